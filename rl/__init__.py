@@ -1,0 +1,1 @@
+"""Programs that stand beside the trainer and need neither torch nor verl."""

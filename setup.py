@@ -1,0 +1,8 @@
+"""Installs `verl.dph` beside upstream's verl (our `verl/` has no __init__.py) and the scorer, `rl.scorer`."""
+
+from setuptools import find_namespace_packages, setup
+
+setup(
+    packages=find_namespace_packages(include=["verl.*", "rl", "rl.*"]),
+    package_data={"verl.dph": ["config/*.yaml", "demo/*.json", "report/*"], "rl.scorer": ["*.yaml"]},
+)

@@ -1,0 +1,2 @@
+"""DPH-RL inside released verl: the rehearsal divergence, its data and its trainer."""
+
