@@ -1,0 +1,90 @@
+"""Keep, lost, newly solved and the summary on hand-computed samples."""
+
+import json
+
+import numpy as np
+import pytest
+
+from verl.dph.errors import UserError
+from verl.dph.evaluation.prompt_metrics import prompt_metrics
+from verl.dph.evaluation.samples import SampleSet
+from verl.dph.evaluation.summary import definitions, metric_of, summarise
+
+STYLES = ("JOIN", "IN", "Others")
+
+
+def sample_set(correct, style=None, style_names=STYLES) -> SampleSet:
+    correct = np.array(correct, dtype=bool)
+    style = np.zeros(correct.shape, dtype=int) if style is None else np.array(style)
+    return SampleSet("made by hand", np.arange(len(correct)), correct, style, style_names, ~correct, 0)
+
+
+def test_keep_lost_and_newly_solved():
+    # solved_in = 2: the base solves prompts 0 and 1 with its first two samples; on prompt 2 it is right only later.
+    base = sample_set([[1, 0, 0, 0], [0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 0, 0]])
+    method = sample_set([[0, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 1]])
+    metrics = prompt_metrics(method, None, base, solved_in=2)
+    # Pass@2 of 4: c = 0: 0, c = 1: 1/2, c = 2: 5/6, c = 4: 1.
+    np.testing.assert_allclose(metrics["keep_rate"], [0, 5 / 6, np.nan, np.nan])
+    np.testing.assert_allclose(metrics["newly_solved"], [np.nan, np.nan, 1 / 2, 1])
+    np.testing.assert_allclose(metrics["lost"], [1, 0, np.nan, np.nan])
+    summary = summarise(method, metrics)
+    assert summary["keep_rate"][0] == pytest.approx(5 / 12)
+    assert summary["lost"][0] == 0.5
+    assert summary["newly_solved"][0] == 0.75
+    assert summary["greedy"] is None
+
+
+def test_base_is_compared_through_its_later_samples():
+    # Solved by the first two: prompts 0 and 1. The other two samples: 0 of 2 and 1 of 2 correct, so Pass@2 is 0 and 1.
+    base = sample_set([[1, 0, 0, 0], [1, 1, 0, 1], [0, 0, 1, 1]])
+    metrics = prompt_metrics(base, None, base, solved_in=2)
+    np.testing.assert_array_equal(metrics["keep_rate"], [0, 1, np.nan])
+    np.testing.assert_array_equal(metrics["lost"], [1, 0, np.nan])
+    np.testing.assert_array_equal(metrics["newly_solved"], [np.nan, np.nan, 1])
+
+
+def test_base_with_too_few_later_samples_has_no_keep_rate():
+    base = sample_set([[1, 0, 0], [1, 1, 1]])
+    summary = summarise(base, prompt_metrics(base, None, base, solved_in=2))
+    assert summary["keep_rate"] is summary["lost"] is summary["newly_solved"] is None
+
+
+def test_newly_solved_is_null_when_the_base_solved_all():
+    base, method = sample_set([[1, 0]]), sample_set([[1, 1]])
+    assert summarise(method, prompt_metrics(method, None, base, solved_in=2))["newly_solved"] is None
+
+
+def test_styles_are_counted_among_correct_answers_and_shared_over_all():
+    correct = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0]]
+    samples = sample_set(correct, style=[[0, 1, 2, 2], [0, 0, 0, 1], [2, 2, 2, 2]])
+    summary = summarise(samples, prompt_metrics(samples, None, samples, solved_in=2))
+    assert summary["styles"][0] == 1.5
+    assert summary["style_entropy"][0] == pytest.approx(np.log(2) / 2)
+    assert summary["style_share"] == {"JOIN": 4 / 12, "IN": 2 / 12, "Others": 6 / 12}
+    assert summary["truncated"] == pytest.approx(7 / 12)
+
+
+def test_a_task_without_styles_has_none():
+    samples = sample_set([[1, 0]], style_names=())
+    summary = summarise(samples, prompt_metrics(samples, None, samples, solved_in=1))
+    assert summary["styles"] is summary["style_entropy"] is summary["style_share"] is None
+
+
+def test_summary_is_json_and_complete():
+    samples, greedy = sample_set([[1, 0, 0, 0], [0, 0, 0, 0]]), sample_set([[1], [0]])
+    summary = summarise(samples, prompt_metrics(samples, greedy, samples, solved_in=2))
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    assert (summary["n"], summary["prompts"]) == (4, 2)
+    assert summary["greedy"][0] == 0.5
+    assert list(summary["pass@k"]) == ["1", "2", "4"]
+    assert summary["mean@k"]["4"] == pytest.approx(summary["pass@k"]["1"])
+    assert metric_of(summary, "pass@4") == summary["pass@k"]["4"]
+    assert metric_of(summary, "lost") == summary["lost"]
+    assert set(summary) - {"n", "prompts"} <= set(definitions(4, 2, ("JOIN",)))
+
+
+def test_too_few_samples_for_the_keep_rate():
+    samples = sample_set([[1, 0, 0, 0]])
+    with pytest.raises(UserError, match="4 samples a prompt, but the keep rate needs Pass@8"):
+        prompt_metrics(samples, None, samples)

@@ -1,0 +1,45 @@
+"""Styles by hand-made cases."""
+
+import numpy as np
+import pytest
+
+from verl.dph.evaluation.styles import distinct_styles, style_counts, style_entropy, style_of
+
+
+@pytest.mark.parametrize(
+    ("pred", "style"),
+    [
+        ("/*JOIN*/ SELECT 1", "JOIN"),
+        ("  \n/* CTE */\nWITH t AS (SELECT 1) SELECT * FROM t", "CTE"),
+        ("SELECT 1 /*JOIN*/", "Others"),
+        ("/*JOINS*/ SELECT 1", "Others"),
+        ("/*join*/ SELECT 1", "Others"),
+        ("/*JOIN*/ /*IN*/ SELECT 1", "Others"),
+        ("/*JOIN IN*/ SELECT 1", "Others"),
+        ("/*JOIN SELECT 1", "Others"),
+        ("SELECT 1", "Others"),
+        ("", "Others"),
+        (None, "Others"),
+    ],
+)
+def test_style_of(pred, style):
+    assert style_of(pred) == style
+
+
+def test_configured_styles_replace_the_known():
+    assert style_of("/*A*/ SELECT 1", ("A", "B")) == "A"
+    assert style_of("/*JOIN*/ SELECT 1", ("A", "B")) == "Others"
+
+
+def test_counts_distinct_and_entropy():
+    style = np.array([[0, 0, 1, 2], [1, 1, 1, 1], [2, 0, 1, 2]])
+    correct = np.array([[True, True, True, False], [True, True, True, True], [False, False, False, False]])
+    counts = style_counts(style, correct, 3)
+    np.testing.assert_array_equal(counts, [[2, 1, 0], [0, 4, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(distinct_styles(counts), [2, 1, np.nan])
+    # Two thirds and one third: ln 3 - (2/3) ln 2.
+    np.testing.assert_allclose(style_entropy(counts), [np.log(3) - 2 / 3 * np.log(2), 0, np.nan], rtol=1e-15)
+
+
+def test_equal_parts_have_the_greatest_entropy():
+    assert style_entropy(np.array([[2, 2, 2, 2, 2]]))[0] == pytest.approx(np.log(5))
