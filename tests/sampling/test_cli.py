@@ -1,0 +1,131 @@
+"""What a program shows when it ends: a real process, with real Ray tasks where the error is remote."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from verl.dph.cli import find_user_error, user_errors_exit
+from verl.dph.errors import UserError
+
+# One process runs every case (importing verl and starting Ray take seconds); stderr is cut at the markers.
+SCRIPT = """
+import pathlib
+import sys
+import ray
+from verl.dph import cli
+from verl.dph.errors import UserError
+
+cli.CONFIG_DIR = pathlib.Path(__file__).parent
+
+
+def fail():
+    raise UserError("The setting x is 3; set it to 4.")
+
+
+@ray.remote(num_cpus=0)
+class BrokenActor:
+    def __init__(self):
+        fail()
+
+    def ping(self):
+        return 1
+
+
+@ray.remote(num_cpus=0)
+def outer(kind):
+    ray.get(ray.remote(num_cpus=0)(fail).remote() if kind == "task" else BrokenActor.remote().ping.remote())
+
+
+def job(config):
+    if config.kind == "user":
+        fail()
+    elif config.kind == "missing":
+        config.needed
+    elif config.kind == "bug":
+        raise ValueError("a bug")
+    elif config.kind == "ray":
+        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+        nodes = ray._private.worker._global_node.all_processes.values()
+        sys.stdout.write("PIDS " + " ".join(str(p.process.pid) for processes in nodes for p in processes) + chr(10))
+        try:
+            ray.get(outer.remote("actor"))
+        except ray.exceptions.RayError as error:
+            sys.stdout.write(f"ACTOR {cli.find_user_error(error)}" + chr(10))
+        ray.get(outer.remote("task"))
+
+
+for kind in sys.argv[1:]:
+    sys.argv[1:] = [f"kind={kind}"]
+    code = 0
+    try:
+        cli.run_main(job, "settings")
+    except SystemExit as stop:
+        code = stop.code
+    sys.stderr.write(f"=== {kind} {code} ===" + chr(10))
+"""
+SETTINGS = "kind: none\nneeded: ???\nhydra:\n  output_subdir: null\n  run:\n    dir: .\n"
+KINDS = ["none", "user", "missing", "bug", "ray"]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "program.py").write_text(SCRIPT)
+    (folder / "settings.yaml").write_text(SETTINGS)
+    command = [sys.executable, "program.py", *KINDS]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=folder)
+    stderr, found = result.stderr, {}
+    for kind in KINDS:
+        before, _, stderr = stderr.partition(f"=== {kind} ")
+        code, _, stderr = stderr.partition(" ===\n")
+        found[kind] = (int(code), before)
+    words = {line.split()[0]: line.partition(" ")[2] for line in result.stdout.splitlines() if line}
+    return found | {"pids": [int(pid) for pid in words["PIDS"].split()], "actor": words["ACTOR"]}
+
+
+def test_a_program_that_succeeds_exits_with_0(outcomes):
+    assert outcomes["none"][0] == 0
+
+
+def test_a_user_error_is_one_sentence_and_exit_code_2(outcomes):
+    assert outcomes["user"] == (2, "Error: The setting x is 3; set it to 4.\n")
+
+
+def test_a_setting_without_value_is_named(outcomes):
+    assert outcomes["missing"] == (2, "Error: The setting needed has no value; pass needed=VALUE.\n")
+
+
+def test_a_bug_is_not_a_user_error(outcomes):
+    code, stderr = outcomes["bug"]
+    assert code == 1
+    assert "ValueError: a bug" in stderr
+
+
+def test_a_user_error_from_a_ray_task_is_unwrapped(outcomes):
+    code, stderr = outcomes["ray"]
+    assert code == 2
+    assert stderr.splitlines()[-1] == "Error: The setting x is 3; set it to 4."
+
+
+def test_a_user_error_from_a_ray_constructor_is_unwrapped(outcomes):
+    assert outcomes["actor"] == "The setting x is 3; set it to 4."
+
+
+def test_no_ray_process_is_left(outcomes):
+    assert outcomes["pids"]
+    assert not [pid for pid in outcomes["pids"] if os.path.exists(f"/proc/{pid}")]
+
+
+def test_find_user_error_looks_through_groups_and_causes():
+    wrapped = RuntimeError("outer")
+    wrapped.__cause__ = UserError("inner")
+    assert find_user_error(ExceptionGroup("tasks", [ValueError("x"), wrapped])) == "inner"
+    assert find_user_error(ValueError("verl.dph.errors.UserError: not from Ray")) is None
+
+
+def test_an_interrupt_ends_with_130():
+    with pytest.raises(SystemExit) as stop, user_errors_exit():
+        raise KeyboardInterrupt
+    assert stop.value.code == 130
