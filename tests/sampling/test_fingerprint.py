@@ -1,0 +1,63 @@
+import hashlib
+import shutil
+
+import pytest
+
+from verl.dph.errors import UserError
+from verl.dph.fingerprint import file_sha256, model_hash, tokenizer_hash
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model-1.safetensors").write_bytes(b"first")
+    (folder / "model-2.safetensors").write_bytes(b"second")
+    (folder / "pytorch_model.bin").write_bytes(b"the same weights again")
+    (folder / "config.json").write_text("{}")
+    (folder / "tokenizer.json").write_text('{"a": 1}')
+    return folder
+
+
+def test_file_sha256_is_the_standard_digest(folder):
+    assert file_sha256(folder / "model-1.safetensors") == hashlib.sha256(b"first").hexdigest()
+
+
+def test_model_hash_is_of_the_weights_alone(folder, tmp_path):
+    before = model_hash(folder)
+    (folder / "config.json").write_text('{"x": 1}')
+    (folder / "pytorch_model.bin").write_bytes(b"not read")
+    assert model_hash(folder) == before
+    moved = shutil.copytree(folder, tmp_path / "elsewhere")
+    assert model_hash(moved) == before
+    (folder / "model-2.safetensors").write_bytes(b"trained")
+    assert model_hash(folder) != before
+
+
+def test_model_hash_notices_swapped_shards(folder):
+    before = model_hash(folder)
+    (folder / "model-1.safetensors").write_bytes(b"second")
+    (folder / "model-2.safetensors").write_bytes(b"first")
+    assert model_hash(folder) != before
+
+
+def test_tokenizer_hash_covers_the_chat_template(folder):
+    before = tokenizer_hash(folder)
+    (folder / "model-1.safetensors").write_bytes(b"other weights")
+    assert tokenizer_hash(folder) == before
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    assert tokenizer_hash(folder) != before
+
+
+def test_what_is_missing_is_named(folder, tmp_path):
+    with pytest.raises(UserError, match="absent is not a folder"):
+        model_hash(tmp_path / "absent")
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(UserError, match="holds no tokenizer"):
+        tokenizer_hash(folder)
+    with pytest.raises(UserError, match="gone.parquet cannot be read"):
+        file_sha256(folder / "gone.parquet")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(UserError, match="empty holds no weights"):
+        model_hash(empty)
