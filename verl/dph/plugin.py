@@ -1,5 +1,29 @@
-"""The `verl.plugins` entry point: what must be known in every process that imports verl."""
+"""The `verl.plugins` entry point: what must be known in every process that imports verl.
+
+verl loads an entry point, that is, imports this module, but does not call it, and logs an error of the import at DEBUG
+only. So the module registers when it is imported, logs an error where it is seen, and says in `registered` that it is done.
+"""
+
+import logging
+import os
+
+logger = logging.getLogger(__name__)
+
+registered = False
 
 
 def register() -> None:
-    """Called by `import verl` in the driver and in every Ray worker."""
+    """Register what this process needs: on VERL_PLATFORM=cpu the CPU platform and the rollout "hf", elsewhere nothing."""
+    global registered
+    if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
+        from verl.dph import cpu
+
+        cpu.register()
+    registered = True
+
+
+try:
+    register()
+except Exception:
+    logger.exception("verl.dph could not register itself with verl; verl will not run with VERL_PLATFORM=cpu")
+    raise

@@ -1,0 +1,153 @@
+"""The divergences against METHOD.md's table, against autograd and against exact expectations."""
+
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from verl.dph import divergences as dv
+
+ALPHA = {a: partial(dv.alpha_divergence, alpha=a) for a in (0.2, 0.5, 0.8)}
+GENERATORS = {
+    "forward_kl": dv.forward_kl,
+    "reverse_kl": dv.reverse_kl,
+    "js_half": dv.js_half,
+    "kl_ref_mixture": dv.kl_ref_mixture,
+    "alpha_0.2": ALPHA[0.2],
+    "alpha_0.5": ALPHA[0.5],
+    "alpha_0.8": ALPHA[0.8],
+}
+POINTS = [-5.0, -1.0, 0.0, 0.5, 1.0, 3.0]
+TABLE = {  # METHOD.md: d -> value
+    "forward_kl": [4.006738, 0.367879, 0, 0.148721, 0.718282, 16.085537],
+    "reverse_kl": [0.959572, 0.264241, 0, 0.175639, 1.000000, 41.171074],
+    "js_half": [0.328684, 0.075879, 0, 0.040128, 0.206261, 5.295445],
+    "kl_ref_mixture": [0.189801, 0.063825, 0, 0.043431, 0.239026, 7.187328],
+    "alpha_0.2": [1.169217, 0.281091, 0, 0.169702, 0.931778, 32.782832],
+    "alpha_0.5": [1.685136, 0.309636, 0, 0.161341, 0.841679, 24.244318],
+    "alpha_0.8": [2.709176, 0.342782, 0, 0.153583, 0.764085, 18.718679],
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_values_of_the_table(name):
+    values = dv.bounded(GENERATORS[name], torch.tensor(POINTS))
+    torch.testing.assert_close(values, torch.tensor(TABLE[name]), atol=1e-6, rtol=1e-6)
+
+
+def gradient_weight(name, u):
+    """u f~'(u) as METHOD.md states it, in probabilities and float64."""
+    log, a = torch.log, float(name[6:]) if name.startswith("alpha") else None
+    return {
+        "forward_kl": lambda: u - 1,
+        "reverse_kl": lambda: u * log(u),
+        "js_half": lambda: 0.5 * u * log(2 * u / (1 + u)),
+        "kl_ref_mixture": lambda: u * (u - 1) / (2 * (1 + u)),
+    }.get(name, lambda: (u - u ** (1 - (a or 0))) / (a or 1))()
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_gradient_is_u_times_the_derivative(name):
+    d = torch.tensor([-5.0, -1.0, -0.3, 0.2, 0.5, 1.0, 3.0, 8.0], requires_grad=True)
+    (grad,) = torch.autograd.grad(dv.bounded(GENERATORS[name], d).sum(), d)
+    torch.testing.assert_close(grad, gradient_weight(name, d.detach().double().exp()).float(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_zero_value_and_zero_gradient_where_the_policies_agree(name):
+    d = torch.zeros(1, requires_grad=True)
+    value = dv.bounded(GENERATORS[name], d)
+    (grad,) = torch.autograd.grad(value.sum(), d)
+    assert value.item() == 0.0 and abs(grad.item()) < 1e-12
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+@given(d=st.floats(-200, 200))
+def test_non_negative_and_finite(name, d):
+    x = torch.tensor([d], requires_grad=True)
+    value = dv.bounded(GENERATORS[name], x)
+    (grad,) = torch.autograd.grad(value.sum(), x)
+    assert torch.isfinite(value).all() and torch.isfinite(grad).all()
+    assert value.item() >= -1e-12  # float64 rounding of terms of order 1
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_linear_above_the_bound(name):
+    d = torch.tensor([dv.D_MAX, dv.D_MAX + 1, dv.D_MAX + 2, 200.0], requires_grad=True)
+    values = dv.bounded(GENERATORS[name], d)
+    (grad,) = torch.autograd.grad(values.sum(), d)
+    slope = grad[1].item()
+    assert slope > 0
+    assert torch.allclose(grad[1:], grad[1].expand(3)) and grad[0].item() == pytest.approx(slope, rel=1e-5)
+    assert (values[2] - values[1]).item() == pytest.approx(slope, rel=1e-3)
+
+
+@pytest.mark.parametrize("f", [dv.forward_kl, dv.forward_kl_k1])
+def test_forward_kl_keeps_pulling_where_a_mode_was_dropped(f):
+    d = torch.tensor([-12.0, -50.0, -200.0], requires_grad=True)
+    (grad,) = torch.autograd.grad(dv.bounded(f, d).sum(), d)
+    torch.testing.assert_close(grad, torch.full((3,), -1.0), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_small_differences_do_not_cancel(name):
+    """All generators are d^2 f''(1)/2 near 0; f''(1) = 1, a quarter of it for JSD (half form) and KL(ref || M)."""
+    curvature = 0.25 if name in ("js_half", "kl_ref_mixture") else 1.0
+    for d in (1e-4, -1e-4):
+        value = dv.bounded(GENERATORS[name], torch.tensor([d])).item()
+        assert value == pytest.approx(curvature * d * d / 2, rel=1e-3)
+
+
+def two_policies(seed, size=7):
+    g = torch.Generator().manual_seed(seed)
+    return [torch.randn(size, generator=g, dtype=torch.float64).log_softmax(0) for _ in range(2)]
+
+
+EXACT = {
+    "forward_kl": lambda p, q: (q * (q / p).log()).sum(),
+    "reverse_kl": lambda p, q: (p * (p / q).log()).sum(),
+    "js_half": lambda p, q: 0.5 * (p * (2 * p / (p + q)).log()).sum() + 0.5 * (q * (2 * q / (p + q)).log()).sum(),
+    "kl_ref_mixture": lambda p, q: (q * (2 * q / (p + q)).log()).sum(),
+    "alpha_0.2": lambda p, q: ((p**0.8 * q**0.2).sum() - 1) / (0.2 * (0.2 - 1)),
+    "alpha_0.5": lambda p, q: ((p**0.5 * q**0.5).sum() - 1) / (0.5 * (0.5 - 1)),
+    "alpha_0.8": lambda p, q: ((p**0.2 * q**0.8).sum() - 1) / (0.8 * (0.8 - 1)),
+    "forward_kl_k1": lambda p, q: (q * (q / p).log()).sum(),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("seed", range(5))
+def test_expectation_under_the_reference_is_the_divergence(name, seed):
+    log_p, log_q = two_policies(seed)
+    f = GENERATORS.get(name, dv.forward_kl_k1)
+    expected = (log_q.exp() * dv.bounded(f, log_p - log_q).double()).sum()
+    torch.testing.assert_close(expected, EXACT[name](log_p.exp(), log_q.exp()), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_sampled_gradient_is_unbiased(name):
+    """The mean gradient over samples of pi_ref is the gradient of the exact divergence, within 5 standard errors."""
+    log_p, log_q = two_policies(3)
+    logits = log_p.clone().requires_grad_()
+    (exact,) = torch.autograd.grad(EXACT[name](logits.softmax(0), log_q.exp()), logits)
+    per_action = []
+    for action in range(len(log_q)):
+        d = (logits.log_softmax(0) - log_q)[action]
+        (g,) = torch.autograd.grad(dv.bounded(GENERATORS.get(name, dv.forward_kl_k1), d), logits)
+        per_action.append(g)
+    samples = torch.multinomial(
+        log_q.exp(), 200_000, replacement=True, generator=torch.Generator().manual_seed(11)
+    )
+    gradients = torch.stack(per_action)[samples]
+    error = (gradients.mean(0) - exact).abs()
+    assert (error < 5 * gradients.std(0) / len(samples) ** 0.5 + 1e-6).all()
+
+
+def test_alpha_tends_to_the_two_kl_divergences():
+    d = torch.linspace(-3, 3, 13)
+    near_one = dv.bounded(partial(dv.alpha_divergence, alpha=1 - 1e-5), d)
+    near_zero = dv.bounded(partial(dv.alpha_divergence, alpha=1e-5), d)
+    torch.testing.assert_close(near_one, dv.bounded(dv.forward_kl, d), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(near_zero, dv.bounded(dv.reverse_kl, d), rtol=1e-3, atol=1e-4)

@@ -1,0 +1,80 @@
+"""A fixed share of D_pef rows in every mini-batch on every rank, and the order in which D_pef is visited."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from verl.dph.mixing import interleave
+from verl.dph.rehearsal import RehearsalOrder
+
+
+def cut(order, mini_batches, ranks):
+    """What verl's ranks read: [rank][mini-batch] -> rows."""
+    chunk = len(order) // ranks
+    size = chunk // mini_batches
+    return [[order[r * chunk + k * size :][:size] for k in range(mini_batches)] for r in range(ranks)]
+
+
+def test_two_ranks_two_mini_batches_by_hand():
+    exp = [f"e{i}" for i in range(8)]  # rank 0: e0..e3, rank 1: e4..e7
+    pef = [f"p{i}" for i in range(4)]  # mini-batch 0: p0 p1, mini-batch 1: p2 p3
+    assert interleave(exp, pef, mini_batches=2, ranks=2) == [
+        *["e0", "e1", "p0", "e2", "e3", "p2"],
+        *["e4", "e5", "p1", "e6", "e7", "p3"],
+    ]
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 5), st.integers(1, 3))
+def test_every_rank_and_mini_batch_holds_its_equal_share(mini_batches, ranks, n_exp, n_pef):
+    parts = mini_batches * ranks
+    exp = [("exp", i) for i in range(n_exp * parts)]
+    pef = [("pef", i) for i in range(n_pef * parts)]
+    order = interleave(exp, pef, mini_batches=mini_batches, ranks=ranks)
+    assert sorted(order) == sorted(exp + pef)
+    for rank, chunks in enumerate(cut(order, mini_batches, ranks)):
+        assert [row for part in chunks for row in part if row[0] == "exp"] == exp[
+            rank * n_exp * mini_batches : (rank + 1) * n_exp * mini_batches
+        ]
+        for part in chunks:
+            assert sum(kind == "pef" for kind, _ in part) == n_pef
+    for k in range(mini_batches):  # which D_pef rows a mini-batch holds does not depend on the ranks
+        held = sorted(row for chunks in cut(order, mini_batches, ranks) for row in chunks[k] if row[0] == "pef")
+        assert held == pef[k * n_pef * ranks : (k + 1) * n_pef * ranks]
+
+
+def test_rows_that_do_not_divide_are_refused():
+    with pytest.raises(ValueError, match="do not divide"):
+        interleave([1, 2, 3], [4, 5], mini_batches=2, ranks=1)
+
+
+@given(st.integers(1, 30), st.integers(0, 5), st.lists(st.integers(1, 17), min_size=1, max_size=12))
+def test_no_row_comes_twice_before_all_came_once(num_rows, seed, counts):
+    order = RehearsalOrder(num_rows, seed)
+    taken = [i for count in counts for i in order.take(count)]
+    assert taken == RehearsalOrder(num_rows, seed).take(len(taken))  # however many are asked for at a time
+    for start in range(0, len(taken), num_rows):
+        epoch = taken[start : start + num_rows]
+        assert len(set(epoch)) == len(epoch)
+        if len(epoch) == num_rows:
+            assert sorted(epoch) == list(range(num_rows))
+
+
+def test_epochs_and_seeds_differ():
+    order = RehearsalOrder(50, seed=0)
+    first, second = order.take(50), order.take(50)
+    assert first != second and first != RehearsalOrder(50, seed=1).take(50)
+
+
+@given(st.integers(1, 20), st.integers(0, 50), st.integers(1, 50))
+def test_a_restored_order_continues(num_rows, before, after):
+    order = RehearsalOrder(num_rows, seed=3)
+    order.take(before)
+    resumed = RehearsalOrder(num_rows, seed=3)
+    resumed.load_state_dict(order.state_dict())
+    assert resumed.take(after) == order.take(after)
+
+
+def test_a_state_of_another_store_is_refused():
+    state = RehearsalOrder(10, seed=3).state_dict()
+    with pytest.raises(ValueError, match="num_rows 10, this run has 11"):
+        RehearsalOrder(11, seed=3).load_state_dict(state)

@@ -1,0 +1,81 @@
+"""Train: `python -m verl.dph.main [overrides]`, verl's Hydra settings and those of verl/dph/config/dph_trainer.yaml.
+
+With `actor_rollout_ref.actor.generate_sft=True` it writes the D_pef store instead.
+"""
+
+import os
+
+import ray
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from verl.dph import plugin, settings
+from verl.dph.cli import run_main
+from verl.dph.errors import UserError
+from verl.dph.fingerprint import model_hash, tokenizer_hash
+from verl.dph.store import Store
+from verl.trainer import main_ppo
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import validate_config
+from verl.utils.device import auto_set_device
+
+_TaskRunnerV1 = main_ppo.TaskRunnerV1.__ray_metadata__.modified_class  # a Ray actor class cannot be subclassed
+
+
+class TaskRunner(_TaskRunnerV1):
+    """verl's TaskRunner with our trainer in place of the synchronous one."""
+
+    def run(self, config: DictConfig):
+        from verl.dph.trainer import DPHTrainer
+        from verl.trainer.ppo.v1 import trainer_base
+
+        # The mode keeps its name, because verl compares it with "sync" in many places.
+        trainer_base.TRAINER_REGISTRY["sync"] = DPHTrainer
+        return super().run(config)
+
+
+def check_store(config: DictConfig) -> None:
+    """Refuse a D_pef store that does not belong to this run or is too small, before anything is started."""
+    path = os.path.expanduser(config.data.sft_pt)
+    store = Store.load(path)
+    if len(store) < config.data.sft_batch_size:
+        raise UserError(
+            f"D_pef store {path} holds {len(store)} rows, but data.sft_batch_size={config.data.sft_batch_size} are used in "
+            "every training step: lower sft_batch_size, or make more near-perfect prompts with a lower threshold."
+        )
+    model = config.actor_rollout_ref.model
+    store.check_origin(
+        path,
+        model_hash=model_hash(model.path),
+        tokenizer_hash=tokenizer_hash(model.tokenizer_path or model.path),
+        temperature=float(config.actor_rollout_ref.rollout.temperature),
+    )
+
+
+def prepare(config: DictConfig) -> None:
+    """Check everything that can be checked now, and complete the settings of a store-writing run."""
+    if not plugin.registered:
+        raise UserError(
+            "verl did not load the plugin of verl.dph: install this repository into the environment (make install), so "
+            "that its entry point verl.plugins is known."
+        )
+    auto_set_device(config)
+    settings.check(config)
+    if settings.rehearses(config):
+        check_store(config)
+    if config.actor_rollout_ref.actor.generate_sft:
+        with open_dict(config):
+            config.data.train_files = config.data.val_files = config.data.sft_files
+            config.data.train_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size = 1
+    validate_config(
+        config=config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config)
+    )
+    OmegaConf.resolve(config)
+
+
+def main(config: DictConfig) -> None:
+    prepare(config)
+    main_ppo.run_ppo(config, task_runner_class=ray.remote(TaskRunner))
+
+
+if __name__ == "__main__":
+    run_main(main, "dph_trainer")
