@@ -1,0 +1,61 @@
+"""torch.cuda's module interface, as far as verl calls it, for a process that computes on the CPU.
+
+Memory figures are those of the process and the machine, in bytes; what has no meaning on a CPU does nothing.
+"""
+
+import resource
+
+import psutil
+import torch
+from torch.cpu import Stream, current_stream, is_available, stream, synchronize  # noqa: F401  (part of the interface)
+
+get_rng_state = torch.get_rng_state
+set_rng_state = torch.set_rng_state
+manual_seed = manual_seed_all = torch.manual_seed
+
+
+def device_count() -> int:
+    return 1
+
+
+def current_device() -> int:
+    return 0
+
+
+def set_device(device) -> None:
+    """There is one device."""
+
+
+def get_device_name(device=None) -> str:
+    """The name that verl's table of peak FLOPS knows (verl/utils/flops_counter.py)."""
+    return "CPU"
+
+
+def empty_cache() -> None:
+    """The C allocator keeps no cache that can be given back."""
+
+
+def ipc_collect() -> None:
+    """Nothing is shared between processes by handle."""
+
+
+def reset_peak_memory_stats(device=None) -> None:
+    """The kernel's peak of a process cannot be reset."""
+
+
+def memory_allocated(device=None) -> int:
+    return psutil.Process().memory_info().rss
+
+
+def max_memory_allocated(device=None) -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+memory_reserved = memory_allocated
+max_memory_reserved = max_memory_allocated
+
+
+def mem_get_info(device=None) -> tuple[int, int]:
+    """(free, total) main memory."""
+    memory = psutil.virtual_memory()
+    return memory.available, memory.total

@@ -1,0 +1,39 @@
+"""verl's FSDP engine, registered for the CPU."""
+
+import torch
+from verl.workers.engine.base import EngineRegistry
+from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+
+
+class CPUFSDPEngineWithLMHead(FSDPEngineWithLMHead):
+    """The FSDP and FSDP2 engine for language models on gloo."""
+
+    def _build_fsdp_module(self, module: torch.nn.Module) -> torch.nn.Module:
+        """Shard `module` without CPU offload.
+
+        verl offloads every forward-only (reference) model into pinned memory, and pinning raises without an accelerator.
+        Here the parameters are in main memory from the start.
+
+        Raises:
+            ValueError: when the settings ask for offloading.
+        """
+        if self.engine_config.get("offload_policy", False):
+            raise ValueError(
+                "fsdp_config.offload_policy=True has no meaning on VERL_PLATFORM=cpu, where parameters are in main memory "
+                "already: set it to False"
+            )
+        forward_only = self.engine_config.forward_only
+        self.engine_config.forward_only = False
+        try:
+            return super()._build_fsdp_module(module)
+        finally:
+            self.engine_config.forward_only = forward_only
+
+
+def register_engine() -> None:
+    """Make the engine the one that verl's registry gives for language models, fsdp and fsdp2, on the device "cpu"."""
+    backends = EngineRegistry._engines["language_model"]
+    if "cpu" not in backends["fsdp2"]:
+        EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")(
+            CPUFSDPEngineWithLMHead
+        )

@@ -1,0 +1,184 @@
+"""Generation for a batch of requests with a Hugging Face causal language model.
+
+Shapes: P distinct prompts, B rows (requests still being answered), V ids in the model's vocabulary, L columns of the
+cache. Rows are padded on the left, so that all of them append to the same column.
+"""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from transformers import PreTrainedModel
+
+from verl.dph.cpu.kv_cache import appendable_cache
+from verl.dph.cpu.sampling import SamplingParams, draw, penalise_repetition, restrict
+
+_COMPACT_BELOW = 0.75  # finished rows leave the cache when fewer than this share are still being answered
+
+
+@dataclass(eq=False)
+class Request:
+    """One prompt to be continued.
+
+    Attributes:
+        prompt_ids: at least one token id.
+        params: how to sample.
+        stop_ids: ids after which the response ends, the model's end-of-sequence ids among them.
+        uniforms: the request's own random numbers, one is taken per token.
+        token_ids: the response, filled in by a `Generation`.
+        log_probs: log-probability of each response token under softmax(logits / temperature) over the whole vocabulary,
+            before any restriction or penalty: what verl's actor computes. At temperature 0 it is that of temperature 1.
+        finished: a stop id or max_tokens was reached.
+    """
+
+    prompt_ids: Sequence[int]
+    params: SamplingParams
+    stop_ids: frozenset[int]
+    uniforms: Iterator[float]
+    token_ids: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    finished: bool = False
+
+    def append(self, token_id: int, log_prob: float) -> None:
+        self.token_ids.append(token_id)
+        self.log_probs.append(log_prob)
+        self.finished = token_id in self.stop_ids or len(self.token_ids) >= self.params.max_tokens
+
+
+class Generation:
+    """Answers a batch of requests, one token of each with every call of `step`.
+
+    Every distinct prompt is read once, however many requests hold it. A request's tokens depend on its own random numbers
+    and on the logits; the logits depend on the other rows only through floating-point rounding.
+
+    Args:
+        model: any causal language model whose forward takes past_key_values, in eval mode.
+        requests: not empty.
+        sampled_vocabulary: ids from this one on are never sampled (a vocabulary is often padded beyond the tokenizer's).
+    """
+
+    def __init__(self, model: PreTrainedModel, requests: Sequence[Request], sampled_vocabulary: int) -> None:
+        accepted = inspect.signature(model.forward).parameters
+        self._model = model
+        self._takes_position_ids = "position_ids" in accepted
+        self._keep_last_logits = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
+        self._sampled_vocabulary = sampled_vocabulary
+        self._rows = list(requests)
+        self._cache = appendable_cache(model.config)
+        self._next_ids: torch.Tensor | None = None
+        self._sampler = _BatchSampler(self._rows)
+
+    @property
+    def unfinished(self) -> list[Request]:
+        """The requests that are still being answered."""
+        return [row for row in self._rows if not row.finished]
+
+    @torch.inference_mode()
+    def step(self) -> list[Request]:
+        """Give one token to every unfinished request and return those that it finishes."""
+        logits = self._read_prompts() if self._next_ids is None else self._read_tokens()
+        token_ids, log_probs = self._sampler.sample(logits, self._sampled_vocabulary)
+        newly_finished = []
+        for row, token_id, log_prob in zip(self._rows, token_ids.tolist(), log_probs.tolist(), strict=True):
+            if not row.finished:
+                row.append(token_id, log_prob)
+                if row.finished:
+                    newly_finished.append(row)
+        self._next_ids = token_ids
+        self._drop_finished_rows()
+        return newly_finished
+
+    def _read_prompts(self) -> torch.Tensor:
+        """Read each distinct prompt and repeat its cache for every request with it. Returns logits [B, V]."""
+        index_of: dict[tuple[int, ...], int] = {}
+        prompt_of_row = torch.tensor([index_of.setdefault(tuple(row.prompt_ids), len(index_of)) for row in self._rows])
+        width = max(len(prompt) for prompt in index_of)
+        input_ids = torch.zeros(len(index_of), width, dtype=torch.long)
+        mask = torch.zeros_like(input_ids)
+        for prompt, index in index_of.items():
+            input_ids[index, width - len(prompt) :] = torch.tensor(prompt)
+            mask[index, width - len(prompt) :] = 1
+        logits = self._forward(input_ids, mask, (mask.cumsum(-1) - 1).clamp(min=0))
+        self._cache.batch_select_indices(prompt_of_row)
+        self._mask = mask[prompt_of_row]
+        return logits[prompt_of_row]
+
+    def _read_tokens(self) -> torch.Tensor:
+        """Read the token that was sampled last in each row. Returns logits [B, V]."""
+        self._mask = torch.cat([self._mask, self._mask.new_ones(len(self._rows), 1)], dim=1)
+        return self._forward(self._next_ids[:, None], self._mask, self._mask.sum(-1, keepdim=True) - 1)
+
+    def _forward(self, input_ids: torch.Tensor, mask: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
+        """Logits of the last column, float32 [rows, V]; appends to the cache."""
+        positions = {"position_ids": position_ids} if self._takes_position_ids else {}
+        output = self._model(
+            input_ids=input_ids,
+            attention_mask=mask,
+            past_key_values=self._cache,
+            use_cache=True,
+            **positions,
+            **self._keep_last_logits,
+        )
+        return output.logits[:, -1].float()
+
+    def _drop_finished_rows(self) -> None:
+        """Give up the cache of finished rows, once it is worth copying the rest."""
+        keep = [index for index, row in enumerate(self._rows) if not row.finished]
+        if not keep or len(keep) > _COMPACT_BELOW * len(self._rows):
+            return
+        indices = torch.tensor(keep)
+        self._rows = [self._rows[index] for index in keep]
+        self._cache.batch_select_indices(indices)
+        self._mask = self._mask[indices]
+        self._next_ids = self._next_ids[indices]
+        self._sampler = _BatchSampler(self._rows)
+
+
+class _BatchSampler:
+    """The sampling parameters of a batch's rows as tensors."""
+
+    def __init__(self, rows: Sequence[Request]) -> None:
+        params = [row.params for row in rows]
+        self._rows = rows
+        self._greedy = torch.tensor([p.greedy for p in params])
+        self._temperature = torch.tensor([1.0 if p.greedy else p.temperature for p in params])[:, None]
+        self._penalty = torch.tensor([p.repetition_penalty for p in params])
+        self._restricted = torch.tensor([i for i, p in enumerate(params) if p.restricts_vocabulary], dtype=torch.long)
+        self._top_k = torch.tensor([p.top_k for p in params])[self._restricted]
+        self._top_p = torch.tensor([p.top_p for p in params], dtype=torch.float64)[self._restricted]
+        self._any_greedy = bool(self._greedy.any())
+        self._any_penalty = bool((self._penalty != 1.0).any())
+        self._uniforms = [row.uniforms for row in rows]
+
+    def sample(self, logits: torch.Tensor, sampled_vocabulary: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Choose the next token of each row.
+
+        Args:
+            logits: [B, V] float32.
+            sampled_vocabulary: see `Generation`.
+
+        Returns:
+            token ids [B] int64 and their log-probabilities [B] float32, as `Request.log_probs` defines them.
+        """
+        log_probs = torch.log_softmax(logits / self._temperature, dim=-1)
+        preferred = log_probs
+        if self._any_penalty:
+            seen = self._seen_ids(logits)
+            preferred = torch.log_softmax(penalise_repetition(logits, seen, self._penalty) / self._temperature, dim=-1)
+        weights = preferred[:, :sampled_vocabulary].double().exp()
+        if len(self._restricted):
+            weights[self._restricted] = restrict(weights[self._restricted], self._top_k, self._top_p)
+        uniform = torch.tensor([next(numbers) for numbers in self._uniforms], dtype=torch.float64)
+        token_ids = draw(weights, uniform)
+        if self._any_greedy:
+            token_ids = torch.where(self._greedy, weights.argmax(-1), token_ids)
+        return token_ids, log_probs.gather(1, token_ids[:, None])[:, 0]
+
+    def _seen_ids(self, logits: torch.Tensor) -> torch.Tensor:
+        """Which ids each row's prompt and response hold: [B, V] bool."""
+        seen = torch.zeros_like(logits, dtype=torch.bool)
+        for index, row in enumerate(self._rows):
+            if row.params.repetition_penalty != 1.0:
+                seen[index, torch.tensor([*row.prompt_ids, *row.token_ids])] = True
+        return seen

@@ -1,0 +1,73 @@
+"""The training worker's side of the rollout "hf": sends the actor's weights to the replica's server."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import ray
+import torch
+from verl.workers.rollout.base import BaseRollout
+from verl.workers.rollout.utils import ensure_async_iterator
+
+from verl.dph.cpu.hf_replica import server_name
+from verl.dph.cpu.weights import in_buckets
+
+
+class HFServerAdapter(BaseRollout):
+    """One per training worker. As a replica is one rank, each worker feeds the server of its own rank."""
+
+    def __init__(self, config, model_config, device_mesh, replica_rank: int = -1) -> None:
+        super().__init__(config, model_config, device_mesh)
+        self.replica_rank = replica_rank if replica_rank != -1 else int(os.environ["RANK"])
+        self.is_leader_rank = True
+        self._server_handle = None
+
+    @property
+    def _server(self) -> ray.actor.ActorHandle:
+        # the server starts after its worker
+        if self._server_handle is None:
+            self._server_handle = ray.get_actor(server_name(self.replica_rank))
+        return self._server_handle
+
+    async def resume(self, tags: list[str]) -> None:
+        """The server puts nothing away."""
+
+    async def release(self) -> None:
+        """The server puts nothing away."""
+
+    @torch.no_grad()
+    async def update_weights(
+        self,
+        weights: Iterable[tuple[str, torch.Tensor]],
+        global_steps: int | None = None,
+        wire_format: str = "named_tensors",
+        peft_config: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Send whole tensors to the server, which takes them over all at once.
+
+        Args:
+            weights: (name, tensor) pairs. Getting one is a collective of all ranks, so every rank runs through all.
+            global_steps: the version of these weights.
+            wire_format: "named_tensors".
+            peft_config: must be absent: LoRA weights have to be merged.
+
+        Raises:
+            ValueError: when the weights are not whole tensors.
+            ray.exceptions.RayTaskError: when they do not fit the server's model.
+        """
+        weights = ensure_async_iterator(weights)
+        try:
+            if wire_format != "named_tensors":
+                raise ValueError(f"the hf rollout takes weights as named_tensors, not as {wire_format}")
+            if peft_config is not None:
+                raise ValueError("the hf rollout takes merged weights only: set actor_rollout_ref.model.lora.merge=True")
+            first = True
+            async for bucket in in_buckets(weights):
+                await self._server.stage_weights.remote(bucket, first=first)
+                first = False
+            await self._server.commit_weights.remote(global_steps)
+        finally:
+            # leaving early would let the other ranks wait in a collective for ever
+            async for _ in weights:
+                pass

@@ -1,0 +1,62 @@
+"""The rollout replica "hf": starts one `HFServer` per rank."""
+
+import os
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from verl.workers.rollout.replica import RolloutMode, RolloutReplica
+
+from verl.dph.cpu.hf_server import HFServer
+
+
+def server_name(replica_rank: int, role: str = "", suffix: str = "") -> str:
+    """The name of a server's Ray actor."""
+    return f"hf_server_{role}{replica_rank}{suffix}"
+
+
+class HFReplica(RolloutReplica):
+    """A replica is one server process with VERL_HF_ROLLOUT_THREADS threads (1 by default)."""
+
+    async def init_standalone(self) -> None:
+        """Start a server that reads its weights from the model's path. It needs no worker and no device."""
+        self.rollout_mode = RolloutMode.STANDALONE
+        await self.launch_servers()
+
+    async def launch_servers(self) -> None:
+        """Start the server beside the replica's worker, if it has one.
+
+        Raises:
+            ValueError: when the settings ask for a replica of several ranks.
+        """
+        if self.world_size != 1:
+            raise ValueError(
+                f"rollout.name=hf has one rank per replica, but tensor_model_parallel_size x data_parallel_size x "
+                f"pipeline_model_parallel_size is {self.world_size}: set all three to 1"
+            )
+        role = "reward_" if self.is_reward_model else "teacher_" if self.is_teacher_model else ""
+        server = (
+            ray.remote(HFServer)
+            .options(
+                name=server_name(self.replica_rank, role, self.name_suffix),
+                scheduling_strategy=await self._placement(),
+                max_concurrency=self.max_concurrency,
+                num_cpus=0,
+            )
+            .remote(
+                config=self.config,
+                model_config=self.model_config,
+                rollout_mode=self.rollout_mode,
+                replica_rank=self.replica_rank,
+                num_threads=int(os.environ.get("VERL_HF_ROLLOUT_THREADS", "1")),
+            )
+        )
+        await server.launch_server.remote()
+        self.servers = [server]
+        self._server_handle = server
+        self._server_address = await server.get_server_address.remote()
+
+    async def _placement(self) -> NodeAffinitySchedulingStrategy | str:
+        if not self.workers:
+            return "DEFAULT"
+        node = await self.workers[0].__ray_call__.remote(lambda worker: ray.get_runtime_context().get_node_id())
+        return NodeAffinitySchedulingStrategy(node_id=node, soft=False)

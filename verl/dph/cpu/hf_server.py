@@ -1,0 +1,293 @@
+"""The server behind the rollout "hf": a Ray actor that holds a Hugging Face causal language model on the CPU.
+
+Tokens in, tokens out, with the interface of verl's vLLM server (verl/workers/rollout/vllm_rollout/vllm_async_server.py)
+as far as verl's LLMServerClient and RolloutReplica call it. Everything runs on the actor's event loop, between the steps
+of a generation: a step is never interrupted, and nothing needs a lock but the weights.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.tokenizer import normalize_token_ids
+from verl.utils.torch_dtypes import PrecisionType
+from verl.workers.config import HFModelConfig
+from verl.workers.rollout.replica import RolloutMode, TokenOutput
+from verl.workers.rollout.utils import get_max_position_embeddings
+
+from verl.dph.cpu.generation import Generation, Request
+from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
+from verl.dph.cpu.weights import WeightBucket, WeightStage
+
+logger = logging.getLogger(__name__)
+
+# A burst of requests is over when none has come for _QUIET_SECONDS; a steady stream is cut after _LONGEST_WAIT_SECONDS.
+_QUIET_SECONDS = 0.005
+_LONGEST_WAIT_SECONDS = 0.25
+
+
+class HFServer:
+    """Answers the requests that arrive together as one batch.
+
+    Args:
+        config: verl's RolloutConfig; read are dtype, load_format, max_model_len, max_num_seqs, prompt_length,
+            response_length, ignore_eos and seed.
+        model_config: verl's HFModelConfig.
+        rollout_mode: a hybrid server with load_format "dummy" waits for its weights; any other reads them from the path.
+        replica_rank: the server's number, part of the seed of requests that bring none.
+        num_threads: of the model's operators.
+    """
+
+    def __init__(self, config, model_config, rollout_mode: RolloutMode, replica_rank: int, num_threads: int) -> None:
+        torch.set_num_threads(num_threads)
+        self.config = omega_conf_to_dataclass(config)
+        self.model_config = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
+        self.replica_rank = replica_rank
+        self.global_steps: int | None = None
+        self._waits_for_weights = rollout_mode == RolloutMode.HYBRID and "dummy" in self.config.load_format
+        self._queue: list[tuple[Request, asyncio.Future]] = []
+        self._active: dict[Request, asyncio.Future] = {}
+        self._prompts_seen: Counter[tuple[int, ...]] = Counter()
+        self._arrived = asyncio.Event()
+        self._open = asyncio.Event()
+        self._open.set()
+        self._rejecting = False
+        self._model_lock = asyncio.Lock()
+        self._serving: asyncio.Task | None = None
+
+    async def launch_server(self) -> None:
+        """Build the model and start to serve."""
+        self._model = self._load_model()
+        self._stage = WeightStage(self._model)
+        self._eos_ids = self._end_of_sequence_ids()
+        limit = get_max_position_embeddings(self._model.config)
+        self._max_length = min(self.config.max_model_len or limit, limit)
+        self._serving = asyncio.get_running_loop().create_task(self._serve())
+
+    def _load_model(self) -> torch.nn.Module:
+        settings = {
+            "dtype": PrecisionType.to_dtype(self.config.dtype),
+            "attn_implementation": self.model_config.override_config.get("attn_implementation", "sdpa"),
+            "trust_remote_code": self.model_config.trust_remote_code,
+        }
+        if self._waits_for_weights:
+            model = AutoModelForCausalLM.from_config(self.model_config.hf_config, **settings)
+        else:
+            model = AutoModelForCausalLM.from_pretrained(self.model_config.local_path, **settings)
+        return model.eval().requires_grad_(False)
+
+    def _end_of_sequence_ids(self) -> frozenset[int]:
+        ids = {self.model_config.tokenizer.eos_token_id}
+        generation_config = self.model_config.generation_config
+        listed = None if generation_config is None else generation_config.eos_token_id
+        ids.update(listed if isinstance(listed, list) else [listed])
+        return frozenset(ids - {None})
+
+    async def get_server_address(self) -> str:
+        """A name for the load balancer, which tells servers apart by it; nothing listens there."""
+        return f"hf-server-{self.replica_rank}"
+
+    # ---- generation
+
+    async def generate(
+        self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, **multimodal: Any
+    ) -> TokenOutput:
+        """Continue a prompt.
+
+        Args:
+            prompt_ids: token ids, at least one.
+            sampling_params: see `SamplingParams.from_request`.
+            request_id: only named in errors.
+            multimodal: images and the like, which must be absent.
+
+        Returns:
+            token ids, their log-probabilities if asked for, "completed" or "aborted", and the weights' version in
+            extra_fields["global_steps"].
+
+        Raises:
+            ValueError: when the request cannot be answered as it stands.
+            RuntimeError: when the weights have not arrived, or the generation failed.
+        """
+        while not self._open.is_set():
+            if self._rejecting:
+                return TokenOutput(token_ids=[], stop_reason="aborted", extra_fields={"global_steps": self.global_steps})
+            await self._open.wait()
+        request = self._read_request(list(normalize_token_ids(prompt_ids)), sampling_params, request_id, multimodal)
+        answer = asyncio.get_running_loop().create_future()
+        self._queue.append((request, answer))
+        self._arrived.set()
+        return await answer
+
+    def _read_request(
+        self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, multimodal: dict[str, Any]
+    ) -> Request:
+        unsupported = sorted(name for name, value in multimodal.items() if value)
+        if unsupported:
+            raise ValueError(f"request {request_id}: the hf rollout takes text only, not {unsupported}")
+        room = self._max_length - len(prompt_ids)
+        if not prompt_ids or room < 1:
+            raise ValueError(
+                f"request {request_id}: a prompt of {len(prompt_ids)} tokens leaves no room for a response within "
+                f"max_model_len={self._max_length}"
+            )
+        config = self.config
+        default = min(config.response_length, config.prompt_length + config.response_length - len(prompt_ids))
+        params = SamplingParams.from_request(
+            sampling_params, default_max_tokens=max(default, 1), room=room, ignore_eos=config.ignore_eos
+        )
+        stop_ids = params.stop_token_ids if params.ignore_eos else params.stop_token_ids | self._eos_ids
+        return Request(prompt_ids, params, stop_ids, uniforms(self._random_key(prompt_ids, params.seed)))
+
+    def _random_key(self, prompt_ids: list[int], seed: int | None) -> int:
+        """What a request's random numbers depend on: its seed or, without one, the server and what it has seen."""
+        if seed is not None:
+            return stable_key("seed", seed, prompt_ids)
+        prompt = tuple(prompt_ids)
+        self._prompts_seen[prompt] += 1
+        return stable_key(self.config.seed, self.replica_rank, self.global_steps, prompt_ids, self._prompts_seen[prompt])
+
+    def _answer(self, request: Request) -> TokenOutput:
+        return TokenOutput(
+            token_ids=request.token_ids,
+            log_probs=request.log_probs if request.params.logprobs else None,
+            stop_reason="completed" if request.finished else "aborted",
+            extra_fields={"global_steps": self.global_steps},
+        )
+
+    async def _serve(self) -> None:
+        """Answer batch after batch. A failure goes to the callers of that batch, and the next one is served."""
+        while True:
+            await self._arrived.wait()
+            await self._wait_for_quiet()
+            async with self._model_lock:
+                size = self.config.max_num_seqs
+                batch, self._queue = self._queue[:size], self._queue[size:]
+                if not self._queue:
+                    self._arrived.clear()
+                self._active = dict(batch)
+                try:
+                    await self._answer_batch()
+                except Exception as error:
+                    logger.exception("generation of %d requests failed", len(batch))
+                    for answer in self._active.values():
+                        if not answer.done():
+                            answer.set_exception(RuntimeError(f"generation failed in the hf rollout: {error!r}"))
+                finally:
+                    self._active = {}
+
+    async def _wait_for_quiet(self) -> None:
+        """Return when a burst of requests has ended or fills a batch."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + _LONGEST_WAIT_SECONDS
+        waiting = 0
+        while waiting < len(self._queue) < self.config.max_num_seqs and clock() < deadline:
+            waiting = len(self._queue)
+            await asyncio.sleep(_QUIET_SECONDS)
+
+    async def _answer_batch(self) -> None:
+        if not self._active:
+            return
+        if self._waits_for_weights:
+            raise RuntimeError(
+                "no weights have arrived yet: rollout.load_format=dummy needs an update of the weights before a request"
+            )
+        generation = Generation(self._model, list(self._active), len(self.model_config.tokenizer))
+        while self._active:
+            for request in generation.step():
+                self._resolve(request)
+            # lets requests arrive, answers leave and an abort take effect between two steps
+            await asyncio.sleep(0)
+
+    def _resolve(self, request: Request) -> None:
+        answer = self._active.pop(request)
+        # a caller that went away has cancelled its future
+        if not answer.done():
+            answer.set_result(self._answer(request))
+
+    # ---- weights
+
+    async def stage_weights(self, bucket: WeightBucket, first: bool) -> None:
+        """Receive some of the weights of an update; `first` begins a new one and forgets an unfinished one.
+
+        Raises:
+            ValueError: for a parameter that the model does not have or that has another shape.
+        """
+        if first:
+            self._stage.clear()
+        self._stage.add(bucket)
+
+    async def commit_weights(self, global_steps: int | None) -> None:
+        """Put the staged weights into the model, all at once and between two batches.
+
+        Args:
+            global_steps: the version of the weights, reported with every answer from now on.
+
+        Raises:
+            ValueError: when parameters are missing; the model keeps its old weights.
+        """
+        async with self._model_lock:
+            self._stage.commit()
+            self._waits_for_weights = False
+            self._prompts_seen.clear()
+            if global_steps is not None:
+                self.global_steps = global_steps
+
+    async def set_global_steps(self, global_steps: int) -> None:
+        """Name the version of the weights."""
+        self.global_steps = global_steps
+
+    # ---- control, called by verl's RolloutReplica
+
+    async def abort_all_requests(
+        self, reset_prefix_cache: bool = True, reject_request: bool = False
+    ) -> dict[str, Any]:
+        """End every request with what it has so far and admit none until `resume_generation`.
+
+        Args:
+            reset_prefix_cache: no cache outlives a batch.
+            reject_request: answer requests that arrive meanwhile as aborted, instead of holding them.
+        """
+        self._open.clear()
+        self._rejecting = reject_request
+        self._active.update(self._queue)
+        self._queue = []
+        aborted = list(self._active)
+        for request in aborted:
+            self._resolve(request)
+        await self.wait_for_requests_to_drain()
+        return {"aborted_count": len(aborted), "request_ids": []}
+
+    async def resume_generation(self) -> None:
+        """Admit requests again."""
+        self._rejecting = False
+        self._open.set()
+
+    async def wait_for_requests_to_drain(self) -> None:
+        """Return when no request waits or is being answered."""
+        while self._queue or self._active:
+            await asyncio.sleep(_QUIET_SECONDS)
+
+    async def wake_up(self, tags: list[str] | None = None) -> None:
+        """Nothing was put away."""
+
+    async def sleep(self) -> None:
+        """Main memory is not shared with an accelerator's, so nothing is put away."""
+
+    async def clear_kv_cache(self) -> None:
+        """No cache outlives a batch."""
+
+    async def release_kv_cache(self) -> None:
+        """No cache outlives a batch."""
+
+    async def resume_kv_cache(self) -> None:
+        """No cache outlives a batch."""
+
+    async def start_profile(self, **kwargs: Any) -> None:
+        """There is no profiler of this server."""
+
+    async def stop_profile(self) -> None:
+        """There is no profiler of this server."""

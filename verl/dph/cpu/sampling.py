@@ -1,0 +1,174 @@
+"""Sampling parameters, the random numbers of a request, and the choice of a batch's next tokens.
+
+Shapes: B rows (requests) of a batch, V ids in the model's vocabulary. Tensors are on the CPU.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+GREEDY_TEMPERATURE = 1e-5  # at or below it the most probable token is taken, as vLLM does
+_UNIFORM_BLOCK = 64
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """What a request may ask for, named as in vLLM.
+
+    Attributes:
+        max_tokens: at most this many tokens are generated, at least one.
+        temperature: softmax temperature; 0 takes the most probable token.
+        top_k: sample among this many most probable tokens; -1 or 0 is all of them.
+        top_p: sample among the fewest most probable tokens whose probability, after top_k, reaches this sum.
+        repetition_penalty: divides positive and multiplies negative logits of ids that the prompt or the response holds.
+        stop_token_ids: generation ends after any of these ids.
+        ignore_eos: do not end at the model's own end-of-sequence ids.
+        logprobs: return the log-probability of each generated token.
+        seed: fixes the request's random numbers.
+    """
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_k: int = -1
+    top_p: float = 1.0
+    repetition_penalty: float = 1.0
+    stop_token_ids: frozenset[int] = field(default_factory=frozenset)
+    ignore_eos: bool = False
+    logprobs: bool = False
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        checks = {
+            "max_tokens": (self.max_tokens >= 1, "at least 1"),
+            "temperature": (self.temperature >= 0, "0 or more"),
+            "top_k": (self.top_k >= -1, "-1, 0 or more"),
+            "top_p": (0 < self.top_p <= 1, "above 0 and at most 1"),
+            "repetition_penalty": (self.repetition_penalty > 0, "above 0"),
+        }
+        for name, (valid, wanted) in checks.items():
+            if not valid:
+                raise ValueError(f"sampling parameter {name}={getattr(self, name)!r} must be {wanted}")
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature <= GREEDY_TEMPERATURE
+
+    @property
+    def restricts_vocabulary(self) -> bool:
+        return not self.greedy and (self.top_k > 0 or self.top_p < 1.0)
+
+    @classmethod
+    def from_request(
+        cls, request: Mapping[str, Any], *, default_max_tokens: int, room: int, ignore_eos: bool
+    ) -> "SamplingParams":
+        """Read the dict that verl's agent loop sends.
+
+        Args:
+            request: the parameters; those absent or None take their defaults. max_new_tokens is another name of max_tokens.
+            default_max_tokens: max_tokens of a request that names none.
+            room: tokens that fit behind the prompt; max_tokens is cut to it.
+            ignore_eos: the rollout's setting, for a request that does not say.
+
+        Raises:
+            ValueError: for a parameter that this rollout does not know, or a value out of range.
+        """
+        given = {name: value for name, value in request.items() if value is not None}
+        limit = given.pop("max_new_tokens", default_max_tokens)
+        limit = given.pop("max_tokens", limit)
+        unknown = sorted(set(given) - set(cls.__dataclass_fields__))
+        if unknown:
+            raise ValueError(
+                f"the hf rollout does not know the sampling parameters {unknown}; it knows "
+                f"{sorted(cls.__dataclass_fields__)}"
+            )
+        # vLLM's meaning: the number of further alternatives to return, 0 for the sampled token alone
+        logprobs = given.get("logprobs", False)
+        return cls(
+            max_tokens=min(int(limit), room),
+            temperature=float(given.get("temperature", 1.0)),
+            top_k=int(given.get("top_k", -1)),
+            top_p=float(given.get("top_p", 1.0)),
+            repetition_penalty=float(given.get("repetition_penalty", 1.0)),
+            stop_token_ids=frozenset(int(token) for token in given.get("stop_token_ids", ())),
+            ignore_eos=bool(given.get("ignore_eos", ignore_eos)),
+            logprobs=logprobs is not False,
+            seed=None if "seed" not in given else int(given["seed"]),
+        )
+
+
+def stable_key(*parts: Any) -> int:
+    """A 128-bit key of JSON-serialisable parts, the same in every process and on every machine."""
+    digest = hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).digest()
+    return int.from_bytes(digest[:16], "little")
+
+
+def uniforms(key: int) -> Iterator[float]:
+    """The random numbers of one request: uniform in [0, 1), from Philox counted from 0 under `key`."""
+    generator = np.random.Generator(np.random.Philox(key=key))
+    while True:
+        yield from generator.random(_UNIFORM_BLOCK).tolist()
+
+
+def penalise_repetition(logits: torch.Tensor, seen: torch.Tensor, penalty: torch.Tensor) -> torch.Tensor:
+    """Make ids that a row has seen less probable (Keskar et al., 2019, CTRL, section 4.1).
+
+    Args:
+        logits: [B, V] float.
+        seen: [B, V] bool.
+        penalty: [B] float, 1 changes nothing.
+
+    Returns:
+        [B, V], a new tensor.
+    """
+    penalty = penalty[:, None]
+    return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
+
+
+def restrict(weights: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    """Keep the top_k heaviest ids of each row and of those the fewest heaviest that reach the share top_p.
+
+    Among equal weights the lower id comes first.
+
+    Args:
+        weights: [B, V] float64, not negative, not necessarily normalised.
+        top_k: [B] int64, at most 0 for no limit.
+        top_p: [B] float64 in (0, 1].
+
+    Returns:
+        [B, V]: the weights, 0 where an id is dropped.
+    """
+    vocabulary = weights.shape[-1]
+    ordered, ids = torch.sort(weights, dim=-1, descending=True, stable=True)
+    limit = torch.where(top_k > 0, top_k, vocabulary)[:, None]
+    ordered = ordered.masked_fill(torch.arange(vocabulary) >= limit, 0.0)
+    before = ordered.cumsum(-1) - ordered
+    total = ordered.sum(-1, keepdim=True)
+    reached = (before >= top_p[:, None] * total) & (top_p < 1.0)[:, None]
+    return torch.zeros_like(weights).scatter(1, ids, ordered.masked_fill(reached, 0.0))
+
+
+def draw(weights: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """One id per row, with probability proportional to its weight, by inversion of the distribution function.
+
+    Args:
+        weights: [B, V] float64, not negative.
+        uniform: [B] float64 in [0, 1).
+
+    Returns:
+        [B] int64: the first id whose cumulative weight exceeds uniform x total.
+
+    Raises:
+        FloatingPointError: when a row's weights do not sum to a positive finite number.
+    """
+    cumulative = weights.cumsum(-1)
+    total = cumulative[:, -1]
+    if not bool((torch.isfinite(total) & (total > 0)).all()):
+        raise FloatingPointError("the model's logits give no probability distribution (NaN or infinite values)")
+    # rounding may lift uniform x total to the total itself, which no id exceeds
+    threshold = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
+    return torch.searchsorted(cumulative, threshold[:, None], right=True)[:, 0]
