@@ -1,0 +1,120 @@
+"""Fixtures that several suites share: a small SQLite database and the real scorer server on it."""
+
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).parents[1]
+SERVER_PROGRAM = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
+START_LIMIT_S = 60
+
+
+@pytest.fixture(scope="session")
+def shop_databases(tmp_path_factory) -> Path:
+    """A database folder with shop/shop.sqlite: item(id, name, price, kind), six rows, prices 1.5 to 9.0, one NULL kind."""
+    folder = tmp_path_factory.mktemp("databases")
+    (folder / "shop").mkdir()
+    with sqlite3.connect(folder / "shop" / "shop.sqlite") as database:
+        database.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, price REAL, kind TEXT)")
+        rows = [
+            (1, "apple", 1.5, "fruit"),
+            (2, "pear", 2.0, "fruit"),
+            (3, "plum", 3.0, "fruit"),
+            (4, "bread", 4.0, "bakery"),
+            (5, "cake", 9.0, "bakery"),
+            (6, "bag", 1.5, None),
+        ]
+        database.executemany("INSERT INTO item VALUES (?, ?, ?, ?)", rows)
+    database.close()
+    return folder
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class ScorerProcess:
+    """The real scorer server in a process of its own, on one fixed port: it can be killed and started again."""
+
+    def __init__(self, databases: Path, folder: Path):
+        self.port = free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        self._config = folder / "sql.yaml"
+        self._log = folder / "scorer.log"
+        self._process = None
+        settings = {
+            "ScorerServer": {"address": "127.0.0.1", "port": self.port, "log_file": str(folder / "requests.log")},
+            "Scorers": {
+                "Scorer1": {
+                    "class_name": "SqlDetailRewardModel",
+                    "database_path": str(databases),
+                    "num_instances": 1,
+                }
+            },
+        }
+        self._config.write_text(yaml.safe_dump(settings))
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(SERVER_PROGRAM), "-c", str(self._config)],
+                stdout=log,
+                stderr=log,
+                cwd=REPOSITORY,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+            )
+        deadline = time.monotonic() + START_LIMIT_S
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                pytest.fail(f"the scorer server did not start:\n{self._log.read_text()}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """SIGKILL: no goodbye to open connections."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> None:
+        """SIGTERM: the server ends its own workers."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(timeout=20)
+            self._process = None
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.address}/heartbeat", timeout=1) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+
+@pytest.fixture(scope="session")
+def scorer_server(shop_databases, tmp_path_factory):
+    """Address of a running scorer server on shop_databases."""
+    server = ScorerProcess(shop_databases, tmp_path_factory.mktemp("scorer"))
+    server.start()
+    yield server.address
+    server.stop()
+
+
+@pytest.fixture
+def scorer_process(shop_databases, tmp_path):
+    """A scorer server that is not started yet; the test starts and kills it."""
+    server = ScorerProcess(shop_databases, tmp_path)
+    yield server
+    server.stop()

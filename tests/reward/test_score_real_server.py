@@ -1,0 +1,143 @@
+"""compute_score and the client against the real scorer server on a real SQLite file."""
+
+import asyncio
+import inspect
+import threading
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from verl.dph.errors import UserError
+from verl.dph.reward.client import ScorerClient, ScorerRefused, ScorerUnavailable
+from verl.dph.reward.score import compute_score
+from verl.trainer.ppo.metric_utils import process_validation_metrics
+from verl.trainer.ppo.reward import get_custom_reward_fn
+
+KEYS = {"score", "acc", "gold_error", "pred", "outcome"}
+
+
+def truth(gold: str, database: str = "shop/shop.sqlite") -> dict:
+    return {"db_id": database, "gold_sql": gold, "cmp_method": "bird"}
+
+
+def answer(sql: str) -> str:
+    return f"I count the rows.\n```sql\n{sql}\n```"
+
+
+NAMES = "SELECT name FROM item"
+CASES = {
+    "match": (answer("SELECT i.name FROM item AS i ORDER BY 1"), NAMES, (1.0, 1, 0, "match")),
+    # one of one gold columns is found among two predicted ones: 0.8 * 1 * 1 / (1 * 2)
+    "partial": (answer("SELECT name, price FROM item"), NAMES, (0.4, 0, 0, "partial")),
+    "mismatch": (answer("SELECT id FROM item"), NAMES, (0.0, 0, 0, "mismatch")),
+    "no_answer": ("I do not know.", NAMES, (0.0, 0, 0, "no_answer")),
+    "pred_error": (answer("SELECT nothing FROM item"), NAMES, (0.0, 0, 0, "pred_error")),
+    "gold_error": (answer(NAMES), "SELECT name FROM items", (0.0, 0, 1, "gold_error")),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rewards_on_a_real_database(scorer_server, case):
+    response, gold, expected = CASES[case]
+    result = asyncio.run(compute_score("sql", response, truth(gold), {"index": 1}, scorer=scorer_server))
+    assert (result["score"], result["acc"], result["gold_error"], result["outcome"]) == pytest.approx(expected)
+    assert set(result) == KEYS
+    assert (result["pred"] is None) == (case == "no_answer")
+
+
+def test_through_verls_own_loader_and_validation_metrics(scorer_server, monkeypatch):
+    monkeypatch.delenv("DPH_SCORER", raising=False)
+    config = OmegaConf.create(
+        {
+            "reward": {
+                "custom_reward_function": {
+                    "path": "pkg://verl.dph.reward.score",
+                    "name": "compute_score",
+                    "reward_kwargs": {"scorer": scorer_server, "timeout": 60, "retries": 1},
+                }
+            }
+        }
+    )
+    reward = get_custom_reward_fn(config)
+    assert inspect.iscoroutinefunction(reward)
+
+    async def scenario():
+        texts = [answer(NAMES), answer("SELECT name, price FROM item"), "no idea", answer(NAMES)]
+        calls = (
+            reward(data_source="bird", solution_str=text, ground_truth=truth(NAMES), extra_info={}) for text in texts
+        )
+        return await asyncio.gather(*calls)
+
+    results = asyncio.run(scenario())
+    columns = {key: [result[key] for result in results] for key in results[0]}
+    metrics = process_validation_metrics(["sql"] * 4, ["a", "a", "b", "b"], columns)["sql"]
+    assert metrics["acc"]["mean@2"] == pytest.approx(0.5)
+    assert metrics["score"]["mean@2"] == pytest.approx((0.7 + 0.5) / 2)
+    assert metrics["gold_error"]["mean@2"] == 0
+    assert "outcome" not in metrics and "pred" not in metrics
+    assert np.array(columns["pred"], dtype=object)[2] is None
+
+
+def test_an_unknown_data_source_is_named(scorer_server):
+    with pytest.raises(UserError, match="data_source 'poems'"):
+        asyncio.run(compute_score("poems", "text", truth(NAMES), scorer=scorer_server))
+
+
+@pytest.mark.parametrize(
+    "ground_truth, named",
+    [
+        ("SELECT 1", "ground_truth is str"),
+        ({"db_id": "shop/shop.sqlite", "cmp_method": "bird"}, "ground_truth.gold_sql is None"),
+        (truth(NAMES) | {"cmp_method": "exact"}, "cmp_method is 'exact'"),
+    ],
+)
+def test_a_malformed_ground_truth_is_named(ground_truth, named):
+    with pytest.raises(UserError, match=named):
+        asyncio.run(compute_score("sql", "text", ground_truth, scorer="http://127.0.0.1:9"))
+
+
+def test_without_an_address_the_setting_is_named(monkeypatch):
+    monkeypatch.delenv("DPH_SCORER", raising=False)
+    with pytest.raises(UserError, match="DPH_SCORER"):
+        asyncio.run(compute_score("sql", "text", truth(NAMES)))
+
+
+def test_the_address_comes_from_the_environment(scorer_server, monkeypatch):
+    monkeypatch.setenv("DPH_SCORER", scorer_server)
+    assert asyncio.run(compute_score("spider", answer(NAMES), truth(NAMES)))["acc"] == 1
+
+
+def test_an_unknown_database_is_the_servers_sentence(scorer_server):
+    with pytest.raises(ScorerRefused, match="nowhere"):
+        asyncio.run(compute_score("sql", answer(NAMES), truth(NAMES, "nowhere/nowhere.sqlite"), scorer=scorer_server))
+
+
+def test_a_server_that_dies_and_returns_costs_no_answer(scorer_process):
+    scorer_process.start()
+
+    async def scenario():
+        async with ScorerClient(scorer_process.address, first_backoff_s=0.1, max_in_flight=4) as client:
+            await client.wait_until_healthy(timeout_s=5)
+            gold = "SELECT price FROM item WHERE id = {}"
+            calls = [client.score(answer(gold.format(i % 7)), truth(gold.format(i % 3))) for i in range(60)]
+            running = asyncio.gather(*calls)
+            await asyncio.sleep(0.05)
+            scorer_process.kill()
+            restart = threading.Timer(0.5, scorer_process.start)
+            restart.start()
+            return await running
+
+    scores = asyncio.run(scenario())
+    # ids 0..6 against golds 0..2; ids 0 and none of the others are empty, and 1 and 6 share the price 1.5
+    price = {1: 1.5, 2: 2.0, 3: 3.0, 4: 4.0, 5: 9.0, 6: 1.5}
+    assert [s.acc for s in scores] == [int(price.get(i % 7) == price.get(i % 3)) for i in range(60)]
+
+
+def test_a_server_that_stays_dead_raises(scorer_process):
+    async def scenario():
+        async with ScorerClient(scorer_process.address, retries=1, first_backoff_s=0.01) as client:
+            await client.score(answer(NAMES), truth(NAMES))
+
+    with pytest.raises(ScorerUnavailable, match=scorer_process.address):
+        asyncio.run(scenario())

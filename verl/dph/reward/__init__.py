@@ -1,0 +1,1 @@
+"""Rewards from the scorer server, over HTTP."""

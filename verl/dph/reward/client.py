@@ -1,0 +1,228 @@
+"""The client of the scorer server (SCORER.md, "Client"): a failure of the infrastructure raises and is never a reward of 0."""
+
+import asyncio
+import json
+import logging
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from verl.dph.errors import UserError
+from verl.dph.reward.servers import START_HINT, NoServerKnown, Server, ServerPool
+
+logger = logging.getLogger(__name__)
+
+# Above what the server allows for one answer: 15 s for the prediction and 60 s for the gold query, and its queue.
+DEFAULT_TIMEOUT_S = 180.0
+# With the backoff below about 90 s: a server that restarts is waited for.
+DEFAULT_RETRIES = 8
+DEFAULT_MAX_IN_FLIGHT = 64
+FIRST_BACKOFF_S = 0.5
+LONGEST_BACKOFF_S = 30.0
+HEARTBEAT_TIMEOUT_S = 5.0
+HEARTBEAT_INTERVAL_S = 0.5
+CORRECT_TOLERANCE = 1e-6
+
+GOLD_FAILURES = ("gold_error", "gold_timeout")
+OUTCOMES = ("match", "partial", "mismatch", "no_answer", "pred_error", "pred_timeout", *GOLD_FAILURES)
+_INFRASTRUCTURE_FAILURE = "infra_error"
+
+
+class ScorerUnavailable(UserError):
+    """No scorer server answered after all retries."""
+
+
+class ScorerRefused(UserError):
+    """The server says that a request is wrong: asking again would not help."""
+
+
+class _TryAgain(Exception):
+    """One attempt failed in a way that another may not."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """The grade of one response."""
+
+    score: float  # 0..1; 0 where the reference query itself cannot run
+    acc: int  # 1 when score is 1 within 1e-6
+    pred: str | None  # the answer read from the response, None where there is none
+    outcome: str  # one of OUTCOMES
+
+    @property
+    def gold_error(self) -> int:
+        """1 where the reference query itself cannot run: the score says nothing about the response."""
+        return int(self.outcome in GOLD_FAILURES)
+
+
+class ScorerClient:
+    """Grades responses on one or many scorer servers. Belongs to one event loop; close it, or use it in `async with`.
+
+    Args:
+        scorer: an address, a comma-separated list, or a directory of address files (see ServerPool).
+        timeout_s: of one attempt; above the server's own limits.
+        retries: attempts after the first, with exponential backoff.
+        max_in_flight: requests at a time; more wait.
+    """
+
+    def __init__(
+        self,
+        scorer: str | Sequence[str],
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        retries: int = DEFAULT_RETRIES,
+        first_backoff_s: float = FIRST_BACKOFF_S,
+        max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+    ):
+        self._servers = ServerPool(scorer)
+        self._timeout_s = timeout_s
+        self._retries = retries
+        self._first_backoff_s = first_backoff_s
+        self._slots = asyncio.Semaphore(max_in_flight)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> "ScorerClient":
+        return self
+
+    async def __aexit__(self, *exception) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def score(self, response: str, question: Mapping[str, Any]) -> Score:
+        """Grades one response.
+
+        Args:
+            response: the model's text.
+            question: the `extra` of the protocol, for SQL db_id, gold_sql and cmp_method (see scorer_question).
+
+        Raises:
+            ScorerUnavailable: no server could grade it after the retries.
+            ScorerRefused: the server calls the request wrong (4xx), or is not a scorer.
+        """
+        body = {"gen_responses": [response], "extra": dict(question)}
+        async with self._slots:
+            return await self._score_with_retries(body)
+
+    async def wait_until_healthy(self, timeout_s: float = 30.0) -> None:
+        """Returns when a server answers its heartbeat; call it before work that a missing scorer would waste.
+
+        Raises:
+            ScorerUnavailable: none does within timeout_s.
+        """
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            reasons = await self._heartbeats()
+            silent = {address: reason for address, reason in reasons.items() if reason}
+            if len(silent) < len(reasons):
+                for address, reason in silent.items():
+                    logger.warning("Scorer %s does not answer (%s); the others are used.", address, reason)
+                return
+            if asyncio.get_running_loop().time() >= deadline:
+                raise ScorerUnavailable(self._silence(f"waited {timeout_s:g} s", next(iter(silent.values()))))
+            await asyncio.sleep(HEARTBEAT_INTERVAL_S)
+
+    async def _score_with_retries(self, body: dict) -> Score:
+        reason = ""
+        for attempt in range(self._retries + 1):
+            if attempt:
+                await asyncio.sleep(self._backoff(attempt))
+            try:
+                with self._servers.least_busy() as server:
+                    return await self._attempt(server, body)
+            except (_TryAgain, NoServerKnown) as error:
+                reason = str(error)
+        raise ScorerUnavailable(self._silence(f"{self._retries + 1} attempts", reason))
+
+    async def _attempt(self, server: Server, body: dict) -> Score:
+        try:
+            score = await self._put(server, body)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            reason = str(error) or f"no answer within {self._timeout_s:g} s"
+            self._servers.failed(server, reason)
+            raise _TryAgain(f"{server.address}: {reason}") from error
+        except _TryAgain as error:
+            self._servers.failed(server, str(error))
+            raise
+        self._servers.succeeded(server)
+        return score
+
+    async def _put(self, server: Server, body: dict) -> Score:
+        async with self._open_session().put(
+            f"{server.address}/api", json=body, timeout=aiohttp.ClientTimeout(total=self._timeout_s)
+        ) as answer:
+            if answer.status == 429 or answer.status >= 500:
+                raise _TryAgain(f"{server.address}: HTTP {answer.status}")
+            text = await answer.text(errors="replace")
+            if answer.status != 200:
+                raise ScorerRefused(f"Scorer {server.address} refuses a request (HTTP {answer.status}): {_sentence(text)}")
+        return _read_score(server.address, text)
+
+    async def _heartbeats(self) -> dict[str, str | None]:
+        """What is wrong with each server, None where nothing is."""
+        try:
+            servers = self._servers.servers()
+        except NoServerKnown as error:
+            return {str(self._servers): str(error)}
+        reasons = await asyncio.gather(*(self._heartbeat(server.address) for server in servers))
+        return {server.address: reason for server, reason in zip(servers, reasons, strict=True)}
+
+    async def _heartbeat(self, address: str) -> str | None:
+        try:
+            async with self._open_session().get(
+                f"{address}/heartbeat", timeout=aiohttp.ClientTimeout(total=HEARTBEAT_TIMEOUT_S)
+            ) as answer:
+                return None if answer.status == 200 else f"HTTP {answer.status}"
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return str(error) or f"no answer within {HEARTBEAT_TIMEOUT_S:g} s"
+
+    def _backoff(self, attempt: int) -> float:
+        # Jitter, so that the many requests of a dead server do not come back all at once.
+        return min(self._first_backoff_s * 2 ** (attempt - 1), LONGEST_BACKOFF_S) * random.uniform(0.75, 1.25)
+
+    def _silence(self, effort: str, reason: str) -> str:
+        return f"No scorer answers at {self._servers} ({effort}; {reason}): {START_HINT}, or set DPH_SCORER to its address."
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        return self._session
+
+
+def _read_score(address: str, text: str) -> Score:
+    """The one graded response of a PUT /api answer."""
+    try:
+        answer = json.loads(text)
+        [detail] = answer["details"]
+        [[score, _]] = answer["Scorer1"]
+        outcome, pred = detail["outcome"], detail["pred"]
+        score = float(score)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ScorerRefused(
+            f"{address} answers {_sentence(text)!r}, which is not the scorer's protocol: give the address of rl/scorer."
+        ) from error
+    if outcome == _INFRASTRUCTURE_FAILURE:
+        raise _TryAgain(f"{address}: a worker of the server failed")
+    if outcome not in OUTCOMES or not math.isfinite(score):
+        raise ScorerRefused(f"{address} answers outcome {outcome!r} and score {score}: its version does not match.")
+    if outcome in GOLD_FAILURES:
+        score = 0.0
+    return Score(score=score, acc=int(abs(score - 1.0) <= CORRECT_TOLERANCE), pred=pred, outcome=outcome)
+
+
+def _sentence(text: str) -> str:
+    """What a server says in an error body: its `detail` or `error`, else the text's beginning."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        body = None
+    if isinstance(body, dict):
+        text = str(body.get("detail") or body.get("error") or text)
+    return text.strip()[:300]

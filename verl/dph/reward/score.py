@@ -1,0 +1,98 @@
+"""The reward function that verl's reward loop awaits (reward.custom_reward_function, name compute_score)."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from verl.dph.errors import UserError
+from verl.dph.reward.client import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, ScorerClient
+from verl.dph.reward.questions import scorer_question
+
+logger = logging.getLogger(__name__)
+
+SCORER_VARIABLE = "DPH_SCORER"
+
+# One client, with its session and view of the servers, for each event loop and settings. A reward worker has one loop.
+_clients: dict[tuple, ScorerClient] = {}
+_broken_questions: set[tuple] = set()
+
+
+async def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: dict | None = None,
+    *,
+    scorer: str | Sequence[str] | None = None,
+    timeout: float = DEFAULT_TIMEOUT_S,
+    retries: int = DEFAULT_RETRIES,
+    reward_router_address: str | None = None,
+    reward_model_tokenizer: Any = None,
+) -> dict[str, Any]:
+    """The reward of one response.
+
+    Args:
+        data_source: the row's; names the kind of reward (verl.dph.reward.questions).
+        solution_str: the response, special tokens removed.
+        ground_truth: the row's reward_model.ground_truth.
+        extra_info: the row's; not used.
+        scorer, timeout, retries: reward.custom_reward_function.reward_kwargs; without scorer, $DPH_SCORER.
+        reward_router_address, reward_model_tokenizer: passed by verl beside a reward model; not used.
+
+    Returns:
+        Always the same keys: score (0..1, the reward), acc (0 or 1), gold_error (0 or 1: the reference query cannot run, so
+        every sample of the prompt scores 0, which leaves GRPO no advantage), pred (SQL, or None) and outcome. verl averages
+        the numbers in validation, writes all to its dumps, and leaves text and None out of its metrics.
+
+    Raises:
+        ScorerUnavailable: no server answered; verl fails the rollout, which is not a reward of 0.
+        UserError: an unknown data source, or a request that the server refuses.
+    """
+    question = scorer_question(data_source, ground_truth)
+    result = await _client(scorer, timeout, retries).score(solution_str, question)
+    if result.gold_error:
+        _warn_once(question, result.outcome)
+    return {
+        "score": result.score,
+        "acc": result.acc,
+        "gold_error": result.gold_error,
+        "pred": result.pred,
+        "outcome": result.outcome,
+    }
+
+
+def scorer_address(setting: str | Sequence[str] | None) -> str | Sequence[str]:
+    """The setting, else $DPH_SCORER.
+
+    Raises:
+        UserError: neither is set.
+    """
+    address = setting or os.environ.get(SCORER_VARIABLE)
+    if not address:
+        raise UserError(
+            "No scorer server is named: set reward.custom_reward_function.reward_kwargs.scorer or the environment variable "
+            f"{SCORER_VARIABLE} to an address (http://host:port), a comma-separated list, or a directory of address files."
+        )
+    return address
+
+
+def _client(scorer: str | Sequence[str] | None, timeout: float, retries: int) -> ScorerClient:
+    address = scorer_address(scorer)
+    key = (asyncio.get_running_loop(), address if isinstance(address, str) else tuple(address), timeout, retries)
+    if key not in _clients:
+        _clients[key] = ScorerClient(address, timeout_s=timeout, retries=retries)
+    return _clients[key]
+
+
+def _warn_once(question: dict[str, str], outcome: str) -> None:
+    key = tuple(question.values())
+    if key not in _broken_questions:
+        _broken_questions.add(key)
+        logger.warning(
+            "The reference query of a prompt on %s cannot run (%s); all its samples score 0: %.200s",
+            question["db_id"],
+            outcome,
+            question["gold_sql"],
+        )
