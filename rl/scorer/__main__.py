@@ -1,0 +1,7 @@
+"""`python -m rl.scorer`: the same program as `scorer_server_without_ray.py`."""
+
+import sys
+
+from rl.scorer.scorer_server_without_ray import main
+
+sys.exit(main())

@@ -1,0 +1,111 @@
+"""Starts the scorer server: python rl/scorer/scorer_server_without_ray.py -c ./rl/scorer/sql.yaml
+
+Prints one line with the address once it serves; GET /heartbeat answers from then on. SIGTERM or SIGINT finishes the
+requests under way and ends every worker process.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+try:
+    import rl.scorer  # noqa: F401
+except ModuleNotFoundError:
+    # Run as a file of a checkout that is not installed.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import uvicorn
+
+from rl.scorer.app import create_app
+from rl.scorer.config import ConfigError, Settings, load_settings
+
+_BACKLOG = 2048
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the server until it is told to end. Returns the exit code: 2 after one sentence about a wrong setting."""
+    options = _parse(arguments)
+    try:
+        settings = load_settings(options.config, options.address, options.port, options.database_path)
+        _set_up_logging(settings.ScorerServer.log_file)
+        listener = _listen(settings.ScorerServer.address, settings.ScorerServer.port)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    with listener:
+        _serve(settings, listener, options.address_file)
+    return 0
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scorer_server_without_ray.py", description="Scores SQL answers over HTTP.")
+    default = Path(__file__).resolve().with_name("sql.yaml")
+    parser.add_argument("-c", "--config", type=Path, default=default, help="YAML settings (default: %(default)s)")
+    parser.add_argument("--address", help="where to listen, in place of ScorerServer.address")
+    parser.add_argument("--port", type=int, help="in place of ScorerServer.port; 0 picks a free one")
+    parser.add_argument("--database-path", type=Path, help="in place of Scorers.Scorer1.database_path")
+    parser.add_argument("--address-file", type=Path, help="written with host:port once the server listens")
+    return parser.parse_args(arguments)
+
+
+def _set_up_logging(log_file: Path | None) -> None:
+    """Requests go to the log file; stderr, without one, gets warnings only."""
+    try:
+        handler = logging.StreamHandler() if log_file is None else logging.FileHandler(log_file, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"ScorerServer.log_file cannot be opened: {error}; give a path that can be written.") from None
+    level = logging.WARNING if log_file is None else logging.INFO
+    logging.basicConfig(level=level, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s %(message)s")
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        return socket.create_server((address, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ConfigError(f"Cannot listen on {address} port {port}: {error}; give another --address or --port.") from None
+
+
+def _serve(settings: Settings, listener: socket.socket, address_file: Path | None) -> None:
+    host, port = listener.getsockname()[:2]
+    address = f"[{host}]:{port}" if listener.family == socket.AF_INET6 else f"{host}:{port}"
+
+    def ready() -> None:
+        if address_file is not None:
+            _write_aside(address_file, address)
+        sys.stdout.write(f"The scorer listens on http://{address}\n")
+        sys.stdout.flush()
+
+    config = uvicorn.Config(
+        create_app(settings, ready),
+        backlog=_BACKLOG,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=settings.ScorerServer.shutdown_seconds,
+    )
+    # uvicorn ends gracefully on either signal and then raises it once more, for the handlers that it found.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _exit_quietly)
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        if address_file is not None:
+            address_file.unlink(missing_ok=True)
+
+
+def _exit_quietly(*_: object) -> None:
+    raise SystemExit(0)
+
+
+def _write_aside(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(text, encoding="ascii")
+    os.replace(aside, path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Reading, running and comparing SQL: everything a worker process does. Standard library only."""
