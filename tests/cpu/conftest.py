@@ -1,25 +1,25 @@
-"""A random Qwen2 with a word-level tokenizer, written to disk as a user's model would be."""
+"""A random Llama with a word-level tokenizer, written to disk as a user's model would be."""
 
 from pathlib import Path
 
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import PreTrainedTokenizerFast, LlamaConfig, LlamaForCausalLM
 
-WORDS = 29
+WORDS = 28
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
 
 
 def save_tiny_model(path: Path, *, seed: int = 0, padded_vocabulary: int = 32, tied: bool = True) -> Path:
     """A model of 2 layers whose vocabulary is padded beyond the tokenizer's 32 ids if `padded_vocabulary` says so."""
-    vocabulary = {"<pad>": 0, "<eos>": 1, "<unk>": 2} | {f"w{i}": 3 + i for i in range(WORDS)}
+    vocabulary = {"<pad>": 0, "<eos>": 1, "<unk>": 2, "<bos>": 3} | {f"w{i}": 4 + i for i in range(WORDS)}
     words = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=words, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", chat_template=CHAT_TEMPLATE
     )
-    config = Qwen2Config(
+    config = LlamaConfig(
         vocab_size=padded_vocabulary,
         hidden_size=32,
         intermediate_size=48,
@@ -34,7 +34,7 @@ def save_tiny_model(path: Path, *, seed: int = 0, padded_vocabulary: int = 32, t
         pad_token_id=0,
     )
     torch.manual_seed(seed)
-    model = Qwen2ForCausalLM(config)
+    model = LlamaForCausalLM(config)
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
@@ -46,5 +46,5 @@ def tiny_model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tiny_model_path: Path) -> Qwen2ForCausalLM:
-    return Qwen2ForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32).eval()
+def tiny_model(tiny_model_path: Path) -> LlamaForCausalLM:
+    return LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32).eval()

@@ -26,7 +26,7 @@ from verl.dph.cpu.weights import WeightBucket, WeightStage
 logger = logging.getLogger(__name__)
 
 # A burst of requests is over when none has come for _QUIET_SECONDS; a steady stream is cut after _LONGEST_WAIT_SECONDS.
-_QUIET_SECONDS = 0.005
+_QUIET_SECONDS = 0.015
 _LONGEST_WAIT_SECONDS = 0.25
 
 
