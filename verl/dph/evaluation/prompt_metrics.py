@@ -24,7 +24,7 @@ def prompt_metrics(
 
     Returns:
         {metric: [P] float64}, NaN where a prompt does not define the metric. Metrics: greedy, pass@K for each of
-        k_values(n), mean@n, keep_rate, lost, newly_solved, and, for a task with styles, styles and style_entropy.
+        k_values(n) and for solved_in, mean@n, keep_rate, lost, newly_solved, and, for a task with styles, styles and style_entropy.
 
     Raises:
         UserError: fewer than solved_in samples a prompt.
@@ -36,7 +36,7 @@ def prompt_metrics(
         )
     counts = samples.correct.sum(axis=1)
     metrics = {} if greedy is None else {"greedy": greedy.correct[:, 0].astype(float)}
-    metrics |= {f"pass@{k}": pass_at_k(counts, samples.n, k) for k in k_values(samples.n)}
+    metrics |= {f"pass@{k}": pass_at_k(counts, samples.n, k) for k in (*k_values(samples.n), solved_in)}
     metrics[f"mean@{samples.n}"] = samples.correct.mean(axis=1)
     metrics |= _against_base(samples, base, solved_in)
     if samples.style_names:

@@ -1,0 +1,79 @@
+"""Writes report.json and report.html: `python -m verl.dph.evaluation.report --spec SPEC.json --out DIR`.
+
+The specification (spec.py describes it) names the sample files of every method and split.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+
+from verl.dph.cli import user_errors_exit
+from verl.dph.evaluation.claims import assert_styles, claims
+from verl.dph.evaluation.comparison import compare
+from verl.dph.evaluation.page import render_page
+from verl.dph.evaluation.spec import BASE, ReportSpec, read_spec
+from verl.dph.evaluation.summary import definitions
+from verl.dph.evaluation.training_log import read_training_log
+
+CHECK_FAILED_EXIT_CODE = 1
+
+
+def write_report(spec: ReportSpec, out: Path) -> dict:
+    """Measures all methods, writes out/report.json and out/report.html, and returns the content of report.json.
+
+    report.json = {method: {split: summary}} (see summary.summarise), beside "_definitions" {term: meaning} and
+    "_claims" [{split, statement, measure, unit, value, verdict}].
+
+    Raises:
+        UserError: the files cannot be compared; nothing is written then.
+    """
+    comparison = compare(spec)
+    n = max(samples.n for samples in comparison.samples[BASE].values())
+    meanings = definitions(n, spec.solved_in, spec.styles)
+    judged = claims(comparison)
+    logs = {
+        name: read_training_log(method.training_log) for name, method in spec.methods.items() if method.training_log
+    }
+    page = render_page(comparison, judged, meanings, logs)
+    report = comparison.summaries | {
+        "_definitions": meanings,
+        "_claims": [dataclasses.asdict(claim) for claim in judged],
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    _write_aside(out / "report.json", json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    _write_aside(out / "report.html", page)
+    return report
+
+
+def _write_aside(path: Path, text: str) -> None:
+    aside = path.with_name(path.name + ".part")
+    aside.write_text(text, encoding="utf-8")
+    os.replace(aside, path)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m verl.dph.evaluation.report",
+        description="Pass@k, keep rate and styles of all methods, with intervals: report.json and report.html.",
+    )
+    parser.add_argument("--spec", type=Path, required=True, help="JSON: methods, their sample files, texts (docs/evaluation.md)")
+    parser.add_argument("--out", type=Path, required=True, help="folder for report.json and report.html")
+    parser.add_argument(
+        "--check", action="store_true", help="exit code 1 unless grpo ended in one style and dph_js kept several"
+    )
+    options = parser.parse_args(arguments)
+    with user_errors_exit():
+        report = write_report(read_spec(options.spec), options.out)
+    sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")
+    failures = assert_styles(report) if options.check else []
+    for failure in failures:
+        sys.stderr.write(f"Check failed: {failure}\n")
+    return CHECK_FAILED_EXIT_CODE if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

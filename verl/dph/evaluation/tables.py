@@ -1,0 +1,163 @@
+"""The tables of report.html."""
+
+from html import escape
+
+from verl.dph.evaluation.bootstrap import Interval
+from verl.dph.evaluation.claims import NOT_MEASURED, NOT_SEEN, SEEN, Claim
+from verl.dph.evaluation.comparison import SAMPLING_SETTINGS, Comparison, sampling_settings
+from verl.dph.evaluation.pass_at_k import k_values
+from verl.dph.evaluation.spec import BASE
+from verl.dph.evaluation.summary import metric_of
+from verl.dph.evaluation.theme import Colour
+
+EMPTY = "–"
+COLUMN_NAMES = {
+    "greedy": "Greedy",
+    "keep_rate": "Keep rate",
+    "lost": "Lost",
+    "newly_solved": "Newly solved",
+    "styles": "Styles",
+    "style_entropy": "Style entropy",
+}
+NOT_PERCENT = ("styles", "style_entropy")
+
+
+def split_name(split: str) -> str:
+    """in_domain -> In domain."""
+    return split.replace("_", " ").capitalize()
+
+
+def values_tables(comparison: Comparison, colours: dict[str, Colour]) -> str:
+    """Per split, every method against every metric with its interval; the remaining k of Pass@k folded away."""
+    return "\n".join(_values_of_split(comparison, split, colours) for split in comparison.spec.splits)
+
+
+def _values_of_split(comparison: Comparison, split: str, colours: dict[str, Colour]) -> str:
+    spec = comparison.spec
+    base = comparison.samples[BASE][split]
+    shown = [k for k in k_values(base.n) if k in (1, spec.solved_in, base.n)]
+    columns = ["greedy", *(f"pass@{k}" for k in shown), "keep_rate", "lost", "newly_solved"]
+    columns += ["styles", "style_entropy"] if spec.styles else []
+    caption = f"{escape(split_name(split))} <span>{base.prompts} prompts, {base.n} samples a prompt</span>"
+    main = _values_table(comparison, split, colours, columns, caption, truncated=True)
+    every_k = _values_table(comparison, split, colours, [f"pass@{k}" for k in k_values(base.n)], "", truncated=False)
+    return f"{main}<details><summary>Pass@k for every k, {escape(split_name(split).lower())}</summary>{every_k}</details>"
+
+
+def _values_table(
+    comparison: Comparison, split: str, colours: dict[str, Colour], columns: list[str], caption: str, truncated: bool
+) -> str:
+    head = ["<th scope=col>Method</th>"]
+    head += [f"<th scope=col>{COLUMN_NAMES.get(name, name.capitalize())}</th>" for name in columns]
+    head += ["<th scope=col>Trun&shy;cated</th>"] if truncated else []
+    rows = []
+    for method in comparison.spec.methods.values():
+        summary = comparison.summaries[method.name][split]
+        swatch = f'<i class="swatch" style="color:var(--{colours[method.name].variable})"></i>'
+        cells = [f"<th scope=row>{swatch}{escape(method.label)}</th>"]
+        cells += [_value_cell(metric_of(summary, name), name not in NOT_PERCENT) for name in columns]
+        cells += [f"<td>{100 * summary['truncated']:.1f}</td>"] if truncated else []
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    title = f"<caption>{caption}</caption>" if caption else ""
+    body = "\n".join(rows)
+    return (
+        f'<div class="scroll" tabindex=0><table class="values">{title}<thead><tr>{"".join(head)}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _value_cell(interval: Interval, percent: bool) -> str:
+    if interval is None:
+        return f"<td>{EMPTY}</td>"
+    scale, digits = (100, 1) if percent else (1, 2)
+    value, low, high = (f"{scale * v:.{digits}f}" for v in interval)
+    return f"<td>{value}<small>{low}–{high}</small></td>"
+
+
+def claims_table(split: str, claims: list[Claim], labels: dict[str, str]) -> str:
+    """The claims about one split: a row a predicate, a column a method, in each cell the verdict and what decided it."""
+    methods = list(dict.fromkeys(claim.method for claim in claims))
+    rows: dict[str, dict[str, Claim]] = {}
+    for claim in claims:
+        rows.setdefault(claim.predicate, {})[claim.method] = claim
+    head = "".join(f"<th scope=col>{escape(labels[name])}</th>" for name in methods)
+    body = "\n".join(_claims_row(predicate, row, methods, labels) for predicate, row in rows.items())
+    return (
+        f'<div class="scroll" tabindex=0><table class="claims"><caption>{escape(split_name(split))}</caption>'
+        f"<thead><tr><th scope=col>The method …</th>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _claims_row(predicate: str, row: dict[str, Claim], methods: list[str], labels: dict[str, str]) -> str:
+    measure = next(iter(row.values())).measure
+    cells = "".join(_claim_cell(row[name], labels[name]) if name in row else "<td></td>" for name in methods)
+    return f"<tr><th scope=row>{escape(predicate)}<small>{escape(measure)}</small></th>{cells}</tr>"
+
+
+def _claim_cell(claim: Claim, label: str) -> str:
+    """The label is for a narrow screen, where the cells stand below each other without a head."""
+    words = escape(claim.verdict).replace(", but ", ", but<br>")
+    verdict = f'<b class="{_verdict_class(claim.verdict)}">{words}</b>'
+    return f'<td data-method="{escape(label)}">{verdict}<small>{_claim_value(claim)}</small></td>'
+
+
+def _claim_value(claim: Claim) -> str:
+    if claim.value is None:
+        return EMPTY
+    value, low, high = (f"{v:.2f}" if claim.unit == "nats" else _signed(100 * v) for v in claim.value)
+    return f"{value} [{low}, {high}]"
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.1f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "−")
+
+
+def _verdict_class(verdict: str) -> str:
+    return {SEEN: "seen", NOT_SEEN: "unseen", NOT_MEASURED: "unseen"}.get(verdict, "partly")
+
+
+def settings_facts(comparison: Comparison) -> dict[str, object]:
+    """The specification's settings, then how the samples were drawn (from the .meta.json beside them)."""
+    facts = dict(comparison.spec.settings)
+    for name in SAMPLING_SETTINGS:
+        values: dict[object, list[str]] = {}
+        for method, splits in comparison.samples.items():
+            for samples in splits.values():
+                settings = sampling_settings(samples)
+                if name in settings:
+                    owners = values.setdefault(settings[name], [])
+                    label = comparison.spec.methods[method].label
+                    owners += [] if label in owners else [label]
+        if len(values) == 1:
+            facts[f"sampling: {name}"] = next(iter(values))
+        elif values:
+            facts[f"sampling: {name}"] = "; ".join(f"{value} ({', '.join(owners)})" for value, owners in values.items())
+    return facts
+
+
+def facts_table(caption: str, facts: dict[str, object]) -> str:
+    """A table of names and values; nothing when there are none."""
+    if not facts:
+        return ""
+    rows = "\n".join(f"<tr><th scope=row>{escape(name)}</th><td>{escape(str(v))}</td></tr>" for name, v in facts.items())
+    return f'<table class="facts"><caption>{escape(caption)}</caption><tbody>{rows}</tbody></table>'
+
+
+def seconds_table(seconds: dict[str, float]) -> str:
+    """The time of every stage and their sum; nothing when no time is given."""
+    if not seconds:
+        return ""
+    rows = "\n".join(
+        f"<tr><th scope=row>{escape(stage)}</th><td>{duration(value)}</td></tr>" for stage, value in seconds.items()
+    )
+    total = f"<tfoot><tr><th scope=row>all stages</th><td>{duration(sum(seconds.values()))}</td></tr></tfoot>"
+    return f'<table class="facts"><caption>Time of each stage</caption><tbody>{rows}</tbody>{total}</table>'
+
+
+def duration(seconds: float) -> str:
+    """12.3 -> "12.3 s", 75 -> "1 min 15 s"."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s"
