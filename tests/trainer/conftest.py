@@ -9,9 +9,9 @@ TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 
 @pytest.fixture(scope="session")
 def random_model(tmp_path_factory):
-    """Folder of a Qwen2 with 64 words, 2 layers and hidden size 32, float32, random weights of a fixed seed."""
+    """Folder of a Llama with 64 words, 2 layers and hidden size 32, float32, random weights of a fixed seed."""
     from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+    from transformers import PreTrainedTokenizerFast, LlamaConfig, LlamaForCausalLM
 
     folder = tmp_path_factory.mktemp("random_model")
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
@@ -21,7 +21,7 @@ def random_model(tmp_path_factory):
     )
     fast.save_pretrained(folder)
     torch.manual_seed(0)
-    config = Qwen2Config(
+    config = LlamaConfig(
         vocab_size=len(WORDS),
         hidden_size=32,
         intermediate_size=64,
@@ -35,5 +35,5 @@ def random_model(tmp_path_factory):
         bos_token_id=None,
         initializer_range=0.3,
     )
-    Qwen2ForCausalLM(config).save_pretrained(folder)
+    LlamaForCausalLM(config).save_pretrained(folder)
     return str(folder)

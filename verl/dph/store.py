@@ -16,12 +16,15 @@ FORMAT = "dph-store/1"
 
 @dataclass
 class Row:
-    """One near-perfect prompt. prompt (P,), response (R,): int64 token ids; ref_log_probs (R,): float32, nats."""
+    """One near-perfect prompt. prompt (P,), response (R,): int64 token ids; ref_log_probs (R,): float32, nats.
+
+    ref_log_probs is None until the training engine has computed it.
+    """
 
     id: int | str
     prompt: torch.Tensor
     response: torch.Tensor
-    ref_log_probs: torch.Tensor
+    ref_log_probs: torch.Tensor | None
 
 
 @dataclass
@@ -48,9 +51,10 @@ class Store:
     def save(self, path: str) -> None:
         """Write aside, then rename: a reader sees the old file or the whole new one."""
         for row in self.rows:
-            if len(row.response) != len(row.ref_log_probs) or not len(row.response):
+            if row.ref_log_probs is None or len(row.response) != len(row.ref_log_probs) or not len(row.response):
                 raise ValueError(
-                    f"row {row.id}: {len(row.response)} response tokens, {len(row.ref_log_probs)} log-probs"
+                    f"row {row.id}: {len(row.response)} response tokens, "
+                    f"{0 if row.ref_log_probs is None else len(row.ref_log_probs)} log-probs"
                 )
         content = {
             "format": FORMAT,

@@ -88,9 +88,8 @@ class DPHTrainer(PPOTrainerSync):
             return super()._update_actor(batch, metrics)
         actor = self.config.actor_rollout_ref.actor
         mini_batch_rows = actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n
-        ranks = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1  # filled by _balance_batch
         pef = [self._next_rows() for _ in range(len(batch.keys) // mini_batch_rows)]
-        with pef_batch.mixed(batch, pef, ranks=ranks) as mixed:
+        with pef_batch.mixed(batch, pef, ranks=self.data_parallel_size()) as mixed:
             mixed.extra_info.update(
                 calculate_entropy=actor.calculate_entropy or actor.entropy_coeff != 0.0,
                 distillation_use_topk=False,
@@ -110,6 +109,10 @@ class DPHTrainer(PPOTrainerSync):
         metrics["dph/rows"] = sum(len(rows) for rows in pef)
         metrics["dph/epoch"] = self.order.epoch + self.order.position / self.order.num_rows
         return batch  # without the D_pef rows: verl's metrics and clean-up see D_exp only
+
+    def data_parallel_size(self) -> int:
+        """Ranks that see different rows."""
+        return max(self.actor_rollout_wg._query_dispatch_info("actor")) + 1
 
     def _next_rows(self) -> list[Row]:
         return [self.store.rows[i] for i in self.order.take(self.rows_a_mini_batch)]
