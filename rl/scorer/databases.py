@@ -1,7 +1,9 @@
 """From a request's db_id to a SQLite file below database_path, with what identifies its present content."""
 
 import os
+import stat
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -33,25 +35,35 @@ def find_database(root: Path, db_id: str) -> Database:
         raise UnknownDatabase(f"db_id {db_id!r} is not a path relative to the server's database_path")
     try:
         path = os.path.realpath(root / db_id)
-        if os.path.commonpath([root, path]) != str(root):
+        if not path.startswith(os.path.join(root, "")):
             raise UnknownDatabase(f"db_id {db_id!r} leads out of the server's database_path")
-        if not path.endswith(SUFFIXES) or not os.path.isfile(path):
-            raise UnknownDatabase(f"db_id {db_id!r} names no {', '.join(SUFFIXES)} file below the server's database_path")
-        log = path + "-wal"
-        log_identity = _identity(log) if os.path.exists(log) else None
-        return Database(_read_only_uri(path, log_identity is None), (path, _identity(path), log_identity))
+        status = os.stat(path)
+        if not path.endswith(SUFFIXES) or not stat.S_ISREG(status.st_mode):
+            raise UnknownDatabase(f"db_id {db_id!r} is no {', '.join(SUFFIXES)} file below the server's database_path")
+        identity = (path, _identity(status), _log_identity(path))
+        return Database(_read_only_uri(*identity), identity)
+    except FileNotFoundError:
+        raise UnknownDatabase(f"db_id {db_id!r} names no file below the server's database_path") from None
     except (OSError, UnicodeEncodeError) as error:
         raise UnknownDatabase(f"db_id {db_id!r} cannot be read: {error}") from None
 
 
-def _identity(path: str) -> tuple[int, ...]:
-    status = os.stat(path)
+def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _read_only_uri(path: str, without_log: bool) -> str:
+def _log_identity(path: str) -> tuple[int, ...] | None:
+    try:
+        return _identity(os.stat(path + "-wal"))
+    except FileNotFoundError:
+        return None
+
+
+# By the file's identity, so that a file is opened once and not for every request.
+@lru_cache(maxsize=4096)
+def _read_only_uri(path: str, _: tuple[int, ...], log: tuple[int, ...] | None) -> str:
     uri = f"file:{quote(path)}?mode=ro"
-    if without_log and _in_wal_mode(path):
+    if log is None and _in_wal_mode(path):
         # SQLite would create the -wal and -shm files beside it even to read; without a log there is nothing in them.
         uri += "&immutable=1"
     return uri

@@ -1,13 +1,15 @@
 """Worker processes that can be killed: one job at a time each, replaced when they die.
 
-Waiting for a free worker costs a job none of its time: the watchdog starts when a worker has the job.
+Waiting for a free worker costs a job none of its time: the watchdog starts when a worker has the job. A job that turns
+out slow stops counting against the pool's size, within a bound, so that slow jobs do not hold up the others.
 """
 
 import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from rl.scorer import frames
@@ -15,6 +17,8 @@ from rl.scorer.lru import ByteLru
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _START_SECONDS = 60.0
+# From here on a job is slow: a hundred times an ordinary query.
+_SLOW_SECONDS = 0.5
 
 
 class WorkerLost(Exception):
@@ -79,12 +83,13 @@ class WorkerProcess:
 
 
 class WorkerPool:
-    """`size` workers. Jobs wait in order for a free one."""
+    """`size` workers for ordinary jobs and up to as many more for slow ones. Jobs wait in order for a free one."""
 
     def __init__(self, size: int, settings: dict):
         self._size = size
         self._settings = settings
         self._slots = asyncio.Semaphore(size)
+        self._slow_jobs = 0
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
 
@@ -99,7 +104,7 @@ class WorkerPool:
 
         Raises WorkerOverran after `seconds` with the worker, WorkerLost when it died; either way it is replaced.
         """
-        async with self._slots:
+        async with self._slot():
             worker = await self._take()
             try:
                 async with asyncio.timeout(seconds):
@@ -125,6 +130,29 @@ class WorkerPool:
         await asyncio.gather(*(worker.kill() for worker in self._all))
         self._all.clear()
         self._idle.clear()
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        """One job's share of the pool, given back at its end or when it turns out slow."""
+        await self._slots.acquire()
+        held = True
+
+        def make_room() -> None:
+            nonlocal held
+            if self._slow_jobs < self._size:
+                held = False
+                self._slow_jobs += 1
+                self._slots.release()
+
+        timer = asyncio.get_running_loop().call_later(_SLOW_SECONDS, make_room)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if held:
+                self._slots.release()
+            else:
+                self._slow_jobs -= 1
 
     async def _take(self) -> WorkerProcess:
         while self._idle:

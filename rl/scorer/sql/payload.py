@@ -1,30 +1,42 @@
 """A result as JSON for the answer's payload: a capped list of rows that any JSON reader takes."""
 
 import json
+import marshal
 import math
 
 from rl.scorer.sql.execute import Row, Value
 
 
 def rows_as_json(rows: list[Row], max_rows: int, max_bytes: int) -> str:
-    """The first rows as a JSON list of lists: at most `max_rows`, and no further row once `max_bytes` are passed.
+    """The first rows as a JSON list of lists: at most `max_rows`, and as many as are within `max_bytes` when marshalled.
 
     What JSON has no form for becomes an object: {"blob": hex digits}, {"float": "inf"}.
     """
-    parts: list[str] = []
+    shown = rows[:max_rows]
+    if len(marshal.dumps(shown)) > max_bytes:
+        shown = shown[: _rows_within(shown, max_bytes)]
+    try:
+        return _ENCODER.encode(shown)
+    except ValueError:
+        return _ENCODER.encode([[_finite(value) for value in row] for row in shown])
+
+
+def _rows_within(rows: list[Row], max_bytes: int) -> int:
     size = 0
-    for row in rows[:max_rows]:
-        part = json.dumps([_as_json(value) for value in row])
-        size += len(part)
+    for count, row in enumerate(rows):
+        size += len(marshal.dumps(row))
         if size > max_bytes:
-            break
-        parts.append(part)
-    return "[" + ",".join(parts) + "]"
+            return count
+    return len(rows)
 
 
-def _as_json(value: Value) -> object:
-    if isinstance(value, bytes):
-        return {"blob": value.hex()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": str(value)}
-    return value
+def _blob(value: bytes) -> dict[str, str]:
+    return {"blob": value.hex()}
+
+
+def _finite(value: Value) -> object:
+    return {"float": str(value)} if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# Refuses inf and nan, which are no JSON, so that only the rare result that holds them is walked in Python.
+_ENCODER = json.JSONEncoder(default=_blob, allow_nan=False, separators=(",", ":"))
