@@ -1,0 +1,105 @@
+import asyncio
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from omegaconf import OmegaConf
+from verl.experimental.agent_loop.agent_loop import DictConfigWrap
+from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
+from verl.utils.dataset.rl_dataset import RLHFDataset
+from verl.workers.rollout.replica import TokenOutput
+
+from verl.dph.errors import UserError
+from verl.dph.prompts import read_rows, split_overlong, tokenize
+
+TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
+
+
+def test_rows_keep_their_order_over_files(tmp_path, make_row, write_parquet):
+    files = [write_parquet(tmp_path / "a.parquet", make_row(3), make_row(1)), write_parquet(tmp_path / "b.parquet", make_row(2))]
+    rows = read_rows(files)
+    assert [r.id for r in rows] == [3, 1, 2]
+    assert rows[2].question == TRUTH
+    assert rows[2].messages == [{"role": "user", "content": "prices are there"}]
+
+
+@pytest.mark.parametrize(
+    "changes, named",
+    [
+        ({"id": "x"}, "row 0: id is 'x', not a whole number"),
+        ({"id": None}, "row 0: id is 'None'"),
+        ({"data_source": None}, "row 0: data_source"),
+        ({"data_source": "poems"}, "row 0: There is no reward for data_source 'poems'"),
+        ({"prompt": "which"}, "row 0: prompt is 'which', not a list of messages"),
+        ({"prompt": []}, "row 0: prompt is"),
+        ({"prompt": [{"role": "user"}]}, "row 0: prompt is .* not a message with the texts role and content"),
+        ({"reward_model": {"style": "rule"}}, "row 0: reward_model is .* not an object with a ground_truth"),
+        ({"reward_model": {"ground_truth": {**TRUTH, "gold_sql": None}}}, "row 0: reward_model.ground_truth.gold_sql"),
+        ({"reward_model": {"ground_truth": "42"}}, "row 0: reward_model.ground_truth is str"),
+    ],
+)
+def test_a_malformed_row_is_named_with_file_and_key(tmp_path, make_row, write_parquet, changes, named):
+    file = write_parquet(tmp_path / "train.parquet", make_row(1, **changes))
+    with pytest.raises(UserError, match=f"{file} {named}"):
+        read_rows([file])
+
+
+def test_a_repeated_id_names_both_places(tmp_path, make_row, write_parquet):
+    files = [write_parquet(tmp_path / "a.parquet", make_row(3), make_row(1)), write_parquet(tmp_path / "b.parquet", make_row(1))]
+    with pytest.raises(UserError, match=r"b.parquet row 0: id 1 stands also in .*a.parquet row 1"):
+        read_rows(files)
+
+
+def test_files_that_are_none(tmp_path, make_row):
+    with pytest.raises(UserError, match="absent.parquet cannot be read as parquet"):
+        read_rows([tmp_path / "absent.parquet"])
+    (tmp_path / "text.parquet").write_text("not parquet")
+    with pytest.raises(UserError, match="text.parquet cannot be read as parquet"):
+        read_rows([tmp_path / "text.parquet"])
+    pq.write_table(pa.table({"id": [1], "prompt": ["x"]}), tmp_path / "short.parquet")
+    with pytest.raises(UserError, match="short.parquet has no column data_source, reward_model"):
+        read_rows([tmp_path / "short.parquet"])
+    pq.write_table(pa.Table.from_pylist([make_row(1)]).slice(0, 0), tmp_path / "empty.parquet")
+    with pytest.raises(UserError, match="empty.parquet holds no row"):
+        read_rows([tmp_path / "empty.parquet"])
+    with pytest.raises(UserError, match="list of data files holds no row"):
+        read_rows([])
+
+
+def test_prompts_are_tokenized_as_by_verls_agent_loop(tokenizer, builder, train_parquet):
+    """The token ids that verl's own SingleTurnAgentLoop sends to the server are ours."""
+    sent = []
+
+    class RecordingServer:
+        async def generate(self, request_id, *, prompt_ids, **kwargs):
+            sent.append(prompt_ids)
+            return TokenOutput(token_ids=[1], log_probs=[0.0], stop_reason="completed", extra_fields={})
+
+    rows = read_rows([train_parquet])
+    rollout = {"prompt_length": 64, "response_length": 8}
+    config = OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "data": {}})
+
+    async def scenario():
+        loop = SingleTurnAgentLoop(
+            trainer_config=DictConfigWrap(config),
+            server_manager=RecordingServer(),
+            tokenizer=tokenizer,
+            processor=None,
+            dataset_cls=RLHFDataset,
+            data_config=DictConfigWrap(config.data),
+            hf_model_type="llama",
+        )
+        for r in rows:
+            await loop.run({}, raw_prompt=r.messages)
+
+    asyncio.run(scenario())
+    assert [prompt.token_ids.tolist() for prompt in tokenize(rows, builder)] == sent
+    assert tokenizer.decode(sent[0]) == "<user> which names prices <answer>"
+
+
+def test_overlong_prompts_are_set_apart(tmp_path, builder, make_row, write_parquet):
+    long = make_row(2, prompt=[{"role": "user", "content": "names " * 20}])
+    rows = read_rows([write_parquet(tmp_path / "train.parquet", make_row(1), long)])
+    fitting, overlong = split_overlong(tokenize(rows, builder), max_prompt_length=5)
+    assert [p.id for p in fitting] == [1] and len(fitting[0].token_ids) == 5
+    assert [p.id for p in overlong] == [2]
