@@ -33,5 +33,6 @@ def read_mark(path: Path) -> dict | None:
 def write_mark(path: Path, settings: dict) -> None:
     """Writes {"hash": ..., "settings": ...} in one step; to be called last, when the result is complete."""
     aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    aside.write_text(json.dumps({"hash": settings_hash(settings), "settings": settings}, indent=2, sort_keys=True) + "\n")
+    mark = {"hash": settings_hash(settings), "settings": settings}
+    aside.write_text(json.dumps(mark, indent=2, sort_keys=True) + "\n")
     os.replace(aside, path)

@@ -23,6 +23,7 @@ from verl.dph.demo.task import MARK as TASK_MARK
 from verl.dph.demo.tokenizer import CHAT_TEMPLATE, build_tokenizer
 from verl.dph.errors import UserError
 
+# To be raised when the training or what is written changes without a change of the settings.
 FORMAT = "dph-demo-model/1"
 MARK = "demo_model.json"
 

@@ -1,8 +1,8 @@
 """The four database schemas of the demo, and their rows.
 
-All have one shape: a parent table (`id`, `name`, one category, two numbers) and a child table (`id`, a foreign key to the
-parent, one category, two numbers). Each table and column has several words by which a question may call it, the usual
-one first; some words mean different columns in different schemas.
+All have one shape: a parent table (`id`, `name`, one category, two numbers) and a child table (`id`, a foreign key to
+the parent, one category, two numbers). Each table and column has several words by which a question may call it, the
+usual one first; some words mean different columns in different schemas.
 """
 
 import random
@@ -167,11 +167,9 @@ def _random_values(rng: random.Random, table: Table) -> tuple:
 
 def example_values(connection: sqlite3.Connection, schema: Schema) -> dict[str, tuple]:
     """Each column's first two distinct values, keyed by "table.column", as `table_definitions` shows them."""
-    keys = {schema.parent.name: ("id", "name"), schema.child.name: ("id", schema.foreign_key)}
-    return {
-        f"{table.name}.{column}": tuple(
-            value for (value,) in connection.execute(f"SELECT {column} FROM {table.name} GROUP BY 1 ORDER BY MIN(id) LIMIT 2")
-        )
-        for table in (schema.parent, schema.child)
-        for column in (*keys[table.name], *(column.name for column in table.columns))
-    }
+    examples = {}
+    for table, keys in ((schema.parent, ("id", "name")), (schema.child, ("id", schema.foreign_key))):
+        for column in (*keys, *(column.name for column in table.columns)):
+            query = f"SELECT {column} FROM {table.name} GROUP BY {column} ORDER BY MIN(id) LIMIT 2"
+            examples[f"{table.name}.{column}"] = tuple(value for (value,) in connection.execute(query))
+    return examples

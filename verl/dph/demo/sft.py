@@ -46,7 +46,7 @@ def load_examples(path: Path, tokenizer: PreTrainedTokenizerFast) -> list[Exampl
         UserError: the file is missing.
     """
     if not path.exists():
-        raise UserError(f"{path} does not exist; write the task first: python -m verl.dph.demo.task --out {path.parent}")
+        raise UserError(f"{path} does not exist; delete {path.parent} and run python -m verl.dph.demo.task again.")
     rows = pq.read_table(path, columns=["prompt", "solutions"]).to_pylist()
     examples = []
     for row in rows:
@@ -71,8 +71,8 @@ def fine_tune(model: PreTrainedModel, examples: list[Example], settings: SftSett
     losses = []
     progress = tqdm(range(settings.steps), desc="fine-tuning the demo's base model", unit="step")
     for _ in progress:
-        pairs = [(example.prompt, rng.choice(example.solutions)) for example in rng.choices(examples, k=settings.batch_size)]
-        input_ids, labels = collate(pairs)
+        batch = rng.choices(examples, k=settings.batch_size)
+        input_ids, labels = collate([(example.prompt, rng.choice(example.solutions)) for example in batch])
         logits = model(input_ids=input_ids).logits
         loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED)
         optimizer.zero_grad()

@@ -10,8 +10,8 @@ from verl.dph.demo.questions import ANY, BOUNDS, COUNT, COUNT_WORDS, NONE, Quest
 from verl.dph.demo.schemas import Schema
 
 _SYNTAX = (
-    "SELECT FROM WHERE AND NOT IN EXISTS JOIN LEFT ON IS NULL WITH AS GROUP BY HAVING COUNT(*) TOTAL( ( ) = > < >= <= 0 1 "
-    "matches parent matches.parent"
+    "SELECT FROM WHERE AND NOT IN EXISTS JOIN LEFT ON IS NULL WITH AS GROUP BY HAVING "
+    "COUNT(*) TOTAL( ( ) = > < >= <= 0 1 matches parent matches.parent"
 )
 
 

@@ -36,6 +36,7 @@ from verl.dph.demo.schemas import (
 from verl.dph.demo.solutions import STYLE_NAMES, announced_solution, solve
 from verl.dph.errors import UserError
 
+# To be raised when what is written changes without a change of the settings and definitions in `_identity`.
 FORMAT = "dph-demo-task/1"
 MARK = "task.json"
 GOLD_STYLE = "IN"
@@ -162,6 +163,7 @@ def _identity(settings: TaskSettings) -> dict:
         "families": [asdict(family) for family in FAMILIES],
         "sft_mix": asdict(SFT_MIX),
         "rl_mix": asdict(RL_MIX),
+        "prompt": prompt_text(["..."], "..."),
     }
 
 
@@ -230,7 +232,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=TaskSettings.seed, help="default %(default)s")
     parser.add_argument("--train", type=int, default=TaskSettings.train, help="training questions, default %(default)s")
     parser.add_argument(
-        "--eval", type=int, default=TaskSettings.eval, help="questions of each of the two test files, default %(default)s"
+        "--eval", type=int, default=TaskSettings.eval, help="questions a test file, default %(default)s"
     )
     arguments = parser.parse_args()
     settings = TaskSettings(seed=arguments.seed, train=arguments.train, eval=arguments.eval)

@@ -1,19 +1,20 @@
 """The tiny model's tokenizer: one token a word, and the chat template that hands the model the question only.
 
 The model has learnt the four schemas by heart (it sees none but these), so its template drops everything from the
-prompt but the line behind "Question:". A prompt is about 20 tokens instead of 600, which is what makes training on two
-cores possible. Any other model in its place reads the whole prompt through its own template.
+prompt but the line behind "Question:", which starts with the schema's name. A prompt is about 20 tokens instead of
+several hundred, which is what makes training on two cores possible. Any other model in its place reads the whole
+prompt through its own template.
 """
 
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from verl.dph.demo.prompt import QUESTION_HEADING
 from verl.dph.demo.questions import question_vocabulary
 from verl.dph.demo.schemas import SCHEMAS
 from verl.dph.demo.solutions import solution_vocabulary
 
-# verl takes a model of type qwen2 for one that writes Qwen's turns: it looks up <|im_end|> and a newline that is one token.
+# A turn is START, its text, END; the generation prompt is START.
 PAD, START, END, UNKNOWN = "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|unknown|>"
 NEWLINE = "\n"
 FENCE_OPEN, FENCE_CLOSE = "```sql\n", "\n```"
@@ -39,7 +40,7 @@ def response_text(solution: str) -> str:
 
 
 def vocabulary() -> dict[str, int]:
-    """Ids of all tokens: the special ones first, then newline and fences, then the words of all questions and solutions."""
+    """Ids of all tokens: special ones, newline and fences, then the words of all questions and solutions."""
     words = sorted(question_vocabulary(SCHEMAS) | solution_vocabulary(SCHEMAS))
     tokens = [PAD, START, END, UNKNOWN, NEWLINE, FENCE_OPEN, FENCE_CLOSE, *words]
     return {token: index for index, token in enumerate(tokens)}

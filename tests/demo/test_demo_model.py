@@ -1,0 +1,97 @@
+"""The base model's folder: it learns, loads, is exact for a seed, and is not made twice."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+from verl.dph.demo.model import ModelSettings, Shape, build_model, make_model
+from verl.dph.demo.sft import IGNORED, SftSettings, collate, fine_tune, load_examples
+from verl.dph.demo.tokenizer import build_tokenizer
+from verl.dph.errors import UserError
+
+SHAPE = Shape(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_hidden_layers=1)
+SETTINGS = ModelSettings(shape=SHAPE, sft=SftSettings(steps=3, batch_size=4, warmup_steps=1))
+
+
+@pytest.fixture(scope="module")
+def model_folder(small_task, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "base"
+    assert make_model(small_task, folder, SETTINGS)
+    return folder
+
+
+def test_a_few_steps_lower_the_loss(small_task):
+    tokenizer = build_tokenizer()
+    examples = load_examples(small_task / "sft.parquet", tokenizer)
+    model = build_model(tokenizer, SHAPE, seed=0)
+    losses = fine_tune(model, examples, SftSettings(steps=30, batch_size=16, warmup_steps=5, lr=1e-2), seed=0)
+    # A uniform guess over the vocabulary costs ln 359 = 5.88 nats a token.
+    assert 5.0 < losses[0] < 7.0
+    assert sum(losses[-3:]) / 3 < 3.0
+
+
+def test_the_folder_loads(model_folder):
+    tokenizer = AutoTokenizer.from_pretrained(model_folder, local_files_only=True)
+    model = AutoModelForCausalLM.from_pretrained(model_folder, local_files_only=True)
+    assert model.config.vocab_size == len(tokenizer)
+    assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    assert GenerationConfig.from_pretrained(model_folder).eos_token_id == tokenizer.eos_token_id
+    generated = model.generate(torch.tensor([[1, 5, 2, 1]]), max_new_tokens=3, do_sample=False)
+    assert generated.shape[1] <= 7
+
+
+def test_the_demos_shape_has_a_quarter_of_a_million_parameters():
+    model = build_model(build_tokenizer(), Shape(), seed=0)
+    assert 240_000 < model.num_parameters() < 260_000
+    assert model.config.head_dim == 32
+
+
+def test_examples_are_the_templates_tokens(small_task):
+    tokenizer = build_tokenizer()
+    example = load_examples(small_task / "sft.parquet", tokenizer)[0]
+    assert tokenizer.convert_ids_to_tokens(example.prompt)[-1] == tokenizer.bos_token
+    assert len(example.solutions) == 5
+    for ids in example.solutions:
+        assert ids[-1] == tokenizer.eos_token_id
+        assert tokenizer.unk_token_id not in ids
+
+
+def test_collate_by_hand():
+    input_ids, labels = collate([([1, 5], [6, 2]), ([1], [7, 8, 9, 2])])
+    assert input_ids.tolist() == [[1, 5, 6, 2, 0], [1, 7, 8, 9, 2]]
+    x = IGNORED
+    assert labels.tolist() == [[x, x, 6, 2, x], [x, 7, 8, 9, 2]]
+
+
+def test_a_seed_decides_the_weights(model_folder, small_task, tmp_path):
+    make_model(small_task, tmp_path / "same", SETTINGS)
+    make_model(small_task, tmp_path / "other", replace(SETTINGS, seed=1))
+    weights = (model_folder / "model.safetensors").read_bytes()
+    assert (tmp_path / "same" / "model.safetensors").read_bytes() == weights
+    assert (tmp_path / "other" / "model.safetensors").read_bytes() != weights
+
+
+def test_a_rerun_skips_and_other_settings_replace(small_task, tmp_path):
+    folder = tmp_path / "base"
+    assert make_model(small_task, folder, SETTINGS)
+    assert not make_model(small_task, folder, SETTINGS)
+    assert make_model(small_task, folder, replace(SETTINGS, seed=5))
+    assert json.loads((folder / "demo_model.json").read_text())["settings"]["seed"] == 5
+    assert [path.name for path in tmp_path.iterdir()] == ["base"]
+
+
+def test_a_foreign_folder_is_left_alone(small_task, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="is not a demo model"):
+        make_model(small_task, tmp_path, SETTINGS)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_missing_task_is_named(tmp_path):
+    with pytest.raises(UserError, match="holds no demo task"):
+        make_model(tmp_path / "nothing", tmp_path / "base", SETTINGS)
+    assert not (tmp_path / "base").exists()
