@@ -1,0 +1,38 @@
+# Two commands do everything: `make demo` (set-up and the main job) and `make test` (set-up and the tests).
+#   VENV=.venv          where the environment is made
+#   OUT=outputs/demo    where the demo writes
+#   METHODS=grpo,dph_js what the demo trains (grpo, dapo, dapo_exp, dph_f, dph_js)
+
+VENV ?= .venv
+PYTHON ?= python3.11
+OUT ?= outputs/demo
+METHODS ?= grpo,dph_js
+BIN := $(abspath $(VENV))/bin
+STAMP := $(VENV)/.installed
+REQUIREMENTS := requirements-cpu.txt requirements-cpu.lock pyproject.toml setup.py
+
+.PHONY: install demo test lint clean-demo
+
+install: $(STAMP)
+
+# Nothing is done twice: the stamp is newer than what it was made from. The stamp is written last.
+$(STAMP): $(REQUIREMENTS)
+	@command -v $(PYTHON) >/dev/null || { echo "Error: $(PYTHON) was not found; install Python 3.11, or name it: make PYTHON=..."; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off \
+		-r requirements-cpu.txt -c requirements-cpu.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+demo: install
+	PATH="$(BIN):$$PATH" $(BIN)/python -m verl.dph.demo.run --out $(OUT) --methods $(METHODS)
+
+test: install
+	PATH="$(BIN):$$PATH" $(BIN)/python -m pytest
+
+lint: install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check ruff==0.14.6
+	$(BIN)/ruff check verl rl data tests benchmarks
+
+clean-demo:
+	rm -rf $(OUT)
