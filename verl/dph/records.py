@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from verl.dph.errors import UserError
@@ -49,6 +49,7 @@ class SampleMetadata:
     max_response_length: int
     data_files: dict[str, str]  # path: sha256
     rows: int  # prompts that are sampled
+    overlong_ids: list[int] = field(default_factory=list)  # prompts of the data files that are left out as too long
 
     def difference(self, other: "SampleMetadata") -> str | None:
         """The first setting in which samples of `other` are not samples of this, or None. Paths do not count."""

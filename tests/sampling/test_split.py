@@ -1,0 +1,174 @@
+"""The splitter on real files."""
+
+import dataclasses
+import runpy
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verl.dph.errors import UserError
+from verl.dph.fingerprint import file_sha256
+from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter, metadata_path
+from verl.dph.split import split, write_split
+
+PROGRAM = Path(__file__).parents[2] / "data" / "sql" / "process_data" / "exact_correct_id.py"
+N = 4
+
+
+def metadata_of(data: Path, **changes) -> SampleMetadata:
+    values = {
+        "model": "m",
+        "model_hash": "mh",
+        "tokenizer_hash": "th",
+        "temperature": 1.0,
+        "top_p": 0.95,
+        "top_k": -1,
+        "n": N,
+        "seed": 1,
+        "max_response_length": 8,
+        "data_files": {str(data): file_sha256(data)},
+        "rows": pq.read_metadata(data).num_rows,
+    }
+    return SampleMetadata(**values | changes)
+
+
+def write_samples(path: Path, metadata: SampleMetadata, correct: dict[int, list[int]]) -> Path:
+    """`correct`: for each id the acc of each of its samples."""
+    with SampleWriter(path, metadata) as writer:
+        for id, accs in correct.items():
+            for number, acc in enumerate(accs):
+                writer.append(
+                    SampleRecord(
+                        id, number, "q", "a", [1], float(acc), acc, "a", "match" if acc else "mismatch", "sql", False
+                    )
+                )
+    return path
+
+
+@pytest.fixture
+def data(tmp_path, make_row, write_parquet):
+    """Ids in an order that is not theirs."""
+    return write_parquet(tmp_path / "train.parquet", *(make_row(id) for id in (30, 10, 20, 40)))
+
+
+CORRECT = {10: [1, 1, 1, 1], 20: [0, 1, 1, 1], 30: [0, 1, 1, 0], 40: [0, 0, 0, 0]}
+
+
+def ids(table: pa.Table) -> list[int]:
+    return table["id"].to_pylist()
+
+
+def test_a_hand_made_case(tmp_path, data):
+    samples = write_samples(tmp_path / "0.jsonl", metadata_of(data), CORRECT)
+    parts = split(data, [samples], threshold=3, n=N, keep_zero=True)
+    assert (ids(parts.correct), ids(parts.wrong)) == ([10, 20], [30, 40])
+    assert parts.pass_counts == {4: 1, 3: 1, 2: 1, 0: 1}
+    dropped = split(data, [samples], threshold=3, n=N, keep_zero=False)
+    assert (ids(dropped.correct), ids(dropped.wrong), dropped.dropped_zero) == ([10, 20], [30], 1)
+
+
+def test_files_keep_schema_and_rows(tmp_path, data):
+    samples = write_samples(tmp_path / "0.jsonl", metadata_of(data), CORRECT)
+    parts = split(data, [samples], threshold=4, n=N, keep_zero=True)
+    out = tmp_path / "new" / "folder"
+    paths = write_split(parts, out)
+    original = pq.read_table(data)
+    for path, expected in zip(paths, ([10], [30, 20, 40]), strict=True):
+        table = pq.read_table(path)
+        assert table.schema.equals(original.schema, check_metadata=True)
+        assert table.to_pylist() == [r for r in original.to_pylist() if r["id"] in expected]
+    assert sorted(path.name for path in out.iterdir()) == ["train_correct.parquet", "train_wrong.parquet"]
+
+
+@given(
+    counts=st.lists(st.integers(0, N), min_size=1, max_size=8),
+    threshold=st.integers(1, N),
+    keep_zero=st.booleans(),
+)
+@settings(max_examples=25, deadline=None)
+def test_laws(tmp_path_factory, make_row, write_parquet, counts, threshold, keep_zero):
+    folder = tmp_path_factory.mktemp("split")
+    data = write_parquet(folder / "train.parquet", *(make_row(id) for id in range(len(counts))))
+    accs = {id: [1] * count + [0] * (N - count) for id, count in enumerate(counts)}
+    samples = write_samples(folder / "0.jsonl", metadata_of(data), accs)
+    parts = split(data, [samples], threshold=threshold, n=N, keep_zero=keep_zero)
+    assert not set(ids(parts.correct)) & set(ids(parts.wrong))
+    assert parts.correct.num_rows + parts.wrong.num_rows + parts.dropped_zero == len(counts)
+    assert ids(parts.correct) == [id for id, count in enumerate(counts) if count >= threshold]
+    assert keep_zero or all(counts[id] > 0 for id in ids(parts.wrong))
+    assert parts.pass_counts.total() == len(counts)
+    stricter = split(data, [samples], threshold=N, n=N, keep_zero=keep_zero)
+    assert set(ids(stricter.correct)) <= set(ids(parts.correct))
+
+
+def test_prompts_that_were_too_long_are_left_out_and_counted(tmp_path, data):
+    sampled = {id: accs for id, accs in CORRECT.items() if id != 10}
+    samples = write_samples(tmp_path / "0.jsonl", metadata_of(data, rows=3, overlong_ids=[10]), sampled)
+    parts = split(data, [samples], threshold=3, n=N, keep_zero=True)
+    assert (ids(parts.correct), ids(parts.wrong), parts.overlong) == ([20], [30, 40], 1)
+
+
+def test_samples_in_several_files(tmp_path, data):
+    metadata = metadata_of(data)
+    one = write_samples(tmp_path / "0.jsonl", metadata, {10: CORRECT[10], 20: CORRECT[20]})
+    two = write_samples(tmp_path / "1.jsonl", metadata, {30: CORRECT[30], 40: CORRECT[40]})
+    assert ids(split(data, [one, two], threshold=3, n=N, keep_zero=True).correct) == [10, 20]
+    other = write_samples(tmp_path / "2.jsonl", dataclasses.replace(metadata, model_hash="zz"), {40: CORRECT[40]})
+    with pytest.raises(UserError, match="2.jsonl are samples of different runs .model_hash is mh there and zz now"):
+        split(data, [one, other], threshold=3, n=N, keep_zero=True)
+
+
+@pytest.mark.parametrize(
+    "correct, named",
+    [
+        ({**CORRECT, 20: [1, 1]}, "id 20 has 2 samples, not 4: run the sampler again"),
+        ({**CORRECT, 20: [1] * 5}, "id 20 has 5 samples, not 4: sample again"),
+        ({id: accs for id, accs in CORRECT.items() if id != 30}, "1 prompts of .* have no samples .the first is id 30"),
+        ({**CORRECT, 99: [1] * 4}, "1 ids that .* does not have .the first is 99"),
+    ],
+)
+def test_samples_that_do_not_fit_are_refused(tmp_path, data, correct, named):
+    samples = write_samples(tmp_path / "0.jsonl", metadata_of(data), correct)
+    with pytest.raises(UserError, match=named):
+        split(data, [samples], threshold=3, n=N, keep_zero=True)
+
+
+def test_settings_and_files_that_do_not_fit_are_refused(tmp_path, data, make_row, write_parquet):
+    samples = write_samples(tmp_path / "0.jsonl", metadata_of(data), CORRECT)
+    with pytest.raises(UserError, match="threshold is 5 of n = 4"):
+        split(data, [samples], threshold=5, n=N, keep_zero=True)
+    with pytest.raises(UserError, match="drawn with n = 4 samples a prompt, not 8: pass --n 4"):
+        split(data, [samples], threshold=6, n=8, keep_zero=True)
+    changed = write_parquet(tmp_path / "changed.parquet", *(make_row(id, data_source="bird") for id in CORRECT))
+    with pytest.raises(UserError, match="changed.parquet is not the file that .*0.jsonl was sampled from"):
+        split(changed, [samples], threshold=3, n=N, keep_zero=True)
+    metadata_path(samples).unlink()
+    with pytest.raises(UserError, match="0.meta.json"):
+        split(data, [samples], threshold=3, n=N, keep_zero=True)
+
+
+def test_the_command(tmp_path, data, monkeypatch, capsys):
+    def run(*arguments):
+        command = [str(PROGRAM), "--samples", str(samples), "--data", str(data), "--n", str(N), *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", command)
+        runpy.run_path(str(PROGRAM), run_name="__main__")
+
+    samples = write_samples(tmp_path / "0.jsonl", metadata_of(data), CORRECT)
+    run("--out", tmp_path / "out", "--threshold", 3, "--drop-zero")
+    assert ids(pq.read_table(tmp_path / "out" / "train_correct.parquet")) == [10, 20]
+    assert ids(pq.read_table(tmp_path / "out" / "train_wrong.parquet")) == [30]
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["this", "split", "1", "2", "66.7%"] in lines
+    assert ["Llama-SQL*", "6710", "2248", "25.1%"] in lines
+    assert ["0", "1", "dropped", "#" * 40] in lines
+
+    with pytest.raises(SystemExit) as stop:
+        run("--out", tmp_path / "none", "--threshold", 9)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "Error: The threshold is 9 of n = 4 samples: give one from 1 to n.\n"
+    assert not (tmp_path / "none").exists()
