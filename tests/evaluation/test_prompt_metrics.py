@@ -1,6 +1,7 @@
 """Keep, lost, newly solved and the summary on hand-computed samples."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from verl.dph.errors import UserError
 from verl.dph.evaluation.prompt_metrics import prompt_metrics
 from verl.dph.evaluation.samples import SampleSet
 from verl.dph.evaluation.summary import definitions, metric_of, summarise
+from verl.dph.records import SampleMetadata
 
 STYLES = ("JOIN", "IN", "Others")
 
@@ -16,7 +18,9 @@ STYLES = ("JOIN", "IN", "Others")
 def sample_set(correct, style=None, style_names=STYLES) -> SampleSet:
     correct = np.array(correct, dtype=bool)
     style = np.zeros(correct.shape, dtype=int) if style is None else np.array(style)
-    return SampleSet("made by hand", np.arange(len(correct)), correct, style, style_names, ~correct, 0)
+    metadata = SampleMetadata("model", "hash", "hash", 1.0, 1.0, -1, correct.shape[1], 0, 64, {}, len(correct))
+    ids = np.arange(len(correct))
+    return SampleSet(Path("made by hand"), metadata, ids, correct, style, style_names, ~correct, 0)
 
 
 def test_keep_lost_and_newly_solved():

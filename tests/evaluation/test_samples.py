@@ -1,4 +1,4 @@
-"""Reading sample records: arrays from real files, and one sentence for each fault."""
+"""Reading samples files, written by the sampler's own writer, as arrays; one sentence for each fault."""
 
 import json
 
@@ -6,38 +6,37 @@ import numpy as np
 import pytest
 
 from verl.dph.errors import UserError
-from verl.dph.evaluation.samples import read_samples, require_same_n, require_same_prompts
+from verl.dph.evaluation.samples import read_sample_set, require_same_prompts
+from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
 
 STYLES = ("JOIN", "IN")
 
 
-def record(prompt, sample, acc=0, pred="/*JOIN*/ SELECT 1", **extra):
-    return {
-        "id": prompt, "sample": sample, "input": "q", "output": "a", "response_ids": [1], "score": float(acc),
-        "acc": acc, "pred": pred, "outcome": "match" if acc else "mismatch", "data_source": "sql", "truncated": False,
-    } | extra  # fmt: skip
+def record(prompt, sample, acc=0, pred="/*JOIN*/ SELECT 1", score=None, outcome="mismatch", truncated=False):
+    score = float(acc) if score is None else score
+    return SampleRecord(prompt, sample, "q", "a", [1], score, acc, pred, outcome, "sql", truncated)
 
 
 @pytest.fixture
 def write(tmp_path):
-    def write(records, name="samples.jsonl"):
-        path = tmp_path / name
-        path.write_text("".join(json.dumps(r) + "\n" for r in records))
-        return path
+    def write(records, n, rows, name="samples.jsonl"):
+        metadata = SampleMetadata("model", "hash", "hash", 1.0, 0.95, -1, n, 0, 64, {"test.parquet": "hash"}, rows)
+        with SampleWriter(tmp_path / name, metadata) as writer:
+            for one in records:
+                writer.append(one)
+        return tmp_path / name
 
     return write
 
 
 def test_reads_in_any_order(write):
-    path = write(
-        [
-            record(9, 1, acc=1, pred=None),
-            record(4, 0, acc=1, pred="/*IN*/ SELECT 1"),
-            record(9, 0, truncated=True, outcome="gold_timeout"),
-            record(4, 1),
-        ]
-    )
-    samples = read_samples(path, STYLES)
+    records = [
+        record(9, 1, acc=1, pred=None),
+        record(4, 0, acc=1, pred="/*IN*/ SELECT 1"),
+        record(9, 0, truncated=True, outcome="gold_timeout"),
+        record(4, 1),
+    ]
+    samples = read_sample_set(write(records, n=2, rows=2), STYLES)
     np.testing.assert_array_equal(samples.ids, [4, 9])
     np.testing.assert_array_equal(samples.correct, [[True, False], [False, True]])
     np.testing.assert_array_equal(samples.style, [[1, 0], [0, 2]])
@@ -47,52 +46,48 @@ def test_reads_in_any_order(write):
 
 
 def test_partial_credit_is_not_correct(write):
-    samples = read_samples(write([record(1, 0, acc=0, score=0.6, outcome="partial")]), STYLES)
+    samples = read_sample_set(write([record(1, 0, score=0.6, outcome="partial")], n=1, rows=1), STYLES)
     assert not samples.correct.any()
 
 
 @pytest.mark.parametrize(
-    ("records", "sentence"),
+    ("records", "n", "rows", "sentence"),
     [
-        ([], "holds no sample"),
-        ([record(1, 0), record(1, 1), record(2, 0), record(2, 1), record(3, 0)], "1 samples of id 3 but 2 of most"),
-        ([record(1, 0), record(1, 2)], "lacks sample 1 of id 1"),
-        ([record(1, 0), record(1, 0)], "line 2 repeats sample 0 of id 1"),
-        ([record("1", 0)], "line 1 has no whole number 'id'"),
-        ([record(1, True)], "line 1 has no whole number 'sample'"),
-        ([record(1, 0, acc=0.5)], "line 1 has acc 0.5"),
-        ([record(1, 0, pred=7)], "no 'pred' that is text or null"),
-        ([record(1, 0, truncated=None)], "no true or false 'truncated'"),
-        ([record(1, 0, outcome=None)], "no text 'outcome'"),
-        ([[1, 2]], "is not a JSON object"),
+        ([], 1, 2, "holds 0 prompts of the 2"),
+        ([record(1, 0)], 1, 2, "holds 1 prompts of the 2"),
+        ([record(1, 0), record(1, 1), record(2, 0)], 2, 2, "id 2 lacks sample 1 of the 2"),
+        ([record(1, 0), record(1, 2)], 2, 1, "id 1 lacks sample 1 of the 2"),
+        ([record(1, 0), record(1, 1)], 1, 1, "id 1 has samples beyond 0..0"),
+        ([record(1, 0), record(1, 0)], 1, 1, "line 2 repeats sample 0 of id 1"),
     ],
 )
-def test_faults(write, records, sentence):
-    path = write(records)
+def test_incomplete_files(write, records, n, rows, sentence):
+    path = write(records, n, rows)
     with pytest.raises(UserError, match=sentence) as error:
-        read_samples(path, STYLES)
+        read_sample_set(path, STYLES)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_a_line_that_is_not_json(tmp_path):
-    path = tmp_path / "samples.jsonl"
-    path.write_bytes(json.dumps(record(1, 0)).encode() + b"\n\xff\xfe{\n")
-    with pytest.raises(UserError, match="line 2 is not JSON"):
-        read_samples(path, STYLES)
+def test_a_line_that_is_no_record(write):
+    path = write([record(1, 0)], n=1, rows=1)
+    path.write_text(path.read_text() + json.dumps({"id": 2}) + "\n")
+    with pytest.raises(UserError, match="line 2 is not a sample record"):
+        read_sample_set(path, STYLES)
 
 
-def test_missing_file(tmp_path):
-    with pytest.raises(UserError, match="cannot be read"):
-        read_samples(tmp_path / "none.jsonl", STYLES)
+def test_missing_files(write, tmp_path):
+    with pytest.raises(UserError, match="none.meta.json.* cannot be read"):
+        read_sample_set(tmp_path / "none.jsonl", STYLES)
+    path = write([record(1, 0)], n=1, rows=1)
+    path.unlink()
+    with pytest.raises(UserError, match="samples.jsonl cannot be opened"):
+        read_sample_set(path, STYLES)
 
 
-def test_sets_that_cannot_be_compared(write):
-    one = read_samples(write([record(1, 0), record(2, 0)], "one.jsonl"), STYLES)
-    other = read_samples(write([record(2, 0), record(3, 0)], "other.jsonl"), STYLES)
-    longer = read_samples(write([record(1, 0), record(1, 1), record(2, 0), record(2, 1)], "longer.jsonl"), STYLES)
+def test_other_prompts(write):
+    one = read_sample_set(write([record(1, 0), record(2, 0)], 1, 2, "one.jsonl"), STYLES)
+    other = read_sample_set(write([record(2, 0), record(3, 0)], 1, 2, "other.jsonl"), STYLES)
     with pytest.raises(UserError, match="different prompts .1 missing, 1 more; the first lacks id 1"):
         require_same_prompts(other, one)
-    with pytest.raises(UserError, match="2 samples a prompt and .* has 1"):
-        require_same_n(longer, one)
-    require_same_prompts(longer, one)
+    require_same_prompts(one, one)

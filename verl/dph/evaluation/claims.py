@@ -63,7 +63,9 @@ class _Judge:
         self.n = comparison.samples[BASE][split].n
         methods = comparison.spec.methods
         self.floor, self.floor_name = (
-            (BASE_AGAIN, "a second draw of the base") if BASE_AGAIN in methods else (BASE, "the base in its later samples")
+            (BASE_AGAIN, "a second draw of the base")
+            if BASE_AGAIN in methods
+            else (BASE, "the base in its later samples")
         )
 
     def beats_base(self, name: str, metric: str) -> Claim:

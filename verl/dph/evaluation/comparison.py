@@ -1,19 +1,18 @@
 """All methods of a report on all splits: read, checked against each other, measured."""
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from verl.dph.errors import UserError
 from verl.dph.evaluation.bootstrap import Interval, paired_difference
 from verl.dph.evaluation.prompt_metrics import prompt_metrics
-from verl.dph.evaluation.samples import SampleSet, read_samples, require_same_n, require_same_prompts
+from verl.dph.evaluation.samples import SampleSet, read_sample_set, require_same_prompts
 from verl.dph.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, SplitFiles
 from verl.dph.evaluation.summary import summarise
 
-SAMPLING_SETTINGS = ("temperature", "top_p", "top_k", "n", "seed", "max_response_length")
+# Sampling settings that all methods of a report share, so that their Pass@k can be compared.
+COMMON_SETTINGS = ("temperature", "top_p", "top_k", "n", "max_response_length")
 
 
 @dataclass(frozen=True)
@@ -35,22 +34,22 @@ def compare(spec: ReportSpec) -> Comparison:
     """Reads every file of the specification and measures every method on every split.
 
     Raises:
-        UserError: a file is faulty, or two methods do not hold the same prompts or equally many samples of each, or
-            base_again is the same draw as base.
+        UserError: a file is faulty; or two methods do not hold the same prompts, sampled with the same settings; or one
+            method's files are of two models; or base_again is not another draw of base.
     """
     samples = {name: {} for name in spec.methods}
     metrics = {name: {} for name in spec.methods}
     for split in spec.splits:
         for name, method in spec.methods.items():
             files = method.splits[split]
-            samples[name][split] = drawn = read_samples(files.samples, spec.styles)
+            samples[name][split] = drawn = read_sample_set(files.samples, spec.styles)
             base = samples[BASE][split]
             require_same_prompts(drawn, base)
-            require_same_n(drawn, base)
+            _require_same_model(drawn, samples[name][spec.splits[0]])
             _require_same_sampling(drawn, base)
             metrics[name][split] = prompt_metrics(drawn, _read_greedy(files, drawn, spec), base, spec.solved_in)
         if BASE_AGAIN in spec.methods:
-            _require_independent(samples[BASE_AGAIN][split], samples[BASE][split])
+            _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
     summaries = {
         name: {split: summarise(samples[name][split], metrics[name][split]) for split in spec.splits}
         for name in spec.methods
@@ -58,41 +57,44 @@ def compare(spec: ReportSpec) -> Comparison:
     return Comparison(spec, samples, metrics, summaries)
 
 
-def sampling_settings(samples: SampleSet) -> dict[str, object]:
-    """The sampling settings in the `.meta.json` beside a samples file; empty when there is none."""
-    path = Path(samples.path).with_suffix(".meta.json")
-    if not path.exists():
-        return {}
-    try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON: {error}; sample {samples.path} again.") from error
-    return {name: meta[name] for name in SAMPLING_SETTINGS if name in meta}
-
-
 def _read_greedy(files: SplitFiles, samples: SampleSet, spec: ReportSpec) -> SampleSet | None:
     if files.greedy is None:
         return None
-    greedy = read_samples(files.greedy, spec.styles)
+    greedy = read_sample_set(files.greedy, spec.styles)
     require_same_prompts(greedy, samples)
+    _require_same_model(greedy, samples)
     if greedy.n != 1:
-        raise UserError(f"{files.greedy} has {greedy.n} greedy answers a prompt: greedy decoding gives one; sample with n 1.")
+        raise UserError(
+            f"{files.greedy} has {greedy.n} greedy answers a prompt: greedy decoding gives one; sample with n 1."
+        )
     return greedy
 
 
+def _require_same_model(samples: SampleSet, others: SampleSet) -> None:
+    if samples.metadata.model_hash != others.metadata.model_hash:
+        raise UserError(
+            f"{samples.path} and {others.path} are of one method but of two models ({samples.metadata.model} and "
+            f"{others.metadata.model}); sample both from the same checkpoint."
+        )
+
+
 def _require_same_sampling(samples: SampleSet, base: SampleSet) -> None:
-    own, other = sampling_settings(samples), sampling_settings(base)
-    for name in own.keys() & other.keys() - {"seed"}:
-        if own[name] != other[name]:
+    for name in COMMON_SETTINGS:
+        own, other = getattr(samples.metadata, name), getattr(base.metadata, name)
+        if own != other:
             raise UserError(
-                f"{samples.path} was sampled with {name} {own[name]} and {base.path} with {other[name]}: "
-                "sample every method with the same settings."
+                f"{samples.path} was sampled with {name} {own} and {base.path} with {other}: sample every method with "
+                "the same settings."
             )
 
 
-def _require_independent(again: SampleSet, base: SampleSet) -> None:
-    if np.array_equal(again.correct, base.correct) and np.array_equal(again.style, base.style):
+def _require_second_draw(again: SampleSet, base: SampleSet) -> None:
+    if again.metadata.model_hash != base.metadata.model_hash:
         raise UserError(
-            f"{again.path} is the same draw as {base.path}, sample by sample: a noise floor needs an independent one; "
-            "sample it with another seed."
+            f"{again.path} is of another model than {base.path}: {BASE_AGAIN} is a second draw of the base."
+        )
+    if again.metadata.seed == base.metadata.seed:
+        raise UserError(
+            f"{again.path} is the same draw as {base.path}, both with seed {base.metadata.seed}: a noise floor needs "
+            "an independent one; sample it with another seed."
         )

@@ -35,8 +35,8 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog], colours: di
     titled = [panel for metric, panel in panels.items() if metric in TITLES]
     others = [panel for metric, panel in panels.items() if metric not in TITLES]
     about = (
-        f"Each step as logged (faint) and the mean of the last {SMOOTHED_STEPS} steps. Entropy over all sampled tokens is "
-        "not the entropy of styles."
+        f"Each step as logged (faint) and the mean of the last {SMOOTHED_STEPS} steps. Entropy over all sampled tokens "
+        "is not the entropy of styles."
     )
     if constants:
         about += " Constant throughout: " + ", ".join(f"{name} = {value:g}" for name, value in constants.items()) + "."

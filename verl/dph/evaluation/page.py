@@ -57,16 +57,16 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
     texts = [
         "One training run a method: the intervals cover the choice of prompts, not the seed of training. How much "
         "another seed would move the values is not measured here.",
-        f"{len(claims)} claims are judged, each at 95 %, with no correction: about one difference in forty is seen by chance "
-        "where there is none.",
+        f"{len(claims)} claims are judged, each at 95 %, with no correction: about one difference in forty is seen by "
+        "chance where there is none.",
         f"With {prompts} prompts a split, a difference of a few points often stays within its interval"
         + (f", as for {uncertain} of the claims here." if uncertain else "."),
         "Several styles are not a higher Pass@k: a model can keep its styles and solve no more prompts.",
     ]
     if not any(name.startswith("dapo") for name in spec.methods):
         texts.append(
-            "DAPO without a divergence term is not among the methods. Clip-higher and training on the hard prompts alone "
-            "raise Pass@8 too, so a gain over GRPO is not the divergence's alone."
+            "DAPO without a divergence term is not among the methods. Clip-higher and training on the hard prompts "
+            "alone raise Pass@8 too, so a gain over GRPO is not the divergence's alone."
         )
     return texts + list(spec.caveats)
 
@@ -79,7 +79,7 @@ def _notes(comparison: Comparison) -> str:
             if samples.gold_failures:
                 lines.append(
                     f'<p class="note">{escape(comparison.spec.methods[name].label)}, {escape(split)}: for '
-                    f"{samples.gold_failures} of {samples.correct.size} samples the reference query itself failed; they "
-                    "count as wrong.</p>"
+                    f"{samples.gold_failures} of {samples.correct.size} samples the reference query itself failed; "
+                    "they count as wrong.</p>"
                 )
     return "\n".join(lines)

@@ -18,7 +18,9 @@ def pass_at_k(correct: np.ndarray, n: int, k: int) -> np.ndarray:
         [...] float64, in [0, 1].
     """
     if not 1 <= k <= n:
-        raise ValueError(f"Pass@{k} needs 1 <= k <= n, but there are n = {n} samples a prompt: sample more, or lower k.")
+        raise ValueError(
+            f"Pass@{k} needs 1 <= k <= n, but there are n = {n} samples a prompt: sample more, or lower k."
+        )
     correct = np.asarray(correct)
     if correct.size and (correct.min() < 0 or correct.max() > n):
         raise ValueError(f"A prompt has {correct.min()} to {correct.max()} correct samples, outside 0..{n}.")

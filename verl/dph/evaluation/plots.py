@@ -16,7 +16,9 @@ LINE_END = 14  # points from a line's end to its name
 LEAST_LABELLED_SHARE = 0.13  # a narrower piece of a bar holds no name and figure
 
 
-def pass_at_k_plot(curves: dict[str, dict[str, Interval]], labels: dict[str, str], colours: dict[str, Colour]) -> Figure:
+def pass_at_k_plot(
+    curves: dict[str, dict[str, Interval]], labels: dict[str, str], colours: dict[str, Colour]
+) -> Figure:
     """Pass@k in percent against k, with interval bands and each method's name at the end of its line.
 
     Args:
@@ -62,7 +64,9 @@ def style_share_plot(shares: dict[str, dict[str, float]], labels: dict[str, str]
             axes.barh(row, part, left=start, height=0.74, color=fills[style], edgecolor=PAGE.stand_in, linewidth=1.2)
             if part >= LEAST_LABELLED_SHARE:
                 text = f"{style} {100 * part:.0f}" if part >= 1.8 * LEAST_LABELLED_SHARE else f"{100 * part:.0f}"
-                axes.text(start + part / 2, row, text, ha="center", va="center", color=STYLE_INK, fontsize=FONT_SIZE - 1)
+                axes.text(
+                    start + part / 2, row, text, ha="center", va="center", color=STYLE_INK, fontsize=FONT_SIZE - 1
+                )
             start += part
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])

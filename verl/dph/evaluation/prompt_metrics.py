@@ -24,15 +24,16 @@ def prompt_metrics(
 
     Returns:
         {metric: [P] float64}, NaN where a prompt does not define the metric. Metrics: greedy, pass@K for each of
-        k_values(n) and for solved_in, mean@n, keep_rate, lost, newly_solved, and, for a task with styles, styles and style_entropy.
+        k_values(n) and for solved_in, mean@n, keep_rate, lost, newly_solved, and, for a task with styles, styles and
+        style_entropy.
 
     Raises:
         UserError: fewer than solved_in samples a prompt.
     """
     if samples.n < solved_in:
         raise UserError(
-            f"{samples.path} has {samples.n} samples a prompt, but the keep rate needs Pass@{solved_in}: sample at least "
-            f"{solved_in}, or lower solved_in."
+            f"{samples.path} has {samples.n} samples a prompt, but the keep rate needs Pass@{solved_in}: sample at "
+            f"least {solved_in}, or lower solved_in."
         )
     counts = samples.correct.sum(axis=1)
     metrics = {} if greedy is None else {"greedy": greedy.correct[:, 0].astype(float)}

@@ -60,7 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m verl.dph.evaluation.report",
         description="Pass@k, keep rate and styles of all methods, with intervals: report.json and report.html.",
     )
-    parser.add_argument("--spec", type=Path, required=True, help="JSON: methods, their sample files, texts (docs/evaluation.md)")
+    parser.add_argument(
+        "--spec", type=Path, required=True, help="JSON: methods, their sample files, texts (docs/evaluation.md)"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder for report.json and report.html")
     parser.add_argument(
         "--check", action="store_true", help="exit code 1 unless grpo ended in one style and dph_js kept several"

@@ -1,7 +1,5 @@
-"""Sample records (JSONL) as arrays, checked: every prompt has the samples 0..n-1, once each."""
+"""The sample records of one model on one split as arrays: every prompt has the samples 0..n-1, once each."""
 
-import json
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import numpy as np
 
 from verl.dph.errors import UserError
 from verl.dph.evaluation.styles import OTHERS, style_of
+from verl.dph.records import SampleMetadata, SampleRecord, read_metadata, read_samples
 
 GOLD_FAILURES = ("gold_error", "gold_timeout")
 
@@ -18,9 +17,10 @@ class SampleSet:
     """The samples of one model on one split. P prompts, n samples a prompt."""
 
     path: Path
+    metadata: SampleMetadata
     ids: np.ndarray  # [P] int64, ascending
     correct: np.ndarray  # [P, n] bool, by sample number
-    style: np.ndarray  # [P, n] int, index into style_names
+    style: np.ndarray  # [P, n] int, index into style_names; all 0 when the task has no styles
     style_names: tuple[str, ...]  # the known styles, then OTHERS; empty when the task has no styles
     truncated: np.ndarray  # [P, n] bool, the response hit its length limit
     gold_failures: int  # samples whose reference query itself failed: they count as wrong
@@ -34,39 +34,43 @@ class SampleSet:
         return self.correct.shape[0]
 
 
-def read_samples(path: Path, styles: tuple[str, ...]) -> SampleSet:
-    """Reads a samples file.
+@dataclass(frozen=True)
+class _Sample:
+    """What the metrics need of a record: the texts and token ids of a whole file would not fit into memory."""
+
+    correct: bool
+    style: int
+    truncated: bool
+    gold_failure: bool
+
+
+def read_sample_set(path: Path, styles: tuple[str, ...]) -> SampleSet:
+    """Reads a finished samples file and the metadata beside it.
 
     Args:
-        path: JSONL, one record a sample with id, sample, acc, pred, outcome and truncated.
+        path: JSONL of sample records.
         styles: the known styles; empty for a task without styles.
 
     Raises:
-        UserError: the file is missing or empty, a line is not a record, or a prompt lacks or repeats a sample.
+        UserError: a file is missing or faulty, or a prompt or a sample that the metadata announce is not there.
     """
-    by_prompt: dict[int, dict[int, dict]] = {}
-    for number, record in _records(path):
-        samples = by_prompt.setdefault(record["id"], {})
-        if record["sample"] in samples:
-            raise UserError(
-                f"{path} line {number} repeats sample {record['sample']} of id {record['id']}: the file was written "
-                "twice or joined; sample it again."
-            )
-        samples[record["sample"]] = record
-    if not by_prompt:
-        raise UserError(f"{path} holds no sample: sample the model before the report.")
-    n = _samples_a_prompt(path, by_prompt)
-    ids = sorted(by_prompt)
+    metadata = read_metadata(path)
     names = (*styles, OTHERS) if styles else ()
-    rows = [[by_prompt[i][s] for s in range(n)] for i in ids]
+    by_prompt: dict[int, dict[int, _Sample]] = {}
+    for record in read_samples(path):
+        by_prompt.setdefault(record.id, {})[record.sample] = _needed(record, names)
+    _require_complete(path, metadata, by_prompt)
+    ids = sorted(by_prompt)
+    rows = [[by_prompt[i][s] for s in range(metadata.n)] for i in ids]
     return SampleSet(
         path=path,
+        metadata=metadata,
         ids=np.array(ids, dtype=np.int64),
-        correct=np.array([[record["acc"] == 1 for record in row] for row in rows]),
-        style=np.array([[_style_index(record, names) for record in row] for row in rows]),
+        correct=np.array([[sample.correct for sample in row] for row in rows]),
+        style=np.array([[sample.style for sample in row] for row in rows]),
         style_names=names,
-        truncated=np.array([[record["truncated"] for record in row] for row in rows]),
-        gold_failures=sum(record["outcome"] in GOLD_FAILURES for row in rows for record in row),
+        truncated=np.array([[sample.truncated for sample in row] for row in rows]),
+        gold_failures=sum(sample.gold_failure for row in rows for sample in row),
     )
 
 
@@ -82,64 +86,27 @@ def require_same_prompts(samples: SampleSet, reference: SampleSet) -> None:
         )
 
 
-def require_same_n(samples: SampleSet, reference: SampleSet) -> None:
-    """Raises UserError when two sets have another number of samples a prompt: Pass@n would not be comparable."""
-    if samples.n != reference.n:
-        raise UserError(
-            f"{samples.path} has {samples.n} samples a prompt and {reference.path} has {reference.n}: "
-            "sample every method equally often."
-        )
+def _needed(record: SampleRecord, names: tuple[str, ...]) -> _Sample:
+    return _Sample(
+        correct=record.acc == 1,
+        style=names.index(style_of(record.pred, names[:-1])) if names else 0,
+        truncated=record.truncated,
+        gold_failure=record.outcome in GOLD_FAILURES,
+    )
 
 
-def _records(path: Path):
-    """Yields (line number, record) with the fields that metrics need, each of its type."""
-    try:
-        lines = path.open("rb")
-    except OSError as error:
-        raise UserError(f"The samples {path} cannot be read ({error.strerror}): sample the model first.") from error
-    with lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                record = json.loads(line)
-                fault = _fault(record)
-            except ValueError:
-                fault = "is not JSON"
-            if fault:
-                raise UserError(f"{path} line {number} {fault}: it is not a sample record; sample the file again.")
-            yield number, record
-
-
-def _fault(record) -> str | None:
-    if not isinstance(record, dict):
-        return "is not a JSON object"
-    for key in ("id", "sample"):
-        if type(record.get(key)) is not int:
-            return f"has no whole number '{key}'"
-    if type(record.get("acc")) not in (int, float) or record["acc"] not in (0, 1):
-        return f"has acc {record.get('acc')!r}, not 0 or 1"
-    if "pred" not in record or not isinstance(record["pred"], str | None):
-        return "has no 'pred' that is text or null"
-    if type(record.get("truncated")) is not bool:
-        return "has no true or false 'truncated'"
-    if not isinstance(record.get("outcome"), str):
-        return "has no text 'outcome'"
-    return None
-
-
-def _samples_a_prompt(path: Path, by_prompt: dict[int, dict[int, dict]]) -> int:
-    """The n that all prompts share, with the samples numbered 0..n-1."""
-    n = Counter(len(samples) for samples in by_prompt.values()).most_common(1)[0][0]
+def _require_complete(path: Path, metadata: SampleMetadata, by_prompt: dict[int, dict[int, _Sample]]) -> None:
+    n = metadata.n
     for prompt, samples in by_prompt.items():
-        if len(samples) != n:
+        if len(samples) != n or samples.keys() != set(range(n)):
+            absent = sorted(set(range(n)) - samples.keys())
+            fault = f"lacks sample {absent[0]}" if absent else f"has samples beyond 0..{n - 1}"
             raise UserError(
-                f"{path} has {len(samples)} samples of id {prompt} but {n} of most prompts: sampling was cut short; "
-                "resume it."
+                f"{path}: id {prompt} {fault} of the {n} that its metadata announce; sample again (a stopped "
+                "run resumes)."
             )
-        if sorted(samples) != list(range(n)):
-            absent = min(set(range(n)) - samples.keys())
-            raise UserError(f"{path} lacks sample {absent} of id {prompt}, whose {n} samples must be 0..{n - 1}.")
-    return n
-
-
-def _style_index(record: dict, names: tuple[str, ...]) -> int:
-    return names.index(style_of(record["pred"], names[:-1])) if names else 0
+    if not by_prompt or len(by_prompt) != metadata.rows:
+        raise UserError(
+            f"{path} holds {len(by_prompt)} prompts of the {metadata.rows} that its metadata announce; sample again (a "
+            "stopped run resumes)."
+        )

@@ -81,7 +81,9 @@ def read_spec(path: Path) -> ReportSpec:
     _check_keys(path, "the specification", spec, required, optional)
     methods = {name: _method(path, name, entry) for name, entry in spec["methods"].items()}
     if BASE not in methods:
-        raise UserError(f"{path} has no method '{BASE}' under 'methods': it is what the others are compared with; add it.")
+        raise UserError(
+            f"{path} has no method '{BASE}' under 'methods': it is what the others are compared with; add it."
+        )
     for method in methods.values():
         if method.splits.keys() != methods[BASE].splits.keys():
             raise UserError(

@@ -54,13 +54,13 @@ def definitions(n: int, solved_in: int, styles: tuple[str, ...]) -> dict[str, st
         "result of the reference query.",
         "solved": f"The base solves a prompt when at least one of its first {solved_in} samples is correct.",
         "greedy": "Share of prompts whose one greedy answer (temperature 0) is correct.",
-        "pass@k": f"Probability that at least one of k samples is correct: 1 - C(n-c,k)/C(n,k) with c correct of n = {n} "
-        "samples, the unbiased estimator; k never exceeds n.",
+        "pass@k": f"Probability that at least one of k samples is correct: 1 - C(n-c,k)/C(n,k) with c correct of n = "
+        f"{n} samples, the unbiased estimator; k never exceeds n.",
         "mean@k": "Share of correct samples over all k samples of a prompt.",
-        "keep_rate": f"Mean Pass@{solved_in} on the prompts that the base solved: what is still solved. A model that has "
-        f"not changed stays below 1, because a prompt can be solved once by luck; a second draw of the base shows this "
-        f"noise floor. For the base itself the samples after its first {solved_in} are used, which did not decide what "
-        "it solved (null when there are too few).",
+        "keep_rate": f"Mean Pass@{solved_in} on the prompts that the base solved: what is still solved. A model that "
+        f"has not changed stays below 1, because a prompt can be solved once by luck; a second draw of the base shows "
+        f"this noise floor. For the base itself the samples after its first {solved_in} are used, which did not decide "
+        "what it solved (null when there are too few).",
         "lost": "Share of the prompts that the base solved for which not one sample is correct.",
         "newly_solved": f"Mean Pass@{solved_in} on the prompts that the base did not solve; null when it solved all.",
         "truncated": "Share of samples that hit the length limit.",
@@ -70,10 +70,11 @@ def definitions(n: int, solved_in: int, styles: tuple[str, ...]) -> dict[str, st
     if styles:
         words |= {
             "styles": "Mean number of distinct styles among a prompt's correct answers, over the prompts with one. A "
-            f"style is the comment that opens the SQL ({', '.join(f'/*{name}*/' for name in styles)}); anything else, a "
-            f"mix included, is '{OTHERS}' and counts as one more style.",
-            "style_entropy": "Entropy in nats of the styles among a prompt's correct answers, mean over the prompts with "
-            f"one: 0 is one style, ln {len(styles)} = {np.log(len(styles)):.2f} is {len(styles)} styles in equal parts.",
+            f"style is the comment that opens the SQL ({', '.join(f'/*{name}*/' for name in styles)}); anything else, "
+            f"a mix included, is '{OTHERS}' and counts as one more style.",
+            "style_entropy": "Entropy in nats of the styles among a prompt's correct answers, mean over the prompts "
+            f"with one: 0 is one style, ln {len(styles)} = {np.log(len(styles)):.2f} is {len(styles)} styles in "
+            "equal parts.",
             "style_share": "Share of each style over all samples, correct or not.",
         }
     return words

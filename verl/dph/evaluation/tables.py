@@ -4,7 +4,7 @@ from html import escape
 
 from verl.dph.evaluation.bootstrap import Interval
 from verl.dph.evaluation.claims import NOT_MEASURED, NOT_SEEN, SEEN, Claim
-from verl.dph.evaluation.comparison import SAMPLING_SETTINGS, Comparison, sampling_settings
+from verl.dph.evaluation.comparison import COMMON_SETTINGS, Comparison
 from verl.dph.evaluation.pass_at_k import k_values
 from verl.dph.evaluation.spec import BASE
 from verl.dph.evaluation.summary import metric_of
@@ -41,7 +41,9 @@ def _values_of_split(comparison: Comparison, split: str, colours: dict[str, Colo
     caption = f"{escape(split_name(split))} <span>{base.prompts} prompts, {base.n} samples a prompt</span>"
     main = _values_table(comparison, split, colours, columns, caption, truncated=True)
     every_k = _values_table(comparison, split, colours, [f"pass@{k}" for k in k_values(base.n)], "", truncated=False)
-    return f"{main}<details><summary>Pass@k for every k, {escape(split_name(split).lower())}</summary>{every_k}</details>"
+    return (
+        f"{main}<details><summary>Pass@k for every k, {escape(split_name(split).lower())}</summary>{every_k}</details>"
+    )
 
 
 def _values_table(
@@ -75,7 +77,7 @@ def _value_cell(interval: Interval, percent: bool) -> str:
 
 
 def claims_table(split: str, claims: list[Claim], labels: dict[str, str]) -> str:
-    """The claims about one split: a row a predicate, a column a method, in each cell the verdict and what decided it."""
+    """The claims about one split: a row a predicate, a column a method, in each cell the verdict and its reason."""
     methods = list(dict.fromkeys(claim.method for claim in claims))
     rows: dict[str, dict[str, Claim]] = {}
     for claim in claims:
@@ -118,29 +120,24 @@ def _verdict_class(verdict: str) -> str:
 
 
 def settings_facts(comparison: Comparison) -> dict[str, object]:
-    """The specification's settings, then how the samples were drawn (from the .meta.json beside them)."""
-    facts = dict(comparison.spec.settings)
-    for name in SAMPLING_SETTINGS:
-        values: dict[object, list[str]] = {}
-        for method, splits in comparison.samples.items():
-            for samples in splits.values():
-                settings = sampling_settings(samples)
-                if name in settings:
-                    owners = values.setdefault(settings[name], [])
-                    label = comparison.spec.methods[method].label
-                    owners += [] if label in owners else [label]
-        if len(values) == 1:
-            facts[f"sampling: {name}"] = next(iter(values))
-        elif values:
-            facts[f"sampling: {name}"] = "; ".join(f"{value} ({', '.join(owners)})" for value, owners in values.items())
-    return facts
+    """The specification's settings, then how the samples were drawn."""
+    base = comparison.samples[BASE][comparison.spec.splits[0]].metadata
+    seeds = {
+        comparison.spec.methods[name].label: next(iter(splits.values())).metadata.seed
+        for name, splits in comparison.samples.items()
+    }
+    sampling = {f"sampling: {name}": getattr(base, name) for name in COMMON_SETTINGS}
+    sampling["sampling: seed"] = ", ".join(f"{label} {seed}" for label, seed in seeds.items())
+    return comparison.spec.settings | sampling
 
 
 def facts_table(caption: str, facts: dict[str, object]) -> str:
     """A table of names and values; nothing when there are none."""
     if not facts:
         return ""
-    rows = "\n".join(f"<tr><th scope=row>{escape(name)}</th><td>{escape(str(v))}</td></tr>" for name, v in facts.items())
+    rows = "\n".join(
+        f"<tr><th scope=row>{escape(name)}</th><td>{escape(str(v))}</td></tr>" for name, v in facts.items()
+    )
     return f'<table class="facts"><caption>{escape(caption)}</caption><tbody>{rows}</tbody></table>'
 
 

@@ -19,7 +19,9 @@ def read_training_log(path: Path) -> TrainingLog:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise UserError(f"The training log {path} cannot be read ({error.strerror}): train with the file logger.") from error
+        raise UserError(
+            f"The training log {path} cannot be read ({error.strerror}): train with the file logger."
+        ) from error
     log: TrainingLog = {}
     for number, line in enumerate(lines, start=1):
         step, data = _step_and_data(path, number, line)

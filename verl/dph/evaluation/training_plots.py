@@ -39,7 +39,9 @@ def plotted_metrics(logs: dict[str, TrainingLog]) -> tuple[list[str], dict[str, 
     return names, constants
 
 
-def training_plot(metric: str, logs: dict[str, TrainingLog], labels: dict[str, str], colours: dict[str, Colour]) -> Figure:
+def training_plot(
+    metric: str, logs: dict[str, TrainingLog], labels: dict[str, str], colours: dict[str, Colour]
+) -> Figure:
     """One metric against the step: a faint line as logged, a strong one as the mean of the last SMOOTHED_STEPS."""
     height, top, bottom = 230, 12, 42
     names = {name: labels[name] for name, log in logs.items() if metric in log}
