@@ -1,6 +1,7 @@
 import hashlib
 import shutil
 
+import huggingface_hub
 import pytest
 
 from verl.dph.errors import UserError
@@ -50,7 +51,7 @@ def test_tokenizer_hash_covers_the_chat_template(folder):
 
 
 def test_what_is_missing_is_named(folder, tmp_path):
-    with pytest.raises(UserError, match="absent is not a folder"):
+    with pytest.raises(UserError, match="absent is neither a folder nor to be had"):
         model_hash(tmp_path / "absent")
     (folder / "tokenizer.json").unlink()
     with pytest.raises(UserError, match="holds no tokenizer"):
@@ -61,3 +62,16 @@ def test_what_is_missing_is_named(folder, tmp_path):
     empty.mkdir()
     with pytest.raises(UserError, match="empty holds no weights"):
         model_hash(empty)
+
+
+def test_a_hub_model_is_read_from_the_cache(folder, tmp_path, monkeypatch):
+    snapshot = tmp_path / "cache" / "models--someone--base" / "snapshots" / "0123abcd"
+    snapshot.parent.mkdir(parents=True)
+    shutil.copytree(folder, snapshot)
+    (tmp_path / "cache" / "models--someone--base" / "refs").mkdir()
+    (tmp_path / "cache" / "models--someone--base" / "refs" / "main").write_text("0123abcd")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert model_hash("someone/base") == model_hash(folder)
+    with pytest.raises(UserError, match="someone/other is neither a folder nor to be had from the Hugging Face Hub"):
+        model_hash("someone/other")

@@ -37,13 +37,16 @@ def file_sha256(path: str | os.PathLike) -> str:
         raise UserError(f"{path} cannot be read ({error.strerror}): give an existing file.") from error
 
 
-def model_hash(folder: str | os.PathLike) -> str:
-    """sha256 over the names and contents of a model folder's weight files, hexadecimal.
+def model_hash(model: str | os.PathLike) -> str:
+    """sha256 over the names and contents of a model's weight files, hexadecimal.
+
+    Args:
+        model: a folder, or the name of a Hugging Face Hub model.
 
     Raises:
-        UserError: not a folder, or one without weights.
+        UserError: there is no such model, or it has no weights.
     """
-    folder = _folder(folder)
+    folder = _folder(model)
     for pattern in _WEIGHT_PATTERNS:
         files = sorted(folder.glob(pattern))
         if files:
@@ -53,24 +56,39 @@ def model_hash(folder: str | os.PathLike) -> str:
     )
 
 
-def tokenizer_hash(folder: str | os.PathLike) -> str:
-    """sha256 over the names and contents of a folder's tokenizer files (the chat template among them), hexadecimal.
+def tokenizer_hash(model: str | os.PathLike) -> str:
+    """sha256 over the names and contents of a model's tokenizer files (the chat template among them), hexadecimal.
+
+    Args:
+        model: a folder, or the name of a Hugging Face Hub model.
 
     Raises:
-        UserError: not a folder, or one without a tokenizer.
+        UserError: there is no such model, or it has no tokenizer.
     """
-    folder = _folder(folder)
+    folder = _folder(model)
     files = [folder / name for name in sorted(_TOKENIZER_FILES) if (folder / name).is_file()]
     if not files:
         raise UserError(f"{folder} holds no tokenizer (tokenizer.json and the like): give a folder that has one.")
     return _combined_hash(files)
 
 
-def _folder(folder: str | os.PathLike) -> Path:
-    path = Path(os.path.expanduser(folder))
-    if not path.is_dir():
-        raise UserError(f"{folder} is not a folder: give a local model folder (download it first).")
-    return path
+def _folder(name: str | os.PathLike) -> Path:
+    path = Path(os.path.expanduser(name))
+    return path if path.is_dir() else _hub_folder(str(name))
+
+
+def _hub_folder(name: str) -> Path:
+    """The cached folder of a Hugging Face Hub model, fetched where it is not there: the engine will want it too."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["*.safetensors", *_TOKENIZER_FILES]))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise UserError(
+            f"The model {name} is neither a folder nor to be had from the Hugging Face Hub ({type(error).__name__}): give a "
+            "local model folder."
+        ) from error
 
 
 def _combined_hash(files: Iterable[Path]) -> str:
