@@ -111,8 +111,8 @@ def _claim_value(claim: Claim) -> str:
 
 
 def _signed(value: float) -> str:
-    text = f"{value:+.1f}"
-    return text[1:] if float(text) == 0 else text.replace("-", "−")
+    """With its sign, even where it rounds to 0: whether an interval reaches 0 stays legible."""
+    return f"{value:+.1f}".replace("-", "−") if value else "0.0"
 
 
 def _verdict_class(verdict: str) -> str:
