@@ -90,6 +90,7 @@ class WorkerPool:
         self._settings = settings
         self._slots = asyncio.Semaphore(size)
         self._slow_jobs = 0
+        self._closed = False
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
 
@@ -126,7 +127,8 @@ class WorkerPool:
             return header, body
 
     async def close(self) -> None:
-        """Ends every worker."""
+        """Ends every worker; what still runs is lost."""
+        self._closed = True
         await asyncio.gather(*(worker.kill() for worker in self._all))
         self._all.clear()
         self._idle.clear()
@@ -163,6 +165,8 @@ class WorkerPool:
         return await self._new_worker()
 
     async def _new_worker(self) -> WorkerProcess:
+        if self._closed:
+            raise WorkerLost("the server is ending")
         worker = await WorkerProcess.start(self._settings)
         self._all.add(worker)
         return worker

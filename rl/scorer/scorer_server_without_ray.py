@@ -24,21 +24,27 @@ from rl.scorer.app import create_app
 from rl.scorer.config import ConfigError, Settings, load_settings
 
 _BACKLOG = 2048
+# Longer than a training step's pause between two batches of requests, so that clients keep their connections.
+_KEEP_ALIVE_SECONDS = 300
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the server until it is told to end. Returns the exit code: 2 after one sentence about a wrong setting."""
+    """Runs the server until it is told to end.
+
+    Returns the exit code: 0, 2 after one sentence about a wrong setting, 1 when its worker processes do not start.
+    """
     options = _parse(arguments)
     try:
         settings = load_settings(options.config, options.address, options.port, options.database_path)
         _set_up_logging(settings.ScorerServer.log_file)
+        if options.address_file is not None and not options.address_file.parent.is_dir():
+            raise ConfigError(f"--address-file {options.address_file} lies in no directory; create it or give another.")
         listener = _listen(settings.ScorerServer.address, settings.ScorerServer.port)
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     with listener:
-        _serve(settings, listener, options.address_file)
-    return 0
+        return _serve(settings, listener, options.address_file)
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -70,7 +76,7 @@ def _listen(address: str, port: int) -> socket.socket:
         raise ConfigError(f"Cannot listen on {address} port {port}: {error}; give another --address or --port.") from None
 
 
-def _serve(settings: Settings, listener: socket.socket, address_file: Path | None) -> None:
+def _serve(settings: Settings, listener: socket.socket, address_file: Path | None) -> int:
     host, port = listener.getsockname()[:2]
     address = f"[{host}]:{port}" if listener.family == socket.AF_INET6 else f"{host}:{port}"
 
@@ -85,16 +91,19 @@ def _serve(settings: Settings, listener: socket.socket, address_file: Path | Non
         backlog=_BACKLOG,
         log_config=None,
         access_log=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.ScorerServer.shutdown_seconds,
     )
     # uvicorn ends gracefully on either signal and then raises it once more, for the handlers that it found.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit_quietly)
+    server = uvicorn.Server(config)
     try:
-        uvicorn.Server(config).run(sockets=[listener])
+        server.run(sockets=[listener])
     finally:
         if address_file is not None:
             address_file.unlink(missing_ok=True)
+    return 0 if server.started else 1
 
 
 def _exit_quietly(*_: object) -> None:

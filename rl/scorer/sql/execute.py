@@ -35,6 +35,8 @@ _PRIMARY_CODE = 0xFF
 # About 0.1 ms of SQLite's virtual machine between two looks at the clock.
 _OPERATIONS_PER_CHECK = 10_000
 _ROWS_PER_FETCH = 256
+# How long another process may hold the file's lock before that is a fault.
+_LOCK_SECONDS = 0.5
 
 
 class StatementError(Exception):
@@ -71,7 +73,7 @@ def execute(uri: str, sql: str, seconds: float, limits: Limits) -> list[Row]:
     deadline = time.monotonic() + seconds
     try:
         # The statement is prepared once, so a statement cache would only cost.
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, cached_statements=0)
+        connection = sqlite3.connect(uri, _LOCK_SECONDS, uri=True, isolation_level=None, cached_statements=0)
         try:
             _restrict(connection, deadline, limits)
             return _fetch(connection, sql, limits)
@@ -85,8 +87,8 @@ def execute(uri: str, sql: str, seconds: float, limits: Limits) -> list[Row]:
         if primary in _DATABASE_FAULTS:
             raise DatabaseFault(str(error)) from None
         raise StatementError(str(error)) from None
-    # Python 3.11 warns of a second statement; text with half a surrogate pair cannot be encoded.
-    except (sqlite3.Warning, UnicodeEncodeError) as error:
+    # Python 3.11 warns of a second statement; half a surrogate pair has no UTF-8, nor have some files' column names.
+    except (sqlite3.Warning, UnicodeError) as error:
         raise StatementError(str(error)) from None
 
 

@@ -1,0 +1,133 @@
+"""A real scorer process over real SQLite files, for the tests of this folder."""
+
+import copy
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCRIPT = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
+SHIPPED_SETTINGS = REPOSITORY / "rl" / "scorer" / "sql.yaml"
+START_SECONDS = 60
+# Short limits, so that tests of runaway statements end soon.
+LIMITS = {"prediction_seconds": 1.0, "gold_seconds": 1.5, "grace_seconds": 1.0, "num_instances": 2}
+MEMORY = 150_000_000
+
+RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
+
+
+@dataclass
+class Scorer:
+    """A running server: `score` asks PUT /api as a training client does."""
+
+    process: subprocess.Popen
+    url: str
+    databases: Path
+    directory: Path
+    client: httpx.Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.client = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
+
+    def put(self, responses: list[str], gold: str, method: str = "bird", db_id: str = "shop/shop.sqlite"):
+        extra = {"db_id": db_id, "gold_sql": gold, "cmp_method": method}
+        return self.client.put("/api", json={"gen_responses": responses, "extra": extra})
+
+    def score(self, responses: list[str], gold: str, method: str = "bird", db_id: str = "shop/shop.sqlite") -> dict:
+        reply = self.put(responses, gold, method, db_id)
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    def outcome(self, sql: str, gold: str = "SELECT 1", method: str = "bird", db_id: str = "shop/shop.sqlite") -> str:
+        return self.score([fenced(sql)], gold, method, db_id)["details"][0]["outcome"]
+
+    def workers(self) -> list[int]:
+        """Process ids of the server's live children (Linux)."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(child) for child in children]
+
+
+def fenced(sql: str) -> str:
+    return f"Some thoughts.\n```sql\n{sql}\n```"
+
+
+def make_shop(path: Path) -> None:
+    """clients: 6 rows, orders: 4 rows; small enough to check by hand."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        """
+        CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT, city TEXT);
+        INSERT INTO clients VALUES
+            (1, 'Ann', 'Oslo'), (2, 'Bob', 'Rome'), (3, 'Cid', 'Oslo'), (4, 'Dee', NULL), (5, 'Eve', 'Bonn'), (6, 'Ann', 'Rome');
+        CREATE TABLE orders (id INTEGER PRIMARY KEY, client INTEGER, price REAL, note BLOB);
+        INSERT INTO orders VALUES (1, 1, 10.0, x'00ff'), (2, 1, 20.5, NULL), (3, 2, 9e999, NULL), (4, 5, 7, CAST(x'61ff62' AS TEXT));
+        """
+    )
+    connection.close()
+
+
+@pytest.fixture(scope="session")
+def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Scorer]]:
+    """Starts servers with the shipped settings and changes to Scorer1's; ends those that still run."""
+    started: list[Scorer] = []
+
+    def start(**changes: object) -> Scorer:
+        directory = tmp_path_factory.mktemp("scorer")
+        databases = directory / "databases"
+        make_shop(databases / "shop" / "shop.sqlite")
+        make_shop(databases / "shop" / "shop.db")
+        settings = copy.deepcopy(yaml.safe_load(SHIPPED_SETTINGS.read_text()))
+        settings["Scorers"]["Scorer1"] |= {"database_path": str(databases), "worker_memory_bytes": MEMORY, **LIMITS, **changes}
+        settings["ScorerServer"] |= {"log_file": str(directory / "scorer.log"), "shutdown_seconds": 3}
+        (directory / "settings.yaml").write_text(yaml.safe_dump(settings))
+        address_file = directory / "address"
+        # From another working directory, as a file.
+        process = subprocess.Popen(
+            [sys.executable, SCRIPT, "-c", directory / "settings.yaml", "--port", "0", "--address-file", address_file],
+            cwd="/",
+            stdout=subprocess.PIPE,
+            env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+        )
+        deadline = time.monotonic() + START_SECONDS
+        while not address_file.exists():
+            assert process.poll() is None, "the server ended at its start"
+            assert time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.02)
+        scorer = Scorer(process, f"http://{address_file.read_text()}", databases, directory)
+        started.append(scorer)
+        return scorer
+
+    yield start
+    for scorer in started:
+        if scorer.process.poll() is None:
+            scorer.process.send_signal(signal.SIGTERM)
+    for scorer in started:
+        scorer.client.close()
+        try:
+            scorer.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            scorer.process.kill()
+        scorer.process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def scorer(start_scorer: Callable[..., Scorer]) -> Scorer:
+    """One server for the tests that leave it as it was."""
+    return start_scorer()
+
+
+@pytest.fixture(scope="session")
+def runaway() -> str:
+    """A statement without an end."""
+    return RUNAWAY

@@ -1,0 +1,165 @@
+"""Comparison of results: bird, spider and partial credit, against hand-made cases and brute force."""
+
+import time
+from collections import Counter
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rl.scorer.sql.columns import equal_under_column_permutation
+from rl.scorer.sql.compare import GoldRows, equal_bird, equal_spider, partial_score
+
+BIRD = [
+    ([(1, 2)], [(1, 2)], True),
+    ([(1,), (2,)], [(2,), (1,), (1,)], True),
+    ([(1, 2)], [(2, 1)], False),
+    ([(1,)], [(1.0,)], True),
+    ([(1,)], [("1",)], False),
+    ([(None,)], [(None,)], True),
+    ([("a",)], [(b"a",)], False),
+    ([], [], True),
+    ([], [(None,)], False),
+]
+
+
+@pytest.mark.parametrize(("gold", "predicted", "equal"), BIRD)
+def test_bird_compares_sets_of_rows(gold: list, predicted: list, equal: bool) -> None:
+    assert equal_bird(GoldRows(gold, ordered=True), predicted) is equal
+
+
+SPIDER = [
+    ([(1, 2), (3, 4)], [(4, 3), (2, 1)], False, True),
+    ([(1, 2), (3, 4)], [(4, 3), (2, 1)], True, False),
+    ([(1, 2), (3, 4)], [(2, 1), (4, 3)], True, True),
+    ([(1,), (1,), (2,)], [(1,), (2,), (2,)], False, False),
+    ([(1,), (2,)], [(1,), (2,), (2,)], False, False),
+    ([(1, 1)], [(1,)], False, False),
+    ([(1, 1)], [(1, 2)], False, False),
+    # Each column has the right bag of values, the rows pair them wrongly.
+    ([("a", 1), ("b", 2)], [("a", 2), ("b", 1)], False, False),
+    ([(1, 2), (2, 1)], [(1, 2), (2, 1)], False, True),
+    ([(1, 2), (2, 1)], [(1, 1), (2, 2)], False, False),
+    ([(None, 1.0)], [(1, None)], False, True),
+    ([], [], False, True),
+    ([], [], True, True),
+    ([(1, 1, 2), (3, 3, 4)], [(1, 2, 2), (3, 4, 4)], False, False),
+]
+
+
+@pytest.mark.parametrize(("gold", "predicted", "ordered", "equal"), SPIDER)
+def test_spider_compares_bags_under_column_permutations(gold: list, predicted: list, ordered: bool, equal: bool) -> None:
+    assert equal_spider(GoldRows(gold, ordered), predicted) is equal
+
+
+# Few values, so that columns and rows collide; 1 and 1.0 are equal, "1" is neither.
+cells = st.sampled_from([0, 1, 1.0, "1", None, b"1"])
+
+
+def tables(columns: int) -> st.SearchStrategy[list[tuple]]:
+    return st.lists(st.tuples(*[cells] * columns), min_size=1, max_size=5)
+
+
+@st.composite
+def table_pairs(draw: st.DrawFn) -> tuple[list[tuple], list[tuple]]:
+    columns = draw(st.integers(1, 4))
+    gold = draw(tables(columns))
+    if draw(st.booleans()):
+        return gold, draw(tables(columns))
+    # A permutation of rows and columns, with at most one cell changed: near misses.
+    order = draw(st.permutations(range(columns)))
+    rows = [tuple(row[i] for i in order) for row in draw(st.permutations(gold))]
+    if draw(st.booleans()):
+        row, column = draw(st.integers(0, len(rows) - 1)), draw(st.integers(0, columns - 1))
+        rows[row] = (*rows[row][:column], draw(cells), *rows[row][column + 1 :])
+    return gold, rows
+
+
+def brute_force(gold: list[tuple], predicted: list[tuple], ordered: bool) -> bool:
+    bag = list if ordered else Counter
+    orders = permutations(range(len(gold[0])))
+    return any(bag([tuple(row[i] for i in order) for row in predicted]) == bag(gold) for order in orders)
+
+
+@settings(max_examples=400, deadline=None)
+@given(table_pairs(), st.booleans())
+def test_spider_equals_brute_force_over_permutations(pair: tuple[list, list], ordered: bool) -> None:
+    gold, predicted = pair
+    assert equal_under_column_permutation(gold, predicted, ordered) == brute_force(gold, predicted, ordered)
+
+
+@settings(max_examples=150, deadline=None)
+@given(table_pairs())
+def test_spider_is_symmetric(pair: tuple[list, list]) -> None:
+    gold, predicted = pair
+    forth = equal_under_column_permutation(gold, predicted, ordered=False)
+    assert forth == equal_under_column_permutation(predicted, gold, ordered=False)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_spider_accepts_every_permutation(data: st.DataObject) -> None:
+    gold = data.draw(tables(6))
+    order = data.draw(st.permutations(range(6)))
+    predicted = [tuple(row[i] for i in order) for row in data.draw(st.permutations(gold))]
+    assert equal_under_column_permutation(gold, predicted, ordered=False)
+
+
+def cycles(*lengths: int) -> list[tuple[int, ...]]:
+    """Rows: the edges of disjoint cycles, columns: their vertices. Every column and row looks like every other."""
+    size, rows, start = sum(lengths), [], 0
+    for length in lengths:
+        for i in range(length):
+            ends = {start + i, start + (i + 1) % length}
+            rows.append(tuple(int(vertex in ends) for vertex in range(size)))
+        start += length
+    return rows
+
+
+def identity(size: int) -> list[tuple[int, ...]]:
+    return [tuple(int(i == j) for j in range(size)) for i in range(size)]
+
+
+def parity(size: int, odd: int) -> list[tuple[int, ...]]:
+    rows = (tuple(number >> bit & 1 for bit in range(size)) for number in range(2**size))
+    return [row for row in rows if sum(row) % 2 == odd]
+
+
+HARD = [
+    ("10 identical columns", [(7,) * 10] * 30, [(7,) * 10] * 30, True),
+    ("10 identical columns, one row differs", [(7,) * 10] * 30, [(7,) * 10] * 29 + [(8,) * 10], False),
+    ("10 identical columns among others", [(i,) * 10 + (i % 3,) for i in range(30)], [(i % 3,) + (i,) * 10 for i in range(30)], True),
+    ("identity, rows reversed", identity(20), identity(20)[::-1], True),
+    ("one cycle and two", cycles(12), cycles(6, 6), False),
+    ("cycles in another order", cycles(5, 7), cycles(7, 5), True),
+    ("even and odd parity", parity(10, 0), parity(10, 1), False),
+]
+
+
+@pytest.mark.parametrize(("gold", "predicted", "equal"), [case[1:] for case in HARD], ids=[case[0] for case in HARD])
+def test_symmetric_columns_are_matched_without_a_search_of_permutations(gold: list, predicted: list, equal: bool) -> None:
+    started = time.perf_counter()
+    assert equal_under_column_permutation(gold, predicted, ordered=False) is equal
+    assert time.perf_counter() - started < 5
+
+
+PARTIAL = [
+    # 1 of 2 gold columns in 2 predicted ones: 0.8 * 1 / (2 * 2).
+    ([(1, "a"), (2, "b")], [(1, "x"), (2, "y")], 0.2),
+    # Both gold columns among 3 predicted ones: 0.8 * 4 / (2 * 3).
+    ([(1, "a"), (2, "b")], [(1, "a", 0), (2, "b", 0)], 0.8 * 4 / 6),
+    # Sets of values: duplicates and the order of rows do not count.
+    ([(1,), (2,)], [(2,), (1,), (1,)], 0.8),
+    # Both gold columns have the values of the one predicted column: min(1, 4 / 2).
+    ([(1, 1)], [(1,)], 0.8),
+    ([(1, "a")], [("a", 1)], 0.8),
+    ([(1,)], [(2,)], 0.0),
+    ([], [(1,)], 0.0),
+    ([(1,)], [], 0.0),
+]
+
+
+@pytest.mark.parametrize(("gold", "predicted", "score"), PARTIAL)
+def test_partial_credit(gold: list, predicted: list, score: float) -> None:
+    assert partial_score(GoldRows(gold, ordered=False), predicted) == pytest.approx(score, abs=1e-12)

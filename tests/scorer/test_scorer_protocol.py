@@ -1,0 +1,318 @@
+"""PUT /api and GET /heartbeat: shapes, scores and refusals, over HTTP."""
+
+import concurrent.futures
+import json
+import math
+import os
+import sqlite3
+import time
+
+import pytest
+
+CITIES = "SELECT id, city FROM clients"
+
+
+def fenced(sql: str) -> str:
+    return f"```sql\n{sql}\n```"
+
+
+def test_answers_in_order_in_the_paper_s_shape(scorer) -> None:
+    responses = [
+        fenced("SELECT name FROM clients WHERE city = 'Oslo'"),
+        "no idea",
+        fenced("SELECT name FROM clients"),
+        fenced("SELECT missing FROM clients"),
+        fenced("SELECT 'Oslo'"),
+    ]
+    answer = scorer.score(responses, "SELECT name FROM clients WHERE city = 'Oslo'")
+    assert answer["Scorer1"] == [
+        [1.0, [["result", [["Ann"], ["Cid"]]]]],
+        [0.0, [["error", "error: the response has no closed ```sql block"]]],
+        [0.0, [["result", [["Ann"], ["Bob"], ["Cid"], ["Dee"], ["Eve"], ["Ann"]]]]],
+        [0.0, [["error", "error: no such column: missing"]]],
+        [0.0, [["result", [["Oslo"]]]]],
+    ]
+    assert [detail["outcome"] for detail in answer["details"]] == ["match", "no_answer", "mismatch", "pred_error", "mismatch"]
+    assert answer["details"][0]["pred"] == "SELECT name FROM clients WHERE city = 'Oslo'"
+    assert answer["details"][1]["pred"] is None
+
+
+def test_no_responses_are_no_answers(scorer) -> None:
+    assert scorer.score([], "SELECT 1") == {"Scorer1": [], "details": []}
+
+
+# (prediction, cmp_method, score); gold is CITIES.
+SCORES = [
+    ("SELECT id, city FROM clients ORDER BY name", "bird", 1.0),
+    ("SELECT id, city FROM clients ORDER BY name", "spider", 1.0),
+    ("SELECT city, id FROM clients", "bird", 0.8),
+    ("SELECT city, id FROM clients", "spider", 1.0),
+    ("SELECT id, city FROM clients UNION ALL SELECT id, city FROM clients", "bird", 1.0),
+    ("SELECT id, city FROM clients UNION ALL SELECT id, city FROM clients", "spider", 0.8),
+    ("SELECT city FROM clients", "bird", 0.8 * 1 / 2),
+    ("SELECT city, name, 1 FROM clients", "spider", 0.8 * 1 / 6),
+    ("SELECT id, city FROM clients WHERE id > 6", "bird", 0.0),
+    ("SELECT id, city FROM clients WHERE id > = 1", "bird", 1.0),
+]
+
+
+@pytest.mark.parametrize(("sql", "method", "score"), SCORES)
+def test_scores(scorer, sql: str, method: str, score: float) -> None:
+    answer = scorer.score([fenced(sql)], CITIES, method)
+    assert answer["Scorer1"][0][0] == pytest.approx(score, abs=1e-12)
+    expected = "match" if score == 1.0 else "partial" if score > 0 else "mismatch"
+    assert answer["details"][0]["outcome"] == expected
+
+
+def test_row_order_counts_for_spider_where_gold_orders(scorer) -> None:
+    gold = "SELECT id FROM clients ORDER BY id DESC"
+    assert scorer.outcome("SELECT id FROM clients ORDER BY id DESC", gold, "spider") == "match"
+    assert scorer.outcome("SELECT id FROM clients ORDER BY id", gold, "spider") == "partial"
+    assert scorer.outcome("SELECT id FROM clients ORDER BY id", gold, "bird") == "match"
+
+
+@pytest.fixture(scope="module")
+def other_scorer(start_scorer):
+    """One worker, other rules than the shipped ones, and time enough for a statement to count as slow."""
+    return start_scorer(
+        order_check=False, class_name="SqlRewardModel", num_instances=1, payload_rows=2, prediction_seconds=2.0
+    )
+
+
+def test_order_check_and_partial_credit_are_settings(other_scorer) -> None:
+    scorer = other_scorer
+    gold = "SELECT id FROM clients ORDER BY id DESC"
+    assert scorer.outcome("SELECT id FROM clients ORDER BY id", gold, "spider") == "match"
+    answer = scorer.score([fenced("SELECT city FROM clients")], CITIES)
+    assert answer["Scorer1"][0][0] == 0.0
+    assert answer["details"][0]["outcome"] == "mismatch"
+    # The cap of the rows sent back is 2; the score is that of all six.
+    assert scorer.score([fenced(CITIES)], CITIES)["Scorer1"] == [[1.0, [["result", [[1, "Oslo"], [2, "Rome"]]]]]]
+
+
+def test_values_survive_json(scorer) -> None:
+    sql = "SELECT id, price, note FROM orders"
+    reply = scorer.put([fenced(sql)], sql)
+    rows = json.loads(reply.text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))["Scorer1"][0][1][0][1]
+    assert rows == [
+        [1, 10.0, {"blob": "00ff"}],
+        [2, 20.5, None],
+        [3, {"float": "inf"}, None],
+        # The byte that is no UTF-8 is ignored.
+        [4, 7.0, "ab"],
+    ]
+    assert not math.isfinite(9e999)
+
+
+def test_year_of_the_current_date_is_2020(scorer) -> None:
+    assert scorer.outcome("SELECT YEAR(CURDATE())", "SELECT 2020") == "match"
+    assert scorer.outcome("SELECT 2020", "SELECT year( curdate() )") == "match"
+
+
+@pytest.mark.parametrize(
+    ("sql", "outcome"),
+    [
+        ("SELECT 1;", "match"),
+        ("SELECT 1;;", "match"),
+        ("SELECT 1; -- done", "match"),
+        ("-- JOIN\nSELECT 1", "match"),
+        ("SELECT 1; SELECT 1", "pred_error"),
+        ("SELECT 1; DROP TABLE clients", "pred_error"),
+        ("-- nothing", "pred_error"),
+        ("SELECT 1\0", "pred_error"),
+        ("SELECT", "pred_error"),
+    ],
+)
+def test_one_statement_is_taken(scorer, sql: str, outcome: str) -> None:
+    assert scorer.outcome(sql) == outcome
+
+
+def test_gold_that_fails_is_not_a_wrong_answer(scorer) -> None:
+    answer = scorer.score([fenced("SELECT 1"), "none"], "SELECT missing FROM clients")
+    assert answer["Scorer1"] == [[0.0, [["gold_error", "error: no such column: missing"]]]] * 2
+    assert answer["details"] == [{"outcome": "gold_error", "pred": "SELECT 1"}, {"outcome": "gold_error", "pred": None}]
+
+
+def test_each_statement_has_its_own_time_limit(scorer, runaway: str) -> None:
+    started = time.monotonic()
+    answer = scorer.score([fenced(runaway)], "SELECT 1")
+    assert 1.0 <= time.monotonic() - started < 6
+    assert answer["Scorer1"] == [[0.0, [["error", "timeout"]]]]
+    assert answer["details"][0]["outcome"] == "pred_timeout"
+    # Gold may take longer than a prediction may: 1.5 s here.
+    started = time.monotonic()
+    answer = scorer.score([fenced("SELECT 1")], runaway)
+    assert 1.5 <= time.monotonic() - started < 7
+    assert answer["Scorer1"] == [[0.0, [["gold_error", "timeout"]]]]
+    assert answer["details"][0]["outcome"] == "gold_timeout"
+
+
+def test_waiting_does_not_count_and_heartbeat_answers_while_all_workers_are_busy(scorer, runaway: str) -> None:
+    # 8 statements of 1 s each on 2 to 4 workers: the last ones wait longer than a statement may run.
+    runaways = [fenced(f"{runaway} -- {i}") for i in range(8)]
+    late = [fenced(f"SELECT {i}") for i in range(8)]
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        slow = executor.submit(scorer.score, runaways, "SELECT 1")
+        time.sleep(0.2)
+        ordinary = executor.submit(scorer.score, late, "SELECT 0")
+        longest = 0.0
+        while not slow.done():
+            started = time.monotonic()
+            assert scorer.client.get("/heartbeat").json() == {"status": "healthy"}
+            longest = max(longest, time.monotonic() - started)
+            time.sleep(0.05)
+        outcomes = [detail["outcome"] for detail in ordinary.result()["details"]]
+    assert longest < 1.0
+    assert {detail["outcome"] for detail in slow.result()["details"]} == {"pred_timeout"}
+    assert outcomes == ["match"] + ["mismatch"] * 7
+
+
+def test_a_slow_statement_does_not_hold_up_others(other_scorer, runaway: str) -> None:
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        slow = executor.submit(other_scorer.outcome, runaway)
+        time.sleep(0.1)
+        assert other_scorer.outcome("SELECT 1") == "match"
+        assert not slow.done()
+        assert slow.result() == "pred_timeout"
+
+
+def test_a_changed_database_is_read_anew(scorer) -> None:
+    path = scorer.databases / "change.sqlite"
+
+    def write(path, value: int) -> None:
+        connection = sqlite3.connect(path)
+        connection.execute("CREATE TABLE IF NOT EXISTS t (a)")
+        connection.execute("DELETE FROM t")
+        connection.execute("INSERT INTO t VALUES (?)", (value,))
+        connection.commit()
+        connection.close()
+
+    write(path, 1)
+    assert scorer.score([fenced("SELECT a FROM t")], "SELECT a FROM t", db_id="change.sqlite")["Scorer1"][0][1][0][1] == [[1]]
+    # In place, then by another file of the same name.
+    write(path, 2)
+    assert scorer.score([fenced("SELECT a FROM t")], "SELECT a FROM t", db_id="change.sqlite")["Scorer1"][0][1][0][1] == [[2]]
+    write(scorer.databases / "aside.sqlite", 3)
+    os.replace(scorer.databases / "aside.sqlite", path)
+    assert scorer.score([fenced("SELECT a FROM t")], "SELECT a FROM t", db_id="change.sqlite")["Scorer1"][0][1][0][1] == [[3]]
+
+
+def body(**changes: object) -> dict:
+    extra = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
+    content = {"gen_responses": [fenced("SELECT 1")], "extra": extra}
+    for key, value in changes.items():
+        target = extra if key in extra else content
+        if value is None:
+            del target[key]
+        else:
+            target[key] = value
+    return content
+
+
+REFUSED = [
+    ("nothing", b"", 400, "JSON"),
+    ("no JSON", b"{gen_responses", 400, "JSON"),
+    ("a list", b"[1]", 400, "body"),
+    ("no responses", body(gen_responses=None), 400, "gen_responses"),
+    ("responses of another type", body(gen_responses="SELECT 1"), 400, "gen_responses"),
+    ("a response that is null", json.dumps(body(gen_responses=[None])).encode(), 400, "gen_responses.0"),
+    ("no extra", body(extra=None), 400, "extra"),
+    ("no gold", body(gold_sql=None), 400, "extra.gold_sql"),
+    ("another comparison", body(cmp_method="exact"), 400, "extra.cmp_method"),
+    ("an unknown database", body(db_id="shop/none.sqlite"), 404, "shop/none.sqlite"),
+    ("a directory", body(db_id="shop"), 404, "shop"),
+    ("another file", body(db_id="notes.txt"), 404, "notes.txt"),
+    ("an absolute db_id", body(db_id="/etc/passwd.sqlite"), 404, "relative"),
+    ("a db_id that leaves", body(db_id="../outside.sqlite"), 404, "leads out"),
+    ("a db_id that leaves and returns", body(db_id="shop/../../outside.sqlite"), 404, "leads out"),
+    ("a link that leaves", body(db_id="link.sqlite"), 404, "leads out"),
+    ("a link of a directory that leaves", body(db_id="up/outside.sqlite"), 404, "leads out"),
+    ("URI parameters", body(db_id="shop/shop.sqlite?mode=rwc"), 404, "names no"),
+    ("a NUL", body(db_id="shop/shop.sqlite\0.sqlite"), 404, "relative"),
+    ("a name too long", body(db_id="x" * 5000 + ".sqlite"), 404, "cannot be read"),
+    ("10 MB of text", body(gen_responses=["x" * 10_000_000]), 413, "10000000"),
+]
+
+
+@pytest.fixture(scope="module")
+def outside(scorer) -> None:
+    """A readable database beside database_path, links to it from within, and a file that is no database."""
+    connection = sqlite3.connect(scorer.directory / "outside.sqlite")
+    connection.execute("CREATE TABLE t (a)")
+    connection.close()
+    (scorer.databases / "link.sqlite").symlink_to(scorer.directory / "outside.sqlite")
+    (scorer.databases / "up").symlink_to(scorer.directory)
+    (scorer.databases / "notes.txt").write_text("text")
+
+
+@pytest.mark.usefixtures("outside")
+@pytest.mark.parametrize(("content", "status", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_bad_input_is_refused_with_a_sentence_and_the_next_request_is_served(
+    scorer, content: bytes | dict, status: int, said: str
+) -> None:
+    files = sorted(scorer.directory.rglob("*"))
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    reply = scorer.client.put("/api", content=data)
+    assert reply.status_code == status
+    assert said in reply.json()["error"]
+    assert scorer.outcome("SELECT 1") == "match"
+    assert sorted(scorer.directory.rglob("*")) == files
+
+
+def test_a_body_without_a_length_is_limited_too(scorer) -> None:
+    chunks = (b"x" * 1_000_000 for _ in range(12))
+    reply = scorer.client.put("/api", content=chunks)
+    assert reply.status_code == 413
+    assert scorer.outcome("SELECT 1") == "match"
+
+
+def test_unknown_paths_and_methods_are_refused_in_the_same_shape(scorer) -> None:
+    assert "error" in scorer.client.get("/nothing").json()
+    assert scorer.client.post("/api", json={}).status_code == 405
+
+
+def test_odd_file_names_and_the_other_suffix_are_served(scorer) -> None:
+    odd = scorer.databases / "a b%20#?&'ü" / "x;y.sqlite"
+    odd.parent.mkdir()
+    odd.write_bytes((scorer.databases / "shop" / "shop.sqlite").read_bytes())
+    names = "SELECT name FROM clients"
+    assert scorer.outcome(names, names, db_id="a b%20#?&'ü/x;y.sqlite") == "match"
+    assert scorer.outcome(names, names, db_id="shop/shop.db") == "match"
+
+
+def test_a_file_that_is_no_database_is_a_gold_error(scorer) -> None:
+    (scorer.databases / "text.sqlite").write_text("This is a text, long enough to be read as a header." * 100)
+    assert scorer.outcome("SELECT 1", "SELECT count(*) FROM sqlite_master", db_id="text.sqlite") == "gold_error"
+
+
+def test_a_locked_database_is_no_score(scorer) -> None:
+    path = scorer.databases / "locked.sqlite"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("CREATE TABLE t (a)")
+    connection.execute("BEGIN EXCLUSIVE")
+    reply = scorer.put([fenced("SELECT 1")], "SELECT a FROM t", db_id="locked.sqlite")
+    assert reply.status_code == 503
+    assert "locked" in reply.json()["error"]
+    connection.execute("ROLLBACK")
+    connection.close()
+    assert scorer.outcome("SELECT a FROM t", "SELECT a FROM t", db_id="locked.sqlite") == "match"
+
+
+def test_concurrent_clients_get_their_own_answers(scorer) -> None:
+    def ask(i: int) -> list:
+        return scorer.score([fenced(f"SELECT {i}"), fenced(f"SELECT {i % 7}")], f"SELECT {i % 7}")["Scorer1"]
+
+    with concurrent.futures.ThreadPoolExecutor(16) as executor:
+        answers = list(executor.map(ask, range(100)))
+    for i, answer in enumerate(answers):
+        assert answer == [[float(i < 7), [["result", [[i]]]]], [1.0, [["result", [[i % 7]]]]]]
+
+
+def test_the_log_names_requests_without_their_texts(scorer) -> None:
+    extra = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
+    content = {"gen_responses": ["a secret thought"], "extra": extra, "idx": "row 17", "round": 3, "type": "train"}
+    assert scorer.client.put("/api", json=content).status_code == 200
+    log = (scorer.directory / "scorer.log").read_text()
+    assert "row 17" in log
+    assert "no_answer" in log
+    assert "secret" not in log

@@ -1,0 +1,89 @@
+"""Which SQL a response holds."""
+
+import time
+
+import pytest
+
+from rl.scorer.sql.answer import TEMPLATE, read_sql
+from rl.scorer.sql.lexer import has_top_level_order_by, repair
+
+RESPONSES = [
+    ("```sql\nSELECT 1\n```", "SELECT 1"),
+    ("first ```sql\nSELECT 1\n``` then ```sql\nSELECT 2\n```", "SELECT 2"),
+    ("```SQL\nSELECT 1\n```", "SELECT 1"),
+    ("```sqlite\nSELECT 1\n```", "SELECT 1"),
+    ("```Sqlite SELECT 1```", "SELECT 1"),
+    ("```sql SELECT 1```", "SELECT 1"),
+    ("```sql\n-- JOIN\nSELECT 1;\n```", "-- JOIN\nSELECT 1;"),
+    ("```sql\nSELECT 1\n```\n```python\nprint(1)\n```", "SELECT 1"),
+    (f"Answer in the form {TEMPLATE}", None),
+    (f"```sql\nSELECT 1\n```\n{TEMPLATE}", "SELECT 1"),
+    ("```sql\nSELECT 1\n``` and, cut off, ```sql\nSELECT 2", "SELECT 1"),
+    ("```sql\nSELECT 1\n```sql\nSELECT 2\n```", "SELECT 2"),
+    ("```sql\nSELECT 1", None),
+    ("```\nSELECT 1\n```", None),
+    ("```sqlx\nSELECT 1\n```", None),
+    ("```python\nSELECT 1\n```", None),
+    ("SELECT 1", None),
+    ("```sql\n\n```", None),
+    ("", None),
+    ("```sql\nSELECT a > = 1\n```", "SELECT a >= 1"),
+]
+
+
+@pytest.mark.parametrize(("response", "sql"), RESPONSES)
+def test_reads_the_last_closed_sql_block(response: str, sql: str | None) -> None:
+    assert read_sql(response) == sql
+
+
+REPAIRS = [
+    ("a > = 1 AND b < = 2 AND c !  = 3", "a >= 1 AND b <= 2 AND c != 3"),
+    ("a = '> =' AND b > = 1", "a = '> =' AND b >= 1"),
+    ("a = 'it''s > =' AND b > = 1", "a = 'it''s > =' AND b >= 1"),
+    (r"a = 'C:\' AND b > = '> ='", r"a = 'C:\' AND b >= '> ='"),
+    ('"> =" > = 1', '"> =" >= 1'),
+    ("`> =` [> =] > = 1", "`> =` [> =] >= 1"),
+    ("-- it's > =\na > = 1", "-- it's > =\na >= 1"),
+    ("/* it's */ a > = 1", "/* it's */ a >= 1"),
+    ("SELECT YEAR(CURDATE()) - y, year ( curdate ( ) ), 'YEAR(CURDATE())'", "SELECT 2020 - y, 2020, 'YEAR(CURDATE())'"),
+    ("a <> 1 AND b >= 2", "a <> 1 AND b >= 2"),
+]
+
+
+@pytest.mark.parametrize(("sql", "repaired"), REPAIRS)
+def test_repairs_outside_literals_and_comments_only(sql: str, repaired: str) -> None:
+    assert repair(sql) == repaired
+
+
+ORDERS = [
+    ("SELECT a FROM t ORDER BY a", True),
+    ("SELECT a FROM t order\n by a DESC LIMIT 1", True),
+    ("SELECT a FROM t ORDER /* x */ -- y\n BY a", True),
+    ("SELECT a FROM t UNION SELECT b FROM u ORDER BY 1", True),
+    ("WITH w AS (SELECT 1) SELECT a FROM w ORDER BY (a)", True),
+    ("SELECT a FROM t WHERE s = '(' ORDER BY a", True),
+    ("SELECT a FROM t", False),
+    ("SELECT a FROM (SELECT a FROM t ORDER BY a)", False),
+    ("WITH w AS (SELECT a FROM t ORDER BY a) SELECT a FROM w", False),
+    ("SELECT row_number() OVER (ORDER BY a) FROM t", False),
+    ("SELECT a FROM t WHERE s = ' ORDER BY '", False),
+    (r"SELECT a FROM t WHERE s = 'C:\' AND r = ' ORDER BY a'", False),
+    ('SELECT "ORDER BY" FROM t -- ORDER BY a', False),
+    ("SELECT a FROM t /* ORDER BY a */", False),
+    ("SELECT [order], by_ FROM t", False),
+]
+
+
+@pytest.mark.parametrize(("sql", "ordered"), ORDERS)
+def test_finds_a_top_level_order_by(sql: str, ordered: bool) -> None:
+    assert has_top_level_order_by(sql) is ordered
+
+
+@pytest.mark.parametrize("unit", ["/*", "'", '"', "YEAR(", "> ", "<", "```sql", "ORDER ", "--", "[", "```sql ```"])
+def test_reading_is_linear_in_hostile_text(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    started = time.perf_counter()
+    read_sql(text)
+    repair(text)
+    has_top_level_order_by(text)
+    assert time.perf_counter() - started < 10
