@@ -57,47 +57,10 @@ def definitions(n: int, solved_in: int, styles: tuple[str, ...]) -> dict[str, st
         "pass@k": f"Probability that at least one of k samples is correct: 1 - C(n-c,k)/C(n,k) with c correct of n = "
         f"{n} samples, the unbiased estimator; k never exceeds n.",
         "mean@k": "Share of correct samples over all k samples of a prompt.",
-        "keep_rate": f"Mean Pass@{solved_in} on the prompts that the base solved: the chance that they are still solved. "
-        "A model that has not changed stays below 1, because a prompt can be solved once by luck; a second draw of the "
-        f"base shows this noise floor. For the base itself the samples after its first {solved_in} are used, which did "
-        "not decide what it solved (null when there are too few).",
-        "lost": interval["lost"],
-        "newly_solved": interval["newly_solved"],
-        "styles": interval.get("styles"),
-        "style_entropy": interval.get("style_entropy"),
-        "style_share": style_share(samples),
-        "truncated": float(samples.truncated.mean()),
-    }
-
-
-def metric_of(summary: dict, name: str) -> Interval:
-    """The interval of a metric by its flat name: greedy, pass@8, mean@32, keep_rate, style_entropy, ..."""
-    family, at, k = name.partition("@")
-    return summary[f"{family}@k"][k] if at else summary[name]
-
-
-def style_share(samples: SampleSet) -> dict[str, float] | None:
-    """{style: share of all samples, correct or not}; None for a task without styles."""
-    if not samples.style_names:
-        return None
-    counts = np.bincount(samples.style.ravel(), minlength=len(samples.style_names))
-    return dict(zip(samples.style_names, (counts / samples.style.size).tolist(), strict=True))
-
-
-def definitions(n: int, solved_in: int, styles: tuple[str, ...]) -> dict[str, str]:
-    """What every word of the report means, for the reader of report.json and report.html."""
-    words = {
-        "correct": "An answer is correct when its score is 1 within 1e-6. For SQL: executed on the database, it gives the "
-        "result of the reference query.",
-        "solved": f"The base solves a prompt when at least one of its first {solved_in} samples is correct.",
-        "greedy": "Share of prompts whose one greedy answer (temperature 0) is correct.",
-        "pass@k": f"Probability that at least one of k samples is correct: 1 - C(n-c,k)/C(n,k) with c correct of n = "
-        f"{n} samples, the unbiased estimator; k never exceeds n.",
-        "mean@k": "Share of correct samples over all k samples of a prompt.",
-        "keep_rate": f"Mean Pass@{solved_in} on the prompts that the base solved: the chance that they are still solved. A model that "
-        f"has not changed stays below 1, because a prompt can be solved once by luck; a second draw of the base shows "
-        f"this noise floor. For the base itself the samples after its first {solved_in} are used, which did not decide "
-        "what it solved (null when there are too few).",
+        "keep_rate": f"Mean Pass@{solved_in} on the prompts that the base solved: the chance that they are still "
+        "solved. A model that has not changed stays below 1, because a prompt can be solved once by luck; a second "
+        f"draw of the base shows this noise floor. For the base itself the samples after its first {solved_in} are "
+        "used, which did not decide what it solved (null when there are too few).",
         "lost": "Share of the prompts that the base solved for which not one sample is correct.",
         "newly_solved": f"Mean Pass@{solved_in} on the prompts that the base did not solve; null when it solved all.",
         "truncated": "Share of samples that hit the length limit.",
