@@ -53,7 +53,6 @@ def test_partial_credit_is_not_correct(write):
 @pytest.mark.parametrize(
     ("records", "n", "rows", "sentence"),
     [
-        ([], 1, 2, "holds 0 prompts of the 2"),
         ([record(1, 0)], 1, 2, "holds 1 prompts of the 2"),
         ([record(1, 0), record(1, 1), record(2, 0)], 2, 2, "id 2 lacks sample 1 of the 2"),
         ([record(1, 0), record(1, 2)], 2, 1, "id 1 lacks sample 1 of the 2"),
