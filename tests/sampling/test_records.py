@@ -47,7 +47,7 @@ def write(path, *records, metadata=METADATA):
             writer.append(item)
 
 
-@given(st.lists(st.text(st.characters(codec=None)), max_size=5))
+@given(st.lists(st.text(st.characters(codec=None)), min_size=1, max_size=5))
 @settings(max_examples=30, deadline=None)
 def test_what_is_written_is_read(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("records") / "0.jsonl"
@@ -107,6 +107,11 @@ def test_the_same_files_under_other_paths_are_the_same_run(tmp_path):
     moved = dataclasses.replace(METADATA, model="/elsewhere", data_files={"train.parquet": "cc"})
     write(path, record(1, 1), metadata=moved)
     assert len(list(read_samples(path))) == 2
+
+
+def test_a_run_without_a_sample_leaves_nothing(tmp_path):
+    write(tmp_path / "0.jsonl")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_repeated_sample_is_refused(tmp_path):

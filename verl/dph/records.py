@@ -134,6 +134,10 @@ class SampleWriter:
         return self
 
     def __exit__(self, *exception) -> None:
+        # A run that failed before its first sample leaves nothing behind.
+        if os.fstat(self._file.fileno()).st_size == 0:
+            metadata_path(self._path).unlink()
+            self._path.unlink()
         self._file.close()
 
     def append(self, record: SampleRecord) -> None:

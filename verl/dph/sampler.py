@@ -7,6 +7,7 @@ run's seed, the prompt's id and the sample's number alone, so records do not dep
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,19 @@ class SamplingSettings:
         return params
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """What one call of the sampler drew."""
+
+    samples: int
+    tokens: int  # of responses
+    seconds: float  # sampling and scoring, without the engine's start
+
+    def __str__(self) -> str:
+        rate = self.tokens / self.seconds if self.seconds else 0.0
+        return f"{self.samples} samples, {self.tokens} response tokens in {self.seconds:.1f} s ({rate:.0f} tokens/s)"
+
+
 def sample_seed(seed: int, prompt_id: int, sample: int) -> int:
     """63 bits that depend on the three numbers and on nothing else, the same on every machine."""
     digest = hashlib.sha256(f"{seed}/{prompt_id}/{sample}".encode()).digest()
@@ -60,7 +74,7 @@ async def sample(
     scorer: ScorerClient,
     writer: SampleWriter,
     max_in_flight: int,
-) -> int:
+) -> Drawn:
     """Draws, scores and writes every sample that `writer` lacks.
 
     Args:
@@ -71,11 +85,12 @@ async def sample(
         max_in_flight: requests to the engine at a time; as many answers may wait for their score.
 
     Returns:
-        Number of response tokens drawn.
+        What was drawn now; samples that the file held already do not count.
 
     Raises:
         ScorerUnavailable, ScorerRefused: an answer could not be scored; everything before it is written.
     """
+    started = time.monotonic()
     run = _Run(client, tokenizer, settings, stop_ids, scorer, writer, asyncio.Queue(max_in_flight))
     total = len(prompts) * settings.n
     # The samples of one prompt stand together, for the engine's prefix cache.
@@ -94,7 +109,7 @@ async def sample(
                     task.cancel()
         except ExceptionGroup as failures:
             raise _first(failures) from failures
-    return run.tokens
+    return Drawn(samples=len(missing), tokens=run.tokens, seconds=time.monotonic() - started)
 
 
 @dataclass

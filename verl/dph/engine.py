@@ -1,0 +1,116 @@
+"""verl's own rollout servers without a trainer: what presample and evaluate draw from."""
+
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import ray
+from omegaconf import DictConfig, OmegaConf
+from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
+from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
+from verl.workers.rollout.replica import RolloutReplicaRegistry
+
+from verl.dph.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
+    """Starts Ray where none runs, and rollout replicas with the weights of actor_rollout_ref.model.path.
+
+    The replicas, data-parallel over trainer.nnodes x trainer.n_gpus_per_node, are gone when the block is left, and so is a
+    Ray that was started here.
+
+    Args:
+        config: verl's trainer settings, with rollout.nnodes above 0 and rollout.load_format not "dummy".
+
+    Raises:
+        UserError: an unknown rollout, settings that cannot work, or fewer GPUs than asked for.
+    """
+    check_rollout(config)
+    starts_ray = not ray.is_initialized()
+    if starts_ray:
+        _start_ray(config)
+    manager = None
+    try:
+        _check_gpus(config)
+        manager = await _start_servers(config)
+        yield manager.get_client()
+    finally:
+        if manager is not None:
+            _stop_servers(manager)
+        if starts_ray:
+            ray.shutdown()
+
+
+def replica_count(config: DictConfig) -> int:
+    """How many replicas the settings make: all ranks over the ranks of one replica."""
+    rollout = config.actor_rollout_ref.rollout
+    ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
+    of_one = (
+        rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
+    )
+    return ranks // of_one
+
+
+def check_rollout(config: DictConfig) -> None:
+    """Refuse, before Ray starts, rollout settings that cannot work.
+
+    Raises:
+        UserError: naming the setting.
+    """
+    wanted, found = config.trainer.device, os.environ.get("VERL_PLATFORM")
+    if (wanted == "cpu") != (found == "cpu"):
+        raise UserError(
+            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: for a machine without GPU "
+            "set VERL_PLATFORM=cpu and device=cpu, else neither."
+        )
+    rollout = config.actor_rollout_ref.rollout
+    try:
+        RolloutReplicaRegistry.get(rollout.name)
+    except (ValueError, ImportError) as error:
+        raise UserError(f"actor_rollout_ref.rollout.name={rollout.name} cannot be used here ({error}).") from error
+    if "dummy" in rollout.load_format:
+        raise UserError(
+            f"actor_rollout_ref.rollout.load_format={rollout.load_format} would sample from random weights: use auto."
+        )
+    if replica_count(config) < 1:
+        raise UserError(
+            f"trainer.nnodes x trainer.n_gpus_per_node = {config.trainer.nnodes} x {config.trainer.n_gpus_per_node} is less "
+            "than one replica: lower actor_rollout_ref.rollout.tensor_model_parallel_size."
+        )
+
+
+def _start_ray(config: DictConfig) -> None:
+    """As verl's run_ppo does, with the settings of ray_kwargs.ray_init."""
+    settings = config.ray_kwargs.get("ray_init", {})
+    runtime_env = OmegaConf.merge(get_ppo_ray_runtime_env(config), settings.get("runtime_env", {}))
+    ray.init(**OmegaConf.to_container(OmegaConf.create({**settings, "runtime_env": runtime_env})))
+
+
+def _check_gpus(config: DictConfig) -> None:
+    wanted = config.trainer.nnodes * config.trainer.n_gpus_per_node
+    found = ray.cluster_resources().get("GPU", 0)
+    if found < wanted:
+        raise UserError(
+            f"trainer.nnodes x trainer.n_gpus_per_node asks for {wanted} GPUs and Ray has {found:g}: lower them, or use a "
+            "machine with more."
+        )
+
+
+async def _start_servers(config: DictConfig) -> LLMServerManager:
+    # verl decides by the kind of its caller whether `create` is to be awaited: it must be a plain coroutine.
+    return await LLMServerManager.create(config)
+
+
+def _stop_servers(manager: LLMServerManager) -> None:
+    """Ends the actors of all replicas, so that their names and devices are free again."""
+    for replica in manager.get_replicas():
+        for actor in [*replica.servers, *replica.workers]:
+            ray.kill(actor)
+        if replica.resource_pool is not None:
+            for group in replica.resource_pool.get_placement_groups():
+                ray.util.remove_placement_group(group)
+    ray.kill(manager.global_load_balancer)

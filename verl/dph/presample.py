@@ -1,0 +1,85 @@
+"""Pre-sampling: `python -m verl.dph.presample presample.output=F.jsonl data.train_files=[train.parquet] ...`.
+
+Samples every training prompt n times from the initial policy on verl's rollout engines, scores the answers over HTTP and
+appends them to F.jsonl (verl/dph/config/presample.yaml, docs/presampling.md). A run that was stopped is continued.
+"""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from verl.dph.cli import run_main
+from verl.dph.engine import check_rollout, rollout_client
+from verl.dph.errors import UserError
+from verl.dph.prompts import Prompt
+from verl.dph.sample_summary import summarize
+from verl.dph.sampler import SamplingSettings
+from verl.dph.sampling_job import draw, prepare
+
+
+async def draw_samples(
+    config: DictConfig, client: Any, *, files: Sequence[str | Path], settings: SamplingSettings, output: Path
+) -> list[Prompt]:
+    """Samples the prompts of `files` with an engine that is already up, such as a trainer's.
+
+    Args:
+        config: verl's trainer settings (see sampling_job.prepare).
+        client: verl's LLMServerClient.
+        output: F.jsonl; continued where it is unfinished.
+
+    Returns:
+        The prompts, in file order.
+
+    Raises:
+        UserError: see sampling_job.prepare and sampling_job.draw.
+    """
+    job = prepare(config, files=files, settings=settings, output=output)
+    await draw(job, lambda: contextlib.nullcontext(client))
+    return job.prompts
+
+
+def main(config: DictConfig) -> None:
+    check_rollout(config)
+    job = prepare(
+        config,
+        files=_train_files(config),
+        settings=_settings(config),
+        output=Path(config.presample.output).expanduser(),
+        max_in_flight=config.presample.max_in_flight,
+    )
+    OmegaConf.resolve(config)
+    drawn = asyncio.run(draw(job, partial(rollout_client, config)))
+    sys.stdout.write(f"{summarize(job.output)}\nnow: {drawn}\nWrote {job.output}.\n")
+
+
+def _train_files(config: DictConfig) -> list[str]:
+    files = config.data.train_files
+    if not files:
+        raise UserError("data.train_files is not set: name the parquet of the training prompts.")
+    return [files] if isinstance(files, str) else list(files)
+
+
+def _settings(config: DictConfig) -> SamplingSettings:
+    rollout, n = config.actor_rollout_ref.rollout, config.presample.n
+    if n < 1:
+        raise UserError(f"presample.n={n}: give a positive number of samples a prompt.")
+    if rollout.temperature == 0 and n > 1:
+        raise UserError(f"actor_rollout_ref.rollout.temperature=0 answers {n} times the same: set presample.n=1.")
+    return SamplingSettings(
+        n=n,
+        temperature=rollout.temperature,
+        top_p=rollout.top_p,
+        top_k=rollout.top_k,
+        max_response_length=config.data.max_response_length,
+        seed=rollout.seed,
+    )
+
+
+if __name__ == "__main__":
+    run_main(main, "presample")

@@ -1,0 +1,67 @@
+"""What a finished samples file holds: pass counts, Pass@k, outcomes."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from verl.dph.evaluation.pass_at_k import pass_at_k
+from verl.dph.records import read_metadata, read_samples
+
+BAR_WIDTH = 40
+
+
+@dataclass(frozen=True)
+class SampleSummary:
+    """Counts over all samples of a file with n samples a prompt."""
+
+    n: int
+    prompts_by_correct: Counter  # prompts by their number of correct samples, 0..n
+    outcomes: Counter  # samples by the scorer's outcome
+    truncated: int  # samples cut off at the length limit
+    response_tokens: int
+    overlong: int  # prompts that were left out as too long
+
+    def pass_at(self, k: int) -> float:
+        """Unbiased Pass@k, the mean over prompts; k up to n."""
+        correct = np.array(list(self.prompts_by_correct.elements()))
+        return float(pass_at_k(correct, self.n, k).mean())
+
+    def __str__(self) -> str:
+        samples = self.outcomes.total()
+        most = max(self.prompts_by_correct.values())
+        lines = [f"{'correct of ' + str(self.n):>13}  prompts"]
+        for count in range(self.n + 1):
+            prompts = self.prompts_by_correct[count]
+            lines.append(f"{count:>13} {prompts:>8}  {'#' * round(BAR_WIDTH * prompts / most)}".rstrip())
+        passes = "  ".join(f"Pass@{k} {self.pass_at(k):.4f}" for k in sorted({1, self.n}))
+        lines.append(f"{passes}  ({samples} samples of {self.prompts_by_correct.total()} prompts)")
+        lines.append(f"truncated {self.truncated / samples:.1%}, {self.response_tokens / samples:.1f} tokens a response")
+        lines.append("outcomes: " + ", ".join(f"{name} {number}" for name, number in self.outcomes.most_common()))
+        if self.overlong:
+            lines.append(f"{self.overlong} prompts were left out as too long")
+        return "\n".join(lines)
+
+
+def summarize(samples: Path) -> SampleSummary:
+    """Reads a finished file once, record by record.
+
+    Raises:
+        UserError: the file or its metadata cannot be read.
+    """
+    metadata = read_metadata(samples)
+    correct, outcomes, truncated, tokens = Counter(), Counter(), 0, 0
+    for record in read_samples(samples):
+        correct[record.id] += record.acc
+        outcomes[record.outcome] += 1
+        truncated += record.truncated
+        tokens += len(record.response_ids)
+    return SampleSummary(
+        n=metadata.n,
+        prompts_by_correct=Counter(correct.values()),
+        outcomes=outcomes,
+        truncated=truncated,
+        response_tokens=tokens,
+        overlong=len(metadata.overlong_ids),
+    )

@@ -1,0 +1,169 @@
+"""From verl's settings to a file of samples: reads and checks everything first, then draws what the file lacks."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from transformers import AutoConfig, PreTrainedTokenizerBase
+from verl.utils import hf_tokenizer
+from verl.utils.fs import copy_to_local
+from verl.utils.model import get_generation_config
+from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
+
+from verl.dph.engine import replica_count
+from verl.dph.errors import UserError
+from verl.dph.fingerprint import file_sha256, model_hash, tokenizer_hash
+from verl.dph.prompts import Prompt, read_rows, split_overlong, tokenize
+from verl.dph.records import SampleMetadata, SampleWriter
+from verl.dph.reward.client import ScorerClient
+from verl.dph.reward.score import scorer_address
+from verl.dph.sampler import Drawn, SamplingSettings, sample
+
+logger = logging.getLogger(__name__)
+
+SCORER_WAIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class SamplingJob:
+    """Everything that a run of the sampler needs but the engine."""
+
+    prompts: list[Prompt]
+    tokenizer: PreTrainedTokenizerBase
+    stop_ids: frozenset[int]
+    settings: SamplingSettings
+    metadata: SampleMetadata
+    output: Path
+    scorer_settings: dict[str, Any]
+    max_in_flight: int
+
+    @property
+    def total(self) -> int:
+        return len(self.prompts) * self.settings.n
+
+
+def prepare(
+    config: DictConfig,
+    *,
+    files: Sequence[str | Path],
+    settings: SamplingSettings,
+    output: Path,
+    max_in_flight: int | None = None,
+) -> SamplingJob:
+    """Reads rows, model files and settings.
+
+    Args:
+        config: verl's trainer settings; read are actor_rollout_ref.model, data.max_prompt_length,
+            data.filter_overlong_prompts, data.apply_chat_template_kwargs and reward.custom_reward_function.reward_kwargs.
+        files: parquet files in the row format.
+        output: F.jsonl.
+        max_in_flight: requests to the engine at a time; None: twice what the replicas batch.
+
+    Raises:
+        UserError: a file, row, model or setting that cannot work, and prompts that are too long unless
+            data.filter_overlong_prompts leaves them out.
+    """
+    rows = read_rows(files)
+    model = config.actor_rollout_ref.model
+    tokenizer_path = model.tokenizer_path or model.path
+    hashes = model_hash(model.path), tokenizer_hash(tokenizer_path)
+    tokenizer = hf_tokenizer(copy_to_local(tokenizer_path), trust_remote_code=model.trust_remote_code)
+    if model.custom_chat_template is not None:
+        tokenizer.chat_template = model.custom_chat_template
+    model_type = AutoConfig.from_pretrained(copy_to_local(model.path), trust_remote_code=model.trust_remote_code).model_type
+    template_settings = OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
+    builder = create_continuous_token_builder(
+        tokenizer, hf_model_type=model_type, chat_template_kwargs=template_settings
+    )
+    prompts, overlong = split_overlong(tokenize(rows, builder), config.data.max_prompt_length)
+    _report_overlong(overlong, len(rows), config.data)
+    metadata = SampleMetadata(
+        model=str(model.path),
+        model_hash=hashes[0],
+        tokenizer_hash=hashes[1],
+        temperature=float(settings.temperature),
+        top_p=float(settings.top_p),
+        top_k=int(settings.top_k),
+        n=settings.n,
+        seed=settings.seed,
+        max_response_length=settings.max_response_length,
+        data_files={str(file): file_sha256(file) for file in files},
+        rows=len(prompts),
+        overlong_ids=[prompt.id for prompt in overlong],
+    )
+    return SamplingJob(
+        prompts=prompts,
+        tokenizer=tokenizer,
+        stop_ids=_stop_ids(model, tokenizer),
+        settings=settings,
+        metadata=metadata,
+        output=output,
+        scorer_settings=_scorer_settings(config),
+        max_in_flight=max_in_flight or 2 * config.actor_rollout_ref.rollout.max_num_seqs * replica_count(config),
+    )
+
+
+async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManager[Any]]) -> Drawn:
+    """Draws and scores what the job's file lacks. A complete file needs neither scorer nor engine.
+
+    Args:
+        engine: opens a context that yields a client with verl's `generate`.
+
+    Returns:
+        What was drawn now.
+
+    Raises:
+        ScorerUnavailable: no scorer answers at the start or later; what is written stays and is continued.
+    """
+    with SampleWriter(job.output, job.metadata) as writer:
+        if len(writer.done) == job.total:
+            logger.info("%s is complete.", job.output)
+            return Drawn(samples=0, tokens=0, seconds=0.0)
+        async with ScorerClient(**job.scorer_settings) as scorer:
+            await scorer.wait_until_healthy(SCORER_WAIT_S)
+            async with engine() as client:
+                return await sample(
+                    client,
+                    job.tokenizer,
+                    job.prompts,
+                    settings=job.settings,
+                    stop_ids=job.stop_ids,
+                    scorer=scorer,
+                    writer=writer,
+                    max_in_flight=job.max_in_flight,
+                )
+
+
+def _report_overlong(overlong: list[Prompt], rows: int, data: DictConfig) -> None:
+    if not overlong:
+        return
+    longest = max(overlong, key=lambda prompt: len(prompt.token_ids))
+    found = (
+        f"{len(overlong)} of {rows} prompts are longer than data.max_prompt_length={data.max_prompt_length} tokens (the "
+        f"longest is id {longest.id} with {len(longest.token_ids)})"
+    )
+    if not data.filter_overlong_prompts:
+        raise UserError(f"{found}: raise it, or set data.filter_overlong_prompts=True to leave them out.")
+    if len(overlong) == rows:
+        raise UserError(f"{found}, so none is left: raise it.")
+    logger.warning("%s and are left out.", found)
+
+
+def _stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Ids at which the engine ends a response: the tokenizer's end token and those of the generation config."""
+    generation = get_generation_config(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
+    listed = None if generation is None else generation.eos_token_id
+    ids = [tokenizer.eos_token_id, *(listed if isinstance(listed, list) else [listed])]
+    return frozenset(ids) - {None}
+
+
+def _scorer_settings(config: DictConfig) -> dict[str, Any]:
+    """ScorerClient's arguments from reward.custom_reward_function.reward_kwargs, as compute_score reads them."""
+    kwargs = OmegaConf.to_container(config.reward.custom_reward_function.get("reward_kwargs") or OmegaConf.create({}))
+    names = {"timeout": "timeout_s", "retries": "retries"}
+    options = {names[name]: value for name, value in kwargs.items() if name in names}
+    return {"scorer": scorer_address(kwargs.get("scorer"))} | options
