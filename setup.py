@@ -4,5 +4,9 @@ from setuptools import find_namespace_packages, setup
 
 setup(
     packages=find_namespace_packages(include=["verl.*", "rl", "rl.*"]),
-    package_data={"verl.dph": ["config/*.yaml", "demo/*.json", "report/*"], "rl.scorer": ["*.yaml"]},
+    package_data={
+        "verl.dph": ["config/*.yaml", "config/device/*.yaml"],
+        "verl.dph.evaluation": ["*.html", "*.css"],
+        "rl.scorer": ["*.yaml"],
+    },
 )

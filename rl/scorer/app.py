@@ -1,5 +1,6 @@
 """The HTTP side: PUT /api and GET /heartbeat. Every error is JSON, {"error": one sentence}."""
 
+import asyncio
 import json
 import logging
 import time
@@ -60,7 +61,11 @@ def create_app(settings: Settings, ready: Callable[[], None]) -> FastAPI:
         """Scores responses: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}."""
         started = time.perf_counter()
         body = _parse(await _read(request, max_body_bytes))
-        answers = await scorer.score(Question(**body.extra.model_dump()), body.gen_responses)
+        try:
+            answers = await scorer.score(Question(**body.extra.model_dump()), body.gen_responses)
+        except asyncio.CancelledError:
+            # uvicorn cancels what is still under way when the server has been told to end.
+            raise ScoringUnavailable("the server is ending") from None
         _log(body, answers, time.perf_counter() - started)
         return Response(_encode(answers), media_type="application/json")
 

@@ -7,9 +7,10 @@ out slow stops counting against the pool's size, within a bound, so that slow jo
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from rl.scorer import frames
@@ -78,7 +79,9 @@ class WorkerProcess:
     async def kill(self) -> None:
         """Ends the process, whatever it does, and waits for its end."""
         if self.alive:
-            self._process.kill()
+            # Not Process.kill: it reaps a child that has just died, and asyncio then misses its exit.
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGKILL)
         await self._process.wait()
 
 

@@ -1,5 +1,6 @@
 """A random Llama with a word-level tokenizer, written to disk as a user's model would be."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,11 @@ def save_tiny_model(path: Path, *, seed: int = 0, padded_vocabulary: int = 32, t
 
 
 @pytest.fixture(scope="session")
+def make_tiny_model() -> Callable[..., Path]:
+    return save_tiny_model
+
+
+@pytest.fixture(scope="session")
 def tiny_model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny_model(tmp_path_factory.mktemp("tiny"))
 
@@ -48,3 +54,15 @@ def tiny_model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_model(tiny_model_path: Path) -> LlamaForCausalLM:
     return LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32).eval()
+
+
+@pytest.fixture(scope="session")
+def chi_square_p_value() -> Callable[[torch.Tensor, torch.Tensor], float]:
+    """Pearson's test: how probable counts at least this far from the expected ones are."""
+
+    def p_value(observed: torch.Tensor, expected: torch.Tensor) -> float:
+        statistic = ((observed - expected) ** 2 / expected).sum().double()
+        degrees = torch.tensor(len(expected) - 1, dtype=torch.float64)
+        return float(torch.special.gammaincc(degrees / 2, statistic / 2))
+
+    return p_value

@@ -92,13 +92,15 @@ def test_a_signal_finishes_what_ends_soon_cuts_off_the_rest_and_leaves_no_proces
     workers = scorer.workers()
     assert len(workers) == 2
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
-        under_way = executor.submit(scorer.outcome, runaway)
+        under_way = executor.submit(scorer.put, [fenced(runaway)], "SELECT 1")
         time.sleep(0.3)
         scorer.process.send_signal(number)
-        if finishes:
-            assert under_way.result() == "pred_timeout"
-        else:
-            assert under_way.exception() is not None
+        reply = under_way.result()
+    if finishes:
+        assert reply.json()["details"][0]["outcome"] == "pred_timeout"
+    else:
+        assert reply.status_code == 503
+        assert "ending" in reply.json()["error"]
     assert scorer.process.wait(timeout=10) == 0
     wait_until_gone(workers)
     assert not (scorer.directory / "address").exists()
