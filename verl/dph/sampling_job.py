@@ -45,6 +45,15 @@ class SamplingJob:
     def total(self) -> int:
         return len(self.prompts) * self.settings.n
 
+    def complete(self) -> bool:
+        """Whether the file holds every sample.
+
+        Raises:
+            UserError: it holds samples of another run.
+        """
+        with SampleWriter(self.output, self.metadata) as writer:
+            return len(writer.done) == self.total
+
 
 def prepare(
     config: DictConfig,
