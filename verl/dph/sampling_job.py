@@ -172,7 +172,9 @@ def _stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozense
 
 def _scorer_settings(config: DictConfig) -> dict[str, Any]:
     """ScorerClient's arguments from reward.custom_reward_function.reward_kwargs, as compute_score reads them."""
-    kwargs = OmegaConf.to_container(config.reward.custom_reward_function.get("reward_kwargs") or OmegaConf.create({}))
+    kwargs = OmegaConf.to_container(
+        config.reward.custom_reward_function.get("reward_kwargs") or OmegaConf.create({}), resolve=True
+    )
     names = {"timeout": "timeout_s", "retries": "retries"}
     options = {names[name]: value for name, value in kwargs.items() if name in names}
     return {"scorer": scorer_address(kwargs.get("scorer"))} | options
