@@ -1,30 +1,55 @@
-"""`python -m verl.dph.presample` as a user runs it: verl's rollout replica (hf), the real scorer, a tiny random model."""
+"""`verl.dph.presample` as a user runs it: verl's rollout replica (hf), the real scorer, a tiny random model."""
 
-import json
+import asyncio
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import hydra
 import pytest
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.rollout.replica import RolloutMode
 
+from verl.dph import presample, sampling_job
+from verl.dph.cli import CONFIG_DIR
+from verl.dph.cpu.hf_server import HFServer
+from verl.dph.engine import check_rollout, replica_count
+from verl.dph.errors import UserError
 from verl.dph.fingerprint import file_sha256, model_hash, tokenizer_hash
 from verl.dph.records import metadata_path, read_metadata, read_samples
+from verl.dph.reward.client import ScorerUnavailable
 from verl.dph.sample_summary import summarize
 
 N = 4
+DEAD_SCORER = "http://127.0.0.1:9"
 
+# Two runs in one process, because importing verl and torch takes seconds: with a dead scorer, then with the real one.
+PROGRAM = f"""
+import sys
+from verl.dph import presample, sampling_job
+from verl.dph.cli import run_main
 
-def presample(folder: Path, *overrides: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "verl.dph.presample", "device=cpu", f"presample.n={N}", *overrides]
-    environment = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "TMPDIR": "/tmp"}
-    environment.pop("DPH_SCORER", None)
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=folder, env=environment)
+sampling_job.SCORER_WAIT_S = 0
+arguments = sys.argv[1:]
+scorer = "reward.custom_reward_function.reward_kwargs.scorer"
+for extra in ["++%s={DEAD_SCORER}" % scorer, None]:
+    sys.argv[1:] = [word for word in arguments if extra is None or not word.startswith(scorer)] + [extra] * bool(extra)
+    code = 0
+    try:
+        run_main(presample.main, "presample")
+    except SystemExit as stop:
+        code = stop.code
+    sys.stderr.write("=== %s ===" % code + chr(10))
+"""
 
 
 @pytest.fixture
 def overrides(model_folder, train_parquet, scorer_server, tmp_path):
     return {
+        "device": "cpu",
+        "presample.n": N,
         "actor_rollout_ref.model.path": model_folder,
         "data.train_files": train_parquet,
         "data.max_prompt_length": 16,
@@ -34,55 +59,155 @@ def overrides(model_folder, train_parquet, scorer_server, tmp_path):
     }
 
 
-def words(overrides: dict) -> list[str]:
-    return [f"{key}={value}" for key, value in overrides.items()]
+def compose(overrides: dict):
+    with hydra.initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        return hydra.compose("presample", [f"{key}={value}" for key, value in overrides.items()])
+
+
+def prepared(overrides: dict, output: Path | None = None):
+    config = compose(overrides)
+    return sampling_job.prepare(
+        config,
+        files=presample._train_files(config),
+        settings=presample._settings(config),
+        output=Path(output or config.presample.output),
+    )
 
 
 def sorted_records(path):
     return sorted(read_samples(path), key=lambda record: (record.id, record.sample))
 
 
+@contextlib.asynccontextmanager
+async def hf_server_here(config):
+    """The hf rollout's server in this process, without Ray."""
+    rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
+    server = HFServer(omega_conf_to_dataclass(rollout), omega_conf_to_dataclass(model), RolloutMode.STANDALONE, 0, 1)
+    await server.launch_server()
+    yield server
+
+
 def test_end_to_end_and_resumed(overrides, tmp_path, model_folder, train_parquet, tokenizer):
-    done = presample(tmp_path, *words(overrides))
-    assert done.returncode == 0, done.stderr[-4000:]
-    path = overrides["presample.output"]
-    records = sorted_records(path)
+    """The program, started on a torn file of a run in another process, ends as that run did."""
+    whole = tmp_path / "whole.jsonl"
+    config = compose(overrides)
+    asyncio.run(sampling_job.draw(prepared(overrides, whole), lambda: hf_server_here(config)))
+    records = sorted_records(whole)
     assert [(r.id, r.sample) for r in records] == [(10 + i, s) for i in range(6) for s in range(N)]
-    assert all(1 <= len(r.response_ids) <= 4 for r in records)
-    assert all(r.output == tokenizer.decode(r.response_ids, skip_special_tokens=True) for r in records)
     assert len({tuple(r.response_ids) for r in records}) > 3
+
+    path = overrides["presample.output"]
+    path.parent.mkdir()
+    metadata_path(path).write_bytes(metadata_path(whole).read_bytes())
+    lines = whole.read_bytes().splitlines(keepends=True)
+    torn = b"".join(lines[:7]) + lines[7][:20]
+    path.write_bytes(torn)
+
+    environment = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", PROGRAM, *(f"{key}={value}" for key, value in overrides.items())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=tmp_path, env=environment)
+    dead, real, _ = done.stderr.split(" ===\n")
+    assert dead.endswith("=== 2") and real.endswith("=== 0"), done.stderr[-4000:]
+    assert f"Error: No scorer answers at {DEAD_SCORER} (waited 0 s;" in dead
+
+    assert "now: 17 samples" in done.stdout
+    assert sorted_records(path) == records
+    assert str(summarize(path)) in done.stdout
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["samples", "whole.jsonl", "whole.meta.json"]
     metadata = read_metadata(path)
     assert (metadata.model_hash, metadata.tokenizer_hash) == (model_hash(model_folder), tokenizer_hash(model_folder))
     assert metadata.data_files == {str(train_parquet): file_sha256(train_parquet)}
     assert (metadata.temperature, metadata.top_p, metadata.n, metadata.rows) == (1.0, 0.95, N, 6)
+    for record in records:
+        assert 1 <= len(record.response_ids) <= 4
+        assert record.truncated == (tokenizer.eos_token_id not in record.response_ids)
 
     summary = summarize(path)
-    assert str(summary) in done.stdout
-    assert summary.outcomes.total() == 24 and summary.prompts_by_correct.total() == 6
+    assert summary.prompts_by_correct.total() == 6 and summary.outcomes.total() == 24
     assert summary.pass_at(1) == pytest.approx(sum(r.acc for r in records) / 24)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["samples"]
-
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:7]) + lines[7][:20])
-    again = presample(tmp_path, *words(overrides))
-    assert again.returncode == 0, again.stderr[-4000:]
-    assert "now: 17 samples" in again.stdout
-    assert sorted_records(path) == records
 
 
-@pytest.fixture
-def in_process(monkeypatch, capsys):
-    """Runs the program in this process: for what ends before Ray starts."""
-    import runpy
+def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, monkeypatch):
+    monkeypatch.setattr(sampling_job, "SCORER_WAIT_S", 0.0)
+    overrides["reward.custom_reward_function.reward_kwargs.scorer"] = DEAD_SCORER
 
-    from hydra.core.global_hydra import GlobalHydra
+    def engine():
+        pytest.fail("the engine was started")
 
-    def run(overrides):
-        monkeypatch.setattr(sys, "argv", ["presample", "device=cpu", f"presample.n={N}", *words(overrides)])
-        GlobalHydra.instance().clear()
-        with pytest.raises(SystemExit) as stop:
-            runpy.run_module("verl.dph.presample", run_name="__main__")
-        return stop.value.code, capsys.readouterr().err
+    with pytest.raises(ScorerUnavailable, match=DEAD_SCORER):
+        asyncio.run(sampling_job.draw(prepared(overrides), engine))
+    assert list((tmp_path / "samples").iterdir()) == []
 
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    return run
+
+def test_a_complete_file_needs_neither_scorer_nor_engine(overrides):
+    config = compose(overrides)
+    asyncio.run(sampling_job.draw(prepared(overrides), lambda: hf_server_here(config)))
+    overrides["reward.custom_reward_function.reward_kwargs.scorer"] = DEAD_SCORER
+    drawn = asyncio.run(sampling_job.draw(prepared(overrides), lambda: pytest.fail("the engine was started")))
+    assert drawn.samples == 0
+
+
+def test_draw_samples_uses_an_engine_that_is_up(overrides, tmp_path, train_parquet):
+    config = compose(overrides)
+    output = tmp_path / "refinement.jsonl"
+
+    async def scenario():
+        async with hf_server_here(config) as server:
+            settings = presample._settings(config)
+            return await presample.draw_samples(config, server, files=[train_parquet], settings=settings, output=output)
+
+    prompts = asyncio.run(scenario())
+    assert [prompt.id for prompt in prompts] == [10, 11, 12, 13, 14, 15]
+    assert len(sorted_records(output)) == 24
+
+
+@pytest.mark.parametrize(
+    "changes, named",
+    [
+        ({"data.train_files": "/absent/train.parquet"}, "/absent/train.parquet cannot be read as parquet"),
+        ({"data.train_files": "null"}, "data.train_files is not set"),
+        ({"actor_rollout_ref.model.path": "/absent/model"}, "The model /absent/model is neither a folder"),
+        ({"presample.n": 0}, "presample.n=0"),
+        ({"actor_rollout_ref.rollout.temperature": 0}, "temperature=0 answers 4 times the same"),
+        ({"data.max_prompt_length": 3}, r"6 of 6 prompts are longer than data.max_prompt_length=3 .* with 5\): raise"),
+        ({"data.max_prompt_length": 3, "data.filter_overlong_prompts": True}, "none is left"),
+        ({"reward.custom_reward_function.reward_kwargs.scorer": "http://"}, "not of the form http://host:port"),
+    ],
+)
+def test_wrong_input_is_named_before_anything_is_started(overrides, changes, named):
+    async def run():
+        await sampling_job.draw(prepared(overrides | changes), lambda: pytest.fail("the engine was started"))
+
+    with pytest.raises(UserError, match=named):
+        asyncio.run(run())
+
+
+def test_prompts_that_are_too_long_are_left_out_when_asked(overrides, tmp_path, make_row, write_parquet):
+    long = make_row(2, prompt=[{"role": "user", "content": "names " * 20}])
+    overrides["data.train_files"] = write_parquet(tmp_path / "mixed.parquet", make_row(1), long)
+    job = prepared(overrides | {"data.filter_overlong_prompts": True})
+    assert [prompt.id for prompt in job.prompts] == [1]
+    assert (job.metadata.rows, job.metadata.overlong_ids) == (1, [2])
+
+
+@pytest.mark.parametrize(
+    "platform, changes, named",
+    [
+        (None, {}, "trainer.device=cpu does not go with VERL_PLATFORM=None"),
+        ("cpu", {"device": "cuda"}, "trainer.device=cuda does not go with VERL_PLATFORM='cpu'"),
+        ("cpu", {"actor_rollout_ref.rollout.name": "abacus"}, "rollout.name=abacus cannot be used here"),
+        ("cpu", {"actor_rollout_ref.rollout.load_format": "dummy"}, "load_format=dummy would sample from random weights"),
+        ("cpu", {"actor_rollout_ref.rollout.tensor_model_parallel_size": 2}, "less than one replica"),
+    ],
+)
+def test_a_rollout_that_cannot_work_is_refused_before_ray(overrides, monkeypatch, platform, changes, named):
+    monkeypatch.delenv("VERL_PLATFORM", raising=False)
+    if platform:
+        monkeypatch.setenv("VERL_PLATFORM", platform)
+    with pytest.raises(UserError, match=named):
+        check_rollout(compose(overrides | changes))
+
+
+def test_replicas_are_data_parallel(overrides):
+    sizes = {"trainer.nnodes": 2, "trainer.n_gpus_per_node": 8, "actor_rollout_ref.rollout.tensor_model_parallel_size": 4}
+    assert replica_count(compose(overrides | sizes)) == 4

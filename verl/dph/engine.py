@@ -68,10 +68,6 @@ def check_rollout(config: DictConfig) -> None:
             "set VERL_PLATFORM=cpu and device=cpu, else neither."
         )
     rollout = config.actor_rollout_ref.rollout
-    try:
-        RolloutReplicaRegistry.get(rollout.name)
-    except (ValueError, ImportError) as error:
-        raise UserError(f"actor_rollout_ref.rollout.name={rollout.name} cannot be used here ({error}).") from error
     if "dummy" in rollout.load_format:
         raise UserError(
             f"actor_rollout_ref.rollout.load_format={rollout.load_format} would sample from random weights: use auto."
@@ -81,6 +77,10 @@ def check_rollout(config: DictConfig) -> None:
             f"trainer.nnodes x trainer.n_gpus_per_node = {config.trainer.nnodes} x {config.trainer.n_gpus_per_node} is less "
             "than one replica: lower actor_rollout_ref.rollout.tensor_model_parallel_size."
         )
+    try:
+        RolloutReplicaRegistry.get(rollout.name)
+    except (ValueError, ImportError) as error:
+        raise UserError(f"actor_rollout_ref.rollout.name={rollout.name} cannot be used here ({error}).") from error
 
 
 def _start_ray(config: DictConfig) -> None:
