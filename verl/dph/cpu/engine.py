@@ -6,7 +6,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
 
 class CPUFSDPEngineWithLMHead(FSDPEngineWithLMHead):
-    """The FSDP and FSDP2 engine for language models on gloo."""
+    """The FSDP2 engine for language models on gloo."""
 
     def _build_fsdp_module(self, module: torch.nn.Module) -> torch.nn.Module:
         """Shard `module` without CPU offload.
@@ -15,8 +15,14 @@ class CPUFSDPEngineWithLMHead(FSDPEngineWithLMHead):
         Here the parameters are in main memory from the start.
 
         Raises:
-            ValueError: when the settings ask for offloading.
+            ValueError: when the settings ask for FSDP1, whose broadcast of the initial weights torch refuses on a CPU, or
+                for offloading.
         """
+        if self.engine_config.strategy != "fsdp2":
+            raise ValueError(
+                f"strategy={self.engine_config.strategy} does not run with VERL_PLATFORM=cpu: set "
+                "actor_rollout_ref.actor.strategy=fsdp2"
+            )
         if self.engine_config.get("offload_policy", False):
             raise ValueError(
                 "fsdp_config.offload_policy=True has no meaning on VERL_PLATFORM=cpu, where parameters are in main memory "
@@ -31,7 +37,10 @@ class CPUFSDPEngineWithLMHead(FSDPEngineWithLMHead):
 
 
 def register_engine() -> None:
-    """Make the engine the one that verl's registry gives for language models, fsdp and fsdp2, on the device "cpu"."""
+    """Make the engine the one that verl's registry gives for language models on the device "cpu".
+
+    It is registered for "fsdp" too, so that this setting gets a sentence that says what to do.
+    """
     backends = EngineRegistry._engines["language_model"]
     if "cpu" not in backends["fsdp2"]:
         EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")(

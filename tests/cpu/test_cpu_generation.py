@@ -1,0 +1,173 @@
+"""A batch's generation on a real (tiny, random) model."""
+
+from collections import Counter
+
+import pytest
+import torch
+from transformers import DynamicCache, LlamaForCausalLM
+
+from verl.dph.cpu.generation import Generation, Request
+from verl.dph.cpu.kv_cache import appendable_cache
+from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
+
+VOCABULARY = 32
+EOS = frozenset({1})
+PROMPTS = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14], [5, 6, 7], [20], [30, 4, 9, 9, 9]]
+
+
+def request(prompt, seed=0, stop_ids=EOS, **params) -> Request:
+    params.setdefault("max_tokens", 12)
+    return Request(prompt, SamplingParams(**params), stop_ids, uniforms(stable_key(seed, prompt)))
+
+
+def answer(model, requests, sampled_vocabulary=VOCABULARY) -> list[Request]:
+    generation = Generation(model, requests, sampled_vocabulary)
+    finished = []
+    while generation.unfinished:
+        finished += generation.step()
+    assert Counter(map(id, finished)) == Counter(map(id, requests)), "each request is reported once"
+    return requests
+
+
+def plain_log_probs(model, answered: Request) -> torch.Tensor:
+    """Log-probabilities of the response from one forward pass over prompt and response, without a cache."""
+    ids = torch.tensor([[*answered.prompt_ids, *answered.token_ids]])
+    with torch.inference_mode():
+        logits = model(input_ids=ids).logits[0, len(answered.prompt_ids) - 1 : -1]
+    temperature = answered.params.temperature or 1.0
+    return (logits / temperature).log_softmax(-1).gather(1, torch.tensor(answered.token_ids)[:, None])[:, 0]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"temperature": 1.0},
+        {"temperature": 0.6, "top_p": 0.8, "top_k": 6},
+        {"temperature": 0.0},
+        {"temperature": 1.3, "repetition_penalty": 1.5},
+    ],
+)
+def test_log_probs_equal_those_of_a_plain_forward_pass(tiny_model, params):
+    for answered in answer(tiny_model, [request(prompt, seed, **params) for seed, prompt in enumerate(PROMPTS)]):
+        torch.testing.assert_close(
+            torch.tensor(answered.log_probs), plain_log_probs(tiny_model, answered), rtol=0, atol=1e-5
+        )
+
+
+def test_log_probs_count_the_padded_vocabulary_but_never_sample_it(tmp_path, make_tiny_model):
+    path = make_tiny_model(tmp_path, padded_vocabulary=48)
+    model = LlamaForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    requests = [request(prompt, seed, max_tokens=40) for seed in range(20) for prompt in PROMPTS]
+    for answered in answer(model, requests, sampled_vocabulary=32):
+        assert max(answered.token_ids) < 32
+        torch.testing.assert_close(
+            torch.tensor(answered.log_probs), plain_log_probs(model, answered), rtol=0, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.4])
+def test_temperature_zero_is_transformers_greedy_search(tiny_model, penalty):
+    requests = [request(prompt, temperature=0.0, repetition_penalty=penalty, max_tokens=20) for prompt in PROMPTS]
+    for answered in answer(tiny_model, requests):
+        reference = tiny_model.generate(
+            torch.tensor([answered.prompt_ids]),
+            attention_mask=torch.ones(1, len(answered.prompt_ids), dtype=torch.long),
+            do_sample=False,
+            repetition_penalty=penalty,
+            max_new_tokens=20,
+        )
+        assert answered.token_ids == reference[0, len(answered.prompt_ids) :].tolist()
+
+
+def test_first_tokens_follow_the_models_distribution(tiny_model, chi_square_p_value):
+    count = 4_000
+    requests = [request([5, 6, 7], seed, max_tokens=1, temperature=1.5) for seed in range(count)]
+    drawn = Counter(answered.token_ids[0] for answered in answer(tiny_model, requests))
+    with torch.inference_mode():
+        expected = (tiny_model(input_ids=torch.tensor([[5, 6, 7]])).logits[0, -1] / 1.5).double().softmax(-1) * count
+    frequent = expected >= 5
+    observed = torch.tensor([drawn[token] for token in range(VOCABULARY)])
+    observed = torch.cat([observed[frequent], observed[~frequent].sum()[None]])
+    expected = torch.cat([expected[frequent], expected[~frequent].sum()[None]])
+    assert chi_square_p_value(observed, expected) > 1e-3
+
+
+def test_an_answer_does_not_depend_on_its_batch(tiny_model):
+    def mixed():
+        return [
+            request(PROMPTS[0], 1, max_tokens=30),
+            request(PROMPTS[1], 2, temperature=0.7, top_p=0.9, max_tokens=3),
+            request(PROMPTS[2], 3, max_tokens=25, stop_ids=frozenset()),
+            request(PROMPTS[3], 4, temperature=0.0, max_tokens=8),
+            request(PROMPTS[4], 5, top_k=3, repetition_penalty=1.2, max_tokens=17),
+            request(PROMPTS[0], 6, max_tokens=30, stop_ids=frozenset()),
+        ]
+
+    together = answer(tiny_model, mixed())
+    alone = [answer(tiny_model, [one])[0] for one in mixed()]
+    assert [one.token_ids for one in together] == [one.token_ids for one in alone]
+    assert together[0].token_ids[:3] != together[5].token_ids[:3], "the same prompt with other random numbers"
+
+
+def test_stop_ids_and_max_tokens_end_a_response(tiny_model):
+    free = answer(tiny_model, [request([5, 6, 7], max_tokens=30, stop_ids=frozenset())])[0]
+    assert len(free.token_ids) == 30
+    stop = free.token_ids[10]
+    first = free.token_ids.index(stop)
+    stopped = answer(tiny_model, [request([5, 6, 7], max_tokens=30, stop_ids=frozenset({stop}))])[0]
+    assert stopped.token_ids == free.token_ids[: first + 1]
+    short = answer(tiny_model, [request([5, 6, 7], max_tokens=4, stop_ids=frozenset())])[0]
+    assert short.token_ids == free.token_ids[:4]
+
+
+def test_a_prompt_is_read_once_however_many_requests_hold_it(tiny_model):
+    shapes = []
+    handle = tiny_model.register_forward_pre_hook(
+        lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    try:
+        answer(tiny_model, [request(prompt, seed, max_tokens=2) for seed in range(8) for prompt in PROMPTS])
+    finally:
+        handle.remove()
+    distinct, longest = 4, 7
+    assert shapes[0] == (distinct, longest)
+    assert shapes[1][1] == 1
+
+
+def test_finished_rows_leave_the_batch(tiny_model):
+    rows = []
+    handle = tiny_model.register_forward_pre_hook(
+        lambda module, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    lengths = [2, 2, 2, 9]
+    try:
+        answer(tiny_model, [request([5], seed, max_tokens=n, stop_ids=frozenset()) for seed, n in enumerate(lengths)])
+    finally:
+        handle.remove()
+    assert rows == [1, 4, *[1] * 7]
+
+
+def test_logits_that_are_not_a_number_raise(tiny_model_path):
+    model = LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32).eval()
+    with torch.no_grad():
+        model.model.norm.weight.fill_(float("nan"))
+    with pytest.raises(FloatingPointError):
+        answer(model, [request([5])])
+
+
+def test_appending_cache_gives_the_logits_of_transformers_own(tiny_model):
+    torch.manual_seed(0)
+    ids = torch.randint(4, 32, (3, 40))
+    ours, theirs = appendable_cache(tiny_model.config), DynamicCache(config=tiny_model.config)
+    keep = torch.tensor([2, 0, 0])
+    with torch.inference_mode():
+        for start, end in [(0, 5), *[(n, n + 1) for n in range(5, 40)]]:
+            if start == 20:
+                ours.batch_select_indices(keep)
+                theirs.batch_select_indices(keep)
+            got, wanted = (
+                tiny_model(input_ids=ids[:, start:end], past_key_values=cache, use_cache=True).logits
+                for cache in (ours, theirs)
+            )
+            torch.testing.assert_close(got, wanted)
+    assert ours.get_seq_length() == theirs.get_seq_length() == 40

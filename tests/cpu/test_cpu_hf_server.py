@@ -1,0 +1,222 @@
+"""The rollout's server without Ray: its methods on one event loop, with a real model."""
+
+import asyncio
+
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+from verl.workers.config import HFModelConfig, RolloutConfig
+from verl.workers.rollout.replica import RolloutMode
+
+from verl.dph.cpu.generation import Generation
+from verl.dph.cpu.hf_server import HFServer
+from verl.dph.cpu.weights import pack
+
+PROMPT = [5, 6, 7]
+SAMPLE = {"temperature": 1.0, "max_tokens": 10, "ignore_eos": True, "logprobs": True}
+
+
+@pytest.fixture(scope="module")
+def model_config(tiny_model_path):
+    return HFModelConfig(path=str(tiny_model_path))
+
+
+@pytest.fixture
+def serve(model_config):
+    """Run a coroutine function on a fresh server."""
+
+    def run(use, *, mode=RolloutMode.STANDALONE, **settings):
+        config = RolloutConfig(
+            name="hf", dtype="float32", tensor_model_parallel_size=1, prompt_length=16, response_length=16, **settings
+        )
+
+        async def main():
+            server = HFServer(config, model_config, mode, replica_rank=0, num_threads=1)
+            await server.launch_server()
+            return await use(server)
+
+        return asyncio.run(main())
+
+    return run
+
+
+async def ask(server, prompt=PROMPT, **params):
+    return await server.generate(prompt, SAMPLE | params, "request")
+
+
+def altered_weights(path):
+    model = LlamaForCausalLM.from_pretrained(path, dtype=torch.float32)
+    torch.manual_seed(5)
+    return [pack(name, torch.randn_like(weight) * 0.3) for name, weight in model.named_parameters()]
+
+
+def test_an_answer_carries_what_verl_needs(serve):
+    output = serve(ask)
+    assert len(output.token_ids) == len(output.log_probs) == 10
+    assert output.stop_reason == "completed"
+    assert output.extra_fields == {"global_steps": None}
+
+
+def test_log_probs_only_when_asked_for(serve):
+    assert serve(lambda server: ask(server, logprobs=False)).log_probs is None
+
+
+def test_a_seed_fixes_the_answer_whatever_else_is_asked(serve):
+    async def alone(server):
+        return [(await ask(server, seed=seed)).token_ids for seed in (1, 2)]
+
+    async def in_company(server):
+        others = [ask(server, [4, 9, seed], max_tokens=seed) for seed in range(4, 20)]
+        outputs = await asyncio.gather(*others, ask(server, seed=2), ask(server, seed=1))
+        return [outputs[-1].token_ids, outputs[-2].token_ids]
+
+    first, second = serve(alone)
+    assert first != second
+    assert serve(in_company) == [first, second]
+
+
+def test_without_a_seed_repeated_prompts_differ_and_a_new_run_repeats_them(serve):
+    async def several(server):
+        outputs = await asyncio.gather(*[ask(server) for _ in range(6)])
+        return [tuple(output.token_ids) for output in outputs]
+
+    answers = serve(several)
+    assert len(set(answers)) == 6
+    assert serve(several) == answers
+    assert serve(several, seed=43) != answers
+
+
+def test_default_length_is_the_responses_length(serve):
+    assert len(serve(lambda server: ask(server, max_tokens=None)).token_ids) == 16
+
+
+def test_responses_end_at_max_model_len(serve):
+    assert len(serve(lambda server: ask(server, max_tokens=100), max_model_len=20).token_ids) == 17
+
+
+def test_end_of_sequence_ends_a_response_unless_ignored(serve):
+    async def many(server):
+        outputs = await asyncio.gather(
+            *[ask(server, seed=seed, ignore_eos=False, max_tokens=60) for seed in range(30)]
+        )
+        return [output.token_ids for output in outputs]
+
+    answers = serve(many)
+    assert any(answer[-1] == 1 and len(answer) < 60 for answer in answers)
+    assert all(1 not in answer[:-1] for answer in answers)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "extra", "message"),
+    [
+        ([], {}, "no room"),
+        ([4] * 128, {}, "a prompt of 128 tokens leaves no room"),
+        (PROMPT, {"image_data": ["image"]}, "text only"),
+    ],
+)
+def test_requests_that_cannot_be_answered_are_refused(serve, prompt, extra, message):
+    async def use(server):
+        with pytest.raises(ValueError, match=message):
+            await server.generate(prompt, dict(SAMPLE), "request", **extra)
+
+    serve(use)
+
+
+def test_a_failure_reaches_its_callers_and_the_server_goes_on(serve, monkeypatch):
+    step = Generation.step
+
+    async def use(server):
+        monkeypatch.setattr(Generation, "step", lambda self: 1 / 0)
+        results = await asyncio.gather(ask(server), ask(server), return_exceptions=True)
+        assert [str(result) for result in results] == [
+            "generation failed in the hf rollout: ZeroDivisionError('division by zero')"
+        ] * 2
+        monkeypatch.setattr(Generation, "step", step)
+        return await ask(server)
+
+    assert len(serve(use).token_ids) == 10
+
+
+def test_new_weights_change_the_answers_and_their_version(serve, tiny_model_path):
+    async def use(server):
+        before = await ask(server, seed=1)
+        await server.stage_weights(altered_weights(tiny_model_path), first=True)
+        staged = await ask(server, seed=1)
+        await server.commit_weights(7)
+        return before, staged, await ask(server, seed=1)
+
+    before, staged, after = serve(use)
+    assert staged.token_ids == before.token_ids
+    assert after.token_ids != before.token_ids
+    assert after.extra_fields == {"global_steps": 7}
+
+
+def test_weights_are_not_replaced_while_a_batch_is_answered(serve, tiny_model_path):
+    async def use(server):
+        asked = asyncio.create_task(ask(server, seed=1, max_tokens=40))
+        while not server._active:
+            await asyncio.sleep(0.001)
+        await server.stage_weights(altered_weights(tiny_model_path), first=True)
+        await server.commit_weights(7)
+        assert asked.done()
+        return (await asked).token_ids
+
+    assert serve(use) == serve(lambda server: ask(server, seed=1, max_tokens=40)).token_ids
+
+
+def test_an_incomplete_update_raises_and_keeps_the_weights(serve, tiny_model_path):
+    async def use(server):
+        before = await ask(server, seed=1)
+        await server.stage_weights(altered_weights(tiny_model_path)[1:], first=True)
+        with pytest.raises(ValueError, match="did not arrive"):
+            await server.commit_weights(7)
+        after = await ask(server, seed=1)
+        assert after.token_ids == before.token_ids
+        assert after.extra_fields == {"global_steps": None}
+
+    serve(use)
+
+
+def test_a_hybrid_server_waits_for_its_weights(serve, tiny_model_path):
+    async def use(server):
+        with pytest.raises(RuntimeError, match="no weights have arrived yet"):
+            await ask(server)
+        await server.stage_weights(altered_weights(tiny_model_path), first=True)
+        await server.commit_weights(0)
+        return await ask(server)
+
+    assert len(serve(use, mode=RolloutMode.HYBRID, load_format="dummy").token_ids) == 10
+
+
+def test_abort_ends_requests_and_holds_or_rejects_new_ones(serve):
+    async def use(server):
+        running = asyncio.create_task(ask(server, max_tokens=100))
+        while not server._active:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        waiting = asyncio.create_task(ask(server))
+        await asyncio.sleep(0)
+        assert (await server.abort_all_requests())["aborted_count"] == 2
+        outputs = await asyncio.gather(running, waiting)
+        assert [output.stop_reason for output in outputs] == ["aborted"] * 2
+        assert len(outputs[0].token_ids) == len(outputs[0].log_probs) < 100
+        held = asyncio.create_task(ask(server))
+        await asyncio.sleep(0.05)
+        assert not held.done()
+        await server.resume_generation()
+        assert (await held).stop_reason == "completed"
+        await server.abort_all_requests(reject_request=True)
+        rejected = await ask(server)
+        assert (rejected.stop_reason, rejected.token_ids) == ("aborted", [])
+        await server.resume_generation()
+        await server.wait_for_requests_to_drain()
+        return await ask(server)
+
+    assert serve(use).stop_reason == "completed"
+
+
+def test_a_full_batch_does_not_wait_and_the_rest_follows(serve):
+    async def use(server):
+        return await asyncio.gather(*[ask(server, seed=seed) for seed in range(11)])
+
+    assert len({tuple(output.token_ids) for output in serve(use, max_num_seqs=4)}) == 11

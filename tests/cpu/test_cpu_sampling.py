@@ -1,0 +1,129 @@
+"""The random choice of tokens, against exact probabilities and brute force."""
+
+import math
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verl.dph.cpu.sampling import SamplingParams, draw, penalise_repetition, restrict, stable_key, uniforms
+
+REQUEST = {"default_max_tokens": 16, "room": 100, "ignore_eos": False}
+
+weight_rows = st.lists(st.integers(0, 20), min_size=1, max_size=12).filter(any)
+
+
+def test_draws_follow_the_weights(chi_square_p_value):
+    weights = torch.tensor([0.0, 1.0, 5.0, 0.5, 2.5, 1.0, 0.0], dtype=torch.float64)
+    count = 20_000
+    uniform = torch.tensor(list(islice(uniforms(stable_key("draws")), count)), dtype=torch.float64)
+    drawn = torch.bincount(draw(weights.expand(count, -1), uniform), minlength=7)
+    assert drawn[0] == drawn[6] == 0
+    positive = weights > 0
+    expected = weights[positive] / weights.sum() * count
+    assert chi_square_p_value(drawn[positive], expected) > 1e-3
+
+
+@given(weight_rows, st.sampled_from([0.0, 1e-300, 0.3, 0.999, 1 - 2**-53]))
+def test_an_id_of_weight_zero_is_never_drawn(row, uniform):
+    weights = torch.tensor([row], dtype=torch.float64)
+    token = int(draw(weights, torch.tensor([uniform], dtype=torch.float64)))
+    assert row[token] > 0
+
+
+@given(weight_rows, st.floats(0, 1, exclude_max=True))
+def test_draw_inverts_the_distribution_function(row, uniform):
+    token = int(draw(torch.tensor([row], dtype=torch.float64), torch.tensor([uniform], dtype=torch.float64)))
+    before, share = sum(row[:token]), uniform * sum(row)
+    assert before <= share or math.isclose(before, share)
+    assert share <= before + row[token]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 0.0])
+def test_weights_that_are_no_distribution_raise(bad):
+    with pytest.raises(FloatingPointError, match="no probability distribution"):
+        draw(torch.tensor([[bad, 0.0]], dtype=torch.float64), torch.tensor([0.5], dtype=torch.float64))
+
+
+def restrict_by_hand(row: list[int], top_k: int, top_p: float) -> list[int]:
+    order = sorted(range(len(row)), key=lambda index: (-row[index], index))
+    order = order[:top_k] if top_k > 0 else order
+    total, reached, kept = sum(row[index] for index in order), 0, set()
+    for index in order:
+        if top_p < 1 and reached >= top_p * total:
+            break
+        kept.add(index)
+        reached += row[index]
+    return [value if index in kept else 0 for index, value in enumerate(row)]
+
+
+@settings(max_examples=300)
+@given(weight_rows, st.integers(-1, 13), st.sampled_from([0.125, 0.25, 0.5, 0.75, 0.875, 1.0]))
+def test_top_k_and_top_p_against_their_definition(row, top_k, top_p):
+    kept = restrict(
+        torch.tensor([row], dtype=torch.float64), torch.tensor([top_k]), torch.tensor([top_p], dtype=torch.float64)
+    )
+    assert kept[0].tolist() == restrict_by_hand(row, top_k, top_p)
+
+
+def test_top_p_keeps_the_fewest_ids_that_reach_it():
+    weights = torch.tensor([[0.1, 0.4, 0.3, 0.2]], dtype=torch.float64)
+    for top_p, kept in [(0.4, [0, 1, 0, 0]), (0.41, [0, 1, 1, 0])]:
+        restricted = restrict(weights, torch.tensor([-1]), torch.tensor([top_p], dtype=torch.float64))
+        assert restricted[0].gt(0).int().tolist() == kept
+
+
+def test_repetition_penalty_by_hand():
+    logits = torch.tensor([[2.0, -2.0, 1.0], [2.0, -2.0, 1.0]])
+    seen = torch.tensor([[True, True, False], [True, True, True]])
+    penalised = penalise_repetition(logits, seen, torch.tensor([2.0, 1.0]))
+    assert penalised.tolist() == [[1.0, -4.0, 1.0], [2.0, -2.0, 1.0]]
+
+
+def test_uniforms_depend_on_the_key_only():
+    numbers = list(islice(uniforms(7), 200))
+    assert numbers == list(islice(uniforms(7), 200))
+    assert numbers != list(islice(uniforms(8), 200))
+    assert all(0 <= number < 1 for number in numbers)
+    assert numbers == np.random.Generator(np.random.Philox(key=7)).random(200).tolist()
+
+
+def test_stable_key_is_the_same_everywhere():
+    assert stable_key("seed", 3, [1, 2]) == 0xdb7ed0e3a2f6d76b8b146bb10134b18  # sha256 of '["seed",3,[1,2]]'
+    assert stable_key("seed", 31, [2]) != stable_key("seed", 3, [1, 2])
+
+
+def test_request_as_verls_agent_loop_sends_it():
+    sent = {"temperature": 0.7, "top_p": 0.9, "top_k": 5, "repetition_penalty": 1.0, "logprobs": True}
+    params = SamplingParams.from_request(sent, **REQUEST)
+    assert params == SamplingParams(max_tokens=16, temperature=0.7, top_p=0.9, top_k=5, logprobs=True)
+
+
+@pytest.mark.parametrize(
+    ("sent", "limit"), [({}, 16), ({"max_tokens": 3}, 3), ({"max_new_tokens": 4}, 4), ({"max_tokens": 500}, 100)]
+)
+def test_max_tokens(sent, limit):
+    assert SamplingParams.from_request(sent, **REQUEST).max_tokens == limit
+
+
+@pytest.mark.parametrize("logprobs", [True, 0, 1])
+def test_logprobs_in_vllms_meaning(logprobs):
+    assert SamplingParams.from_request({"logprobs": logprobs}, **REQUEST).logprobs
+    assert not SamplingParams.from_request({"logprobs": None}, **REQUEST).logprobs
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [{"temperature": -1}, {"top_p": 0}, {"top_p": 1.1}, {"top_k": -2}, {"max_tokens": 0}, {"repetition_penalty": 0}],
+)
+def test_values_out_of_range_are_named(sent):
+    with pytest.raises(ValueError, match=next(iter(sent))):
+        SamplingParams.from_request(sent, **REQUEST)
+
+
+def test_an_unknown_parameter_is_refused():
+    with pytest.raises(ValueError, match="min_p"):
+        SamplingParams.from_request({"min_p": 0.1}, **REQUEST)
