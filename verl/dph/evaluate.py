@@ -110,7 +110,7 @@ def main(config: DictConfig) -> None:
     asyncio.run(draw_all(config, jobs))
     for job in (job for of_model in jobs.values() for job in of_model):
         sys.stdout.write(f"{job.output}\n{summarize(job.output)}\n\n")
-    if BASE in names:
+    if BASE in names and config.evaluate.report:
         spec = write_spec(config, names)
         write_report(read_spec(spec), spec.parent)
         sys.stdout.write(f"Wrote {spec.parent / 'report.json'} and {spec.parent / 'report.html'}.\n")
