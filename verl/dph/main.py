@@ -3,12 +3,13 @@
 With `actor_rollout_ref.actor.generate_sft=True` it writes the D_pef store instead.
 """
 
+import asyncio
 import os
 
 import ray
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from verl.dph import plugin, settings
+from verl.dph import plugin, preflight, settings
 from verl.dph.cli import run_main
 from verl.dph.errors import UserError
 from verl.dph.fingerprint import model_hash, tokenizer_hash
@@ -60,9 +61,12 @@ def prepare(config: DictConfig) -> None:
         )
     auto_set_device(config)
     settings.check(config)
+    generates = config.actor_rollout_ref.actor.generate_sft
+    rows = preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
     if settings.rehearses(config):
         check_store(config)
-    if config.actor_rollout_ref.actor.generate_sft:
+    asyncio.run(preflight.check_scorer(config, rows))
+    if generates:
         with open_dict(config):
             config.data.train_files = config.data.val_files = config.data.sft_files
             config.data.train_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size = 1

@@ -67,7 +67,8 @@ def prepare(
 
     Args:
         config: verl's trainer settings; read are actor_rollout_ref.model, data.max_prompt_length,
-            data.filter_overlong_prompts, data.apply_chat_template_kwargs and reward.custom_reward_function.reward_kwargs.
+            data.filter_overlong_prompts, data.apply_chat_template_kwargs and reward.custom_reward_function's
+            reward_kwargs.
         files: parquet files in the row format.
         output: F.jsonl.
         max_in_flight: requests to the engine at a time; None: twice what the replicas batch.
@@ -83,7 +84,9 @@ def prepare(
     tokenizer = hf_tokenizer(copy_to_local(tokenizer_path), trust_remote_code=model.trust_remote_code)
     if model.custom_chat_template is not None:
         tokenizer.chat_template = model.custom_chat_template
-    model_type = AutoConfig.from_pretrained(copy_to_local(model.path), trust_remote_code=model.trust_remote_code).model_type
+    model_type = AutoConfig.from_pretrained(
+        copy_to_local(model.path), trust_remote_code=model.trust_remote_code
+    ).model_type
     template_settings = OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
     builder = create_continuous_token_builder(
         tokenizer, hf_model_type=model_type, chat_template_kwargs=template_settings
@@ -111,7 +114,7 @@ def prepare(
         settings=settings,
         metadata=metadata,
         output=output,
-        scorer_settings=_scorer_settings(config),
+        scorer_settings=scorer_settings(config),
         max_in_flight=max_in_flight or 2 * config.actor_rollout_ref.rollout.max_num_seqs * replica_count(config),
     )
 
@@ -152,8 +155,8 @@ def _report_overlong(overlong: list[Prompt], rows: int, data: DictConfig) -> Non
         return
     longest = max(overlong, key=lambda prompt: len(prompt.token_ids))
     found = (
-        f"{len(overlong)} of {rows} prompts are longer than data.max_prompt_length={data.max_prompt_length} tokens (the "
-        f"longest is id {longest.id} with {len(longest.token_ids)})"
+        f"{len(overlong)} of {rows} prompts are longer than data.max_prompt_length={data.max_prompt_length} tokens "
+        f"(the longest is id {longest.id} with {len(longest.token_ids)})"
     )
     if not data.filter_overlong_prompts:
         raise UserError(f"{found}: raise it, or set data.filter_overlong_prompts=True to leave them out.")
@@ -170,7 +173,7 @@ def _stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozense
     return frozenset(ids) - {None}
 
 
-def _scorer_settings(config: DictConfig) -> dict[str, Any]:
+def scorer_settings(config: DictConfig) -> dict[str, Any]:
     """ScorerClient's arguments from reward.custom_reward_function.reward_kwargs, as compute_score reads them."""
     kwargs = OmegaConf.to_container(
         config.reward.custom_reward_function.get("reward_kwargs") or OmegaConf.create({}), resolve=True

@@ -1,0 +1,47 @@
+"""What is tried before Ray starts: the rows of the data files, and the scorer with one answer for every database."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from verl.dph.errors import UserError
+from verl.dph.prompts import Row, read_rows
+from verl.dph.reward.client import ScorerClient, ScorerRefused
+from verl.dph.sampling_job import SCORER_WAIT_S, scorer_settings
+
+OUR_REWARD = "pkg://verl.dph.reward.score"
+
+# An answer that every database can run: what matters is whether the server knows the database.
+PROBE = "```sql\nSELECT 1\n```"
+
+
+def check_rows(config: DictConfig, names: Sequence[str]) -> list[Row]:
+    """All rows of the files in data.<name>, each checked.
+
+    Raises:
+        UserError: naming file, row and key.
+    """
+    rows = []
+    for name in names:
+        files = config.data[name]
+        rows += read_rows([Path(file).expanduser() for file in ([files] if isinstance(files, str) else files)])
+    return rows
+
+
+async def check_scorer(config: DictConfig, rows: Sequence[Row]) -> None:
+    """Wait for the scorer, and let it grade one answer for every database that the rows name.
+
+    Raises:
+        UserError: no scorer answers, or it lacks a database.
+    """
+    if config.reward.custom_reward_function.path != OUR_REWARD:
+        return
+    first = {row.question["db_id"]: row for row in reversed(rows)}
+    async with ScorerClient(**scorer_settings(config)) as client:
+        await client.wait_until_healthy(SCORER_WAIT_S)
+        for row in first.values():
+            try:
+                await client.score(PROBE, row.question)
+            except ScorerRefused as error:
+                raise UserError(f"{row.origin}: {error}") from None
