@@ -100,7 +100,7 @@ class Generation:
             input_ids[index, width - len(prompt) :] = torch.tensor(prompt)
             mask[index, width - len(prompt) :] = 1
         logits = self._forward(input_ids, mask, (mask.cumsum(-1) - 1).clamp(min=0))
-        self._cache.batch_select_indices(prompt_of_row)
+        self._cache.reorder_cache(prompt_of_row)
         self._mask = mask[prompt_of_row]
         return logits[prompt_of_row]
 
@@ -129,7 +129,7 @@ class Generation:
             return
         indices = torch.tensor(keep)
         self._rows = [self._rows[index] for index in keep]
-        self._cache.batch_select_indices(indices)
+        self._cache.reorder_cache(indices)
         self._mask = self._mask[indices]
         self._next_ids = self._next_ids[indices]
         self._sampler = _BatchSampler(self._rows)

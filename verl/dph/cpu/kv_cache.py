@@ -32,10 +32,11 @@ class AppendableLayer(DynamicLayer):
         self._show(new_length)
         return self.keys, self.values
 
-    def batch_select_indices(self, indices: torch.Tensor) -> None:
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        """Keep the rows `beam_idx` [new rows], in that order; a row may be repeated or left out."""
         length = self.get_seq_length()
-        self._key_buffer = self._key_buffer[indices]
-        self._value_buffer = self._value_buffer[indices]
+        self._key_buffer = self._key_buffer[beam_idx]
+        self._value_buffer = self._value_buffer[beam_idx]
         self._show(length)
 
     def _show(self, length: int) -> None:
@@ -53,7 +54,8 @@ def _enlarged(buffer: torch.Tensor, length: int, room: int) -> torch.Tensor:
 def appendable_cache(config: PreTrainedConfig) -> DynamicCache:
     """The cache that transformers makes for a model, its plain layers replaced by appendable ones.
 
-    Layers of other kinds (sliding window, linear attention) stay as they are.
+    Layers of other kinds (sliding window, linear attention) stay as they are. `reorder_cache`, made for beam search, is
+    the one way to select rows that all kinds have.
     """
     cache = DynamicCache(config=config)
     cache.layers = [AppendableLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
