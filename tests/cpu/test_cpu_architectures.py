@@ -8,7 +8,7 @@ from verl.dph.cpu.generation import Generation, Request
 from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
 
 VOCABULARY = 40
-COMMON = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_attention_heads": 4, "bos_token_id": None, "eos_token_id": 1}
+COMMON = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_attention_heads": 4, "bos_token_id": 1, "eos_token_id": 1}
 LAYERS = {"num_hidden_layers": 2, "num_key_value_heads": 2, "intermediate_size": 48, "pad_token_id": 0, "head_dim": 8}
 SHAPES = {
     "qwen2": COMMON | LAYERS,

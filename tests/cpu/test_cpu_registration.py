@@ -28,7 +28,7 @@ WITH = """
     from verl.dph import cpu, plugin
 
     assert plugin.registered
-    assert "verl.workers" not in sys.modules and "transformers.modeling_utils" not in sys.modules, "registering is cheap"
+    assert "verl.workers" not in sys.modules, "registering imports nothing heavy"
     cpu.register()
 
     import torch

@@ -1,7 +1,8 @@
 """The `verl.plugins` entry point: what must be known in every process that imports verl.
 
 verl loads an entry point, that is, imports this module, but does not call it, and logs an error of the import at DEBUG
-only. So the module registers when it is imported, logs an error where it is seen, and says in `registered` that it is done.
+only. So the module registers when it is imported, logs an error where it is seen, and says in `registered` that it is
+done.
 """
 
 import logging
@@ -13,7 +14,7 @@ registered = False
 
 
 def register() -> None:
-    """Register what this process needs: on VERL_PLATFORM=cpu the CPU platform and the rollout "hf", elsewhere nothing."""
+    """Register what this process needs: with VERL_PLATFORM=cpu the CPU platform and the rollout "hf", else nothing."""
     global registered
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
         from verl.dph import cpu

@@ -1,4 +1,4 @@
-"""Runs a function right after a module is imported, so that a registration does not have to import the module itself."""
+"""Runs a function right after a module is imported, so that a registration need not import the module itself."""
 
 import importlib.util
 import sys

@@ -1,4 +1,4 @@
-"""verl's FSDP engine, registered for the CPU."""
+"""verl's FSDP2 engine, registered for the CPU."""
 
 import torch
 from verl.workers.engine.base import EngineRegistry
@@ -11,12 +11,12 @@ class CPUFSDPEngineWithLMHead(FSDPEngineWithLMHead):
     def _build_fsdp_module(self, module: torch.nn.Module) -> torch.nn.Module:
         """Shard `module` without CPU offload.
 
-        verl offloads every forward-only (reference) model into pinned memory, and pinning raises without an accelerator.
-        Here the parameters are in main memory from the start.
+        verl offloads every forward-only (reference) model into pinned memory, and pinning raises without an
+        accelerator. Here the parameters are in main memory from the start.
 
         Raises:
-            ValueError: when the settings ask for FSDP1, whose broadcast of the initial weights torch refuses on a CPU, or
-                for offloading.
+            ValueError: when the settings ask for FSDP1, whose broadcast of the initial weights torch refuses on a CPU,
+                or for offloading.
         """
         if self.engine_config.strategy != "fsdp2":
             raise ValueError(
@@ -25,8 +25,8 @@ class CPUFSDPEngineWithLMHead(FSDPEngineWithLMHead):
             )
         if self.engine_config.get("offload_policy", False):
             raise ValueError(
-                "fsdp_config.offload_policy=True has no meaning on VERL_PLATFORM=cpu, where parameters are in main memory "
-                "already: set it to False"
+                "fsdp_config.offload_policy=True has no meaning with VERL_PLATFORM=cpu, where parameters are in main "
+                "memory already: set it to False"
             )
         forward_only = self.engine_config.forward_only
         self.engine_config.forward_only = False

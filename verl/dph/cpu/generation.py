@@ -49,13 +49,13 @@ class Request:
 class Generation:
     """Answers a batch of requests, one token of each with every call of `step`.
 
-    Every distinct prompt is read once, however many requests hold it. A request's tokens depend on its own random numbers
-    and on the logits; the logits depend on the other rows only through floating-point rounding.
+    Every distinct prompt is read once, however many requests hold it. A request's tokens depend on its own random
+    numbers and on the logits; the logits depend on the other rows only through floating-point rounding.
 
     Args:
         model: any causal language model whose forward takes past_key_values, in eval mode.
         requests: not empty.
-        sampled_vocabulary: ids from this one on are never sampled (a vocabulary is often padded beyond the tokenizer's).
+        sampled_vocabulary: ids from this one on are never sampled; a vocabulary is often padded beyond the tokenizer's.
     """
 
     def __init__(self, model: PreTrainedModel, requests: Sequence[Request], sampled_vocabulary: int) -> None:

@@ -61,7 +61,7 @@ class HFServerAdapter(BaseRollout):
             if wire_format != "named_tensors":
                 raise ValueError(f"the hf rollout takes weights as named_tensors, not as {wire_format}")
             if peft_config is not None:
-                raise ValueError("the hf rollout takes merged weights only: set actor_rollout_ref.model.lora.merge=True")
+                raise ValueError("the hf rollout takes merged weights: set actor_rollout_ref.model.lora.merge=True")
             first = True
             async for bucket in in_buckets(weights):
                 await self._server.stage_weights.remote(bucket, first=first)

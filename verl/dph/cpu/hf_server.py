@@ -1,8 +1,8 @@
 """The server behind the rollout "hf": a Ray actor that holds a Hugging Face causal language model on the CPU.
 
 Tokens in, tokens out, with the interface of verl's vLLM server (verl/workers/rollout/vllm_rollout/vllm_async_server.py)
-as far as verl's LLMServerClient and RolloutReplica call it. Everything runs on the actor's event loop, between the steps
-of a generation: a step is never interrupted, and nothing needs a lock but the weights.
+as far as verl's LLMServerClient and RolloutReplica call it. Everything runs on the actor's event loop, between the
+steps of a generation: a step is never interrupted, and nothing needs a lock but the weights.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class HFServer:
         config: verl's RolloutConfig; read are dtype, load_format, max_model_len, max_num_seqs, prompt_length,
             response_length, ignore_eos and seed.
         model_config: verl's HFModelConfig.
-        rollout_mode: a hybrid server with load_format "dummy" waits for its weights; any other reads them from the path.
+        rollout_mode: a hybrid server with load_format "dummy" waits for its weights; others read them from the path.
         replica_rank: the server's number, part of the seed of requests that bring none.
         num_threads: of the model's operators.
     """
@@ -114,7 +114,9 @@ class HFServer:
         """
         while not self._open.is_set():
             if self._rejecting:
-                return TokenOutput(token_ids=[], stop_reason="aborted", extra_fields={"global_steps": self.global_steps})
+                return TokenOutput(
+                    token_ids=[], stop_reason="aborted", extra_fields={"global_steps": self.global_steps}
+                )
             await self._open.wait()
         request = self._read_request(list(normalize_token_ids(prompt_ids)), sampling_params, request_id, multimodal)
         answer = asyncio.get_running_loop().create_future()
@@ -148,7 +150,8 @@ class HFServer:
             return stable_key("seed", seed, prompt_ids)
         prompt = tuple(prompt_ids)
         self._prompts_seen[prompt] += 1
-        return stable_key(self.config.seed, self.replica_rank, self.global_steps, prompt_ids, self._prompts_seen[prompt])
+        times = self._prompts_seen[prompt]
+        return stable_key(self.config.seed, self.replica_rank, self.global_steps, prompt_ids, times)
 
     def _answer(self, request: Request) -> TokenOutput:
         return TokenOutput(

@@ -1,7 +1,7 @@
 """The gloo process group for verl's workers.
 
-verl 0.9.1 joins "cpu:gloo" and "<device>:<backend>" (verl/utils/distributed.py:89). On the CPU platform both halves name
-the CPU, which torch refuses, so the backend is named here.
+verl 0.9.1 joins "cpu:gloo" and "<device>:<backend>" (verl/utils/distributed.py:89). On the CPU platform both halves
+name the CPU, which torch refuses, so the backend is named here.
 """
 
 import functools

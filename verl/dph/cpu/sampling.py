@@ -25,7 +25,7 @@ class SamplingParams:
         temperature: softmax temperature; 0 takes the most probable token.
         top_k: sample among this many most probable tokens; -1 or 0 is all of them.
         top_p: sample among the fewest most probable tokens whose probability, after top_k, reaches this sum.
-        repetition_penalty: divides positive and multiplies negative logits of ids that the prompt or the response holds.
+        repetition_penalty: divides positive and multiplies negative logits of ids in the prompt or the response.
         stop_token_ids: generation ends after any of these ids.
         ignore_eos: do not end at the model's own end-of-sequence ids.
         logprobs: return the log-probability of each generated token.
@@ -69,7 +69,7 @@ class SamplingParams:
         """Read the dict that verl's agent loop sends.
 
         Args:
-            request: the parameters; those absent or None take their defaults. max_new_tokens is another name of max_tokens.
+            request: the parameters; those absent or None take their defaults. max_new_tokens also names max_tokens.
             default_max_tokens: max_tokens of a request that names none.
             room: tokens that fit behind the prompt; max_tokens is cut to it.
             ignore_eos: the rollout's setting, for a request that does not say.
