@@ -76,9 +76,9 @@ def load_settings(path: Path, address: str | None, port: int | None, database_pa
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"The configuration {path} cannot be read: {reason}; give a readable YAML file with -c.") from None
+        raise ConfigError(f"The configuration {path} cannot be read: {reason}; give a YAML file with -c.") from None
     if not isinstance(content, dict):
-        raise ConfigError(f"The configuration {path} holds no settings; it needs the sections ScorerServer and Scorers.")
+        raise ConfigError(f"The configuration {path} holds no settings; give the sections ScorerServer and Scorers.")
     _override(content, ("ScorerServer", "address"), address)
     _override(content, ("ScorerServer", "port"), port)
     _override(content, ("Scorers", "Scorer1", "database_path"), None if database_path is None else str(database_path))

@@ -63,7 +63,7 @@ def _set_up_logging(log_file: Path | None) -> None:
     try:
         handler = logging.StreamHandler() if log_file is None else logging.FileHandler(log_file, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"ScorerServer.log_file cannot be opened: {error}; give a path that can be written.") from None
+        raise ConfigError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
     level = logging.WARNING if log_file is None else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s %(message)s")
 
@@ -73,7 +73,9 @@ def _listen(address: str, port: int) -> socket.socket:
     try:
         return socket.create_server((address, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise ConfigError(f"Cannot listen on {address} port {port}: {error}; give another --address or --port.") from None
+        raise ConfigError(
+            f"The server cannot listen on {address} port {port}: {error}; give another --address or --port."
+        ) from None
 
 
 def _serve(settings: Settings, listener: socket.socket, address_file: Path | None) -> int:

@@ -1,9 +1,9 @@
 """A worker process: runs one statement at a time for the server, over stdin and stdout (frames.py).
 
 Jobs, by the header's "job":
-- gold: {uri, sql, seconds} -> {outcome: "gold", ordered, ...}, body: the marshalled rows, for `score` jobs of any worker.
+- gold: {uri, sql, seconds} -> {outcome: "gold", ordered}, body: the marshalled rows, for `score` jobs of any worker.
 - score: {uri, sql, seconds, gold, ordered, method, partial}, body: gold's rows unless this worker still holds them
-  -> {outcome, score, flag}, body: the payload as JSON.
+  -> {outcome, score}, body: the payload as JSON.
 Outcomes besides: pred_error or gold_error with "error", pred_timeout or gold_timeout, fault with "error" (the file
 could not be read). "last": true says that the worker ends after this answer.
 

@@ -19,9 +19,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
 SHIPPED_SETTINGS = REPOSITORY / "rl" / "scorer" / "sql.yaml"
 START_SECONDS = 60
-# Short limits, so that tests of runaway statements end soon.
-LIMITS = {"prediction_seconds": 1.0, "gold_seconds": 1.5, "grace_seconds": 1.0, "num_instances": 2}
-MEMORY = 150_000_000
+# Small limits, so that statements reach them soon.
+LIMITS = {
+    "prediction_seconds": 1.0,
+    "gold_seconds": 1.5,
+    "grace_seconds": 1.0,
+    "num_instances": 2,
+    "worker_memory_bytes": 150_000_000,
+}
 
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 
@@ -52,9 +57,10 @@ class Scorer:
         return self.score([fenced(sql)], gold, method, db_id)["details"][0]["outcome"]
 
     def workers(self) -> list[int]:
-        """Process ids of the server's live children (Linux)."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(child) for child in children]
+        """Process ids of the server's children, by ps."""
+        lines = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+        pairs = (line.split() for line in lines.splitlines())
+        return [int(process) for process, parent in pairs if int(parent) == self.process.pid]
 
 
 def fenced(sql: str) -> str:
@@ -69,9 +75,11 @@ def make_shop(path: Path) -> None:
         """
         CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT, city TEXT);
         INSERT INTO clients VALUES
-            (1, 'Ann', 'Oslo'), (2, 'Bob', 'Rome'), (3, 'Cid', 'Oslo'), (4, 'Dee', NULL), (5, 'Eve', 'Bonn'), (6, 'Ann', 'Rome');
+            (1, 'Ann', 'Oslo'), (2, 'Bob', 'Rome'), (3, 'Cid', 'Oslo'),
+            (4, 'Dee', NULL), (5, 'Eve', 'Bonn'), (6, 'Ann', 'Rome');
         CREATE TABLE orders (id INTEGER PRIMARY KEY, client INTEGER, price REAL, note BLOB);
-        INSERT INTO orders VALUES (1, 1, 10.0, x'00ff'), (2, 1, 20.5, NULL), (3, 2, 9e999, NULL), (4, 5, 7, CAST(x'61ff62' AS TEXT));
+        INSERT INTO orders VALUES
+            (1, 1, 10.0, x'00ff'), (2, 1, 20.5, NULL), (3, 2, 9e999, NULL), (4, 5, 7, CAST(x'61ff62' AS TEXT));
         """
     )
     connection.close()
@@ -88,7 +96,7 @@ def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         make_shop(databases / "shop" / "shop.sqlite")
         make_shop(databases / "shop" / "shop.db")
         settings = copy.deepcopy(yaml.safe_load(SHIPPED_SETTINGS.read_text()))
-        settings["Scorers"]["Scorer1"] |= {"database_path": str(databases), "worker_memory_bytes": MEMORY, **LIMITS, **changes}
+        settings["Scorers"]["Scorer1"] |= {"database_path": str(databases), **LIMITS, **changes}
         settings["ScorerServer"] |= {"log_file": str(directory / "scorer.log"), "shutdown_seconds": 3}
         (directory / "settings.yaml").write_text(yaml.safe_dump(settings))
         address_file = directory / "address"

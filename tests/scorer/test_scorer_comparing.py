@@ -49,7 +49,9 @@ SPIDER = [
 
 
 @pytest.mark.parametrize(("gold", "predicted", "ordered", "equal"), SPIDER)
-def test_spider_compares_bags_under_column_permutations(gold: list, predicted: list, ordered: bool, equal: bool) -> None:
+def test_spider_compares_bags_under_column_permutations(
+    gold: list, predicted: list, ordered: bool, equal: bool
+) -> None:
     assert equal_spider(GoldRows(gold, ordered), predicted) is equal
 
 
@@ -126,10 +128,12 @@ def parity(size: int, odd: int) -> list[tuple[int, ...]]:
     return [row for row in rows if sum(row) % 2 == odd]
 
 
+TEN_COPIES_AND_ONE = [(i,) * 10 + (i % 3,) for i in range(30)]
+
 HARD = [
     ("10 identical columns", [(7,) * 10] * 30, [(7,) * 10] * 30, True),
     ("10 identical columns, one row differs", [(7,) * 10] * 30, [(7,) * 10] * 29 + [(8,) * 10], False),
-    ("10 identical columns among others", [(i,) * 10 + (i % 3,) for i in range(30)], [(i % 3,) + (i,) * 10 for i in range(30)], True),
+    ("10 identical columns and one", TEN_COPIES_AND_ONE, [row[::-1] for row in TEN_COPIES_AND_ONE], True),
     ("identity, rows reversed", identity(20), identity(20)[::-1], True),
     ("one cycle and two", cycles(12), cycles(6, 6), False),
     ("cycles in another order", cycles(5, 7), cycles(7, 5), True),
@@ -138,7 +142,7 @@ HARD = [
 
 
 @pytest.mark.parametrize(("gold", "predicted", "equal"), [case[1:] for case in HARD], ids=[case[0] for case in HARD])
-def test_symmetric_columns_are_matched_without_a_search_of_permutations(gold: list, predicted: list, equal: bool) -> None:
+def test_symmetric_columns_need_no_search_of_permutations(gold: list, predicted: list, equal: bool) -> None:
     started = time.perf_counter()
     assert equal_under_column_permutation(gold, predicted, ordered=False) is equal
     assert time.perf_counter() - started < 5

@@ -89,20 +89,25 @@ def test_what_never_ends_is_ended(scorer, sql: str) -> None:
     assert scorer.outcome(GOLD, GOLD) == "match"
 
 
+def with_new_answer(scorer, label: str) -> set[int]:
+    """The workers after a question that no cache answers, so that one is there."""
+    assert scorer.outcome(f"{GOLD} -- {label}", GOLD) == "match"
+    return set(scorer.workers())
+
+
 def test_what_ignores_the_time_limit_costs_its_worker_and_no_other_answer(scorer) -> None:
-    before = set(scorer.workers())
-    answer = scorer.score([f"```sql\n{sql}\n```" for sql in (UNINTERRUPTIBLE, GOLD)], GOLD)
+    before = with_new_answer(scorer, "before")
+    answer = scorer.score([f"```sql\n{sql}\n```" for sql in (UNINTERRUPTIBLE, f"{GOLD} -- beside")], GOLD)
     assert [detail["outcome"] for detail in answer["details"]] == ["pred_timeout", "match"]
-    assert scorer.outcome(GOLD, GOLD) == "match"
-    assert len(before - set(scorer.workers())) == 1
+    assert len(before - with_new_answer(scorer, "after")) == 1
 
 
 def test_what_takes_too_much_memory_is_an_error_and_its_worker_is_replaced(scorer) -> None:
-    before = set(scorer.workers())
-    sql = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 1000) SELECT count(DISTINCT x || zeroblob(9000000)) FROM r"
+    before = with_new_answer(scorer, "before memory")
+    numbers = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 1000)"
+    sql = f"{numbers} SELECT count(DISTINCT x || zeroblob(9000000)) FROM r"
     assert scorer.score([f"```sql\n{sql}\n```"], GOLD)["Scorer1"] == [[0.0, [["error", "error: out of memory"]]]]
-    assert scorer.outcome(GOLD, GOLD) == "match"
-    assert len(before - set(scorer.workers())) == 1
+    assert len(before - with_new_answer(scorer, "after memory")) == 1
 
 
 def test_a_denied_statement_as_gold_is_a_gold_error(scorer) -> None:

@@ -30,7 +30,9 @@ def test_the_shipped_settings_are_complete_and_the_defaults(tmp_path: Path) -> N
     least = tmp_path / "least.yaml"
     least.write_text("Scorers: {Scorer1: {class_name: SqlDetailRewardModel}}")
     assert load_settings(SHIPPED_SETTINGS, None, None, tmp_path) == load_settings(least, None, None, tmp_path)
-    assert set(shipped["Scorers"]["Scorer1"]) == set(load_settings(least, None, None, tmp_path).Scorers.Scorer1.model_dump())
+    defaults = load_settings(least, None, None, tmp_path)
+    assert set(shipped["Scorers"]["Scorer1"]) == set(defaults.Scorers.Scorer1.model_dump())
+    assert set(shipped["ScorerServer"]) == set(defaults.ScorerServer.model_dump())
 
 
 WRONG = [
@@ -40,7 +42,7 @@ WRONG = [
     ("Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: ., num_instance: 2}}", "num_instance"),
     ("Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: ., num_instances: 0}}", "num_instances = 0"),
     ("ScorerServer: {port: 70000}\nScorers: {Scorer1: {class_name: SqlRewardModel, database_path: .}}", "port"),
-    ("ScorerServer: {log_file: /none/such/log}\nScorers: {Scorer1: {class_name: SqlRewardModel, database_path: .}}", "log_file"),
+    ("ScorerServer: {log_file: /no/log}\nScorers: {Scorer1: {class_name: SqlRewardModel, database_path: .}}", "log_file"),
     ("Scorers: [1]", "Scorers"),
     ("ScorerServer: {}", "Scorers"),
     ("just text", "holds no settings"),
@@ -57,7 +59,9 @@ def test_a_wrong_setting_is_one_sentence(text: str, named: str, tmp_path: Path, 
     assert said.count("\n") == 1
 
 
-def test_a_missing_configuration_and_a_taken_port_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_what_cannot_be_read_written_or_listened_on_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     assert main(["-c", str(tmp_path / "none.yaml")]) == 2
     assert "none.yaml" in capsys.readouterr().err
     missing = tmp_path / "none" / "address"
@@ -83,7 +87,9 @@ def wait_until_gone(processes: list[int]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(("number", "seconds", "finishes"), [(signal.SIGTERM, 1.0, True), (signal.SIGINT, 300.0, False)])
+@pytest.mark.parametrize(
+    ("number", "seconds", "finishes"), [(signal.SIGTERM, 1.0, True), (signal.SIGINT, 300.0, False)]
+)
 def test_a_signal_finishes_what_ends_soon_cuts_off_the_rest_and_leaves_no_process(
     start_scorer: Callable, number: int, seconds: float, finishes: bool, runaway: str
 ) -> None:

@@ -32,7 +32,8 @@ def test_answers_in_order_in_the_paper_s_shape(scorer) -> None:
         [0.0, [["error", "error: no such column: missing"]]],
         [0.0, [["result", [["Oslo"]]]]],
     ]
-    assert [detail["outcome"] for detail in answer["details"]] == ["match", "no_answer", "mismatch", "pred_error", "mismatch"]
+    outcomes = [detail["outcome"] for detail in answer["details"]]
+    assert outcomes == ["match", "no_answer", "mismatch", "pred_error", "mismatch"]
     assert answer["details"][0]["pred"] == "SELECT name FROM clients WHERE city = 'Oslo'"
     assert answer["details"][1]["pred"] is None
 
@@ -187,14 +188,19 @@ def test_a_changed_database_is_read_anew(scorer) -> None:
         connection.commit()
         connection.close()
 
+    def rows() -> list:
+        answer = scorer.score([fenced("SELECT a FROM t")], "SELECT a FROM t", db_id="change.sqlite")
+        assert answer["Scorer1"][0][0] == 1.0
+        return answer["Scorer1"][0][1][0][1]
+
     write(path, 1)
-    assert scorer.score([fenced("SELECT a FROM t")], "SELECT a FROM t", db_id="change.sqlite")["Scorer1"][0][1][0][1] == [[1]]
+    assert rows() == [[1]]
     # In place, then by another file of the same name.
     write(path, 2)
-    assert scorer.score([fenced("SELECT a FROM t")], "SELECT a FROM t", db_id="change.sqlite")["Scorer1"][0][1][0][1] == [[2]]
+    assert rows() == [[2]]
     write(scorer.databases / "aside.sqlite", 3)
     os.replace(scorer.databases / "aside.sqlite", path)
-    assert scorer.score([fenced("SELECT a FROM t")], "SELECT a FROM t", db_id="change.sqlite")["Scorer1"][0][1][0][1] == [[3]]
+    assert rows() == [[3]]
 
 
 def body(**changes: object) -> dict:
@@ -246,7 +252,9 @@ def outside(scorer) -> None:
 
 
 @pytest.mark.usefixtures("outside")
-@pytest.mark.parametrize(("content", "status", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+@pytest.mark.parametrize(
+    ("content", "status", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
 def test_bad_input_is_refused_with_a_sentence_and_the_next_request_is_served(
     scorer, content: bytes | dict, status: int, said: str
 ) -> None:

@@ -8,7 +8,7 @@ from rl.scorer.sql.execute import Row, Value
 
 
 def rows_as_json(rows: list[Row], max_rows: int, max_bytes: int) -> str:
-    """The first rows as a JSON list of lists: at most `max_rows`, and as many as are within `max_bytes` when marshalled.
+    """The first rows as a JSON list of lists: at most `max_rows`, and at most `max_bytes` of them when marshalled.
 
     What JSON has no form for becomes an object: {"blob": hex digits}, {"float": "inf"}.
     """
