@@ -20,7 +20,7 @@ START_LIMIT_S = 60
 
 @pytest.fixture(scope="session")
 def shop_databases(tmp_path_factory) -> Path:
-    """A database folder with shop/shop.sqlite: item(id, name, price, kind), six rows, prices 1.5 to 9.0, one NULL kind."""
+    """A database folder with shop/shop.sqlite: item(id, name, price, kind), six rows, one NULL kind."""
     folder = tmp_path_factory.mktemp("databases")
     (folder / "shop").mkdir()
     with sqlite3.connect(folder / "shop" / "shop.sqlite") as database:

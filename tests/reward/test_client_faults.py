@@ -15,9 +15,7 @@ QUESTION = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "
 
 
 def graded(score: float = 1.0, outcome: str = "match", pred: str | None = "SELECT 1") -> web.Response:
-    return web.json_response(
-        {"Scorer1": [[score, [["result", []]]]], "details": [{"outcome": outcome, "pred": pred}]}
-    )
+    return web.json_response({"Scorer1": [[score, [["result", []]]]], "details": [{"outcome": outcome, "pred": pred}]})
 
 
 class ScriptedServer:
@@ -37,7 +35,7 @@ class ScriptedServer:
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
-        self.address = "http://127.0.0.1:%d" % self._runner.addresses[0][1]
+        self.address = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
     async def __aexit__(self, *exception):

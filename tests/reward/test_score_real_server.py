@@ -7,14 +7,33 @@ import threading
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
-
-from verl.dph.errors import UserError
-from verl.dph.reward.client import ScorerClient, ScorerRefused, ScorerUnavailable
-from verl.dph.reward.score import compute_score
 from verl.trainer.ppo.metric_utils import process_validation_metrics
 from verl.trainer.ppo.reward import get_custom_reward_fn
 
+from verl.dph.errors import UserError
+from verl.dph.reward import score
+from verl.dph.reward.client import ScorerClient, ScorerRefused, ScorerUnavailable
+from verl.dph.reward.score import compute_score
+
 KEYS = {"score", "acc", "gold_error", "pred", "outcome"}
+
+
+def grade(*arguments, **settings) -> dict:
+    """compute_score in an event loop of its own, with the session closed that a reward worker would keep."""
+
+    async def scenario():
+        try:
+            return await compute_score(*arguments, **settings)
+        finally:
+            await close_clients()
+
+    return asyncio.run(scenario())
+
+
+async def close_clients():
+    while score._clients:
+        _, client = score._clients.popitem()
+        await client.close()
 
 
 def truth(gold: str, database: str = "shop/shop.sqlite") -> dict:
@@ -40,7 +59,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_rewards_on_a_real_database(scorer_server, case):
     response, gold, expected = CASES[case]
-    result = asyncio.run(compute_score("sql", response, truth(gold), {"index": 1}, scorer=scorer_server))
+    result = grade("sql", response, truth(gold), {"index": 1}, scorer=scorer_server)
     assert (result["score"], result["acc"], result["gold_error"], result["outcome"]) == pytest.approx(expected)
     assert set(result) == KEYS
     assert (result["pred"] is None) == (case == "no_answer")
@@ -67,7 +86,9 @@ def test_through_verls_own_loader_and_validation_metrics(scorer_server, monkeypa
         calls = (
             reward(data_source="bird", solution_str=text, ground_truth=truth(NAMES), extra_info={}) for text in texts
         )
-        return await asyncio.gather(*calls)
+        results = await asyncio.gather(*calls)
+        await close_clients()
+        return results
 
     results = asyncio.run(scenario())
     columns = {key: [result[key] for result in results] for key in results[0]}
@@ -81,7 +102,7 @@ def test_through_verls_own_loader_and_validation_metrics(scorer_server, monkeypa
 
 def test_an_unknown_data_source_is_named(scorer_server):
     with pytest.raises(UserError, match="data_source 'poems'"):
-        asyncio.run(compute_score("poems", "text", truth(NAMES), scorer=scorer_server))
+        grade("poems", "text", truth(NAMES), scorer=scorer_server)
 
 
 @pytest.mark.parametrize(
@@ -94,23 +115,23 @@ def test_an_unknown_data_source_is_named(scorer_server):
 )
 def test_a_malformed_ground_truth_is_named(ground_truth, named):
     with pytest.raises(UserError, match=named):
-        asyncio.run(compute_score("sql", "text", ground_truth, scorer="http://127.0.0.1:9"))
+        grade("sql", "text", ground_truth, scorer="http://127.0.0.1:9")
 
 
 def test_without_an_address_the_setting_is_named(monkeypatch):
     monkeypatch.delenv("DPH_SCORER", raising=False)
     with pytest.raises(UserError, match="DPH_SCORER"):
-        asyncio.run(compute_score("sql", "text", truth(NAMES)))
+        grade("sql", "text", truth(NAMES))
 
 
 def test_the_address_comes_from_the_environment(scorer_server, monkeypatch):
     monkeypatch.setenv("DPH_SCORER", scorer_server)
-    assert asyncio.run(compute_score("spider", answer(NAMES), truth(NAMES)))["acc"] == 1
+    assert grade("spider", answer(NAMES), truth(NAMES))["acc"] == 1
 
 
 def test_an_unknown_database_is_the_servers_sentence(scorer_server):
     with pytest.raises(ScorerRefused, match="nowhere"):
-        asyncio.run(compute_score("sql", answer(NAMES), truth(NAMES, "nowhere/nowhere.sqlite"), scorer=scorer_server))
+        grade("sql", answer(NAMES), truth(NAMES, "nowhere/nowhere.sqlite"), scorer=scorer_server)
 
 
 def test_a_server_that_dies_and_returns_costs_no_answer(scorer_process):

@@ -75,7 +75,9 @@ def outcomes(tmp_path_factory):
     (folder / "program.py").write_text(SCRIPT)
     (folder / "settings.yaml").write_text(SETTINGS)
     command = [sys.executable, "program.py", *KINDS]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=folder)
+    environment = os.environ | {"RAY_raylet_start_wait_time_s": "180"}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=folder, env=environment)
+    assert "PIDS" in result.stdout, result.stderr
     stderr, found = result.stderr, {}
     for kind in KINDS:
         before, _, stderr = stderr.partition(f"=== {kind} ")

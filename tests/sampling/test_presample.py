@@ -196,7 +196,11 @@ def test_prompts_that_are_too_long_are_left_out_when_asked(overrides, tmp_path, 
         (None, {}, "trainer.device=cpu does not go with VERL_PLATFORM=None"),
         ("cpu", {"device": "cuda"}, "trainer.device=cuda does not go with VERL_PLATFORM='cpu'"),
         ("cpu", {"actor_rollout_ref.rollout.name": "abacus"}, "rollout.name=abacus cannot be used here"),
-        ("cpu", {"actor_rollout_ref.rollout.load_format": "dummy"}, "load_format=dummy would sample from random weights"),
+        (
+            "cpu",
+            {"actor_rollout_ref.rollout.load_format": "dummy"},
+            "load_format=dummy would sample from random weights",
+        ),
         ("cpu", {"actor_rollout_ref.rollout.tensor_model_parallel_size": 2}, "less than one replica"),
     ],
 )
@@ -209,5 +213,9 @@ def test_a_rollout_that_cannot_work_is_refused_before_ray(overrides, monkeypatch
 
 
 def test_replicas_are_data_parallel(overrides):
-    sizes = {"trainer.nnodes": 2, "trainer.n_gpus_per_node": 8, "actor_rollout_ref.rollout.tensor_model_parallel_size": 4}
+    sizes = {
+        "trainer.nnodes": 2,
+        "trainer.n_gpus_per_node": 8,
+        "actor_rollout_ref.rollout.tensor_model_parallel_size": 4,
+    }
     assert replica_count(compose(overrides | sizes)) == 4

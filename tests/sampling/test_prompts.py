@@ -16,7 +16,10 @@ TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_
 
 
 def test_rows_keep_their_order_over_files(tmp_path, make_row, write_parquet):
-    files = [write_parquet(tmp_path / "a.parquet", make_row(3), make_row(1)), write_parquet(tmp_path / "b.parquet", make_row(2))]
+    files = [
+        write_parquet(tmp_path / "a.parquet", make_row(3), make_row(1)),
+        write_parquet(tmp_path / "b.parquet", make_row(2)),
+    ]
     rows = read_rows(files)
     assert [r.id for r in rows] == [3, 1, 2]
     assert rows[2].question == TRUTH
@@ -45,7 +48,10 @@ def test_a_malformed_row_is_named_with_file_and_key(tmp_path, make_row, write_pa
 
 
 def test_a_repeated_id_names_both_places(tmp_path, make_row, write_parquet):
-    files = [write_parquet(tmp_path / "a.parquet", make_row(3), make_row(1)), write_parquet(tmp_path / "b.parquet", make_row(1))]
+    files = [
+        write_parquet(tmp_path / "a.parquet", make_row(3), make_row(1)),
+        write_parquet(tmp_path / "b.parquet", make_row(1)),
+    ]
     with pytest.raises(UserError, match=r"b.parquet row 0: id 1 stands also in .*a.parquet row 1"):
         read_rows(files)
 

@@ -140,9 +140,8 @@ def test_metadata_that_are_missing_or_foreign(tmp_path):
 
 def test_two_writers_do_not_share_a_file(tmp_path):
     path = tmp_path / "0.jsonl"
-    with SampleWriter(path, METADATA):
-        with pytest.raises(UserError, match="Another process is writing"):
-            SampleWriter(path, METADATA)
+    with SampleWriter(path, METADATA), pytest.raises(UserError, match="Another process is writing"):
+        SampleWriter(path, METADATA)
     write(path, record(1, 0))
 
 

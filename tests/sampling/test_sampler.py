@@ -162,9 +162,15 @@ def test_the_engine_goes_on_while_answers_wait_for_their_score(tmp_path, tokeniz
 
     async def scenario(writer):
         drawing = sample(
-            engine, tokenizer, prompts, settings=SETTINGS, stop_ids=frozenset({END}), scorer=HeldScorer(), writer=writer,
+            engine,
+            tokenizer,
+            prompts,
+            settings=SETTINGS,
+            stop_ids=frozenset({END}),
+            scorer=HeldScorer(),
+            writer=writer,
             max_in_flight=4,
-        )  # fmt: skip
+        )
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(drawing, timeout=0.3)
 

@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
     """Starts Ray where none runs, and rollout replicas with the weights of actor_rollout_ref.model.path.
 
-    The replicas, data-parallel over trainer.nnodes x trainer.n_gpus_per_node, are gone when the block is left, and so is a
-    Ray that was started here.
+    The replicas, data-parallel over trainer.nnodes x trainer.n_gpus_per_node, are gone when the block is left, and so
+    is a Ray that was started here.
 
     Args:
         config: verl's trainer settings, with rollout.nnodes above 0 and rollout.load_format not "dummy".
@@ -49,9 +49,7 @@ def replica_count(config: DictConfig) -> int:
     """How many replicas the settings make: all ranks over the ranks of one replica."""
     rollout = config.actor_rollout_ref.rollout
     ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
-    of_one = (
-        rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
-    )
+    of_one = rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
     return ranks // of_one
 
 
@@ -64,8 +62,8 @@ def check_rollout(config: DictConfig) -> None:
     wanted, found = config.trainer.device, os.environ.get("VERL_PLATFORM")
     if (wanted == "cpu") != (found == "cpu"):
         raise UserError(
-            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: for a machine without GPU "
-            "set VERL_PLATFORM=cpu and device=cpu, else neither."
+            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: for a machine "
+            "without GPU set VERL_PLATFORM=cpu and device=cpu, else neither."
         )
     rollout = config.actor_rollout_ref.rollout
     if "dummy" in rollout.load_format:
@@ -74,8 +72,8 @@ def check_rollout(config: DictConfig) -> None:
         )
     if replica_count(config) < 1:
         raise UserError(
-            f"trainer.nnodes x trainer.n_gpus_per_node = {config.trainer.nnodes} x {config.trainer.n_gpus_per_node} is less "
-            "than one replica: lower actor_rollout_ref.rollout.tensor_model_parallel_size."
+            f"trainer.nnodes x trainer.n_gpus_per_node = {config.trainer.nnodes} x {config.trainer.n_gpus_per_node} is "
+            "less than one replica: lower actor_rollout_ref.rollout.tensor_model_parallel_size."
         )
     try:
         RolloutReplicaRegistry.get(rollout.name)
@@ -95,8 +93,8 @@ def _check_gpus(config: DictConfig) -> None:
     found = ray.cluster_resources().get("GPU", 0)
     if found < wanted:
         raise UserError(
-            f"trainer.nnodes x trainer.n_gpus_per_node asks for {wanted} GPUs and Ray has {found:g}: lower them, or use a "
-            "machine with more."
+            f"trainer.nnodes x trainer.n_gpus_per_node asks for {wanted} GPUs and Ray has {found:g}: lower them, or "
+            "use a machine with more."
         )
 
 

@@ -80,14 +80,14 @@ def _folder(name: str | os.PathLike) -> Path:
 def _hub_folder(name: str) -> Path:
     """The cached folder of a Hugging Face Hub model, fetched where it is not there: the engine will want it too."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
         return Path(snapshot_download(name, allow_patterns=["*.safetensors", *_TOKENIZER_FILES]))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise UserError(
-            f"The model {name} is neither a folder nor to be had from the Hugging Face Hub ({type(error).__name__}): give a "
-            "local model folder."
+            f"The model {name} is neither a folder nor to be had from the Hugging Face Hub ({type(error).__name__}): "
+            "give a local model folder."
         ) from error
 
 

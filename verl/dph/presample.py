@@ -1,7 +1,7 @@
 """Pre-sampling: `python -m verl.dph.presample presample.output=F.jsonl data.train_files=[train.parquet] ...`.
 
-Samples every training prompt n times from the initial policy on verl's rollout engines, scores the answers over HTTP and
-appends them to F.jsonl (verl/dph/config/presample.yaml, docs/presampling.md). A run that was stopped is continued.
+Samples every training prompt n times from the initial policy on verl's rollout engines, scores the answers over HTTP
+and appends them to F.jsonl (verl/dph/config/presample.yaml, docs/presampling.md). A run that was stopped is continued.
 """
 
 import asyncio

@@ -41,7 +41,8 @@ def read_rows(files: Sequence[str | Path]) -> list[Row]:
     """All rows of the files, in order.
 
     Raises:
-        UserError: a file is missing or no parquet, a column is missing, a value is of the wrong type, an id stands twice.
+        UserError: a file is missing or no parquet, a column is missing, a value is of the wrong type, or an id stands
+            twice.
     """
     rows, first_origin = [], {}
     for file in files:
@@ -52,7 +53,9 @@ def read_rows(files: Sequence[str | Path]) -> list[Row]:
             first_origin[row.id] = row.origin
             rows.append(row)
     if not rows:
-        raise UserError(f"{', '.join(map(str, files)) or 'The list of data files'} holds no row: give a parquet with rows.")
+        raise UserError(
+            f"{', '.join(map(str, files)) or 'The list of data files'} holds no row: give a parquet with rows."
+        )
     return rows
 
 
@@ -78,7 +81,9 @@ def _read_columns(file: Path) -> Iterator[dict[str, Any]]:
     try:
         parquet = pq.ParquetFile(file)
     except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise UserError(f"{file} cannot be read as parquet ({str(error).splitlines()[0]}): give an existing parquet.") from error
+        raise UserError(
+            f"{file} cannot be read as parquet ({str(error).splitlines()[0]}): give an existing parquet."
+        ) from error
     with parquet:
         missing = [name for name in _COLUMNS if name not in parquet.schema_arrow.names]
         if missing:

@@ -1,7 +1,8 @@
-"""Sample records: what a model answered and how it scored, one JSON line a sample, beside metadata that say whose they are.
+"""Sample records: what a model answered and how it scored, one JSON line a sample.
 
 F.jsonl is only ever appended to, so a program that dies loses at most the line it was writing; the next one cuts that
-line off and goes on. F.meta.json holds SampleMetadata; samples of another model or of other settings are not mixed in.
+line off and goes on. F.meta.json beside it says whose the samples are; those of another model or of other settings
+are not mixed in.
 """
 
 import dataclasses
@@ -9,7 +10,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from verl.dph.errors import UserError
@@ -49,7 +50,9 @@ class SampleMetadata:
     max_response_length: int
     data_files: dict[str, str]  # path: sha256
     rows: int  # prompts that are sampled
-    overlong_ids: list[int] = field(default_factory=list)  # prompts of the data files that are left out as too long
+    overlong_ids: list[int] = dataclasses.field(
+        default_factory=list
+    )  # prompts of the data files that are left out as too long
 
     def difference(self, other: "SampleMetadata") -> str | None:
         """The first setting in which samples of `other` are not samples of this, or None. Paths do not count."""
@@ -91,19 +94,19 @@ def read_samples(samples: Path) -> Iterator[SampleRecord]:
     """The records of a finished file, in file order, one at a time.
 
     Raises:
-        UserError: the file is missing, a line is not a record (the torn last line of a stopped sampler among them), or a
-            sample stands there twice.
+        UserError: the file is missing, a line is not a record (the torn last line of a stopped sampler among them), or
+            a sample stands there twice.
     """
     seen = set()
     with _open(samples, "rb") as file:
         for number, line in enumerate(file, start=1):
             record = _parse(line)
             if record is None:
-                raise UserError(
-                    f"{samples} line {number} is not a sample record: if the sampler was stopped, run it again (it resumes)."
-                )
+                raise UserError(f"{samples} line {number} is not a sample record: run the sampler again, it resumes.")
             if (record.id, record.sample) in seen:
-                raise UserError(f"{samples} line {number} repeats sample {record.sample} of id {record.id}: sample again.")
+                raise UserError(
+                    f"{samples} line {number} repeats sample {record.sample} of id {record.id}: sample again."
+                )
             seen.add((record.id, record.sample))
             yield record
 

@@ -37,7 +37,9 @@ class SampleSummary:
             lines.append(f"{count:>13} {prompts:>8}  {'#' * round(BAR_WIDTH * prompts / most)}".rstrip())
         passes = "  ".join(f"Pass@{k} {self.pass_at(k):.4f}" for k in sorted({1, self.n}))
         lines.append(f"{passes}  ({samples} samples of {self.prompts_by_correct.total()} prompts)")
-        lines.append(f"truncated {self.truncated / samples:.1%}, {self.response_tokens / samples:.1f} tokens a response")
+        lines.append(
+            f"truncated {self.truncated / samples:.1%}, {self.response_tokens / samples:.1f} tokens a response"
+        )
         lines.append("outcomes: " + ", ".join(f"{name} {number}" for name, number in self.outcomes.most_common()))
         if self.overlong:
             lines.append(f"{self.overlong} prompts were left out as too long")

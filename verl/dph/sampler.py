@@ -1,8 +1,8 @@
 """Samples every prompt n times and scores the answers, both at once, appending each record as it comes.
 
-Resumable at the granularity of a sample: what the writer holds is not sampled again. The seed of a sample depends on the
-run's seed, the prompt's id and the sample's number alone, so records do not depend on batching, order or interruptions
-(on an engine whose answers do not depend on the batch).
+Resumable at the granularity of a sample: what the writer holds is not sampled again. The seed of a sample depends on
+the run's seed, the prompt's id and the sample's number alone, so records do not depend on batching, order or
+interruptions (on an engine whose answers do not depend on the batch).
 """
 
 import asyncio
@@ -134,7 +134,9 @@ class _Run:
                 sampling_params=self.settings.request(prompt.id, number),
             )
             if output.stop_reason == "aborted":
-                raise RuntimeError(f"The rollout server aborted sample {number} of id {prompt.id}; run again, it resumes.")
+                raise RuntimeError(
+                    f"The rollout server aborted sample {number} of id {prompt.id}; run again, it resumes."
+                )
             response_ids = [int(token) for token in output.token_ids][: self.settings.max_response_length]
             self.tokens += len(response_ids)
             await self.answers.put((prompt, number, response_ids))

@@ -41,8 +41,8 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
         keep_zero: whether prompts without any correct sample stay in the wrong part.
 
     Raises:
-        UserError: a setting is impossible, the samples are of another parquet or of several runs, or an id lacks samples,
-            has too many, or is unknown.
+        UserError: a setting is impossible, the samples are of another parquet or of several runs, or an id lacks
+            samples, has too many, or is unknown.
     """
     if not 1 <= threshold <= n:
         raise UserError(f"The threshold is {threshold} of n = {n} samples: give one from 1 to n.")
@@ -80,13 +80,15 @@ def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetad
     for other in samples[1:]:
         difference = first.difference(read_metadata(other))
         if difference:
-            raise UserError(f"{samples[0]} and {other} are samples of different runs ({difference}): split one of them.")
+            raise UserError(
+                f"{samples[0]} and {other} are samples of different runs ({difference}): split one of them."
+            )
     if first.n != n:
         raise UserError(f"{samples[0]} was drawn with n = {first.n} samples a prompt, not {n}: pass --n {first.n}.")
     if file_sha256(data) not in first.data_files.values():
         raise UserError(
-            f"{data} is not the file that {samples[0]} was sampled from ({', '.join(first.data_files)}): give that file, "
-            "or sample this one."
+            f"{data} is not the file that {samples[0]} was sampled from ({', '.join(first.data_files)}): give that "
+            "file, or sample this one."
         )
     return first
 
@@ -122,8 +124,8 @@ def _check_ids(data: Path, ids: list, known: set[int]) -> None:
     unsampled = [id for id in ids if id not in known]
     if unsampled:
         raise UserError(
-            f"{len(unsampled)} prompts of {data} have no samples (the first is id {unsampled[0]}): run the sampler again, it "
-            "resumes."
+            f"{len(unsampled)} prompts of {data} have no samples (the first is id {unsampled[0]}): run the sampler "
+            "again, it resumes."
         )
     unknown = sorted(known - set(ids))
     if unknown:

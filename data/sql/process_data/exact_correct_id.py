@@ -39,7 +39,10 @@ def parse_arguments() -> argparse.Namespace:
         help="folder for train_correct.parquet and train_wrong.parquet (default: %(default)s)",
     )
     parser.add_argument(
-        "--threshold", type=int, default=6, help="correct samples of a near-perfect prompt (default: %(default)s; Qwen 7)"
+        "--threshold",
+        type=int,
+        default=6,
+        help="correct samples of a near-perfect prompt (default: %(default)s; Qwen 7)",
     )
     parser.add_argument("--n", type=int, default=8, help="samples a prompt (default: %(default)s)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The client of the scorer server (SCORER.md, "Client"): a failure of the infrastructure raises and is never a reward of 0."""
+"""The client of the scorer server: a failure of the infrastructure raises, and is never a reward of 0."""
 
 import asyncio
 import json
@@ -162,7 +162,9 @@ class ScorerClient:
                 raise _TryAgain(f"{server.address}: HTTP {answer.status}")
             text = await answer.text(errors="replace")
             if answer.status != 200:
-                raise ScorerRefused(f"Scorer {server.address} refuses a request (HTTP {answer.status}): {_sentence(text)}")
+                raise ScorerRefused(
+                    f"Scorer {server.address} refuses a request (HTTP {answer.status}): {_sentence(text)}"
+                )
         return _read_score(server.address, text)
 
     async def _heartbeats(self) -> dict[str, str | None]:
@@ -188,7 +190,10 @@ class ScorerClient:
         return min(self._first_backoff_s * 2 ** (attempt - 1), LONGEST_BACKOFF_S) * random.uniform(0.75, 1.25)
 
     def _silence(self, effort: str, reason: str) -> str:
-        return f"No scorer answers at {self._servers} ({effort}; {reason}): {START_HINT}, or set DPH_SCORER to its address."
+        return (
+            f"No scorer answers at {self._servers} ({effort}; {reason}): "
+            f"{START_HINT}, or set DPH_SCORER to its address."
+        )
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -32,12 +32,11 @@ def _sql_question(ground_truth: Any) -> dict[str, str]:
         )
     for key in _SQL_KEYS:
         if not isinstance(ground_truth.get(key), str) or not ground_truth[key].strip():
-            raise UserError(
-                f"reward_model.ground_truth.{key} is {ground_truth.get(key)!r}, not a text: mend the row in the parquet."
-            )
+            raise UserError(f"reward_model.ground_truth.{key} is {ground_truth.get(key)!r}, not a text: mend the row.")
     if ground_truth["cmp_method"] not in _SQL_COMPARISONS:
         raise UserError(
-            f"reward_model.ground_truth.cmp_method is {ground_truth['cmp_method']!r}: use {' or '.join(_SQL_COMPARISONS)}."
+            f"reward_model.ground_truth.cmp_method is {ground_truth['cmp_method']!r}: "
+            f"use {' or '.join(_SQL_COMPARISONS)}."
         )
     return {key: ground_truth[key] for key in _SQL_KEYS}
 

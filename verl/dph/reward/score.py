@@ -42,9 +42,9 @@ async def compute_score(
         reward_router_address, reward_model_tokenizer: passed by verl beside a reward model; not used.
 
     Returns:
-        Always the same keys: score (0..1, the reward), acc (0 or 1), gold_error (0 or 1: the reference query cannot run, so
-        every sample of the prompt scores 0, which leaves GRPO no advantage), pred (SQL, or None) and outcome. verl averages
-        the numbers in validation, writes all to its dumps, and leaves text and None out of its metrics.
+        Always the same keys: score (0..1, the reward), acc (0 or 1), gold_error (0 or 1: the reference query cannot
+        run, so every sample of the prompt scores 0, which leaves GRPO no advantage), pred (SQL, or None) and outcome.
+        verl averages the numbers in validation, writes all to its dumps, and leaves text and None out of its metrics.
 
     Raises:
         ScorerUnavailable: no server answered; verl fails the rollout, which is not a reward of 0.
@@ -72,8 +72,9 @@ def scorer_address(setting: str | Sequence[str] | None) -> str | Sequence[str]:
     address = setting or os.environ.get(SCORER_VARIABLE)
     if not address:
         raise UserError(
-            "No scorer server is named: set reward.custom_reward_function.reward_kwargs.scorer or the environment variable "
-            f"{SCORER_VARIABLE} to an address (http://host:port), a comma-separated list, or a directory of address files."
+            "No scorer server is named: set reward.custom_reward_function.reward_kwargs.scorer or the environment "
+            f"variable {SCORER_VARIABLE} to an address (http://host:port), a comma-separated list of them, or a "
+            "directory of address files."
         )
     return address
 

@@ -42,8 +42,8 @@ class ServerPool:
     A server that fails rests, longer each time, and is used meanwhile only when all of them rest.
 
     Args:
-        source: an address or a comma-separated list of them (`host:port` or `http://host:port`), a sequence of addresses,
-            or a directory whose files hold an address a line and which is re-read while the program runs.
+        source: an address or a comma-separated list of them (`host:port` or `http://host:port`), a sequence of
+            addresses, or a directory whose files hold an address a line and which is re-read while the program runs.
     """
 
     def __init__(self, source: str | Sequence[str]):
@@ -104,8 +104,8 @@ class ServerPool:
 def _read_directory(directory: Path) -> list[str]:
     if not directory.is_dir():
         raise NoServerKnown(
-            f"The scorer setting {str(directory)!r} is neither an address nor a directory of address files; {START_HINT} "
-            "and give its address (host:port)."
+            f"The scorer setting {str(directory)!r} is neither an address nor a directory of address files; "
+            f"{START_HINT} and give its address (host:port)."
         )
     files = sorted(path for path in directory.iterdir() if path.is_file() and not path.name.startswith("."))
     lines = [line.strip() for path in files for line in path.read_text().splitlines()]
