@@ -80,6 +80,15 @@ def test_the_module_has_help() -> None:
     assert "--database-path" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("module", "absent"), [("app", {"torch", "verl"}), ("worker", {"fastapi", "pydantic", "asyncio"})]
+)
+def test_the_server_needs_no_torch_and_a_worker_no_server(module: str, absent: set[str]) -> None:
+    code = f"import rl.scorer.{module}, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not absent & set(done.stdout.split())
+
+
 def wait_until_gone(processes: list[int]) -> None:
     deadline = time.monotonic() + 5
     while alive := [process for process in processes if Path(f"/proc/{process}").exists()]:
