@@ -42,7 +42,7 @@ WRONG = [
     ("Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: ., num_instance: 2}}", "num_instance"),
     ("Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: ., num_instances: 0}}", "num_instances = 0"),
     ("ScorerServer: {port: 70000}\nScorers: {Scorer1: {class_name: SqlRewardModel, database_path: .}}", "port"),
-    ("ScorerServer: {log_file: /no/log}\nScorers: {Scorer1: {class_name: SqlRewardModel, database_path: .}}", "log_file"),
+    ("ScorerServer: {log_file: /no/log}\nScorers: {Scorer1: {class_name: SqlRewardModel, database_path: .}}", "log_f"),
     ("Scorers: [1]", "Scorers"),
     ("ScorerServer: {}", "Scorers"),
     ("just text", "holds no settings"),

@@ -31,7 +31,8 @@ class _Table:
     def of(cls, rows: list[Row]) -> "_Table":
         counts = Counter(zip(*rows, strict=True))
         columns, copies = list(counts), list(counts.values())
-        bags = [frozenset(Counter(column).items()) for column in columns]
+        # A sum of hashes is a hash of the bag; 1-tuples, because small integers are their own hashes.
+        bags = [sum(map(hash, zip(column, strict=True))) for column in columns]
         return cls(columns, copies, [hash(colour) for colour in zip(copies, bags, strict=True)])
 
     def refined(self) -> list[int]:
