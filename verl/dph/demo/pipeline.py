@@ -2,20 +2,17 @@
 
 import json
 import os
-import subprocess
 import sys
-import time
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from verl.dph.demo.stages import Pipeline, Stage, stop
+from verl.dph.demo.scorer import REPOSITORY, ScorerServer
+from verl.dph.demo.stages import Pipeline, Stage
 from verl.dph.errors import UserError
 from verl.dph.evaluation.claims import assert_styles
 from verl.dph.evaluation.report import write_report
 from verl.dph.evaluation.spec import read_spec
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 SCRIPTS = REPOSITORY / "scripts" / "llama"
 
 TRAIN_PROMPTS, EVAL_PROMPTS, SAMPLES_PER_PROMPT, THRESHOLD, EVAL_SAMPLES = 384, 96, 8, 6, 32
@@ -113,7 +110,7 @@ class Demo:
         pipeline = self.pipeline
         pipeline.run(self._make_task())
         pipeline.run(self._make_model())
-        with _Scorer(self.out, self.task / "databases") as address:
+        with ScorerServer(self.out, self.task / "databases") as address:
             # Not part of a stage's settings: the port is another one every time.
             pipeline.environment["DPH_SCORER"] = address
             pipeline.run(self._presample())
@@ -255,44 +252,6 @@ class Demo:
         whole = run / "metrics.jsonl"
         whole.write_bytes(b"".join(part.read_bytes() for part in sorted((run / "metrics").glob("*.jsonl"))))
         return whole
-
-
-class _Scorer:
-    """The scorer server of the demo, on a free port of this machine."""
-
-    def __init__(self, out: Path, databases: Path):
-        self.log, self.address_file = out / "logs" / "scorer.log", out / "scorer.address"
-        server = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
-        self.command = [
-            *(sys.executable, str(server), "-c", str(server.with_name("sql.yaml")), "--port", "0"),
-            *("--database-path", str(databases), "--address-file", str(self.address_file)),
-        ]
-
-    def __enter__(self) -> str:
-        self.address_file.unlink(missing_ok=True)
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                self.command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
-            )
-        try:
-            return self._wait()
-        except BaseException:
-            stop(self.process)
-            raise
-
-    def __exit__(self, *exception) -> None:
-        stop(self.process)
-
-    def _wait(self, seconds: float = 30.0) -> str:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and self.process.poll() is None:
-            if self.address_file.exists():
-                address = f"http://{self.address_file.read_text().strip()}"
-                with urllib.request.urlopen(f"{address}/heartbeat", timeout=5) as answer:
-                    if answer.status == 200:
-                        return address
-            time.sleep(0.1)
-        raise UserError(f"The scorer server did not start within {seconds:.0f} s; its log is {self.log}.")
 
 
 def _mapping(paths: dict[str, Path]) -> str:

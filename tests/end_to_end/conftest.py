@@ -1,0 +1,115 @@
+"""The whole pipeline once, at the size of a smoke test, through the launch scripts and the real scorer server."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from verl.dph.demo.model import ModelSettings, make_model
+from verl.dph.demo.scorer import ScorerServer
+from verl.dph.demo.sft import SftSettings
+from verl.dph.demo.task import TaskSettings, make_task
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SETTINGS = {
+    "DEVICE": "cpu",
+    "GPUS_PER_NODE": "1",
+    "MAX_PROMPT_LENGTH": "40",
+    "MAX_RESPONSE_LENGTH": "48",
+    "SAMPLES_PER_PROMPT": "4",
+    "TRAIN_BATCH_SIZE": "4",
+    "MINI_BATCH_SIZE": "2",
+    "ROLLOUT_N": "4",
+    "SFT_BATCH_SIZE": "4",
+    "SFT_NORMALIZATION": "per_set",
+    "LEARNING_RATE": "1e-3",
+    "TOP_P": "1.0",
+    "MAX_TOKENS_PER_GPU": "4000",
+    "EPOCHS": "100",
+    "TEST_FREQ": "-1",
+    "SEED": "1",
+    "OMP_NUM_THREADS": "1",
+}
+TIME_LIMIT_S = 280
+
+
+class Project:
+    """A folder in which the pipeline runs: task/, model/, data/, runs/."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.task, self.model = folder, folder / "task", folder / "model"
+        self.data, self.runs = folder / "data", folder / "runs"
+        self.environment = SETTINGS | {
+            "PYTHON": sys.executable,
+            "MODEL_PATH": str(self.model),
+            "TRAIN_FILE": str(self.task / "train.parquet"),
+            "VAL_FILES": str(self.task / "test_in_domain.parquet"),
+            "DATA_DIR": str(self.data),
+            "SFT_PT": str(self.data / "pef.pt"),
+            "OUTPUT_DIR": str(self.runs),
+        }
+
+    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess:
+        """A program of the repository; its output is one text."""
+        return subprocess.run(
+            command,
+            cwd=REPOSITORY,
+            env=os.environ | self.environment | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIME_LIMIT_S,
+        )
+
+    def succeed(self, *command: str, **environment: str) -> str:
+        finished = self.run(*command, **environment)
+        assert finished.returncode == 0, f"{command} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
+        return finished.stdout
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory):
+    """Task and base model are made, and a scorer serves its databases."""
+    project = Project(tmp_path_factory.mktemp("project"))
+    make_task(project.task, TaskSettings(train=40, eval=6, sft=3000))
+    make_model(project.task, project.model, ModelSettings(sft=SftSettings(steps=300)))
+    with ScorerServer(project.folder, project.task / "databases") as address:
+        project.environment["DPH_SCORER"] = address
+        yield project
+
+
+@pytest.fixture(scope="session")
+def presampled(project):
+    """Every training prompt is sampled 4 times, on two replicas."""
+    project.output = project.succeed("bash", "scripts/llama/offline_sampling.sh", "sampling", GPUS_PER_NODE="2")
+    return project
+
+
+@pytest.fixture(scope="session")
+def stored(presampled):
+    """Split at 1 of 4 (the tiny model is weak), refined, with reference log-probs."""
+    project = presampled
+    project.succeed(
+        *(sys.executable, "data/sql/process_data/exact_correct_id.py", "--threshold", "1", "--n", "4"),
+        *("--samples", str(project.data / "generate_data" / "0.jsonl"), "--out", str(project.data)),
+        *("--data", str(project.task / "train.parquet")),
+    )
+    project.split = {name: (project.data / f"train_{name}.parquet").read_bytes() for name in ("correct", "wrong")}
+    project.succeed("bash", "scripts/llama/get_correct_data_tensor.sh")
+    return project
+
+
+@pytest.fixture(scope="session")
+def trained(stored):
+    """DPH-JS on two ranks for 2 steps, then resumed to 3."""
+    for steps in ("2", "3"):
+        stored.succeed(
+            *("bash", "scripts/llama/js_kl.sh", "js", "0.2"),
+            "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+            GPUS_PER_NODE="2",
+            TOTAL_STEPS=steps,
+            SAVE_FREQ="1",
+        )
+    return stored

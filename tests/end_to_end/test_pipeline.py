@@ -1,0 +1,133 @@
+"""From pre-sampling to a report, as docs/quickstart and the launch scripts do it (see conftest.py)."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from verl.dph.demo.scorer import ScorerServer
+from verl.dph.records import read_samples
+from verl.dph.store import Store
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def ids_of(parquet) -> list[int]:
+    return pq.read_table(parquet)["id"].to_pylist()
+
+
+def steps_of(run) -> list[tuple[int, dict]]:
+    lines = [line for part in sorted((run / "metrics").glob("*.jsonl")) for line in part.read_text().splitlines()]
+    return [(entry["step"], entry["data"]) for entry in map(json.loads, lines)]
+
+
+def test_presampling_holds_every_sample_of_every_prompt(presampled):
+    records = list(read_samples(presampled.data / "generate_data" / "0.jsonl"))
+    assert sorted((record.id, record.sample) for record in records) == [(i, s) for i in range(40) for s in range(4)]
+    assert 0 < sum(record.acc for record in records) < len(records)
+    for record in records:
+        assert record.output.startswith("```sql\n") or not record.acc
+        assert (record.outcome == "match") == (record.acc == 1)
+    assert "correct of 4" in presampled.output and "Pass@4" in presampled.output
+
+
+def test_store_holds_the_correct_refinement_samples_and_loses_no_prompt(stored):
+    store = Store.load(str(stored.data / "pef.pt"))
+    samples = {record.id: record for record in read_samples(stored.data / "pef.samples.jsonl")}
+    split = {name: ids_of(io.BytesIO(content)) for name, content in stored.split.items()}
+    assert sorted(samples) == sorted(split["correct"])
+    kept = sorted(i for i, record in samples.items() if record.acc == 1 and not record.truncated)
+    assert sorted(row.id for row in store.rows) == kept and kept
+    assert sorted(ids_of(stored.data / "train_correct.parquet")) == kept
+    moved = set(split["correct"]) - set(kept)
+    assert set(ids_of(stored.data / "train_wrong.parquet")) == set(split["wrong"]) | moved
+    for row in store.rows:
+        assert row.response.tolist() == samples[row.id].response_ids
+
+
+def test_reference_log_probs_are_the_base_models(stored):
+    model = AutoModelForCausalLM.from_pretrained(stored.model)
+    for row in Store.load(str(stored.data / "pef.pt")).rows[:10]:
+        with torch.no_grad():
+            logits = model(torch.cat([row.prompt, row.response])[None]).logits[0, len(row.prompt) - 1 : -1]
+        expected = logits.log_softmax(-1).gather(1, row.response[:, None])[:, 0]
+        torch.testing.assert_close(row.ref_log_probs, expected, atol=1e-4, rtol=0)
+
+
+def test_training_rehearses_in_every_step_and_resumes(trained):
+    steps = steps_of(trained.runs / "js")
+    assert [step for step, _ in steps] == [1, 2, 3]
+    rows = len(Store.load(str(trained.data / "pef.pt")))
+    for step, metrics in steps:
+        assert metrics["dph/rows"] == 4 and metrics["dph/tokens"] > 0 and metrics["dph/failed_rollouts"] == 0
+        assert metrics["dph/epoch"] == pytest.approx(4 * step / rows)  # the order goes on where the checkpoint was
+        assert metrics["dph/loss"] == pytest.approx(0.2 * metrics["dph/divergence"], rel=1e-4)
+    # The first mini-batch of the first step is at the initial policy, where the divergence is zero.
+    assert 0 <= steps[0][1]["dph/divergence"] < 1e-2 and abs(steps[0][1]["dph/kl_ref_policy"]) < 1.0
+
+
+def test_rollout_and_actor_agree(trained):
+    for _, metrics in steps_of(trained.runs / "js"):
+        assert metrics["training/rollout_probs_diff_mean"] < 1e-5
+
+
+def test_checkpoint_is_evaluated_into_a_report(trained):
+    out = trained.folder / "eval"
+    checkpoint = trained.runs / "js" / "global_step_3" / "actor" / "huggingface"
+    command = [
+        *(sys.executable, "-m", "verl.dph.evaluate", "device=cpu", "trainer.n_gpus_per_node=1"),
+        f"evaluate.models={{base:'{trained.model}',dph_js:'{checkpoint}'}}",
+        f"evaluate.splits={{in_domain:'{trained.task / 'test_in_domain.parquet'}'}}",
+        *(f"evaluate.output={out}", "evaluate.n=8"),
+        *("data.max_prompt_length=40", "data.max_response_length=48", "actor_rollout_ref.rollout.max_model_len=88"),
+        "actor_rollout_ref.rollout.top_p=1.0",
+    ]
+    trained.succeed(*command, VERL_PLATFORM="cpu")
+    report = json.loads((out / "report.json").read_text())
+    for method in ("base", "base_again", "dph_js"):
+        of = report[method]["in_domain"]
+        assert set(of["pass@k"]) == {"1", "2", "4", "8"} and of["prompts"] == 6
+        assert all(low <= value <= high for value, low, high in of["pass@k"].values())
+    assert "<svg" in (out / "report.html").read_text()
+
+
+def test_nothing_is_left_running(trained):
+    left = [process.info["cmdline"] for process in psutil.process_iter(["cmdline", "environ"]) if of_project(process, trained)]
+    assert not left
+
+
+def of_project(process, project) -> bool:
+    """Whether a Ray process carries the environment of this project's runs."""
+    environment = process.info["environ"] or {}
+    name = " ".join(process.info["cmdline"] or [])
+    return environment.get("OUTPUT_DIR") == str(project.runs) and ("ray" in name or "verl.dph" in name)
+
+
+def test_a_scorer_that_dies_stops_training_with_a_sentence(stored):
+    """Rewards that cannot be had are never 0: the run ends, and leaves nothing running."""
+    with ScorerServer(stored.folder / "dying", stored.task / "databases") as address:
+        environment = stored.environment | {"DPH_SCORER": address, "TOTAL_STEPS": "1000", "SAVE_FREQ": "-1"}
+        training = subprocess.Popen(
+            ["bash", "scripts/llama/grpo.sh", "dies", "reward.custom_reward_function.reward_kwargs.retries=1"],
+            cwd=Path(__file__).resolve().parents[2],
+            env=psutil.Process().environ() | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        lines = []
+        for line in training.stdout:
+            lines.append(line)
+            if "step:2 " in line:
+                break
+    output = "".join(lines) + training.communicate(timeout=200)[0]
+    assert training.returncode == 2, output[-4000:]
+    assert "rollouts failed in step" in output.splitlines()[-1] or "Error: " in output, output[-2000:]
+    test_nothing_is_left_running(stored)
