@@ -18,6 +18,11 @@ def graded(score: float = 1.0, outcome: str = "match", pred: str | None = "SELEC
     return web.json_response({"Scorer1": [[score, [["result", []]]]], "details": [{"outcome": outcome, "pred": pred}]})
 
 
+def question(number: int) -> dict[str, str]:
+    """Questions that differ: responses to one question travel in one request."""
+    return QUESTION | {"gold_sql": f"SELECT {number}"}
+
+
 class ScriptedServer:
     """Answers PUT /api by calling the script's steps in turn; the last one repeats."""
 
@@ -143,12 +148,50 @@ def test_a_server_that_is_gone_is_left_for_the_other():
             async with ScriptedServer(graded) as gone:
                 dead = gone.address
             async with client_of(f"{dead},{good.address}") as client:
-                scores = await asyncio.gather(*(client.score(f"{i}", QUESTION) for i in range(20)))
+                scores = await asyncio.gather(*(client.score("text", question(i)) for i in range(20)))
                 return scores, len(good.requests)
 
     scores, requests = asyncio.run(scenario())
     assert [score.acc for score in scores] == [1] * 20
     assert requests == 20
+
+
+async def half_right(request):
+    """Scores 1 for the responses with an even number; refuses a request that holds the response "bad"."""
+    responses = (await request.json())["gen_responses"]
+    if "bad" in responses:
+        return web.json_response({"error": "This response is too long."}, status=413)
+    even = [int(response) % 2 == 0 for response in responses]
+    return web.json_response(
+        {
+            "Scorer1": [[float(right), [["result", []]]] for right in even],
+            "details": [{"outcome": "match" if right else "mismatch", "pred": "SELECT 1"} for right in even],
+        }
+    )
+
+
+def test_responses_to_one_question_travel_together_and_keep_their_order():
+    async def scenario():
+        async with ScriptedServer(half_right) as server, client_of(server.address) as client:
+            scores = await asyncio.gather(*(client.score(str(i), question(i % 3)) for i in range(60)))
+            return scores, server.requests
+
+    scores, requests = asyncio.run(scenario())
+    assert [score.acc for score in scores] == [int(i % 2 == 0) for i in range(60)]
+    # 20 responses to each of 3 questions, at most 16 in a request
+    assert sorted(len(request["gen_responses"]) for request in requests) == [4, 4, 4, 16, 16, 16]
+
+
+def test_a_response_that_is_refused_does_not_take_the_others_with_it():
+    async def scenario():
+        async with ScriptedServer(half_right) as server, client_of(server.address) as client:
+            return await asyncio.gather(
+                *(client.score(text, QUESTION) for text in ("0", "bad", "1")), return_exceptions=True
+            )
+
+    first, refused, last = asyncio.run(scenario())
+    assert (first.acc, last.acc) == (1, 0)
+    assert isinstance(refused, ScorerRefused) and "too long" in str(refused)
 
 
 def test_requests_go_to_the_least_busy_server_and_are_bounded():
@@ -159,7 +202,7 @@ def test_requests_go_to_the_least_busy_server_and_are_bounded():
     async def scenario():
         async with ScriptedServer(pause) as one, ScriptedServer(pause) as two:
             async with client_of([one.address, two.address], max_in_flight=6) as client:
-                await asyncio.gather(*(client.score(f"{i}", QUESTION) for i in range(24)))
+                await asyncio.gather(*(client.score("text", question(i)) for i in range(24)))
             return one, two
 
     one, two = asyncio.run(scenario())

@@ -37,12 +37,22 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
     try:
         _check_gpus(config)
         manager = await _start_servers(config)
-        yield manager.get_client()
+        yield client_of(manager)
     finally:
         if manager is not None:
             _stop_servers(manager)
         if starts_ray:
             ray.shutdown()
+
+
+def client_of(manager: LLMServerManager) -> LLMServerClient:
+    """The client of the manager's servers; that of hf servers sends bursts together."""
+    client = manager.get_client()
+    if manager.rollout_config.name != "hf":
+        return client
+    from verl.dph.cpu.burst_client import BurstClient
+
+    return BurstClient(client)
 
 
 def replica_count(config: DictConfig) -> int:

@@ -4,23 +4,29 @@ Only hooks are overridden (VERL.md). `_update_actor` is the one method of verl's
 it fixes the mini-batch size; tests/trainer/test_upstream.py fails when upstream's changes.
 """
 
+import itertools
 import json
 import logging
 import os
 from functools import partial
 
+import numpy as np
 from omegaconf import DictConfig
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
 from verl.dph import pef_batch, settings
+from verl.dph.engine import client_of
 from verl.dph.errors import UserError
 from verl.dph.loss import rehearsal_loss
 from verl.dph.rehearsal import RehearsalOrder
 from verl.dph.store import Row, Store
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
+from verl.workers.rollout.llm_server import LLMServerClient
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
@@ -38,6 +44,7 @@ class DPHTrainer(PPOTrainerSync):
     def __init__(self, config: DictConfig):
         super().__init__(config)
         self.replay_buffer.poll_interval = POLL_SECONDS
+        self.prompt_numbers = itertools.count()
         self.store: Store | None = None
         if settings.rehearses(config):
             self.store = Store.load(os.path.expanduser(config.data.sft_pt))
@@ -58,6 +65,9 @@ class DPHTrainer(PPOTrainerSync):
             )
         super().on_init_end()
 
+    def get_llm_client(self) -> LLMServerClient:
+        return client_of(self.llm_server_manager)
+
     def fit(self, agent_loop_manager):
         if not self.config.actor_rollout_ref.actor.generate_sft:
             return super().fit(agent_loop_manager)
@@ -67,8 +77,19 @@ class DPHTrainer(PPOTrainerSync):
 
     # ------------------------------------------------------------------------------------------------ one step
 
+    def _fetch_one_gen_batch(self) -> TensorDict:
+        """Number the prompts instead of naming them at random, so that a batch can be put in order."""
+        batch = super()._fetch_one_gen_batch()
+        names = [f"prompt{next(self.prompt_numbers):012d}" for _ in range(len(batch))]
+        batch["uid"] = tu.get_tensordict({"uid": np.array(names, dtype=object)})["uid"]
+        return batch
+
     def _balance_batch(self, batch: KVBatchMeta, metrics, *args, **kwargs) -> KVBatchMeta:
         self._refuse_failed_rollouts(batch, metrics)
+        # Rollouts come in the order in which they end, which is another one every time. In the order of the data, mini-
+        # batches are the same for the same seed. verl names the i-th output of the s-th sample "<uid>_<s>_<i>".
+        parts = [key.split("_") for key in batch.keys]
+        batch.reorder(sorted(range(len(parts)), key=lambda row: (parts[row][0], *map(int, parts[row][1:]))))
         return super()._balance_batch(batch, metrics, *args, **kwargs)
 
     def _refuse_failed_rollouts(self, batch: KVBatchMeta, metrics: dict) -> None:

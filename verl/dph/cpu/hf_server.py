@@ -124,6 +124,12 @@ class HFServer:
         self._arrived.set()
         return await answer
 
+    async def generate_many(
+        self, requests: list[tuple[list[int], dict[str, Any], str]]
+    ) -> list[TokenOutput | Exception]:
+        """Answer (prompt_ids, sampling_params, request_id) requests in order; a failed one gets its exception."""
+        return await asyncio.gather(*(self.generate(*request) for request in requests), return_exceptions=True)
+
     def _read_request(
         self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, multimodal: dict[str, Any]
     ) -> Request:

@@ -6,7 +6,7 @@ import logging
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -23,6 +23,10 @@ DEFAULT_RETRIES = 8
 DEFAULT_MAX_IN_FLIGHT = 64
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
+# Responses to one question that come within this time travel in one request, up to a number whose queries all fit into
+# the time limit of an attempt even when each runs into the server's own.
+GROUP_WINDOW_S = 0.005
+GROUP_SIZE = 16
 HEARTBEAT_TIMEOUT_S = 5.0
 HEARTBEAT_INTERVAL_S = 0.5
 CORRECT_TOLERANCE = 1e-6
@@ -42,6 +46,15 @@ class ScorerRefused(UserError):
 
 class _TryAgain(Exception):
     """One attempt failed in a way that another may not."""
+
+
+@dataclass
+class _Group:
+    """Responses to one question that wait to be sent."""
+
+    question: dict[str, Any]
+    responses: list[str] = field(default_factory=list)
+    scores: list[asyncio.Future] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,8 @@ class ScorerClient:
         self._first_backoff_s = first_backoff_s
         self._slots = asyncio.Semaphore(max_in_flight)
         self._session: aiohttp.ClientSession | None = None
+        self._groups: dict[str, _Group] = {}
+        self._sending: set[asyncio.Task] = set()
 
     async def __aenter__(self) -> "ScorerClient":
         return self
@@ -107,9 +122,42 @@ class ScorerClient:
             ScorerUnavailable: no server could grade it after the retries.
             ScorerRefused: the server calls the request wrong (4xx), or is not a scorer.
         """
-        body = {"gen_responses": [response], "extra": dict(question)}
-        async with self._slots:
-            return await self._score_with_retries(body)
+        loop = asyncio.get_running_loop()
+        key = json.dumps(question, sort_keys=True)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = _Group(dict(question))
+            loop.call_later(GROUP_WINDOW_S, self._send, key, group)
+        group.responses.append(response)
+        group.scores.append(loop.create_future())
+        score = group.scores[-1]
+        if len(group.responses) == GROUP_SIZE:
+            self._send(key, group)
+        return await score
+
+    def _send(self, key: str, group: _Group) -> None:
+        if self._groups.get(key) is not group:  # a full group did not wait for its window
+            return
+        del self._groups[key]
+        task = asyncio.get_running_loop().create_task(self._score_group(group))
+        self._sending.add(task)  # the loop itself holds tasks weakly
+        task.add_done_callback(self._sending.discard)
+
+    async def _score_group(self, group: _Group) -> None:
+        try:
+            async with self._slots:
+                scores = await self._score_with_retries({"gen_responses": group.responses, "extra": group.question})
+        except ScorerRefused as error:
+            if len(group.responses) == 1:
+                _resolve(group.scores, error)
+                return
+            # One of them may be to blame: each is sent by itself.
+            for response, score in zip(group.responses, group.scores, strict=True):
+                await self._score_group(_Group(group.question, [response], [score]))
+        except Exception as error:
+            _resolve(group.scores, error)
+        else:
+            _resolve(group.scores, scores)
 
     async def wait_until_healthy(self, timeout_s: float = 30.0) -> None:
         """Returns when a server answers its heartbeat; call it before work that a missing scorer would waste.
@@ -129,7 +177,7 @@ class ScorerClient:
                 raise ScorerUnavailable(self._silence(f"waited {timeout_s:g} s", next(iter(silent.values()))))
             await asyncio.sleep(HEARTBEAT_INTERVAL_S)
 
-    async def _score_with_retries(self, body: dict) -> Score:
+    async def _score_with_retries(self, body: dict) -> list[Score]:
         reason = ""
         for attempt in range(self._retries + 1):
             if attempt:
@@ -141,9 +189,9 @@ class ScorerClient:
                 reason = str(error)
         raise ScorerUnavailable(self._silence(f"{self._retries + 1} attempts", reason))
 
-    async def _attempt(self, server: Server, body: dict) -> Score:
+    async def _attempt(self, server: Server, body: dict) -> list[Score]:
         try:
-            score = await self._put(server, body)
+            scores = await self._put(server, body)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             reason = str(error) or f"no answer within {self._timeout_s:g} s"
             self._servers.failed(server, reason)
@@ -152,9 +200,9 @@ class ScorerClient:
             self._servers.failed(server, str(error))
             raise
         self._servers.succeeded(server)
-        return score
+        return scores
 
-    async def _put(self, server: Server, body: dict) -> Score:
+    async def _put(self, server: Server, body: dict) -> list[Score]:
         async with self._open_session().put(
             f"{server.address}/api", json=body, timeout=aiohttp.ClientTimeout(total=self._timeout_s)
         ) as answer:
@@ -165,7 +213,7 @@ class ScorerClient:
                 raise ScorerRefused(
                     f"Scorer {server.address} refuses a request (HTTP {answer.status}): {_sentence(text)}"
                 )
-        return _read_score(server.address, text)
+        return _read_scores(server.address, text, len(body["gen_responses"]))
 
     async def _heartbeats(self) -> dict[str, str | None]:
         """What is wrong with each server, None where nothing is."""
@@ -201,18 +249,34 @@ class ScorerClient:
         return self._session
 
 
-def _read_score(address: str, text: str) -> Score:
-    """The one graded response of a PUT /api answer."""
+def _resolve(futures: list[asyncio.Future], result: list[Score] | Exception) -> None:
+    for number, future in enumerate(futures):
+        if future.done():  # the caller went away
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result[number])
+
+
+def _read_scores(address: str, text: str, expected: int) -> list[Score]:
+    """The graded responses of a PUT /api answer, in order."""
     try:
         answer = json.loads(text)
-        [detail] = answer["details"]
-        [[score, _]] = answer["Scorer1"]
-        outcome, pred = detail["outcome"], detail["pred"]
-        score = float(score)
+        graded = [
+            (float(score), detail["outcome"], detail["pred"])
+            for (score, _), detail in zip(answer["Scorer1"], answer["details"], strict=True)
+        ]
     except (ValueError, KeyError, TypeError) as error:
         raise ScorerRefused(
             f"{address} answers {_sentence(text)!r}, which is not the scorer's protocol: give the address of rl/scorer."
         ) from error
+    if len(graded) != expected:
+        raise ScorerRefused(f"{address} answers {len(graded)} scores for {expected} responses: its version does not match.")
+    return [_read_score(address, *parts) for parts in graded]
+
+
+def _read_score(address: str, score: float, outcome: str, pred: str | None) -> Score:
     if outcome == _INFRASTRUCTURE_FAILURE:
         raise _TryAgain(f"{address}: a worker of the server failed")
     if outcome not in OUTCOMES or not math.isfinite(score):
