@@ -43,6 +43,7 @@ OVERRIDES = [
     "trainer.max_actor_ckpt_to_keep=2",
     # The hf rollout's log-probs are the actor's to 1e-7 in float32 (tests/end_to_end), so they need not be computed twice.
     "algorithm.rollout_correction.bypass_mode=True",
+    "actor_rollout_ref.actor.calculate_entropy=True",
 ]
 
 
@@ -178,8 +179,14 @@ class Demo:
             f"train_{method}",
             f"Training {entry.label}",
             ["bash", str(SCRIPTS / entry.script), method, *entry.arguments, *OVERRIDES],
-            environment={"GPUS_PER_NODE": "1", "TOTAL_STEPS": str(self.steps)},
-            seconds=30 + 2 * self.steps,
+            # A step samples, then updates: the update has both cores, and its threads do not spin while others work.
+            environment={
+                "GPUS_PER_NODE": "1",
+                "TOTAL_STEPS": str(self.steps),
+                "OMP_NUM_THREADS": "2",
+                "OMP_WAIT_POLICY": "PASSIVE",
+            },
+            seconds=50 + 2.2 * self.steps,
             outputs=[run],
             total=self.steps,
             count=lambda: max((step for step in _log_steps(run)), default=0),

@@ -10,6 +10,7 @@ with smaller settings. What is done is not done again; what was interrupted is c
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -29,6 +30,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=80, help="training steps of each method (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of sampling, data order and training (default: %(default)s)")
     options = parser.parse_args(arguments)
+    # Ended from outside, it ends what it started, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with user_errors_exit():
         methods = _methods(options.methods)
         if options.steps < 1:

@@ -23,6 +23,8 @@ from verl.dph.demo.cache import read_mark, settings_hash, write_mark
 from verl.dph.errors import UserError
 
 POLL_SECONDS = 0.5
+# How often a bar is drawn where it does not go to a terminal but into a log.
+LOG_SECONDS = 15.0
 # How long a program may take to end after SIGTERM before it is killed.
 GRACE_SECONDS = 15
 
@@ -169,13 +171,16 @@ class _Running:
             smoothing=0.1,
             bar_format=None if counted else "{l_bar}{bar}| about {n:.0f} of {total} s",
         )
+        self.shown = 0.0
         self.show()
 
     def show(self) -> None:
         """Move the bar: by what there is to count, else by the clock, never to the end before the end."""
         reached = self.stage.count() if self.stage.count else time.monotonic() - self.started
         self.bar.n = min(reached, self.bar.total - (0 if self.stage.count else 1))
-        self.bar.refresh()
+        if time.monotonic() - self.shown >= (POLL_SECONDS if sys.stderr.isatty() else LOG_SECONDS):
+            self.shown = time.monotonic()
+            self.bar.refresh()
 
 
 def stop(process: subprocess.Popen) -> None:
