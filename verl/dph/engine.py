@@ -1,7 +1,6 @@
 """verl's own rollout servers without a trainer: what presample and evaluate draw from."""
 
 import logging
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,6 +11,7 @@ from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 from verl.dph.errors import UserError
+from verl.dph.settings import check_platform
 
 logger = logging.getLogger(__name__)
 
@@ -69,12 +69,7 @@ def check_rollout(config: DictConfig) -> None:
     Raises:
         UserError: naming the setting.
     """
-    wanted, found = config.trainer.device, os.environ.get("VERL_PLATFORM")
-    if (wanted == "cpu") != (found == "cpu"):
-        raise UserError(
-            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: for a machine "
-            "without GPU set VERL_PLATFORM=cpu and device=cpu, else neither."
-        )
+    check_platform(config)
     rollout = config.actor_rollout_ref.rollout
     if "dummy" in rollout.load_format:
         raise UserError(

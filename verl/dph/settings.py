@@ -40,7 +40,8 @@ def check(config: DictConfig) -> None:
     Raises:
         UserError: naming the setting, what was found and what to do.
     """
-    _check_platform(config)
+    check_platform(config)
+    _check_mode(config)
     _check_model(config)
     _check_actor(config.actor_rollout_ref.actor)
     if config.actor_rollout_ref.actor.generate_sft:
@@ -54,14 +55,21 @@ def check(config: DictConfig) -> None:
         _check_shares(config)
 
 
-def _check_platform(config: DictConfig) -> None:
+def check_platform(config: DictConfig) -> None:
+    """Refuse a device setting that does not go with the platform that verl chose when it was imported.
+
+    Raises:
+        UserError: naming both.
+    """
     wanted, found = config.trainer.device, os.environ.get("VERL_PLATFORM")
-    if wanted == "cpu" and found != "cpu":
+    if (wanted == "cpu") != (found == "cpu"):
         raise UserError(
-            f"trainer.device=cpu needs VERL_PLATFORM=cpu in the environment, found {found!r}: export it, or drop device=cpu."
+            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: for a machine without GPU "
+            "set VERL_PLATFORM=cpu and device=cpu, else neither."
         )
-    if wanted != "cpu" and found == "cpu":
-        raise UserError(f"VERL_PLATFORM=cpu is set but trainer.device={wanted}: add device=cpu, or unset VERL_PLATFORM.")
+
+
+def _check_mode(config: DictConfig) -> None:
     if config.trainer.v1.trainer_mode != "sync":
         raise UserError(
             f"trainer.v1.trainer_mode={config.trainer.v1.trainer_mode} is not supported with DPH-RL yet: use sync."

@@ -3,7 +3,7 @@
 Measured on the demo (two cores, 256 samples a step of 50 tokens), verl's worker takes 16 ms of CPU a sample, and these
 are most of it: building the agent loop through Hydra, which copies the whole configuration; sending the sample to a
 reward worker and back; writing it to TransferQueue. On GPUs, where a sample takes seconds, nothing of this matters.
-tests/cpu/test_cpu_upstream_agent_loop.py fails when the upstream code that this relies on changes.
+tests/trainer/test_upstream.py fails when the upstream code that this relies on changes.
 """
 
 import asyncio

@@ -1,0 +1,168 @@
+"""What is sent in bursts: requests to hf servers, rows to TransferQueue; and the log-probs that replace verl's loop."""
+
+import asyncio
+
+import pytest
+import torch
+from tensordict import TensorDict
+from verl.utils.torch_functional import logprobs_from_logits_naive
+from verl.workers.rollout.replica import TokenOutput
+
+from verl.dph.cpu.burst_client import BurstClient
+from verl.dph.cpu.engine import log_probs_from_logits
+
+
+class Remote:
+    """A method of a Ray actor: `.remote(...)` gives something to await."""
+
+    def __init__(self, method):
+        self.method = method
+
+    async def remote(self, *args, **kwargs):
+        return self.method(*args, **kwargs)
+
+
+class Server:
+    """An hf server that answers a prompt with its reverse, and fails on prompts that begin with 13."""
+
+    def __init__(self):
+        self.bursts = []
+        self.generate_many = Remote(self._generate_many)
+
+    def _generate_many(self, requests):
+        self.bursts.append([prompt for prompt, _, _ in requests])
+        return [
+            ValueError("unlucky") if prompt[0] == 13 else TokenOutput(token_ids=prompt[::-1], extra_fields={"global_steps": 7})
+            for prompt, _, _ in requests
+        ]
+
+
+class Balancer:
+    """verl's load balancer, as far as the client asks it."""
+
+    def __init__(self, servers):
+        self.servers, self.acquired, self.released = servers, [], []
+        self.get_all_servers = Remote(lambda: list(servers))
+        self.require_acquire_fields = Remote(list)
+        self.require_release_fields = Remote(list)
+        self.acquire_server = Remote(self._acquire)
+        self.release_server = type("Release", (), {"remote": lambda _, server_id: self.released.append(server_id)})()
+
+    def _acquire(self, request_id):
+        name = list(self.servers)[len(self.acquired) % len(self.servers)]
+        self.acquired.append(name)
+        return name, self.servers[name]
+
+
+def burst_client(balancer):
+    client = object.__new__(BurstClient)
+    upstream = type("Upstream", (), {"config": None, "_load_balancer": balancer})()
+    BurstClient.__init__(client, upstream)
+    return client
+
+
+def ask(client, prompts):
+    async def scenario():
+        return await asyncio.gather(
+            *(client.generate(str(i), prompt_ids=p, sampling_params={}) for i, p in enumerate(prompts)),
+            return_exceptions=True,
+        )
+
+    return asyncio.run(scenario())
+
+
+def test_a_burst_is_one_call_a_server_and_keeps_prompts_together():
+    servers = {"a": Server(), "b": Server()}
+    balancer = Balancer(servers)
+    prompts = [[i // 4, i] for i in range(16)]  # four requests of each of four prompts
+    outputs = ask(burst_client(balancer), prompts)
+    assert [output.token_ids for output in outputs] == [prompt[::-1] for prompt in prompts]
+    assert servers["a"].bursts == [prompts[:8]] and servers["b"].bursts == [prompts[8:]]
+    assert sorted(balancer.released) == sorted(balancer.acquired) == ["a", "b"]
+    assert outputs[0].extra_fields == {"global_steps": 7, "min_global_steps": 7, "max_global_steps": 7}
+
+
+def test_a_failed_request_fails_alone():
+    outputs = ask(burst_client(Balancer({"a": Server()})), [[1, 2], [13, 2], [3, 4]])
+    assert [type(output) for output in outputs] == [TokenOutput, ValueError, TokenOutput]
+
+
+def test_a_server_that_is_gone_fails_its_burst():
+    server = Server()
+    server.generate_many = Remote(lambda requests: 1 / 0)
+    balancer = Balancer({"a": server})
+    outputs = ask(burst_client(balancer), [[1], [2]])
+    assert [type(output) for output in outputs] == [ZeroDivisionError] * 2
+    assert balancer.released == ["a"]
+
+
+def test_images_are_refused():
+    async def scenario():
+        await burst_client(Balancer({})).generate("r", prompt_ids=[1], sampling_params={}, image_data=["x"])
+
+    with pytest.raises(ValueError, match="image_data"):
+        asyncio.run(scenario())
+
+
+class Queue:
+    """transfer_queue's put and one other function."""
+
+    def __init__(self):
+        self.puts = []
+
+    async def async_kv_batch_put(self, *, keys, fields, tags, partition_id):
+        if "broken" in keys:
+            raise RuntimeError("no room")
+        self.puts.append((keys, fields, tags, partition_id))
+        return partition_id
+
+    def kv_list(self):
+        return "listed"
+
+
+def put_all(queue, puts):
+    async def scenario():
+        return await asyncio.gather(
+            *(queue.async_kv_batch_put(keys=k, fields=f, tags=t, partition_id=p) for k, f, t, p in puts),
+            return_exceptions=True,
+        )
+
+    return asyncio.run(scenario())
+
+
+def row(number):
+    return {"responses": torch.arange(number + 1), "score": torch.tensor(float(number))}
+
+
+def test_rows_of_a_partition_travel_in_one_put():
+    from verl.dph.cpu.agent_loop import BurstQueue
+
+    queue = Queue()
+    burst = BurstQueue(queue)
+    results = put_all(
+        burst, [([f"k{i}"], [row(i)], [{"n": i}], "val" if i == 2 else "train") for i in range(4)]
+    )
+    assert results == ["train", "train", "val", "train"] and burst.kv_list() == "listed"
+    by_partition = {partition: (keys, fields, tags) for keys, fields, tags, partition in queue.puts}
+    keys, fields, tags = by_partition["train"]
+    assert keys == ["k0", "k1", "k3"] and tags == [{"n": 0}, {"n": 1}, {"n": 3}]
+    assert isinstance(fields, TensorDict) and fields["score"].tolist() == [0.0, 1.0, 3.0]
+    assert [part.tolist() for part in fields["responses"].unbind()] == [[0], [0, 1], [0, 1, 2, 3]]
+
+
+def test_a_failed_put_reaches_every_row():
+    from verl.dph.cpu.agent_loop import BurstQueue
+
+    results = put_all(BurstQueue(Queue()), [(["k0"], [row(0)], [{}], "train"), (["broken"], [row(1)], [{}], "train")])
+    assert [type(result) for result in results] == [RuntimeError] * 2
+
+
+def test_log_probs_are_verls():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(50, 11, generator=generator, requires_grad=True)
+    labels = torch.randint(0, 11, (50,), generator=generator)
+    weights = torch.randn(50, generator=generator)
+    found, expected = log_probs_from_logits(logits, labels), logprobs_from_logits_naive(logits, labels)
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad((values * weights).sum(), logits)[0] for values in (found, expected)]
+    torch.testing.assert_close(*gradients)
