@@ -31,10 +31,9 @@ def run(demo: Demo, address: str, steps: int, overrides: list[str]) -> dict[str,
     """Mean seconds of a step's parts."""
     with tempfile.TemporaryDirectory() as folder:
         settings = {"OUTPUT_DIR": folder, "TOTAL_STEPS": str(steps), "SAVE_FREQ": "-1", "DPH_SCORER": address}
-        threads = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
         finished = subprocess.run(
             ["bash", str(SCRIPTS / "grpo.sh"), "run", *OVERRIDES, *overrides],
-            env=os.environ | demo.pipeline.environment | settings | threads,
+            env=os.environ | demo.pipeline.environment | settings,
             capture_output=True,
             text=True,
         )
