@@ -8,6 +8,7 @@ import itertools
 import json
 import logging
 import os
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -21,6 +22,7 @@ from verl.dph.errors import UserError
 from verl.dph.loss import rehearsal_loss
 from verl.dph.rehearsal import RehearsalOrder
 from verl.dph.store import Row, Store
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
@@ -43,7 +45,6 @@ class DPHTrainer(PPOTrainerSync):
 
     def __init__(self, config: DictConfig):
         super().__init__(config)
-        self.replay_buffer.poll_interval = POLL_SECONDS
         self.prompt_numbers = itertools.count()
         self.store: Store | None = None
         if settings.rehearses(config):
@@ -84,25 +85,39 @@ class DPHTrainer(PPOTrainerSync):
         batch["uid"] = tu.get_tensordict({"uid": np.array(names, dtype=object)})["uid"]
         return batch
 
+    def _build_replay_buffer(self) -> ReplayBuffer:
+        buffer = super()._build_replay_buffer()
+        buffer.poll_interval = POLL_SECONDS
+        buffer.sample = partial(self._sample_whole_groups, buffer.sample)
+        return buffer
+
+    def _sample_whole_groups(self, sample: Callable, *, global_steps: int, partition_id: str, batch_size: int):
+        """The replay buffer's sample, in training and validation, unless rollouts are missing from it.
+
+        verl pads what is missing in training and counts it as wrong in validation; a reward that could not be had must
+        not pass so.
+
+        Raises:
+            UserError: more than trainer.max_failed_rollouts are missing.
+        """
+        batch, metrics = sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+        rollout = self.config.actor_rollout_ref.rollout
+        expected = batch_size * (rollout.val_kwargs.n if partition_id == "val" else rollout.n)
+        failed = expected - len({key.rsplit("_", 1)[0] for key in batch.keys})  # "<prompt>_<sample>_<output>"
+        if failed > self.config.trainer.max_failed_rollouts:
+            raise UserError(
+                f"{failed} of {expected} rollouts failed in step {global_steps} (their errors stand above; a scorer that is "
+                "down?): mend the cause and start again, training resumes from the last checkpoint; "
+                "trainer.max_failed_rollouts allows more."
+            )
+        return batch, metrics | {"dph/failed_rollouts": failed}
+
     def _balance_batch(self, batch: KVBatchMeta, metrics, *args, **kwargs) -> KVBatchMeta:
-        self._refuse_failed_rollouts(batch, metrics)
         # Rollouts come in the order in which they end, which is another one every time. In the order of the data, mini-
-        # batches are the same for the same seed. verl names the i-th output of the s-th sample "<uid>_<s>_<i>".
+        # batches are the same for the same seed. verl names the i-th output of the s-th sample "<prompt>_<s>_<i>".
         parts = [key.split("_") for key in batch.keys]
         batch.reorder(sorted(range(len(parts)), key=lambda row: (parts[row][0], *map(int, parts[row][1:]))))
         return super()._balance_batch(batch, metrics, *args, **kwargs)
-
-    def _refuse_failed_rollouts(self, batch: KVBatchMeta, metrics: dict) -> None:
-        """verl trains on the rollouts that came back and pads the rest; a reward that is missing must not pass so."""
-        expected = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
-        failed = expected - len(batch.keys)
-        metrics["dph/failed_rollouts"] = failed
-        if failed > self.config.trainer.max_failed_rollouts:
-            raise UserError(
-                f"{failed} of {expected} rollouts failed in step {self.global_steps} (their errors stand above; a scorer "
-                "that is down?): mend the cause and start again, training resumes from the last checkpoint; "
-                "trainer.max_failed_rollouts allows more."
-            )
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         if self.store is None:
