@@ -31,9 +31,10 @@ def run(demo: Demo, address: str, steps: int, overrides: list[str]) -> dict[str,
     """Mean seconds of a step's parts."""
     with tempfile.TemporaryDirectory() as folder:
         settings = {"OUTPUT_DIR": folder, "TOTAL_STEPS": str(steps), "SAVE_FREQ": "-1", "DPH_SCORER": address}
+        settings |= {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
         finished = subprocess.run(
             ["bash", str(SCRIPTS / "grpo.sh"), "run", *OVERRIDES, *overrides],
-            env=os.environ | demo.pipeline.environment | settings,
+            env=os.environ | demo.settings | settings,
             capture_output=True,
             text=True,
         )

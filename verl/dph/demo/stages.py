@@ -39,7 +39,7 @@ class Stage:
         name: of its mark and log file.
         title: what a person reads.
         command: argv.
-        environment: variables beside the caller's.
+        environment: variables that decide its result, beside the caller's.
         seconds: expected on two cores; the bar's length where there is nothing to count.
         outputs: files and folders that are its own: deleted before it starts from nothing.
         total, count: for a bar that counts: how many there will be, and how many there are now.
@@ -62,7 +62,7 @@ class Pipeline:
 
     Args:
         out: the folder; marks go to out/stages, logs to out/logs.
-        environment: variables for every stage.
+        environment: variables for every stage that decide nothing, such as an address.
     """
 
     def __init__(self, out: Path, environment: dict[str, str]):
