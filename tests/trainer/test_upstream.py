@@ -5,8 +5,10 @@ import inspect
 
 import pytest
 
+from verl.dph.trainer import NOTHING_CAME
 from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
@@ -32,6 +34,10 @@ def test_upstream_is_what_ours_was_written_against(ours):
     source = inspect.getsource(inspect.unwrap(function))
     found = hashlib.sha256(source.encode()).hexdigest()[:16]
     assert found == expected, f"verl's {function.__qualname__} has changed: compare it with {ours}, then set {found}"
+
+
+def test_verl_says_in_these_words_that_every_rollout_failed():
+    assert NOTHING_CAME in inspect.getsource(inspect.unwrap(ReplayBuffer.sample))
 
 
 def test_the_synchronous_trainer_is_found_where_ours_is_put():

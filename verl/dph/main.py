@@ -59,7 +59,6 @@ def prepare(config: DictConfig) -> None:
             "verl did not load the plugin of verl.dph: install this repository into the environment (make install), so "
             "that its entry point verl.plugins is known."
         )
-    auto_set_device(config)
     settings.check(config)
     generates = config.actor_rollout_ref.actor.generate_sft
     rows = preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
@@ -70,6 +69,7 @@ def prepare(config: DictConfig) -> None:
         with open_dict(config):
             config.data.train_files = config.data.val_files = config.data.sft_files
             config.data.train_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size = 1
+    auto_set_device(config)
     validate_config(
         config=config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config)
     )

@@ -39,6 +39,9 @@ POLL_SECONDS = 0.03
 
 STATE_FILE = "dph_state.json"
 
+# In verl's error when not one rollout of a step came back (replay_buffer.py, sample).
+NOTHING_CAME = "no materializable trajectories"
+
 
 class DPHTrainer(PPOTrainerSync):
     """PPOTrainerSync plus rehearsal on D_pef when `actor.sft_loss_mode` is not none."""
@@ -100,17 +103,26 @@ class DPHTrainer(PPOTrainerSync):
         Raises:
             UserError: more than trainer.max_failed_rollouts are missing.
         """
-        batch, metrics = sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
         rollout = self.config.actor_rollout_ref.rollout
         expected = batch_size * (rollout.val_kwargs.n if partition_id == "val" else rollout.n)
+        try:
+            batch, metrics = sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+        except RuntimeError as error:
+            if NOTHING_CAME not in str(error):
+                raise
+            raise self._too_many_failed(expected, expected, global_steps) from None
         failed = expected - len({key.rsplit("_", 1)[0] for key in batch.keys})  # "<prompt>_<sample>_<output>"
         if failed > self.config.trainer.max_failed_rollouts:
-            raise UserError(
-                f"{failed} of {expected} rollouts failed in step {global_steps} (their errors stand above; a scorer that is "
-                "down?): mend the cause and start again, training resumes from the last checkpoint; "
-                "trainer.max_failed_rollouts allows more."
-            )
+            raise self._too_many_failed(failed, expected, global_steps)
         return batch, metrics | {"dph/failed_rollouts": failed}
+
+    @staticmethod
+    def _too_many_failed(failed: int, expected: int, step: int) -> UserError:
+        return UserError(
+            f"{failed} of {expected} rollouts failed in step {step} (their errors stand above; a scorer that is down?): "
+            "mend the cause and start again, training resumes from the last checkpoint; trainer.max_failed_rollouts allows "
+            "more."
+        )
 
     def _balance_batch(self, batch: KVBatchMeta, metrics, *args, **kwargs) -> KVBatchMeta:
         # Rollouts come in the order in which they end, which is another one every time. In the order of the data, mini-
