@@ -18,6 +18,9 @@ GENERATORS = {
     "alpha_0.2": ALPHA[0.2],
     "alpha_0.5": ALPHA[0.5],
     "alpha_0.8": ALPHA[0.8],
+    "kl_policy_mixture": dv.kl_policy_mixture,
+    "hellinger": dv.hellinger,
+    "chi_square": dv.chi_square,
 }
 POINTS = [-5.0, -1.0, 0.0, 0.5, 1.0, 3.0]
 TABLE = {  # METHOD.md: d -> value
@@ -28,12 +31,15 @@ TABLE = {  # METHOD.md: d -> value
     "alpha_0.2": [1.169217, 0.281091, 0, 0.169702, 0.931778, 32.782832],
     "alpha_0.5": [1.685136, 0.309636, 0, 0.161341, 0.841679, 24.244318],
     "alpha_0.8": [2.709176, 0.342782, 0, 0.153583, 0.764085, 18.718679],
+    # 1/2 (sqrt u - 1)^2 and (u - 1)^2 by hand
+    "hellinger": [0.421285, 0.077409, 0, 0.040335, 0.210420, 6.061080],
+    "chi_square": [0.986569, 0.399576, 0, 0.420839, 2.952492, 364.257720],
 }
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_values_of_the_table(name):
-    values = dv.bounded(GENERATORS[name], torch.tensor(POINTS))
+    values = dv.bounded(GENERATORS[name], torch.tensor(POINTS), upper=10.0)
     torch.testing.assert_close(values, torch.tensor(TABLE[name]), atol=1e-6, rtol=1e-6)
 
 
@@ -45,13 +51,16 @@ def gradient_weight(name, u):
         "reverse_kl": lambda: u * log(u),
         "js_half": lambda: 0.5 * u * log(2 * u / (1 + u)),
         "kl_ref_mixture": lambda: u * (u - 1) / (2 * (1 + u)),
+        "kl_policy_mixture": lambda: u * (log(2 * u / (1 + u)) + 1 / (1 + u) - 0.5),
+        "hellinger": lambda: (u - u.sqrt()) / 2,
+        "chi_square": lambda: 2 * u * (u - 1),
     }.get(name, lambda: (u - u ** (1 - (a or 0))) / (a or 1))()
 
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_gradient_is_u_times_the_derivative(name):
     d = torch.tensor([-5.0, -1.0, -0.3, 0.2, 0.5, 1.0, 3.0, 8.0], requires_grad=True)
-    (grad,) = torch.autograd.grad(dv.bounded(GENERATORS[name], d).sum(), d)
+    (grad,) = torch.autograd.grad(dv.bounded(GENERATORS[name], d, upper=10.0).sum(), d)
     torch.testing.assert_close(grad, gradient_weight(name, d.detach().double().exp()).float(), rtol=1e-5, atol=1e-6)
 
 
@@ -74,9 +83,10 @@ def test_non_negative_and_finite(name, d):
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_linear_above_the_bound(name):
-    d = torch.tensor([dv.D_MAX, dv.D_MAX + 1, dv.D_MAX + 2, 200.0], requires_grad=True)
-    values = dv.bounded(GENERATORS[name], d)
+@pytest.mark.parametrize("upper", [dv.D_MAX, 10.0])
+def test_linear_above_the_bound(name, upper):
+    d = torch.tensor([upper, upper + 1, upper + 2, 200.0], requires_grad=True)
+    values = dv.bounded(GENERATORS[name], d, upper)
     (grad,) = torch.autograd.grad(values.sum(), d)
     slope = grad[1].item()
     assert slope > 0
@@ -93,8 +103,9 @@ def test_forward_kl_keeps_pulling_where_a_mode_was_dropped(f):
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_small_differences_do_not_cancel(name):
-    """All generators are d^2 f''(1)/2 near 0; f''(1) = 1, a quarter of it for JSD (half form) and KL(ref || M)."""
-    curvature = 0.25 if name in ("js_half", "kl_ref_mixture") else 1.0
+    """All generators are d^2 f''(1)/2 near 0; f''(1) = 1, but a quarter for those against the mixture and Hellinger."""
+    quarter = ("js_half", "kl_ref_mixture", "kl_policy_mixture", "hellinger")
+    curvature = 0.25 if name in quarter else 2.0 if name == "chi_square" else 1.0
     for d in (1e-4, -1e-4):
         value = dv.bounded(GENERATORS[name], torch.tensor([d])).item()
         assert value == pytest.approx(curvature * d * d / 2, rel=1e-3)
@@ -110,6 +121,9 @@ EXACT = {
     "reverse_kl": lambda p, q: (p * (p / q).log()).sum(),
     "js_half": lambda p, q: 0.5 * (p * (2 * p / (p + q)).log()).sum() + 0.5 * (q * (2 * q / (p + q)).log()).sum(),
     "kl_ref_mixture": lambda p, q: (q * (2 * q / (p + q)).log()).sum(),
+    "kl_policy_mixture": lambda p, q: (p * (2 * p / (p + q)).log()).sum(),
+    "hellinger": lambda p, q: 0.5 * ((p.sqrt() - q.sqrt()) ** 2).sum(),
+    "chi_square": lambda p, q: ((p - q) ** 2 / q).sum(),
     "alpha_0.2": lambda p, q: ((p**0.8 * q**0.2).sum() - 1) / (0.2 * (0.2 - 1)),
     "alpha_0.5": lambda p, q: ((p**0.5 * q**0.5).sum() - 1) / (0.5 * (0.5 - 1)),
     "alpha_0.8": lambda p, q: ((p**0.2 * q**0.8).sum() - 1) / (0.8 * (0.8 - 1)),
@@ -122,7 +136,7 @@ EXACT = {
 def test_expectation_under_the_reference_is_the_divergence(name, seed):
     log_p, log_q = two_policies(seed)
     f = GENERATORS.get(name, dv.forward_kl_k1)
-    expected = (log_q.exp() * dv.bounded(f, log_p - log_q).double()).sum()
+    expected = (log_q.exp() * dv.bounded(f, log_p - log_q, upper=10.0).double()).sum()
     torch.testing.assert_close(expected, EXACT[name](log_p.exp(), log_q.exp()), rtol=1e-5, atol=1e-7)
 
 
@@ -135,7 +149,7 @@ def test_sampled_gradient_is_unbiased(name):
     per_action = []
     for action in range(len(log_q)):
         d = (logits.log_softmax(0) - log_q)[action]
-        (g,) = torch.autograd.grad(dv.bounded(GENERATORS.get(name, dv.forward_kl_k1), d), logits)
+        (g,) = torch.autograd.grad(dv.bounded(GENERATORS.get(name, dv.forward_kl_k1), d, upper=10.0), logits)
         per_action.append(g)
     samples = torch.multinomial(
         log_q.exp(), 200_000, replacement=True, generator=torch.Generator().manual_seed(11)
@@ -147,7 +161,125 @@ def test_sampled_gradient_is_unbiased(name):
 
 def test_alpha_tends_to_the_two_kl_divergences():
     d = torch.linspace(-3, 3, 13)
-    near_one = dv.bounded(partial(dv.alpha_divergence, alpha=1 - 1e-5), d)
-    near_zero = dv.bounded(partial(dv.alpha_divergence, alpha=1e-5), d)
-    torch.testing.assert_close(near_one, dv.bounded(dv.forward_kl, d), rtol=1e-3, atol=1e-4)
-    torch.testing.assert_close(near_zero, dv.bounded(dv.reverse_kl, d), rtol=1e-3, atol=1e-4)
+    near_one = dv.bounded(partial(dv.alpha_divergence, alpha=1 - 1e-5), d, upper=10.0)
+    near_zero = dv.bounded(partial(dv.alpha_divergence, alpha=1e-5), d, upper=10.0)
+    torch.testing.assert_close(near_one, dv.bounded(dv.forward_kl, d, upper=10.0), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(near_zero, dv.bounded(dv.reverse_kl, d, upper=10.0), rtol=1e-3, atol=1e-4)
+
+
+# ---------------------------------------------------------------------------- on samples of the policy
+
+
+def policy_weight_of_method(name, u):
+    """f'(u) - f'(1) by hand, float64."""
+    log, a = torch.log, float(name[6:]) if name.startswith("alpha") else None
+    return {
+        "forward_kl": lambda: 1 - 1 / u,
+        "reverse_kl": lambda: log(u),
+        "js_half": lambda: 0.5 * log(2 * u / (1 + u)),
+        "kl_ref_mixture": lambda: 0.5 - 1 / (1 + u),
+        "kl_policy_mixture": lambda: log(2 * u / (1 + u)) + 1 / (1 + u) - 0.5,
+        "hellinger": lambda: 0.5 * (1 - 1 / u.sqrt()),
+        "chi_square": lambda: 2 * (u - 1),
+    }.get(name, lambda: (1 - u ** -(a or 1)) / (a or 1))()
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_policy_weight_is_the_derivative_of_f_less_that_at_one(name):
+    d = torch.tensor([-9.0, -5.0, -1.0, -1e-4, 0.0, 1e-4, 0.5, 1.0, 3.0, 9.0])
+    expected = policy_weight_of_method(name, d.double().exp()).float()
+    torch.testing.assert_close(dv.policy_weight(GENERATORS[name], d), expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+@given(d=st.floats(-200, 200))
+def test_policy_weight_is_finite_and_has_the_sign_of_d(name, d):
+    """Where the policy is above the reference it is pushed down, where it is below, up."""
+    weight = dv.policy_weight(GENERATORS[name], torch.tensor([d])).item()
+    value = dv.policy_value(GENERATORS[name], torch.tensor([d])).item()
+    assert abs(weight) < 1e12 and 0 <= value + 1e-12 < 1e12
+    assert weight * d >= 0 and (weight != 0 or abs(d) < 1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in EXACT if name != "forward_kl_k1"])
+def test_policy_form_is_unbiased(name):
+    """E_{a ~ pi_theta}[w(d) grad log pi_theta] is the divergence's gradient: exactly, and sampled within 5 standard
+    errors."""
+    log_p, log_q = two_policies(4)
+    logits = log_p.clone().requires_grad_()
+    value = EXACT[name](logits.softmax(0), log_q.exp())
+    (exact,) = torch.autograd.grad(value, logits)
+    d = (log_p - log_q).float()
+    weights = dv.policy_weight(GENERATORS[name], d).double()
+    per_action = torch.stack(
+        [
+            torch.autograd.grad(weights[a] * logits.log_softmax(0)[a], logits)[0]
+            for a in range(len(log_p))
+        ]
+    )
+    torch.testing.assert_close((log_p.exp()[:, None] * per_action).sum(0), exact, rtol=1e-4, atol=1e-6)
+    samples = torch.multinomial(log_p.exp(), 200_000, replacement=True, generator=torch.Generator().manual_seed(5))
+    gradients = per_action[samples]
+    assert ((gradients.mean(0) - exact).abs() < 5 * gradients.std(0) / len(samples) ** 0.5 + 1e-6).all()
+    values = dv.policy_value(GENERATORS[name], d)[samples].double()
+    assert abs(values.mean() - value.detach()) < 5 * values.std() / len(samples) ** 0.5 + 1e-6
+
+
+def test_k3_as_a_loss_on_policy_samples_has_the_forward_kls_gradient():
+    """Why it is not used: differentiating exp(-d) - 1 + d, whose value is the reverse KL, gives that of the forward
+    KL."""
+    log_p, log_q = two_policies(6)
+    logits = log_p.clone().requires_grad_()
+    d = logits.log_softmax(0) - log_q
+    (found,) = torch.autograd.grad((log_p.exp() * (torch.expm1(-d) + d)).sum(), logits)
+    (forward,) = torch.autograd.grad(EXACT["forward_kl"](logits.softmax(0), log_q.exp()), logits)
+    (reverse,) = torch.autograd.grad(EXACT["reverse_kl"](logits.softmax(0), log_q.exp()), logits)
+    torch.testing.assert_close(found, forward, rtol=1e-6, atol=1e-9)
+    assert (found - reverse).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["forward_kl", "chi_square"])
+def test_policy_weights_grow_linearly_beyond_their_bounds(name):
+    for side in (-1.0, 1.0):
+        d = side * (dv.POLICY_D_MAX + torch.tensor([0.0, 1.0, 2.0, 3.0]))
+        steps = dv.policy_weight(GENERATORS[name], d).double().diff()
+        torch.testing.assert_close(steps, steps[:1].expand(3), rtol=1e-3, atol=1e-3)
+
+
+# ---------------------------------------------------------------------------- between whole distributions
+
+
+@pytest.mark.parametrize("name", [name for name in EXACT if name != "forward_kl_k1"])
+@pytest.mark.parametrize("seed", range(3))
+def test_exact_form_is_the_divergence_and_so_is_its_gradient(name, seed):
+    log_p, log_q = two_policies(seed)
+    logits = log_p.clone().requires_grad_()
+    expected = EXACT[name](logits.softmax(0), log_q.exp())
+    (gradient,) = torch.autograd.grad(expected, logits)
+    found = dv.exact(GENERATORS[name], log_q, logits.log_softmax(0))
+    (found_gradient,) = torch.autograd.grad(found, logits)
+    torch.testing.assert_close(found.double(), expected.detach(), rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(found_gradient, gradient, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", [name for name in GENERATORS])
+def test_exact_form_of_coarser_distributions_is_no_larger(name):
+    """Data-processing inequality: putting tokens into one bucket cannot enlarge a divergence."""
+    log_p, log_q = two_policies(8)
+
+    def cut(x, k):
+        return torch.cat([x[:k], x[k:].logsumexp(0, keepdim=True)])
+
+    values = [dv.exact(GENERATORS[name], cut(log_q, k), cut(log_p, k)).item() for k in range(1, 7)]
+    whole = dv.exact(GENERATORS[name], log_q, log_p).item()
+    assert values == sorted(values) and values[-1] == pytest.approx(whole, rel=1e-5) and values[0] < whole
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_exact_form_takes_an_empty_bucket_and_extreme_tokens(name):
+    log_p = torch.tensor([[-0.1, -2.3521685, -torch.inf], [-1e-9, -200.0, -20.7]], dtype=torch.float64)
+    logits = torch.tensor([[0.0, -150.0, -torch.inf], [-200.0, 0.0, -200.0]], dtype=torch.float64, requires_grad=True)
+    value = dv.exact(GENERATORS[name], log_p, logits)
+    (gradient,) = torch.autograd.grad(value.sum(), logits)
+    assert torch.isfinite(value).all() and torch.isfinite(gradient).all()
+    assert gradient[0, 2] == 0

@@ -21,7 +21,10 @@ def interleave(exp: Sequence, pef: Sequence, *, mini_batches: int, ranks: int) -
     """
     parts = mini_batches * ranks
     if len(exp) % parts or len(pef) % parts:
-        raise ValueError(f"{len(exp)} D_exp and {len(pef)} D_pef rows do not divide over {mini_batches} x {ranks} parts")
+        raise ValueError(
+            f"{len(exp)} D_exp and {len(pef)} D_pef rows do not divide over {mini_batches} x {ranks} "
+            "parts"
+        )
     n_exp, n_pef = len(exp) // parts, len(pef) // parts
     order = []
     for rank in range(ranks):

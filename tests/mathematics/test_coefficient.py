@@ -1,0 +1,151 @@
+"""eta in every step: the schedules, the controller of Ziegler et al. 2019, its bounds, and what is refused."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from verl.dph.coefficient import Coefficient, CoefficientControl
+from verl.dph.errors import UserError
+
+
+def made(eta=0.2, total_steps=100, **control) -> Coefficient:
+    return Coefficient(CoefficientControl(**control), eta, total_steps)
+
+
+def held_at(target_kl, eta=0.2, **control) -> Coefficient:
+    return made(eta, type="target_kl", target_kl=target_kl, **control)
+
+
+def test_constant_is_constant():
+    coefficient = made()
+    coefficient.observe(7.0)
+    assert [coefficient.value(step) for step in (1, 50, 100)] == [0.2, 0.2, 0.2]
+
+
+def test_warmup_by_hand():
+    coefficient = made(0.2, type="warmup", warmup_steps=4)
+    assert [coefficient.value(step) for step in (1, 2, 3, 4, 5, 100)] == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.2, 0.2])
+
+
+def test_cosine_by_hand():
+    coefficient = made(0.2, total_steps=5, type="cosine", final_ratio=0.5)
+    # p = 0, 1/4, 1/2, 3/4, 1; (1 + cos(pi p))/2 = 1, .8535534, .5, .1464466, 0
+    expected = [0.2, 0.18535534, 0.15, 0.11464466, 0.1]
+    assert [coefficient.value(step) for step in range(1, 6)] == pytest.approx(expected)
+
+
+def test_cosine_after_a_warmup_by_hand():
+    coefficient = made(1.0, total_steps=6, type="cosine", warmup_steps=2)
+    expected = [0.5, 1.0, 0.8535534, 0.5, 0.1464466, 0.0, 0.0]  # the last one is beyond the end
+    assert [coefficient.value(step) for step in range(1, 8)] == pytest.approx(expected, abs=1e-7)
+
+
+def test_cosine_of_a_single_step_is_eta():
+    assert made(0.2, total_steps=1, type="cosine").value(1) == 0.2
+
+
+def test_controller_by_hand():
+    coefficient = held_at(0.1, eta=0.2, gain=0.5)
+    assert coefficient.value(1) == 0.2
+    steps = [
+        (0.11, 0.2 * 1.05),  # e = 0.1
+        (5.0, 0.2 * 1.05 * 1.1),  # e clipped to 0.2
+        (0.1, 0.2 * 1.05 * 1.1),  # on the budget
+        (0.09, 0.2 * 1.05 * 1.1 * 0.95),  # e = -0.1
+        (-0.3, 0.2 * 1.05 * 1.1 * 0.95 * 0.9),  # an estimate below 0: e clipped to -0.2
+    ]
+    for kl, expected in steps:
+        coefficient.observe(kl)
+        assert coefficient.value(2) == pytest.approx(expected, rel=1e-12)
+
+
+kls = st.floats(allow_nan=False)  # infinities too
+
+
+@given(st.lists(kls, max_size=60), st.floats(1e-6, 1e6), st.floats(0.01, 4.99))
+def test_the_controller_stays_within_its_bounds(observed, target, gain):
+    coefficient = held_at(target, eta=0.2, min_coeff=0.15, max_coeff=0.3, gain=gain)
+    for kl in observed:
+        coefficient.observe(kl)
+        assert 0.15 <= coefficient.value(1) <= 0.3
+
+
+@given(st.lists(kls, max_size=10), kls, kls)
+def test_more_kl_never_gives_a_smaller_eta(before, one, other):
+    answers = []
+    for last in sorted((one, other)):
+        coefficient = held_at(0.05)
+        for kl in (*before, last):
+            coefficient.observe(kl)
+        answers.append(coefficient.value(1))
+    assert answers[0] <= answers[1]
+
+
+def test_the_controller_holds_a_policy_whose_kl_falls_with_eta():
+    """KL = c/eta is a crude model of a policy between reward and divergence: from both sides it ends at the budget."""
+    for eta in (0.002, 0.9):
+        coefficient = held_at(0.1, eta=eta, gain=0.5)
+        for _ in range(300):
+            coefficient.observe(0.005 / coefficient.value(1))
+        assert 0.005 / coefficient.value(1) == pytest.approx(0.1, rel=1e-6)
+
+
+@given(st.lists(kls, max_size=20), st.lists(kls, max_size=20))
+def test_a_restored_controller_continues(before, after):
+    coefficient = held_at(0.05)
+    for kl in before:
+        coefficient.observe(kl)
+    resumed = held_at(0.05)
+    resumed.load_state_dict(json.loads(json.dumps(coefficient.state_dict())))
+    for kl in after:
+        coefficient.observe(kl)
+        resumed.observe(kl)
+    assert resumed.value(1) == coefficient.value(1)
+
+
+def test_a_restored_controller_keeps_to_narrower_bounds():
+    coefficient = held_at(0.05, eta=0.01, max_coeff=0.1)
+    coefficient.load_state_dict(held_at(0.05, eta=0.9).state_dict())
+    assert coefficient.value(1) == 0.1
+
+
+def test_a_state_of_another_type_is_refused():
+    with pytest.raises(ValueError, match="type constant, this run has target_kl"):
+        held_at(0.05).load_state_dict(made().state_dict())
+
+
+def test_training_that_diverged_is_named():
+    with pytest.raises(UserError, match="not a number"):
+        held_at(0.05).observe(math.nan)
+    made().observe(math.nan)  # a constant does not follow it
+
+
+@pytest.mark.parametrize(
+    ("control", "sentence"),
+    [
+        ({"type": "linear"}, "type='linear' is unknown: use one of constant, warmup, cosine, target_kl"),
+        ({"type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
+        ({"warmup_steps": -1}, "warmup_steps=-1 must be a whole number, 0 or more"),
+        ({"warmup_steps": 2.5, "type": "warmup"}, "warmup_steps=2.5 must be a whole number"),
+        ({"warmup_steps": 3}, "warmup_steps=3 must be 0 with type=constant, which has no warm-up"),
+        ({"type": "cosine", "final_ratio": 1.5}, "final_ratio=1.5 must be a share"),
+        ({"type": "cosine", "final_ratio": "half"}, "final_ratio='half' must be a number"),
+        ({"type": "cosine", "warmup_steps": 100}, "warmup_steps=100 leaves nothing of the run's 100 steps"),
+        ({"target_kl": 0.1}, "target_kl=0.1 must be null with type=constant"),
+        ({"type": "target_kl"}, "target_kl=None must be a positive budget in nats per token"),
+        ({"type": "target_kl", "target_kl": 0}, "target_kl=0 must be a positive budget"),
+        ({"type": "target_kl", "target_kl": math.inf}, "target_kl=inf must be a positive budget"),
+        ({"type": "target_kl", "target_kl": 0.1, "min_coeff": 0.0}, "min_coeff=0.0 must be positive"),
+        ({"type": "target_kl", "target_kl": 0.1, "max_coeff": 1e-5}, "max_coeff=1e-05 must be at least min_coeff"),
+        ({"type": "target_kl", "target_kl": 0.1, "gain": 5.0}, "gain=5.0 must be between 0 and 5"),
+        ({"type": "target_kl", "target_kl": 0.1, "gain": math.nan}, "gain=nan must be a number"),
+        ({"type": "target_kl", "target_kl": 0.1, "min_coeff": 0.3}, "sft_loss_coeff=0.2 is where .* starts"),
+    ],
+)
+def test_a_wrong_setting_is_named(control, sentence):
+    with pytest.raises(UserError, match=f"actor.*{sentence}") as error:
+        made(0.2, total_steps=100, **control)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,53 @@
+"""Which divergence each mode puts on which rows (METHOD.md, "Modes")."""
+
+import pytest
+import torch
+
+from verl.dph import divergences as dv
+from verl.dph.modes import MODES, forms_of, terms_of
+
+
+def terms(mode, form="auto", has_data=True, kl_estimator="k1"):
+    return terms_of(mode, form, has_data, alpha=0.2, kl_estimator=kl_estimator)
+
+
+@pytest.mark.parametrize(
+    ("mode", "has_data", "on_pef", "on_exp"),
+    [
+        ("none", False, False, False),
+        ("forward", True, True, False),
+        ("js_low_var", True, True, False),
+        ("js", True, True, True),
+        ("alpha", True, True, False),
+        ("alpha", False, False, True),
+        ("reverse_kl", False, False, True),
+        ("hellinger", True, True, False),
+        ("chi_square", True, True, False),
+    ],
+)
+def test_the_papers_forms(mode, has_data, on_pef, on_exp):
+    assert forms_of(mode, "auto", has_data) == (on_pef, on_exp)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_has_both_forms(mode):
+    d = torch.tensor([-2.0, 0.7])
+    generator, policy = terms(mode, "generator"), terms(mode, "policy")
+    assert generator.exp is None and policy.pef is None
+    torch.testing.assert_close(dv.bounded(generator.pef_distance, d), dv.bounded(policy.exp, d))
+    assert (dv.bounded(generator.pef_distance, d) > 0).all()
+
+
+def test_js_and_js_low_var_agree_in_expectation():
+    g = torch.Generator().manual_seed(0)
+    log_p, log_q = (torch.randn(9, generator=g, dtype=torch.float64).log_softmax(0) for _ in range(2))
+    both, one = terms("js"), terms("js_low_var")
+    expected = dv.exact(one.pef, log_q, log_p)
+    torch.testing.assert_close(dv.exact(both.pef, log_q, log_p) + dv.exact(both.exp, log_q, log_p), expected)
+
+
+def test_the_forward_kl_is_estimated_by_k1_or_k3_and_measured_by_k3():
+    d = torch.tensor([-2.0, 0.7])
+    torch.testing.assert_close(dv.bounded(terms("forward").pef, d), -d)
+    torch.testing.assert_close(dv.bounded(terms("forward", kl_estimator="k3").pef, d), torch.expm1(d) - d)
+    assert terms("forward").pef_distance is dv.forward_kl and terms("forward", "policy").exp is dv.forward_kl

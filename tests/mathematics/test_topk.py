@@ -1,0 +1,123 @@
+"""Log-probs of some tokens and of the rest, in one chunked pass: against log_softmax, for every chunk size and
+float type."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verl.dph import divergences, topk
+
+VOCABULARY = 11
+
+
+def case(seed, tokens, given_tokens, k, dtype=torch.float32):
+    g = torch.Generator().manual_seed(seed)
+    logits = (3 * torch.randn(tokens, VOCABULARY, generator=g)).to(dtype)
+    labels = torch.randint(0, VOCABULARY, (tokens,), generator=g)
+    positions = torch.randperm(tokens, generator=g)[:given_tokens].sort().values
+    ids = torch.stack([torch.randperm(VOCABULARY, generator=g)[:k] for _ in range(given_tokens)]).int()
+    weights = torch.randn(tokens, generator=g), torch.randn(given_tokens, k + 1, generator=g)
+    return logits, labels, positions, ids, weights
+
+
+def plain(logits, labels, positions, ids):
+    log_softmax = logits.double().log_softmax(-1)
+    rows = log_softmax[positions]
+    rest = rows.scatter(1, ids.long(), -torch.inf).logsumexp(-1, keepdim=True)
+    return log_softmax.gather(1, labels[:, None])[:, 0], torch.cat([rows.gather(1, ids.long()), rest], -1)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 1000),
+    tokens=st.integers(1, 14),
+    share=st.floats(0.1, 1.0),
+    k=st.integers(1, VOCABULARY - 1),
+    chunk=st.integers(1, 200),
+    overwrite=st.booleans(),
+)
+def test_values_and_gradients_are_log_softmaxes(seed, tokens, share, k, chunk, overwrite):
+    logits, labels, positions, ids, weights = case(seed, tokens, max(1, int(share * tokens)), k)
+    before, topk.CHUNK_ELEMENTS = topk.CHUNK_ELEMENTS, chunk
+    try:
+        x = logits.clone().requires_grad_()
+        found = topk.LogProbs.apply(x * 1.0, labels, positions, ids, overwrite)
+        sum((a * b).sum() for a, b in zip(found, weights, strict=True)).backward()
+    finally:
+        topk.CHUNK_ELEMENTS = before
+    y = logits.double().requires_grad_()
+    expected = plain(y, labels, positions, ids)
+    sum((a * b.double()).sum() for a, b in zip(expected, weights, strict=True)).backward()
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-4, atol=2e-5)
+
+
+def test_no_given_token_is_the_log_probs_alone():
+    logits, labels, _, _, (weights, _) = case(1, 6, 2, 3)
+    x = logits.clone().requires_grad_()
+    none = torch.empty(0, dtype=torch.int64)
+    log_probs, log_q = topk.LogProbs.apply(x, labels, none, torch.empty(0, 3, dtype=torch.int32), False)
+    (log_probs * weights).sum().backward()
+    y = logits.clone().requires_grad_()
+    (y.log_softmax(-1).gather(1, labels[:, None])[:, 0] * weights).sum().backward()
+    assert log_q.shape == (0, 4)
+    torch.testing.assert_close(x.grad, y.grad, rtol=1e-5, atol=1e-6)
+
+
+def test_bf16_logits_give_float32_log_probs_and_a_bf16_gradient():
+    logits, labels, positions, ids, weights = case(2, 9, 5, 3, dtype=torch.bfloat16)
+    x = logits.clone().requires_grad_()
+    found = topk.LogProbs.apply(x, labels, positions, ids, False)
+    expected = plain(logits, labels, positions, ids)
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == torch.float32
+        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5)
+    sum((a * b).sum() for a, b in zip(found, weights, strict=True)).backward()
+    y = logits.double().requires_grad_()
+    sum((a * b).sum() for a, b in zip(plain(y, labels, positions, ids), weights, strict=True)).backward()
+    assert x.grad.dtype == torch.bfloat16
+    torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-2, atol=1e-2)
+
+
+def test_a_rest_without_probability_keeps_its_gradient():
+    """Where the policy gave up everything but one token, the forward KL still pulls the others up."""
+    x = torch.tensor([[0.0, -150.0, -151.0, -152.0]], requires_grad=True)
+    _, log_q = topk.LogProbs.apply(x, torch.tensor([0]), torch.tensor([0]), torch.tensor([[0]]), False)
+    value = divergences.exact(divergences.forward_kl, torch.tensor([[0.5, 0.5]]).log(), log_q)
+    value.sum().backward()
+    rest = torch.tensor([-150.0, -151.0, -152.0]).softmax(0)
+    torch.testing.assert_close(x.grad[0, 1:], -0.5 * rest, rtol=1e-4, atol=1e-6)
+    assert x.grad[0, 0].item() == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("k", [1, 4, VOCABULARY])
+def test_stored_and_read_distributions_sum_to_one(k):
+    logits = 4 * torch.randn(20, VOCABULARY, generator=torch.Generator().manual_seed(0))
+    ids, log_probs, rest = topk.largest(logits, k)
+    assert (ids.dtype, log_probs.dtype, rest.dtype) == (torch.int32, torch.float16, torch.float16)
+    assert (log_probs.diff(dim=-1) <= 0).all()
+    assert torch.isneginf(rest).all() == (k == VOCABULARY)
+    log_p = topk.reference(log_probs, rest)
+    torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(20))
+    exact = logits.double().log_softmax(-1).gather(1, ids.long())
+    torch.testing.assert_close(log_p[:, :-1].double(), exact, rtol=2e-3, atol=2e-3)  # float16: 11 bits
+
+
+@pytest.mark.parametrize(
+    "f", [divergences.forward_kl, divergences.reverse_kl, divergences.js_doubled, divergences.hellinger]
+)
+def test_k_of_the_whole_vocabulary_is_the_exact_divergence(f):
+    """From logits to divergence and gradient; float16 of the stored log-probs is the only difference."""
+    g = torch.Generator().manual_seed(3)
+    reference, policy = (2 * torch.randn(6, VOCABULARY, generator=g) for _ in range(2))
+    ids, log_probs, rest = topk.largest(reference, VOCABULARY)
+    x, y = policy.clone().requires_grad_(), policy.double().requires_grad_()
+    _, log_q = topk.LogProbs.apply(x, torch.zeros(6, dtype=torch.int64), torch.arange(6), ids, False)
+    found = divergences.exact(f, topk.reference(log_probs, rest), log_q)
+    expected = divergences.exact(f, reference.double().log_softmax(-1), y.log_softmax(-1))
+    found.sum().backward()
+    expected.sum().backward()
+    torch.testing.assert_close(found, expected.float(), rtol=5e-3, atol=1e-3)
+    torch.testing.assert_close(x.grad.double(), y.grad, rtol=2e-2, atol=2e-3)

@@ -1,0 +1,37 @@
+"""Quantiles of d = log pi_theta - log pi_ref over a whole training step, from counts that can be summed (torch only).
+
+Quantiles of micro-batches cannot be combined, counts in fixed bins can.
+"""
+
+import math
+
+import torch
+
+# Bins of equal width in asinh(20 d), that is, 0.005 wide near d = 0 and 9 % of |d| far from it; |d| up to 50.
+_SCALE, _LIMIT, _BINS = 20.0, 50.0, 160
+_REACH = math.asinh(_SCALE * _LIMIT)
+EDGES = torch.sinh(torch.linspace(-_REACH, _REACH, _BINS + 1, dtype=torch.float64)) / _SCALE
+
+QUANTILES = {"p01": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+def histogram(d: torch.Tensor) -> torch.Tensor:
+    """Counts (bins,) int64 on the CPU of any number of values; those beyond the outer edges count in the outer bins."""
+    edges = EDGES[1:-1].to(d.device, d.dtype)
+    return torch.bincount(torch.bucketize(d.flatten(), edges), minlength=_BINS).cpu()
+
+
+def quantiles(counts: torch.Tensor) -> dict[str, float]:
+    """QUANTILES of the counted values, linear within a bin; NaN when nothing was counted."""
+    total = int(counts.sum())
+    if not total:
+        return {name: float("nan") for name in QUANTILES}
+    cumulative = torch.cat([torch.zeros(1), counts.double().cumsum(0)])
+    found = {}
+    for name, share in QUANTILES.items():
+        wanted = share * total
+        i = min(int(torch.searchsorted(cumulative, torch.tensor(wanted, dtype=torch.float64))), _BINS)
+        i = max(i, 1)
+        inside = (wanted - cumulative[i - 1]) / (cumulative[i] - cumulative[i - 1])
+        found[name] = float(EDGES[i - 1] + inside * (EDGES[i] - EDGES[i - 1]))
+    return found

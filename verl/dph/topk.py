@@ -1,0 +1,108 @@
+"""Next-token distributions cut down to k tokens and one bucket for all others, from logits, in chunks (torch only).
+
+Shapes: T tokens of a packed micro-batch, V vocabulary, N tokens among the T at which the k tokens are given, K = k.
+No more than CHUNK_ELEMENTS logits are ever held in float32 beside the logits themselves.
+"""
+
+import torch
+
+# float32 numbers of one chunk: 64 MiB, that is, 128 tokens of a 128k vocabulary.
+CHUNK_ELEMENTS = 1 << 24
+
+
+def chunks(tokens: int, vocabulary: int):
+    """Slices of at most CHUNK_ELEMENTS logits."""
+    size = max(1, CHUNK_ELEMENTS // vocabulary)
+    return (slice(start, min(start + size, tokens)) for start in range(0, tokens, size))
+
+
+def largest(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The k likeliest tokens of each position.
+
+    Args:
+        logits: (N, V), any float type.
+
+    Returns:
+        ids (N, k) int32 and their log-probs (N, k) float16, likeliest first; the log of the probability of all other
+        tokens (N,) float16, -inf where k is the vocabulary.
+    """
+    parts = []
+    for rows in chunks(*logits.shape):
+        x = logits[rows].float()
+        top, ids = x.topk(k, dim=-1)
+        lse = x.logsumexp(-1, keepdim=True)
+        rest = x.scatter(1, ids, -torch.inf).logsumexp(-1, keepdim=True)
+        parts.append((ids.int(), (top - lse).half(), (rest - lse).half()[:, 0]))
+    return tuple(torch.cat(part) for part in zip(*parts, strict=True))
+
+
+def reference(top_log_probs: torch.Tensor, rest_log_probs: torch.Tensor) -> torch.Tensor:
+    """(N, K + 1) float32 log-probs of the stored distribution, the bucket last; they sum to 1 again after float16."""
+    stored = torch.cat([top_log_probs, rest_log_probs[:, None]], dim=-1).float()
+    return stored.log_softmax(-1)
+
+
+class LogProbs(torch.autograd.Function):
+    """Log-probs of the labels at all positions and of K tokens and the rest at some, in one pass over the logits.
+
+    One function for both, so that there is one gradient of the logits: two consumers of them would each make a gradient
+    of their size (T x V), and the sum a third.
+    """
+
+    @staticmethod
+    def forward(ctx, logits, labels, positions, ids, overwrite):
+        """
+        Args:
+            logits: (T, V), any float type.
+            labels: (T,) int64.
+            positions: (N,) int64, increasing.
+            ids: (N, K) integer.
+            overwrite: whether backward may write the gradient into the logits, which nothing else may need then.
+
+        Returns:
+            log_probs (T,) of the labels and log_q (N, K + 1) of the ids and of all other tokens, float32.
+        """
+        log_probs = logits.new_empty(len(logits), dtype=torch.float32)
+        lse = torch.empty_like(log_probs)
+        log_q = log_probs.new_empty(len(ids), ids.shape[1] + 1)
+        for rows, given in _chunks_with_given(logits, positions):
+            x = logits[rows].float()
+            lse[rows] = x.logsumexp(-1)
+            log_probs[rows] = x.gather(1, labels[rows, None])[:, 0] - lse[rows]
+            if given.start < given.stop:
+                at, top = positions[given] - rows.start, ids[given].long()
+                x = x[at]
+                log_q[given, :-1] = x.gather(1, top)
+                log_q[given, -1] = x.scatter_(1, top, -torch.inf).logsumexp(-1)
+                log_q[given] -= lse[positions[given], None]
+        ctx.save_for_backward(logits, labels, positions, ids, lse, log_q)
+        ctx.overwrite = overwrite
+        return log_probs, log_q
+
+    @staticmethod
+    def backward(ctx, grad_log_probs, grad_log_q):
+        """d log q_i / d x_v = [i = v] - softmax_v; of the rest: [v among them] softmax_v / q_rest - softmax_v."""
+        logits, labels, positions, ids, lse, log_q = ctx.saved_tensors
+        total = grad_log_probs.index_add(0, positions, grad_log_q.sum(-1))
+        gradient = logits.detach() if ctx.overwrite else torch.empty_like(logits)
+        for rows, given in _chunks_with_given(logits, positions):
+            x = logits[rows].float().sub_(lse[rows, None])
+            at, top = positions[given] - rows.start, ids[given].long()
+            # Within the rest as exp(log softmax - log q_rest), which is at most 1: a quotient would underflow.
+            rest = (x[at] - log_q[given, -1:]).exp_().scatter_(1, top, 0.0) if len(at) else None
+            g = x.exp_().mul_(-total[rows, None])
+            g.scatter_add_(1, labels[rows, None], grad_log_probs[rows, None])
+            if rest is not None:
+                g_rest = grad_log_q[given, -1:]
+                # An empty rest (K is the vocabulary) has log q = -inf and no gradient.
+                rest = rest.mul_(g_rest).masked_fill_(torch.isneginf(log_q[given, -1:]), 0.0)
+                g.index_add_(0, at, rest.scatter_add_(1, top, grad_log_q[given, :-1]))
+            gradient[rows] = g.to(gradient.dtype)
+        return gradient, None, None, None, None
+
+
+def _chunks_with_given(logits: torch.Tensor, positions: torch.Tensor):
+    """(slice of the T positions, slice of the N positions that fall into it)."""
+    slices = list(chunks(*logits.shape))
+    ends = torch.searchsorted(positions, torch.tensor([s.stop for s in slices], device=positions.device)).tolist()
+    return zip(slices, (slice(a, b) for a, b in zip([0, *ends], ends, strict=False)), strict=True)
