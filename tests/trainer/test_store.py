@@ -1,24 +1,38 @@
-"""The D_pef store: round trip, and what it refuses."""
+"""The D_pef store: round trip, what it keeps in memory, what it refuses, and which rows a run can use."""
 
+import json
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from verl.dph.errors import UserError
 from verl.dph.store import Row, Store
+from verl.dph.usable import usable
 
 META = {"model": "m", "model_hash": "a" * 64, "tokenizer_hash": "b" * 64, "temperature": 1.0}
 
 
-def rows(count=3):
+def rows(count=3, top_k=0):
     generator = torch.Generator().manual_seed(0)
+
+    def top(tokens):
+        if not top_k:
+            return ()
+        ids = torch.randint(0, 50_000, (tokens, top_k), generator=generator)
+        log_probs = torch.rand(tokens, top_k + 1, generator=generator).log_softmax(-1).sort(descending=True).values
+        return ids, log_probs[:, :-1].half(), log_probs[:, -1].half()
+
     return [
         Row(
-            id=f"q{i}" if i % 2 else i,
-            prompt=torch.randint(0, 50_000, (4 + i,), generator=generator),
-            response=torch.randint(0, 50_000, (2 + 3 * i,), generator=generator),
-            ref_log_probs=-torch.rand(2 + 3 * i, generator=generator),
+            f"q{i}" if i % 2 else i,
+            torch.randint(0, 50_000, (4 + i,), generator=generator),
+            torch.randint(0, 50_000, (2 + 3 * i,), generator=generator),
+            -torch.rand(2 + 3 * i, generator=generator),
+            *top(2 + 3 * i),
         )
         for i in range(count)
     ]
@@ -28,14 +42,56 @@ def test_round_trip(tmp_path):
     path = str(tmp_path / "deep" / "store.pt")
     Store(META, rows()).save(path)
     loaded = Store.load(path)
-    assert loaded.meta == META | {"rows": 3, "response_tokens": 15} and loaded.num_tokens == 15
+    assert loaded.meta == META | {"rows": 3, "response_tokens": 15, "top_k": 0} and loaded.num_tokens == 15
     for found, expected in zip(loaded.rows, rows(), strict=True):
         assert found.id == expected.id
-        assert torch.equal(found.prompt, expected.prompt) and found.prompt.dtype == torch.int64
+        assert torch.equal(found.prompt, expected.prompt) and found.prompt.dtype == torch.int32
         assert torch.equal(found.response, expected.response)
         assert torch.equal(found.ref_log_probs, expected.ref_log_probs)
     assert os.listdir(tmp_path / "deep") == ["store.pt"]
     assert isinstance(torch.load(path, weights_only=True), dict)
+
+
+def test_next_token_distributions_round_trip(tmp_path):
+    path = str(tmp_path / "store.pt")
+    Store(META, rows(top_k=8)).save(path)
+    loaded = Store.load(path)
+    assert loaded.top_k == loaded.meta["top_k"] == 8
+    for found, expected in zip(loaded.rows, rows(top_k=8), strict=True):
+        assert torch.equal(found.top_ids, expected.top_ids) and found.top_ids.dtype == torch.int32
+        assert torch.equal(found.top_log_probs, expected.top_log_probs) and found.top_log_probs.dtype == torch.float16
+        assert torch.equal(found.rest_log_prob, expected.rest_log_prob) and found.rest_log_prob.dtype == torch.float16
+    size = f"15 response tokens, {os.path.getsize(path) / 1e6:.3g} MB; top-8 next tokens take 50 bytes a response token"
+    assert loaded.size(path) == size
+
+
+def test_a_file_that_was_written_before_there_were_distributions_loads(tmp_path):
+    path = str(tmp_path / "store.pt")
+    Store(META, rows()).save(path)
+    content = torch.load(path)
+    del content["meta"]["top_k"]
+    torch.save(content, path)
+    assert Store.load(path).top_k == 0
+
+
+def test_rows_are_views_of_the_mapped_file(tmp_path):
+    """Nothing is copied, so that a store takes what its file does (benchmarks/store.py measures it)."""
+    path = tmp_path / "store.pt"
+    Store(META, rows(top_k=8)).save(str(path))
+    loaded = Store.load(str(path))
+    assert str(path) in Path("/proc/self/maps").read_text()
+    first, last = loaded.rows[0], loaded.rows[-1]
+    for name in ("prompt", "response", "ref_log_probs", "top_ids", "top_log_probs", "rest_log_prob"):
+        memory = getattr(first, name).untyped_storage()
+        assert memory.data_ptr() == getattr(last, name).untyped_storage().data_ptr()
+    Store(META, rows(1)).save(str(path))  # another process writes it anew
+    assert torch.equal(last.top_ids, rows(top_k=8)[-1].top_ids)
+
+
+def test_saving_holds_nothing_twice(tmp_path):
+    written = rows(top_k=8)
+    Store(META, written).save(str(tmp_path / "store.pt"))
+    assert len({row.top_ids.untyped_storage().data_ptr() for row in written}) == 1
 
 
 def test_an_empty_store_round_trips(tmp_path):
@@ -47,7 +103,7 @@ def test_an_empty_store_round_trips(tmp_path):
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = str(tmp_path / "store.pt")
     Store(META, rows(1)).save(path)
-    monkeypatch.setattr(torch, "save", lambda content, file: (open(file, "w").write("half"), 1 / 0))
+    monkeypatch.setattr(torch, "save", lambda content, file: (Path(file).write_text("half"), 1 / 0))
     with pytest.raises(ZeroDivisionError):
         Store(META, rows(2)).save(path)
     assert len(Store.load(path)) == 1 and os.listdir(tmp_path) == ["store.pt"]
@@ -60,6 +116,57 @@ def test_a_row_without_all_its_log_probs_is_not_written(tmp_path):
         Store(META, broken).save(str(tmp_path / "store.pt"))
 
 
+@pytest.mark.parametrize(
+    "break_row",
+    [
+        lambda row: setattr(row, "rest_log_prob", None),
+        lambda row: setattr(row, "top_ids", row.top_ids[:, :7]),
+        lambda row: setattr(row, "top_log_probs", row.top_log_probs[:-1]),
+    ],
+    ids=["no rest", "another k", "too short"],
+)
+def test_a_row_without_its_whole_distributions_is_not_written(tmp_path, break_row):
+    broken = rows(3, top_k=8)
+    break_row(broken[2])
+    with pytest.raises(ValueError, match="row 2: top-k of shapes"):
+        Store(META, broken).save(str(tmp_path / "store.pt"))
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda c: c["response_lengths"].add_(1), r"responses has shape \(15,\), but its lengths.* make \(18,\)"),
+        (lambda c: c["prompt_lengths"].sub_(1), r"prompts has shape \(15,\), but its lengths.* make \(12,\)"),
+        (lambda c: c["response_lengths"].copy_(torch.tensor([15, 0, 0])), "response_lengths holds a length below 1"),
+        (lambda c: c["ids"].pop(), "2 ids have 3 prompt_lengths"),
+        (lambda c: c.update(ref_log_probs=c["ref_log_probs"].half()), "ref_log_probs is torch.float16, not"),
+        (lambda c: c.update(top_ids=c["top_ids"].long()), "top_ids is torch.int64, not torch.int32"),
+        (lambda c: c.update(top_ids=c["top_ids"][:, :7]), r"top_ids has shape \(15, 7\), .* top_k=8 make \(15, 8\)"),
+        (lambda c: c["meta"].update(top_k=0), r"top_ids has shape \(15, 8\), but .* top_k=0 make \(15, 0\)"),
+        (lambda c: c.pop("rest_log_probs"), "rest_log_probs is missing"),
+        (lambda c: c.pop("prompts"), "prompts is missing"),
+        (lambda c: c.pop("ids"), "ids or meta is missing"),
+    ],
+)
+def test_parts_that_do_not_fit_together_are_named(tmp_path, change, sentence):
+    path = str(tmp_path / "store.pt")
+    Store(META, rows(top_k=8)).save(path)
+    content = torch.load(path)
+    change(content)
+    torch.save(content, path)
+    with pytest.raises(UserError, match=f"store.pt does not fit together .{sentence}.*get_correct_data_tensor.sh"):
+        Store.load(path)
+
+
+def test_a_file_that_was_cut_short_is_refused(tmp_path):
+    path = tmp_path / "store.pt"
+    Store(META, rows(top_k=8)).save(str(path))
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(UserError, match="store.pt cannot be read"):
+        Store.load(str(path))
+
+
 class Pickled:
     """Anything that is no plain tensor."""
 
@@ -67,7 +174,7 @@ class Pickled:
 @pytest.mark.parametrize(
     "write",
     [
-        lambda path: open(path, "wb").write(b"not a store"),
+        lambda path: Path(path).write_bytes(b"not a store"),
         lambda path: torch.save({"format": "dph-store/1", "meta": Pickled()}, path),
         lambda path: torch.save([torch.zeros(1)], path),
         lambda path: torch.save({"format": "dph-store/9"}, path),
@@ -95,3 +202,51 @@ def test_a_store_of_another_origin_is_refused(name, value):
     store.check_origin("store.pt", **same)
     with pytest.raises(UserError, match=f"another {name.removesuffix('_hash')}"):
         store.check_origin("store.pt", **(same | {name: value}))
+
+
+END = 1  # <eos> of random_model
+
+
+def responses(*endings):
+    """Rows with 4 prompt tokens and responses of 3 tokens that end in these."""
+    return [Row(i, torch.full((4,), 5), torch.tensor([6, 7, end]), -torch.ones(3)) for i, end in enumerate(endings)]
+
+
+@pytest.fixture
+def run_config(random_model):
+    def make(**data):
+        model = {"path": random_model, "tokenizer_path": None, "trust_remote_code": False}
+        limits = {"sft_pt": "pef.pt", "sft_batch_size": 2, "max_prompt_length": 4, "max_response_length": 3}
+        return OmegaConf.create({"data": limits | data, "actor_rollout_ref": {"model": model}})
+
+    return make
+
+
+def test_rows_that_are_cut_or_too_long_are_left_out_and_counted(run_config):
+    stored = responses(END, END, 9, END, END)
+    stored[1].prompt = torch.full((5,), 5)
+    stored[4].response, stored[4].ref_log_probs = torch.tensor([6, 7, 8, END]), -torch.ones(4)
+    found = usable(Store(META, stored), run_config())
+    assert [row.id for row in found.store.rows] == [0, 3] and found.store.meta == META
+    assert str(found) == (
+        "2 of 5 rows (left out: 1 with a prompt over data.max_prompt_length=4, 1 with a response that was cut off, "
+        "1 with a response over data.max_response_length=3)"
+    )
+    assert str(usable(Store(META, responses(END, END)), run_config())) == "2 rows"
+
+
+def test_an_end_token_of_the_generation_config_ends_a_response_too(run_config, random_model, tmp_path):
+    folder = shutil.copytree(random_model, tmp_path / "model")
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [END, 9]}))
+    config = run_config()
+    config.actor_rollout_ref.model.path = str(folder)
+    assert len(usable(Store(META, responses(END, 9, 10)), config).store) == 2
+
+
+def test_too_few_rows_are_refused_with_their_counts(run_config):
+    with pytest.raises(UserError) as error:
+        usable(Store(META, responses(END, 9, 9)), run_config())
+    assert str(error.value).startswith(
+        "D_pef store pef.pt holds 3 rows, and this run can rehearse 1 of 3 rows (left out: 2 with a response that was "
+        "cut off), but data.sft_batch_size=2 are used in every training step"
+    )

@@ -1,0 +1,94 @@
+"""How long a D_pef store takes to load, and how much memory it takes beside its size on disk.
+
+    python benchmarks/store.py [--rows 2248] [--prompt 1500] [--response 300] [--top-k 0 64]
+
+Writes a store of random tokens for each k into a temporary folder and opens it in a fresh process as the trainer does.
+Memory is the growth of that process's resident set, the file's mapped pages among it: after loading, and after all rows
+were made into the columns of a mini-batch once, --batch at a time.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import torch
+
+from verl.dph import pef_batch
+from verl.dph.store import Row, Store
+
+VOCABULARY = 128_000
+DTYPES = dict.fromkeys(pef_batch.FIELDS, torch.int64) | {"old_log_probs": torch.float32, "advantages": torch.float32}
+
+
+def random_store(rows: int, prompt: int, response: int, k: int) -> Store:
+    """Lengths between a half and one and a half of the means."""
+    generator = torch.Generator().manual_seed(0)
+
+    def length(mean):
+        return int(torch.randint(max(mean // 2, 1), mean * 3 // 2 + 1, (1,), generator=generator))
+
+    def ids(*shape):
+        return torch.randint(VOCABULARY, shape, dtype=torch.int32, generator=generator)
+
+    def row(i):
+        p, r = length(prompt), length(response)
+        top = (ids(r, k), torch.zeros(r, k, dtype=torch.float16), torch.zeros(r, dtype=torch.float16)) if k else ()
+        return Row(i, ids(p), ids(r), torch.zeros(r), *top)
+
+    return Store({}, [row(i) for i in range(rows)])
+
+
+def columns(rows: list[Row]) -> None:
+    """What a training step makes of its D_pef rows."""
+    pef_batch.columns_of(rows, [1] * len(rows), DTYPES, top_k=rows[0].top_ids is not None)
+
+
+def measure(path: str, batch: int) -> dict[str, float]:
+    """Seconds to load and bytes that the process grew by, in this process."""
+    with tempfile.TemporaryDirectory() as folder:  # what torch imports at first use is no part of a store
+        random_store(2, 8, 8, 8).save(f"{folder}/tiny.pt")
+        columns(Store.load(f"{folder}/tiny.pt").rows)
+    process = psutil.Process()
+    before = process.memory_info().rss
+    started = time.perf_counter()
+    store = Store.load(path)
+    seconds = time.perf_counter() - started
+    loaded = process.memory_info().rss - before
+    for start in range(0, len(store), batch):
+        columns(store.rows[start : start + batch])
+    visited = process.memory_info().rss - before
+    return {"seconds": seconds, "loaded": loaded, "visited": visited}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rows", type=int, default=2248)
+    parser.add_argument("--prompt", type=int, default=1500, help="mean tokens of a prompt")
+    parser.add_argument("--response", type=int, default=300, help="mean tokens of a response")
+    parser.add_argument("--top-k", type=int, nargs="+", default=[0, 64])
+    parser.add_argument("--batch", type=int, default=128, help="D_pef rows of a mini-batch")
+    parser.add_argument("--open", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.open:
+        sys.stdout.write(json.dumps(measure(options.open, options.batch)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for k in options.top_k:
+            path = Path(folder) / f"{k}.pt"
+            random_store(options.rows, options.prompt, options.response, k).save(str(path))
+            command = [sys.executable, __file__, "--open", str(path), "--batch", str(options.batch)]
+            found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+            size = path.stat().st_size
+            sys.stdout.write(
+                f"k {k:<4}{size / 1e6:8.1f} MB   load {found['seconds']:.3f} s   memory over file size: "
+                f"{found['loaded'] / size:.2f} after loading, {found['visited'] / size:.2f} after visiting every row\n"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""D_pef rows in a real TransferQueue: what a rank's actor gets of a mixed step, with and without distributions."""
+
+import pytest
+import ray
+import torch
+import transfer_queue as tq
+from hydra import compose, initialize_config_dir
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.utils import tensordict_utils as tu
+from verl.utils import transferqueue_utils
+
+from verl.dph import pef_batch
+from verl.dph.cli import CONFIG_DIR
+from verl.dph.fields import (
+    PEF_MASK,
+    PEF_NUM_TOKENS,
+    PEF_REF_LOG_PROBS,
+    PEF_REST_LOG_PROBS,
+    PEF_TOP_IDS,
+    PEF_TOP_LOG_PROBS,
+)
+from verl.dph.store import Row
+
+K, RANKS, MINI_BATCHES, EXP_ROWS = 4, 2, 2, 8
+FLOATS = ("old_log_probs", "advantages")
+
+
+@pytest.fixture(scope="module")
+def queue():
+    """TransferQueue with the settings of a run on a CPU, as verl's TaskRunner starts it."""
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        config = compose("dph_trainer", ["device=cpu"])
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    tq.init(config.transfer_queue)
+    transferqueue_utils.TQ_INITIALIZED = True
+    yield
+    tq.close()
+    transferqueue_utils.TQ_INITIALIZED = False
+    ray.shutdown()
+
+
+def pef_rows(count: int, seed: int) -> list[Row]:
+    """As they come out of a store's file; two of them equally long."""
+    g = torch.Generator().manual_seed(seed)
+
+    def row(i):
+        r = 3 + i // 2
+        return Row(
+            id=i,
+            prompt=torch.randint(0, 50, (2 + i,), generator=g, dtype=torch.int32),
+            response=torch.randint(0, 50, (r,), generator=g, dtype=torch.int32),
+            ref_log_probs=-torch.rand(r, generator=g),
+            top_ids=torch.randint(0, 50, (r, K), generator=g, dtype=torch.int32),
+            top_log_probs=-torch.rand(r, K, generator=g).half(),
+            rest_log_prob=-torch.rand(r, generator=g).half(),
+        )
+
+    return [row(i) for i in range(count)]
+
+
+@pytest.fixture
+def batch(queue):
+    """D_exp rows with everything that verl's trainer has put into the queue when the update begins."""
+    lengths = [(3 + i, 2 + i % 3) for i in range(EXP_ROWS)]
+
+    def column(name):
+        sizes = {"input_ids": [p + r for p, r in lengths], "prompts": [p for p, _ in lengths]}
+        sizes["position_ids"] = sizes["input_ids"]
+        dtype = torch.float32 if name in FLOATS else torch.int64
+        parts = [torch.ones(size, dtype=dtype) for size in sizes.get(name, [r for _, r in lengths])]
+        return torch.nested.as_nested_tensor(parts, layout=torch.jagged)
+
+    keys = [f"exp_{i}" for i in range(EXP_ROWS)]
+    tags = [{"seq_len": sum(length)} for length in lengths]
+    columns = TensorDict({name: column(name) for name in pef_batch.FIELDS}, batch_size=EXP_ROWS)
+    tq.kv_batch_put(keys=keys, tags=tags, partition_id="train", fields=columns)
+    yield KVBatchMeta(keys=keys, tags=tags, partition_id="train", fields=list(pef_batch.FIELDS), extra_info={"t": 1.0})
+    tq.kv_clear(keys=keys, partition_id="train")
+
+
+def mini_batches_of_ranks(mixed: KVBatchMeta) -> dict[tuple[int, int], TensorDict]:
+    """(rank, mini-batch) -> what the actor's train_mini_batch iterates over."""
+    found = {}
+    for rank, meta in enumerate(mixed.chunk(RANKS)):
+        data = transferqueue_utils._meta_to_realdata(meta)
+        parts = tu.make_iterator(data, len(data) // MINI_BATCHES, epochs=1, dataloader_kwargs={"shuffle": False})
+        found |= {(rank, k): part for k, part in enumerate(parts)}
+    return found
+
+
+@pytest.mark.parametrize("step", [1, 2])  # the second one on what the first one left in the queue
+def test_ranks_get_the_stored_distributions_of_their_own_rows(batch, step):
+    rows = pef_rows(4, seed=step)
+    with pef_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS, top_k=True) as mixed:
+        found = mini_batches_of_ranks(mixed)
+    for (rank, k), part in found.items():
+        row = rows[k * RANKS + rank]
+        exp_rows = EXP_ROWS // RANKS // MINI_BATCHES
+        for name, expected in (
+            (PEF_TOP_IDS, row.top_ids),
+            (PEF_TOP_LOG_PROBS, row.top_log_probs),
+            (PEF_REST_LOG_PROBS, row.rest_log_prob),
+        ):
+            assert part[name].layout == torch.jagged and part[name].dtype == expected.dtype
+            assert part[name].offsets().diff().tolist() == [0] * exp_rows + [len(row.response)]
+            assert torch.equal(part[name].values(), expected)
+        assert part[PEF_MASK].values().sum() == len(row.response)
+        tokens_of_mini_batch = sum(len(row.response) for row in rows[2 * k : 2 * k + 2])
+        assert part[PEF_NUM_TOKENS].tolist() == [tokens_of_mini_batch] * (exp_rows + 1)
+
+        of_exp_only = tu.index_select_tensor_dict(part, [0, 1])  # a micro-batch without D_pef rows
+        assert of_exp_only[PEF_TOP_IDS].values().shape == (0, K)
+        assert of_exp_only[PEF_REST_LOG_PROBS].values().shape == (0,)
+
+
+def test_a_d_pef_row_is_the_stores_in_verls_dtypes(batch):
+    rows = pef_rows(4, seed=3)
+    with pef_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS) as mixed:
+        assert not {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS} & set(mixed.fields)
+        found = mini_batches_of_ranks(mixed)
+    for (rank, k), part in found.items():
+        row, last = rows[k * RANKS + rank], {name: part[name][-1] for name in [*pef_batch.FIELDS, PEF_REF_LOG_PROBS]}
+        assert {name: last[name].dtype for name in pef_batch.FIELDS} == {
+            name: torch.float32 if name in FLOATS else torch.int64 for name in pef_batch.FIELDS
+        }
+        assert torch.equal(last["input_ids"], torch.cat([row.prompt, row.response]).long())
+        assert torch.equal(last["position_ids"], torch.arange(len(row.prompt) + len(row.response)))
+        assert torch.equal(last["prompts"], row.prompt.long()) and torch.equal(last["responses"], row.response.long())
+        assert torch.equal(last["old_log_probs"], row.ref_log_probs)
+        assert torch.equal(last[PEF_REF_LOG_PROBS], row.ref_log_probs)
+        for name in ("response_mask", "loss_mask", "advantages"):
+            assert len(last[name]) == len(row.response) and not last[name].any()
+
+
+def test_d_pef_rows_are_gone_after_the_step_also_when_it_fails(batch):
+    rows = pef_rows(4, seed=4)
+    step = pef_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS, top_k=True)
+    with pytest.raises(ZeroDivisionError), step:
+        assert len(tq.kv_list(partition_id="train")["train"]) == EXP_ROWS + 4
+        raise ZeroDivisionError
+    assert sorted(tq.kv_list(partition_id="train")["train"]) == sorted(batch.keys)

@@ -1,0 +1,10 @@
+"""What the trainer adds to every row of a mixed batch, beside verl's fields."""
+
+# Per response token: 1.0 on D_pef rows, 0.0 on D_exp rows; the reference log-prob (float32, 0 on D_exp rows).
+# Per row: the D_pef tokens of its optimizer mini-batch over all ranks.
+PEF_MASK, PEF_REF_LOG_PROBS, PEF_NUM_TOKENS = "pef_mask", "pef_ref_log_probs", "pef_num_tokens"
+
+# With sft_loss_estimator=topk, per response token of D_pef rows: k token ids (k, int32) and pi_ref's log-probs of them
+# (k, float16) and of all other tokens together (float16).
+PEF_TOP_IDS, PEF_TOP_LOG_PROBS = "pef_top_ids", "pef_top_log_probs"
+PEF_REST_LOG_PROBS = "pef_rest_log_probs"
