@@ -2,8 +2,8 @@
 
     python benchmarks/step_time.py [--demo outputs/demo] [--steps 12]
 
-Uses the task and base model of a demo (make demo). Both variants run GRPO with the demo's settings; the first three steps
-are left out. `rest` is what a step takes beyond generation (with rewards) and the update.
+Uses the task and base model of a demo (make demo). Both variants run GRPO with the demo's settings; the first three
+steps are left out. `rest` is what a step takes beyond generation (with rewards) and the update.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def run(demo: Demo, address: str, steps: int, overrides: list[str]) -> dict[str,
     """Mean seconds of a step's parts."""
     with tempfile.TemporaryDirectory() as folder:
         settings = {"OUTPUT_DIR": folder, "TOTAL_STEPS": str(steps), "SAVE_FREQ": "-1", "DPH_SCORER": address}
-        settings |= {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
+        settings |= {"GPUS_PER_NODE": "1", "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
         finished = subprocess.run(
             ["bash", str(SCRIPTS / "grpo.sh"), "run", *OVERRIDES, *overrides],
             env=os.environ | demo.settings | settings,

@@ -1,39 +1,37 @@
 """One rank of verl's real TrainingWorker, which computes the gradients of one mixed step and writes them down.
 
 Started by test_gradients.py, one process a rank, with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and VERL_PLATFORM=cpu.
-argv: model folder, output folder, then variants `NAME:override,override...` of dph_trainer; each writes NAME.safetensors.
+argv: model folder, output folder, then variants `NAME:override,override...` of dph_trainer; each writes
+NAME.safetensors.
 """
 
 import os
 import sys
-from functools import partial
+from types import SimpleNamespace
 
 import torch
 from hydra import compose, initialize_config_dir
 from safetensors.torch import save_file
-from tensordict import TensorDict
-
-from verl.dph import pef_batch
-from verl.dph.cli import CONFIG_DIR
-from verl.dph.loss import PEF_MASK, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS, rehearsal_loss
-from verl.dph.mixing import interleave
-from verl.dph.store import Row
 from verl.utils import tensordict_utils as tu
-from verl.utils.config import omega_conf_to_dataclass
-from verl.workers.config import HFModelConfig, TrainingWorkerConfig
-from verl.workers.engine_workers import TrainingWorker
+
+from verl.dph import settings, topk
+from verl.dph.cli import CONFIG_DIR
+from verl.dph.fields import (
+    PEF_MASK,
+    PEF_NUM_TOKENS,
+    PEF_REF_LOG_PROBS,
+    PEF_REST_LOG_PROBS,
+    PEF_TOP_IDS,
+    PEF_TOP_LOG_PROBS,
+)
+from verl.dph.loss import HISTOGRAM
+from verl.dph.mixing import interleave
+from verl.dph.standalone import actor_worker, batch_of
+from verl.dph.store import Row
+from verl.dph.worker import DPHPasses
 
 EXP_ROWS, PEF_ROWS, MINI_BATCHES = 16, 8, 2
-DTYPES = {
-    "input_ids": torch.int64,
-    "position_ids": torch.int64,
-    "prompts": torch.int64,
-    "responses": torch.int64,
-    "response_mask": torch.int64,
-    "loss_mask": torch.int64,
-    "old_log_probs": torch.float32,
-    "advantages": torch.float32,
-}
+VOCABULARY, TOP_K = 64, 8
 
 
 def random_rows(count, seed):
@@ -48,108 +46,155 @@ def random_rows(count, seed):
     return [row(i) for i in range(count)]
 
 
+def stored_distributions(rows, seed):
+    """For each row of D_pef (ids (R, k), log-probs (R, k), log-prob of the rest (R,)) of random distributions."""
+    g = torch.Generator().manual_seed(seed)
+    return [topk.largest(2.0 * torch.randn(len(r.response), VOCABULARY, generator=g), TOP_K) for r in rows]
+
+
 def whole_step():
-    """(D_exp, D_pef) rows of the step as TensorDicts; D_exp rank-major for 1 rank, i.e. mini-batch-major."""
+    """(D_exp, D_pef) rows of the step as {field: one tensor a row}; D_exp rank-major for 1 rank, i.e.
+    mini-batch-major."""
     exp, pef = random_rows(EXP_ROWS, seed=1), random_rows(PEF_ROWS, seed=2)
     size = PEF_ROWS // MINI_BATCHES
     counts = [sum(len(r.response) for r in pef[k * size :][:size]) for k in range(MINI_BATCHES)]
-    per_mini = EXP_ROWS // MINI_BATCHES
-    exp_td = pef_batch._columns(exp, [counts[i // per_mini] for i in range(EXP_ROWS)], DTYPES)
     g = torch.Generator().manual_seed(3)
-    ones = [torch.ones(len(r.response), dtype=torch.int64) for r in exp]
-    zeros = [torch.zeros(len(r.response)) for r in exp]
-    exp_td["response_mask"] = exp_td["loss_mask"] = pef_batch._jagged(ones)
-    exp_td["advantages"] = pef_batch._jagged([z + torch.randn(1, generator=g) for z in zeros])
-    exp_td[PEF_MASK] = exp_td[PEF_REF_LOG_PROBS] = pef_batch._jagged(zeros)
-    pef_td = pef_batch._columns(pef, [counts[i // size] for i in range(PEF_ROWS)], DTYPES)
-    return exp_td, pef_td
+
+    def fields(row, mini_batch):
+        zeros = torch.zeros(len(row.response))
+        return {
+            "input_ids": torch.cat([row.prompt, row.response]),
+            "position_ids": torch.arange(len(row.prompt) + len(row.response)),
+            "prompts": row.prompt,
+            "responses": row.response,
+            "old_log_probs": row.ref_log_probs,
+            PEF_NUM_TOKENS: torch.tensor(counts[mini_batch]),
+        } | dict.fromkeys(
+            ("response_mask", "loss_mask", "advantages", "ref_log_prob", PEF_MASK, PEF_REF_LOG_PROBS), zeros
+        )
+
+    exp_rows, pef_rows = [], []
+    for i, row in enumerate(exp):
+        ones = torch.ones(len(row.response))
+        exp_rows.append(
+            fields(row, i // (EXP_ROWS // MINI_BATCHES))
+            | {
+                "response_mask": ones.long(),
+                "loss_mask": ones.long(),
+                "advantages": ones * torch.randn(1, generator=g),
+                "ref_log_prob": row.ref_log_probs + 0.7 * torch.randn(len(ones), generator=g),
+                PEF_TOP_IDS: torch.zeros(0, TOP_K, dtype=torch.int32),
+                PEF_TOP_LOG_PROBS: torch.zeros(0, TOP_K, dtype=torch.float16),
+                PEF_REST_LOG_PROBS: torch.zeros(0, dtype=torch.float16),
+            }
+        )
+    for i, (row, (ids, log_probs, rest)) in enumerate(zip(pef, stored_distributions(pef, seed=4), strict=True)):
+        zeros = torch.zeros(len(row.response), dtype=torch.int64)
+        pef_rows.append(
+            fields(row, i // size)
+            | {
+                "response_mask": zeros,
+                "loss_mask": zeros,
+                PEF_MASK: torch.ones(len(row.response)),
+                PEF_REF_LOG_PROBS: row.ref_log_probs,
+                PEF_TOP_IDS: ids,
+                PEF_TOP_LOG_PROBS: log_probs,
+                PEF_REST_LOG_PROBS: rest,
+            }
+        )
+    return exp_rows, pef_rows
 
 
-def rows_of_rank(rank, ranks):
-    """This rank's chunk of the interleaved step, as the trainer orders and verl cuts it."""
+def rows_of_rank(rank, ranks, config):
+    """This rank's chunk of the step, as the trainer orders and verl cuts it, with the fields that the mode has."""
     exp, pef = whole_step()
+    actor, has_pef = config.actor_rollout_ref.actor, settings.rehearses(config)
     per = EXP_ROWS // MINI_BATCHES // ranks
     # The same rows in the same mini-batch whatever the number of ranks: rank-major order of them.
-    exp_order = [
-        k * per * ranks + r * per + i for r in range(ranks) for k in range(MINI_BATCHES) for i in range(per)
-    ]
     order = interleave(
-        [("exp", i) for i in exp_order],
-        [("pef", i) for i in range(PEF_ROWS)],
+        [exp[k * per * ranks + r * per + i] for r in range(ranks) for k in range(MINI_BATCHES) for i in range(per)],
+        pef if has_pef else [],
         mini_batches=MINI_BATCHES,
         ranks=ranks,
     )
     size = len(order) // ranks
     mine = order[rank * size : (rank + 1) * size]
-    sources = {"exp": exp, "pef": pef}
-    columns = {
-        name: pef_batch._jagged([sources[kind][name][i] for kind, i in mine])
-        for name in [*DTYPES, PEF_MASK, PEF_REF_LOG_PROBS]
-    }
-    columns[PEF_NUM_TOKENS] = torch.stack([sources[kind][PEF_NUM_TOKENS][i] for kind, i in mine])
-    return TensorDict(columns, batch_size=len(mine))
+    names = set(pef[0])
+    if not has_pef:
+        names -= {PEF_MASK, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS}
+    if actor.sft_loss_estimator != "topk":
+        names -= {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS}
+    if not actor.use_kl_loss:
+        names -= {"ref_log_prob"}
+    return batch_of([{name: row[name] for name in names} for row in mine])
 
 
-def build_worker(model, overrides):
-    """The worker as ActorRolloutRefWorker.init_model builds the actor's, with our loss."""
+def build_config(model, overrides):
     with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        config = compose("dph_trainer", [f"actor_rollout_ref.model.path={model}", "device=cpu", *overrides])
-    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
-    engine = actor.engine
-    engine.use_dynamic_bsz = actor.use_dynamic_bsz
-    engine.max_token_len_per_gpu = actor.ppo_max_token_len_per_gpu
-    engine.micro_batch_size_per_gpu = actor.ppo_micro_batch_size_per_gpu
-    worker = TrainingWorker(
-        TrainingWorkerConfig(
-            model_type="language_model",
-            model_config=omega_conf_to_dataclass(config.actor_rollout_ref.model, dataclass_type=HFModelConfig),
-            engine_config=engine,
-            optimizer_config=actor.optim,
-            checkpoint_config=actor.checkpoint,
-        )
-    )
-    worker.reset()
-    worker.set_loss_fn(partial(rehearsal_loss, config=actor))
-    return worker
+        return compose("dph_trainer", [f"actor_rollout_ref.model.path={model}", "device=cpu", *overrides])
 
 
-def run(worker, rank, ranks):
-    """Gradients and metrics of both mini-batches of one step: {"k.parameter": ..., "metric.name": (mini-batches,)}."""
-    found = {}
-    steps = iter(range(MINI_BATCHES))
+def run(worker, config, rank, ranks):
+    """Gradients and metrics of the mini-batches of one step: {"k.parameter": ..., "metric.name": (mini-batches,)}.
+
+    Mini-batches are counted through all epochs. "weight.parameter" are a LoRA variant's random matrices A.
+    """
+    found, actor = {}, config.actor_rollout_ref.actor
+    steps = iter(range(MINI_BATCHES * actor.ppo_epochs))
+    trained = {name: p for name, p in worker.engine.module.named_parameters() if p.requires_grad}
 
     def keep_gradients():
         """In place of the optimizer step: the weights stay as they are, so that mini-batches are comparable."""
         k = next(steps)
-        for name, parameter in worker.engine.module.named_parameters():
+        for name, parameter in trained.items():
             found[f"{k}.{name}"] = parameter.grad.full_tensor().clone()
         return torch.tensor(0.0)
 
     worker.engine.optimizer_step = keep_gradients
-    data = rows_of_rank(rank, ranks)
+    # The ranks of a Ulysses group have the same rows, and the first of them has the metrics.
+    rank, ranks = (number // actor.ulysses_sequence_parallel_size for number in (rank, ranks))
+    data = rows_of_rank(rank, ranks, config)
+    exact = actor.sft_loss_estimator == "topk"
     tu.assign_non_tensor(
         data,
-        mini_batch_size=(EXP_ROWS + PEF_ROWS) // MINI_BATCHES,
+        mini_batch_size=len(data) * ranks // MINI_BATCHES,
         global_batch_size=EXP_ROWS // MINI_BATCHES,
-        epochs=1,
+        epochs=actor.ppo_epochs,
         seed=1,
         dataloader_kwargs={"shuffle": False},
         temperature=1.0,
-        calculate_entropy=True,
-        distillation_use_topk=False,
-        distillation_only=False,
+        calculate_entropy=actor.calculate_entropy,
+        distillation_use_topk=exact,
+        distillation_only=exact,
     )
-    metrics = tu.get(worker.train_mini_batch(data), "metrics")
+    if actor.sft_grad_norm_freq:
+        first = tu.index_select_tensor_dict(data, list(range(len(data) // MINI_BATCHES)))
+        norms = tu.get(DPHPasses.component_gradient_norms(SimpleNamespace(actor=worker), first), "metrics")
+        found |= {name: torch.tensor(norm) for name, norm in norms.items()}
+    output = worker.train_mini_batch(data)
+    for name, parameter in trained.items():
+        if ".lora_A." in name:
+            found[f"weight.{name}"] = parameter.full_tensor().detach().clone()
+    if output is None:
+        return found
+    metrics = tu.get(output, "metrics")
+    histogram = metrics.pop(HISTOGRAM, None)
     wanted = [key for key in metrics if key.startswith("dph/")] + ["actor/pg_loss", "actor/ppo_kl"]
-    return found | {f"metric.{key}": torch.tensor([float(v) for v in metrics[key]]) for key in wanted}
+    found |= {f"metric.{key}": torch.tensor([float(v) for v in metrics[key]]) for key in wanted}
+    return found | ({"metric.histogram": sum(histogram).float()} if histogram else {})
 
 
 def main(model, folder, *variants):
     torch.set_num_threads(1)
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    import flash_attention_on_cpu  # beside this file, which is the program here
+
+    flash_attention_on_cpu.register()
     for variant in variants:
         name, overrides = variant.split(":")
-        found = run(build_worker(model, overrides.split(",")), rank, ranks)
+        config = build_config(model, overrides.split(","))
+        torch.manual_seed(0)  # of LoRA's initial weights
+        found = run(actor_worker(config), config, rank, ranks)
         if rank == 0:
             save_file(found, os.path.join(folder, f"{name}.safetensors"))
     torch.distributed.destroy_process_group()

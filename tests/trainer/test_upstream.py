@@ -4,27 +4,47 @@ import hashlib
 import inspect
 
 import pytest
-
-from verl.dph.trainer import NOTHING_CAME
+import verl.utils.model
 from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
-from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
+from verl.models.transformers.monkey_patch import apply_monkey_patch
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
+from verl.utils.fsdp_utils import fsdp2_sharded_save_to_cpu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.rollout.llm_server import LLMServerClient
 
+from verl.dph.rollouts import NOTHING_CAME
+from verl.dph.trainer import TRAINERS
+
 UPSTREAM = {
-    "verl.dph.trainer.DPHTrainer._update_actor": (PPOTrainer._update_actor, "d7009bd8a69d40b9"),
-    "verl.dph.trainer.DPHTrainer._fetch_one_gen_batch": (PPOTrainer._fetch_one_gen_batch, "d62e586d52057413"),
+    "verl.dph.trainer.Rehearsal._update_actor": (PPOTrainer._update_actor, "d7009bd8a69d40b9"),
+    "verl.dph.keep_probe.KeepProbe.measure": (PPOTrainer._validate, "f1d58a70e91d7883"),
+    "verl.dph.rollouts.CheckedRollouts._fetch_one_gen_batch": (PPOTrainer._fetch_one_gen_batch, "d62e586d52057413"),
+    "verl.dph.rollouts.CheckedRollouts._evict_groups": (ReplayBuffer._evict_terminal_groups, "c2c224967f20c54b"),
+    "verl.dph.rollouts._select_in_order": (ReplayBuffer._select_prompt_uids, "d54921984c037a78"),
+    "verl.dph.trainer.SeparateAsyncTrainer._setup": (PPOTrainerSeparateAsync._setup, "792593a969da40cf"),
+    "verl.dph.cpu.engine.save_copies": (fsdp2_sharded_save_to_cpu, "ecdb335bb1d3948f"),
     "verl.dph.cpu.agent_loop.BurstQueue": (
         AgentLoopWorkerTQ.__ray_metadata__.modified_class._agent_loop_postprocess,
         "523edacbff73640d",
     ),
     "verl.dph.cpu.agent_loop.SharedAgentLoopWorker": (AgentLoopWorker._run_agent_loop, "32c3d607c5d4c9fa"),
+    "verl.dph.cpu.agent_loop.SharedAgentLoopWorker.generate_sequences": (
+        AgentLoopWorkerTQ.__ray_metadata__.modified_class.generate_sequences,
+        "4d7178988eae6a71",
+    ),
+    "verl.dph.cpu.agent_loop.SharedAgentLoopWorker._burst_of": (
+        AgentLoopWorkerTQ.__ray_metadata__.modified_class._run_prompt,
+        "3d9bca6b0ea5fe25",
+    ),
+    "verl.dph.cpu.agent_loop.SharedAgentLoopManager": (AgentLoopManagerTQ.generate_sequences, "de5ab7fe338523ca"),
     "verl.dph.cpu.agent_loop._LocalRewardWorker": (AgentLoopWorker._compute_score, "cf4b57719ad3c1b2"),
     "verl.dph.cpu.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
     "verl.dph.cpu.engine.log_probs_from_logits": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
+    "verl.dph.cpu.engine.load_value_model": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
+    "verl.dph.model_checks._check_ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
 }
 
 
@@ -40,5 +60,6 @@ def test_verl_says_in_these_words_that_every_rollout_failed():
     assert NOTHING_CAME in inspect.getsource(inspect.unwrap(ReplayBuffer.sample))
 
 
-def test_the_synchronous_trainer_is_found_where_ours_is_put():
-    assert TRAINER_REGISTRY["sync"] is PPOTrainerSync
+def test_verls_trainers_are_found_where_ours_are_put():
+    for mode, ours in TRAINERS.items():
+        assert TRAINER_REGISTRY[mode] in ours.__bases__

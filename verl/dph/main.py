@@ -4,45 +4,45 @@ With `actor_rollout_ref.actor.generate_sft=True` it writes the D_pef store inste
 """
 
 import asyncio
+import logging
 import os
 
 import ray
 from omegaconf import DictConfig, OmegaConf, open_dict
+from verl.trainer import main_ppo
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import validate_config
+from verl.utils.device import auto_set_device
 
 from verl.dph import plugin, preflight, settings
 from verl.dph.cli import run_main
 from verl.dph.errors import UserError
 from verl.dph.fingerprint import model_hash, tokenizer_hash
 from verl.dph.store import Store
-from verl.trainer import main_ppo
-from verl.trainer.ppo.utils import need_critic, need_reference_policy
-from verl.utils.config import validate_config
-from verl.utils.device import auto_set_device
+from verl.dph.usable import usable
+
+logger = logging.getLogger(__name__)
 
 _TaskRunnerV1 = main_ppo.TaskRunnerV1.__ray_metadata__.modified_class  # a Ray actor class cannot be subclassed
 
 
 class TaskRunner(_TaskRunnerV1):
-    """verl's TaskRunner with our trainer in place of the synchronous one."""
+    """verl's TaskRunner with our trainers in place of verl's."""
 
     def run(self, config: DictConfig):
-        from verl.dph.trainer import DPHTrainer
         from verl.trainer.ppo.v1 import trainer_base
 
-        # The mode keeps its name, because verl compares it with "sync" in many places.
-        trainer_base.TRAINER_REGISTRY["sync"] = DPHTrainer
+        from verl.dph.trainer import TRAINERS
+
+        # The modes keep their names, because verl compares them with "sync" in many places.
+        trainer_base.TRAINER_REGISTRY.update(TRAINERS)
         return super().run(config)
 
 
 def check_store(config: DictConfig) -> None:
-    """Refuse a D_pef store that does not belong to this run or is too small, before anything is started."""
+    """Refuse a D_pef store that does not belong to this run or lacks something, before anything is started."""
     path = os.path.expanduser(config.data.sft_pt)
     store = Store.load(path)
-    if len(store) < config.data.sft_batch_size:
-        raise UserError(
-            f"D_pef store {path} holds {len(store)} rows, but data.sft_batch_size={config.data.sft_batch_size} are used in "
-            "every training step: lower sft_batch_size, or make more near-perfect prompts with a lower threshold."
-        )
     model = config.actor_rollout_ref.model
     store.check_origin(
         path,
@@ -50,6 +50,13 @@ def check_store(config: DictConfig) -> None:
         tokenizer_hash=tokenizer_hash(model.tokenizer_path or model.path),
         temperature=float(config.actor_rollout_ref.rollout.temperature),
     )
+    if config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and not store.top_k:
+        raise UserError(
+            f"D_pef store {path} holds no next-token distributions, which actor.sft_loss_estimator=topk compares: "
+            "run scripts/llama/get_correct_data_tensor.sh with data.sft_top_k=64, which adds them, or use "
+            "sft_loss_estimator=sampled."
+        )
+    logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), usable(store, config))
 
 
 def prepare(config: DictConfig) -> None:
@@ -59,6 +66,7 @@ def prepare(config: DictConfig) -> None:
             "verl did not load the plugin of verl.dph: install this repository into the environment (make install), so "
             "that its entry point verl.plugins is known."
         )
+    settings.read_none(config)
     settings.check(config)
     generates = config.actor_rollout_ref.actor.generate_sft
     rows = preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])

@@ -1,19 +1,31 @@
 """The settings of DPH-RL: the actor's dataclass, and every check that can be made before anything is started."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from omegaconf import DictConfig
-
-from verl.dph.errors import UserError
+from transformers import AutoConfig
+from verl.utils.fs import copy_to_local
 from verl.workers.config import FSDPActorConfig
 
-# The D_pef form of each mode; "none" is plain GRPO or DAPO (METHOD.md, "Modes").
-REHEARSAL_MODES = ("forward", "js_low_var", "alpha")
-# These add a policy-form term on D_exp and a reference model online.
-MODES_WITH_REFERENCE_MODEL = ("js", "reverse_kl")
+from verl.dph import coefficient, keep_probe, model_checks
+from verl.dph.coefficient import CoefficientControl
+from verl.dph.cpu import vllm_plugin
+from verl.dph.errors import UserError
+from verl.dph.modes import FORMS, MODES, forms_of
+
+TRAINER_MODES = ("sync", "colocate_async", "separate_async")
 NORMALIZATIONS = ("joint", "per_set")
 KL_ESTIMATORS = ("k1", "k3")
+ESTIMATORS = ("sampled", "topk")
+
+# What verl reserves with Ray: for each rank (single_controller/ray/base.py, ResourcePoolManager), and for its task
+# runner and TransferQueue.
+CPUS_A_RANK, CPUS_OF_OTHERS = 3, 3
+
+# data.sft_top_k: below, the bucket of all other tokens is no small part; above, the store grows (6 bytes a token and
+# position) and the divergence hardly changes.
+TOP_K_MIN, TOP_K_MAX = 8, 128
 
 
 @dataclass
@@ -22,16 +34,37 @@ class DPHActorConfig(FSDPActorConfig):
 
     sft_loss_mode: str = "none"
     sft_loss_coeff: float = 0.01
+    sft_loss_control: CoefficientControl = field(default_factory=CoefficientControl)
     sft_loss_normalization: str = "joint"
+    sft_loss_form: str = "auto"
+    sft_loss_estimator: str = "sampled"
     sft_kl_estimator: str = "k1"
     alpha_coeff: float = 0.2
+    sft_grad_norm_freq: int = 0
     generate_sft: bool = False
 
 
 def rehearses(config: DictConfig) -> bool:
     """Whether this run trains with D_pef rows."""
+    return _forms(config)[0] and not config.actor_rollout_ref.actor.generate_sft
+
+
+def has_divergence(config: DictConfig) -> bool:
+    """Whether this run trains with a divergence to the initial policy, on whatever rows."""
+    return any(_forms(config)) and not config.actor_rollout_ref.actor.generate_sft
+
+
+def _forms(config: DictConfig) -> tuple[bool, bool]:
+    """Whether the mode has a divergence on D_pef, and one on D_exp."""
     actor = config.actor_rollout_ref.actor
-    return actor.sft_loss_mode in REHEARSAL_MODES and not actor.generate_sft
+    return forms_of(actor.sft_loss_mode, actor.sft_loss_form, has_data=bool(config.data.sft_pt))
+
+
+def read_none(config: DictConfig) -> None:
+    """The paper's README writes data.sft_files=None data.sft_pt=None, which Hydra takes for a word: null is meant."""
+    for key in ("sft_files", "sft_pt", "sft_wrong_files"):
+        if config.data[key] == "None":
+            config.data[key] = None
 
 
 def check(config: DictConfig) -> None:
@@ -42,73 +75,129 @@ def check(config: DictConfig) -> None:
     """
     check_platform(config)
     _check_mode(config)
-    _check_model(config)
+    _check_cpus(config)
+    model_checks.check(config)
     _check_actor(config.actor_rollout_ref.actor)
+    _check_needs(config)
     if config.actor_rollout_ref.actor.generate_sft:
         _require_files(config, "sft_files", "sft_wrong_files")
         if not config.data.sft_pt:
-            raise UserError("actor.generate_sft=True writes the D_pef store, but data.sft_pt is not set: name the .pt file.")
+            raise UserError(
+                "actor.generate_sft=True writes the D_pef store, but data.sft_pt is not set: name the .pt "
+                "file."
+            )
+        _check_top_k(config)
     else:
         _require_files(config, "train_files", "val_files")
     if rehearses(config):
         _require_files(config, "sft_files", "sft_pt")
         _check_shares(config)
+    elif not config.actor_rollout_ref.actor.generate_sft:
+        _check_no_kl_budget(config.actor_rollout_ref.actor)
+    keep_probe.check(config)
+
+
+def _check_no_kl_budget(actor: DictConfig) -> None:
+    if actor.sft_loss_control.type == "target_kl":
+        raise UserError(
+            f"actor.sft_loss_control.type=target_kl follows the KL on D_pef rows, which "
+            f"sft_loss_mode={actor.sft_loss_mode} "
+            "does not use here: choose another type."
+        )
 
 
 def check_platform(config: DictConfig) -> None:
-    """Refuse a device setting that does not go with the platform that verl chose when it was imported.
+    """Refuse a device setting that does not go with the platform that verl chose when it was imported, or a rollout
+    that this environment does not have.
 
     Raises:
-        UserError: naming both.
+        UserError: naming them.
     """
     wanted, found = config.trainer.device, os.environ.get("VERL_PLATFORM")
     if (wanted == "cpu") != (found == "cpu"):
         raise UserError(
-            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: for a machine without GPU "
+            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: for a machine "
+            "without GPU "
             "set VERL_PLATFORM=cpu and device=cpu, else neither."
+        )
+    if wanted == "cpu" and config.actor_rollout_ref.rollout.name == "vllm":
+        vllm_plugin.check_environment()
+
+
+def _check_cpus(config: DictConfig) -> None:
+    """On a CPU Ray's CPUs are only names too, but ranks that reserve more than there are wait for ever."""
+    trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
+    found = config.ray_kwargs.ray_init.num_cpus
+    if trainer.device != "cpu" or found is None:
+        return
+    ranks = trainer.nnodes * trainer.n_gpus_per_node
+    ranks += rollout.nnodes * rollout.n_gpus_per_node if trainer.v1.trainer_mode == "separate_async" else 0
+    needed = ranks * CPUS_A_RANK + CPUS_OF_OTHERS
+    if needed > found:
+        raise UserError(
+            f"{ranks} ranks (trainer.nnodes x trainer.n_gpus_per_node, and the rollout's in separate_async) reserve "
+            f"{needed} of Ray's CPUs, but ray_kwargs.ray_init.num_cpus={found}: use fewer ranks (GPUS_PER_NODE in the "
+            "scripts), or raise num_cpus."
         )
 
 
 def _check_mode(config: DictConfig) -> None:
-    if config.trainer.v1.trainer_mode != "sync":
+    mode = config.trainer.v1.trainer_mode
+    if mode not in TRAINER_MODES:
+        raise UserError(f"trainer.v1.trainer_mode={mode!r} is unknown: use one of {', '.join(TRAINER_MODES)}.")
+    if mode != "sync" and config.actor_rollout_ref.actor.generate_sft:
         raise UserError(
-            f"trainer.v1.trainer_mode={config.trainer.v1.trainer_mode} is not supported with DPH-RL yet: use sync."
+            f"actor.generate_sft=True trains nothing and needs no trainer.v1.trainer_mode={mode}: use sync."
         )
+    if mode == "separate_async":
+        _check_separate(config)
 
 
-def _check_model(config: DictConfig) -> None:
-    path = config.actor_rollout_ref.model.path
-    looks_local = str(path).startswith(("/", ".", "~")) or str(path).count("/") > 1
-    if looks_local and not os.path.isfile(os.path.join(os.path.expanduser(path), "config.json")):
+def _check_separate(config: DictConfig) -> None:
+    """Rollouts on devices of their own: how many, how weights get there, and how many mini-batches a step."""
+    rollout, actor = config.actor_rollout_ref.rollout, config.actor_rollout_ref.actor
+    prompts, mini = config.data.train_batch_size, actor.ppo_mini_batch_size
+    updates = config.trainer.v1.separate_async.parameter_sync_step
+    if prompts != updates * mini:
         raise UserError(
-            f"actor_rollout_ref.model.path={path} holds no config.json: give the folder of a Hugging Face model."
+            f"data.train_batch_size={prompts} is not trainer.v1.separate_async.parameter_sync_step={updates} x "
+            f"actor.ppo_mini_batch_size={mini}, and separate_async updates the policy once a mini-batch: make it so."
+        )
+    if rollout.nnodes < 1 or rollout.n_gpus_per_node < 1:
+        raise UserError(
+            "trainer.v1.trainer_mode=separate_async gives rollouts devices of their own: set "
+            "actor_rollout_ref.rollout.nnodes and rollout.n_gpus_per_node, both above 0."
+        )
+    backend, on_cpu = rollout.checkpoint_engine.backend, config.trainer.device == "cpu"
+    if backend == "naive" or on_cpu != (backend == "gloo"):
+        raise UserError(
+            f"actor_rollout_ref.rollout.checkpoint_engine.backend={backend} does not carry weights to rollouts on "
+            f"devices of their own: use {'gloo' if on_cpu else 'nccl, or another one of verl for this device'}."
         )
 
 
 def _check_actor(actor: DictConfig) -> None:
     mode = actor.sft_loss_mode
-    if mode in MODES_WITH_REFERENCE_MODEL:
-        raise UserError(
-            f"actor.sft_loss_mode={mode} needs the policy form with a reference model, which this version does not have "
-            f"yet: use one of none, {', '.join(REHEARSAL_MODES)}."
-        )
-    if mode not in ("none", *REHEARSAL_MODES):
-        raise UserError(f"actor.sft_loss_mode={mode!r} is unknown: use one of none, {', '.join(REHEARSAL_MODES)}.")
+    _one_of(actor, "sft_loss_mode", ("none", *MODES))
     if mode == "none":
         return
-    if actor.sft_loss_normalization not in NORMALIZATIONS:
-        raise UserError(
-            f"actor.sft_loss_normalization={actor.sft_loss_normalization!r} is unknown: use one of "
-            f"{', '.join(NORMALIZATIONS)}."
-        )
-    if actor.sft_kl_estimator not in KL_ESTIMATORS:
-        raise UserError(
-            f"actor.sft_kl_estimator={actor.sft_kl_estimator!r} is unknown: use one of {', '.join(KL_ESTIMATORS)}."
-        )
+    _one_of(actor, "sft_loss_form", FORMS)
+    _one_of(actor, "sft_loss_normalization", NORMALIZATIONS)
+    _one_of(actor, "sft_loss_estimator", ESTIMATORS)
+    _one_of(actor, "sft_kl_estimator", KL_ESTIMATORS)
     if actor.sft_loss_coeff < 0:
-        raise UserError(f"actor.sft_loss_coeff={actor.sft_loss_coeff} is negative: it weighs a divergence, use 0 or more.")
+        raise UserError(
+            f"actor.sft_loss_coeff={actor.sft_loss_coeff} is negative: it weighs a divergence, use 0 or "
+            "more."
+        )
+    coefficient.check(actor.sft_loss_control, actor.sft_loss_coeff)
     if mode == "alpha" and not 0 < actor.alpha_coeff < 1:
         raise UserError(f"actor.alpha_coeff={actor.alpha_coeff} must lie strictly between 0 and 1.")
+    if actor.sft_grad_norm_freq < 0:
+        raise UserError(
+            f"actor.sft_grad_norm_freq={actor.sft_grad_norm_freq} is negative: steps between two, or 0 for "
+            "never."
+        )
     if actor.loss_agg_mode != "token-mean":
         raise UserError(
             f"actor.loss_agg_mode={actor.loss_agg_mode} does not go with sft_loss_mode={mode}: its normalisations are "
@@ -116,10 +205,66 @@ def _check_actor(actor: DictConfig) -> None:
         )
     if actor.strategy not in ("fsdp", "fsdp2"):
         raise UserError(f"actor.strategy={actor.strategy} does not go with sft_loss_mode={mode}: use fsdp or fsdp2.")
-    if actor.shuffle:
+
+
+def _one_of(actor: DictConfig, key: str, values: tuple[str, ...]) -> None:
+    if actor[key] not in values:
+        raise UserError(f"actor.{key}={actor[key]!r} is unknown: use one of {', '.join(values)}.")
+
+
+def _check_needs(config: DictConfig) -> None:
+    """What a mode needs and what it cannot use (METHOD.md, "Modes")."""
+    actor, data = config.actor_rollout_ref.actor, config.data
+    mode = f"actor.sft_loss_mode={actor.sft_loss_mode}"
+    mode += "" if actor.sft_loss_form == "auto" else f" with sft_loss_form={actor.sft_loss_form}"
+    on_pef, on_exp = _forms(config)
+    if on_exp and not actor.use_kl_loss:
+        has_both = (actor.sft_loss_mode, actor.sft_loss_form) == ("alpha", "auto")
+        hint = " (or name the D_pef store in data.sft_pt)" if has_both else ""
         raise UserError(
-            "actor.shuffle=True would break the fixed share of D_pef rows in each mini-batch: set it to False."
+            f"{mode} compares the policy's own samples with the initial policy and needs a reference model: set "
+            f"actor.use_kl_loss=True{hint}; verl's own KL term is left out."
         )
+    if actor.sft_loss_mode != "none" and not on_pef and (data.sft_files or data.sft_pt):
+        raise UserError(
+            f"{mode} has no term on D_pef, but data.sft_files={data.sft_files} and data.sft_pt={data.sft_pt} are "
+            "set: set both "
+            "to null."
+        )
+    if config.get("distillation") and config.distillation.enabled and actor.sft_loss_mode != "none":
+        raise UserError(
+            f"{mode} does not go with distillation.enabled=True, which has a loss of its own: switch one "
+            "off."
+        )
+    if actor.sft_loss_mode == "none" or actor.sft_loss_estimator == "sampled":
+        return
+    if not on_pef:
+        raise UserError(
+            f"actor.sft_loss_estimator=topk compares stored distributions, and {mode} uses none: use "
+            "sampled."
+        )
+    for key, holder in (("use_fused_kernels", config.actor_rollout_ref.model), ("pad_to_length", actor.fsdp_config)):
+        if holder.get(key):
+            raise UserError(
+                f"{key}={holder.get(key)} does not go with actor.sft_loss_estimator=topk: verl hands out no logits "
+                "then; "
+                "switch it off, or use sft_loss_estimator=sampled."
+            )
+
+
+def _check_top_k(config: DictConfig) -> None:
+    k = config.data.sft_top_k
+    if not k:
+        return
+    if not TOP_K_MIN <= k <= TOP_K_MAX:
+        raise UserError(f"data.sft_top_k={k} must be 0 (none) or {TOP_K_MIN} to {TOP_K_MAX}.")
+    path = config.actor_rollout_ref.model.path
+    model = AutoConfig.from_pretrained(
+        copy_to_local(path), trust_remote_code=config.actor_rollout_ref.model.trust_remote_code
+    )
+    vocabulary = model.get_text_config().vocab_size
+    if k > vocabulary:
+        raise UserError(f"data.sft_top_k={k} is more than the {vocabulary} tokens of {path}: use {vocabulary} or less.")
 
 
 def _require_files(config: DictConfig, *keys: str) -> None:
@@ -134,7 +279,8 @@ def _require_files(config: DictConfig, *keys: str) -> None:
 
 
 _ORIGIN = {
-    "train_files": "give a parquet of prompts, or run data/sql/process_data/exact_correct_id.py for train_wrong.parquet",
+    "train_files": "give a parquet of prompts, or run data/sql/process_data/exact_correct_id.py for "
+    "train_wrong.parquet",
     "val_files": "give a parquet of prompts",
     "sft_files": "run data/sql/process_data/exact_correct_id.py, which writes train_correct.parquet",
     "sft_wrong_files": "run data/sql/process_data/exact_correct_id.py, which writes train_wrong.parquet",
@@ -153,7 +299,7 @@ def _check_shares(config: DictConfig) -> None:
     prompts, mini = config.data.train_batch_size, actor.ppo_mini_batch_size
     if prompts % mini:
         raise UserError(f"data.train_batch_size={prompts} is not a multiple of actor.ppo_mini_batch_size={mini}.")
-    ranks = config.trainer.n_gpus_per_node * config.trainer.nnodes // actor.ulysses_sequence_parallel_size
+    ranks = config.trainer.n_gpus_per_node * config.trainer.nnodes // model_checks.actor(config).ulysses
     parts = mini_batches(config) * ranks
     if rows <= 0 or rows % parts:
         raise UserError(
@@ -164,6 +310,7 @@ def _check_shares(config: DictConfig) -> None:
     rows_a_rank = rows // parts + mini * config.actor_rollout_ref.rollout.n // ranks
     if not actor.use_dynamic_bsz and micro and rows_a_rank % micro:
         raise UserError(
-            f"actor.ppo_micro_batch_size_per_gpu={micro} does not divide the {rows_a_rank} rows of a mini-batch on a rank "
+            f"actor.ppo_micro_batch_size_per_gpu={micro} does not divide the {rows_a_rank} rows of a mini-batch on "
+            "a rank "
             "(D_exp and D_pef together): use a divisor, or actor.use_dynamic_bsz=True."
         )

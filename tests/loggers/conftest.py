@@ -1,0 +1,196 @@
+"""Two runs of the real trainer on a policy whose answers are known: one with the keep-rate probe and every logger.
+
+The policy has learnt by heart to say "right" after "good", "wrong" after "bad", and one or the other after "mixed".
+Two steps at a small learning rate change its log-probs, but not what it says.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+import torch.nn.functional as F
+from transformers import LlamaForCausalLM
+
+from verl.dph.fingerprint import model_hash, tokenizer_hash
+from verl.dph.store import Row, Store
+
+WORDS = ["<pad>", "<eos>", "<unk>", "right", "wrong", "good", "bad", "mixed", *(f"w{i}" for i in range(24))]
+END, RIGHT, WRONG = 1, 3, 4
+ANSWERS = {"good": (RIGHT,), "bad": (WRONG,), "mixed": (RIGHT, WRONG)}
+REWARD = """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+    return {"score": float("right" in solution_str), "acc": float("right" in solution_str)}
+"""
+
+# (kind, correct pre-samples of 8): 3 of the 4 in the store are solved; 2 of the 4 that the base did not solve are. One
+# of 8 samples is right after "mixed" but for a chance of 1/256, which the seed decides.
+SOLVED = [("good", 8), ("good", 7), ("good", 6), ("bad", 6), ("bad", 6)]  # the last one is not in the store
+STORED = 4
+EXPLORED = [("mixed", 0), ("bad", 0), ("good", 0), ("bad", 0), ("mixed", 3), ("mixed", 4), ("good", 5), ("mixed", 2)]
+
+SETTINGS = {
+    "device": "cpu",
+    "data.seed": 1,
+    "data.train_batch_size": 4,
+    "data.max_prompt_length": 8,
+    "data.max_response_length": 8,
+    "data.sft_batch_size": 4,
+    "actor_rollout_ref.rollout.n": 4,
+    "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz": True,
+    "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": 400,
+    "actor_rollout_ref.rollout.val_kwargs.do_sample": True,
+    "actor_rollout_ref.rollout.val_kwargs.temperature": 1.0,
+    "actor_rollout_ref.actor.ppo_mini_batch_size": 2,
+    "actor_rollout_ref.actor.use_dynamic_bsz": True,
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": 400,
+    "actor_rollout_ref.actor.optim.lr": 1e-3,
+    "actor_rollout_ref.actor.sft_loss_mode": "js_low_var",
+    "actor_rollout_ref.actor.sft_loss_coeff": 0.2,
+    "actor_rollout_ref.actor.sft_loss_control.type": "warmup",
+    "actor_rollout_ref.actor.sft_loss_control.warmup_steps": 4,
+    "algorithm.adv_estimator": "grpo",
+    "reward.custom_reward_function.name": "compute_score",
+    "trainer.project_name": "dph",
+    "trainer.total_epochs": 10,
+    "trainer.total_training_steps": 2,
+    "trainer.test_freq": 1,
+    "trainer.save_freq": -1,
+}
+# More prompts than there are of either kind: a further one of another kind would make neither 3/4 nor 2/4.
+PROBE = {"trainer.keep_probe.prompts": 5, "trainer.keep_probe.n": 8}
+LOGGERS = ("console", "file", "tensorboard", "wandb", "swanlab")
+TIME_LIMIT_S = 500  # 45 s on two cores that nobody else uses
+
+
+def prompt_of(kind: str, number: int) -> list[str]:
+    return [kind, f"w{number}"]
+
+
+def teach_model(folder: Path, word_llama) -> None:
+    """A Llama of 2 layers, fine-tuned until what it says after a prompt is as good as certain."""
+    model = word_llama(folder, WORDS, template="{{ messages[0]['content'] }}", max_position_embeddings=32)
+    sequences = torch.tensor(
+        [
+            [*(WORDS.index(word) for word in prompt_of(kind, number)), answer, END]
+            for kind, answers in ANSWERS.items()
+            for answer in answers
+            for number in range(24)
+        ]
+    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(150):
+        logits = model(sequences).logits[:, 1:-1]  # of the answer and the end
+        loss = F.cross_entropy(logits.flatten(0, 1), sequences[:, 2:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.save_pretrained(folder)
+
+
+def save_prompts(path: Path, first: int, rows: list[tuple[str, int]]) -> None:
+    truth = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
+    pd.DataFrame(
+        {
+            "data_source": "sql",
+            "prompt": [{"role": "user", "content": " ".join(prompt_of(kind, first + i))}],
+            "reward_model": {"style": "rule", "ground_truth": truth},
+            "id": first + i,
+            "base_correct": correct,
+        }
+        for i, (kind, correct) in enumerate(rows)
+    ).to_parquet(path)
+
+
+def save_store(path: Path, folder: str) -> None:
+    """ "right" after the first prompts of SOLVED, with the model's own log-probs."""
+    model = LlamaForCausalLM.from_pretrained(folder)
+    response, rows = torch.tensor([RIGHT, END]), []
+    for i, (kind, _) in enumerate(SOLVED[:STORED]):
+        prompt = torch.tensor([WORDS.index(word) for word in prompt_of(kind, i)])
+        with torch.no_grad():
+            log_probs = model(torch.cat([prompt, response])[None]).logits[0, 1:-1].log_softmax(-1)
+        rows.append(Row(i, prompt, response, log_probs.gather(1, response[:, None])[:, 0]))
+    origin = {"model": folder, "model_hash": model_hash(folder), "tokenizer_hash": tokenizer_hash(folder)}
+    Store(origin | {"temperature": 1.0}, rows).save(str(path))
+
+
+class Run:
+    """A finished run: its output, and the file logger's metrics by step."""
+
+    def __init__(self, task: Path, name: str, settings: dict):
+        self.folder = task / name
+        self.folder.mkdir()
+        file = self.folder / "metrics.jsonl"
+        data = {
+            "actor_rollout_ref.model.path": task / "model",
+            "data.train_files": task / "train_wrong.parquet",
+            "data.val_files": task / "train_correct.parquet",
+            "data.sft_files": task / "train_correct.parquet",
+            "data.sft_pt": task / "pef.pt",
+            "reward.custom_reward_function.path": task / "reward.py",
+            "trainer.default_local_dir": self.folder,
+            "trainer.experiment_name": name,
+        }
+        finished = subprocess.run(
+            [sys.executable, "-m", "verl.dph.main", *(f"{k}={v}" for k, v in (SETTINGS | data | settings).items())],
+            cwd=self.folder,
+            env=os.environ
+            | {
+                "VERL_PLATFORM": "cpu",
+                "OMP_NUM_THREADS": "1",
+                "VERL_FILE_LOGGER_PATH": str(file),
+                "TENSORBOARD_DIR": str(self.folder / "tensorboard"),
+                "WANDB_MODE": "offline",
+                "WANDB_DIR": str(self.folder),
+                "SWANLAB_MODE": "offline",
+                "SWANLAB_LOG_DIR": str(self.folder / "swanlab"),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIME_LIMIT_S,
+        )
+        self.output = finished.stdout
+        assert finished.returncode == 0, self.output[-8000:]
+        entries = [json.loads(line) for line in file.read_text().splitlines()]
+        self.metrics: dict[int, dict[str, float]] = {entry["step"]: entry["data"] for entry in entries}
+
+
+@pytest.fixture(scope="session")
+def task(tmp_path_factory, word_llama) -> Path:
+    """A folder with model/, train_correct.parquet, train_wrong.parquet, pef.pt and reward.py."""
+    folder = tmp_path_factory.mktemp("probe")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # a tenth of the time on a machine that others use too
+    teach_model(folder / "model", word_llama)
+    torch.set_num_threads(threads)
+    save_prompts(folder / "train_correct.parquet", 0, SOLVED)
+    save_prompts(folder / "train_wrong.parquet", len(SOLVED), EXPLORED)
+    save_store(folder / "pef.pt", str(folder / "model"))
+    (folder / "reward.py").write_text(REWARD)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def probed(task) -> Run:
+    return Run(task, "probed", PROBE | {"trainer.logger": f"[{','.join(LOGGERS)}]"})
+
+
+@pytest.fixture(scope="session")
+def plain(task) -> Run:
+    return Run(task, "plain", {"trainer.logger": "[console,file]"})
+
+
+@pytest.fixture(scope="session")
+def keep_rate() -> float:
+    return 3 / 4
+
+
+@pytest.fixture(scope="session")
+def newly_solved() -> float:
+    return 2 / 4

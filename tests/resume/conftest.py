@@ -1,0 +1,135 @@
+"""The real trainer on a task of its own: a random model whose tokens are whole answers, the real scorer, a real store.
+
+Random weights give right and wrong answers at once, so that nothing has to be trained before there is a gradient.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from verl.dph.fingerprint import model_hash, tokenizer_hash
+from verl.dph.store import Row, Store
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ANSWERS = [
+    "```sql\nSELECT name FROM item\n```",
+    "```sql\nSELECT id FROM item\n```",
+    "```sql\nSELECT nothing FROM item\n```",
+]
+SPECIAL = ["<pad>", "<eos>", "<unk>", "<user>", "<answer>"]
+WORDS = [f"w{i}" for i in range(24)]
+CHAT_TEMPLATE = "<user>{{ messages[0]['content'] }}{% if add_generation_prompt %}<answer>{% endif %}"
+TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
+PROMPTS, STORED, VALIDATED = 26, 10, 6  # 26 prompts are six steps of 4 and two that wait for the next epoch
+SETTINGS = {
+    "DEVICE": "cpu",
+    "GPUS_PER_NODE": "1",
+    "MAX_PROMPT_LENGTH": "16",
+    "MAX_RESPONSE_LENGTH": "24",
+    "TRAIN_BATCH_SIZE": "4",
+    "MINI_BATCH_SIZE": "2",
+    "ROLLOUT_N": "4",
+    "SFT_BATCH_SIZE": "4",
+    "SFT_NORMALIZATION": "per_set",
+    "LEARNING_RATE": "1e-3",
+    "TOP_P": "0.95",
+    "MAX_TOKENS_PER_GPU": "120",  # several micro-batches a mini-batch
+    "EPOCHS": "100",
+    "TEST_FREQ": "-1",
+    "SAVE_FREQ": "20",
+    "VAL_N": "2",
+    "SEED": "1",
+    "OMP_NUM_THREADS": "1",
+}
+TIME_LIMIT_S = 280
+
+
+def make_prompts(path: Path, first: int, count: int) -> None:
+    """Prompts of one to six words, so that a batch holds several lengths."""
+    rows = [
+        {
+            "data_source": "sql",
+            "prompt": [{"role": "user", "content": " ".join(WORDS[(i * 7 + j) % 24] for j in range(1 + i % 6))}],
+            "reward_model": {"style": "rule", "ground_truth": TRUTH},
+            "id": i,
+            "extra_info": {"index": i, "split": "train"},
+        }
+        for i in range(first, first + count)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def make_store(path: Path, model_folder: Path) -> None:
+    """Right answers after some words of their own, with the model's log-probs of them."""
+    model = LlamaForCausalLM.from_pretrained(model_folder)
+    rows = []
+    for i in range(STORED):
+        prompt = torch.tensor([3, *(8 + (5 * i + j) % 24 for j in range(1 + i % 4)), 4])
+        response = torch.tensor([*(8 + (3 * i + j) % 24 for j in range(i % 3)), 5, 1])
+        with torch.no_grad():
+            log_probs = model(torch.cat([prompt, response])[None]).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+        rows.append(Row(1000 + i, prompt, response, log_probs.gather(1, response[:, None])[:, 0]))
+    meta = {"model": str(model_folder), "temperature": 1.0}
+    meta |= {"model_hash": model_hash(str(model_folder)), "tokenizer_hash": tokenizer_hash(str(model_folder))}
+    Store(meta, rows).save(str(path))
+
+
+class Task:
+    """A folder with model/, train.parquet, val.parquet, pef.pt and runs/."""
+
+    def __init__(self, folder: Path, scorer: str, word_llama):
+        self.folder, self.runs = folder, folder / "runs"
+        size = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2}
+        size["initializer_range"] = 0.15
+        words = [*SPECIAL, *ANSWERS, *WORDS]
+        word_llama(folder / "model", words, template=CHAT_TEMPLATE, joined=True, max_position_embeddings=64, **size)
+        make_prompts(folder / "train.parquet", 0, PROMPTS)
+        make_prompts(folder / "val.parquet", 100, VALIDATED)
+        make_store(folder / "pef.pt", folder / "model")
+        self.environment = SETTINGS | {
+            "PYTHON": sys.executable,
+            "MODEL_PATH": str(folder / "model"),
+            "TRAIN_FILE": str(folder / "train.parquet"),
+            "TRAIN_WRONG": str(folder / "train.parquet"),
+            "TRAIN_CORRECT": str(folder / "train.parquet"),
+            "VAL_FILES": str(folder / "val.parquet"),
+            "SFT_PT": str(folder / "pef.pt"),
+            "OUTPUT_DIR": str(self.runs),
+            "DPH_SCORER": scorer,
+        }
+
+    def train(self, script: str, name: str, *arguments: str, steps: int, **environment: str) -> None:
+        """Run scripts/llama/`script`.sh to `steps`; it resumes from the newest checkpoint of `name`."""
+        finished = subprocess.run(
+            ["bash", f"scripts/llama/{script}.sh", name, *arguments],
+            cwd=REPOSITORY,
+            env=os.environ | self.environment | {"TOTAL_STEPS": str(steps)} | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIME_LIMIT_S,
+        )
+        assert finished.returncode == 0, f"{script} {name} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
+
+    def metrics(self, name: str) -> dict[int, dict[str, float]]:
+        """Every metric of every step of a run, by step."""
+        parts = sorted((self.runs / name / "metrics").glob("*.jsonl"))
+        entries = [json.loads(line) for part in parts for line in part.read_text().splitlines()]
+        return {entry["step"]: entry["data"] for entry in entries}
+
+    def checkpoint(self, name: str, step: int) -> Path:
+        """The actor's checkpoint."""
+        return self.runs / name / f"global_step_{step}" / "actor"
+
+
+@pytest.fixture(scope="session")
+def task(tmp_path_factory, scorer_server, word_llama):
+    return Task(tmp_path_factory.mktemp("resume"), scorer_server, word_llama)

@@ -1,0 +1,77 @@
+"""The same bits after a stop: 40 steps at once equal 20, a new process from the checkpoint, and 20 more."""
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed.tensor  # makes sharded tensors known to torch.load
+from safetensors.torch import load_file
+
+pytestmark = pytest.mark.timeout(900)
+
+# Of numpy's generator, beside the schedule in one file.
+RANDOM_STATE = [np._core.multiarray._reconstruct, np.ndarray, np.dtype, type(np.dtype(np.uint32))]
+
+# What the clock and the machine decide.
+MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/")
+
+
+def same(left, right) -> bool:
+    """Whether two states hold the same numbers, bit for bit."""
+    if isinstance(left, torch.Tensor):
+        left, right = (part.to_local() if hasattr(part, "to_local") else part for part in (left, right))
+        return left.dtype == right.dtype and torch.equal(left, right)
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    return left == right
+
+
+@pytest.fixture(scope="module")
+def runs(task):
+    """The run without a stop and the resumed one: rehearsal, validation every ten steps, a rising learning rate."""
+    settings = (
+        "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+        "actor_rollout_ref.actor.optim.lr_warmup_steps=30",
+    )
+    task.train("js_kl", "at_once", "0.2", *settings, steps=40, TEST_FREQ="10")
+    for steps in (20, 40):
+        task.train("js_kl", "resumed", "0.2", *settings, steps=steps, TEST_FREQ="10")
+    return task
+
+
+def test_every_metric_of_every_step_is_the_same(runs):
+    at_once, resumed = runs.metrics("at_once"), runs.metrics("resumed")
+    assert list(at_once) == list(resumed) == list(range(1, 41))
+    assert len({metrics["critic/score/mean"] for metrics in at_once.values()}) > 10  # so there are gradients
+    for step, metrics in at_once.items():
+        assert metrics.keys() == resumed[step].keys()
+        different = {
+            name: (value, resumed[step][name])
+            for name, value in metrics.items()
+            if not name.startswith(MEASURED) and value != resumed[step][name]
+        }
+        assert not different, f"step {step}"
+
+
+@pytest.mark.parametrize("step", [20, 40])
+def test_weights_are_the_same(runs, step):
+    at_once, resumed = (
+        load_file(runs.checkpoint(name, step) / "huggingface" / "model.safetensors") for name in ("at_once", "resumed")
+    )
+    assert at_once.keys() == resumed.keys() and at_once
+    assert [name for name in at_once if not same(at_once[name], resumed[name])] == []
+
+
+@pytest.mark.parametrize("step", [20, 40])
+def test_the_optimizer_and_its_schedule_are_the_same(runs, step):
+    """verl saves random states too, which it seeds by chance and which nothing here draws from."""
+
+    def load(name, part):
+        with torch.serialization.safe_globals(RANDOM_STATE):
+            return torch.load(runs.checkpoint(name, step) / f"{part}_world_size_1_rank_0.pt", weights_only=True)
+
+    optimizers = [load(name, "optim") for name in ("at_once", "resumed")]
+    schedules = [load(name, "extra_state")["lr_scheduler"] for name in ("at_once", "resumed")]
+    assert optimizers[0]["state"] and same(*optimizers)
+    assert schedules[0]["last_epoch"] == step and same(*schedules)

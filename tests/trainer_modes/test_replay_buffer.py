@@ -1,0 +1,124 @@
+"""What ours changes in verl's replay buffer: failed groups that it replaces are counted, and prompts come in order."""
+
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+from verl.trainer.ppo.v1 import replay_buffer
+from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
+
+from verl.dph.errors import UserError
+from verl.dph.rollouts import CheckedRollouts
+
+N = 2
+
+
+class Queue:
+    """transfer_queue's list of keys and tags, and what is cleared from it."""
+
+    def __init__(self):
+        self.items: dict[str, dict] = {}
+
+    def add(self, prompt: str, *, failed: int = 0, step: int = 1) -> None:
+        status = "failure" if failed else "finished"
+        self.items[prompt] = {"is_prompt": True, "status": status, "global_steps": step}
+        for sample in range(failed, N):
+            self.items[f"{prompt}_{sample}_0"] = {"status": "success"}
+
+    def kv_list(self):
+        return {"train": dict(self.items)}
+
+    def kv_clear(self, keys, partition_id):
+        for key in keys:
+            self.items.pop(key)
+
+
+class Upstream:
+    """Of verl's trainer, what makes the replay buffer and samples a step from it."""
+
+    def __init__(self, config):
+        self.config, self.global_steps, self.refilled = config, 1, 0
+        self.replay_buffer = self._build_replay_buffer()
+
+    def _build_replay_buffer(self):
+        return ReplayBufferAsync(
+            trainer_mode="colocate_async",
+            trainer_config={},
+            max_off_policy_threshold=2,
+            max_off_policy_strategy="drop",
+            sampler_kwargs={},
+            refill_fn=self._refill,
+        )
+
+    def _refill(self, count):
+        for _ in range(count):
+            self.refilled += 1
+            self.queue.add(f"new{self.refilled}", step=self.global_steps)
+
+    def step(self, metrics, timing_raw):
+        batch, _ = self.replay_buffer.sample(global_steps=self.global_steps, partition_id="train", batch_size=2)
+        return batch
+
+
+class Trainer(CheckedRollouts, Upstream):
+    pass
+
+
+@pytest.fixture
+def trainer(monkeypatch):
+    monkeypatch.setattr(replay_buffer, "tq", Queue())
+    config = {
+        "trainer": {"max_failed_rollouts": 0},
+        "data": {"train_batch_size": 2},
+        "actor_rollout_ref": {"rollout": {"n": N}},
+    }
+    trainer = Trainer(OmegaConf.create(config))
+    trainer.queue = replay_buffer.tq
+    return trainer
+
+
+def step(trainer) -> SimpleNamespace:
+    metrics = {}
+    batch = trainer.step(metrics, {})
+    trainer.global_steps += 1
+    return SimpleNamespace(keys=sorted(batch.keys), failed=metrics["dph/failed_rollouts"])
+
+
+def test_a_failed_group_ends_the_run(trainer):
+    trainer.queue.add("a")
+    trainer.queue.add("b", failed=1)
+    with pytest.raises(UserError, match="1 of 4 rollouts failed in step 1"):
+        step(trainer)
+
+
+def test_failed_groups_that_are_allowed_are_replaced_and_counted_by_step(trainer):
+    trainer.config.trainer.max_failed_rollouts = 3
+    trainer.queue.add("a")
+    trainer.queue.add("b", failed=1)
+    trainer.queue.add("c", failed=2)
+    first = step(trainer)
+    assert first.failed == 3
+    assert first.keys == ["a_0_0", "a_1_0", "new1_0_0", "new1_1_0"]
+    trainer.queue.add("d", step=2)
+    second = step(trainer)
+    assert second.failed == 0 and second.keys == ["d_0_0", "d_1_0", "new2_0_0", "new2_1_0"]
+
+
+def test_stale_groups_are_no_failures(trainer):
+    trainer.global_steps = 5
+    for prompt in ("a", "b"):
+        trainer.queue.add(prompt, step=1)
+    assert step(trainer).failed == 0 and trainer.refilled == 2
+
+
+def test_prompts_come_in_the_order_of_the_data(trainer):
+    names = [f"step1-{number:02d}" for number in range(10)]
+    for name in reversed(names):
+        trainer.queue.add(name)
+    taken = []
+    for _ in range(5):
+        batch = trainer.step({}, {})
+        taken += sorted({key.split("_")[0] for key in batch.keys})
+        for key in batch.keys:
+            trainer.queue.items.pop(key)
+    assert taken == names
