@@ -26,13 +26,16 @@ class Server:
     """An hf server that answers a prompt with its reverse, and fails on prompts that begin with 13."""
 
     def __init__(self):
-        self.bursts = []
+        self.bursts, self.whole = [], []
         self.generate_many = Remote(self._generate_many)
 
-    def _generate_many(self, requests):
+    def _generate_many(self, requests, whole):
         self.bursts.append([prompt for prompt, _, _ in requests])
+        self.whole.append(whole)
         return [
-            ValueError("unlucky") if prompt[0] == 13 else TokenOutput(token_ids=prompt[::-1], extra_fields={"global_steps": 7})
+            ValueError("unlucky")
+            if prompt[0] == 13
+            else TokenOutput(token_ids=prompt[::-1], extra_fields={"global_steps": 7})
             for prompt, _, _ in requests
         ]
 
@@ -89,11 +92,75 @@ def test_a_failed_request_fails_alone():
 
 def test_a_server_that_is_gone_fails_its_burst():
     server = Server()
-    server.generate_many = Remote(lambda requests: 1 / 0)
+    server.generate_many = Remote(lambda requests, whole: 1 / 0)
     balancer = Balancer({"a": server})
     outputs = ask(burst_client(balancer), [[1], [2]])
     assert [type(output) for output in outputs] == [ZeroDivisionError] * 2
     assert balancer.released == ["a"]
+
+
+def ask_as_burst(client, requests, *, size, failing=0):
+    """Ask for (seconds to wait, prompt, seed) requests from tasks of one burst, `failing` of which fail before."""
+
+    async def member(burst, delay, prompt, seed):
+        with burst.member():
+            await asyncio.sleep(delay)
+            if prompt is None:
+                raise LookupError("no prompt")
+            return await client.generate("r", prompt_ids=prompt, sampling_params={"seed": seed})
+
+    async def scenario():
+        burst = client.burst(size)
+        asked = [*requests, *[(0.01, None, 0)] * failing]
+        return await asyncio.gather(*(member(burst, *request) for request in asked), return_exceptions=True)
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_burst_of_known_size_waits_for_its_last_request_and_is_ordered_by_content(order):
+    servers = {"a": Server(), "b": Server()}
+    asked = [(1, 7), (2, 9), (1, 3), (2, 8)][::order]
+    requests = [(0.02 * i, [prompt, 5], seed) for i, (prompt, seed) in enumerate(asked)]
+    outputs = ask_as_burst(burst_client(Balancer(servers)), requests, size=4)
+    assert [output.token_ids for output in outputs] == [[5, prompt] for _, (prompt, _), _ in requests]
+    assert servers["a"].bursts == [[[1, 5], [1, 5]]] and servers["b"].bursts == [[[2, 5], [2, 5]]]
+    assert servers["a"].whole == servers["b"].whole == [True]
+
+
+def test_requests_of_one_prompt_are_ordered_by_their_seeds():
+    server = Server()
+    seeds = []
+    server.generate_many = Remote(
+        lambda requests, whole: [seeds.append(params["seed"]) or TokenOutput(token_ids=[]) for _, params, _ in requests]
+    )
+    ask_as_burst(burst_client(Balancer({"a": server})), [(0, [1], 7), (0, [1], 3), (0, [1], 5)], size=3)
+    assert seeds == [3, 5, 7]
+
+
+def test_a_burst_does_not_wait_for_a_task_that_fails_before_its_request():
+    server = Server()
+    outputs = ask_as_burst(burst_client(Balancer({"a": server})), [(0, [1, 2], 1), (0, [3, 4], 1)], size=4, failing=2)
+    assert [type(output) for output in outputs] == [TokenOutput, TokenOutput, LookupError, LookupError]
+    assert server.bursts == [[[1, 2], [3, 4]]]
+
+
+def test_a_tasks_later_requests_go_as_they_come():
+    """A second turn cannot be known of when the burst is sent."""
+    server = Server()
+    client = burst_client(Balancer({"a": server}))
+
+    async def member(burst, turns):
+        with burst.member():
+            for turn in range(turns):
+                await client.generate("r", prompt_ids=[turn], sampling_params={})
+
+    async def scenario():
+        burst = client.burst(2)
+        await asyncio.gather(member(burst, 2), member(burst, 1))
+
+    asyncio.run(scenario())
+    assert server.bursts == [[[0], [0]], [[1]]] and server.whole == [True, False]
 
 
 def test_images_are_refused():

@@ -1,5 +1,6 @@
 """A batch's generation on a real (tiny, random) model."""
 
+import copy
 from collections import Counter
 
 import pytest
@@ -30,12 +31,14 @@ def answer(model, requests, sampled_vocabulary=VOCABULARY) -> list[Request]:
 
 
 def plain_log_probs(model, answered: Request) -> torch.Tensor:
-    """Log-probabilities of the response from one forward pass over prompt and response, without a cache."""
+    """Log-probabilities of the response from one forward pass over prompt and response, without a cache, in float64."""
+    model = copy.deepcopy(model).double()
     ids = torch.tensor([[*answered.prompt_ids, *answered.token_ids]])
     with torch.inference_mode():
         logits = model(input_ids=ids).logits[0, len(answered.prompt_ids) - 1 : -1]
     temperature = answered.params.temperature or 1.0
-    return (logits / temperature).log_softmax(-1).gather(1, torch.tensor(answered.token_ids)[:, None])[:, 0]
+    log_probs = (logits / temperature).log_softmax(-1)
+    return log_probs.gather(1, torch.tensor(answered.token_ids)[:, None])[:, 0].float()
 
 
 @pytest.mark.parametrize(

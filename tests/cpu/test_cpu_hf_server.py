@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from transformers import LlamaForCausalLM
 from verl.workers.config import HFModelConfig, RolloutConfig
+from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 from verl.workers.rollout.replica import RolloutMode
 
 from verl.dph.cpu.generation import Generation
@@ -84,6 +86,44 @@ def test_without_a_seed_repeated_prompts_differ_and_a_new_run_repeats_them(serve
     assert len(set(answers)) == 6
     assert serve(several) == answers
     assert serve(several, seed=43) != answers
+
+
+def test_a_whole_burst_is_answered_by_itself(serve, monkeypatch):
+    """Bit for bit: in company of other requests, other kernels would round differently."""
+    batches = []
+    build = Generation.__init__
+
+    def observed(self, model, requests, sampled_vocabulary):
+        batches.append([list(request.prompt_ids) for request in requests])
+        build(self, model, requests, sampled_vocabulary)
+
+    monkeypatch.setattr(Generation, "__init__", observed)
+    burst = [([4, 9, last], SAMPLE | {"seed": last}, "request") for last in range(4, 12)]
+
+    async def alone(server):
+        return await server.generate_many(burst, True)
+
+    async def in_company(server):
+        others = [ask(server, [5, 6, last]) for last in range(4, 24)]
+        outputs, *_ = await asyncio.gather(*(server.generate_many(burst, True) for _ in range(2)), *others)
+        return outputs
+
+    first = serve(alone)
+    assert batches == [[prompt for prompt, _, _ in burst]]
+    batches.clear()
+    second = serve(in_company)
+    assert sorted(map(len, batches)) == [8, 8, 20]
+    assert [batch for batch in batches if len(batch) == 8] == [[prompt for prompt, _, _ in burst]] * 2
+    assert [output.log_probs for output in first] == [output.log_probs for output in second]
+
+
+def test_a_whole_burst_beyond_max_num_seqs_is_cut_by_itself(serve):
+    async def use(server):
+        burst = [([4, 9, last], SAMPLE | {"seed": last}, "request") for last in range(4, 14)]
+        return await asyncio.gather(server.generate_many(burst, True), ask(server))
+
+    outputs, other = serve(use, max_num_seqs=4)
+    assert len(outputs) == 10 and all(output.stop_reason == "completed" for output in [*outputs, other])
 
 
 def test_default_length_is_the_responses_length(serve):
@@ -213,6 +253,97 @@ def test_abort_ends_requests_and_holds_or_rejects_new_ones(serve):
         return await ask(server)
 
     assert serve(use).stop_reason == "completed"
+
+
+class Remote:
+    """A method of a Ray actor: `.remote(...)` gives something to await."""
+
+    def __init__(self, method):
+        self.remote = method
+
+
+class OnlyServer:
+    """verl's load balancer in front of one server, which verl's client calls as if it were a Ray actor."""
+
+    def __init__(self, server):
+        self.generate = Remote(server.generate)
+        self.require_acquire_fields = self.require_release_fields = Remote(self._no_fields)
+        self.acquire_server = Remote(self._acquire)
+        self.release_server = Remote(lambda **_: None)
+
+    async def _no_fields(self):
+        return []
+
+    async def _acquire(self, request_id):
+        return "only", self
+
+
+async def interrupted(server, prompt, weights, version, **params):
+    """An answer of 40 tokens through verl's client, cut by an abort and continued with other weights.
+
+    Returns:
+        the answer and the number of its tokens before the cut.
+    """
+    config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"name": "hf", "response_length": 40}}})
+    client = FullyAsyncLLMServerClient(config, OnlyServer(server))
+    params |= {"temperature": 1.0, "top_p": 1.0, "logprobs": True, "ignore_eos": True}
+    answer = asyncio.create_task(client.generate("request", prompt_ids=prompt, sampling_params=params))
+    while not any(len(request.token_ids) >= 5 for request in server._active):
+        await asyncio.sleep(0)
+    (request,) = server._active
+    await server.abort_all_requests()
+    before = len(request.token_ids)
+    await server.stage_weights(weights, first=True)
+    await server.commit_weights(version)
+    await server.resume_generation()
+    return await answer, before
+
+
+def log_probs_under(model, prompt, response):
+    """Of each response token, from one pass over the whole sequence."""
+    ids = torch.tensor([prompt + response])
+    with torch.no_grad():
+        logits = model(ids).logits[0, len(prompt) - 1 : -1]
+    return logits.log_softmax(-1).gather(1, ids[0, len(prompt) :, None])[:, 0]
+
+
+def test_an_interrupted_answer_goes_on_with_the_new_weights(serve, tiny_model_path):
+    async def use(server):
+        await server.stage_weights(weights[0], first=True)
+        await server.commit_weights(7)
+        return await interrupted(server, PROMPT, weights[1], version=8)
+
+    models = [LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32) for _ in range(2)]
+    torch.manual_seed(6)
+    with torch.no_grad():
+        for parameter in models[1].parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    weights = [[pack(*item) for item in model.named_parameters()] for model in models]
+    output, before = serve(use, max_model_len=64)
+    assert len(output.token_ids) == len(output.log_probs) == 40 and 5 <= before < 40
+    assert (output.extra_fields["min_global_steps"], output.extra_fields["max_global_steps"]) == (7, 8)
+    found = torch.tensor(output.log_probs)
+    old, new = (log_probs_under(model, PROMPT, output.token_ids) for model in models)
+    torch.testing.assert_close(found, torch.cat([old[:before], new[before:]]))
+    assert not torch.allclose(old[before:], new[before:], atol=1e-2)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_an_interrupted_answer_does_not_repeat_its_random_numbers(serve, tiny_model_path, seed):
+    """With all weights 0 every token is as probable, and a token says which random number was drawn."""
+    model = LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32)
+    zeros = [pack(name, torch.zeros_like(weight)) for name, weight in model.named_parameters()]
+
+    async def use(server):
+        await server.stage_weights(zeros, first=True)
+        await server.commit_weights(7)
+        output, before = await interrupted(server, PROMPT, zeros, version=7, seed=seed)
+        return output.token_ids, before
+
+    tokens, before = serve(use, max_model_len=64)
+    length = min(before, 40 - before)
+    assert length >= 5
+    assert tokens[before : before + length] != tokens[:length]
 
 
 def test_a_full_batch_does_not_wait_and_the_rest_follows(serve):

@@ -82,7 +82,9 @@ def test_requests_and_weights_over_ray(local_ray, tiny_model_path):
         for control in (replica.sleep, replica.wake_up, replica.clear_kv_cache, replica.release_kv_cache):
             await control()
         await replica.abort_all_requests()
+        held = [asyncio.ensure_future(generate([4], SAMPLE | {"max_tokens": 1}, f"held {n}")) for n in range(1200)]
         await replica.resume_generation()
+        assert {output.stop_reason for output in await asyncio.gather(*held)} == {"completed"}
         assert (await generate([4], SAMPLE, "after")).stop_reason == "completed"
 
     asyncio.run(round_trip())

@@ -16,6 +16,7 @@ def register() -> None:
     use_gloo()
     after_import("verl.workers.engine.fsdp.transformer_impl", _register_engine)
     after_import("verl.workers.rollout.replica", _register_rollout)
+    after_import("verl.checkpoint_engine.base", _register_checkpoint_engine)
 
 
 def _register_engine() -> None:
@@ -30,6 +31,12 @@ def _register_rollout() -> None:
 
     RolloutReplicaRegistry.register("hf", _load_replica)
     _ROLLOUT_REGISTRY[("hf", "async")] = "verl.dph.cpu.hf_adapter.HFServerAdapter"
+
+
+def _register_checkpoint_engine() -> None:
+    from verl.dph.cpu.checkpoint_engine import register_checkpoint_engine
+
+    register_checkpoint_engine()
 
 
 def _load_replica() -> type:

@@ -3,16 +3,22 @@
 Measured on the demo (two cores, 256 samples a step of 50 tokens), verl's worker takes 16 ms of CPU a sample, and these
 are most of it: building the agent loop through Hydra, which copies the whole configuration; sending the sample to a
 reward worker and back; writing it to TransferQueue. On GPUs, where a sample takes seconds, nothing of this matters.
+
+With hf servers every sample has a seed, from the run's seed, its prompt's name and its number, and all samples that are
+asked for at a time are one burst (burst_client.py): the same run gives the same bits.
+
 tests/trainer/test_upstream.py fails when the upstream code that this relies on changes.
 """
 
 import asyncio
+from contextlib import nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 import hydra
 import ray
+import torch
 from tensordict import TensorDict
-
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap, _agent_loop_registry
 from verl.experimental.reward_loop.reward_loop import RewardLoopWorker
 from verl.protocol import DataProto
@@ -20,10 +26,22 @@ from verl.trainer.ppo.v1 import agent_loop_tq
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
+from verl.dph.cpu.burst_client import Burst, BurstClient
+from verl.dph.cpu.sampling import stable_key
+
 SHARED = "single_turn_agent"
 WINDOW_SECONDS = 0.01
+SAMPLES = "__rollout_n__"  # verl's column for prompts that are not sampled as often as the settings say
+# A prompt's seed: a column of a batch on its way to the workers. Prompts may bring theirs (verl/dph/keep_probe.py).
+SEED = "sampling_seed"
 
 _AgentLoopWorkerTQ = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # a Ray actor class cannot be subclassed
+_burst: ContextVar[Burst | None] = ContextVar("_burst", default=None)  # of the tasks that a call of a worker starts
+
+
+def seed_of(*parts: Any) -> int:
+    """63 bits that depend on the parts alone."""
+    return stable_key(*parts) >> 65
 
 
 class SharedAgentLoopWorker(_AgentLoopWorkerTQ):
@@ -38,7 +56,38 @@ class SharedAgentLoopWorker(_AgentLoopWorkerTQ):
         agent_loop_tq.tq = BurstQueue(agent_loop_tq.tq)
         agent_loop_tq.list_of_dict_to_tensordict = lambda rows: rows
 
+    async def generate_sequences(self, batch: TensorDict) -> None:
+        """As verl's; the requests of all samples of `batch` to an hf server are one burst."""
+        token = _burst.set(self._burst_of(batch))
+        try:
+            await super().generate_sequences(batch)
+        finally:
+            _burst.reset(token)
+
+    def _burst_of(self, batch: TensorDict) -> Burst | None:
+        rollout, validates = self.config.actor_rollout_ref.rollout, "validate" in batch and batch["validate"]
+        if not isinstance(self.llm_client, BurstClient) or not (validates or self._asks_once_a_step()):
+            return None
+        samples = rollout.val_kwargs.n if validates else rollout.n
+        return self.llm_client.burst(int(sum(batch[SAMPLES])) if SAMPLES in batch else samples * len(batch))
+
+    def _asks_once_a_step(self) -> bool:
+        """Whether all prompts of a step come in one call.
+
+        Dynamic sampling and asynchronous trainers ask for some more whenever some are done: time decides anyway what is
+        answered together, and a batch for each few would be slow.
+        """
+        filter_groups = self.config.algorithm.get("filter_groups", None)
+        return self.config.trainer.v1.trainer_mode == "sync" and not (filter_groups and filter_groups.enable)
+
     async def _run_agent_loop(self, sampling_params, trajectory, *, agent_name, trace=True, **kwargs):
+        prompt_seed, burst = kwargs.pop(SEED, None), _burst.get()
+        if prompt_seed is not None:
+            sampling_params = sampling_params | {"seed": seed_of(int(prompt_seed), kwargs["session_id"])}
+        with nullcontext() if burst is None else burst.member():
+            return await self._run_sample(sampling_params, trajectory, agent_name=agent_name, trace=trace, **kwargs)
+
+    async def _run_sample(self, sampling_params, trajectory, *, agent_name, trace, **kwargs):
         if agent_name != SHARED or trace:
             return await super()._run_agent_loop(
                 sampling_params, trajectory, agent_name=agent_name, trace=trace, **kwargs
@@ -65,10 +114,30 @@ class SharedAgentLoopManager(AgentLoopManagerTQ):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = ray.remote(SharedAgentLoopWorker)
+        self._validated: dict[int, int] = {}  # the last step that validated prompts: how many
+
+    def generate_sequences(self, prompts: TensorDict) -> None:
+        """As verl's; for hf servers every prompt gets a seed, which the run's seed and its name decide."""
+        if isinstance(self.llm_client, BurstClient) and SEED not in prompts:
+            seed = self.config.actor_rollout_ref.rollout.seed
+            prompts[SEED] = torch.tensor([seed_of(seed, *name) for name in self._names(prompts)])
+        super().generate_sequences(prompts)
+
+    def _names(self, prompts: TensorDict) -> list[tuple]:
+        """What tells a prompt of the run from all others: in training its uid (see CheckedRollouts).
+
+        In validation, where verl's uids are random, the step and how many prompts it validated before.
+        """
+        if not ("validate" in prompts and prompts["validate"]):
+            return [(uid,) for uid in prompts["uid"]]
+        step = prompts["global_steps"]
+        first = self._validated.get(step, 0)
+        self._validated = {step: first + len(prompts)}
+        return [("validation", step, number) for number in range(first, first + len(prompts))]
 
 
 class _LocalRewardWorker:
-    """verl's RewardLoopWorker in this process, called as if it were a Ray actor: `handle.compute_score.remote(data)`."""
+    """verl's RewardLoopWorker in this process, called like a Ray actor: `handle.compute_score.remote(data)`."""
 
     def __init__(self, config):
         self._config = config

@@ -2,10 +2,17 @@
 
 Two Ray calls to the load balancer and one to the server for every sample cost a step of the demo (256 samples, two
 cores) about as much as the sampling itself. Here they are paid once a burst and server.
+
+A burst is what comes within a moment or, where the caller knows beforehand how many requests there will be, a `Burst`:
+the server answers those as one batch, in an order that their content decides. The last digits of log-probs depend on
+the batch, so this is what makes a run's numbers the same every time.
 """
 
 import asyncio
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 from uuid import uuid4
 
@@ -15,14 +22,62 @@ from verl.workers.rollout.replica import TokenOutput
 # Requests that are made within this time travel together. The server waits as long for a burst to end.
 WINDOW_SECONDS = 0.005
 
+Item = tuple[tuple[list[int], dict[str, Any], str], asyncio.Future]  # (prompt_ids, sampling_params, request_id), answer
+
+_member: ContextVar["_Member | None"] = ContextVar("_member", default=None)
+
+
+class Burst:
+    """Requests of tasks whose number is known: they are sent when the last one is there. See `BurstClient.burst`."""
+
+    def __init__(self, client: "BurstClient", size: int):
+        self._client, self._missing = client, size
+        self._items: list[Item] = []
+
+    @contextmanager
+    def member(self) -> Iterator[None]:
+        """A block, in a task of its own, whose first request belongs to the burst; without one it is not waited for."""
+        member = _Member(self)
+        token = _member.set(member)
+        try:
+            yield
+        finally:
+            _member.reset(token)
+            member.join([])
+
+    def _join(self, items: list[Item]) -> None:
+        self._items += items
+        self._missing -= 1
+        if self._missing == 0 and self._items:
+            self._client._start(self._items, whole=True)
+
+
+class _Member:
+    """A task's place in a burst, which it takes once."""
+
+    def __init__(self, burst: Burst):
+        self._burst: Burst | None = burst
+
+    def join(self, items: list[Item]) -> bool:
+        """Add the task's request, or none; False when its place has been taken before."""
+        burst, self._burst = self._burst, None
+        if burst is None:
+            return False
+        burst._join(items)
+        return True
+
 
 class BurstClient(LLMServerClient):
     """verl's LLMServerClient for `HFServer`, whose `generate_many` it calls. Belongs to one event loop."""
 
     def __init__(self, client: LLMServerClient):
         super().__init__(client.config, client._load_balancer)
-        self._waiting: list[tuple[tuple[list[int], dict[str, Any], str], asyncio.Future]] = []
+        self._waiting: list[Item] = []
         self._sending: set[asyncio.Task] = set()
+
+    def burst(self, size: int) -> Burst:
+        """A burst of `size` tasks, each of which does its work within `Burst.member`."""
+        return Burst(self, size)
 
     async def generate(
         self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **multimodal: Any
@@ -38,19 +93,26 @@ class BurstClient(LLMServerClient):
             raise ValueError(f"request {request_id}: the hf rollout takes text only, not {given}")
         loop = asyncio.get_running_loop()
         answer = loop.create_future()
-        if not self._waiting:
-            loop.call_later(WINDOW_SECONDS, self._send)
-        self._waiting.append(((list(prompt_ids), dict(sampling_params), request_id), answer))
+        item = (list(prompt_ids), dict(sampling_params), request_id), answer
+        member = _member.get()
+        if member is None or not member.join([item]):
+            if not self._waiting:
+                loop.call_later(WINDOW_SECONDS, self._send)
+            self._waiting.append(item)
         return await answer
 
     def _send(self) -> None:
         burst, self._waiting = self._waiting, []
-        task = asyncio.get_running_loop().create_task(self._send_burst(burst))
+        self._start(burst, whole=False)
+
+    def _start(self, burst: list[Item], whole: bool) -> None:
+        task = asyncio.get_running_loop().create_task(self._send_burst(burst, whole))
         self._sending.add(task)  # the loop itself holds tasks weakly
         task.add_done_callback(self._sending.discard)
 
-    async def _send_burst(self, burst: list) -> None:
+    async def _send_burst(self, burst: list[Item], whole: bool) -> None:
         """Deal the burst out to all servers in equal parts; requests of one prompt stay together, for its cache."""
+        burst.sort(key=_content)
         try:
             servers = len(await self._load_balancer.get_all_servers.remote())
         except Exception as error:
@@ -58,13 +120,13 @@ class BurstClient(LLMServerClient):
             return
         size = math.ceil(len(burst) / max(servers, 1))
         parts = [burst[start : start + size] for start in range(0, len(burst), size)]
-        await asyncio.gather(*(self._send_part(part) for part in parts))
+        await asyncio.gather(*(self._send_part(part, whole) for part in parts))
 
-    async def _send_part(self, part: list) -> None:
+    async def _send_part(self, part: list[Item], whole: bool) -> None:
         try:
             server_id, server = await self._acquire_server(uuid4().hex)
             try:
-                outputs = await server.generate_many.remote([request for request, _ in part])
+                outputs = await server.generate_many.remote([request for request, _ in part], whole)
             finally:
                 self._release_server(server_id)
         except Exception as error:
@@ -82,7 +144,13 @@ class BurstClient(LLMServerClient):
             answer.set_result(output)
 
 
-def _fail(part: list, error: Exception) -> None:
+def _content(item: Item) -> tuple[list[int], int]:
+    """What a request asks for, to order by. Requests of one prompt are told apart by their seeds."""
+    (prompt_ids, sampling_params, _), _ = item
+    return prompt_ids, sampling_params.get("seed") or 0
+
+
+def _fail(part: list[Item], error: Exception) -> None:
     for _, answer in part:
         if not answer.done():
             answer.set_exception(error)

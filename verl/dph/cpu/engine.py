@@ -1,13 +1,18 @@
-"""verl's FSDP2 engine, registered for the CPU."""
+"""verl's FSDP2 engines, registered for the CPU."""
+
+import functools
 
 import torch
+import verl.utils.fsdp_utils as fsdp_utils
+import verl.utils.model
+from transformers import AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
-from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+from verl.workers.engine.fsdp.transformer_impl import FSDPEngine, FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
 
-class CPUFSDPEngineWithLMHead(FSDPEngineWithLMHead):
-    """The FSDP2 engine for language models on gloo."""
+class CPUFSDPEngine(FSDPEngine):
+    """A part of an engine, before verl's in its bases: FSDP2 on gloo."""
 
     def _build_fsdp_module(self, module: torch.nn.Module) -> torch.nn.Module:
         """Shard `module` without CPU offload.
@@ -37,6 +42,26 @@ class CPUFSDPEngineWithLMHead(FSDPEngineWithLMHead):
             self.engine_config.forward_only = forward_only
 
 
+class CPUFSDPEngineWithLMHead(CPUFSDPEngine, FSDPEngineWithLMHead):
+    """For language models: actor and reference."""
+
+
+class CPUFSDPEngineWithValueHead(CPUFSDPEngine, FSDPEngineWithValueHead):
+    """For value models: the critic."""
+
+
+def load_value_model(
+    local_path: str, torch_dtype: torch.dtype, model_config: PretrainedConfig, trust_remote_code: bool
+) -> PreTrainedModel:
+    """A model with one number a token (num_labels=1) and the attention of its config; the head is random at first.
+
+    verl's load_valuehead_model (utils/model.py) asks for flash attention, which runs on GPUs only.
+    """
+    return AutoModelForTokenClassification.from_pretrained(
+        local_path, dtype=torch_dtype, config=model_config, trust_remote_code=trust_remote_code
+    )
+
+
 def log_probs_from_logits(logits: torch.Tensor, labels: torch.Tensor, inplace_backward: bool = True) -> torch.Tensor:
     """Log-probabilities of `labels`, (tokens,), from logits (tokens, vocabulary) of any float type.
 
@@ -47,14 +72,36 @@ def log_probs_from_logits(logits: torch.Tensor, labels: torch.Tensor, inplace_ba
     return -torch.nn.functional.cross_entropy(flat, labels.reshape(-1), reduction="none").view(labels.shape)
 
 
-def register_engine() -> None:
-    """Make the engine the one that verl's registry gives for language models on the device "cpu".
+def save_copies() -> None:
+    """Let verl's fsdp2_sharded_save_to_cpu copy.
 
-    It is registered for "fsdp" too, so that this setting gets a sentence that says what to do.
+    separate_async keeps the weights of a step's beginning aside and computes old log-probs with them. verl saves by
+    moving to main memory, where a CPU's parameters are already: what it saved would change with every update.
     """
+    save = fsdp_utils.fsdp2_sharded_save_to_cpu
+    if getattr(save, "_copies", False):
+        return
+
+    @functools.wraps(save)
+    def save_a_copy(model: torch.nn.Module):
+        shards, spec = save(model)
+        return {name: (shard.clone(), its_spec) for name, (shard, its_spec) in shards.items()}, spec
+
+    save_a_copy._copies = True
+    fsdp_utils.fsdp2_sharded_save_to_cpu = save_a_copy
+
+
+ENGINES = {"language_model": CPUFSDPEngineWithLMHead, "value_model": CPUFSDPEngineWithValueHead}
+
+
+def register_engine() -> None:
+    """Make our engines those that verl's registry gives for the device "cpu".
+
+    They are registered for "fsdp" too, so that this setting gets a sentence that says what to do.
+    """
+    save_copies()
     transformer_impl.logprobs_from_logits = log_probs_from_logits
-    backends = EngineRegistry._engines["language_model"]
-    if "cpu" not in backends["fsdp2"]:
-        EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")(
-            CPUFSDPEngineWithLMHead
-        )
+    verl.utils.model.load_valuehead_model = load_value_model
+    for model_type, engine in ENGINES.items():
+        if "cpu" not in EngineRegistry._engines[model_type]["fsdp2"]:
+            EngineRegistry.register(model_type=model_type, backend=["fsdp", "fsdp2"], device="cpu")(engine)

@@ -26,6 +26,7 @@ class Request:
         params: how to sample.
         stop_ids: ids after which the response ends, the model's end-of-sequence ids among them.
         uniforms: the request's own random numbers, one is taken per token.
+        burst: requests of one number are answered in batches of their own, those with None as they come.
         token_ids: the response, filled in by a `Generation`.
         log_probs: log-probability of each response token under softmax(logits / temperature) over the whole vocabulary,
             before any restriction or penalty: what verl's actor computes. At temperature 0 it is that of temperature 1.
@@ -36,6 +37,7 @@ class Request:
     params: SamplingParams
     stop_ids: frozenset[int]
     uniforms: Iterator[float]
+    burst: int | None = None
     token_ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     finished: bool = False

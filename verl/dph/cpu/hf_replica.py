@@ -17,8 +17,17 @@ def server_name(replica_rank: int, role: str = "", suffix: str = "") -> str:
 class HFReplica(RolloutReplica):
     """A replica is one server process with VERL_HF_ROLLOUT_THREADS threads (1 by default)."""
 
+    # Ray's calls of a server at once. Requests that an abort holds count, and resume_generation must get past them.
+    max_concurrency = 100_000
+
     async def init_standalone(self) -> None:
-        """Start a server that reads its weights from the model's path. It needs no worker and no device."""
+        """Start a server that reads its weights from the model's path.
+
+        It needs a worker and a device only when a trainer will send it weights (checkpoint_engine.backend=gloo).
+        """
+        if self.config.checkpoint_engine.backend != "naive":
+            await super().init_standalone()
+            return
         self.rollout_mode = RolloutMode.STANDALONE
         await self.launch_servers()
 

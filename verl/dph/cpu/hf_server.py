@@ -6,6 +6,7 @@ steps of a generation: a step is never interrupted, and nothing needs a lock but
 """
 
 import asyncio
+import itertools
 import logging
 from collections import Counter
 from typing import Any
@@ -52,6 +53,7 @@ class HFServer:
         self._queue: list[tuple[Request, asyncio.Future]] = []
         self._active: dict[Request, asyncio.Future] = {}
         self._prompts_seen: Counter[tuple[int, ...]] = Counter()
+        self._burst_numbers = itertools.count()
         self._arrived = asyncio.Event()
         self._open = asyncio.Event()
         self._open.set()
@@ -94,7 +96,12 @@ class HFServer:
     # ---- generation
 
     async def generate(
-        self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, **multimodal: Any
+        self,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        request_id: str,
+        burst: int | None = None,
+        **multimodal: Any,
     ) -> TokenOutput:
         """Continue a prompt.
 
@@ -102,6 +109,7 @@ class HFServer:
             prompt_ids: token ids, at least one.
             sampling_params: see `SamplingParams.from_request`.
             request_id: only named in errors.
+            burst: see `Request`.
             multimodal: images and the like, which must be absent.
 
         Returns:
@@ -119,16 +127,22 @@ class HFServer:
                 )
             await self._open.wait()
         request = self._read_request(list(normalize_token_ids(prompt_ids)), sampling_params, request_id, multimodal)
+        request.burst = burst
         answer = asyncio.get_running_loop().create_future()
         self._queue.append((request, answer))
         self._arrived.set()
         return await answer
 
     async def generate_many(
-        self, requests: list[tuple[list[int], dict[str, Any], str]]
+        self, requests: list[tuple[list[int], dict[str, Any], str]], whole: bool = False
     ) -> list[TokenOutput | Exception]:
-        """Answer (prompt_ids, sampling_params, request_id) requests in order; a failed one gets its exception."""
-        return await asyncio.gather(*(self.generate(*request) for request in requests), return_exceptions=True)
+        """Answer (prompt_ids, sampling_params, request_id) requests in order; a failed one gets its exception.
+
+        A `whole` burst is not mixed with other requests: its batches (of max_num_seqs) depend on itself alone, and so
+        do the last digits of its log-probs.
+        """
+        burst = next(self._burst_numbers) if whole else None
+        return await asyncio.gather(*(self.generate(*request, burst) for request in requests), return_exceptions=True)
 
     def _read_request(
         self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, multimodal: dict[str, Any]
@@ -173,8 +187,7 @@ class HFServer:
             await self._arrived.wait()
             await self._wait_for_quiet()
             async with self._model_lock:
-                size = self.config.max_num_seqs
-                batch, self._queue = self._queue[:size], self._queue[size:]
+                batch = self._next_batch()
                 if not self._queue:
                     self._arrived.clear()
                 self._active = dict(batch)
@@ -188,8 +201,20 @@ class HFServer:
                 finally:
                     self._active = {}
 
+    def _next_batch(self) -> list[tuple[Request, asyncio.Future]]:
+        """Take from the queue what has waited longest and all that goes with it, in the order of arrival."""
+        if not self._queue:  # aborted
+            return []
+        burst = self._queue[0][0].burst
+        batch = [entry for entry in self._queue if entry[0].burst == burst][: self.config.max_num_seqs]
+        taken = {request for request, _ in batch}
+        self._queue = [entry for entry in self._queue if entry[0] not in taken]
+        return batch
+
     async def _wait_for_quiet(self) -> None:
-        """Return when a burst of requests has ended or fills a batch."""
+        """Return when a burst of requests has ended or fills a batch; at once for one that came as a whole."""
+        if self._queue and self._queue[0][0].burst is not None:
+            return
         clock = asyncio.get_running_loop().time
         deadline = clock() + _LONGEST_WAIT_SECONDS
         waiting = 0

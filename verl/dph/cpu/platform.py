@@ -75,6 +75,10 @@ class CPUPlatform(PlatformBase):
     def is_ipc_supported(self) -> bool:
         return False
 
+    def rollout_env_vars(self) -> dict[str, str]:
+        # Left to itself, vLLM binds its threads to all cores, which the training workers need as well.
+        return {"VLLM_CPU_OMP_THREADS_BIND": os.environ.get("VLLM_CPU_OMP_THREADS_BIND", "nobind")}
+
     def cudart(self) -> Any:
         return None
 

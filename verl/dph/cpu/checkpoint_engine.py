@@ -1,0 +1,137 @@
+"""The checkpoint engine "gloo": weights from the trainer to rollout replicas that are not on its devices, by gloo.
+
+Chosen by actor_rollout_ref.rollout.checkpoint_engine.backend=gloo. verl's own engines for this (nccl, nixl, hccl, ...)
+need accelerators. Every update forms a new group of the trainer's first rank and all rollout workers, so that replicas
+may come and go between two.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterable
+from datetime import timedelta
+from typing import Any
+
+import ray
+import torch
+from torch.distributed import ProcessGroupGloo, TCPStore
+from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegistry
+from verl.workers.rollout.utils import ensure_async_iterator
+
+from verl.dph.cpu.weights import in_buckets, unpack
+
+BACKEND = "gloo"
+_TIMEOUT = timedelta(minutes=10)
+_SENDER = 0
+_NOT_IN_GROUP = -1
+
+
+class GlooCheckpointEngine(CheckpointEngine):
+    """One in every training worker and every rollout worker.
+
+    Args:
+        bucket_size: bytes after which weights are sent.
+        is_master: this is the trainer's first rank, the one that sends.
+    """
+
+    def __init__(self, bucket_size: int, is_master: bool = False) -> None:
+        self._bucket_size, self._is_master = bucket_size, is_master
+        self._store: TCPStore | None = None
+        self._group: ProcessGroupGloo | None = None
+        self._rank = _NOT_IN_GROUP
+
+    def prepare(self) -> tuple[str, int] | None:
+        """The sender opens the place where the group meets and returns its (host, port); others return None."""
+        if not self._is_master:
+            return None
+        host = ray.util.get_node_ip_address().strip("[]")
+        self._store = TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=_TIMEOUT)
+        return host, self._store.port
+
+    @classmethod
+    def build_topology(
+        cls, actor_wg_world_size: int, rollout_world_size: int, metadata: list[tuple[str, int] | None]
+    ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+        """The arguments of `init_process_group` for each training worker and each rollout worker."""
+        address, size = metadata[0], 1 + rollout_world_size
+        idle = actor_wg_world_size - 1
+        trainer = {"rank": [_SENDER] + [_NOT_IN_GROUP] * idle}
+        rollout = {"rank": list(range(1, size))}
+        for workers in (trainer, rollout):
+            count = len(workers["rank"])
+            workers |= {"world_size": [size] * count, "address": [address] * count}
+        return trainer, rollout
+
+    def init_process_group(self, rank: int, world_size: int, address: tuple[str, int]) -> None:
+        """Join the group, unless this is a training worker that does not send."""
+        self._rank = rank
+        if rank == _NOT_IN_GROUP:
+            return
+        if self._store is None:
+            self._store = TCPStore(*address, is_master=False, timeout=_TIMEOUT)
+        self._group = ProcessGroupGloo(self._store, rank, world_size, _TIMEOUT)
+
+    def finalize(self) -> None:
+        """Leave the group."""
+        self._group = self._store = None
+
+    @torch.no_grad()
+    async def send_weights(
+        self, weights: Iterable[tuple[str, torch.Tensor]], global_steps: int | None = None
+    ) -> dict[str, float]:
+        """Send whole tensors to every rollout worker.
+
+        Args:
+            weights: (name, tensor) pairs. Getting one is a collective of all ranks, so every rank runs through all.
+            global_steps: verl names the version to the receivers itself.
+
+        Returns:
+            no metrics.
+        """
+        weights = ensure_async_iterator(weights)
+        if self._rank == _NOT_IN_GROUP:
+            async for _ in weights:
+                pass
+            return {}
+        try:
+            async for bucket in in_buckets(weights, self._bucket_size):
+                self._broadcast_object([(name, dtype, shape, data.nbytes) for name, dtype, shape, data in bucket])
+                for *_, data in bucket:
+                    self._broadcast(torch.from_numpy(data))
+        except Exception as error:
+            self._broadcast_object(f"the trainer could not send its weights: {error!r}")
+            raise
+        self._broadcast_object([])
+        return {}
+
+    @torch.no_grad()
+    async def receive_weights(self, global_steps: int | None = None) -> AsyncIterator[tuple[str, torch.Tensor]]:
+        """Yield what the trainer sends.
+
+        Raises:
+            RuntimeError: the trainer failed while sending.
+        """
+        while described := self._broadcast_object(None):
+            if isinstance(described, str):
+                raise RuntimeError(described)
+            for name, dtype, shape, size in described:
+                data = torch.empty(size, dtype=torch.uint8)
+                self._broadcast(data)
+                yield unpack((name, dtype, shape, data.numpy()))
+
+    def _broadcast(self, tensor: torch.Tensor) -> None:
+        """The sender's tensor into everybody's."""
+        self._group.broadcast(tensor, _SENDER).wait()
+
+    def _broadcast_object(self, message: Any) -> Any:
+        """The sender's message, of lists, texts and numbers, to everybody."""
+        data = torch.frombuffer(bytearray(json.dumps(message).encode()), dtype=torch.uint8)
+        size = torch.tensor([len(data)])
+        self._broadcast(size)
+        if self._rank != _SENDER:
+            data = torch.empty(int(size), dtype=torch.uint8)
+        self._broadcast(data)
+        return json.loads(data.numpy().tobytes())
+
+
+def register_checkpoint_engine() -> None:
+    """Make the engine known to verl as backend "gloo"."""
+    CheckpointEngineRegistry.register(BACKEND)(GlooCheckpointEngine)

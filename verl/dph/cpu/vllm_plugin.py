@@ -1,0 +1,64 @@
+"""The `vllm.general_plugins` entry point: lets vLLM on a CPU take new weights while it runs.
+
+vLLM packs the weight of a linear layer for its CPU kernels once it is loaded, and then drops the plain one
+(model_executor/layers/linear.py, UnquantizedLinearMethod), so that the trainer's weights find nothing to be loaded into
+and the worker dies. Here the plain weight stays: verl loads into it and has it packed again after every update
+(verl/workers/rollout/vllm_rollout/utils.py, update_weights_from_ipc). It costs the memory of the weights once more.
+
+vLLM calls `register` in every one of its processes, before it builds a model.
+"""
+
+import functools
+import importlib.util
+import os
+from collections.abc import Callable
+
+import torch
+
+from verl.dph.errors import UserError
+
+NAME = "dph"  # of the entry point, in pyproject.toml
+
+
+def check_environment() -> None:
+    """Refuse vLLM on a CPU where it cannot run, or would lose its worker in the first weight update.
+
+    Raises:
+        UserError: saying what is missing.
+    """
+    if importlib.util.find_spec("vllm") is None:
+        raise UserError(
+            "actor_rollout_ref.rollout.name=vllm needs vLLM, which is not installed here: run make install-vllm and "
+            "use its environment, .venv-vllm, or sample with hf, by device=cpu."
+        )
+    plugins = os.environ.get("VLLM_PLUGINS")
+    if plugins is not None and NAME not in plugins.split(","):
+        raise UserError(
+            f"VLLM_PLUGINS={plugins!r} in the environment leaves out {NAME}, without which vLLM takes no new "
+            f"weights on a CPU: unset it, or add {NAME}."
+        )
+
+
+def register() -> None:
+    """Keep plain weights, with VERL_PLATFORM=cpu and on vLLM's CPU platform only. A second call changes nothing."""
+    if os.environ.get("VERL_PLATFORM", "").strip().lower() != "cpu":
+        return
+    from vllm.model_executor.layers import utils
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu():
+        # both callers import it where they use it
+        utils.dispatch_cpu_unquantized_gemm = _keeping_weights(utils.dispatch_cpu_unquantized_gemm)
+
+
+def _keeping_weights(pack: Callable[..., None]) -> Callable[..., None]:
+    """vLLM's function that packs a layer's weight, without its last step."""
+    if getattr(pack, "_keeps_weights", False):
+        return pack
+
+    @functools.wraps(pack)
+    def pack_and_keep(layer: torch.nn.Module, remove_weight: bool) -> None:
+        pack(layer, remove_weight=False)
+
+    pack_and_keep._keeps_weights = True
+    return pack_and_keep
