@@ -1,0 +1,162 @@
+"""A run of training at its smallest: a random model, prompts and a store made here, and a reward without a scorer."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+from verl.dph.fingerprint import model_hash, tokenizer_hash
+from verl.dph.store import Row, Store
+
+TIME_LIMIT_S = 420
+PROMPTS, VALIDATED, STORE_ROWS = 24, 4, 12
+WORDS = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(497))]
+TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+
+# Half of all answers are right, whatever the model learns.
+REWARD = """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+    return {"score": float(len(solution_str.split()) % 2), "acc": float(len(solution_str.split()) % 2)}
+"""
+
+SETTINGS = {
+    "device": "cpu",
+    "data.train_batch_size": 4,
+    "data.max_prompt_length": 8,
+    "data.max_response_length": 1500,
+    "data.sft_batch_size": 4,
+    "actor_rollout_ref.rollout.n": 2,
+    # The server answers 8 requests at a time: those of the 4 prompts of a step.
+    "actor_rollout_ref.rollout.max_num_seqs": 8,
+    "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz": True,
+    "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": 8000,
+    "actor_rollout_ref.actor.ppo_mini_batch_size": 2,
+    "actor_rollout_ref.actor.use_dynamic_bsz": True,
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": 8000,
+    "actor_rollout_ref.actor.optim.lr": 1e-2,
+    "actor_rollout_ref.actor.sft_loss_mode": "js_low_var",
+    "actor_rollout_ref.actor.sft_loss_coeff": 0.2,
+    "actor_rollout_ref.actor.checkpoint.save_contents": "[model,optimizer,extra,hf_model]",
+    "algorithm.adv_estimator": "grpo",
+    "reward.custom_reward_function.name": "compute_score",
+    "trainer.logger": "[console,file]",
+    "trainer.total_epochs": 100,
+    "trainer.val_before_train": False,
+    "trainer.test_freq": -1,
+    "trainer.save_freq": -1,
+}
+
+
+class Training:
+    """A folder with model/, data.parquet, pef.pt and reward.py, in which runs of training are started."""
+
+    def __init__(self, folder: Path, word_llama):
+        self.folder, self.model = folder, folder / "model"
+        self.data, self.store, self.reward = folder / "data.parquet", folder / "pef.pt", folder / "reward.py"
+        self.validation = folder / "validation.parquet"
+        # An answer is as long as 500 words in the mean, and some are cut.
+        size = {"max_position_embeddings": 2048, "tie_word_embeddings": True, "initializer_range": 0.1}
+        word_llama(self.model, WORDS, template=TEMPLATE, **size)
+        save_prompts(self.data, range(PROMPTS))
+        save_prompts(self.validation, range(100, 100 + VALIDATED))
+        save_store(self.store, str(self.model))
+        self.reward.write_text(REWARD)
+
+    def settings(self, name: str, **changes) -> dict[str, object]:
+        """SETTINGS for a run of this name, with changes (a.b is written a__b)."""
+        folder = self.folder / name
+        return SETTINGS | {
+            "actor_rollout_ref.model.path": self.model,
+            "data.train_files": self.data,
+            "data.val_files": self.validation,
+            "data.sft_files": self.data,
+            "data.sft_pt": self.store,
+            "reward.custom_reward_function.path": self.reward,
+            "trainer.default_local_dir": folder,
+            "trainer.rollout_data_dir": folder / "rollouts",
+            "trainer.validation_data_dir": folder / "validation",
+            **{key.replace("__", "."): value for key, value in changes.items()},
+        }
+
+    def start(self, name: str, **changes) -> subprocess.CompletedProcess:
+        """`python -m verl.dph.main`, all output as one text."""
+        metrics = self.folder / name / "metrics"
+        metrics.mkdir(parents=True, exist_ok=True)
+        # A resumed run logs to a file of its own: verl empties the one that it opens.
+        log = metrics / f"{len(list(metrics.iterdir()))}.jsonl"
+        return subprocess.run(
+            [sys.executable, "-m", "verl.dph.main", *(f"{k}={v}" for k, v in self.settings(name, **changes).items())],
+            cwd=self.folder,
+            env=os.environ
+            | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERL_FILE_LOGGER_PATH": str(log)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIME_LIMIT_S,
+        )
+
+    def train(self, name: str, **changes) -> dict[int, dict[str, float]]:
+        """A run that must succeed, or go on where one of this name ended: the metrics of all its steps."""
+        result = self.start(name, **changes)
+        assert result.returncode == 0, result.stdout[-8000:]
+        parts = sorted((self.folder / name / "metrics").iterdir())
+        entries = [json.loads(line) for part in parts for line in part.read_text().splitlines()]
+        return {entry["step"]: entry["data"] for entry in entries}
+
+    def policy(self, name: str, step: int) -> LlamaForCausalLM:
+        """The policy after a step that was saved; step 0 is the initial one."""
+        saved = self.folder / name / f"global_step_{step}" / "actor" / "huggingface"
+        return LlamaForCausalLM.from_pretrained(saved if step else self.model, dtype=torch.float32).eval()
+
+    def tokenizer(self) -> PreTrainedTokenizerFast:
+        return PreTrainedTokenizerFast.from_pretrained(self.model)
+
+    def dumped(self, name: str, kind: str, step: int) -> list[dict]:
+        """The answers of a step as verl writes them; `kind` is rollouts or validation."""
+        lines = (self.folder / name / kind / f"{step}.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+
+def save_prompts(path: Path, ids: range) -> None:
+    truth = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
+    rows = [
+        {
+            "data_source": "sql",
+            "prompt": [{"role": "user", "content": f"w{i} w{i + 1}"}],
+            "reward_model": {"style": "rule", "ground_truth": truth},
+            "id": i,
+        }
+        for i in ids
+    ]
+    pd.DataFrame(rows).to_parquet(path)
+
+
+def save_store(path: Path, model: str) -> None:
+    """Whole responses of 5 tokens with the model's own log-probs, so that every divergence is 0 at the start."""
+    policy = LlamaForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+    generator = torch.Generator().manual_seed(0)
+    rows = []
+    for i in range(STORE_ROWS):
+        ids = torch.randint(3, len(WORDS), (7,), generator=generator)
+        ids[-1] = WORDS.index("<eos>")
+        with torch.no_grad():
+            log_probs = policy(ids[None]).logits[0, 1:-1].log_softmax(-1).gather(1, ids[2:, None])[:, 0]
+        rows.append(Row(i, ids[:2], ids[2:], log_probs))
+    origin = {
+        "model": model,
+        "model_hash": model_hash(model),
+        "tokenizer_hash": tokenizer_hash(model),
+        "temperature": 1.0,
+    }
+    Store(origin, rows).save(str(path))
+
+
+@pytest.fixture(scope="session")
+def training(tmp_path_factory, word_llama) -> Training:
+    return Training(tmp_path_factory.mktemp("training"), word_llama)

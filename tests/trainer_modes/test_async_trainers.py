@@ -1,0 +1,111 @@
+"""verl's asynchronous trainers with rehearsal: real runs of a random model (conftest.py)."""
+
+import json
+import re
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.timeout(600)
+
+# The server works on all 16 answers that are asked for. When the first 4 prompts are done, an answer that is not has
+# some 500 words to go (they end at random), which is many times what the trainer takes to stop it.
+COLOCATE = {"trainer__v1__trainer_mode": "colocate_async", "actor_rollout_ref__rollout__max_num_seqs": 16}
+SEPARATE = {
+    "trainer__v1__trainer_mode": "separate_async",
+    "trainer__v1__separate_async__parameter_sync_step": 2,
+    "actor_rollout_ref__rollout__nnodes": 1,
+    "actor_rollout_ref__rollout__checkpoint_engine__backend": "gloo",
+}
+STALENESS = "training/off_policy/trajectory_staleness_worst/max"
+SPAN = "training/off_policy/trajectory_spans/max"
+TOKENS_COMPARED = 20
+
+
+def check_rehearsal(steps, count):
+    """4 of the 12 stored rows a step, two mini-batches with 2 rows of 5 tokens each, and nothing failed."""
+    assert sorted(steps) == list(range(1, count + 1))
+    for step, metrics in steps.items():
+        assert metrics["dph/rows"] == 4 and metrics["dph/tokens"] == 10
+        assert metrics["dph/epoch"] == pytest.approx(step * 4 / 12)
+        assert metrics["dph/failed_rollouts"] == 0
+        assert metrics["actor/grad_norm"] > 0
+    assert steps[1]["dph/divergence"] < steps[count]["dph/divergence"]
+
+
+def check_rollout_policy(steps):
+    """Log-probs of the rollout are the actor's where no token is older than the policy, and else are not."""
+    stale = {step for step, metrics in steps.items() if metrics[STALENESS] > 0}
+    for step, metrics in steps.items():
+        if step not in stale:
+            assert metrics["training/rollout_probs_diff_max"] < 1e-5
+        assert metrics["training/rollout_probs_diff_max"] < 0.5
+    assert max(steps[step]["training/rollout_probs_diff_max"] for step in stale) > 1e-3
+    assert 1 not in stale
+
+
+def check_rollouts_hold(training, name, step):
+    """Greedy validation answers after a step are those of the policy that was saved then."""
+    policy, tokenizer = training.policy(name, step), training.tokenizer()
+    initial = training.policy(name, 0)
+    differences = 0
+    for answer in training.dumped(name, "validation", step):
+        prompt = tokenizer(answer["input"], return_tensors="pt")["input_ids"]
+        expected, before = (
+            model.generate(prompt, do_sample=False, max_new_tokens=TOKENS_COMPARED)[0, prompt.shape[1] :]
+            for model in (policy, initial)
+        )
+        words = tokenizer.decode(expected, skip_special_tokens=True).split()
+        assert answer["output"].split()[: len(words)] == words
+        differences += not torch.equal(expected, before)
+    assert differences, "the policy answers as it did before training: this shows nothing"
+
+
+def prompts_trained(training, name, steps):
+    return [answer["input"] for step in steps for answer in training.dumped(name, "rollouts", step)]
+
+
+def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(training):
+    name, stopped, total = "colocate", 3, 5
+    for steps in (stopped, total):
+        settings = COLOCATE | {"trainer__total_training_steps": steps}
+        metrics = training.train(name, **settings, trainer__save_freq=steps, trainer__test_freq=steps)
+        check_rollouts_hold(training, name, steps)
+    check_rehearsal(metrics, total)
+    check_rollout_policy(metrics)
+    assert max(step[SPAN] for step in metrics.values()) >= 2, "no rollout went on in the next step"
+    state = json.loads((training.folder / name / f"global_step_{total}" / "dph_state.json").read_text())
+    assert (state["order"]["epoch"], state["order"]["position"]) == (1, 8)
+    # 20 of the 24 prompts, each twice: those that were in flight at the stop are neither lost nor asked again
+    trained = prompts_trained(training, name, range(1, total + 1))
+    assert len(trained) == 40 and len(set(trained)) == 20
+
+
+@pytest.mark.parametrize(
+    "rollouts",
+    [
+        {"trainer__v1__separate_async__hybrid_rollout__enable_switch": True},
+        {"actor_rollout_ref__hybrid_engine": False, "actor_rollout_ref__rollout__n_gpus_per_node": 2},
+    ],
+    ids=["with the trainer's devices when it waits", "on two devices of their own only"],
+)
+def test_separate_async(training, request, rollouts):
+    name, total = request.node.callspec.id.replace(" ", "_").replace("'", ""), 4
+    length = {f"trainer__{key}": total for key in ("total_training_steps", "save_freq", "test_freq")}
+    steps = training.train(name, **SEPARATE, **rollouts, **length)
+    check_rehearsal(steps, total)
+    # step 1 has two updates, and both mini-batches were sampled from the initial policy: old log-probs are its own
+    assert steps[1][STALENESS] == 0 and steps[1]["training/rollout_probs_diff_max"] < 1e-5
+    assert max(metrics[STALENESS] for metrics in steps.values()) > 0
+    check_rollouts_hold(training, name, total)
+    trained = prompts_trained(training, name, range(1, total + 1))
+    assert len(trained) == 32 and len(set(trained)) == 16
+
+
+def test_rewards_that_cannot_be_had_end_an_asynchronous_run(training):
+    reward = training.folder / "no_reward.py"
+    reward.write_text("def compute_score(*args, **kwargs):\n    raise ConnectionError('the scorer is down')\n")
+    settings = COLOCATE | {"reward__custom_reward_function__path": reward, "trainer__total_training_steps": 2}
+    result = training.start("failing", **settings)
+    assert result.returncode != 0
+    assert re.search(r"\d+ of 8 rollouts failed in step 1", result.stdout)
