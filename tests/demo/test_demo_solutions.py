@@ -6,8 +6,18 @@ import re
 
 import pytest
 
-from verl.dph.demo.questions import COUNT, COUNT_WORDS, FAMILIES, NONE, RL_MIX, Condition, Family, Mix, Question
-from verl.dph.demo.questions import draw_question
+from verl.dph.demo.questions import (
+    COUNT,
+    COUNT_WORDS,
+    FAMILIES,
+    NONE,
+    RL_MIX,
+    Condition,
+    Family,
+    Mix,
+    Question,
+    draw_question,
+)
 from verl.dph.demo.schemas import SCHEMAS, SHOP
 from verl.dph.demo.solutions import STYLE_NAMES, announced_solution, solve
 

@@ -89,7 +89,7 @@ def presampled(project):
 
 @pytest.fixture(scope="session")
 def stored(presampled):
-    """Split at 1 of 4 (the tiny model is weak), refined, with reference log-probs."""
+    """Split at 1 of 4 (the tiny model is weak), refined, with reference log-probs and the 8 likeliest next tokens."""
     project = presampled
     project.succeed(
         *(sys.executable, "data/sql/process_data/exact_correct_id.py", "--threshold", "1", "--n", "4"),
@@ -97,16 +97,18 @@ def stored(presampled):
         *("--data", str(project.task / "train.parquet")),
     )
     project.split = {name: (project.data / f"train_{name}.parquet").read_bytes() for name in ("correct", "wrong")}
-    project.succeed("bash", "scripts/llama/get_correct_data_tensor.sh")
+    project.succeed("bash", "scripts/llama/get_correct_data_tensor.sh", "data.sft_top_k=8")
     return project
 
 
 @pytest.fixture(scope="session")
 def trained(stored):
-    """DPH-JS on two ranks for 2 steps, then resumed to 3."""
+    """DPH-JS between next-token distributions, on two ranks for 2 steps, then resumed to 3."""
     for steps in ("2", "3"):
         stored.succeed(
             *("bash", "scripts/llama/js_kl.sh", "js", "0.2"),
+            "actor_rollout_ref.actor.sft_loss_estimator=topk",
+            "actor_rollout_ref.actor.sft_grad_norm_freq=2",
             "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
             GPUS_PER_NODE="2",
             TOTAL_STEPS=steps,

@@ -16,6 +16,8 @@ from verl.dph.demo.scorer import ScorerServer
 from verl.dph.records import read_samples
 from verl.dph.store import Store
 
+GRADIENT_NORMS = ("dph/grad_norm_policy", "dph/grad_norm_rehearsal")
+
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -57,8 +59,14 @@ def test_reference_log_probs_are_the_base_models(stored):
     for row in Store.load(str(stored.data / "pef.pt")).rows[:10]:
         with torch.no_grad():
             logits = model(torch.cat([row.prompt, row.response])[None]).logits[0, len(row.prompt) - 1 : -1]
-        expected = logits.log_softmax(-1).gather(1, row.response[:, None])[:, 0]
+        log_probs = logits.log_softmax(-1)
+        expected = log_probs.gather(1, row.response.long()[:, None])[:, 0]
         torch.testing.assert_close(row.ref_log_probs, expected, atol=1e-4, rtol=0)
+        top, ids = log_probs.topk(8, dim=-1)
+        assert (row.top_ids == ids).float().mean() > 0.95  # tokens of equal probability may change places
+        torch.testing.assert_close(row.top_log_probs.float(), top, atol=1e-3, rtol=1e-3)
+        rest = torch.log1p(-top.double().exp().sum(-1)).float()
+        assert (row.rest_log_prob.float() - rest).abs()[rest > -5].max() < 0.01
 
 
 def test_training_rehearses_in_every_step_and_resumes(trained):
@@ -70,7 +78,14 @@ def test_training_rehearses_in_every_step_and_resumes(trained):
         assert metrics["dph/epoch"] == pytest.approx(4 * step / rows)  # the order goes on where the checkpoint was
         assert metrics["dph/loss"] == pytest.approx(0.2 * metrics["dph/divergence"], rel=1e-4)
     # The first mini-batch of the first step is at the initial policy, where the divergence is zero.
-    assert 0 <= steps[0][1]["dph/divergence"] < 1e-2 and abs(steps[0][1]["dph/kl_ref_policy"]) < 1.0
+    assert 0 <= steps[0][1]["dph/divergence"] < 1e-2 and 0 <= steps[0][1]["dph/kl_ref_policy"] < 0.1
+    assert steps[0][1]["dph/ratio_p01"] <= steps[0][1]["dph/ratio_p50"] <= steps[0][1]["dph/ratio_p99"]
+
+
+def test_gradient_norms_of_the_components_are_logged_when_they_are_due(trained):
+    norms = {name: [name in metrics for _, metrics in steps_of(trained.runs / "js")] for name in GRADIENT_NORMS}
+    assert norms == dict.fromkeys(GRADIENT_NORMS, [False, True, False])
+    assert dict(steps_of(trained.runs / "js"))[2]["dph/grad_norm_rehearsal"] > 0
 
 
 def test_rollout_and_actor_agree(trained):
@@ -99,7 +114,8 @@ def test_checkpoint_is_evaluated_into_a_report(trained):
 
 
 def test_nothing_is_left_running(trained):
-    left = [process.info["cmdline"] for process in psutil.process_iter(["cmdline", "environ"]) if of_project(process, trained)]
+    processes = psutil.process_iter(["cmdline", "environ"])
+    left = [process.info["cmdline"] for process in processes if of_project(process, trained)]
     assert not left
 
 

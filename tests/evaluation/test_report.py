@@ -50,8 +50,11 @@ REPORT = {
 }
 
 
+ALL_PROMPTS = range(PROMPTS)
+
+
 def write_samples(
-    path, seed, accuracy, styles, n=N, prompts=range(PROMPTS), temperature=1.0, model="trained", outcome="match"
+    path, seed, accuracy, styles, n=N, prompts=ALL_PROMPTS, temperature=1.0, model="trained", outcome="match"
 ):
     """Writes a samples file as the sampler does, with random answers of a given accuracy."""
     path.unlink(missing_ok=True)

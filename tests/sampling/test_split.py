@@ -72,7 +72,7 @@ def test_a_hand_made_case(tmp_path, data):
     assert (ids(dropped.correct), ids(dropped.wrong), dropped.dropped_zero) == ([10, 20], [30], 1)
 
 
-def test_files_keep_schema_and_rows(tmp_path, data):
+def test_files_keep_schema_and_rows_and_the_pass_counts(tmp_path, data):
     samples = write_samples(tmp_path / "0.jsonl", metadata_of(data), CORRECT)
     parts = split(data, [samples], threshold=4, n=N, keep_zero=True)
     out = tmp_path / "new" / "folder"
@@ -80,8 +80,11 @@ def test_files_keep_schema_and_rows(tmp_path, data):
     original = pq.read_table(data)
     for path, expected in zip(paths, ([10], [30, 20, 40]), strict=True):
         table = pq.read_table(path)
-        assert table.schema.equals(original.schema, check_metadata=True)
-        assert table.to_pylist() == [r for r in original.to_pylist() if r["id"] in expected]
+        with_counts = original.schema.append(pa.field("base_correct", pa.int32()))
+        assert table.schema.equals(with_counts, check_metadata=True)
+        assert table.to_pylist() == [
+            row | {"base_correct": sum(CORRECT[row["id"]])} for row in original.to_pylist() if row["id"] in expected
+        ]
     assert sorted(path.name for path in out.iterdir()) == ["train_correct.parquet", "train_wrong.parquet"]
 
 
@@ -111,6 +114,18 @@ def test_prompts_that_were_too_long_are_left_out_and_counted(tmp_path, data):
     samples = write_samples(tmp_path / "0.jsonl", metadata_of(data, rows=3, overlong_ids=[10]), sampled)
     parts = split(data, [samples], threshold=3, n=N, keep_zero=True)
     assert (ids(parts.correct), ids(parts.wrong), parts.overlong) == ([20], [30, 40], 1)
+
+
+def test_a_part_can_be_split_again(tmp_path, data):
+    first = write_samples(tmp_path / "0.jsonl", metadata_of(data), CORRECT)
+    _, wrong = write_split(split(data, [first], threshold=4, n=N, keep_zero=True), tmp_path / "first")
+    again = write_samples(tmp_path / "1.jsonl", metadata_of(wrong), {20: [1] * 4, 30: [0] * 4, 40: [0] * 4})
+    parts = split(wrong, [again], threshold=3, n=N, keep_zero=True)
+    assert parts.correct["base_correct"].to_pylist() == [4]
+    assert parts.wrong.select(["id", "base_correct"]).to_pylist() == [
+        {"id": 30, "base_correct": 0},
+        {"id": 40, "base_correct": 0},
+    ]
 
 
 def test_samples_in_several_files(tmp_path, data):

@@ -75,10 +75,21 @@ def test_what_is_not_a_select_is_denied(scorer, sql: str) -> None:
     assert state(scorer.directory) == before
 
 
+def long_printf_is_null() -> bool:
+    with sqlite3.connect(":memory:") as database:
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1000)
+        try:
+            return database.execute("SELECT printf('%.*c', 2000, 'x')").fetchone() == (None,)
+        except sqlite3.Error:
+            return False
+
+
 @pytest.mark.parametrize("sql", BOMBS, ids=[sql[:30] for sql in BOMBS])
 def test_what_is_too_large_is_an_error(scorer, sql: str) -> None:
     before = state(scorer.directory)
-    assert scorer.outcome(sql, GOLD) in ("pred_error", "pred_timeout")
+    # Some versions of SQLite give NULL for a printf that is too long: then the answer is nothing else than wrong.
+    expected = ("mismatch",) if "printf" in sql and long_printf_is_null() else ("pred_error", "pred_timeout")
+    assert scorer.outcome(sql, GOLD) in expected
     assert scorer.outcome(GOLD, GOLD) == "match"
     assert state(scorer.directory) == before
 

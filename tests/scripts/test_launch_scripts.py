@@ -1,4 +1,5 @@
-"""The launch scripts print the paper's settings: each is run with `echo` for Python, and Hydra composes what it says."""
+"""The launch scripts print the paper's settings: each is run with `echo` for Python, and Hydra composes what it
+says."""
 
 import os
 import subprocess

@@ -1,7 +1,10 @@
-"""Evaluation: `python -m verl.dph.evaluate evaluate.models={base:DIR,...} evaluate.splits={test:F.parquet} evaluate.output=DIR`.
+"""Evaluation of checkpoints.
+
+    python -m verl.dph.evaluate evaluate.models={base:DIR,...} evaluate.splits={test:F.parquet} evaluate.output=DIR
 
 Samples every checkpoint n times a prompt, and once greedily, on verl's rollout engines, scores over HTTP and reports
-Pass@k, keep rate and styles with intervals (verl/dph/config/evaluate.yaml, docs/evaluation.md). Resumable sample by sample.
+Pass@k, keep rate and styles with intervals (verl/dph/config/evaluate.yaml, docs/evaluation.md). Resumable sample by
+sample.
 """
 
 import asyncio

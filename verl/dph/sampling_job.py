@@ -110,7 +110,7 @@ def prepare(
     return SamplingJob(
         prompts=prompts,
         tokenizer=tokenizer,
-        stop_ids=_stop_ids(model, tokenizer),
+        stop_ids=stop_ids(model, tokenizer),
         settings=settings,
         metadata=metadata,
         output=output,
@@ -150,6 +150,14 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
                 )
 
 
+def stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Ids at which the engine ends a response: the tokenizer's end token and those of the generation config."""
+    generation = get_generation_config(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
+    listed = None if generation is None else generation.eos_token_id
+    ids = [tokenizer.eos_token_id, *(listed if isinstance(listed, list) else [listed])]
+    return frozenset(ids) - {None}
+
+
 def _report_overlong(overlong: list[Prompt], rows: int, data: DictConfig) -> None:
     if not overlong:
         return
@@ -163,14 +171,6 @@ def _report_overlong(overlong: list[Prompt], rows: int, data: DictConfig) -> Non
     if len(overlong) == rows:
         raise UserError(f"{found}, so none is left: raise it.")
     logger.warning("%s and are left out.", found)
-
-
-def _stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Ids at which the engine ends a response: the tokenizer's end token and those of the generation config."""
-    generation = get_generation_config(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
-    listed = None if generation is None else generation.eos_token_id
-    ids = [tokenizer.eos_token_id, *(listed if isinstance(listed, list) else [listed])]
-    return frozenset(ids) - {None}
 
 
 def scorer_settings(config: DictConfig) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Splits a training parquet by the pass counts of its samples: near-perfect prompts (D_pef) and the rest (D_exp).
 
-A prompt with at least `threshold` correct samples of n is near-perfect (METHOD.md, "Data").
+A prompt with at least `threshold` correct samples of n is near-perfect (METHOD.md, "Data"). Both parts keep the number
+of correct samples in a column of its own, BASE_CORRECT: the prompts that the initial policy did not solve have 0 there.
 """
 
 import os
@@ -18,11 +19,12 @@ from verl.dph.records import SampleMetadata, read_metadata, read_samples
 
 CORRECT_NAME = "train_correct.parquet"
 WRONG_NAME = "train_wrong.parquet"
+BASE_CORRECT = "base_correct"
 
 
 @dataclass(frozen=True)
 class Split:
-    """The rows of the input, in its order and schema."""
+    """The rows of the input, in its order and schema, with the column BASE_CORRECT: int32, correct samples of n."""
 
     correct: pa.Table  # at least `threshold` correct samples
     wrong: pa.Table  # fewer
@@ -55,6 +57,9 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
     near_perfect = [count is not None and count >= threshold for count in counts]
     lowest_kept = 0 if keep_zero else 1
     explored = [count is not None and lowest_kept <= count < threshold for count in counts]
+    if BASE_CORRECT in table.column_names:  # a part of an earlier split
+        table = table.drop_columns([BASE_CORRECT])
+    table = table.append_column(BASE_CORRECT, pa.array(counts, pa.int32()))
     return Split(
         correct=table.filter(pa.array(near_perfect, pa.bool_())),
         wrong=table.filter(pa.array(explored, pa.bool_())),

@@ -45,7 +45,8 @@ OVERRIDES = [
     # 320 updates in all: verl's second beta, .999, would remember the first of them to the end.
     "actor_rollout_ref.actor.optim.betas=[0.9,0.99]",
     "trainer.max_actor_ckpt_to_keep=2",
-    # The hf rollout's log-probs are the actor's to 1e-7 in float32 (tests/end_to_end), so they need not be computed twice.
+    # The hf rollout's log-probs are the actor's to 1e-7 in float32 (tests/end_to_end), so they need not be computed
+    # twice.
     "algorithm.rollout_correction.bypass_mode=True",
     "actor_rollout_ref.actor.calculate_entropy=True",
 ]
@@ -69,13 +70,17 @@ METHODS = {
 }
 
 SUMMARY = (
-    "A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in domain) and "
-    "two that training never sees (out of domain). It was pre-sampled {k} times on {prompts} prompts; those with at least "
-    "{threshold} correct answers, answered correctly once more, are rehearsed (D_pef), the others explored (D_exp). Every "
+    "A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in "
+    "domain) and "
+    "two that training never sees (out of domain). It was pre-sampled {k} times on {prompts} prompts; those with at "
+    "least "
+    "{threshold} correct answers, answered correctly once more, are rehearsed (D_pef), the others explored (D_exp). "
+    "Every "
     "method then trained {steps} steps of 16 prompts x 16 samples with verl, on rewards from executed queries."
 )
 CAVEATS = (
-    "One seed and one base model: differences of Pass@k between methods are a few points here and depend on the setting; "
+    "One seed and one base model: differences of Pass@k between methods are a few points here and depend on the "
+    "setting; "
     "only the number of styles is stable.",
     "Much of the gain over GRPO comes from clip-higher and from training on hard prompts alone: compare with dapo_exp "
     "(make demo METHODS=grpo,dapo_exp,dph_js), which differs from DPH-JS by the divergence only.",

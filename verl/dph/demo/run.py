@@ -28,7 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)"
     )
     parser.add_argument("--steps", type=int, default=80, help="training steps of each method (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of sampling, data order and training (default: %(default)s)")
+    seed_help = "of sampling, data order and training (default: %(default)s)"
+    parser.add_argument("--seed", type=int, default=1, help=seed_help)
     options = parser.parse_args(arguments)
     # Ended from outside, it ends what it started, as after Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -60,7 +61,8 @@ def _print_summary(demo: Demo, seconds: float) -> None:
     for method in (name for name in report if not name.startswith("_")):
         of = report[method]["in_domain"]
         passes = of["pass@k"]
-        values = [of["greedy"], passes["1"], passes["8"], passes["32"], of["keep_rate"], of["styles"], of["style_entropy"]]
+        values = [of["greedy"], passes["1"], passes["8"], passes["32"]]
+        values += [of["keep_rate"], of["styles"], of["style_entropy"]]
         lines.append(f"{method:<18}" + "".join(f"{value[0]:>15.3f}" if value else f"{'-':>15}" for value in values))
     memory = f", at most {demo.pipeline.peak_memory / 1e9:.1f} GB of memory" if demo.pipeline.peak_memory else ""
     sys.stdout.write(

@@ -1,7 +1,9 @@
-"""A pipeline of programs: each stage runs once, shows its progress, and is skipped when nothing that decides it changed.
+"""A pipeline of programs: each stage runs once, shows its progress, and is skipped when nothing that decides it
+changed.
 
-A stage is done when its mark, OUT/stages/<name>.json, carries the hash of its command, of its settings and of the stages
-before it. A stage that was interrupted keeps its outputs and continues them; one whose hash changed starts from nothing.
+A stage is done when its mark, OUT/stages/<name>.json, carries the hash of its command, of its settings and of the
+stages before it. A stage that was interrupted keeps its outputs and continues them; one whose hash changed starts from
+nothing.
 """
 
 import json

@@ -272,7 +272,10 @@ def _read_scores(address: str, text: str, expected: int) -> list[Score]:
             f"{address} answers {_sentence(text)!r}, which is not the scorer's protocol: give the address of rl/scorer."
         ) from error
     if len(graded) != expected:
-        raise ScorerRefused(f"{address} answers {len(graded)} scores for {expected} responses: its version does not match.")
+        raise ScorerRefused(
+            f"{address} answers {len(graded)} scores for {expected} responses: its version does not "
+            "match."
+        )
     return [_read_score(address, *parts) for parts in graded]
 
 
