@@ -55,8 +55,8 @@ def test_spider_compares_bags_under_column_permutations(
     assert equal_spider(GoldRows(gold, ordered), predicted) is equal
 
 
-# Few values, so that columns and rows collide; 1 and 1.0 are equal, "1" is neither.
-cells = st.sampled_from([0, 1, 1.0, "1", None, b"1"])
+# Few values, so that columns and rows collide; 1 and 1.0 are equal, "1" is neither; Python hashes -1 and -2 alike.
+cells = st.sampled_from([0, 1, 1.0, "1", None, b"1", -1, -2])
 
 
 def tables(columns: int) -> st.SearchStrategy[list[tuple]]:
@@ -128,6 +128,11 @@ def parity(size: int, odd: int) -> list[tuple[int, ...]]:
     return [row for row in rows if sum(row) % 2 == odd]
 
 
+def negative(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """0 as -1 and 1 as -2, which have the same hash in Python."""
+    return [tuple(-1 - value for value in row) for row in rows]
+
+
 TEN_COPIES_AND_ONE = [(i,) * 10 + (i % 3,) for i in range(30)]
 
 HARD = [
@@ -138,6 +143,8 @@ HARD = [
     ("one cycle and two", cycles(12), cycles(6, 6), False),
     ("cycles in another order", cycles(5, 7), cycles(7, 5), True),
     ("even and odd parity", parity(10, 0), parity(10, 1), False),
+    ("even and odd parity of values with one hash", negative(parity(10, 0)), negative(parity(10, 1)), False),
+    ("cycles of values with one hash", negative(cycles(5, 7)), negative(cycles(7, 5)), True),
 ]
 
 
