@@ -1,81 +1,115 @@
-"""The HTTP side: PUT /api and GET /heartbeat. Every error is JSON, {"error": one sentence}."""
+"""The HTTP side. Every error is JSON, {"error": one sentence}; what must be asked again is 503 with Retry-After."""
 
 import asyncio
-import json
+import hmac
+import ipaddress
 import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field, ValidationError
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
+from rl.scorer.answers import INFRA_ERROR, Answer, UnknownQuestion
 from rl.scorer.config import Settings
-from rl.scorer.databases import UnknownDatabase
-from rl.scorer.scoring import Answer, Question, ScoringUnavailable, SqlScorer
+from rl.scorer.metrics import Measured, Metrics
+from rl.scorer.protocol import ApiRequest, BadRequest, BatchRequest, api_answer, batch_answer, parse
+from rl.scorer.scorers import Busy, Question, Scorers
 
 logger = logging.getLogger(__name__)
 
-
-class Extra(BaseModel):
-    """What the responses are compared with."""
-
-    db_id: str = Field(description="path of the SQLite file below database_path, such as shop/shop.sqlite")
-    gold_sql: str
-    cmp_method: Literal["bird", "spider"]
+Questions = list[tuple[Question, list[str]]]
 
 
-class ScoreRequest(BaseModel):
-    """The body of PUT /api. Further keys are ignored."""
-
-    gen_responses: list[str]
-    extra: Extra
-    type: Any = Field(default=None, description="logged only")
-    idx: Any = Field(default=None, description="logged only")
-    round: Any = Field(default=None, description="logged only")
-
-
-def create_app(settings: Settings, ready: Callable[[], None]) -> FastAPI:
-    """The application; `ready` is called when the workers run and requests are served."""
-    scorer = SqlScorer(settings.Scorers.Scorer1)
+def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callable[[], None]) -> FastAPI:
+    """The application; `ready` is called when requests are served, `shut_down` to end the server gracefully."""
+    scorers = Scorers(settings)
+    server = settings.ScorerServer
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
-            await scorer.start()
+            await scorers.start()
             ready()
             yield
         finally:
-            await scorer.close()
+            await scorers.close()
 
     app = FastAPI(title="DPH-RL scorer", lifespan=lifespan)
-    max_body_bytes = settings.ScorerServer.max_body_bytes
-    body_schema = {"content": {"application/json": {"schema": ScoreRequest.model_json_schema()}}, "required": True}
+    app.state.metrics = metrics = Metrics(scorers)
+    app.add_middleware(Measured, metrics=metrics)
 
-    @app.put("/api", openapi_extra={"requestBody": body_schema})
-    async def score(request: Request) -> Response:
-        """Scores responses: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}."""
+    async def answer(questions: Questions, labels: dict) -> list[list[Answer]]:
         started = time.perf_counter()
-        body = _parse(await _read(request, max_body_bytes))
         try:
-            answers = await scorer.score(Question(**body.extra.model_dump()), body.gen_responses)
+            answers = await scorers.score(questions)
         except asyncio.CancelledError:
             # uvicorn cancels what is still under way when the server has been told to end.
-            raise ScoringUnavailable("the server is ending") from None
-        _log(body, answers, time.perf_counter() - started)
-        return Response(_encode(answers), media_type="application/json")
+            raise Busy("the server is ending") from None
+        metrics.answered(answer for of_question in answers for answer in of_question)
+        _log(questions, answers, labels, time.perf_counter() - started, server.log_responses)
+        return answers
+
+    @app.put("/api", openapi_extra=_body_of(ApiRequest))
+    async def score(request: Request) -> Response:
+        """Scores responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
+        body = parse(ApiRequest, await _read(request, server.max_body_bytes))
+        labels = {"type": body.type, "idx": body.idx, "round": body.round}
+        [answers] = await answer([(body.extra.question(), body.gen_responses)], labels)
+        lost = next((answer for answer in answers if answer.outcome == INFRA_ERROR), None)
+        if lost is not None:
+            # This protocol has no word for it.
+            raise Busy(lost.error)
+        return Response(api_answer(answers), media_type="application/json")
+
+    @app.post("/v1/score", openapi_extra=_body_of(BatchRequest))
+    async def score_batch(request: Request) -> Response:
+        """Scores responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
+        body = parse(BatchRequest, await _read(request, server.max_body_bytes))
+        answers = await answer([(item.question.question(), item.responses) for item in body.questions], {})
+        return Response(batch_answer(answers, body.rows), media_type="application/json")
 
     @app.get("/heartbeat")
     async def heartbeat() -> dict[str, str]:
         """Answers while the server runs, however busy its workers are."""
         return {"status": "healthy"}
 
+    @app.get("/metrics")
+    async def measured() -> Response:
+        """Counts and state, in Prometheus' text format."""
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    @app.put("/shutdown")
+    async def shutdown(request: Request) -> dict[str, str]:
+        """Ends the server when the requests under way are answered."""
+        _check_may_shut_down(request, server.shutdown_token)
+        shut_down()
+        return {"status": "ending"}
+
     _add_error_handlers(app)
     return app
+
+
+def _body_of(model) -> dict:
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    # FastAPI does not see a body that is read by hand: its definitions are put in place here.
+    definitions = schema.pop("$defs", {})
+    content = {"application/json": {"schema": _resolved(schema, definitions)}}
+    return {"requestBody": {"content": content, "required": True}}
+
+
+def _resolved(schema, definitions: dict):
+    if isinstance(schema, list):
+        return [_resolved(entry, definitions) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _resolved(definitions[schema["$ref"].rsplit("/", 1)[1]], definitions)
+    return {key: _resolved(value, definitions) for key, value in schema.items()}
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:
@@ -89,27 +123,25 @@ async def _read(request: Request, max_bytes: int) -> bytes:
     return b"".join(chunks)
 
 
-def _parse(body: bytes) -> ScoreRequest:
-    try:
-        return ScoreRequest.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the body"
-        raise HTTPException(400, f"{where}: {first['msg']}") from None
+def _check_may_shut_down(request: Request, token: str | None) -> None:
+    if token is not None:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), token.encode()):
+            raise HTTPException(403, "the header `Authorization: Bearer TOKEN` must bring the setting shutdown_token")
+    elif request.client is None or not ipaddress.ip_address(request.client.host).is_loopback:
+        raise HTTPException(403, "without a shutdown_token in its settings the server is shut down from its own host")
 
 
-def _encode(answers: list[Answer]) -> bytes:
-    # Payloads are JSON already.
-    entries = (f'[{json.dumps(a.score)},[["{a.flag}",{a.payload}]]]' for a in answers)
-    details = json.dumps([{"outcome": a.outcome, "pred": a.pred} for a in answers])
-    return f'{{"Scorer1":[{",".join(entries)}],"details":{details}}}'.encode()
-
-
-def _log(body: ScoreRequest, answers: list[Answer], seconds: float) -> None:
-    if logger.isEnabledFor(logging.INFO):
-        labels = {"type": body.type, "idx": body.idx, "round": body.round}
-        outcomes = dict(Counter(answer.outcome for answer in answers))
-        logger.info("db_id=%r %s outcomes=%s ms=%.1f", body.extra.db_id, json.dumps(labels), outcomes, seconds * 1000)
+def _log(questions: Questions, answers: list[list[Answer]], labels: dict, seconds: float, with_text: bool) -> None:
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    outcomes = Counter(answer.outcome for of_question in answers for answer in of_question)
+    fields = {"questions": len(questions), "outcomes": dict(outcomes), "ms": round(seconds * 1000, 1)}
+    if len(questions) == 1:
+        fields["question"] = getattr(questions[0][0], "db_id", None)
+    if with_text:
+        fields["responses"] = [responses for _, responses in questions]
+    logger.info("scored", extra={"fields": labels | fields})
 
 
 def _add_error_handlers(app: FastAPI) -> None:
@@ -117,14 +149,19 @@ def _add_error_handlers(app: FastAPI) -> None:
     async def refuse(_: Request, error: HTTPException) -> JSONResponse:
         return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)
 
-    @app.exception_handler(UnknownDatabase)
-    async def unknown_database(_: Request, error: UnknownDatabase) -> JSONResponse:
+    @app.exception_handler(BadRequest)
+    async def bad_request(_: Request, error: BadRequest) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 400)
+
+    @app.exception_handler(UnknownQuestion)
+    async def unknown_question(_: Request, error: UnknownQuestion) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 404)
 
-    @app.exception_handler(ScoringUnavailable)
-    async def unavailable(_: Request, error: ScoringUnavailable) -> JSONResponse:
-        logger.error("503: %s", error)
-        return JSONResponse({"error": str(error)}, 503, headers={"Retry-After": "1"})
+    @app.exception_handler(Busy)
+    async def busy(_: Request, error: Busy) -> JSONResponse:
+        logger.warning("503: %s", error)
+        retry_after = {"Retry-After": str(error.retry_after)}
+        return JSONResponse({"error": str(error), "busy": True}, 503, headers=retry_after)
 
     @app.exception_handler(Exception)
     async def broken(_: Request, error: Exception) -> JSONResponse:

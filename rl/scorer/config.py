@@ -1,15 +1,29 @@
 """The server's settings: sql.yaml's keys, checked before anything starts. A comment above each key is in sql.yaml."""
 
 import os
+from collections import Counter
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, DirectoryPath, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    DirectoryPath,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+)
 
 
 class ConfigError(Exception):
     """A wrong setting: one sentence that names it, what was found and what to do."""
+
+
+_CLASS_NAMES = ("SqlDetailRewardModel", "SqlRewardModel", "MathRewardModel")
 
 
 class _Section(BaseModel):
@@ -22,49 +36,86 @@ class ServerSettings(_Section):
     address: str = "127.0.0.1"
     port: int = Field(default=5001, ge=0, le=65535)
     log_file: Path | None = None
+    log_file_bytes: PositiveInt = 100_000_000
+    log_responses: bool = False
     max_body_bytes: PositiveInt = 10_000_000
+    max_waiting: PositiveInt = 10_000
+    request_seconds: PositiveFloat = 120.0
     shutdown_seconds: PositiveInt = 20
+    shutdown_token: str | None = Field(default=None, min_length=1)
 
 
-class ScorerSettings(_Section):
-    """Section Scorers.Scorer1."""
+class _ScorerSettings(_Section):
+    """What scorers of every kind have."""
 
-    class_name: Literal["SqlDetailRewardModel", "SqlRewardModel"]
-    database_path: DirectoryPath
     num_instances: PositiveInt | None = None
-    prediction_seconds: PositiveFloat = 15.0
-    gold_seconds: PositiveFloat = 60.0
+    slow_instances: PositiveInt | None = None
     grace_seconds: PositiveFloat = 5.0
-    order_check: bool = True
-    max_sql_chars: PositiveInt = 1_000_000
-    max_value_bytes: PositiveInt = 10_000_000
-    max_result_rows: PositiveInt = 1_000_000
-    max_result_bytes: PositiveInt = 64_000_000
     worker_memory_bytes: PositiveInt = 512_000_000
-    payload_rows: PositiveInt = 100
-    payload_bytes: PositiveInt = 100_000
-    gold_cache_bytes: PositiveInt = 256_000_000
-    worker_gold_cache_bytes: PositiveInt = 16_000_000
-    answer_cache_bytes: PositiveInt = 64_000_000
-
-    @property
-    def partial_credit(self) -> bool:
-        return self.class_name == "SqlDetailRewardModel"
+    answer_cache_bytes: NonNegativeInt = 64_000_000
 
     @property
     def processes(self) -> int:
         return self.num_instances or os.cpu_count() or 1
 
+    @property
+    def slow_processes(self) -> int:
+        return self.slow_instances or self.processes
 
-class _Scorers(_Section):
-    Scorer1: ScorerSettings
+
+class SqlSettings(_ScorerSettings):
+    """A section of Scorers whose class_name is SqlDetailRewardModel or SqlRewardModel."""
+
+    class_name: Literal["SqlDetailRewardModel", "SqlRewardModel"]
+    database_path: DirectoryPath
+    prediction_seconds: PositiveFloat = 15.0
+    gold_seconds: PositiveFloat = 60.0
+    order_check: bool = True
+    max_sql_chars: PositiveInt = 1_000_000
+    max_value_bytes: PositiveInt = 10_000_000
+    max_result_rows: PositiveInt = 1_000_000
+    max_result_bytes: PositiveInt = 64_000_000
+    payload_rows: PositiveInt = 100
+    payload_bytes: PositiveInt = 100_000
+    gold_cache_bytes: NonNegativeInt = 256_000_000
+    worker_gold_cache_bytes: NonNegativeInt = 16_000_000
+
+    @property
+    def partial_credit(self) -> bool:
+        return self.class_name == "SqlDetailRewardModel"
+
+
+class MathSettings(_ScorerSettings):
+    """A section of Scorers whose class_name is MathRewardModel."""
+
+    class_name: Literal["MathRewardModel"]
+    prediction_seconds: PositiveFloat = 5.0
+
+
+Scorer = Annotated[SqlSettings | MathSettings, Field(discriminator="class_name")]
 
 
 class Settings(_Section):
-    """The whole file."""
+    """The whole file. Scorers: by their names (Scorer1, ...), at most one for SQL and one for math."""
 
     ScorerServer: ServerSettings = ServerSettings()
-    Scorers: _Scorers
+    Scorers: dict[str, Scorer] = Field(min_length=1)
+
+    @field_validator("Scorers")
+    @classmethod
+    def _one_of_each_kind(cls, scorers: dict[str, Scorer]) -> dict[str, Scorer]:
+        kinds = Counter(type(scorer) for scorer in scorers.values())
+        if max(kinds.values()) > 1:
+            raise ValueError("has two scorers for questions of one kind")
+        return scorers
+
+    @property
+    def sql(self) -> SqlSettings | None:
+        return next((scorer for scorer in self.Scorers.values() if isinstance(scorer, SqlSettings)), None)
+
+    @property
+    def math(self) -> MathSettings | None:
+        return next((scorer for scorer in self.Scorers.values() if isinstance(scorer, MathSettings)), None)
 
 
 def load_settings(path: Path, address: str | None, port: int | None, database_path: Path | None) -> Settings:
@@ -81,7 +132,8 @@ def load_settings(path: Path, address: str | None, port: int | None, database_pa
         raise ConfigError(f"The configuration {path} holds no settings; give the sections ScorerServer and Scorers.")
     _override(content, ("ScorerServer", "address"), address)
     _override(content, ("ScorerServer", "port"), port)
-    _override(content, ("Scorers", "Scorer1", "database_path"), None if database_path is None else str(database_path))
+    if database_path is not None:
+        _override_database_path(content, str(database_path))
     try:
         return Settings.model_validate(content)
     except ValidationError as error:
@@ -100,9 +152,21 @@ def _override(content: dict, keys: tuple[str, ...], value: object) -> None:
     content[last] = value
 
 
+def _override_database_path(content: dict, value: str) -> None:
+    scorers = content.get("Scorers")
+    sections = list(scorers.values()) if isinstance(scorers, dict) else []
+    for section in sections:
+        if isinstance(section, dict) and section.get("class_name") != "MathRewardModel":
+            section["database_path"] = value
+
+
 def _sentence(path: Path, error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
+    # A scorer's place has its class_name in it, which chose what it was checked against.
+    key = ".".join(str(part) for part in first["loc"] if part not in _CLASS_NAMES)
+    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        found = first["input"].get("class_name") if isinstance(first["input"], dict) else first["input"]
+        return f"The configuration {path} has {key}.class_name = {found!r}; use one of {', '.join(_CLASS_NAMES)}."
     if first["type"] == "extra_forbidden":
         return f"The configuration {path} has an unknown key {key}; remove it or mend its name."
     if first["type"] == "missing":

@@ -7,14 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
+from rl.scorer.answers import UnknownQuestion
+
 SUFFIXES = (".sqlite", ".sqlite3", ".db")
 # The file format's version bytes (offset 18) are 2 for a database in WAL mode.
 _WRITE_VERSION_OFFSET = 18
 _WAL_VERSION = b"\x02"
-
-
-class UnknownDatabase(Exception):
-    """The db_id names no database that may be read; the text is the sentence for the client."""
 
 
 @dataclass(frozen=True)
@@ -28,24 +26,24 @@ class Database:
 def find_database(root: Path, db_id: str) -> Database:
     """The database `db_id` below `root` (resolved).
 
-    Raises UnknownDatabase for a file that is missing or has another suffix than SUFFIXES, and for a db_id that leaves
+    Raises UnknownQuestion for a file that is missing or has another suffix than SUFFIXES, and for a db_id that leaves
     `root`, by an absolute path, by `..` or by a symbolic link.
     """
     if "\0" in db_id or os.path.isabs(db_id):
-        raise UnknownDatabase(f"db_id {db_id!r} is not a path relative to the server's database_path")
+        raise UnknownQuestion(f"db_id {db_id!r} is not a path relative to the server's database_path")
     try:
         path = os.path.realpath(root / db_id)
         if not path.startswith(os.path.join(root, "")):
-            raise UnknownDatabase(f"db_id {db_id!r} leads out of the server's database_path")
+            raise UnknownQuestion(f"db_id {db_id!r} leads out of the server's database_path")
         status = os.stat(path)
         if not path.endswith(SUFFIXES) or not stat.S_ISREG(status.st_mode):
-            raise UnknownDatabase(f"db_id {db_id!r} is no {', '.join(SUFFIXES)} file below the server's database_path")
+            raise UnknownQuestion(f"db_id {db_id!r} is no {', '.join(SUFFIXES)} file below the server's database_path")
         identity = (path, _identity(status), _log_identity(path))
         return Database(_read_only_uri(*identity), identity)
     except FileNotFoundError:
-        raise UnknownDatabase(f"db_id {db_id!r} names no file below the server's database_path") from None
+        raise UnknownQuestion(f"db_id {db_id!r} names no file below the server's database_path") from None
     except (OSError, UnicodeEncodeError) as error:
-        raise UnknownDatabase(f"db_id {db_id!r} cannot be read: {error}") from None
+        raise UnknownQuestion(f"db_id {db_id!r} cannot be read: {error}") from None
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:

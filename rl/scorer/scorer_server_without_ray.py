@@ -5,7 +5,6 @@ requests under way and ends every worker process.
 """
 
 import argparse
-import logging
 import os
 import signal
 import socket
@@ -22,6 +21,7 @@ import uvicorn
 
 from rl.scorer.app import create_app
 from rl.scorer.config import ConfigError, Settings, load_settings
+from rl.scorer.logs import LogFile, set_up
 
 _BACKLOG = 2048
 # Longer than a training step's pause between two batches of requests, so that clients keep their connections.
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     try:
         settings = load_settings(options.config, options.address, options.port, options.database_path)
-        _set_up_logging(settings.ScorerServer.log_file)
+        log = _set_up_logging(settings.ScorerServer.log_file, settings.ScorerServer.log_file_bytes)
         if options.address_file is not None and not options.address_file.parent.is_dir():
             raise ConfigError(f"--address-file {options.address_file} lies in no directory; create it or give another.")
         listener = _listen(settings.ScorerServer.address, settings.ScorerServer.port)
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 2
     with listener:
-        return _serve(settings, listener, options.address_file)
+        return _serve(settings, listener, options.address_file, log)
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -58,14 +58,11 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _set_up_logging(log_file: Path | None) -> None:
-    """Requests go to the log file; stderr, without one, gets warnings only."""
+def _set_up_logging(log_file: Path | None, max_bytes: int) -> LogFile | None:
     try:
-        handler = logging.StreamHandler() if log_file is None else logging.FileHandler(log_file, encoding="utf-8")
+        return set_up(log_file, max_bytes)
     except OSError as error:
         raise ConfigError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
-    level = logging.WARNING if log_file is None else logging.INFO
-    logging.basicConfig(level=level, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s %(message)s")
 
 
 def _listen(address: str, port: int) -> socket.socket:
@@ -78,7 +75,7 @@ def _listen(address: str, port: int) -> socket.socket:
         ) from None
 
 
-def _serve(settings: Settings, listener: socket.socket, address_file: Path | None) -> int:
+def _serve(settings: Settings, listener: socket.socket, address_file: Path | None, log: LogFile | None) -> int:
     host, port = listener.getsockname()[:2]
     address = f"[{host}]:{port}" if listener.family == socket.AF_INET6 else f"{host}:{port}"
 
@@ -88,8 +85,14 @@ def _serve(settings: Settings, listener: socket.socket, address_file: Path | Non
         sys.stdout.write(f"The scorer listens on http://{address}\n")
         sys.stdout.flush()
 
+    def shut_down() -> None:
+        server.should_exit = True
+
+    app = create_app(settings, ready, shut_down)
+    if log is not None:
+        log.on_failure = app.state.metrics.log_failures.inc
     config = uvicorn.Config(
-        create_app(settings, ready),
+        app,
         backlog=_BACKLOG,
         log_config=None,
         access_log=False,

@@ -1,34 +1,27 @@
-"""From a question and its responses to answers: gold once, each distinct prediction once, in the pool's workers."""
+"""SQL: from a question and its responses to answers. Gold once, each distinct prediction once, in workers."""
 
 import asyncio
 import hashlib
-import json
-import logging
-from collections.abc import Callable
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rl.scorer.config import ScorerSettings
+from rl.scorer.answers import INFRA_ERROR, Answer, ask, failure, no_answer
+from rl.scorer.config import SqlSettings
 from rl.scorer.databases import Database, find_database
-from rl.scorer.pool import WorkerLost, WorkerOverran, WorkerPool, WorkerProcess
+from rl.scorer.pool import WorkerPool
+from rl.scorer.process import Reply, WorkerProcess
 from rl.scorer.shared import SharedResults
 from rl.scorer.sql.answer import read_sql
 from rl.scorer.sql.execute import Limits
+from rl.scorer.sql.jobs import SqlJobSettings
 from rl.scorer.sql.lexer import repair
-from rl.scorer.worker import WorkerSettings
 
-logger = logging.getLogger(__name__)
-
-_ATTEMPTS = 2
-_TIMEOUT_PAYLOAD = json.dumps("timeout")
-
-
-class ScoringUnavailable(Exception):
-    """No score could be made, for a reason that is not the model's: the request must be repeated, not scored."""
+_NO_ANSWER = no_answer("the response has no closed ```sql block")
 
 
 @dataclass(frozen=True)
-class Question:
+class SqlQuestion:
     """What a response is compared with. cmp_method: "bird" or "spider"."""
 
     db_id: str
@@ -37,84 +30,85 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The score of one response.
-
-    outcome: match, partial, mismatch, no_answer, pred_error, pred_timeout, gold_error or gold_timeout.
-    pred: the SQL that was read and run, None without. flag: "result", "error" or "gold_error".
-    payload: JSON text of the rows, of "timeout" or of "error: ...".
-    """
+class GoldCheck:
+    """What a gold query does. outcome: gold, gold_error or gold_timeout. rows: None unless it ran."""
 
     outcome: str
-    score: float
-    flag: str
-    payload: str
-    pred: str | None = None
+    rows: int | None
+    seconds: float
+    error: str | None
+
+
+class ScoringUnavailable(Exception):
+    """Nothing can be said, for a reason that is not the question's."""
 
 
 @dataclass(frozen=True)
 class _Gold:
-    """key: names the result among workers. rows: marshalled. failure: the answer of every response when it failed."""
+    """key: names the result among workers. body: the marshalled rows. failure: the answer of all when it failed."""
 
     key: str
-    rows: bytes
+    body: bytes
     ordered: bool
+    rows: int | None
     failure: Answer | None
+
+    @property
+    def kept_bytes(self) -> int | None:
+        failed = self.failure is not None and self.failure.outcome == INFRA_ERROR
+        return None if failed else len(self.body) + 1000
 
 
 class SqlScorer:
     """SqlDetailRewardModel and SqlRewardModel over one directory of databases."""
 
-    def __init__(self, settings: ScorerSettings):
+    def __init__(self, settings: SqlSettings):
         self._settings = settings
         self._root = Path(settings.database_path).resolve()
-        self._golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
-        self._answers: SharedResults[Answer] = SharedResults(settings.answer_cache_bytes)
-        self._pool = WorkerPool(settings.processes, asdict(_worker_settings(settings)))
+        self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
+        self.answers: SharedResults[Answer] = SharedResults(settings.answer_cache_bytes)
+        self.pool = WorkerPool(settings.processes, settings.slow_processes, _worker_settings(settings))
 
-    async def start(self) -> None:
-        """Starts the workers; WorkerLost when they cannot."""
-        await self._pool.start()
-
-    async def close(self) -> None:
-        """Ends the workers."""
-        await self._pool.close()
-
-    async def score(self, question: Question, responses: list[str]) -> list[Answer]:
-        """One answer a response, in order.
-
-        Raises UnknownDatabase for a db_id that names none, ScoringUnavailable when a worker was lost twice or the
-        database could not be read.
-        """
+    async def score(self, question: SqlQuestion, responses: list[str]) -> list[Answer]:
+        """One answer a response, in order. Raises UnknownQuestion for a db_id that names no database."""
         database = find_database(self._root, question.db_id)
         predictions = [read_sql(response) for response in responses]
         gold = await self._gold(database, repair(question.gold_sql))
         if gold.failure is not None:
-            return [_with_pred(gold.failure, pred) for pred in predictions]
-        return list(
-            await asyncio.gather(*(self._answer(database, gold, question.cmp_method, pred) for pred in predictions))
-        )
+            return [gold.failure.of(pred) for pred in predictions]
+        distinct = [pred for pred in dict.fromkeys(predictions) if pred is not None]
+        answers = await asyncio.gather(*(self._answer(database, gold, question.cmp_method, pred) for pred in distinct))
+        by_prediction = dict(zip(distinct, answers, strict=True)) | {None: _NO_ANSWER}
+        return [by_prediction[pred] for pred in predictions]
+
+    async def check_gold(self, db_id: str, gold_sql: str) -> GoldCheck:
+        """Runs a gold query. Raises UnknownQuestion for the db_id, ScoringUnavailable when nothing can be said."""
+        started = time.perf_counter()
+        gold = await self._gold(find_database(self._root, db_id), repair(gold_sql))
+        seconds = time.perf_counter() - started
+        if gold.failure is None:
+            return GoldCheck("gold", gold.rows, seconds, None)
+        if gold.failure.outcome == INFRA_ERROR:
+            raise ScoringUnavailable(gold.failure.error)
+        return GoldCheck(gold.failure.outcome, None, seconds, gold.failure.error)
 
     async def _gold(self, database: Database, sql: str) -> _Gold:
         key = (database.identity, sql)
-        return await self._golds.get(key, lambda: self._run_gold(database, sql), lambda gold: len(gold.rows) + len(sql))
+        return await self.golds.get(key, lambda: self._run_gold(database, sql), lambda gold: gold.kept_bytes)
 
     async def _run_gold(self, database: Database, sql: str) -> _Gold:
-        seconds = self._settings.gold_seconds
-        job = {"job": "gold", "uri": database.uri, "sql": sql, "seconds": seconds}
-        header, rows = await self._run(lambda worker: (job, b""), seconds, timeout={"outcome": "gold_timeout"})
+        job = {"job": "gold", "uri": database.uri, "sql": sql, "seconds": self._settings.gold_seconds}
+        header, body = await self._ask(lambda _: (job, b""), self._settings.gold_seconds, "gold")
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr((database.identity, sql)).encode("utf-8", "surrogatepass")).hexdigest()
-        failure = None if header["outcome"] == "gold" else _failure(header, "gold_error")
-        return _Gold(key, rows, header.get("ordered", False), failure)
+        failed = None if header["outcome"] == "gold" else failure(header)
+        return _Gold(key, body, header.get("ordered", False), header.get("rows"), failed)
 
-    async def _answer(self, database: Database, gold: _Gold, method: str, pred: str | None) -> Answer:
-        if pred is None:
-            return Answer("no_answer", 0.0, "error", json.dumps("error: the response has no closed ```sql block"))
-        answer = await self._answers.get(
-            (gold.key, method, pred), lambda: self._run_prediction(database, gold, method, pred), _kept_bytes
+    async def _answer(self, database: Database, gold: _Gold, method: str, pred: str) -> Answer:
+        key = (gold.key, method, pred)
+        return await self.answers.get(
+            key, lambda: self._run_prediction(database, gold, method, pred), lambda answer: answer.kept_bytes
         )
-        return answer
 
     async def _run_prediction(self, database: Database, gold: _Gold, method: str, pred: str) -> Answer:
         seconds = self._settings.prediction_seconds
@@ -132,61 +126,37 @@ class SqlScorer:
         def prepare(worker: WorkerProcess) -> tuple[dict, bytes]:
             if worker.held.get(gold.key):
                 return job, b""
-            worker.held.put(gold.key, True, len(gold.rows))
-            return job, gold.rows
+            worker.held.put(gold.key, True, len(gold.body))
+            return job, gold.body
 
-        header, payload = await self._run(prepare, seconds, timeout={"outcome": "pred_timeout"})
+        header, payload = await self._ask(prepare, seconds, "pred")
         if "score" not in header:
-            return _with_pred(_failure(header, "error"), pred)
+            return failure(header, pred)
         return Answer(header["outcome"], header["score"], "result", payload.decode(), pred)
 
-    async def _run(
-        self, prepare: Callable[[WorkerProcess], tuple[dict, bytes]], seconds: float, timeout: dict
-    ) -> tuple[dict, bytes]:
-        """A worker's reply; `timeout` when it had to be killed for its time; a lost worker's job is tried again."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                header, body = await self._pool.run(prepare, seconds + self._settings.grace_seconds)
-            except WorkerOverran:
-                logger.warning("a worker was killed: no answer within %g s", seconds + self._settings.grace_seconds)
-                return timeout, b""
-            except WorkerLost as error:
-                logger.warning("%s (attempt %d of %d)", error, attempt + 1, _ATTEMPTS)
-                continue
-            if header["outcome"] == "fault":
-                raise ScoringUnavailable(f"the database cannot be read now: {header['error']}")
-            return header, body
-        raise ScoringUnavailable(f"{_ATTEMPTS} worker processes were lost on this question")
+    async def _ask(self, prepare, seconds: float, side: str) -> Reply:
+        header, body = await ask(self.pool, prepare, seconds + self._settings.grace_seconds, side)
+        if header["outcome"] == "fault":
+            header = {"outcome": INFRA_ERROR, "error": f"the database cannot be read now: {header['error']}"}
+        return header, body
 
 
-def _worker_settings(settings: ScorerSettings) -> WorkerSettings:
+def _worker_settings(settings: SqlSettings) -> dict:
     limits = Limits(
         sql_chars=settings.max_sql_chars,
         value_bytes=settings.max_value_bytes,
         rows=settings.max_result_rows,
         bytes=settings.max_result_bytes,
     )
-    return WorkerSettings(
-        memory_bytes=settings.worker_memory_bytes,
-        held_gold_bytes=settings.worker_gold_cache_bytes,
+    jobs = SqlJobSettings(
+        held_bytes=settings.worker_gold_cache_bytes,
         limits=limits,
         payload_rows=settings.payload_rows,
         payload_bytes=settings.payload_bytes,
     )
-
-
-def _failure(header: dict, flag: str) -> Answer:
-    timed_out = header["outcome"].endswith("_timeout")
-    payload = _TIMEOUT_PAYLOAD if timed_out else json.dumps(f"error: {header['error']}")
-    return Answer(header["outcome"], 0.0, flag, payload)
-
-
-def _with_pred(answer: Answer, pred: str | None) -> Answer:
-    return Answer(answer.outcome, answer.score, answer.flag, answer.payload, pred)
-
-
-def _kept_bytes(answer: Answer) -> int | None:
-    """A prediction that ran out of time may have met a busy machine: its next run decides anew."""
-    if answer.outcome == "pred_timeout":
-        return None
-    return len(answer.payload) + len(answer.pred or "")
+    return {
+        "kind": "sql",
+        "memory_bytes": settings.worker_memory_bytes,
+        "held_bytes": settings.worker_gold_cache_bytes,
+        "jobs": asdict(jobs),
+    }

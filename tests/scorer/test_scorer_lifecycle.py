@@ -31,8 +31,11 @@ def test_the_shipped_settings_are_complete_and_the_defaults(tmp_path: Path) -> N
     least.write_text("Scorers: {Scorer1: {class_name: SqlDetailRewardModel}}")
     assert load_settings(SHIPPED_SETTINGS, None, None, tmp_path) == load_settings(least, None, None, tmp_path)
     defaults = load_settings(least, None, None, tmp_path)
-    assert set(shipped["Scorers"]["Scorer1"]) == set(defaults.Scorers.Scorer1.model_dump())
+    assert set(shipped["Scorers"]["Scorer1"]) == set(defaults.sql.model_dump())
     assert set(shipped["ScorerServer"]) == set(defaults.ScorerServer.model_dump())
+    math = yaml.safe_load(SHIPPED_SETTINGS.with_name("math.yaml").read_text())
+    least.write_text("Scorers: {Scorer1: {class_name: MathRewardModel}}")
+    assert load_settings(least, None, None, None).math.model_dump() == math["Scorers"]["Scorer1"]
 
 
 WRONG = [
@@ -43,6 +46,10 @@ WRONG = [
     ("Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: ., num_instances: 0}}", "num_instances = 0"),
     ("ScorerServer: {port: 70000}\nScorers: {Scorer1: {class_name: SqlRewardModel, database_path: .}}", "port"),
     ("ScorerServer: {log_file: /no/log}\nScorers: {Scorer1: {class_name: SqlRewardModel, database_path: .}}", "log_f"),
+    ("Scorers: {Scorer1: {database_path: .}}", "Scorers.Scorer1.class_name = None"),
+    ("Scorers: {Scorer1: {class_name: MathRewardModel}, Scorer2: {class_name: MathRewardModel}}", "of one kind"),
+    ("Scorers: {Scorer1: {class_name: MathRewardModel, database_path: .}}", "unknown key Scorers.Scorer1.database_path"),
+    ("Scorers: {}", "Scorers"),
     ("Scorers: [1]", "Scorers"),
     ("ScorerServer: {}", "Scorers"),
     ("just text", "holds no settings"),

@@ -64,13 +64,13 @@ class Limits:
 def execute(uri: str, sql: str, seconds: float, limits: Limits) -> list[Row]:
     """All rows of the one statement `sql` on the database `uri` (a `file:` URI that opens read-only).
 
-    Text is decoded as UTF-8 with errors ignored. Raises StatementTimeout after `seconds` of execution, StatementError
-    for SQL that fails, is refused, is more than one statement, yields no result set or breaks `limits`, DatabaseFault
-    for a file that cannot be read, MemoryError.
+    Text is decoded as UTF-8 with errors ignored. Raises StatementTimeout after `seconds` of processor time, so that a
+    busy machine does not decide, StatementError for SQL that fails, is refused, is more than one statement, yields no
+    result set or breaks `limits`, DatabaseFault for a file that cannot be read, MemoryError.
     """
     if len(sql) > limits.sql_chars:
         raise StatementError(f"the SQL has {len(sql)} characters, more than {limits.sql_chars}")
-    deadline = time.monotonic() + seconds
+    deadline = time.thread_time() + seconds
     try:
         # The statement is prepared once, so a statement cache would only cost.
         connection = sqlite3.connect(uri, _LOCK_SECONDS, uri=True, isolation_level=None, cached_statements=0)
@@ -100,7 +100,7 @@ def _restrict(connection: sqlite3.Connection, deadline: float, limits: Limits) -
     connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
     connection.text_factory = lambda value: value.decode(errors="ignore")
     connection.set_authorizer(_authorize)
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, _OPERATIONS_PER_CHECK)
+    connection.set_progress_handler(lambda: time.thread_time() > deadline, _OPERATIONS_PER_CHECK)
 
 
 def _authorize(action: int, *_: str | None) -> int:

@@ -1,0 +1,85 @@
+"""What the scorers of every kind say of a response."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from rl.scorer.pool import WorkerCrashed, WorkerOverran, WorkerPool
+from rl.scorer.process import Reply, WorkerLost, WorkerProcess
+
+OUTCOMES = (
+    "match",
+    "partial",
+    "mismatch",
+    "no_answer",
+    "pred_error",
+    "pred_timeout",
+    "gold_error",
+    "gold_timeout",
+    "infra_error",
+)
+INFRA_ERROR = "infra_error"
+
+# Payload of an answer that ran out of time, as the released server has it.
+_TIMEOUT = "timeout"
+
+
+class UnknownQuestion(Exception):
+    """The question names something that this server does not have; the text is the sentence for the client."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The score of one response.
+
+    outcome: one of OUTCOMES; infra_error says nothing about the response, which must be scored again. pred: the answer
+    that was read from it, None without. flag: "result", "error" or "gold_error". payload: JSON text of the rows, of
+    "timeout" or of "error: ...".
+    """
+
+    outcome: str
+    score: float
+    flag: str
+    payload: str
+    pred: str | None = None
+
+    @property
+    def error(self) -> str | None:
+        """Why there is no result, None when there is one."""
+        return None if self.flag == "result" else json.loads(self.payload).removeprefix("error: ")
+
+    @property
+    def kept_bytes(self) -> int | None:
+        """About what it takes in a cache; None when it must not be kept."""
+        return None if self.outcome == INFRA_ERROR else len(self.payload) + len(self.pred or "") + 200
+
+    def of(self, pred: str | None) -> "Answer":
+        """The same said of another prediction."""
+        return replace(self, pred=pred)
+
+
+def failure(header: dict, pred: str | None = None) -> Answer:
+    """The answer for a worker's reply that has no result."""
+    outcome = header["outcome"]
+    flag = "gold_error" if outcome.startswith("gold_") else "error"
+    text = _TIMEOUT if outcome.endswith("_timeout") else f"error: {header['error']}"
+    return Answer(outcome, 0.0, flag, json.dumps(text), pred)
+
+
+def no_answer(reason: str) -> Answer:
+    """The answer for a response in which nothing was found."""
+    return failure({"outcome": "no_answer", "error": reason})
+
+
+async def ask(
+    pool: WorkerPool, prepare: Callable[[WorkerProcess], tuple[dict, bytes]], cpu_limit: float, side: str
+) -> Reply:
+    """A worker's reply to a job about `side` ("gold" or "pred"), or what stands for one that never came."""
+    try:
+        return await pool.run(prepare, cpu_limit)
+    except WorkerOverran:
+        return {"outcome": f"{side}_timeout"}, b""
+    except WorkerCrashed:
+        return {"outcome": f"{side}_error", "error": "it crashed the process that ran it"}, b""
+    except WorkerLost as error:
+        return {"outcome": INFRA_ERROR, "error": str(error)}, b""

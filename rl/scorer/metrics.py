@@ -1,0 +1,94 @@
+"""What GET /metrics says, in Prometheus' text format."""
+
+import time
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rl.scorer.answers import OUTCOMES, Answer
+from rl.scorer.scorers import Scorers
+
+_PATHS = frozenset({"/api", "/v1/score", "/heartbeat", "/metrics", "/shutdown"})
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+
+
+class Metrics:
+    """Counts of one server, and the present state of its scorers."""
+
+    def __init__(self, scorers: Scorers):
+        self._registry = CollectorRegistry()
+        self._registry.register(_State(scorers))
+        named = {"namespace": "scorer", "registry": self._registry}
+        self._requests = Counter("requests", "Requests by path and HTTP status", ["path", "status"], **named)
+        self._answers = Counter("answers", "Answers by outcome", ["outcome"], **named)
+        self._seconds = Histogram("request_seconds", "Time of a request", ["path"], buckets=_BUCKETS, **named)
+        self.log_failures = Counter("log_failures", "Records that could not be written to the log file", **named)
+        for outcome in OUTCOMES:
+            self._answers.labels(outcome)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def answered(self, answers: Iterable[Answer]) -> None:
+        for answer in answers:
+            self._answers.labels(answer.outcome).inc()
+
+    def request_ended(self, path: str, status: int, seconds: float) -> None:
+        self._seconds.labels(path).observe(seconds)
+        self._requests.labels(path, str(status)).inc()
+
+
+class Measured:
+    """ASGI middleware: times every request and counts it by its path and status."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics):
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 500
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note_status)
+        finally:
+            # Other paths are one: a client could invent any number of them.
+            path = scope["path"] if scope["path"] in _PATHS else "other"
+            self._metrics.request_ended(path, status, time.perf_counter() - started)
+
+
+class _State:
+    """A prometheus_client collector: reads the scorers when it is asked."""
+
+    def __init__(self, scorers: Scorers):
+        self._scorers = scorers
+
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        waiting = GaugeMetricFamily("scorer_waiting", "Jobs that wait for a worker", labels=["kind"])
+        running = GaugeMetricFamily("scorer_running", "Jobs in workers", labels=["kind"])
+        workers = GaugeMetricFamily("scorer_workers", "Worker processes", labels=["kind"])
+        ends = CounterMetricFamily("scorer_worker_ends", "Ends of worker processes by cause", labels=["kind", "cause"])
+        for kind, pool in self._scorers.pools().items():
+            waiting.add_metric([kind], pool.waiting)
+            running.add_metric([kind], pool.running)
+            workers.add_metric([kind], pool.workers)
+            for cause, count in pool.ends.items():
+                ends.add_metric([kind, cause], count)
+        hits = CounterMetricFamily("scorer_cache_hits", "Results that needed no run", labels=["cache"])
+        misses = CounterMetricFamily("scorer_cache_misses", "Results that needed one", labels=["cache"])
+        size = GaugeMetricFamily("scorer_cache_bytes", "Bytes of what is kept", labels=["cache"])
+        for name, cache in self._scorers.caches().items():
+            hits.add_metric([name], cache.hits)
+            misses.add_metric([name], cache.misses)
+            size.add_metric([name], cache.size)
+        yield from (waiting, running, workers, ends, hits, misses, size)

@@ -1,0 +1,153 @@
+"""The server's end of one worker process (worker.py): a socket in the event loop, and the means to stop it."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from rl.scorer import frames
+from rl.scorer.lru import ByteLru
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_START_SECONDS = 60.0
+
+Reply = tuple[dict, bytes]
+
+
+class WorkerLost(Exception):
+    """The worker ended without an answer, by no fault of its job's that can be seen."""
+
+
+class WorkerProcess(asyncio.Protocol):
+    """One worker. Callbacks: `on_reply(worker, reply)` for every answer, `on_end(worker)` once when it is gone.
+
+    held: mirrors the gold results that the worker holds. cpu_used: its processor time at its last answer, in seconds.
+    returncode: after its end, as subprocess has it.
+    """
+
+    def __init__(self, process: subprocess.Popen, held_bytes: int):
+        self._process = process
+        self._status = psutil.Process(process.pid)
+        self._buffer = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._ready = asyncio.get_running_loop().create_future()
+        self.held: ByteLru[bool] = ByteLru(held_bytes)
+        self.cpu_used = 0.0
+        self.on_reply: Callable[[WorkerProcess, Reply], None] | None = None
+        self.on_end: Callable[[WorkerProcess], None] | None = None
+        self.gone = asyncio.Event()
+
+    @classmethod
+    async def start(cls, settings: dict) -> "WorkerProcess":
+        """A worker that has said it is ready; WorkerLost when it does not come up."""
+        path = os.pathsep.join(filter(None, [str(_REPOSITORY), os.environ.get("PYTHONPATH")]))
+        ours, its = socket.socketpair()
+        try:
+            with its:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "rl.scorer.worker", json.dumps(settings)],
+                    stdin=its,
+                    stdout=its,
+                    env={**os.environ, "PYTHONPATH": path},
+                    # Ctrl-C in a terminal is for the server, which then ends its workers. Not a session of its own:
+                    # Linux gives each session an equal share of the processors, whatever the priorities within.
+                    process_group=0,
+                )
+        except OSError as error:
+            ours.close()
+            raise WorkerLost(f"a worker process cannot be started: {error}") from error
+        worker = cls(process, settings["held_bytes"])
+        await asyncio.get_running_loop().create_unix_connection(lambda: worker, sock=ours)
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await worker._ready
+        except (WorkerLost, TimeoutError) as error:
+            await worker.kill()
+            raise WorkerLost("a worker process did not start") from error
+        except BaseException:
+            await worker.kill()
+            raise
+        return worker
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it ended by a fault in its own code, such as a segmentation fault, and was not killed by others."""
+        return self._process.returncode in {
+            -number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
+        }
+
+    def send(self, header: dict, body: bytes) -> None:
+        """Gives it a job; the answer comes through on_reply."""
+        self._transport.write(frames.encode(header, body))
+
+    def cpu_seconds(self) -> float:
+        """Processor time since its start; 0 when it is gone."""
+        try:
+            times = self._status.cpu_times()
+        except psutil.Error:
+            return 0.0
+        return times.user + times.system
+
+    def set_priority(self, nice: int) -> bool:
+        """Whether its niceness is `nice` now: a lower one than before takes a privilege."""
+        try:
+            os.setpriority(os.PRIO_PROCESS, self.pid, nice)
+        except (PermissionError, ProcessLookupError):
+            return False
+        return True
+
+    def terminate(self) -> None:
+        """SIGKILL: the end comes through on_end."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    async def kill(self) -> None:
+        """Ends the process, whatever it does, and waits for its end."""
+        self.terminate()
+        await self.gone.wait()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while (frame := frames.take(self._buffer)) is not None:
+            self.cpu_used = frame[0]["cpu"]
+            if not self._ready.done():
+                self._ready.set_result(None)
+            else:
+                self.on_reply(self, frame)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        # A worker whose pipe is closed is of no more use; it may still run when it was the one that closed it.
+        self.terminate()
+        asyncio.get_running_loop().create_task(self._reap())
+
+    async def _reap(self) -> None:
+        while self._process.poll() is None:
+            await asyncio.sleep(0.005)
+        self.gone.set()
+        if not self._ready.done():
+            self._ready.set_exception(WorkerLost("a worker process ended at its start"))
+            self._ready.exception()
+        elif self.on_end is not None:
+            self.on_end(self)

@@ -1,0 +1,98 @@
+"""The bodies of requests and answers: PUT /api as the released server has it, POST /v1/score with typed answers."""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError
+
+from rl.scorer.answers import Answer
+from rl.scorer.math_scoring import MathQuestion
+from rl.scorer.scorers import Question
+from rl.scorer.scoring import SqlQuestion
+
+
+class BadRequest(Exception):
+    """A body that cannot be read; the text is the sentence for the client."""
+
+
+class SqlExtra(BaseModel):
+    """What SQL responses are compared with."""
+
+    db_id: str = Field(description="path of the SQLite file below database_path, such as shop/shop.sqlite")
+    gold_sql: str
+    cmp_method: Literal["bird", "spider"]
+
+    def question(self) -> Question:
+        return SqlQuestion(self.db_id, self.gold_sql, self.cmp_method)
+
+
+class MathExtra(BaseModel):
+    """What math responses are compared with."""
+
+    ground_truth: str = Field(description="the right answer, as LaTeX or plain text")
+
+    def question(self) -> Question:
+        return MathQuestion(self.ground_truth)
+
+
+def _kind(extra: Any) -> str:
+    has = extra.__contains__ if isinstance(extra, dict) else lambda key: hasattr(extra, key)
+    return "math" if has("ground_truth") and not has("gold_sql") else "sql"
+
+
+Extra = Annotated[Annotated[SqlExtra, Tag("sql")] | Annotated[MathExtra, Tag("math")], Discriminator(_kind)]
+
+
+class ApiRequest(BaseModel):
+    """The body of PUT /api. Further keys are ignored."""
+
+    gen_responses: list[str]
+    extra: Extra
+    type: Any = Field(default=None, description="logged only")
+    idx: Any = Field(default=None, description="logged only")
+    round: Any = Field(default=None, description="logged only")
+
+
+class Item(BaseModel):
+    """A question with the responses to it."""
+
+    question: Extra
+    responses: list[str]
+
+
+class BatchRequest(BaseModel):
+    """The body of POST /v1/score. rows: whether the answers bring the rows of predictions."""
+
+    questions: list[Item]
+    rows: bool = False
+
+
+def parse(model: type[BaseModel], body: bytes) -> Any:
+    """The body as `model`; BadRequest names the first place that is wrong."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        # A question's place has in it what it was taken for, which no body has.
+        where = ".".join(str(part) for part in first["loc"] if part not in ("sql", "math")) or "the body"
+        raise BadRequest(f"{where}: {first['msg']}") from None
+
+
+def api_answer(answers: list[Answer]) -> bytes:
+    """{"Scorer1": [[score, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}."""
+    # Payloads are JSON already.
+    entries = (f'[{json.dumps(a.score)},[["{a.flag}",{a.payload}]]]' for a in answers)
+    details = json.dumps([{"outcome": a.outcome, "pred": a.pred} for a in answers])
+    return f'{{"Scorer1":[{",".join(entries)}],"details":{details}}}'.encode()
+
+
+def batch_answer(answers: list[list[Answer]], rows: bool) -> bytes:
+    """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}, with "rows" where they are asked for."""
+    return json.dumps({"answers": [[_typed(a, rows) for a in of_question] for of_question in answers]}).encode()
+
+
+def _typed(answer: Answer, rows: bool) -> dict:
+    typed = {"outcome": answer.outcome, "score": answer.score, "pred": answer.pred, "error": answer.error}
+    if rows:
+        typed["rows"] = json.loads(answer.payload) if answer.flag == "result" else None
+    return typed

@@ -1,0 +1,92 @@
+"""The scorers of one server behind one door: each question goes to the one of its kind."""
+
+import asyncio
+import math
+
+from rl.scorer.answers import Answer, UnknownQuestion
+from rl.scorer.config import Settings
+from rl.scorer.math_scoring import MathQuestion, MathScorer
+from rl.scorer.pool import WorkerPool
+from rl.scorer.scoring import SqlQuestion, SqlScorer
+from rl.scorer.shared import SharedResults
+
+Question = SqlQuestion | MathQuestion
+
+_LONGEST_RETRY_SECONDS = 30
+
+
+class Busy(Exception):
+    """The work cannot be taken or is not finished in time: the request must be repeated after `retry_after` seconds."""
+
+    def __init__(self, reason: str, retry_after: int = 1):
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+class Scorers:
+    """SQL, math or both, as the settings say."""
+
+    def __init__(self, settings: Settings):
+        self._max_waiting = settings.ScorerServer.max_waiting
+        self._request_seconds = settings.ScorerServer.request_seconds
+        self._sql = SqlScorer(settings.sql) if settings.sql else None
+        self._math = MathScorer(settings.math) if settings.math else None
+
+    def pools(self) -> dict[str, WorkerPool]:
+        """By kind."""
+        scorers = {"sql": self._sql, "math": self._math}
+        return {kind: scorer.pool for kind, scorer in scorers.items() if scorer is not None}
+
+    def caches(self) -> dict[str, SharedResults]:
+        """By name."""
+        sql = {"gold": self._sql.golds, "sql_answers": self._sql.answers} if self._sql else {}
+        return sql | ({"math_answers": self._math.answers} if self._math else {})
+
+    async def start(self) -> None:
+        """Starts the workers; WorkerLost when they cannot."""
+        await asyncio.gather(*(pool.start() for pool in self.pools().values()))
+
+    async def close(self) -> None:
+        """Ends the workers."""
+        await asyncio.gather(*(pool.close() for pool in self.pools().values()))
+
+    async def score(self, questions: list[tuple[Question, list[str]]]) -> list[list[Answer]]:
+        """For each question with its responses, one answer a response, in order.
+
+        Raises UnknownQuestion, with the number of the question in the text where there are several; Busy when too
+        much waits already, or when the answers are not there in time, in which case the work goes on and asking again
+        joins it.
+        """
+        scorers = [self._scorer(question) for question, _ in questions]
+        self._admit(sum(len(responses) for _, responses in questions))
+        try:
+            async with asyncio.timeout(self._request_seconds):
+                found = await asyncio.gather(
+                    *(scorer.score(*question) for scorer, question in zip(scorers, questions, strict=True)),
+                    return_exceptions=True,
+                )
+        except TimeoutError:
+            raise Busy(f"not finished within {self._request_seconds:g} s; it goes on, ask again") from None
+        for number, result in enumerate(found):
+            if isinstance(result, UnknownQuestion) and len(found) > 1:
+                raise UnknownQuestion(f"questions.{number}: {result}")
+            if isinstance(result, BaseException):
+                raise result
+        return found
+
+    def _scorer(self, question: Question) -> SqlScorer | MathScorer:
+        scorer, kind, name = (
+            (self._sql, "SQL", "SqlDetailRewardModel")
+            if isinstance(question, SqlQuestion)
+            else (self._math, "math", "MathRewardModel")
+        )
+        if scorer is None:
+            raise UnknownQuestion(f"this server scores no {kind}: start one whose Scorers have a {name}")
+        return scorer
+
+    def _admit(self, count: int) -> None:
+        waiting = sum(pool.waiting for pool in self.pools().values())
+        if waiting and waiting + count > self._max_waiting:
+            seconds = max(pool.seconds_to_clear() for pool in self.pools().values())
+            retry_after = min(max(math.ceil(seconds), 1), _LONGEST_RETRY_SECONDS)
+            raise Busy(f"{waiting} answers wait already (setting max_waiting {self._max_waiting})", retry_after)

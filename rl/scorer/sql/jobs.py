@@ -1,0 +1,81 @@
+"""What a worker for SQL does. Jobs, by the header's "job":
+
+- gold: {uri, sql, seconds} -> {outcome: "gold", ordered, rows}, body: the marshalled rows, for `score` jobs of any
+  worker.
+- score: {uri, sql, seconds, gold, ordered, method, partial}, body: gold's rows unless this worker still holds them
+  -> {outcome, score}, body: the payload as JSON.
+
+Outcomes besides: pred_error or gold_error with "error", pred_timeout or gold_timeout, fault with "error" (the file
+could not be read).
+"""
+
+import marshal
+from dataclasses import dataclass
+
+from rl.scorer.lru import ByteLru
+from rl.scorer.sql.compare import COMPARISONS, MATCH_SCORE, GoldRows, partial_score
+from rl.scorer.sql.execute import DatabaseFault, Limits, StatementError, StatementTimeout, execute
+from rl.scorer.sql.lexer import has_top_level_order_by
+from rl.scorer.sql.payload import rows_as_json
+
+
+@dataclass(frozen=True)
+class SqlJobSettings:
+    """held_bytes: capacity of the gold results that a worker holds. payload_rows, payload_bytes: cap of rows sent."""
+
+    held_bytes: int
+    limits: Limits
+    payload_rows: int
+    payload_bytes: int
+
+    @classmethod
+    def from_dict(cls, fields: dict) -> "SqlJobSettings":
+        return cls(**{**fields, "limits": Limits(**fields["limits"])})
+
+
+class SqlJobs:
+    """Answers jobs; keeps gold results between them, and nothing else."""
+
+    def __init__(self, settings: SqlJobSettings):
+        self._settings = settings
+        self._golds: ByteLru[GoldRows] = ByteLru(settings.held_bytes)
+
+    def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]:
+        """The reply's header and body."""
+        side = "gold" if job["job"] == "gold" else "pred"
+        try:
+            return self._gold(job) if side == "gold" else self._score(job, body)
+        except StatementTimeout:
+            return {"outcome": f"{side}_timeout"}, b""
+        except StatementError as error:
+            return {"outcome": f"{side}_error", "error": str(error)}, b""
+        except DatabaseFault as error:
+            return {"outcome": "fault", "error": str(error)}, b""
+        except MemoryError:
+            # What is left of the memory may be in pieces: the next answer gets a fresh process.
+            return {"outcome": f"{side}_error", "error": "out of memory", "last": True}, b""
+
+    def _gold(self, job: dict) -> tuple[dict, bytes]:
+        rows = execute(job["uri"], job["sql"], job["seconds"], self._settings.limits)
+        header = {"outcome": "gold", "ordered": has_top_level_order_by(job["sql"]), "rows": len(rows)}
+        return header, marshal.dumps(rows)
+
+    def _score(self, job: dict, body: bytes) -> tuple[dict, bytes]:
+        gold = self._gold_rows(job, body)
+        rows = execute(job["uri"], job["sql"], job["seconds"], self._settings.limits)
+        if COMPARISONS[job["method"]](gold, rows):
+            outcome, score = "match", MATCH_SCORE
+        else:
+            score = partial_score(gold, rows) if job["partial"] else 0.0
+            outcome = "partial" if score > 0 else "mismatch"
+        payload = rows_as_json(rows, self._settings.payload_rows, self._settings.payload_bytes)
+        return {"outcome": outcome, "score": score}, payload.encode()
+
+    def _gold_rows(self, job: dict, body: bytes) -> GoldRows:
+        """Gold from the body, or as held since an earlier job; the server mirrors what is held (ByteLru)."""
+        held = self._golds.get(job["gold"])
+        if held is not None:
+            return held
+        gold = GoldRows(marshal.loads(body), job["ordered"])
+        self._golds.put(job["gold"], gold, len(body))
+        return gold
