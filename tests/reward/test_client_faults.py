@@ -1,311 +1,208 @@
-"""The scorer client against servers that misbehave: scripted answers over real HTTP."""
+"""The scorer client against servers that misbehave: what is tried again, what raises, and that nothing becomes a 0."""
 
 import asyncio
-import copy
 
 import pytest
 from aiohttp import web
 
 from verl.dph.errors import UserError
-from verl.dph.reward import client as client_module
-from verl.dph.reward.client import ScorerClient, ScorerRefused, ScorerUnavailable
-from verl.dph.reward.servers import ServerPool
+from verl.dph.reward.protocol import ScorerMismatch, ScorerRefused, ScorerUnavailable
 
-QUESTION = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
-
-
-def graded(score: float = 1.0, outcome: str = "match", pred: str | None = "SELECT 1") -> web.Response:
-    return web.json_response({"Scorer1": [[score, [["result", []]]]], "details": [{"outcome": outcome, "pred": pred}]})
-
-
-def question(number: int) -> dict[str, str]:
-    """Questions that differ: responses to one question travel in one request."""
-    return QUESTION | {"gold_sql": f"SELECT {number}"}
+STEPS = {
+    "500": lambda fake: fake.status(500),
+    "503 that is not busy": lambda fake: fake.status(503, error="no"),
+    "infra_error": lambda fake: fake.failing_workers,
+    "cut": lambda fake: fake.cut,
+    "slow": lambda fake: fake.slow,
+}
 
 
-class ScriptedServer:
-    """Answers PUT /api by calling the script's steps in turn; the last one repeats."""
-
-    def __init__(self, *steps):
-        self.steps = steps
-        self.requests = []
-        self.in_flight = 0
-        self.most_in_flight = 0
-
-    async def __aenter__(self):
-        app = web.Application()
-        app.router.add_put("/api", self._answer)
-        app.router.add_get("/heartbeat", self._heartbeat)
-        self._runner = web.AppRunner(app)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.address = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
-
-    async def __aexit__(self, *exception):
-        await self._runner.cleanup()
-
-    async def _answer(self, request):
-        self.requests.append(await request.json())
-        self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        try:
-            step = self.steps[min(len(self.requests), len(self.steps)) - 1]
-            return await step(request) if asyncio.iscoroutinefunction(step) else step()
-        finally:
-            self.in_flight -= 1
-
-    async def _heartbeat(self, request):
-        return web.json_response({"status": "healthy"})
-
-
-async def cut_the_line(request):
-    request.transport.close()
-    return web.Response()
-
-
-async def too_slow(request):
-    await asyncio.sleep(1)
-    return graded()
-
-
-def client_of(scorer, **settings) -> ScorerClient:
-    return ScorerClient(scorer, **{"first_backoff_s": 0.01, "retries": 3, "timeout_s": 0.4} | settings)
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [
-        lambda: web.Response(status=500),
-        lambda: web.Response(status=503),
-        lambda: web.Response(status=429),
-        lambda: graded(outcome="infra_error", score=0.0),
-        cut_the_line,
-        too_slow,
-    ],
-    ids=["500", "503", "429", "infra_error", "cut", "slow"],
-)
-def test_a_passing_failure_is_tried_again(failure):
+@pytest.mark.parametrize("failure", STEPS)
+def test_a_passing_failure_is_tried_again(fake, client_of, failure):
     async def scenario():
-        async with ScriptedServer(failure, graded) as server, client_of(server.address) as client:
-            return await client.score("text", QUESTION)
+        async with fake(STEPS[failure](fake), fake.right) as server, client_of(server.address) as client:
+            return await client.score("text", fake.QUESTION)
 
-    assert asyncio.run(scenario()).score == 1.0
+    score = asyncio.run(scenario())
+    assert score.score == 1.0
+    effort = score.effort
+    assert (effort.retries, effort.infra_errors) == ((0, 1) if failure == "infra_error" else (1, 0))
+    assert (effort.requests, effort.busy_waits, effort.healthy_servers) == (2, 0, 1)
+    assert effort.seconds > 0
 
 
-@pytest.mark.parametrize(
-    "failure", [lambda: web.Response(status=500), cut_the_line, lambda: graded(outcome="infra_error", score=0.0)]
-)
-def test_a_lasting_failure_raises_and_is_never_a_score(failure):
+@pytest.mark.parametrize("failure", ["500", "cut"])
+def test_a_lasting_failure_raises_and_is_never_a_score(fake, client_of, failure):
     async def scenario():
-        async with ScriptedServer(failure) as server, client_of(server.address, retries=2) as client:
+        async with fake(STEPS[failure](fake)) as server, client_of(server.address, retries=2) as client:
             with pytest.raises(ScorerUnavailable) as error:
-                await client.score("text", QUESTION)
+                await client.score("text", fake.QUESTION)
             return server, str(error.value)
 
     server, sentence = asyncio.run(scenario())
     assert server.address in sentence
-    assert "scorer_server_without_ray.py" in sentence
-    assert len(server.requests) >= 3
+    assert "3 attempts" in sentence and "scorer_server_without_ray.py" in sentence
+    assert len(server.requests) == 3
 
 
-def test_a_wrong_request_raises_at_once_with_the_servers_sentence():
+def test_a_server_whose_workers_keep_failing_raises_with_another_sentence(fake, client_of):
     async def scenario():
-        refusal = lambda: web.json_response({"detail": "The database x.sqlite is unknown."}, status=404)  # noqa: E731
-        async with ScriptedServer(refusal) as server, client_of(server.address) as client:
-            with pytest.raises(ScorerRefused, match="The database x.sqlite is unknown") as error:
-                await client.score("text", QUESTION)
-            return len(server.requests), str(error.value)
+        async with fake(fake.failing_workers) as server, client_of(server.address, retries=2) as client:
+            with pytest.raises(ScorerUnavailable, match="answers, but 3 of its workers failed.*the server's log"):
+                await client.score("text", fake.QUESTION)
+            return len(server.requests)
 
-    requests, sentence = asyncio.run(scenario())
-    assert requests == 1
-    assert "404" in sentence
+    assert asyncio.run(scenario()) == 3
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        lambda: web.Response(text="<html>hello</html>"),
-        lambda: web.json_response({"Scorer1": [[1.0, []]]}),
-        lambda: graded(outcome="splendid"),
-        lambda: graded(score=float("nan")),
-    ],
-    ids=["html", "no details", "unknown outcome", "nan"],
-)
-def test_an_answer_outside_the_protocol_is_refused(answer):
+def test_only_the_response_that_killed_a_worker_is_asked_again(fake, client_of):
+    """The others of the request have their scores before that."""
+
+    def kills_once(request, body):
+        return fake.answers(body, lambda text: fake.answer("infra_error", None) if text == "3" else fake.even(text))
+
     async def scenario():
-        async with ScriptedServer(answer) as server, client_of(server.address) as client:
-            with pytest.raises(ScorerRefused, match=server.address):
-                await client.score("text", QUESTION)
+        async with fake(kills_once, kills_once, fake.by_parity) as server, client_of(server.address) as client:
+            done = []
 
-    asyncio.run(scenario())
+            async def one(i):
+                score = await client.score(str(i), fake.question(i % 2))
+                done.append(i)
+                return score
+
+            scores = await asyncio.gather(*map(one, range(8)))
+            return scores, done, server.requests
+
+    scores, done, requests = asyncio.run(scenario())
+    assert [score.acc for score in scores] == [1, 0] * 4
+    assert done[-1] == 3 and scores[3].effort.infra_errors == 2 and scores[2].effort.infra_errors == 0
+    assert requests[1:] == [{"questions": [{"question": fake.question(1), "responses": ["3"]}]}] * 2
 
 
-def test_a_server_that_is_gone_is_left_for_the_other():
+def test_a_response_that_always_kills_workers_takes_no_other_with_it(fake, client_of):
+    def kills(request, body):
+        return fake.answers(body, lambda text: fake.answer("infra_error") if text == "3" else fake.even(text))
+
     async def scenario():
-        async with ScriptedServer(graded) as good:
-            async with ScriptedServer(graded) as gone:
-                dead = gone.address
-            async with client_of(f"{dead},{good.address}") as client:
-                scores = await asyncio.gather(*(client.score("text", question(i)) for i in range(20)))
-                return scores, len(good.requests)
+        async with fake(kills) as server, client_of(server.address, retries=1) as client:
+            calls = (client.score(str(i), fake.QUESTION) for i in range(6))
+            return await asyncio.gather(*calls, return_exceptions=True)
 
-    scores, requests = asyncio.run(scenario())
-    assert [score.acc for score in scores] == [1] * 20
-    assert requests == 20
+    results = asyncio.run(scenario())
+    assert isinstance(results.pop(3), ScorerUnavailable)
+    assert [score.acc for score in results] == [1, 0, 1, 1, 0]
 
 
-async def half_right(request):
-    """Scores 1 for the responses with an even number; refuses a request that holds the response "bad"."""
-    responses = (await request.json())["gen_responses"]
-    if "bad" in responses:
-        return web.json_response({"error": "This response is too long."}, status=413)
-    even = [int(response) % 2 == 0 for response in responses]
-    return web.json_response(
-        {
-            "Scorer1": [[float(right), [["result", []]]] for right in even],
-            "details": [{"outcome": "match" if right else "mismatch", "pred": "SELECT 1"} for right in even],
-        }
-    )
-
-
-def test_responses_to_one_question_travel_together_and_keep_their_order():
+def test_a_wrong_request_raises_at_once_with_the_servers_sentence(fake, client_of):
     async def scenario():
-        async with ScriptedServer(half_right) as server, client_of(server.address) as client:
-            scores = await asyncio.gather(*(client.score(str(i), question(i % 3)) for i in range(60)))
-            return scores, server.requests
+        refusal = fake.status(404, error="questions.0: the database x.sqlite is unknown.")
+        async with fake(refusal) as server, client_of(server.address) as client:
+            with pytest.raises(ScorerRefused, match=r"HTTP 404.*the database x.sqlite is unknown"):
+                await client.score("text", fake.QUESTION)
+            return len(server.requests)
 
-    scores, requests = asyncio.run(scenario())
-    assert [score.acc for score in scores] == [int(i % 2 == 0) for i in range(60)]
-    # 20 responses to each of 3 questions, at most 16 in a request
-    assert sorted(len(request["gen_responses"]) for request in requests) == [4, 4, 4, 16, 16, 16]
+    assert asyncio.run(scenario()) == 1
 
 
-def test_a_response_that_is_refused_does_not_take_the_others_with_it():
+def test_one_bad_question_or_response_does_not_refuse_the_others(fake, client_of):
+    def refuses(request, body):
+        for number, asked in enumerate(body["questions"]):
+            if asked["question"] == fake.question(2) or "bad" in asked["responses"]:
+                return web.json_response({"error": f"questions.{number}: it is bad."}, status=400)
+        return fake.by_parity(request, body)
+
     async def scenario():
-        async with ScriptedServer(half_right) as server, client_of(server.address) as client:
-            return await asyncio.gather(
-                *(client.score(text, QUESTION) for text in ("0", "bad", "1")), return_exceptions=True
+        async with fake(refuses) as server, client_of(server.address) as client:
+            texts = [(str(i), i % 4) for i in range(12)] + [("bad", 1)]
+            calls = (client.score(text, fake.question(number)) for text, number in texts)
+            return await asyncio.gather(*calls, return_exceptions=True), server.sizes
+
+    results, sizes = asyncio.run(scenario())
+    bad = results.pop()
+    for i, result in enumerate(results):
+        if i % 4 == 2:
+            assert isinstance(result, ScorerRefused) and "questions.0: it is bad" in str(result)
+        else:
+            assert result.acc == int(i % 2 == 0)
+    assert isinstance(bad, ScorerRefused)
+    # all at once; each question; each response of the two that are refused
+    assert sizes[0] == 13 and sorted(sizes[1:5]) == [3, 3, 3, 4] and sizes[5:] == [1] * 7
+
+
+WRONG = {
+    "html": lambda fake, body: web.Response(text="<html>hello</html>"),
+    "the old protocol": lambda fake, body: web.json_response({"Scorer1": [[1.0, []]]}),
+    "no list": lambda fake, body: web.json_response({"answers": 3}),
+    "too few answers": lambda fake, body: web.json_response({"answers": [[fake.answer()]]}),
+    "too many questions": lambda fake, body: web.json_response({"answers": [[fake.answer()] * 2, []]}),
+    "unknown outcome": lambda fake, body: fake.answers(body, lambda text: fake.answer("splendid")),
+    "an answer that is a number": lambda fake, body: fake.answers(body, lambda text: 1.0),
+    "nan": lambda fake, body: fake.answers(body, lambda text: fake.answer(score=float("nan"))),
+    "2": lambda fake, body: fake.answers(body, lambda text: fake.answer(score=2.0)),
+    "no score": lambda fake, body: fake.answers(body, lambda text: {"outcome": "match", "pred": None}),
+    "pred is no text": lambda fake, body: fake.answers(body, lambda text: fake.answer(pred=["SELECT 1"])),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_answer_outside_the_protocol_is_refused_at_once(fake, client_of, wrong):
+    async def scenario():
+        step = lambda request, body: WRONG[wrong](fake, body)  # noqa: E731
+        async with fake(step) as server, client_of(server.address) as client:
+            results = await asyncio.gather(
+                *(client.score(text, fake.QUESTION) for text in "ab"), return_exceptions=True
             )
+            assert all(isinstance(result, ScorerMismatch) and server.address in str(result) for result in results)
+            return len(server.requests)
 
-    first, refused, last = asyncio.run(scenario())
-    assert (first.acc, last.acc) == (1, 0)
-    assert isinstance(refused, ScorerRefused) and "too long" in str(refused)
+    assert asyncio.run(scenario()) == 1
 
 
-def test_requests_go_to_the_least_busy_server_and_are_bounded():
-    async def pause(request):
-        await asyncio.sleep(0.05)
-        return graded()
-
+def test_gold_failures_score_0_and_say_so(fake, client_of):
     async def scenario():
-        async with ScriptedServer(pause) as one, ScriptedServer(pause) as two:
-            async with client_of([one.address, two.address], max_in_flight=6) as client:
-                await asyncio.gather(*(client.score("text", question(i)) for i in range(24)))
-            return one, two
-
-    one, two = asyncio.run(scenario())
-    assert (len(one.requests), len(two.requests)) == (12, 12)
-    assert (one.most_in_flight, two.most_in_flight) == (3, 3)
-
-
-def test_a_directory_of_addresses_is_read_again_while_running(tmp_path, monkeypatch):
-    monkeypatch.setattr("verl.dph.reward.servers.REREAD_S", 0.0)
-
-    async def scenario():
-        async with ScriptedServer(graded) as one, ScriptedServer(graded) as two:
-            (tmp_path / "node1").write_text(one.address + "\n")
-            async with client_of(str(tmp_path)) as client:
-                await client.score("a", QUESTION)
-                (tmp_path / "node1").unlink()
-                (tmp_path / "node2").write_text(two.address.removeprefix("http://"))
-                await client.score("b", QUESTION)
-            return len(one.requests), len(two.requests)
-
-    assert asyncio.run(scenario()) == (1, 1)
-
-
-def test_an_empty_directory_says_so(tmp_path):
-    async def scenario():
-        async with client_of(str(tmp_path), retries=0) as client:
-            with pytest.raises(ScorerUnavailable, match=f"{tmp_path} holds no address"):
-                await client.wait_until_healthy(timeout_s=0)
-            with pytest.raises(ScorerUnavailable, match="holds no address"):
-                await client.score("a", QUESTION)
-
-    asyncio.run(scenario())
-
-
-def test_wait_until_healthy_waits_for_a_server_that_starts_late(tmp_path, monkeypatch):
-    monkeypatch.setattr("verl.dph.reward.servers.REREAD_S", 0.0)
-    monkeypatch.setattr(client_module, "HEARTBEAT_INTERVAL_S", 0.02)
-
-    async def scenario():
-        async with client_of(str(tmp_path)) as client, ScriptedServer(graded) as server:
-            waiting = asyncio.create_task(client.wait_until_healthy(timeout_s=10))
-            await asyncio.sleep(0.05)
-            assert not waiting.done()
-            (tmp_path / "node1").write_text(server.address)
-            await waiting
-
-    asyncio.run(scenario())
-
-
-def test_a_dead_scorer_is_named_at_start():
-    async def scenario():
-        async with ScriptedServer(graded) as gone:
-            dead = gone.address
-        async with client_of(dead) as client:
-            with pytest.raises(ScorerUnavailable, match=f"No scorer answers at {dead}"):
-                await client.wait_until_healthy(timeout_s=0)
-
-    asyncio.run(scenario())
-
-
-def test_gold_failures_score_0_and_say_so():
-    async def scenario():
-        answer = lambda: graded(score=1.0, outcome="gold_timeout")  # noqa: E731
-        async with ScriptedServer(answer) as server, client_of(server.address) as client:
-            return await client.score("text", QUESTION)
+        step = lambda request, body: fake.answers(  # noqa: E731
+            body, lambda text: fake.answer("gold_timeout", 1.0, error="gold took 60 s")
+        )
+        async with fake(step) as server, client_of(server.address) as client:
+            return await client.score("text", fake.QUESTION)
 
     score = asyncio.run(scenario())
-    assert (score.score, score.acc, score.gold_error) == (0.0, 0, 1)
+    assert (score.score, score.acc, score.gold_error, score.error) == (0.0, 0, 1, "gold took 60 s")
 
 
-@pytest.mark.parametrize("value, acc", [(1.0, 1), (1 - 5e-7, 1), (1 - 5e-6, 0), (0.8, 0), (0.0, 0)])
-def test_acc_is_1_within_a_millionth(value, acc):
+@pytest.mark.parametrize("value, acc", [(1, 1), (1 - 5e-7, 1), (1 + 5e-7, 1), (1 - 5e-6, 0), (0.8, 0), (0, 0)])
+def test_acc_is_1_within_a_millionth(fake, client_of, value, acc):
     async def scenario():
-        async with ScriptedServer(lambda: graded(score=value)) as server, client_of(server.address) as client:
-            return await client.score("text", QUESTION)
+        step = lambda request, body: fake.answers(body, lambda text: fake.answer(score=value))  # noqa: E731
+        async with fake(step) as server, client_of(server.address) as client:
+            return await client.score("text", fake.QUESTION)
 
     score = asyncio.run(scenario())
     assert (score.score, score.acc) == (value, acc)
 
 
-def test_the_request_follows_the_protocol_and_leaves_its_input_alone():
-    question = copy.deepcopy(QUESTION)
-
+def test_a_client_that_is_closed_leaves_nobody_waiting(fake, client_of):
     async def scenario():
-        async with ScriptedServer(graded) as server, client_of(server.address) as client:
-            await client.score("päivää \ud800", question)
-            return server.requests
+        async with fake(fake.slow) as server:
+            client = client_of(server.address)
+            under_way = asyncio.create_task(client.score("a", fake.QUESTION))
+            await asyncio.sleep(0.05)
+            not_sent = asyncio.create_task(client.score("b", fake.QUESTION))
+            await asyncio.sleep(0)
+            await client.close()
+            return await asyncio.gather(under_way, not_sent, return_exceptions=True)
 
-    assert asyncio.run(scenario()) == [{"gen_responses": ["päivää \ud800"], "extra": QUESTION}]
-    assert question == QUESTION
-
-
-@pytest.mark.parametrize("address", ["http://", "http://host", "ftp://host:1", "http://host:99999"])
-def test_a_malformed_address_is_refused(address):
-    with pytest.raises(UserError, match="not of the form http://host:port"):
-        ServerPool(address)
+    assert all(isinstance(result, asyncio.CancelledError) for result in asyncio.run(scenario()))
 
 
-def test_neither_address_nor_directory(tmp_path):
-    with pytest.raises(UserError, match="neither an address nor a directory"):
-        ServerPool(str(tmp_path / "absent")).servers()
+def test_a_dead_scorer_is_named_at_start(fake, client_of):
+    async def scenario():
+        async with fake(fake.right) as gone:
+            dead = gone.address
+        async with client_of(dead) as client:
+            with pytest.raises(ScorerUnavailable, match=f"No scorer answers at {dead}"):
+                await client.wait_until_healthy(timeout_s=0)
+            with pytest.raises(UserError):
+                await client.score("text", fake.QUESTION)
 
-
-def test_a_comma_list_is_normalized():
-    pool = ServerPool(" localhost:5001/, http://10.0.0.2:80 ,")
-    assert [server.address for server in pool.servers()] == ["http://localhost:5001", "http://10.0.0.2:80"]
+    asyncio.run(scenario())

@@ -12,10 +12,11 @@ from verl.trainer.ppo.reward import get_custom_reward_fn
 
 from verl.dph.errors import UserError
 from verl.dph.reward import score
-from verl.dph.reward.client import ScorerClient, ScorerRefused, ScorerUnavailable
+from verl.dph.reward.client import ScorerClient
+from verl.dph.reward.protocol import ScorerRefused, ScorerUnavailable
 from verl.dph.reward.score import compute_score
 
-KEYS = {"score", "acc", "gold_error", "pred", "outcome"}
+KEYS = {"score", "acc", "gold_error", "pred", "outcome", "scorer"}
 
 
 def grade(*arguments, **settings) -> dict:
@@ -96,7 +97,7 @@ def test_through_verls_own_loader_and_validation_metrics(scorer_server, monkeypa
     assert metrics["acc"]["mean@2"] == pytest.approx(0.5)
     assert metrics["score"]["mean@2"] == pytest.approx((0.7 + 0.5) / 2)
     assert metrics["gold_error"]["mean@2"] == 0
-    assert "outcome" not in metrics and "pred" not in metrics
+    assert set(metrics) == {"acc", "score", "gold_error"}
     assert np.array(columns["pred"], dtype=object)[2] is None
 
 

@@ -1,5 +1,7 @@
-"""What is tried before Ray starts: the rows of the data files, and the scorer with one answer for every database."""
+"""What is tried before Ray starts: the rows of the data files, and the scorer with one answer for every database and
+one math answer."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,13 +9,15 @@ from omegaconf import DictConfig
 
 from verl.dph.errors import UserError
 from verl.dph.prompts import Row, read_rows
-from verl.dph.reward.client import ScorerClient, ScorerRefused
+from verl.dph.reward.client import ScorerClient
+from verl.dph.reward.protocol import ScorerRefused
 from verl.dph.sampling_job import SCORER_WAIT_S, scorer_settings
 
 OUR_REWARD = "pkg://verl.dph.reward.score"
 
-# An answer that every database can run: what matters is whether the server knows the database.
-PROBE = "```sql\nSELECT 1\n```"
+# An answer that every database can run, and that is a number: what matters is whether the server knows the database,
+# and math.
+PROBE = "```sql\nSELECT 1\n```\n\\boxed{1}"
 
 
 def check_rows(config: DictConfig, names: Sequence[str]) -> list[Row]:
@@ -30,18 +34,19 @@ def check_rows(config: DictConfig, names: Sequence[str]) -> list[Row]:
 
 
 async def check_scorer(config: DictConfig, rows: Sequence[Row]) -> None:
-    """Wait for the scorer, and let it grade one answer for every database that the rows name.
+    """Wait for the scorer, and let it grade one answer for every database that the rows name, and one of math.
 
     Raises:
-        UserError: no scorer answers, or it lacks a database.
+        UserError: no scorer answers, or it lacks a database or math.
     """
     if config.reward.custom_reward_function.path != OUR_REWARD:
         return
-    first = {row.question["db_id"]: row for row in reversed(rows)}
+    first = {row.question.get("db_id"): row for row in reversed(rows)}
     async with ScorerClient(**scorer_settings(config)) as client:
         await client.wait_until_healthy(SCORER_WAIT_S)
-        for row in first.values():
-            try:
-                await client.score(PROBE, row.question)
-            except ScorerRefused as error:
-                raise UserError(f"{row.origin}: {error}") from None
+        scores = (client.score(PROBE, row.question) for row in first.values())
+        for row, result in zip(first.values(), await asyncio.gather(*scores, return_exceptions=True), strict=True):
+            if isinstance(result, ScorerRefused):
+                raise UserError(f"{row.origin}: {result}")
+            if isinstance(result, BaseException):
+                raise result

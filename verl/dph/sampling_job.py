@@ -178,6 +178,6 @@ def scorer_settings(config: DictConfig) -> dict[str, Any]:
     kwargs = OmegaConf.to_container(
         config.reward.custom_reward_function.get("reward_kwargs") or OmegaConf.create({}), resolve=True
     )
-    names = {"timeout": "timeout_s", "retries": "retries"}
+    names = {"timeout": "timeout_s", "retries": "retries", "busy_limit": "busy_limit_s"}
     options = {names[name]: value for name, value in kwargs.items() if name in names}
     return {"scorer": scorer_address(kwargs.get("scorer"))} | options

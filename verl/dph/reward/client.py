@@ -3,73 +3,29 @@
 import asyncio
 import json
 import logging
-import math
-import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
-import aiohttp
-
-from verl.dph.errors import UserError
-from verl.dph.reward.servers import START_HINT, NoServerKnown, Server, ServerPool
+from verl.dph.reward.protocol import Job, Score, ScorerRefused, ScorerUnavailable, by_question
+from verl.dph.reward.servers import NoServerKnown, ServerPool
+from verl.dph.reward.transport import Transport
 
 logger = logging.getLogger(__name__)
 
-# Above what the server allows for one answer: 15 s for the prediction and 60 s for the gold query, and its queue.
+# Above what the server allows a request before it says that it is busy (request_seconds, 120 s).
 DEFAULT_TIMEOUT_S = 180.0
 # With the backoff below about 90 s: a server that restarts is waited for.
 DEFAULT_RETRIES = 8
-DEFAULT_MAX_IN_FLIGHT = 64
+DEFAULT_BUSY_LIMIT_S = 1800.0
+DEFAULT_MAX_IN_FLIGHT = 32
 FIRST_BACKOFF_S = 0.5
-LONGEST_BACKOFF_S = 30.0
-# Responses to one question that come within this time travel in one request, up to a number whose queries all fit into
-# the time limit of an attempt even when each runs into the server's own.
-GROUP_WINDOW_S = 0.005
-GROUP_SIZE = 16
-HEARTBEAT_TIMEOUT_S = 5.0
+# Responses that come within this time travel in one request, up to a number (fewer requests, but they are to be spread
+# over several servers, and a slow query holds up those that travel with it) and a size (a server bounds bodies).
+BATCH_WINDOW_S = 0.005
+BATCH_RESPONSES = 32
+BATCH_CHARACTERS = 500_000
 HEARTBEAT_INTERVAL_S = 0.5
-CORRECT_TOLERANCE = 1e-6
-
-GOLD_FAILURES = ("gold_error", "gold_timeout")
-OUTCOMES = ("match", "partial", "mismatch", "no_answer", "pred_error", "pred_timeout", *GOLD_FAILURES)
-_INFRASTRUCTURE_FAILURE = "infra_error"
-
-
-class ScorerUnavailable(UserError):
-    """No scorer server answered after all retries."""
-
-
-class ScorerRefused(UserError):
-    """The server says that a request is wrong: asking again would not help."""
-
-
-class _TryAgain(Exception):
-    """One attempt failed in a way that another may not."""
-
-
-@dataclass
-class _Group:
-    """Responses to one question that wait to be sent."""
-
-    question: dict[str, Any]
-    responses: list[str] = field(default_factory=list)
-    scores: list[asyncio.Future] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Score:
-    """The grade of one response."""
-
-    score: float  # 0..1; 0 where the reference query itself cannot run
-    acc: int  # 1 when score is 1 within 1e-6
-    pred: str | None  # the answer read from the response, None where there is none
-    outcome: str  # one of OUTCOMES
-
-    @property
-    def gold_error(self) -> int:
-        """1 where the reference query itself cannot run: the score says nothing about the response."""
-        return int(self.outcome in GOLD_FAILURES)
 
 
 class ScorerClient:
@@ -77,8 +33,9 @@ class ScorerClient:
 
     Args:
         scorer: an address, a comma-separated list, or a directory of address files (see ServerPool).
-        timeout_s: of one attempt; above the server's own limits.
-        retries: attempts after the first, with exponential backoff.
+        timeout_s: of one request; above the server's request_seconds.
+        retries: requests after the first that failed, with exponential backoff.
+        busy_limit_s: how long servers that are healthy may be too busy.
         max_in_flight: requests at a time; more wait.
     """
 
@@ -88,16 +45,22 @@ class ScorerClient:
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         retries: int = DEFAULT_RETRIES,
+        busy_limit_s: float = DEFAULT_BUSY_LIMIT_S,
         first_backoff_s: float = FIRST_BACKOFF_S,
         max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
     ):
         self._servers = ServerPool(scorer)
-        self._timeout_s = timeout_s
-        self._retries = retries
-        self._first_backoff_s = first_backoff_s
-        self._slots = asyncio.Semaphore(max_in_flight)
-        self._session: aiohttp.ClientSession | None = None
-        self._groups: dict[str, _Group] = {}
+        self._transport = Transport(
+            self._servers,
+            timeout_s=timeout_s,
+            retries=retries,
+            busy_limit_s=busy_limit_s,
+            first_backoff_s=first_backoff_s,
+            max_in_flight=max_in_flight,
+        )
+        self._waiting: list[Job] = []
+        self._characters = 0
+        self._window: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task] = set()
 
     async def __aenter__(self) -> "ScorerClient":
@@ -107,57 +70,36 @@ class ScorerClient:
         await self.close()
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        """Gives up what is under way: its callers are cancelled."""
+        self._send()
+        for task in self._sending:
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+        await self._transport.close()
 
     async def score(self, response: str, question: Mapping[str, Any]) -> Score:
         """Grades one response.
 
         Args:
             response: the model's text.
-            question: the `extra` of the protocol, for SQL db_id, gold_sql and cmp_method (see scorer_question).
+            question: for SQL db_id, gold_sql and cmp_method, for math ground_truth (see scorer_question).
 
         Raises:
-            ScorerUnavailable: no server could grade it after the retries.
-            ScorerRefused: the server calls the request wrong (4xx), or is not a scorer.
+            ScorerUnavailable: no server could grade it after the retries, or in the time that they may be busy.
+            ScorerRefused: the server calls the request wrong (4xx).
+            ScorerMismatch: what answers is no scorer, or one of another version.
         """
         loop = asyncio.get_running_loop()
-        key = json.dumps(question, sort_keys=True)
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = _Group(dict(question))
-            loop.call_later(GROUP_WINDOW_S, self._send, key, group)
-        group.responses.append(response)
-        group.scores.append(loop.create_future())
-        score = group.scores[-1]
-        if len(group.responses) == GROUP_SIZE:
-            self._send(key, group)
-        return await score
-
-    def _send(self, key: str, group: _Group) -> None:
-        if self._groups.get(key) is not group:  # a full group did not wait for its window
-            return
-        del self._groups[key]
-        task = asyncio.get_running_loop().create_task(self._score_group(group))
-        self._sending.add(task)  # the loop itself holds tasks weakly
-        task.add_done_callback(self._sending.discard)
-
-    async def _score_group(self, group: _Group) -> None:
-        try:
-            async with self._slots:
-                scores = await self._score_with_retries({"gen_responses": group.responses, "extra": group.question})
-        except ScorerRefused as error:
-            if len(group.responses) == 1:
-                _resolve(group.scores, error)
-                return
-            # One of them may be to blame: each is sent by itself.
-            for response, score in zip(group.responses, group.scores, strict=True):
-                await self._score_group(_Group(group.question, [response], [score]))
-        except Exception as error:
-            _resolve(group.scores, error)
-        else:
-            _resolve(group.scores, scores)
+        started = loop.time()
+        job = Job(dict(question), json.dumps(question, sort_keys=True), response, loop.create_future())
+        self._waiting.append(job)
+        self._characters += len(response)
+        if len(self._waiting) == BATCH_RESPONSES or self._characters >= BATCH_CHARACTERS:
+            self._send()
+        elif self._window is None:
+            self._window = loop.call_later(BATCH_WINDOW_S, self._send)
+        score = await job.score
+        return replace(score, effort=replace(job.effort, seconds=loop.time() - started))
 
     async def wait_until_healthy(self, timeout_s: float = 30.0) -> None:
         """Returns when a server answers its heartbeat; call it before work that a missing scorer would waste.
@@ -174,46 +116,9 @@ class ScorerClient:
                     logger.warning("Scorer %s does not answer (%s); the others are used.", address, reason)
                 return
             if asyncio.get_running_loop().time() >= deadline:
-                raise ScorerUnavailable(self._silence(f"waited {timeout_s:g} s", next(iter(silent.values()))))
+                reason = next(iter(silent.values()))
+                raise ScorerUnavailable(self._transport.silence(f"waited {timeout_s:g} s", reason))
             await asyncio.sleep(HEARTBEAT_INTERVAL_S)
-
-    async def _score_with_retries(self, body: dict) -> list[Score]:
-        reason = ""
-        for attempt in range(self._retries + 1):
-            if attempt:
-                await asyncio.sleep(self._backoff(attempt))
-            try:
-                with self._servers.least_busy() as server:
-                    return await self._attempt(server, body)
-            except (_TryAgain, NoServerKnown) as error:
-                reason = str(error)
-        raise ScorerUnavailable(self._silence(f"{self._retries + 1} attempts", reason))
-
-    async def _attempt(self, server: Server, body: dict) -> list[Score]:
-        try:
-            scores = await self._put(server, body)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            reason = str(error) or f"no answer within {self._timeout_s:g} s"
-            self._servers.failed(server, reason)
-            raise _TryAgain(f"{server.address}: {reason}") from error
-        except _TryAgain as error:
-            self._servers.failed(server, str(error))
-            raise
-        self._servers.succeeded(server)
-        return scores
-
-    async def _put(self, server: Server, body: dict) -> list[Score]:
-        async with self._open_session().put(
-            f"{server.address}/api", json=body, timeout=aiohttp.ClientTimeout(total=self._timeout_s)
-        ) as answer:
-            if answer.status == 429 or answer.status >= 500:
-                raise _TryAgain(f"{server.address}: HTTP {answer.status}")
-            text = await answer.text(errors="replace")
-            if answer.status != 200:
-                raise ScorerRefused(
-                    f"Scorer {server.address} refuses a request (HTTP {answer.status}): {_sentence(text)}"
-                )
-        return _read_scores(server.address, text, len(body["gen_responses"]))
 
     async def _heartbeats(self) -> dict[str, str | None]:
         """What is wrong with each server, None where nothing is."""
@@ -221,80 +126,38 @@ class ScorerClient:
             servers = self._servers.servers()
         except NoServerKnown as error:
             return {str(self._servers): str(error)}
-        reasons = await asyncio.gather(*(self._heartbeat(server.address) for server in servers))
+        reasons = await asyncio.gather(*(self._transport.heartbeat(server.address) for server in servers))
         return {server.address: reason for server, reason in zip(servers, reasons, strict=True)}
 
-    async def _heartbeat(self, address: str) -> str | None:
+    def _send(self) -> None:
+        """Sends what waits."""
+        if self._window is not None:
+            self._window.cancel()
+        jobs, self._waiting, self._characters, self._window = self._waiting, [], 0, None
+        if jobs:
+            task = asyncio.get_running_loop().create_task(self._deliver(jobs))
+            self._sending.add(task)  # the loop itself holds tasks weakly
+            task.add_done_callback(lambda task: self._sent(task, jobs))
+
+    def _sent(self, task: asyncio.Task, jobs: list[Job]) -> None:
+        self._sending.discard(task)
+        for job in jobs:
+            job.score.cancel()  # nothing, unless the task was cancelled
+
+    async def _deliver(self, jobs: list[Job]) -> None:
+        """Every job gets its score or an error."""
         try:
-            async with self._open_session().get(
-                f"{address}/heartbeat", timeout=aiohttp.ClientTimeout(total=HEARTBEAT_TIMEOUT_S)
-            ) as answer:
-                return None if answer.status == 200 else f"HTTP {answer.status}"
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return str(error) or f"no answer within {HEARTBEAT_TIMEOUT_S:g} s"
-
-    def _backoff(self, attempt: int) -> float:
-        # Jitter, so that the many requests of a dead server do not come back all at once.
-        return min(self._first_backoff_s * 2 ** (attempt - 1), LONGEST_BACKOFF_S) * random.uniform(0.75, 1.25)
-
-    def _silence(self, effort: str, reason: str) -> str:
-        return (
-            f"No scorer answers at {self._servers} ({effort}; {reason}): "
-            f"{START_HINT}, or set DPH_SCORER to its address."
-        )
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-        return self._session
-
-
-def _resolve(futures: list[asyncio.Future], result: list[Score] | Exception) -> None:
-    for number, future in enumerate(futures):
-        if future.done():  # the caller went away
-            continue
-        if isinstance(result, Exception):
-            future.set_exception(result)
-        else:
-            future.set_result(result[number])
-
-
-def _read_scores(address: str, text: str, expected: int) -> list[Score]:
-    """The graded responses of a PUT /api answer, in order."""
-    try:
-        answer = json.loads(text)
-        graded = [
-            (float(score), detail["outcome"], detail["pred"])
-            for (score, _), detail in zip(answer["Scorer1"], answer["details"], strict=True)
-        ]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ScorerRefused(
-            f"{address} answers {_sentence(text)!r}, which is not the scorer's protocol: give the address of rl/scorer."
-        ) from error
-    if len(graded) != expected:
-        raise ScorerRefused(
-            f"{address} answers {len(graded)} scores for {expected} responses: its version does not "
-            "match."
-        )
-    return [_read_score(address, *parts) for parts in graded]
-
-
-def _read_score(address: str, score: float, outcome: str, pred: str | None) -> Score:
-    if outcome == _INFRASTRUCTURE_FAILURE:
-        raise _TryAgain(f"{address}: a worker of the server failed")
-    if outcome not in OUTCOMES or not math.isfinite(score):
-        raise ScorerRefused(f"{address} answers outcome {outcome!r} and score {score}: its version does not match.")
-    if outcome in GOLD_FAILURES:
-        score = 0.0
-    return Score(score=score, acc=int(abs(score - 1.0) <= CORRECT_TOLERANCE), pred=pred, outcome=outcome)
-
-
-def _sentence(text: str) -> str:
-    """What a server says in an error body: its `detail` or `error`, else the text's beginning."""
-    try:
-        body = json.loads(text)
-    except ValueError:
-        body = None
-    if isinstance(body, dict):
-        text = str(body.get("detail") or body.get("error") or text)
-    return text.strip()[:300]
+            await self._transport.score(jobs)
+        except ScorerRefused as error:
+            # One of them may be to blame: each question is sent by itself, then each response.
+            jobs = [job for job in jobs if not job.score.done()]
+            parts = by_question(jobs)
+            if len(parts) == 1:
+                parts = [[job] for job in jobs]
+            if len(parts) == 1:
+                jobs[0].fail(error)
+            else:
+                await asyncio.gather(*(self._deliver(part) for part in parts))
+        except Exception as error:
+            for job in jobs:
+                job.fail(error)

@@ -1,13 +1,16 @@
 """The reward function that verl's reward loop awaits (reward.custom_reward_function, name compute_score)."""
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from verl.dph.errors import UserError
-from verl.dph.reward.client import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, ScorerClient
+from verl.dph.reward.client import DEFAULT_BUSY_LIMIT_S, DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, ScorerClient
+from verl.dph.reward.protocol import Score
 from verl.dph.reward.questions import scorer_question
 
 logger = logging.getLogger(__name__)
@@ -28,6 +31,7 @@ async def compute_score(
     scorer: str | Sequence[str] | None = None,
     timeout: float = DEFAULT_TIMEOUT_S,
     retries: int = DEFAULT_RETRIES,
+    busy_limit: float = DEFAULT_BUSY_LIMIT_S,
     reward_router_address: str | None = None,
     reward_model_tokenizer: Any = None,
 ) -> dict[str, Any]:
@@ -38,28 +42,30 @@ async def compute_score(
         solution_str: the response, special tokens removed.
         ground_truth: the row's reward_model.ground_truth.
         extra_info: the row's; not used.
-        scorer, timeout, retries: reward.custom_reward_function.reward_kwargs; without scorer, $DPH_SCORER.
+        scorer, timeout, retries, busy_limit: reward.custom_reward_function.reward_kwargs; without scorer, $DPH_SCORER.
         reward_router_address, reward_model_tokenizer: passed by verl beside a reward model; not used.
 
     Returns:
-        Always the same keys: score (0..1, the reward), acc (0 or 1), gold_error (0 or 1: the reference query cannot
-        run, so every sample of the prompt scores 0, which leaves GRPO no advantage), pred (SQL, or None) and outcome.
-        verl averages the numbers in validation, writes all to its dumps, and leaves text and None out of its metrics.
+        Always the same keys: score (0..1, the reward), acc (0 or 1), gold_error (0 or 1: the reference cannot be
+        evaluated, so every sample of the prompt scores 0, which leaves GRPO no advantage), pred (the SQL or answer that
+        was read, or None), outcome, and scorer (protocol.Effort as JSON text, for verl.dph.reward.metrics). verl
+        averages the numbers in validation, writes all to its dumps, and leaves text and None out of its metrics.
 
     Raises:
         ScorerUnavailable: no server answered; verl fails the rollout, which is not a reward of 0.
-        UserError: an unknown data source, or a request that the server refuses.
+        UserError: an unknown data source, a request that the server refuses, or a server that is no scorer.
     """
     question = scorer_question(data_source, ground_truth)
-    result = await _client(scorer, timeout, retries).score(solution_str, question)
+    result = await _client(scorer, timeout, retries, busy_limit).score(solution_str, question)
     if result.gold_error:
-        _warn_once(question, result.outcome)
+        _warn_once(question, result)
     return {
         "score": result.score,
         "acc": result.acc,
         "gold_error": result.gold_error,
         "pred": result.pred,
         "outcome": result.outcome,
+        "scorer": json.dumps(asdict(result.effort)),
     }
 
 
@@ -79,21 +85,22 @@ def scorer_address(setting: str | Sequence[str] | None) -> str | Sequence[str]:
     return address
 
 
-def _client(scorer: str | Sequence[str] | None, timeout: float, retries: int) -> ScorerClient:
+def _client(scorer: str | Sequence[str] | None, timeout: float, retries: int, busy_limit: float) -> ScorerClient:
     address = scorer_address(scorer)
-    key = (asyncio.get_running_loop(), address if isinstance(address, str) else tuple(address), timeout, retries)
+    servers = address if isinstance(address, str) else tuple(address)
+    key = (asyncio.get_running_loop(), servers, timeout, retries, busy_limit)
     if key not in _clients:
-        _clients[key] = ScorerClient(address, timeout_s=timeout, retries=retries)
+        _clients[key] = ScorerClient(address, timeout_s=timeout, retries=retries, busy_limit_s=busy_limit)
     return _clients[key]
 
 
-def _warn_once(question: dict[str, str], outcome: str) -> None:
+def _warn_once(question: dict[str, str], result: Score) -> None:
     key = tuple(question.values())
     if key not in _broken_questions:
         _broken_questions.add(key)
         logger.warning(
-            "The reference query of a prompt on %s cannot run (%s); all its samples score 0: %.200s",
-            question["db_id"],
-            outcome,
-            question["gold_sql"],
+            "The reference of a prompt cannot be evaluated (%s: %s); all its samples score 0: %.300s",
+            result.outcome,
+            result.error,
+            question,
         )

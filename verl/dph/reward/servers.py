@@ -1,5 +1,6 @@
 """Which scorer server takes the next request: addresses from a list or from a directory that is re-read, and health."""
 
+import itertools
 import logging
 import re
 import time
@@ -16,13 +17,14 @@ logger = logging.getLogger(__name__)
 REREAD_S = 5.0
 FIRST_REST_S = 1.0
 LONGEST_REST_S = 30.0
+BUSY_WARNING_S = 60.0
 START_HINT = "start one with `python rl/scorer/scorer_server_without_ray.py -c ./rl/scorer/sql.yaml`"
 
 _HOST_AND_PORT = re.compile(r"^[\w.\-]+:\d+$")
 
 
 class NoServerKnown(UserError):
-    """The directory of address files is missing or empty."""
+    """The directory of address files names no server now."""
 
 
 @dataclass
@@ -30,14 +32,20 @@ class Server:
     """One scorer server as this process sees it."""
 
     address: str
-    in_flight: int = 0
-    served: int = 0
+    in_flight: int = 0  # responses
+    last_lent: int = 0  # number of the loan
     failures_in_a_row: int = 0
-    rests_until: float = 0.0
+    rests_until: float = 0.0  # after a failure
+    busy_until: float = 0.0  # as it said itself
+
+    @property
+    def healthy(self) -> bool:
+        """Its last answer, if there was one, was no failure; it may be busy."""
+        return self.failures_in_a_row == 0
 
 
 class ServerPool:
-    """The scorer servers, least busy healthy one first.
+    """The scorer servers: first those that are neither busy nor resting, of them the one with the least to do.
 
     A server that fails rests, longer each time, and is used meanwhile only when all of them rest.
 
@@ -49,7 +57,8 @@ class ServerPool:
     def __init__(self, source: str | Sequence[str]):
         self._directory = None
         self._servers: dict[str, Server] = {}
-        self._next_reading = 0.0
+        self._next_reading = self._next_busy_warning = 0.0
+        self._loans = itertools.count(1)
         addresses = source.split(",") if isinstance(source, str) else list(source)
         if isinstance(source, str) and not any(_is_address(address) for address in addresses):
             self._directory = Path(source).expanduser()
@@ -62,42 +71,74 @@ class ServerPool:
         """The servers known now.
 
         Raises:
-            NoServerKnown: the directory is missing or holds no address.
+            NoServerKnown: the directory is missing, cannot be read, holds no address or a wrong one.
         """
         if self._directory is not None and time.monotonic() >= self._next_reading:
             self._keep(_read_directory(self._directory))
             self._next_reading = time.monotonic() + REREAD_S
         return list(self._servers.values())
 
-    @contextmanager
-    def least_busy(self) -> Iterator[Server]:
-        """Lends the server that the next request goes to."""
+    def healthy(self) -> int:
+        """How many of the servers known are healthy."""
+        return sum(server.healthy for server in self._servers.values())
+
+    def busy_for(self) -> float:
+        """Seconds until a known server that does not rest has time; 0 when one has, or all rest."""
         now = time.monotonic()
-        server = min(self.servers(), key=lambda s: (max(s.rests_until - now, 0.0), s.in_flight, s.served))
-        server.in_flight += 1
-        server.served += 1
+        waits = [server.busy_until - now for server in self._servers.values() if server.rests_until <= now]
+        return max(min(waits, default=0.0), 0.0)
+
+    @contextmanager
+    def lend(self, responses: int) -> Iterator[Server]:
+        """The server to which a request with this many responses goes, which has them to do meanwhile.
+
+        Raises:
+            NoServerKnown: as servers().
+        """
+        now = time.monotonic()
+
+        def order(server: Server) -> tuple:
+            ready = max(server.rests_until, server.busy_until, now)
+            return server.rests_until > now, ready, server.in_flight, server.last_lent
+
+        server = min(self.servers(), key=order)
+        server.in_flight += responses
+        server.last_lent = next(self._loans)
         try:
             yield server
         finally:
-            server.in_flight -= 1
+            server.in_flight -= responses
 
     def succeeded(self, server: Server) -> None:
-        if server.failures_in_a_row:
+        if not server.healthy:
             logger.warning("Scorer %s answers again.", server.address)
         server.failures_in_a_row = 0
         server.rests_until = 0.0
 
+    def busy(self, server: Server, seconds: float) -> None:
+        """The server lives, and asks for this pause."""
+        self.succeeded(server)
+        now = time.monotonic()
+        server.busy_until = max(server.busy_until, now + seconds)
+        if now >= self._next_busy_warning:
+            logger.warning("Scorer %s is busy; its requests wait.", server.address)
+            self._next_busy_warning = now + BUSY_WARNING_S
+
     def failed(self, server: Server, reason: str) -> None:
-        if not server.failures_in_a_row:
+        now = time.monotonic()
+        if now < server.rests_until:  # sent before it began to rest: of the same failure
+            return
+        if server.healthy:
             logger.warning("Scorer %s failed (%s); it rests and is tried again.", server.address, reason)
-        rest = min(FIRST_REST_S * 2**server.failures_in_a_row, LONGEST_REST_S)
+        server.rests_until = now + min(FIRST_REST_S * 2 ** min(server.failures_in_a_row, 10), LONGEST_REST_S)
         server.failures_in_a_row += 1
-        server.rests_until = time.monotonic() + rest
 
     def __str__(self) -> str:
         return str(self._directory) if self._directory is not None else ", ".join(self._servers)
 
     def _keep(self, addresses: list[str]) -> None:
+        for gone in self._servers.keys() - set(addresses):
+            logger.warning("Scorer %s is no longer named by %s.", gone, self._directory)
         self._servers = {address: self._servers.get(address, Server(address)) for address in addresses}
 
 
@@ -107,9 +148,14 @@ def _read_directory(directory: Path) -> list[str]:
             f"The scorer setting {str(directory)!r} is neither an address nor a directory of address files; "
             f"{START_HINT} and give its address (host:port)."
         )
-    files = sorted(path for path in directory.iterdir() if path.is_file() and not path.name.startswith("."))
-    lines = [line.strip() for path in files for line in path.read_text().splitlines()]
-    addresses = [_normalize(line) for line in lines if line]
+    try:
+        files = sorted(path for path in directory.iterdir() if path.is_file() and not path.name.startswith("."))
+        lines = [line.strip() for path in files for line in path.read_text().splitlines()]
+        addresses = [_normalize(line) for line in lines if line]
+    except (OSError, UnicodeDecodeError, UserError) as error:  # also a file that is just being written or removed
+        raise NoServerKnown(
+            f"The directory of scorer addresses {directory} cannot be read: {error}; mend its files (host:port a line)."
+        ) from error
     if not addresses:
         raise NoServerKnown(
             f"The directory of scorer addresses {directory} holds no address; {START_HINT} and write its address "

@@ -1,0 +1,141 @@
+"""A scorer server that misbehaves as a script says, over real HTTP."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from aiohttp import web
+
+from verl.dph.reward.client import ScorerClient
+
+
+class FakeScorer:
+    """Answers POST /v1/score with the script's steps in turn; the last one repeats.
+
+    A step is a function, or coroutine function, of the request and its body that returns the response.
+    """
+
+    QUESTION = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
+
+    def __init__(self, *steps, port: int = 0, heartbeat: int = 200):
+        self.steps, self.port, self.heartbeat = steps, port, heartbeat
+        self.requests, self.heartbeats = [], 0
+        self.in_flight = self.most_in_flight = 0  # responses
+
+    async def __aenter__(self):
+        app = web.Application()
+        app.router.add_post("/v1/score", self._score)
+        app.router.add_get("/heartbeat", self._heartbeat)
+        self._runner = web.AppRunner(app)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+        self.port = self._runner.addresses[0][1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        return self
+
+    async def __aexit__(self, *exception):
+        await self._runner.cleanup()
+
+    @property
+    def sizes(self) -> list[int]:
+        """Responses of each request."""
+        return [self._size(body) for body in self.requests]
+
+    @staticmethod
+    def _size(body: dict) -> int:
+        return sum(len(asked["responses"]) for asked in body["questions"])
+
+    async def _score(self, request):
+        body = await request.json()
+        self.requests.append(body)
+        self.in_flight += self._size(body)
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            step = self.steps[min(len(self.requests), len(self.steps)) - 1]
+            response = step(request, body)
+            return await response if asyncio.iscoroutine(response) else response
+        finally:
+            self.in_flight -= self._size(body)
+
+    async def _heartbeat(self, request):
+        self.heartbeats += 1
+        return web.json_response({"status": "healthy"}, status=self.heartbeat)
+
+    # ------------------------------------------------------------------------------------------------ what steps return
+
+    @classmethod
+    def question(cls, number: int) -> dict[str, str]:
+        return cls.QUESTION | {"gold_sql": f"SELECT {number}"}
+
+    @staticmethod
+    def answer(outcome="match", score=1.0, pred="SELECT 1", error=None) -> dict:
+        return {"outcome": outcome, "score": score, "pred": pred, "error": error}
+
+    @staticmethod
+    def answers(body: dict, of: Callable[[str], dict]) -> web.Response:
+        """An answer to every response of the request."""
+        return web.json_response({"answers": [list(map(of, asked["responses"])) for asked in body["questions"]]})
+
+    @classmethod
+    def even(cls, text: str) -> dict:
+        """Even numbers are right, and others are not."""
+        return cls.answer() if int(text) % 2 == 0 else cls.answer("mismatch", 0.0)
+
+    # ------------------------------------------------------------------------------------------------ steps
+
+    @classmethod
+    def right(cls, request, body):
+        return cls.answers(body, lambda text: cls.answer())
+
+    @classmethod
+    def by_parity(cls, request, body):
+        return cls.answers(body, cls.even)
+
+    @classmethod
+    def failing_workers(cls, request, body):
+        return cls.answers(body, lambda text: cls.answer("infra_error", 0.0, None, "a worker was lost"))
+
+    @staticmethod
+    def busy(request, body, seconds: str = "0"):
+        return web.json_response(
+            {"error": "The queue is full.", "busy": True}, status=503, headers={"Retry-After": seconds}
+        )
+
+    @staticmethod
+    def status(code: int, **body) -> Callable:
+        return lambda request, asked: web.json_response(body, status=code)
+
+    @staticmethod
+    async def cut(request, body):
+        request.transport.close()
+        return web.Response()
+
+    @classmethod
+    async def slow(cls, request, body):
+        await asyncio.sleep(1)
+        return cls.right(request, body)
+
+
+@pytest.fixture
+def fake():
+    return FakeScorer
+
+
+@pytest.fixture
+def client_of():
+    """A client that has little patience."""
+
+    def client_of(scorer, **settings) -> ScorerClient:
+        return ScorerClient(scorer, **{"first_backoff_s": 0.01, "retries": 3, "timeout_s": 0.4} | settings)
+
+    return client_of
+
+
+@pytest.fixture
+def second_scorer_process(scorer_process, shop_databases, tmp_path):
+    """Another real server; the test starts and kills it."""
+    folder = tmp_path / "second"
+    folder.mkdir()
+    server = type(scorer_process)(shop_databases, folder)
+    yield server
+    server.stop()

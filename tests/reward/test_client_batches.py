@@ -1,0 +1,90 @@
+"""What the scorer client sends: many responses in few requests, in the protocol's form, spread over the servers."""
+
+import asyncio
+import copy
+
+from verl.dph.reward import client as client_module
+from verl.dph.reward.client import BATCH_RESPONSES
+
+
+def test_the_request_follows_the_protocol_and_leaves_its_input_alone(fake, client_of):
+    question = copy.deepcopy(fake.QUESTION)
+
+    async def scenario():
+        async with fake(fake.right) as server, client_of(server.address) as client:
+            await asyncio.gather(
+                client.score("päivää \ud800", question),
+                client.score("4", {"ground_truth": "4"}),
+                client.score("b", dict(reversed(question.items()))),
+            )
+            return server.requests
+
+    assert asyncio.run(scenario()) == [
+        {
+            "questions": [
+                {"question": fake.QUESTION, "responses": ["päivää \ud800", "b"]},
+                {"question": {"ground_truth": "4"}, "responses": ["4"]},
+            ]
+        }
+    ]
+    assert question == fake.QUESTION
+
+
+def test_responses_to_all_questions_travel_together_and_keep_their_order(fake, client_of):
+    async def scenario():
+        async with fake(fake.by_parity) as server, client_of(server.address) as client:
+            scores = await asyncio.gather(*(client.score(str(i), fake.question(i % 20)) for i in range(300)))
+            return scores, server
+
+    scores, server = asyncio.run(scenario())
+    assert [score.acc for score in scores] == [int(i % 2 == 0) for i in range(300)]
+    assert sorted(server.sizes) == [300 - 9 * BATCH_RESPONSES] + [BATCH_RESPONSES] * 9
+    assert all(len(body["questions"]) <= 20 for body in server.requests)
+    assert abs(sum(score.effort.requests for score in scores) - 10) < 1e-9
+
+
+def test_a_request_is_bounded_in_size_too(fake, client_of, monkeypatch):
+    monkeypatch.setattr(client_module, "BATCH_CHARACTERS", 100)
+
+    async def scenario():
+        async with fake(fake.right) as server, client_of(server.address) as client:
+            await asyncio.gather(*(client.score("x" * 40, fake.QUESTION) for _ in range(8)))
+            return server.sizes
+
+    assert sorted(asyncio.run(scenario())) == [2, 3, 3]
+
+
+def test_a_single_response_does_not_wait_for_others(fake, client_of):
+    async def scenario():
+        async with fake(fake.right) as server, client_of(server.address) as client:
+            return [(await client.score("text", fake.QUESTION)).effort for _ in range(3)], len(server.requests)
+
+    efforts, requests = asyncio.run(scenario())
+    assert requests == 3 and [effort.requests for effort in efforts] == [1, 1, 1]
+
+
+def test_requests_go_to_the_server_with_the_least_to_do_and_are_bounded(fake, client_of):
+    async def pause(request, body):
+        await asyncio.sleep(0.05)
+        return fake.right(request, body)
+
+    async def scenario():
+        async with fake(pause) as one, fake(pause) as two:
+            async with client_of([one.address, two.address], max_in_flight=4) as client:
+                await asyncio.gather(*(client.score("text", fake.QUESTION) for _ in range(12 * BATCH_RESPONSES)))
+            return one, two
+
+    one, two = asyncio.run(scenario())
+    assert (len(one.requests), len(two.requests)) == (6, 6)
+    assert (one.most_in_flight, two.most_in_flight) == (2 * BATCH_RESPONSES, 2 * BATCH_RESPONSES)
+
+
+def test_servers_with_equally_much_to_do_take_turns(fake, client_of):
+    async def scenario():
+        async with fake(fake.right) as one, fake(fake.right) as two, fake(fake.right) as three:
+            async with client_of([one.address, two.address, three.address]) as client:
+                for _ in range(6):
+                    await client.score("text", fake.QUESTION)
+            return [len(server.requests) for server in (one, two, three)]
+
+    assert asyncio.run(scenario()) == [2, 2, 2]

@@ -1,0 +1,168 @@
+"""Which servers the client uses: lists, directories that change while it works, and servers that come and go."""
+
+import asyncio
+
+import pytest
+
+from verl.dph.errors import UserError
+from verl.dph.reward import client as client_module
+from verl.dph.reward.client import BATCH_RESPONSES
+from verl.dph.reward.protocol import ScorerUnavailable
+from verl.dph.reward.servers import ServerPool
+
+
+@pytest.fixture
+def reread_at_once(monkeypatch):
+    """A directory of addresses is read at every request."""
+    monkeypatch.setattr("verl.dph.reward.servers.REREAD_S", 0.0)
+
+
+@pytest.mark.parametrize("address", ["http://", "http://host", "ftp://host:1", "http://host:99999"])
+def test_a_malformed_address_is_refused(address):
+    with pytest.raises(UserError, match="not of the form http://host:port"):
+        ServerPool(address)
+
+
+def test_neither_address_nor_directory(tmp_path):
+    with pytest.raises(UserError, match="neither an address nor a directory"):
+        ServerPool(str(tmp_path / "absent")).servers()
+
+
+def test_a_comma_list_is_normalized():
+    pool = ServerPool(" localhost:5001/, http://10.0.0.2:80 ,")
+    assert [server.address for server in pool.servers()] == ["http://localhost:5001", "http://10.0.0.2:80"]
+
+
+def test_an_empty_directory_says_so(client_of, tmp_path, fake):
+    async def scenario():
+        async with client_of(str(tmp_path), retries=0) as client:
+            with pytest.raises(ScorerUnavailable, match=f"{tmp_path} holds no address"):
+                await client.wait_until_healthy(timeout_s=0)
+            with pytest.raises(ScorerUnavailable, match="holds no address"):
+                await client.score("a", fake.QUESTION)
+
+    asyncio.run(scenario())
+
+
+def test_wait_until_healthy_waits_for_a_server_that_starts_late(fake, client_of, tmp_path, monkeypatch, reread_at_once):
+    monkeypatch.setattr(client_module, "HEARTBEAT_INTERVAL_S", 0.02)
+
+    async def scenario():
+        async with client_of(str(tmp_path)) as client, fake(fake.right) as server:
+            waiting = asyncio.create_task(client.wait_until_healthy(timeout_s=10))
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+            (tmp_path / "node1").write_text(server.address)
+            await waiting
+
+    asyncio.run(scenario())
+
+
+def test_servers_come_and_go_under_load(fake, client_of, tmp_path, reread_at_once):
+    """The first one is taken from the directory while it has requests, and another one is put there."""
+
+    async def pause(request, body):
+        await asyncio.sleep(0.01)
+        return fake.by_parity(request, body)
+
+    async def scenario():
+        async with fake(pause) as one, fake(pause) as two:
+            (tmp_path / "node1").write_text(one.address + "\n")
+            async with client_of(str(tmp_path), max_in_flight=2) as client:
+                calls = [asyncio.create_task(client.score(str(i), fake.question(i))) for i in range(640)]
+                await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+                (tmp_path / "node2").write_text(two.address.removeprefix("http://"))
+                (tmp_path / "node1").unlink()
+                had = len(one.requests)
+                scores = await asyncio.gather(*calls)
+            return scores, len(one.requests) - had, len(one.requests) + len(two.requests), len(two.requests)
+
+    scores, afterwards, requests, of_two = asyncio.run(scenario())
+    assert [score.acc for score in scores] == [1, 0] * 320
+    assert requests == 20 and of_two >= 10
+    assert afterwards <= 2  # what was on its way
+
+
+def test_a_directory_that_is_being_rewritten_is_read_again(fake, client_of, tmp_path, reread_at_once):
+    """An address file that is half written, then empty, then whole: no request is lost."""
+
+    async def scenario():
+        async with fake(fake.right) as server:
+            file = tmp_path / "node1"
+            file.write_text(server.address[:-3] + "x")
+            async with client_of(str(tmp_path), retries=8, first_backoff_s=0.05) as client:
+                call = asyncio.create_task(client.score("text", fake.QUESTION))
+                await asyncio.sleep(0.05)
+                file.write_bytes(b"\xff\xfe\xff")
+                await asyncio.sleep(0.05)
+                file.write_text("")
+                await asyncio.sleep(0.05)
+                file.write_text(server.address)
+                return await call
+
+    score = asyncio.run(scenario())
+    assert score.acc == 1 and score.effort.retries > 0
+
+
+def test_a_server_that_is_gone_is_left_for_the_other(fake, client_of):
+    async def scenario():
+        async with fake(fake.right) as gone:
+            dead = gone.address
+        async with fake(fake.right) as good, client_of(f"{dead},{good.address}") as client:
+            scores = await asyncio.gather(*(client.score("text", fake.question(i)) for i in range(640)))
+            return scores, sum(good.sizes)
+
+    scores, graded = asyncio.run(scenario())
+    assert all(score.acc for score in scores) and graded == 640
+    assert all(score.effort.healthy_servers == 1 for score in scores)
+
+
+def test_a_server_that_failed_gets_work_again_when_its_heartbeat_says_so(fake, client_of, monkeypatch):
+    """After its rest it is asked for its heartbeat first, and as long as that fails for nothing else."""
+    monkeypatch.setattr("verl.dph.reward.servers.FIRST_REST_S", 0.01)
+    monkeypatch.setattr("verl.dph.reward.servers.LONGEST_REST_S", 0.01)
+
+    async def scenario():
+        async with (
+            fake(fake.status(500), fake.right, heartbeat=503) as sick,
+            fake(fake.right) as good,
+            client_of([sick.address, good.address]) as client,
+        ):
+
+            async def work():
+                for _ in range(12):
+                    await asyncio.sleep(0.02)
+                    assert (await client.score("text", fake.QUESTION)).acc == 1
+
+            await work()
+            while_sick = len(sick.requests), sick.heartbeats
+            sick.heartbeat = 200
+            await work()
+            return while_sick, len(sick.requests), len(good.requests)
+
+    (requests, heartbeats), of_sick, of_good = asyncio.run(scenario())
+    assert requests == 1 and heartbeats > 1
+    assert of_sick > 3 and of_sick + of_good == 24 + 1
+
+
+def test_one_fault_of_many_requests_is_one_failure(fake, client_of):
+    """A server that breaks while it has many requests rests once, as after one failure."""
+
+    async def break_together(request, body):
+        await asyncio.sleep(0.1)
+        return fake.status(500)(request, body)
+
+    async def scenario():
+        async with (
+            fake(*[break_together] * 8, fake.right) as server,
+            client_of(server.address, timeout_s=5) as client,
+        ):
+            calls = [asyncio.create_task(client.score("text", fake.QUESTION)) for _ in range(8 * BATCH_RESPONSES)]
+            most = 0
+            while not all(call.done() for call in calls):
+                await asyncio.sleep(0.001)
+                most = max(most, client._servers.servers()[0].failures_in_a_row)
+            return most, [call.result() for call in calls], len(server.requests)
+
+    most, scores, requests = asyncio.run(scenario())
+    assert most == 1 and requests == 16 and all(score.acc for score in scores)

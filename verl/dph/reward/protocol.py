@@ -1,0 +1,152 @@
+"""POST /v1/score of the scorer server: what is asked, what comes back, and how it can go wrong (docs/scorer.md)."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from verl.dph.errors import UserError
+
+GOLD_FAILURES = ("gold_error", "gold_timeout")
+OUTCOMES = ("match", "partial", "mismatch", "no_answer", "pred_error", "pred_timeout", *GOLD_FAILURES)
+INFRASTRUCTURE_FAILURE = "infra_error"
+CORRECT_TOLERANCE = 1e-6
+
+
+class ScorerUnavailable(UserError):
+    """A response could not be scored, for a reason that is not the model's."""
+
+
+class ScorerBusy(ScorerUnavailable):
+    """The servers are healthy, and have had no time for longer than the limit."""
+
+
+class ScorerRefused(UserError):
+    """The server says that a request is wrong: asking again would not help."""
+
+
+class ScorerMismatch(UserError):
+    """What answers is no scorer, or one of another version."""
+
+
+@dataclass
+class Effort:
+    """What it took to score one response."""
+
+    seconds: float = 0.0  # from the call to the score
+    requests: float = 0.0  # HTTP requests; of one that carried n responses, 1 / n
+    retries: int = 0  # requests that had to be made again: a broken connection, a 5xx, no answer in time
+    busy_waits: int = 0  # pauses because servers said that they are busy
+    infra_errors: int = 0  # times that a worker of a server failed on the response
+    healthy_servers: int = 0  # as this client saw it when the score came
+
+
+@dataclass(frozen=True)
+class Score:
+    """The grade of one response."""
+
+    score: float  # 0..1; 0 where the reference itself cannot be evaluated
+    acc: int  # 1 when score is 1 within 1e-6
+    pred: str | None  # the answer read from the response, None where there is none
+    outcome: str  # one of OUTCOMES
+    error: str | None = None  # the server's sentence on the outcome
+    effort: Effort = field(default_factory=Effort, compare=False)
+
+    @property
+    def gold_error(self) -> int:
+        """1 where the reference itself cannot be evaluated: the score says nothing about the response."""
+        return int(self.outcome in GOLD_FAILURES)
+
+
+@dataclass
+class Job:
+    """One response on its way to its score."""
+
+    question: Mapping[str, Any]
+    key: str  # of the question: equal ones are asked together
+    response: str
+    score: asyncio.Future
+    effort: Effort = field(default_factory=Effort)
+
+    def resolve(self, score: Score) -> None:
+        if not self.score.done():  # the caller went away
+            self.score.set_result(score)
+
+    def fail(self, error: Exception) -> None:
+        if not self.score.done():
+            self.score.set_exception(error)
+
+
+def by_question(jobs: Sequence[Job]) -> list[list[Job]]:
+    """The jobs, those of one question together."""
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.key, []).append(job)
+    return list(groups.values())
+
+
+def request_body(groups: Sequence[Sequence[Job]]) -> dict[str, Any]:
+    """The body of POST /v1/score for jobs that are grouped by question."""
+    return {
+        "questions": [{"question": group[0].question, "responses": [job.response for job in group]} for group in groups]
+    }
+
+
+def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> list[tuple[Job, Score | None]]:
+    """Each job with its score, None where a worker of the server failed on it.
+
+    Raises:
+        ScorerMismatch: the text is not an answer to these questions.
+    """
+    try:
+        answers = json.loads(text)["answers"]
+        counts = [len(of_question) for of_question in answers]
+    except (ValueError, KeyError, TypeError):
+        raise ScorerMismatch(
+            f"{address} answers {sentence(text)!r}, which is not the scorer's protocol: give the address of rl/scorer."
+        ) from None
+    if counts != [len(group) for group in groups]:
+        raise ScorerMismatch(
+            f"{address} answers {counts} scores for {[len(group) for group in groups]} responses: its version does "
+            "not match."
+        )
+    return [
+        (job, _read_score(address, answer))
+        for group, of_question in zip(groups, answers, strict=True)
+        for job, answer in zip(group, of_question, strict=True)
+    ]
+
+
+def _read_score(address: str, answer: Any) -> Score | None:
+    outcome = answer.get("outcome") if isinstance(answer, dict) else None
+    if outcome == INFRASTRUCTURE_FAILURE:
+        return None
+    score, pred = (answer.get("score"), answer.get("pred")) if outcome in OUTCOMES else (None, None)
+    is_score = isinstance(score, int | float) and 0 <= score <= 1 + CORRECT_TOLERANCE  # a NaN is not
+    if not is_score or not isinstance(pred, str | None):
+        raise ScorerMismatch(f"{address} answers {str(answer)[:300]} for a response: its version does not match.")
+    score = 0.0 if outcome in GOLD_FAILURES else float(score)
+    acc = int(abs(score - 1.0) <= CORRECT_TOLERANCE)
+    return Score(score=score, acc=acc, pred=pred, outcome=outcome, error=answer.get("error"))
+
+
+def sentence(text: str) -> str:
+    """What a server says in an error body: its `error` or `detail`, else the text's beginning."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        body = None
+    if isinstance(body, dict):
+        text = str(body.get("error") or body.get("detail") or text)
+    return text.strip()[:300]
+
+
+def says_busy(status: int, text: str) -> bool:
+    """Whether an answer means that the server is healthy but has no time now."""
+    if status == 503:
+        try:
+            return json.loads(text).get("busy") is True
+        except (ValueError, AttributeError):
+            return False
+    return status == 429

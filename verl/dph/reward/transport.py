@@ -1,0 +1,229 @@
+"""Batches of responses to the scorer servers and their scores back, over whatever goes wrong on the way.
+
+Three things go wrong, and each has a limit of its own. A request that fails (no connection, no answer in time, a 5xx)
+is made again, after growing pauses and on another server if there is one, `retries` times in a row. A response on which
+a worker of the server failed (infra_error) is asked again without the others, `retries` times. A server that is busy is
+waited for as long as it says, or another one is asked, up to `busy_limit_s`.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+import aiohttp
+
+from verl.dph.reward.protocol import (
+    Job,
+    Score,
+    ScorerBusy,
+    ScorerMismatch,
+    ScorerRefused,
+    ScorerUnavailable,
+    by_question,
+    read_answers,
+    request_body,
+    says_busy,
+    sentence,
+)
+from verl.dph.reward.servers import START_HINT, NoServerKnown, Server, ServerPool
+
+# A host that is gone does not even refuse.
+CONNECT_TIMEOUT_S = 10.0
+HEARTBEAT_TIMEOUT_S = 5.0
+LONGEST_BACKOFF_S = 30.0
+# Where a busy server does not say for how long; and the least and the most that is believed.
+DEFAULT_BUSY_S = 1.0
+SHORTEST_BUSY_S, LONGEST_BUSY_S = 0.1, 60.0
+# A server that stays busy is asked less and less often, at least this often.
+LONGEST_BUSY_PAUSE_S = 15.0
+
+
+class _TryAgain(Exception):
+    """A request failed in a way that another may not."""
+
+
+class _Busy(Exception):
+    """The server has no time now."""
+
+
+class Transport:
+    """Requests to the servers of a pool, in one session. Belongs to one event loop.
+
+    Args:
+        servers: which are asked.
+        timeout_s: of a request.
+        retries: requests after the first that failed.
+        busy_limit_s: how long servers may say that they are busy.
+        first_backoff_s: the pause after the first failure; each further one is twice as long.
+        max_in_flight: requests at a time; more wait.
+    """
+
+    def __init__(
+        self,
+        servers: ServerPool,
+        *,
+        timeout_s: float,
+        retries: int,
+        busy_limit_s: float,
+        first_backoff_s: float,
+        max_in_flight: int,
+    ):
+        self._servers = servers
+        self._timeout_s = timeout_s
+        self._retries = retries
+        self._busy_limit_s = busy_limit_s
+        self._first_backoff_s = first_backoff_s
+        self._slots = asyncio.Semaphore(max_in_flight)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def score(self, jobs: Sequence[Job]) -> None:
+        """Gives every job its score, or an error to those on which a worker of the servers keeps failing.
+
+        Raises (jobs that have no score by then have none):
+            ScorerUnavailable, ScorerBusy: see the limits above.
+            ScorerRefused, ScorerMismatch: a server calls the request wrong, or is no scorer.
+        """
+        failures, busy_answers, busy_since = 0, 0, 0.0
+        while jobs := [job for job in jobs if not job.score.done()]:
+            try:
+                answered = await self._ask(jobs)
+            except _Busy:
+                busy_since = busy_since if busy_answers else _now()
+                busy_answers, failures = busy_answers + 1, 0
+                if _now() - busy_since > self._busy_limit_s:
+                    raise ScorerBusy(self._no_time()) from None
+                await self._wait_for_time(jobs, busy_answers)
+            except (_TryAgain, NoServerKnown) as error:
+                failures += 1
+                if failures > self._retries:
+                    raise ScorerUnavailable(self.silence(f"{failures} attempts", str(error))) from None
+                for job in jobs:
+                    job.effort.retries += 1
+                # Another server takes the request at once.
+                await asyncio.sleep(0 if failures == 1 and self._servers.healthy() else self._backoff(failures))
+            else:
+                failures, busy_answers = 0, 0
+                failed_on = [job for job, score in answered if not self._hand_out(job, score)]
+                if failed_on:
+                    await asyncio.sleep(self._backoff(max(job.effort.infra_errors for job in failed_on)))
+
+    async def heartbeat(self, address: str) -> str | None:
+        """What is wrong with a server, None where nothing is."""
+        limit = aiohttp.ClientTimeout(total=HEARTBEAT_TIMEOUT_S)
+        try:
+            async with self._open_session().get(f"{address}/heartbeat", timeout=limit) as answer:
+                return None if answer.status == 200 else f"HTTP {answer.status}"
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return str(error) or f"no answer within {HEARTBEAT_TIMEOUT_S:g} s"
+
+    def silence(self, effort: str, reason: str) -> str:
+        """The sentence for servers that do not answer."""
+        return (
+            f"No scorer answers at {self._servers} ({effort}; {reason}): "
+            f"{START_HINT}, or set DPH_SCORER to its address."
+        )
+
+    async def _ask(self, jobs: Sequence[Job]) -> list[tuple[Job, Score | None]]:
+        """One request. The server's health is known better afterwards."""
+        async with self._slots:
+            if self._servers.busy_for() > 0:
+                raise _Busy
+            with self._servers.lend(len(jobs)) as server:
+                try:
+                    answered = await self._post(server, jobs)
+                except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                    reason = str(error) or f"no answer within {self._timeout_s:g} s"
+                    self._servers.failed(server, reason)
+                    raise _TryAgain(f"{server.address}: {reason}") from error
+                except _TryAgain as error:
+                    self._servers.failed(server, str(error))
+                    raise
+        if any(score is not None for _, score in answered):
+            self._servers.succeeded(server)
+        else:
+            self._servers.failed(server, "its workers failed on every response of a request")
+        return answered
+
+    async def _post(self, server: Server, jobs: Sequence[Job]) -> list[tuple[Job, Score | None]]:
+        if not server.healthy:
+            reason = await self.heartbeat(server.address)
+            if reason:
+                raise _TryAgain(f"{server.address}: {reason}")
+        groups = by_question(jobs)
+        for job in jobs:
+            job.effort.requests += 1 / len(jobs)
+        limit = aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=CONNECT_TIMEOUT_S)
+        async with self._open_session().post(
+            f"{server.address}/v1/score", json=request_body(groups), timeout=limit
+        ) as answer:
+            text = await answer.text(errors="replace")
+        if says_busy(answer.status, text):
+            self._servers.busy(server, _seconds(answer.headers.get("Retry-After")))
+            raise _Busy
+        if answer.status >= 500:
+            raise _TryAgain(f"{server.address}: HTTP {answer.status} {sentence(text)}")
+        if answer.status != 200:
+            raise ScorerRefused(f"Scorer {server.address} refuses a request (HTTP {answer.status}): {sentence(text)}")
+        try:
+            return read_answers(server.address, text, groups)
+        except ScorerMismatch:
+            self._servers.succeeded(server)  # it lives
+            raise
+
+    def _hand_out(self, job: Job, score: Score | None) -> bool:
+        """Resolves a job with its score, or with an error when it may not be tried again; else False."""
+        if score is not None:
+            job.effort.healthy_servers = self._servers.healthy()
+            job.resolve(score)
+            return True
+        job.effort.infra_errors += 1
+        if job.effort.infra_errors <= self._retries:
+            return False
+        job.fail(
+            ScorerUnavailable(
+                f"The scorer at {self._servers} answers, but {job.effort.infra_errors} of its workers failed on one "
+                f"response to {job.key:.200}: see the server's log."
+            )
+        )
+        return True
+
+    async def _wait_for_time(self, jobs: Sequence[Job], busy_answers: int) -> None:
+        """Returns when a server may have time: at once when another one has."""
+        wait = self._servers.busy_for()
+        if wait == 0:
+            return
+        for job in jobs:
+            job.effort.busy_waits += 1
+        # Jitter, so that the many requests that wait for a server do not come back all at once.
+        await asyncio.sleep(max(wait, min(wait * busy_answers, LONGEST_BUSY_PAUSE_S)) * random.uniform(1.0, 1.25))
+
+    def _backoff(self, failures: int) -> float:
+        return min(self._first_backoff_s * 2 ** (failures - 1), LONGEST_BACKOFF_S) * random.uniform(0.75, 1.25)
+
+    def _no_time(self) -> str:
+        return (
+            f"The scorer servers at {self._servers} are healthy, but have been busy for "
+            f"{self._busy_limit_s:g} s: start more of them, give them more workers (num_instances), or raise "
+            "reward_kwargs.busy_limit."
+        )
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        return self._session
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _seconds(retry_after: str | None) -> float:
+    try:
+        return min(max(int(retry_after), SHORTEST_BUSY_S), LONGEST_BUSY_S)
+    except (TypeError, ValueError):  # there is none, or it is a date
+        return DEFAULT_BUSY_S
