@@ -2,6 +2,6 @@
 
 import sys
 
-from rl.scorer.scorer_server_without_ray import main
+from rl.scorer.server import main
 
 sys.exit(main())

@@ -22,6 +22,11 @@ class Database:
     uri: str
     identity: tuple
 
+    @property
+    def version(self) -> str:
+        """The identity as text, for workers."""
+        return repr(self.identity)
+
 
 def find_database(root: Path, db_id: str) -> Database:
     """The database `db_id` below `root` (resolved).

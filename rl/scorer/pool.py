@@ -1,5 +1,7 @@
 """Jobs for worker processes that can be killed: one job at a time each, in order of arrival, slow ones apart.
 
+A busy worker gets the next job before it has finished (its socket holds it), so that it need not be woken for each.
+
 A job's time is the processor time of its worker, so neither waiting for a worker nor a busy machine counts. Two lanes
 keep slow jobs from holding up the others: a job that has run for SLOW_SECONDS moves to the slow lane, whose workers
 have a low priority, and leaves its place to the next one. When that lane is full and others wait, the job is stopped
@@ -12,7 +14,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rl.scorer.process import Reply, WorkerLost, WorkerProcess
 
@@ -27,6 +29,8 @@ _TICK_SECONDS = 0.05
 _STALL_SECONDS = 60.0
 _STALLED_CPU_SECONDS = 0.01
 _ATTEMPTS = 2
+# Jobs that a worker of the ordinary lane may have: the one that it does and the next.
+_DEPTH = 2
 
 
 class WorkerOverran(Exception):
@@ -49,20 +53,26 @@ class _Job:
 
 
 @dataclass(eq=False)
-class _Run:
-    """A job in a worker.
+class _Load:
+    """What a worker has been given: it does jobs[0]; the others wait in its socket.
 
-    started: by the clock. cpu: the worker's processor time when it was last seen to grow, at `moved`.
+    started: when it began with jobs[0], by the clock. cpu_before: its processor time then. cpu: its processor time when
+    that was last seen to grow, at `moved`. disowned: jobs in its socket were given to others, so it must end.
     """
 
-    job: _Job
     slow: bool
-    started: float
-    cpu_before: float
-    cpu: float
-    moved: float
+    jobs: deque[_Job] = field(default_factory=deque)
+    started: float = 0.0
+    cpu_before: float = 0.0
+    cpu: float = 0.0
+    moved: float = 0.0
     overran: bool = False
     stopped: bool = False
+    disowned: bool = False
+
+    def begins(self, cpu_used: float) -> None:
+        self.started = self.moved = time.monotonic()
+        self.cpu_before = self.cpu = cpu_used
 
 
 class WorkerPool:
@@ -72,8 +82,9 @@ class WorkerPool:
         self._sizes = {False: size, True: slow_size}
         self._settings = settings
         self._waiting: dict[bool, deque[_Job]] = {False: deque(), True: deque()}
-        self._running: dict[WorkerProcess, _Run] = {}
+        self._loads: dict[WorkerProcess, _Load] = {}
         self._busy = {False: 0, True: 0}  # by lane, with workers that are being started for it
+        self._starting = {False: 0, True: 0}
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
         self._tasks: set[asyncio.Task] = set()
@@ -88,8 +99,8 @@ class WorkerPool:
 
     @property
     def running(self) -> int:
-        """Jobs in workers."""
-        return len(self._running)
+        """Jobs that workers have."""
+        return sum(len(load.jobs) for load in self._loads.values())
 
     @property
     def workers(self) -> int:
@@ -127,8 +138,8 @@ class WorkerPool:
         self._closed = True
         for task in self._tasks:
             task.cancel()
-        jobs = [*self._waiting[False], *self._waiting[True], *(run.job for run in self._running.values())]
-        for job in jobs:
+        given = (job for load in self._loads.values() for job in load.jobs)
+        for job in [*self._waiting[False], *self._waiting[True], *given]:
             _fail(job, WorkerLost("the server is ending"))
         await asyncio.gather(*self._tasks, *(worker.kill() for worker in list(self._all)), return_exceptions=True)
 
@@ -137,80 +148,103 @@ class WorkerPool:
     def _dispatch(self) -> None:
         for slow in (False, True):
             waiting = self._waiting[slow]
-            while waiting and self._busy[slow] < self._sizes[slow]:
-                if waiting[0].done.done():
-                    waiting.popleft()
-                    continue
+            while len(waiting) > self._starting[slow] and self._busy[slow] < self._sizes[slow]:
                 self._busy[slow] += 1
                 if self._idle:
                     self._begin(self._idle.pop(), waiting.popleft(), slow)
                 else:
-                    self._start_task(self._begin_in_new_worker(slow))
+                    self._starting[slow] += 1
+                    self._start_task(self._add_worker(slow))
+        self._give_ahead()
 
-    async def _begin_in_new_worker(self, slow: bool) -> None:
+    def _give_ahead(self) -> None:
+        waiting = self._waiting[False]
+        for worker, load in self._loads.items():
+            while waiting and not load.slow and not load.overran and not load.stopped and len(load.jobs) < _DEPTH:
+                self._give(worker, load, waiting.popleft())
+
+    async def _add_worker(self, slow: bool) -> None:
+        """A worker for a lane that has jobs and room."""
         try:
-            worker = await self._new_worker()
+            self._idle.append(await self._new_worker())
         except WorkerLost as error:
             logger.error("%s", error)
-            self._busy[slow] -= 1
             if self._waiting[slow]:
                 self._lost(self._waiting[slow].popleft(), slow, str(error))
-            self._dispatch()
-            return
-        self._busy[slow] -= 1
-        self._idle.append(worker)
+        finally:
+            self._starting[slow] -= 1
+            self._busy[slow] -= 1
         self._dispatch()
 
     def _begin(self, worker: WorkerProcess, job: _Job, slow: bool) -> None:
         if slow and not worker.set_priority(SLOW_NICE):
             logger.warning("worker %d keeps its priority", worker.pid)
-        now = time.monotonic()
-        self._running[worker] = _Run(job, slow, now, cpu_before=worker.cpu_used, cpu=worker.cpu_used, moved=now)
+        load = self._loads[worker] = _Load(slow)
+        load.begins(worker.cpu_used)
+        self._give(worker, load, job)
+
+    def _give(self, worker: WorkerProcess, load: _Load, job: _Job) -> None:
+        load.jobs.append(job)
         worker.send(*job.prepare(worker))
 
     def _replied(self, worker: WorkerProcess, reply: Reply) -> None:
-        run = self._running.pop(worker, None)
-        if run is None:
-            return
-        self._busy[run.slow] -= 1
-        self._recent_seconds += (time.monotonic() - run.started - self._recent_seconds) / 100
-        if not run.job.done.done():
-            run.job.done.set_result(reply)
-        if run.overran or run.stopped:
-            pass  # it is being killed
-        elif reply[0].get("last"):
-            self._retire(worker, "out_of_memory")
-        elif len(self._idle) >= self._sizes[False] or (run.slow and not worker.set_priority(0)):
-            self._retire(worker, "surplus")
+        load = self._loads.get(worker)
+        if load is None:
+            return  # the answer to a job that others do
+        job = load.jobs.popleft()
+        self._recent_seconds += (time.monotonic() - load.started - self._recent_seconds) / 100
+        if not job.done.done():
+            job.done.set_result(reply)
+        if reply[0].get("last") or load.overran or load.stopped:
+            self._take_back(load)
+            self._release(worker, load)
+            self._retire(worker, "out_of_memory" if reply[0].get("last") else "slow")
+        elif load.jobs:
+            load.begins(worker.cpu_used)
         else:
-            self._idle.append(worker)
+            self._release(worker, load)
+            if load.disowned or len(self._idle) >= self._sizes[False] or (load.slow and not worker.set_priority(0)):
+                self._retire(worker, "slow")
+            else:
+                self._idle.append(worker)
         self._dispatch()
+
+    def _release(self, worker: WorkerProcess, load: _Load) -> None:
+        del self._loads[worker]
+        self._busy[load.slow] -= 1
 
     def _ended(self, worker: WorkerProcess) -> None:
         self._all.discard(worker)
-        run = self._running.pop(worker, None)
-        if run is not None:
-            self._busy[run.slow] -= 1
-            self._settle(run, worker)
+        load = self._loads.get(worker)
+        if load is not None:
+            self._release(worker, load)
+            self._settle(worker, load)
         elif worker in self._idle:
             self._idle.remove(worker)
             self.ends["lost"] += 1
         if not self._closed:
             self._dispatch()
 
-    def _settle(self, run: _Run, worker: WorkerProcess) -> None:
-        """What becomes of a job whose worker ended."""
-        if run.overran:
+    def _settle(self, worker: WorkerProcess, load: _Load) -> None:
+        """What becomes of the jobs of a worker that ended: jobs that it had not begun have lost nothing."""
+        job = load.jobs.popleft()
+        self._take_back(load)
+        if load.overran:
             self.ends["overran"] += 1
-            _fail(run.job, WorkerOverran())
-        elif run.stopped:
+            _fail(job, WorkerOverran())
+        elif load.stopped:
             self.ends["stopped"] += 1
-            self._waiting[True].append(run.job)
+            self._waiting[True].append(job)
         else:
             self.ends["crashed" if worker.crashed else "lost"] += 1
-            run.job.crashes += worker.crashed
-            reason = f"worker {worker.pid} ended without an answer (exit code {worker.returncode})"
-            self._lost(run.job, run.slow, reason)
+            job.crashes += worker.crashed
+            self._lost(job, load.slow, f"worker {worker.pid} ended without an answer (exit code {worker.returncode})")
+
+    def _take_back(self, load: _Load) -> None:
+        """Jobs that wait in a worker's socket, to the front of the others."""
+        load.disowned |= bool(load.jobs)
+        self._waiting[False].extendleft(reversed(load.jobs))
+        load.jobs.clear()
 
     def _lost(self, job: _Job, slow: bool, reason: str) -> None:
         job.losses += 1
@@ -228,35 +262,37 @@ class WorkerPool:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             now = time.monotonic()
-            for worker, run in list(self._running.items()):
-                if not (run.overran or run.stopped):
-                    self._check(worker, run, now)
+            for worker, load in list(self._loads.items()):
+                if now - load.started > SLOW_SECONDS and not (load.overran or load.stopped):
+                    self._check(worker, load, now)
 
-    def _check(self, worker: WorkerProcess, run: _Run, now: float) -> None:
-        if now - run.started < SLOW_SECONDS:
-            return
-        cpu = worker.cpu_seconds()
-        if cpu - run.cpu > _STALLED_CPU_SECONDS:
-            run.cpu, run.moved = cpu, now
-        if cpu - run.cpu_before > run.job.cpu_limit:
-            logger.warning("a worker was killed: no answer within %g s of processor time", run.job.cpu_limit)
-            run.overran = True
+    def _check(self, worker: WorkerProcess, load: _Load, now: float) -> None:
+        """Looks at a job that is slow."""
+        cpu, limit = worker.cpu_seconds(), load.jobs[0].cpu_limit
+        if cpu - load.cpu > _STALLED_CPU_SECONDS:
+            load.cpu, load.moved = cpu, now
+        if cpu - load.cpu_before > limit:
+            logger.warning("a worker was killed: no answer within %g s of processor time", limit)
+            load.overran = True
             worker.terminate()
-        elif now - run.moved > _STALL_SECONDS:
+        elif now - load.moved > _STALL_SECONDS:
             logger.error("a worker was killed: it used no processor for %g s", _STALL_SECONDS)
             worker.terminate()
-        elif not run.slow:
-            self._move_to_slow_lane(worker, run)
+        elif not load.slow:
+            self._move_to_slow_lane(worker, load)
 
-    def _move_to_slow_lane(self, worker: WorkerProcess, run: _Run) -> None:
+    def _move_to_slow_lane(self, worker: WorkerProcess, load: _Load) -> None:
         if self._busy[True] < self._sizes[True]:
             worker.set_priority(SLOW_NICE)
-            run.slow = True
+            load.slow = True
             self._busy[False] -= 1
             self._busy[True] += 1
+            job = load.jobs.popleft()
+            self._take_back(load)
+            load.jobs.append(job)
             self._dispatch()
-        elif self._waiting[False]:
-            run.stopped = True
+        elif self._waiting[False] or len(load.jobs) > 1:
+            load.stopped = True
             worker.terminate()
 
     # Workers

@@ -97,8 +97,9 @@ class SqlScorer:
         return await self.golds.get(key, lambda: self._run_gold(database, sql), lambda gold: gold.kept_bytes)
 
     async def _run_gold(self, database: Database, sql: str) -> _Gold:
-        job = {"job": "gold", "uri": database.uri, "sql": sql, "seconds": self._settings.gold_seconds}
-        header, body = await self._ask(lambda _: (job, b""), self._settings.gold_seconds, "gold")
+        seconds = self._settings.gold_seconds
+        job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": sql, "seconds": seconds}
+        header, body = await self._ask(lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr((database.identity, sql)).encode("utf-8", "surrogatepass")).hexdigest()
         failed = None if header["outcome"] == "gold" else failure(header)
@@ -115,6 +116,7 @@ class SqlScorer:
         job = {
             "job": "score",
             "uri": database.uri,
+            "version": database.version,
             "sql": pred,
             "seconds": seconds,
             "gold": gold.key,

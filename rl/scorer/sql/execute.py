@@ -1,9 +1,10 @@
-"""Runs one statement, read-only, on a SQLite file: SELECT and nothing else, within limits.
+"""Runs statements, read-only, on SQLite files: SELECT and nothing else, within limits.
 
 What holds a statement: the file is opened with mode=ro; an authorizer allows only SELECT, READ, FUNCTION and
 RECURSIVE, so ATTACH, PRAGMA, VACUUM INTO, temp tables, transactions and every write are refused when the statement is
-prepared; a progress handler ends it at its time limit; values, rows and bytes are limited. Each statement has a
-connection of its own, so nothing it could do reaches the next.
+prepared; a progress handler ends it at its time limit; values, rows and bytes are limited. Nothing that such a
+statement may do changes its connection, so a few connections stay open between statements (opening a file and reading
+its schema takes longer than most queries); after anything but a result or a plain error of the SQL it is closed.
 
 What does not hold here: one long call of a C function never reaches the progress handler, and memory is SQLite's to
 take. The worker's process limits and the server's watchdog are for those (worker.py, pool.py).
@@ -12,6 +13,8 @@ take. The worker's process limits and the server's watchdog are for those (worke
 import marshal
 import sqlite3
 import time
+from collections import OrderedDict
+from contextlib import closing
 from dataclasses import dataclass
 
 Value = int | float | str | bytes | None
@@ -35,6 +38,10 @@ _PRIMARY_CODE = 0xFF
 # About 0.1 ms of SQLite's virtual machine between two looks at the clock.
 _OPERATIONS_PER_CHECK = 10_000
 _ROWS_PER_FETCH = 256
+# No such column, a refused action, a value that is too long: said when the statement is prepared or run, and over.
+_PLAIN_ERRORS = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH})
+# Each holds a page cache of at most 2 MB.
+_OPEN_FILES = 8
 # How long another process may hold the file's lock before that is a fault.
 _LOCK_SECONDS = 0.5
 
@@ -61,38 +68,68 @@ class Limits:
     bytes: int
 
 
-def execute(uri: str, sql: str, seconds: float, limits: Limits) -> list[Row]:
-    """All rows of the one statement `sql` on the database `uri` (a `file:` URI that opens read-only).
+class Executor:
+    """Runs statements within `limits` and keeps the last files open."""
 
-    Text is decoded as UTF-8 with errors ignored. Raises StatementTimeout after `seconds` of processor time, so that a
-    busy machine does not decide, StatementError for SQL that fails, is refused, is more than one statement, yields no
-    result set or breaks `limits`, DatabaseFault for a file that cannot be read, MemoryError.
-    """
-    if len(sql) > limits.sql_chars:
-        raise StatementError(f"the SQL has {len(sql)} characters, more than {limits.sql_chars}")
-    deadline = time.thread_time() + seconds
-    try:
-        # The statement is prepared once, so a statement cache would only cost.
-        connection = sqlite3.connect(uri, _LOCK_SECONDS, uri=True, isolation_level=None, cached_statements=0)
+    def __init__(self, limits: Limits):
+        self._limits = limits
+        self._open: OrderedDict[tuple[str, str], sqlite3.Connection] = OrderedDict()
+
+    def execute(self, uri: str, version: str, sql: str, seconds: float) -> list[Row]:
+        """All rows of the one statement `sql` on the database `uri` (a `file:` URI that opens read-only).
+
+        version: of the file's content; another one makes the file be opened anew. Text is decoded as UTF-8 with errors
+        ignored. Raises StatementTimeout after `seconds` of processor time, so that a busy machine does not decide,
+        StatementError for SQL that fails, is refused, is more than one statement, yields no result set or breaks
+        `limits`, DatabaseFault for a file that cannot be read, MemoryError.
+        """
+        if len(sql) > self._limits.sql_chars:
+            raise StatementError(f"the SQL has {len(sql)} characters, more than {self._limits.sql_chars}")
+        deadline = time.thread_time() + seconds
         try:
-            _restrict(connection, deadline, limits)
-            return _fetch(connection, sql, limits)
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", None)
-        primary = None if code is None else code & _PRIMARY_CODE
-        if primary == sqlite3.SQLITE_INTERRUPT:
-            raise StatementTimeout from None
-        if primary in _DATABASE_FAULTS:
-            raise DatabaseFault(str(error)) from None
-        raise StatementError(str(error)) from None
-    # Python 3.11 warns of a second statement; half a surrogate pair has no UTF-8, nor have some files' column names.
-    except (sqlite3.Warning, UnicodeError) as error:
-        raise StatementError(str(error)) from None
+            connection = self._connection(uri, version)
+            connection.set_progress_handler(lambda: time.thread_time() > deadline, _OPERATIONS_PER_CHECK)
+            return _fetch(connection, sql, self._limits)
+        # Python 3.11 warns of a second statement; half a surrogate pair has no UTF-8, nor have some column names.
+        except (sqlite3.Warning, UnicodeError) as error:
+            raise StatementError(str(error)) from None
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            if code not in _PLAIN_ERRORS:
+                self.close(uri)
+            raise _translated(error, code) from None
+        except MemoryError:
+            self.close(uri)
+            raise
+
+    def close(self, uri: str) -> None:
+        """Closes the file, if it is open."""
+        for key in [key for key in self._open if key[0] == uri]:
+            self._open.pop(key).close()
+
+    def _connection(self, uri: str, version: str) -> sqlite3.Connection:
+        connection = self._open.get((uri, version))
+        if connection is None:
+            self.close(uri)
+            # Every statement is prepared once, so a statement cache would only cost.
+            connection = sqlite3.connect(uri, _LOCK_SECONDS, uri=True, isolation_level=None, cached_statements=0)
+            self._open[uri, version] = connection
+            _restrict(connection, self._limits)
+            if len(self._open) > _OPEN_FILES:
+                self._open.popitem(last=False)[1].close()
+        self._open.move_to_end((uri, version))
+        return connection
 
 
-def _restrict(connection: sqlite3.Connection, deadline: float, limits: Limits) -> None:
+def _translated(error: sqlite3.Error, code: int | None) -> Exception:
+    """The error as callers of `execute` know it."""
+    primary = None if code is None else code & _PRIMARY_CODE
+    if primary == sqlite3.SQLITE_INTERRUPT:
+        return StatementTimeout()
+    return DatabaseFault(str(error)) if primary in _DATABASE_FAULTS else StatementError(str(error))
+
+
+def _restrict(connection: sqlite3.Connection, limits: Limits) -> None:
     # Sorts stay in memory: a worker may not write a file (worker.py).
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.value_bytes)
@@ -100,7 +137,6 @@ def _restrict(connection: sqlite3.Connection, deadline: float, limits: Limits) -
     connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
     connection.text_factory = lambda value: value.decode(errors="ignore")
     connection.set_authorizer(_authorize)
-    connection.set_progress_handler(lambda: time.thread_time() > deadline, _OPERATIONS_PER_CHECK)
 
 
 def _authorize(action: int, *_: str | None) -> int:
@@ -109,9 +145,13 @@ def _authorize(action: int, *_: str | None) -> int:
 
 def _fetch(connection: sqlite3.Connection, sql: str, limits: Limits) -> list[Row]:
     # sqlite3 takes one semicolon and comments after a statement; more semicolons are harmless too.
-    cursor = connection.execute(sql.rstrip("; \t\r\n"))
-    if cursor.description is None:
-        raise StatementError("the SQL holds no statement that returns rows")
+    with closing(connection.execute(sql.rstrip("; \t\r\n"))) as cursor:
+        if cursor.description is None:
+            raise StatementError("the SQL holds no statement that returns rows")
+        return _rows(cursor, limits)
+
+
+def _rows(cursor: sqlite3.Cursor, limits: Limits) -> list[Row]:
     rows: list[Row] = []
     size = 0
     while chunk := cursor.fetchmany(_ROWS_PER_FETCH):

@@ -1,9 +1,9 @@
 """What a worker for SQL does. Jobs, by the header's "job":
 
-- gold: {uri, sql, seconds} -> {outcome: "gold", ordered, rows}, body: the marshalled rows, for `score` jobs of any
-  worker.
-- score: {uri, sql, seconds, gold, ordered, method, partial}, body: gold's rows unless this worker still holds them
-  -> {outcome, score}, body: the payload as JSON.
+- gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows}, body: the marshalled rows, for `score` jobs of
+  any worker.
+- score: {uri, version, sql, seconds, gold, ordered, method, partial}, body: gold's rows unless this worker still holds
+  them -> {outcome, score}, body: the payload as JSON.
 
 Outcomes besides: pred_error or gold_error with "error", pred_timeout or gold_timeout, fault with "error" (the file
 could not be read).
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rl.scorer.lru import ByteLru
 from rl.scorer.sql.compare import COMPARISONS, MATCH_SCORE, GoldRows, partial_score
-from rl.scorer.sql.execute import DatabaseFault, Limits, StatementError, StatementTimeout, execute
+from rl.scorer.sql.execute import DatabaseFault, Executor, Limits, StatementError, StatementTimeout
 from rl.scorer.sql.lexer import has_top_level_order_by
 from rl.scorer.sql.payload import rows_as_json
 
@@ -34,10 +34,11 @@ class SqlJobSettings:
 
 
 class SqlJobs:
-    """Answers jobs; keeps gold results between them, and nothing else."""
+    """Answers jobs; keeps gold results and open files between them, and nothing else."""
 
     def __init__(self, settings: SqlJobSettings):
         self._settings = settings
+        self._executor = Executor(settings.limits)
         self._golds: ByteLru[GoldRows] = ByteLru(settings.held_bytes)
 
     def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]:
@@ -56,13 +57,13 @@ class SqlJobs:
             return {"outcome": f"{side}_error", "error": "out of memory", "last": True}, b""
 
     def _gold(self, job: dict) -> tuple[dict, bytes]:
-        rows = execute(job["uri"], job["sql"], job["seconds"], self._settings.limits)
+        rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])
         header = {"outcome": "gold", "ordered": has_top_level_order_by(job["sql"]), "rows": len(rows)}
         return header, marshal.dumps(rows)
 
     def _score(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         gold = self._gold_rows(job, body)
-        rows = execute(job["uri"], job["sql"], job["seconds"], self._settings.limits)
+        rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])
         if COMPARISONS[job["method"]](gold, rows):
             outcome, score = "match", MATCH_SCORE
         else:

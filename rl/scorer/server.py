@@ -1,0 +1,115 @@
+"""The scorer server as a program: scorer_server_without_ray.py and `python -m rl.scorer` call `main`.
+
+Prints one line with the address once it serves; GET /heartbeat answers from then on. SIGTERM or SIGINT finishes the
+requests under way and ends every worker process.
+"""
+
+import argparse
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from rl.scorer.app import create_app
+from rl.scorer.config import ConfigError, Settings, load_settings
+from rl.scorer.logs import LogFile, set_up
+
+_BACKLOG = 2048
+# Longer than a training step's pause between two batches of requests, so that clients keep their connections.
+_KEEP_ALIVE_SECONDS = 300
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the server until it is told to end.
+
+    Returns the exit code: 0, 2 after one sentence about a wrong setting, 1 when its worker processes do not start.
+    """
+    options = _parse(arguments)
+    try:
+        settings = load_settings(options.config, options.address, options.port, options.database_path)
+        log = _set_up_logging(settings.ScorerServer.log_file, settings.ScorerServer.log_file_bytes)
+        if options.address_file is not None and not options.address_file.parent.is_dir():
+            raise ConfigError(f"--address-file {options.address_file} lies in no directory; create it or give another.")
+        listener = _listen(settings.ScorerServer.address, settings.ScorerServer.port)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    with listener:
+        return _serve(settings, listener, options.address_file, log)
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scorer_server_without_ray.py", description="Scores SQL answers over HTTP.")
+    default = Path(__file__).resolve().with_name("sql.yaml")
+    parser.add_argument("-c", "--config", type=Path, default=default, help="YAML settings (default: %(default)s)")
+    parser.add_argument("--address", help="where to listen, in place of ScorerServer.address")
+    parser.add_argument("--port", type=int, help="in place of ScorerServer.port; 0 picks a free one")
+    parser.add_argument("--database-path", type=Path, help="in place of Scorers.Scorer1.database_path")
+    parser.add_argument("--address-file", type=Path, help="written with host:port once the server listens")
+    return parser.parse_args(arguments)
+
+
+def _set_up_logging(log_file: Path | None, max_bytes: int) -> LogFile | None:
+    try:
+        return set_up(log_file, max_bytes)
+    except OSError as error:
+        raise ConfigError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        return socket.create_server((address, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ConfigError(
+            f"The server cannot listen on {address} port {port}: {error}; give another --address or --port."
+        ) from None
+
+
+def _serve(settings: Settings, listener: socket.socket, address_file: Path | None, log: LogFile | None) -> int:
+    host, port = listener.getsockname()[:2]
+    address = f"[{host}]:{port}" if listener.family == socket.AF_INET6 else f"{host}:{port}"
+
+    def ready() -> None:
+        if address_file is not None:
+            _write_aside(address_file, address)
+        sys.stdout.write(f"The scorer listens on http://{address}\n")
+        sys.stdout.flush()
+
+    def shut_down() -> None:
+        server.should_exit = True
+
+    app = create_app(settings, ready, shut_down)
+    if log is not None:
+        log.on_failure = app.state.metrics.log_failures.inc
+    config = uvicorn.Config(
+        app,
+        backlog=_BACKLOG,
+        log_config=None,
+        access_log=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=settings.ScorerServer.shutdown_seconds,
+    )
+    # uvicorn ends gracefully on either signal and then raises it once more, for the handlers that it found.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _exit_quietly)
+    server = uvicorn.Server(config)
+    try:
+        server.run(sockets=[listener])
+    finally:
+        if address_file is not None:
+            address_file.unlink(missing_ok=True)
+    return 0 if server.started else 1
+
+
+def _exit_quietly(*_: object) -> None:
+    raise SystemExit(0)
+
+
+def _write_aside(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(text, encoding="ascii")
+    os.replace(aside, path)
