@@ -15,6 +15,10 @@ import httpx
 import pytest
 import yaml
 
+from rl.scorer.sql.compare import COMPARISONS, GoldRows
+from rl.scorer.sql.execute import Executor, Limits, Row
+from rl.scorer.sql.lexer import has_top_level_order_by, repair
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
 SHIPPED_SETTINGS = REPOSITORY / "rl" / "scorer" / "sql.yaml"
@@ -133,6 +137,71 @@ def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 def scorer(start_scorer: Callable[..., Scorer]) -> Scorer:
     """One server for the tests that leave it as it was."""
     return start_scorer()
+
+
+LEAGUE = """
+    CREATE TABLE player (id INTEGER PRIMARY KEY, name TEXT, team TEXT, goals INTEGER, rating REAL, joined TEXT);
+    INSERT INTO player VALUES
+        (1, 'Ada', 'Reds', 3, 7.5, '2020-01-05'), (2, 'Ben', 'Blues', 3, 6.0, '2019-07-01'),
+        (3, 'Cem', 'Reds', 0, NULL, '2021-03-09'), (4, 'Dot', NULL, 5, 6.0, '2018-11-30'),
+        (5, 'Ben', 'Blues', 1, 8.25, '2020-01-05'), (6, 'Eva', 'Greens', NULL, 7.5, NULL);
+    CREATE TABLE game (player INTEGER, opponent TEXT, points INTEGER);
+    INSERT INTO game VALUES
+        (1, 'Blues', 10), (1, 'Greens', 100), (2, 'Reds', 10), (2, 'Reds', 10), (5, 'Reds', 0), (9, 'Reds', 7);
+    CREATE TABLE pair (a, b);
+    INSERT INTO pair VALUES (1, 2), (2, 1), (1, 2);
+    CREATE TABLE vacant (a, b);
+    CREATE TABLE cell (kind TEXT, v);
+    INSERT INTO cell VALUES ('int', 1), ('text', '1'), ('blob', x'31'), ('bytes', x'00ff');
+    CREATE TABLE word (id INTEGER PRIMARY KEY, word TEXT);
+    INSERT INTO word VALUES
+        (1, 'caf\u00e9'), (2, 'cafe\u0301'), (3, 'CAF\u00c9'), (5, '日本'), (6, '🙂'), (7, ' a'), (8, 'a '), (9, 'a'),
+        (10, 'A'), (11, CAST(x'61ff62' AS TEXT)), (12, 'line\nbreak'), (13, '50%');
+"""
+
+
+def make_league(path: Path) -> None:
+    """Small tables with ties, duplicates, NULL, every type of value and odd texts: for the conformance cases."""
+    connection = sqlite3.connect(path)
+    connection.executescript(LEAGUE)
+    connection.close()
+
+
+@pytest.fixture(scope="session")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bool]:
+    """judge(gold, predicted, method, order_check=True): whether the results on `league` are equal, in this process."""
+    path = tmp_path_factory.mktemp("league") / "league.sqlite"
+    make_league(path)
+    executor = Executor(Limits(sql_chars=100_000, value_bytes=1_000_000, rows=1000, bytes=1_000_000))
+
+    def run(sql: str) -> list[Row]:
+        return executor.execute(f"file:{path}?mode=ro", "", repair(sql), 20.0)
+
+    def equal(gold: str, predicted: str, method: str, order_check: bool = True) -> bool:
+        ordered = order_check and has_top_level_order_by(gold)
+        return COMPARISONS[method](GoldRows(run(gold), ordered), run(predicted))
+
+    return equal
+
+
+@pytest.fixture(scope="session")
+def ask_about_league(scorer: Scorer) -> Callable[..., list[str]]:
+    """ask_about_league([(gold, predicted), ...], method): the outcomes that the server gives, in one call."""
+    make_league(scorer.databases / "league.sqlite")
+
+    def outcomes(pairs: list[tuple[str, str]], method: str) -> list[str]:
+        questions = [
+            {
+                "question": {"db_id": "league.sqlite", "gold_sql": gold, "cmp_method": method},
+                "responses": [fenced(predicted)],
+            }
+            for gold, predicted in pairs
+        ]
+        reply = scorer.client.post("/v1/score", json={"questions": questions})
+        assert reply.status_code == 200, reply.text
+        return [answer["outcome"] for [answer] in reply.json()["answers"]]
+
+    return outcomes
 
 
 @pytest.fixture(scope="session")
