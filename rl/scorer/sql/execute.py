@@ -1,10 +1,11 @@
 """Runs statements, read-only, on SQLite files: SELECT and nothing else, within limits.
 
-What holds a statement: the file is opened with mode=ro; an authorizer allows only SELECT, READ, FUNCTION and
-RECURSIVE, so ATTACH, PRAGMA, VACUUM INTO, temp tables, transactions and every write are refused when the statement is
-prepared; a progress handler ends it at its time limit; values, rows and bytes are limited. Nothing that such a
-statement may do changes its connection, so a few connections stay open between statements (opening a file and reading
-its schema takes longer than most queries); after anything but a result or a plain error of the SQL it is closed.
+What holds a statement: the file is opened with mode=ro; an authorizer allows only SELECT, READ, RECURSIVE and FUNCTION
+(three functions aside), so ATTACH, PRAGMA, VACUUM INTO, temp tables, transactions and every write are refused when the
+statement is prepared; a progress handler ends it at its time limit; values, rows and bytes are limited. Nothing that
+such a statement may do changes its connection, so a few connections stay open between statements (opening a file and
+reading its schema takes longer than most queries); after anything but a result or a plain error of the SQL it is
+closed.
 
 What does not hold here: one long call of a C function never reaches the progress handler, and memory is SQLite's to
 take. The worker's process limits and the server's watchdog are for those (worker.py, pool.py).
@@ -23,6 +24,9 @@ Row = tuple[Value, ...]
 _ALLOWED_ACTIONS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
+# These change the connection or the process: a code library, a tokenizer given as an address in memory (with one
+# argument: which address), a collation.
+_DENIED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "icu_load_collation"})
 # Not the statement's fault: the file is locked, gone or unreadable at this moment.
 _DATABASE_FAULTS = frozenset(
     {
@@ -42,6 +46,8 @@ _ROWS_PER_FETCH = 256
 _PLAIN_ERRORS = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH})
 # Each holds a page cache of at most 2 MB.
 _OPEN_FILES = 8
+# SQLite's messages repeat names of any length.
+_ERROR_CHARS = 1000
 # How long another process may hold the file's lock before that is a fault.
 _LOCK_SECONDS = 0.5
 
@@ -92,7 +98,7 @@ class Executor:
             return _fetch(connection, sql, self._limits)
         # Python 3.11 warns of a second statement; half a surrogate pair has no UTF-8, nor have some column names.
         except (sqlite3.Warning, UnicodeError) as error:
-            raise StatementError(str(error)) from None
+            raise StatementError(str(error)[:_ERROR_CHARS]) from None
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
             if code not in _PLAIN_ERRORS:
@@ -113,8 +119,12 @@ class Executor:
             self.close(uri)
             # Every statement is prepared once, so a statement cache would only cost.
             connection = sqlite3.connect(uri, _LOCK_SECONDS, uri=True, isolation_level=None, cached_statements=0)
+            try:
+                _restrict(connection, self._limits)
+            except BaseException:
+                connection.close()
+                raise
             self._open[uri, version] = connection
-            _restrict(connection, self._limits)
             if len(self._open) > _OPEN_FILES:
                 self._open.popitem(last=False)[1].close()
         self._open.move_to_end((uri, version))
@@ -126,7 +136,8 @@ def _translated(error: sqlite3.Error, code: int | None) -> Exception:
     primary = None if code is None else code & _PRIMARY_CODE
     if primary == sqlite3.SQLITE_INTERRUPT:
         return StatementTimeout()
-    return DatabaseFault(str(error)) if primary in _DATABASE_FAULTS else StatementError(str(error))
+    text = str(error)[:_ERROR_CHARS]
+    return DatabaseFault(text) if primary in _DATABASE_FAULTS else StatementError(text)
 
 
 def _restrict(connection: sqlite3.Connection, limits: Limits) -> None:
@@ -136,11 +147,15 @@ def _restrict(connection: sqlite3.Connection, limits: Limits) -> None:
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
     connection.text_factory = lambda value: value.decode(errors="ignore")
+    # SQLite makes these two tables at their first use, which an authorizer sees as a write.
+    connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
     connection.set_authorizer(_authorize)
 
 
-def _authorize(action: int, *_: str | None) -> int:
-    return sqlite3.SQLITE_OK if action in _ALLOWED_ACTIONS else sqlite3.SQLITE_DENY
+def _authorize(action: int, _: str | None, detail: str | None, *__: str | None) -> int:
+    if action not in _ALLOWED_ACTIONS or (action == sqlite3.SQLITE_FUNCTION and detail in _DENIED_FUNCTIONS):
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK
 
 
 def _fetch(connection: sqlite3.Connection, sql: str, limits: Limits) -> list[Row]:

@@ -1,0 +1,92 @@
+"""One statement on one file, in this process: what runs, what is refused, and what a statement leaves behind."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rl.scorer.sql.execute import Executor, Limits, Row, StatementError, StatementTimeout
+
+ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("executing") / "a.sqlite"
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        """
+        CREATE TABLE t (a, tags TEXT);
+        INSERT INTO t VALUES (1, '["x", "y"]'), (2, '["y"]'), (3, '[]');
+        """
+    )
+    connection.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(path: Path) -> Iterator[Callable[[str], list[Row]]]:
+    """Runs a statement; every one on the same open file, within small limits."""
+    executor = Executor(Limits(sql_chars=1_000_000, value_bytes=1_000_000, rows=1000, bytes=100_000))
+    uri = f"file:{path}?mode=ro"
+    yield lambda sql: executor.execute(uri, "1", sql, 0.2)
+    executor.close(uri)
+
+
+def test_json_can_be_taken_apart(run: Callable[[str], list[Row]]) -> None:
+    assert run("SELECT a, value FROM t, json_each(tags) ORDER BY a, value") == [(1, "x"), (1, "y"), (2, "y")]
+    assert run("""SELECT fullkey FROM json_tree('{"k": [5]}') WHERE atom = 5""") == [("$.k[0]",)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT fts3_tokenizer('simple')",
+        "SELECT Fts3_Tokenizer('simple', x'4141414141414141')",
+        "SELECT a FROM t WHERE fts3_tokenizer('simple', x'4141414141414141') NOT NULL",
+        "SELECT load_extension('x')",
+        "SELECT icu_load_collation('tr_TR', 'turkish')",
+    ],
+)
+def test_functions_that_reach_out_of_the_statement_are_refused(run: Callable[[str], list[Row]], sql: str) -> None:
+    with pytest.raises(StatementError, match="not authorized|no such function"):
+        run(sql)
+
+
+def test_50_megabytes_of_sql_are_refused_by_their_length(run: Callable[[str], list[Row]]) -> None:
+    with pytest.raises(StatementError, match="50000008 characters"):
+        run("SELECT 1" + " " * 50_000_000)
+
+
+def test_an_error_does_not_repeat_a_megabyte_of_the_statement(run: Callable[[str], list[Row]]) -> None:
+    with pytest.raises(StatementError, match="no such column: xxx") as raised:
+        run(f"SELECT [{'x' * 900_000}] FROM t")
+    assert len(str(raised.value)) <= 1000
+
+
+@pytest.mark.parametrize(
+    ("sql", "error"),
+    [
+        ("SELECT * FROM t", None),
+        ("SELECT missing FROM t", StatementError),
+        ("DELETE FROM t", StatementError),
+        (f"{ENDLESS} SELECT (SELECT a FROM t) FROM r", StatementError),
+        (f"{ENDLESS} SELECT (SELECT a FROM t), zeroblob(1000) FROM r", StatementError),
+        (f"{ENDLESS} SELECT count((SELECT a FROM t WHERE a < x)) FROM r", StatementTimeout),
+        ("SELECT a, zeroblob(a * 400000) FROM t", StatementError),
+    ],
+)
+def test_no_statement_leaves_a_lock_behind(
+    path: Path, run: Callable[[str], list[Row]], sql: str, error: type[Exception] | None
+) -> None:
+    if error is None:
+        run(sql)
+    else:
+        with pytest.raises(error):
+            run(sql)
+    writer = sqlite3.connect(path, timeout=0, isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    writer.execute("ROLLBACK")
+    writer.close()
+    assert run("SELECT sum(a) FROM t") == [(6,)]
