@@ -12,7 +12,7 @@ pytestmark = pytest.mark.timeout(900)
 RANDOM_STATE = [np._core.multiarray._reconstruct, np.ndarray, np.dtype, type(np.dtype(np.uint32))]
 
 # What the clock and the machine decide.
-MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/")
+MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/", "dph/scorer/")
 
 
 def same(left, right) -> bool:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import torch
 from hydra import compose, initialize_config_dir
 from safetensors.torch import save_file
+from verl.trainer.ppo.padding_utils import construct_minimal_padding_template
 from verl.utils import tensordict_utils as tu
 
 from verl.dph import settings, topk
@@ -105,9 +106,20 @@ def whole_step():
     return exp_rows, pef_rows
 
 
+def padding_like(row):
+    """The row that verl's trainer puts in the place of a rollout that failed, with what it then computes of it."""
+    padding, _ = construct_minimal_padding_template(row, {}, eos_token_id=1)
+    one = torch.ones(len(padding["responses"]))
+    zeros = dict.fromkeys((PEF_MASK, PEF_REF_LOG_PROBS), 0 * one)
+    return padding | zeros | {"old_log_probs": -one, "ref_log_prob": -2 * one, "advantages": 5 * one}
+
+
 def rows_of_rank(rank, ranks, config):
     """This rank's chunk of the step, as the trainer orders and verl cuts it, with the fields that the mode has."""
     exp, pef = whole_step()
+    masked = config.trainer.get("masked_row")
+    if masked is not None:
+        exp[masked] = padding_like(exp[masked])
     actor, has_pef = config.actor_rollout_ref.actor, settings.rehearses(config)
     per = EXP_ROWS // MINI_BATCHES // ranks
     # The same rows in the same mini-batch whatever the number of ranks: rank-major order of them.

@@ -40,6 +40,8 @@ PER_SET, TOPK, REFERENCE = "sft_loss_normalization=per_set", "sft_loss_estimator
 DYNAMIC = ("use_dynamic_bsz=True", "ppo_max_token_len_per_gpu=48")
 PACKED, NO_PEF = "actor_rollout_ref.model.use_remove_padding=True", "data.sft_pt=null"
 ENTROPY = "calculate_entropy=True"
+MASKED_ROW = 5
+MASKED = f"+trainer.masked_row={MASKED_ROW}"
 RANK, LORA_ALPHA = 4, 8
 LORA = (f"actor_rollout_ref.model.lora_rank={RANK}", f"actor_rollout_ref.model.lora_alpha={LORA_ALPHA}")
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation=packed_attention"
@@ -69,6 +71,8 @@ ONE_RANK = {
     "topk_forward": mode("forward", TOPK, PER_SET, micro(12)),
     "joint_2_epochs": mode("js_low_var", "ppo_epochs=2", micro(12)),
     "lora": mode("js_low_var", micro(12), *LORA),
+    "joint_masked": mode("js_low_var", micro(12), MASKED),
+    "js_per_set_masked": mode("js", REFERENCE, PER_SET, micro(4), MASKED),
 }
 TWO_RANKS = {
     "joint_2_ranks": mode("js_low_var", micro(3)),
@@ -170,10 +174,11 @@ def linear_above(bound, f, d):
     return torch.where(d > bound, f(at).detach() + slope * (d - bound), f(d.clamp(max=bound)))
 
 
-def plain_gradients(model_path, normalization, pef=None, weight=None, exact=None, eta=ETA):
+def plain_gradients(model_path, normalization, pef=None, weight=None, exact=None, eta=ETA, without=None):
     """The formula of METHOD.md, "Objective of one optimizer mini-batch", row by row with Hugging Face's forward.
 
-    pef: divergence of d on stored tokens; exact: of two distributions; weight: of grad log pi_theta on D_exp tokens.
+    pef: divergence of d on stored tokens; exact: of two distributions; weight: of grad log pi_theta on D_exp tokens;
+    without: number of a D_exp row that is left out.
     """
     from transformers import AutoModelForCausalLM
 
@@ -204,7 +209,7 @@ def plain_gradients(model_path, normalization, pef=None, weight=None, exact=None
         policy, on_exp, on_pef = torch.zeros(()), torch.zeros(()), torch.zeros(())
         n_exp = n_pef = 0
         size = worker.EXP_ROWS // worker.MINI_BATCHES
-        for row in exp_rows[k * size : (k + 1) * size]:
+        for row in (exp_rows[i] for i in range(k * size, (k + 1) * size) if i != without):
             log_probs, advantage = log_probs_of(row), row["advantages"]
             ratio = (log_probs - row["old_log_probs"]).exp()
             clipped = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH) * advantage)
@@ -293,6 +298,16 @@ def test_gradient_and_metrics_do_not_depend_on_ranks_or_micro_batches(found, var
     assert_same_gradients(found[variant], gradients)
     for name in (name for name in found[same_as] if name.startswith("metric.")):
         torch.testing.assert_close(found[variant][name], found[same_as][name], rtol=1e-4, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize("variant", ["joint", "js_per_set"])
+def test_a_rollout_that_failed_has_no_gradient(found, random_model, variant):
+    """Neither has what verl fills up its place with; it is not counted among the tokens either."""
+    normalization, terms = FORMULAS[variant]
+    expected = plain_gradients(random_model, normalization, **terms, without=MASKED_ROW)
+    assert_same_gradients(found[f"{variant}_masked"], expected)
+    of_its_mini_batch = [name for name in expected if name[0] == "0"]
+    assert not any(torch.allclose(found[variant][name], expected[name]) for name in of_its_mini_batch)
 
 
 @pytest.mark.parametrize("variant", ["js", "js_2_ranks"])

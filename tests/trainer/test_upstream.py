@@ -23,6 +23,7 @@ UPSTREAM = {
     "verl.dph.keep_probe.KeepProbe.measure": (PPOTrainer._validate, "f1d58a70e91d7883"),
     "verl.dph.rollouts.CheckedRollouts._fetch_one_gen_batch": (PPOTrainer._fetch_one_gen_batch, "d62e586d52057413"),
     "verl.dph.rollouts.CheckedRollouts._evict_groups": (ReplayBuffer._evict_terminal_groups, "c2c224967f20c54b"),
+    "verl.dph.rollouts.CheckedRollouts._val_metrics_update": (PPOTrainer._val_metrics_update, "8cecd418b5011bfc"),
     "verl.dph.rollouts._select_in_order": (ReplayBuffer._select_prompt_uids, "d54921984c037a78"),
     "verl.dph.trainer.SeparateAsyncTrainer._setup": (PPOTrainerSeparateAsync._setup, "792593a969da40cf"),
     "verl.dph.cpu.engine.save_copies": (fsdp2_sharded_save_to_cpu, "ecdb335bb1d3948f"),

@@ -1,16 +1,18 @@
-"""The rollouts of a step: none is missing unnoticed, and a batch is in the order of the data."""
+"""The rollouts of a step: none is missing unnoticed, what scoring took is known, and a batch is in the data's order."""
 
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils import tensordict_utils as tu
 
 from verl.dph.errors import UserError
+from verl.dph.reward.metrics import reward_metrics
 
 # How often the trainer looks whether all rollouts are in. verl's 2 s is a loss on every step of a small model, and
 # nothing in verl's configuration sets it; one look costs about a millisecond.
@@ -55,13 +57,29 @@ class CheckedRollouts:
         metrics["dph/failed_rollouts"] = self.failed_rollouts.pop(self.global_steps, 0)
         return batch
 
+    def _compute_metrics(self, batch: KVBatchMeta, metrics: dict, *args, **kwargs) -> None:
+        super()._compute_metrics(batch, metrics, *args, **kwargs)
+        metrics.update(reward_metrics(_reward_infos(batch)))
+
+    def _val_metrics_update(
+        self, data_sources: list, sample_uids: list, infos: dict, turns: list, expected_acc_counts: dict
+    ) -> dict:
+        """verl's validation metrics, of the rollouts that were scored: verl counts the others as wrong answers.
+
+        Args:
+            expected_acc_counts: rollouts of each prompt.
+        """
+        metrics = super()._val_metrics_update(data_sources, sample_uids, infos, turns)
+        metrics["dph/failed_validation_rollouts"] = sum(expected_acc_counts.values()) - len(sample_uids)
+        return metrics
+
     def _sample_whole_groups(
         self, sample: Callable, *, global_steps: int, partition_id: str, batch_size: int, samples: int | None = None
     ):
         """The replay buffer's sample, in training and validation, unless rollouts are missing from it.
 
-        verl pads what is missing in training and counts it as wrong in validation; a reward that could not be had must
-        not pass so.
+        What is missing is masked: verl fills up a training batch with rows without a token that counts, and validation
+        goes without it (_val_metrics_update). An asynchronous trainer takes another prompt (_evict_groups).
 
         Args:
             samples: a prompt, where these are not the settings' of the partition.
@@ -124,6 +142,15 @@ class CheckedRollouts:
         parts = [key.split("_") for key in batch.keys]
         batch.reorder(sorted(range(len(parts)), key=lambda row: (parts[row][0], *map(int, parts[row][1:]))))
         return super()._balance_batch(batch, metrics, *args, **kwargs)
+
+
+def _reward_infos(batch: KVBatchMeta) -> list[dict]:
+    """What the reward function returned for each sample of a step."""
+    last = {
+        key.rsplit("_", 1)[0]: key for key, tag in zip(batch.keys, batch.tags, strict=True) if "is_padding" not in tag
+    }
+    data = tq.kv_batch_get(keys=list(last.values()), partition_id=batch.partition_id, select_fields=["extra_fields"])
+    return [extra.get("reward_extra_info", {}) for extra in data["extra_fields"]]
 
 
 def _select_in_order(select: Callable, partition_id: str, prompts: set[str], batch_size: int) -> tuple:

@@ -18,6 +18,7 @@ TITLES = {
     "dph/share_at_bound": "Share of D_pef tokens at the bound",
 }
 REHEARSAL_PREFIX = "dph/"
+SCORER_PREFIX = "dph/scorer/"  # what scoring took says nothing about a method
 SMOOTHED_STEPS = 5
 
 
@@ -28,7 +29,8 @@ def plotted_metrics(logs: dict[str, TrainingLog]) -> tuple[list[str], dict[str, 
     no panel.
     """
     occurring = {metric for log in logs.values() for metric in log}
-    others = sorted(m for m in occurring if m.startswith(REHEARSAL_PREFIX) and m not in TITLES)
+    others = [m for m in occurring if m.startswith(REHEARSAL_PREFIX) and not m.startswith(SCORER_PREFIX)]
+    others = sorted(m for m in others if m not in TITLES)
     names, constants = [], {}
     for metric in [m for m in TITLES if m in occurring] + others:
         values = {value for log in logs.values() for value in log.get(metric, {}).values()}

@@ -1,0 +1,77 @@
+"""Rollouts that could not be scored and are allowed to (trainer.max_failed_rollouts): a real run of a random model.
+
+That they have no gradient either is tested with verl's worker (tests/trainer/test_gradients.py).
+"""
+
+import pandas as pd
+import pytest
+
+from verl.dph.reward.protocol import OUTCOMES
+
+pytestmark = pytest.mark.timeout(600)
+
+STEPS, SAMPLES, VALIDATED = 2, 8, 4
+
+# The scorer of the repository grades them (a random model gives no answer), and whatever has a grade is worth 1: any 0
+# would be a failure's. About a quarter cannot be scored: those of one validation prompt, and by their first word.
+REWARD = """
+from verl.dph.reward import score
+
+async def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+    if "unscored" in ground_truth["gold_sql"] or int(solution_str.split()[0][1:]) % 4 == 0:
+        raise ConnectionError("the scorer is down")
+    graded = await score.compute_score(data_source, solution_str, ground_truth, extra_info, **kwargs)
+    return graded | {"score": 1.0, "acc": 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def masked(training, scorer_server):
+    """The metrics of a run whose scorer does not score everything."""
+    reward, validation = training.folder / "patchy_reward.py", training.folder / "patchy_validation.parquet"
+    reward.write_text(REWARD)
+    rows = pd.read_parquet(training.validation)
+    rows.at[0, "reward_model"]["ground_truth"]["gold_sql"] = "SELECT 'unscored'"
+    rows.to_parquet(validation)
+    return training.train(
+        "masked",
+        reward__custom_reward_function__path=reward,
+        reward__custom_reward_function__reward_kwargs__scorer=scorer_server,
+        data__val_files=validation,
+        data__max_response_length=50,
+        trainer__max_failed_rollouts=SAMPLES,
+        trainer__total_training_steps=STEPS,
+        trainer__test_freq=STEPS,
+    )
+
+
+def test_they_are_counted_and_replaced_by_rows_that_do_not_count(training, masked):
+    assert sum(metrics["dph/failed_rollouts"] for metrics in masked.values()) > 0
+    for step, metrics in masked.items():
+        rows = training.dumped("masked", "rollouts", step)
+        padding = [row for row in rows if row["uid"].startswith("pad")]
+        assert len(rows) == SAMPLES and len(padding) == metrics["dph/failed_rollouts"]
+        assert all(row["output"] == "" for row in padding)
+        assert all(row["score"] == 1 for row in rows if row not in padding)
+
+
+def test_none_is_a_reward_of_0(masked):
+    for metrics in masked.values():
+        for name in ("critic/score", "critic/rewards"):
+            assert [metrics[f"{name}/{kind}"] for kind in ("min", "mean", "max")] == [1, 1, 1]
+
+
+def test_validation_goes_without_them(training, masked):
+    scored = training.dumped("masked", "validation", STEPS)
+    assert masked[STEPS]["dph/failed_validation_rollouts"] == VALIDATED - len(scored) > 0
+    assert masked[STEPS]["val-core/sql/acc/mean@1"] == 1
+
+
+def test_what_scoring_took_and_brought_is_logged(masked):
+    for metrics in masked.values():
+        shares = {outcome: metrics[f"dph/outcome/{outcome}"] for outcome in OUTCOMES}
+        assert shares == dict.fromkeys(OUTCOMES, 0) | {"no_answer": 1}
+        of_scorer = {name: metrics[f"dph/scorer/{name}"] for name in ("retries", "busy_waits", "infra_errors")}
+        assert of_scorer == dict.fromkeys(of_scorer, 0)
+        assert 0 < metrics["dph/scorer/requests"] <= SAMPLES and metrics["dph/scorer/healthy_servers"] == 1
+        assert 0 < metrics["dph/scorer/seconds_mean"] <= metrics["dph/scorer/seconds_max"] < 60
