@@ -89,9 +89,14 @@ def free_port() -> int:
 
 
 class ScorerProcess:
-    """The real scorer server in a process of its own, on one fixed port: it can be killed and started again."""
+    """The real scorer server in a process of its own, on one fixed port: it can be killed and started again.
 
-    def __init__(self, databases: Path, folder: Path):
+    Args:
+        folder: for its settings and logs.
+        scorers: sections of Scorers beside Scorer1, which scores SQL.
+    """
+
+    def __init__(self, databases: Path, folder: Path, **scorers: dict):
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self._config = folder / "sql.yaml"
@@ -105,7 +110,8 @@ class ScorerProcess:
                     "database_path": str(databases),
                     "num_instances": 1,
                 }
-            },
+            }
+            | scorers,
         }
         self._config.write_text(yaml.safe_dump(settings))
 
@@ -154,6 +160,11 @@ def scorer_server(shop_databases, tmp_path_factory):
     server.start()
     yield server.address
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def scorer_class():
+    return ScorerProcess
 
 
 @pytest.fixture

@@ -131,11 +131,19 @@ def client_of():
     return client_of
 
 
+@pytest.fixture(scope="session")
+def server_of_both_kinds(scorer_class, shop_databases, tmp_path_factory):
+    """Address of a real server that scores SQL and math."""
+    math = {"class_name": "MathRewardModel", "num_instances": 1}
+    server = scorer_class(shop_databases, tmp_path_factory.mktemp("both"), Scorer2=math)
+    server.start()
+    yield server.address
+    server.stop()
+
+
 @pytest.fixture
-def second_scorer_process(scorer_process, shop_databases, tmp_path):
-    """Another real server; the test starts and kills it."""
-    folder = tmp_path / "second"
-    folder.mkdir()
-    server = type(scorer_process)(shop_databases, folder)
+def second_scorer_process(scorer_class, shop_databases, tmp_path_factory):
+    """Another real server; the test starts it."""
+    server = scorer_class(shop_databases, tmp_path_factory.mktemp("second"))
     yield server
     server.stop()

@@ -135,6 +135,26 @@ def test_an_unknown_database_is_the_servers_sentence(scorer_server):
         grade("sql", answer(NAMES), truth(NAMES, "nowhere/nowhere.sqlite"), scorer=scorer_server)
 
 
+MATH_CASES = {
+    "match": (r"So it is \boxed{\frac{1}{2}}.", "0.5", (1.0, 1, "match", r"\frac{1}{2}")),
+    "mismatch": (r"\boxed{3}", 4, (0.0, 0, "mismatch", "3")),
+    "no_answer": ("I do not know.", "4", (0.0, 0, "no_answer", None)),
+}
+
+
+@pytest.mark.parametrize("case", MATH_CASES)
+def test_rewards_of_math_from_the_same_server(server_of_both_kinds, case):
+    response, truth_of_math, expected = MATH_CASES[case]
+    result = grade("math_dapo", response, truth_of_math, scorer=server_of_both_kinds)
+    assert (result["score"], result["acc"], result["outcome"], result["pred"]) == expected
+    assert grade("sql", answer(NAMES), truth(NAMES), scorer=server_of_both_kinds)["acc"] == 1
+
+
+def test_a_server_without_math_says_so(scorer_server):
+    with pytest.raises(ScorerRefused, match="scores no math: start one whose Scorers have a MathRewardModel"):
+        grade("aime24", r"\boxed{4}", "4", scorer=scorer_server)
+
+
 def test_a_server_that_dies_and_returns_costs_no_answer(scorer_process):
     scorer_process.start()
     gold = "SELECT price FROM item WHERE id = {}"
