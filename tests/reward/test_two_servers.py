@@ -18,7 +18,7 @@ def question(number: int) -> dict[str, str]:
 
 def response(step: int, sample: int) -> str:
     """Each another statement, of some milliseconds."""
-    counted = 20_000 + step * SAMPLES + sample
+    counted = 5_000 + step * SAMPLES + sample
     return (
         f"```sql\nWITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {counted}) "
         f"SELECT price FROM item WHERE id = {sample % 5 + 1} AND (SELECT max(i) FROM n) = {counted}\n```"
