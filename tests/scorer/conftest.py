@@ -104,12 +104,16 @@ def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         settings["ScorerServer"] |= {"log_file": str(directory / "scorer.log"), "shutdown_seconds": 3}
         (directory / "settings.yaml").write_text(yaml.safe_dump(settings))
         address_file = directory / "address"
-        # From another working directory, as a file.
+        # As a file, from another directory, with its temporary files beside: nothing it could write lies elsewhere.
+        working, temporary = directory / "working", directory / "temporary"
+        working.mkdir()
+        temporary.mkdir()
+        kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         process = subprocess.Popen(
             [sys.executable, SCRIPT, "-c", directory / "settings.yaml", "--port", "0", "--address-file", address_file],
-            cwd="/",
+            cwd=working,
             stdout=subprocess.PIPE,
-            env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+            env=kept | {"TMPDIR": str(temporary), "SQLITE_TMPDIR": str(temporary)},
         )
         deadline = time.monotonic() + START_SECONDS
         while not address_file.exists():

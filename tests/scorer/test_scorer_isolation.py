@@ -1,144 +1,432 @@
-"""Hostile SQL over HTTP: the database stays byte-identical, nothing appears on disk, the next answer is right."""
+"""Attacks over HTTP. After each, everything on disk is as it was, no lock is held, and the next answer is right."""
 
 import hashlib
+import itertools
+import json
+import os
 import sqlite3
+import stat
+import string
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 GOLD = "SELECT name FROM clients ORDER BY id"
+NAMES = [["Ann"], ["Bob"], ["Cid"], ["Dee"], ["Eve"], ["Ann"]]
+NUMBERS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 
-DENIED = [
+# DIRECTORY is the one that state() watches; the server's working and temporary directories lie in it.
+WRITES = [
     "DELETE FROM clients",
     "UPDATE clients SET name = 'x'",
+    "UPDATE clients SET name = 'x' RETURNING name",
+    "UPDATE clients SET name = o.price FROM orders o WHERE o.client = clients.id",
     "INSERT INTO clients VALUES (9, 'x', 'y')",
     "INSERT INTO clients VALUES (9, 'x', 'y') RETURNING id",
+    "INSERT INTO clients SELECT id + 10, name, city FROM clients",
+    "INSERT INTO clients VALUES (1, 'x', 'y') ON CONFLICT (id) DO UPDATE SET name = 'x'",
+    "REPLACE INTO clients VALUES (1, 'x', 'y')",
+    "WITH w AS (SELECT 1) DELETE FROM clients",
+    "EXPLAIN DELETE FROM clients",
     "DROP TABLE clients",
     "ALTER TABLE clients RENAME TO c",
+    "ALTER TABLE clients RENAME COLUMN name TO n",
+    "ALTER TABLE clients ADD COLUMN x",
+    "ALTER TABLE clients DROP COLUMN name",
     "CREATE TABLE t (a)",
+    "CREATE TABLE t AS SELECT * FROM clients",
     "CREATE INDEX i ON clients (name)",
-    "CREATE TEMP TABLE clients (name)",
-    "CREATE TEMP VIEW clients AS SELECT 'x' AS name",
-    "CREATE VIRTUAL TABLE t USING fts5(a)",
-    "ATTACH 'attached.sqlite' AS a",
-    "ATTACH ':memory:' AS a",
-    "DETACH main",
-    "PRAGMA writable_schema = 1",
-    "PRAGMA query_only",
-    "PRAGMA journal_mode = WAL",
-    "SELECT * FROM pragma_table_info('clients')",
-    "VACUUM",
-    "VACUUM INTO 'copy.sqlite'",
+    "CREATE VIEW v AS SELECT 1",
+    "CREATE TRIGGER g AFTER INSERT ON clients BEGIN DELETE FROM clients; END",
     "REINDEX",
     "ANALYZE",
-    "BEGIN",
-    "BEGIN EXCLUSIVE",
-    "SAVEPOINT s",
-    "SELECT load_extension('x')",
-    "WITH w AS (SELECT 1) DELETE FROM clients",
+    "VACUUM",
+    "VACUUM INTO 'copy.sqlite'",
+    "VACUUM INTO 'DIRECTORY/copy.sqlite'",
+    "VACUUM INTO 'file:DIRECTORY/copy.sqlite?mode=rwc'",
+    "VACUUM INTO 'DIRECTORY/databases/shop/shop.db'",
 ]
+
+SHADOWS = [
+    "CREATE TEMP TABLE clients (name)",
+    "CREATE TEMP TABLE clients AS SELECT 'x' AS name",
+    "CREATE TABLE temp.clients (name)",
+    "CREATE TEMP VIEW clients AS SELECT 'x' AS name",
+    "CREATE TEMP TRIGGER g AFTER INSERT ON clients BEGIN SELECT 1; END",
+    "INSERT INTO temp.clients VALUES ('x')",
+    "BEGIN",
+    "BEGIN IMMEDIATE",
+    "BEGIN EXCLUSIVE",
+    "COMMIT",
+    "ROLLBACK",
+    "SAVEPOINT s",
+    "RELEASE s",
+    "BEGIN; DELETE FROM clients",
+    "SELECT 1; CREATE TEMP TABLE clients (name)",
+    "SELECT 1;\n\n;DROP TABLE clients",
+    "SELECT 1 /* ; */; BEGIN",
+]
+
+SCHEMA = [
+    "PRAGMA writable_schema = 1",
+    "UPDATE sqlite_master SET sql = 'CREATE TABLE clients (x)' WHERE name = 'clients'",
+    "UPDATE sqlite_schema SET rootpage = 3",
+    "DELETE FROM sqlite_master",
+    "INSERT INTO sqlite_schema VALUES ('table', 't', 't', 2, 'CREATE TABLE t (a)')",
+    "DROP TABLE sqlite_master",
+    "CREATE VIRTUAL TABLE t USING fts5(a)",
+    "CREATE VIRTUAL TABLE t USING fts4(a)",
+    "CREATE VIRTUAL TABLE temp.t USING fts3(a)",
+    "CREATE VIRTUAL TABLE t USING rtree(id, a, b)",
+    "CREATE VIRTUAL TABLE temp.t USING csv(filename = '/etc/passwd')",
+    "CREATE VIRTUAL TABLE temp.t USING dbstat",
+    "DROP TABLE IF EXISTS clients",
+]
+
+ELSEWHERE = [
+    "ATTACH 'attached.sqlite' AS a",
+    "ATTACH 'DIRECTORY/attached.sqlite' AS a",
+    "ATTACH 'file:DIRECTORY/attached.sqlite?mode=rwc' AS a",
+    "ATTACH 'DIRECTORY/databases/shop/shop.sqlite' AS a",
+    "ATTACH ':memory:' AS a",
+    "ATTACH '' AS a",
+    "ATTACH 'attached.sqlite' AS main",
+    "DETACH main",
+    "SELECT * FROM a.clients",
+    "SELECT load_extension('x')",
+    "SELECT load_extension('/lib/x86_64-linux-gnu/libm.so.6', 'cos')",
+    "SELECT fts3_tokenizer('simple')",
+    "SELECT fts3_tokenizer('simple', x'4141414141414141')",
+    "SELECT readfile('/etc/passwd')",
+    "SELECT writefile('DIRECTORY/written', 'x')",
+    "SELECT edit('x', 'touch DIRECTORY/edited')",
+    "SELECT * FROM fsdir('/')",
+]
+
+PRAGMAS = [
+    "PRAGMA query_only",
+    "PRAGMA query_only = 0",
+    "PRAGMA table_info('clients')",
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA journal_mode = MEMORY",
+    "PRAGMA locking_mode = EXCLUSIVE",
+    "PRAGMA user_version = 7",
+    "PRAGMA application_id = 7",
+    "PRAGMA temp_store = FILE",
+    "PRAGMA temp_store_directory = 'DIRECTORY'",
+    "PRAGMA case_sensitive_like = 1",
+    "PRAGMA hard_heap_limit = 1000000",
+    "PRAGMA trusted_schema = 1",
+    "PRAGMA wal_checkpoint(TRUNCATE)",
+    "PRAGMA optimize",
+    "SELECT * FROM pragma_table_info('clients')",
+    "SELECT * FROM pragma_database_list",
+    "SELECT * FROM clients, pragma_user_version",
+]
+
+DENIED = [*WRITES, *SHADOWS, *SCHEMA, *ELSEWHERE, *PRAGMAS]
+
+TEXTS = [
+    "SELECT 1\0",
+    "SELECT 1\0; DROP TABLE clients",
+    "\0",
+    "DROP TABLE clients -- \0",
+    "SELECT '" + "x" * 1_500_000 + "'",
+    "SELECT 1 -- " + "x" * 9_000_000,
+    "SELECT " + "(" * 20_000 + "1" + ")" * 20_000,
+    "SELECT 1" + " + 1" * 20_000,
+    "SELECT 1" + " UNION SELECT 1" * 2000,
+    "SELECT " + "NOT " * 20_000 + "1",
+    "SELECT " + "CASE WHEN 1 THEN " * 10_000,
+    "SELECT 1" + ", 1" * 3000,
+    "SELECT * FROM clients" + ", clients" * 70,
+    "SELECT json('" + "[" * 500_000 + "')",
+    "SELECT count(*) FROM json_tree('" + '{"a":' * 100_000 + "')",
+]
+
+# Each is twice the one before: 2^25 tables when SQLite has put them into each other, before it runs anything.
+DOUBLED = ", ".join(f"{b} AS (SELECT p.x FROM {a} p, {a} q)" for a, b in itertools.pairwise(string.ascii_lowercase))
 
 BOMBS = [
     "SELECT zeroblob(2000000000)",
     "SELECT length(zeroblob(20000000))",
-    "SELECT group_concat(a.name || b.name || hex(zeroblob(100000))) FROM clients a, clients b, clients c",
-    "SELECT printf('%.*c', 1000000000, 'x')",
-    "SELECT * FROM clients WHERE " + "(" * 2000 + "1" + ")" * 2000,
-    "SELECT 1" + " UNION SELECT 1" * 2000,
-    # A million rows of 3 MB in all, then more rows than the limit.
-    "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 1500) SELECT hex(zeroblob(1000000)) FROM r",
-    "SELECT '" + "x" * 1_500_000 + "'",
+    "SELECT hex(randomblob(9000000))",
+    "SELECT replace(replace(hex(zeroblob(2000)), '0', hex(zeroblob(2000))), '0', hex(zeroblob(2000)))",
+    "SELECT group_concat(a.name || hex(zeroblob(100000))) FROM clients a, clients b, clients c",
+    f"{NUMBERS} SELECT group_concat(hex(randomblob(50000))) FROM r",
+    f"{NUMBERS} SELECT json_group_array(x) FROM r",
+    f"{NUMBERS} SELECT x, hex(zeroblob(1000)) FROM r",
+    f"{NUMBERS} SELECT hex(zeroblob(1000000)) FROM r",
+    f"{NUMBERS} SELECT count(DISTINCT x || zeroblob(9000000)) FROM r",
+    "SELECT hex(zeroblob(4500000))" + ", hex(zeroblob(4500000))" * 100,
+    "WITH RECURSIVE r(x) AS (SELECT hex(zeroblob(100000)) UNION SELECT x || 'y' FROM r) SELECT count(*) FROM r",
+    f"WITH a AS (SELECT 1 AS x), {DOUBLED} SELECT * FROM z",
 ]
+
+# NULL in some versions of SQLite.
+LONG_FORMATS = ["SELECT printf('%.*c', 1000000000, 'x')", "SELECT printf('%1000000000d', 1)"]
 
 RUNAWAYS = [
     "SELECT count(*) FROM clients a, clients b, clients c, clients d, clients e, clients f, clients g, clients h, "
     "clients i, clients j, clients k, clients l, clients m",
-    "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT * FROM r WHERE x < 0",
-    "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT max(length(randomblob(100000))) FROM r",
+    f"{NUMBERS} SELECT * FROM r WHERE x < 0",
+    f"{NUMBERS} SELECT max(length(randomblob(100000))) FROM r",
+    f"{NUMBERS} SELECT name FROM clients WHERE id > (SELECT count(*) FROM r WHERE x <> clients.id)",
 ]
 
+_A = "replace(hex(zeroblob(2000000)), '0', 'a')"
 # One call of a C function takes longer than the limit and the grace: only killing the worker ends it.
-UNINTERRUPTIBLE = "SELECT instr(zeroblob(5000000), CAST(zeroblob(2500000) || x'01' AS BLOB))"
+UNINTERRUPTIBLE = [
+    "SELECT instr(zeroblob(5000000), CAST(zeroblob(2500000) || x'01' AS BLOB))",
+    f"SELECT {_A} LIKE '%' || replace(hex(zeroblob(20000)), '0', 'a') || 'b'",
+    f"SELECT {_A} GLOB '*' || replace(hex(zeroblob(20000)), '0', 'a') || 'b'",
+    f"SELECT length(trim({_A}, replace(hex(zeroblob(200000)), '0', 'b') || 'a'))",
+]
 
 
-def state(directory: Path) -> dict[Path, str]:
-    """Every file below `directory`, the server's log aside, by its hash."""
-    files = (path for path in directory.rglob("*") if path.is_file() and path.name != "scorer.log")
-    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+def state(directory: Path) -> dict[str, str]:
+    """Everything below `directory`, the server's log aside: files by their hash, links by their target."""
+    found = {}
+    for path in directory.rglob("*"):
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode):
+            found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+        else:
+            found[str(path)] = os.readlink(path) if stat.S_ISLNK(mode) else stat.filemode(mode)
+    return {path: content for path, content in found.items() if not Path(path).name.startswith("scorer.log")}
+
+
+_fresh = itertools.count()
+
+
+def answers_right(server) -> None:
+    """A question that no cache knows is judged by gold's rows, in either direction."""
+    gold = f"{GOLD} -- {next(_fresh)}"
+    right, wrong = f"SELECT name FROM clients -- {next(_fresh)}", f"SELECT city FROM clients -- {next(_fresh)}"
+    answer = server.score([fenced(right), fenced(wrong)], gold, "spider")
+    assert answer["Scorer1"][0] == [1.0, [["result", NAMES]]]
+    assert answer["details"][0]["outcome"] == "match"
+    assert answer["Scorer1"][1][0] == 0.0
+
+
+def locks_nothing(path: Path) -> None:
+    writer = sqlite3.connect(path, timeout=0, isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    writer.execute("ROLLBACK")
+    writer.close()
+
+
+def fenced(sql: str) -> str:
+    return f"```sql\n{sql}\n```"
+
+
+@pytest.fixture(scope="module")
+def server(start_scorer: Callable):
+    """One worker, so that the next statement meets whatever an attack left behind, and half a second for each."""
+    return start_scorer(num_instances=1, slow_instances=1, prediction_seconds=0.5, gold_seconds=0.5, grace_seconds=0.5)
+
+
+@pytest.fixture
+def victim(server) -> Iterator:
+    """The server, for one attack; checks afterwards that nothing came of it."""
+    before = state(server.directory)
+    yield server
+    answers_right(server)
+    locks_nothing(server.databases / "shop" / "shop.sqlite")
+    assert state(server.directory) == before
 
 
 @pytest.mark.parametrize("sql", DENIED)
-def test_what_is_not_a_select_is_denied(scorer, sql: str) -> None:
-    before = state(scorer.directory)
-    assert scorer.outcome(sql, GOLD) == "pred_error"
-    assert scorer.outcome(GOLD, GOLD) == "match"
-    assert state(scorer.directory) == before
+def test_what_is_not_a_select_is_denied(victim, sql: str) -> None:
+    assert victim.outcome(sql.replace("DIRECTORY", str(victim.directory)), GOLD) == "pred_error"
 
 
-def long_printf_is_null() -> bool:
-    with sqlite3.connect(":memory:") as database:
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1000)
-        try:
-            return database.execute("SELECT printf('%.*c', 2000, 'x')").fetchone() == (None,)
-        except sqlite3.Error:
-            return False
+def test_as_gold_it_is_denied_too(victim) -> None:
+    golds = [sql.replace("DIRECTORY", str(victim.directory)) for sql in DENIED]
+    questions = [
+        {
+            "question": {"db_id": "shop/shop.sqlite", "gold_sql": gold, "cmp_method": "bird"},
+            "responses": [fenced("SELECT 1")],
+        }
+        for gold in golds
+    ]
+    answers = victim.client.post("/v1/score", json={"questions": questions}).json()["answers"]
+    assert [answer["outcome"] for [answer] in answers] == ["gold_error"] * len(DENIED)
 
 
-@pytest.mark.parametrize("sql", BOMBS, ids=[sql[:30] for sql in BOMBS])
-def test_what_is_too_large_is_an_error(scorer, sql: str) -> None:
-    before = state(scorer.directory)
-    # Some versions of SQLite give NULL for a printf that is too long: then the answer is nothing else than wrong.
-    expected = ("mismatch",) if "printf" in sql and long_printf_is_null() else ("pred_error", "pred_timeout")
-    assert scorer.outcome(sql, GOLD) in expected
-    assert scorer.outcome(GOLD, GOLD) == "match"
-    assert state(scorer.directory) == before
+def test_no_answer_changes_what_gold_or_the_next_answer_sees(victim) -> None:
+    responses = [
+        *SHADOWS,
+        "WITH clients AS (SELECT 'x' AS name) SELECT name FROM clients",
+        "SELECT name FROM (SELECT 'x' AS name) clients",
+        "SELECT name FROM clients",
+    ]
+    details = victim.score([fenced(sql) for sql in responses], GOLD)["details"]
+    outcomes = [detail["outcome"] for detail in details]
+    assert outcomes == ["pred_error"] * len(SHADOWS) + ["mismatch", "mismatch", "match"]
 
 
-@pytest.mark.parametrize("sql", RUNAWAYS, ids=[sql[:30] for sql in RUNAWAYS])
-def test_what_never_ends_is_ended(scorer, sql: str) -> None:
-    assert scorer.outcome(sql, GOLD) == "pred_timeout"
-    assert scorer.outcome(GOLD, GOLD) == "match"
+@pytest.mark.parametrize("sql", TEXTS, ids=[sql[:30] for sql in TEXTS])
+def test_a_hostile_text_is_an_error(victim, sql: str) -> None:
+    assert victim.outcome(sql, GOLD) == "pred_error"
 
 
-def with_new_answer(scorer, label: str) -> set[int]:
+def test_50_megabytes_of_sql_are_refused(victim) -> None:
+    extra = {"db_id": "shop/shop.sqlite", "gold_sql": GOLD, "cmp_method": "bird"}
+    body = json.dumps({"gen_responses": [fenced("SELECT 1" + " " * 50_000_000)], "extra": extra})
+    reply = victim.client.put("/api", content=body.encode())
+    assert reply.status_code == 413
+    assert "10000000 bytes" in reply.json()["error"]
+
+
+@pytest.mark.parametrize("sql", BOMBS, ids=[sql[:60] for sql in BOMBS])
+def test_what_takes_too_much_memory_is_ended(victim, sql: str) -> None:
+    assert victim.outcome(sql, GOLD) in ("pred_error", "pred_timeout")
+
+
+@pytest.mark.parametrize("sql", LONG_FORMATS)
+def test_a_format_that_is_too_long_gives_nothing(victim, sql: str) -> None:
+    assert victim.outcome(sql, GOLD) in ("pred_error", "pred_timeout", "mismatch")
+
+
+@pytest.mark.parametrize("sql", RUNAWAYS, ids=[sql[:60] for sql in RUNAWAYS])
+def test_what_never_ends_is_ended(victim, sql: str) -> None:
+    assert victim.outcome(sql, GOLD) == "pred_timeout"
+
+
+@pytest.mark.parametrize("sql", UNINTERRUPTIBLE, ids=[sql[:60] for sql in UNINTERRUPTIBLE])
+def test_what_ignores_the_time_limit_is_ended(victim, sql: str) -> None:
+    assert victim.outcome(sql, GOLD) == "pred_timeout"
+
+
+def test_a_gold_that_ignores_the_time_limit_is_ended(victim) -> None:
+    assert victim.outcome(GOLD, UNINTERRUPTIBLE[0]) == "gold_timeout"
+
+
+def with_new_answer(server, label: str) -> set[int]:
     """The workers after a question that no cache answers, so that one is there."""
-    assert scorer.outcome(f"{GOLD} -- {label}", GOLD) == "match"
-    return set(scorer.workers())
+    assert server.outcome(f"{GOLD} -- {label}", GOLD) == "match"
+    return set(server.workers())
 
 
 def test_what_ignores_the_time_limit_costs_its_worker_and_no_other_answer(scorer) -> None:
     before = with_new_answer(scorer, "before")
-    answer = scorer.score([f"```sql\n{sql}\n```" for sql in (UNINTERRUPTIBLE, f"{GOLD} -- beside")], GOLD)
+    answer = scorer.score([fenced(sql) for sql in (UNINTERRUPTIBLE[0], f"{GOLD} -- beside")], GOLD)
     assert [detail["outcome"] for detail in answer["details"]] == ["pred_timeout", "match"]
     assert len(before - with_new_answer(scorer, "after")) == 1
 
 
 def test_what_takes_too_much_memory_is_an_error_and_its_worker_is_replaced(scorer) -> None:
     before = with_new_answer(scorer, "before memory")
-    numbers = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 1000)"
-    sql = f"{numbers} SELECT count(DISTINCT x || zeroblob(9000000)) FROM r"
-    assert scorer.score([f"```sql\n{sql}\n```"], GOLD)["Scorer1"] == [[0.0, [["error", "error: out of memory"]]]]
+    sql = f"{NUMBERS} SELECT count(DISTINCT x || zeroblob(9000000)) FROM r"
+    assert scorer.score([fenced(sql)], GOLD)["Scorer1"] == [[0.0, [["error", "error: out of memory"]]]]
     assert len(before - with_new_answer(scorer, "after memory")) == 1
 
 
-def test_a_denied_statement_as_gold_is_a_gold_error(scorer) -> None:
-    before = state(scorer.directory)
-    assert scorer.outcome("SELECT 1", "DELETE FROM clients") == "gold_error"
-    assert state(scorer.directory) == before
+@pytest.fixture(scope="module")
+def traps(server) -> None:
+    """Ways out of database_path, and files that are no databases, with names that a db_id may have."""
+    outside = server.directory / "outside.sqlite"
+    connection = sqlite3.connect(outside)
+    connection.execute("CREATE TABLE clients (name)")
+    connection.close()
+    links = {
+        "link.sqlite": outside,
+        "chain.sqlite": server.databases / "link.sqlite",
+        "relative.sqlite": "../outside.sqlite",
+        "up": server.directory,
+        "zero.sqlite": "/dev/zero",
+        "process.sqlite": "/proc/self/mem",
+        "dangling.sqlite": server.directory / "created.sqlite",
+        "loop.sqlite": server.databases / "loop.sqlite",
+    }
+    for name, target in links.items():
+        (server.databases / name).symlink_to(target)
+    os.mkfifo(server.databases / "pipe.sqlite")
+    (server.databases / "directory.sqlite").mkdir()
 
 
-def test_reading_a_database_in_wal_mode_creates_nothing(scorer) -> None:
-    path = scorer.databases / "wal.sqlite"
+DB_IDS = [
+    "",
+    ".",
+    "..",
+    "shop",
+    "shop/",
+    "../outside.sqlite",
+    "shop/../../outside.sqlite",
+    "./shop/.././../outside.sqlite",
+    "DIRECTORY/outside.sqlite",
+    "DIRECTORY/databases/shop/shop.sqlite",
+    "/etc/passwd",
+    "/proc/self/environ",
+    "//etc/passwd",
+    "~/a.sqlite",
+    "$HOME/a.sqlite",
+    ":memory:",
+    "new.sqlite",
+    "new.sqlite?mode=rwc",
+    "shop/shop.sqlite?mode=rw",
+    "shop/shop.sqlite?mode=memory&cache=shared",
+    "shop/shop.sqlite?vfs=unix-none",
+    "shop/shop.sqlite#fragment",
+    "file:shop/shop.sqlite",
+    "file:DIRECTORY/outside.sqlite?mode=ro",
+    "%2e%2e/outside.sqlite",
+    "..%2foutside.sqlite",
+    "shop%2fshop.sqlite",
+    "..\\outside.sqlite",
+    "shop/shop.sqlite\0",
+    "shop/shop.sqlite\0.sqlite",
+    "\0",
+    "../outside.sqlite\0/../databases/shop/shop.sqlite",
+    "shop/shop.sqlite/../../../outside.sqlite",
+    "shop/shop.sqlite\n",
+    " shop/shop.sqlite",
+    "x" * 100_000,
+    "a/" * 3000 + "a.sqlite",
+    "link.sqlite",
+    "chain.sqlite",
+    "relative.sqlite",
+    "up/outside.sqlite",
+    "zero.sqlite",
+    "process.sqlite",
+    "dangling.sqlite",
+    "loop.sqlite",
+    "pipe.sqlite",
+    "directory.sqlite",
+]
+
+
+@pytest.mark.usefixtures("traps")
+@pytest.mark.parametrize("db_id", DB_IDS, ids=[db_id[:40] for db_id in DB_IDS])
+def test_a_db_id_that_names_no_database_is_refused(victim, db_id: str) -> None:
+    reply = victim.put([fenced("SELECT 1")], "SELECT 1", db_id=db_id.replace("DIRECTORY", str(victim.directory)))
+    assert reply.status_code == 404
+    assert len(reply.json()["error"]) > 20
+
+
+def test_a_file_that_becomes_a_link_is_refused(server) -> None:
+    path = server.databases / "swapped.sqlite"
+    path.write_bytes((server.databases / "shop" / "shop.sqlite").read_bytes())
+    assert server.outcome(GOLD, GOLD, db_id="swapped.sqlite") == "match"
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    assert server.put([fenced(GOLD)], GOLD, db_id="swapped.sqlite").status_code == 404
+
+
+def test_reading_a_database_in_wal_mode_creates_nothing(server) -> None:
+    path = server.databases / "wal.sqlite"
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("CREATE TABLE t (a)")
     connection.execute("INSERT INTO t VALUES (1)")
     connection.commit()
     # What is still in the log counts while the log is there.
-    assert (scorer.databases / "wal.sqlite-wal").exists()
-    assert scorer.outcome("SELECT 1", "SELECT a FROM t", db_id="wal.sqlite") == "match"
+    assert (server.databases / "wal.sqlite-wal").exists()
+    assert server.outcome("SELECT 1", "SELECT a FROM t", db_id="wal.sqlite") == "match"
     connection.close()
-    before = state(scorer.directory)
-    assert path in before
-    assert scorer.outcome("SELECT a, 1 FROM t", "SELECT 1, a FROM t", db_id="wal.sqlite") == "match"
-    assert state(scorer.directory) == before
+    before = state(server.directory)
+    assert str(path) in before
+    assert server.outcome("SELECT a, 1 FROM t", "SELECT 1, a FROM t", db_id="wal.sqlite") == "match"
+    assert state(server.directory) == before
