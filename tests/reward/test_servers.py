@@ -29,8 +29,10 @@ def test_neither_address_nor_directory(tmp_path):
 
 
 def test_a_comma_list_is_normalized():
-    pool = ServerPool(" localhost:5001/, http://10.0.0.2:80 ,")
-    assert [server.address for server in pool.servers()] == ["http://localhost:5001", "http://10.0.0.2:80"]
+    pool = ServerPool(" localhost:5001/, http://10.0.0.2:80 ,[::1]:5001")
+    addresses = [server.address for server in pool.servers()]
+    assert addresses == ["http://localhost:5001", "http://10.0.0.2:80", "http://[::1]:5001"]
+    assert len(ServerPool("[fe80::1]:5001").servers()) == 1
 
 
 def test_an_empty_directory_says_so(client_of, tmp_path, fake):
@@ -143,6 +145,26 @@ def test_a_server_that_failed_gets_work_again_when_its_heartbeat_says_so(fake, c
     (requests, heartbeats), of_sick, of_good = asyncio.run(scenario())
     assert requests == 1 and heartbeats > 1
     assert of_sick > 3 and of_sick + of_good == 24 + 1
+
+
+def test_a_server_that_hangs_costs_one_request_its_heartbeat(fake, client_of, monkeypatch):
+    """It takes connections and answers nothing; the others of the burst after its rest go to the good one at once."""
+    monkeypatch.setattr("verl.dph.reward.servers.FIRST_REST_S", 0.05)
+    monkeypatch.setattr("verl.dph.reward.transport.HEARTBEAT_TIMEOUT_S", 1.0)
+
+    async def scenario():
+        silent = await asyncio.start_server(lambda reader, writer: asyncio.sleep(60), "127.0.0.1", 0)
+        address = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+        async with fake(fake.right) as good, client_of([address, good.address]) as client:
+            await client.score("text", fake.QUESTION)
+            await asyncio.sleep(0.1)
+            scores = await asyncio.gather(*(client.score("text", fake.QUESTION) for _ in range(10 * BATCH_RESPONSES)))
+        silent.close()
+        return scores
+
+    scores = asyncio.run(scenario())
+    assert all(score.acc for score in scores)
+    assert sum(score.effort.retries for score in scores) == BATCH_RESPONSES
 
 
 def test_one_fault_of_many_requests_is_one_failure(fake, client_of):

@@ -20,7 +20,7 @@ LONGEST_REST_S = 30.0
 BUSY_WARNING_S = 60.0
 START_HINT = "start one with `python rl/scorer/scorer_server_without_ray.py -c ./rl/scorer/sql.yaml`"
 
-_HOST_AND_PORT = re.compile(r"^[\w.\-]+:\d+$")
+_HOST_AND_PORT = re.compile(r"^([\w.\-]+|\[[\da-fA-F:.]+\]):\d+$")
 
 
 class NoServerKnown(UserError):
@@ -37,11 +37,21 @@ class Server:
     failures_in_a_row: int = 0
     rests_until: float = 0.0  # after a failure
     busy_until: float = 0.0  # as it said itself
+    probes: int = 0  # requests that wait for its heartbeat
 
     @property
     def healthy(self) -> bool:
         """Its last answer, if there was one, was no failure; it may be busy."""
         return self.failures_in_a_row == 0
+
+    @contextmanager
+    def probe(self) -> Iterator[None]:
+        """While one request asks for its heartbeat, others go to another server."""
+        self.probes += 1
+        try:
+            yield
+        finally:
+            self.probes -= 1
 
 
 class ServerPool:
@@ -99,7 +109,7 @@ class ServerPool:
 
         def order(server: Server) -> tuple:
             ready = max(server.rests_until, server.busy_until, now)
-            return server.rests_until > now, ready, server.in_flight, server.last_lent
+            return server.rests_until > now or server.probes > 0, ready, server.in_flight, server.last_lent
 
         server = min(self.servers(), key=order)
         server.in_flight += responses

@@ -151,7 +151,8 @@ class Transport:
 
     async def _post(self, server: Server, jobs: Sequence[Job]) -> list[tuple[Job, Score | None]]:
         if not server.healthy:
-            reason = await self.heartbeat(server.address)
+            with server.probe():
+                reason = await self.heartbeat(server.address)
             if reason:
                 raise _TryAgain(f"{server.address}: {reason}")
         groups = by_question(jobs)
@@ -167,11 +168,12 @@ class Transport:
             raise _Busy
         if answer.status >= 500:
             raise _TryAgain(f"{server.address}: HTTP {answer.status} {sentence(text)}")
-        if answer.status != 200:
-            raise ScorerRefused(f"Scorer {server.address} refuses a request (HTTP {answer.status}): {sentence(text)}")
         try:
+            if answer.status != 200:
+                reason = f"(HTTP {answer.status}): {sentence(text)}"
+                raise ScorerRefused(f"Scorer {server.address} refuses a request {reason}")
             return read_answers(server.address, text, groups)
-        except ScorerMismatch:
+        except (ScorerRefused, ScorerMismatch):
             self._servers.succeeded(server)  # it lives
             raise
 
