@@ -1,10 +1,12 @@
 """Which questions the data sources of rows become, and which are refused."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from verl.dph.errors import UserError
-from verl.dph.reward.questions import scorer_question
+from verl.dph.reward.questions import DATA_SOURCES, scorer_question
 
 SQL = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "spider"}
 
@@ -58,3 +60,9 @@ def test_unknown_sources_are_refused_with_the_known_ones(source):
 def test_a_ground_truth_of_the_other_kind_is_named(source, truth):
     with pytest.raises(UserError, match="reward_model.ground_truth is"):
         scorer_question(source, truth)
+
+
+def test_the_documentation_names_all_of_them():
+    table = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    for patterns in DATA_SOURCES.values():
+        assert ", ".join(f"`{pattern}`" for pattern in patterns) in table
