@@ -1,0 +1,103 @@
+"""What a math worker does: compares one answer at a time with a gold answer. Imports sympy; not for the server process.
+
+Job: {"job": "math", "pred", "gold", "seconds"}, both as read from text, `seconds` of processor time. Reply:
+- {"outcome": "match" | "mismatch", "score"}. An answer that math-verify cannot read is a mismatch.
+- {"outcome": "pred_error" | "gold_error", "error"}: too long, out of memory; of gold also: math-verify reads no
+  expression in it, and the answer is not the same text.
+- {"outcome": "pred_timeout" | "gold_timeout"}.
+"last": true says that the worker ends after this reply.
+
+An answer that hangs within one operation of C code, such as 5^{5^{5^5}}, gets no reply: the server kills the worker.
+What an answer's text can do besides is in guard.py.
+"""
+
+import time
+from functools import lru_cache
+
+import psutil
+
+from rl.scorer.math.compare import bare, equal, forget, parse_answer, readable
+from rl.scorer.math.guard import OutOfTime, confined
+
+# One of each kind: fills ANTLR's tables and imports what sympy imports late, before the first answer.
+_WARM_UP = (
+    (r"\frac{1}{2}", "0.5"),
+    (r"x^2 - 1", r"(x-1)(x+1)"),
+    (r"\{1, 2\}", r"2, \sqrt{3}"),
+    ("[1, 2)", r"(-\infty, 2) \cup (3, 4]"),
+    ("x = 5", "y < 6"),
+    ("50%", r"5 \times 10^{3}"),
+    (r"\begin{pmatrix} 1 & 2 \end{pmatrix}", r"\text{even}"),
+)
+
+
+class MathJobs:
+    """Answers jobs, in the main thread; keeps parsed gold answers between them.
+
+    max_answer_chars: a longer answer is refused. held_golds: how many parsed gold answers it keeps. recycle_bytes: the
+    worker ends after the answer that leaves it this much larger than it started (ANTLR's tables grow slowly).
+    """
+
+    def __init__(self, max_answer_chars: int = 2_000, held_golds: int = 1_000, recycle_bytes: int = 256_000_000):
+        self._max_answer_chars = max_answer_chars
+        self._gold = lru_cache(held_golds)(parse_answer)
+        self._process = psutil.Process()
+        _warm_up()
+        self._largest = self._process.memory_info().rss + recycle_bytes
+
+    def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]:
+        """The reply's header and an empty body."""
+        header = self._refusal(job) or self._judgement(job)
+        if self._process.memory_info().rss > self._largest:
+            header["last"] = True
+        return header, b""
+
+    def _refusal(self, job: dict) -> dict | None:
+        for side in ("gold", "pred"):
+            if len(job[side]) > self._max_answer_chars:
+                error = f"the answer has {len(job[side])} characters, more than {self._max_answer_chars}"
+                return {"outcome": f"{side}_error", "error": error}
+        return None
+
+    def _judgement(self, job: dict) -> dict:
+        gold, pred = bare(job["gold"]), bare(job["pred"])
+        if gold == pred:
+            return _match(True)
+        deadline = time.process_time() + job["seconds"]
+        side = "gold"
+        try:
+            parsed = confined(job["seconds"], self._gold, gold)
+            if not readable(parsed):
+                return {"outcome": "gold_error", "error": "math-verify reads no expression in the gold answer"}
+            side = "pred"
+            return _match(confined(deadline - time.process_time(), _compare, parsed, pred))
+        except OutOfTime:
+            self._forget()
+            return {"outcome": f"{side}_timeout"}
+        except MemoryError:
+            return {"outcome": f"{side}_error", "error": "out of memory", "last": True}
+        except Exception as error:
+            # math-verify takes its own failures for a mismatch. What it lets through must not end the worker.
+            self._forget()
+            return {"outcome": f"{side}_error", "error": f"{type(error).__name__}: {error}"[:200]}
+
+    def _forget(self) -> None:
+        forget()
+        self._gold.cache_clear()
+
+
+def _compare(gold: tuple, pred: str) -> bool:
+    return equal(gold, parse_answer(pred))
+
+
+def _match(matches: bool) -> dict:
+    return {"outcome": "match", "score": 1.0} if matches else {"outcome": "mismatch", "score": 0.0}
+
+
+def _warm_up() -> None:
+    """Raises RuntimeError where math-verify does not work as it is installed."""
+    for gold, pred in _WARM_UP:
+        parsed = parse_answer(gold), parse_answer(pred)
+        if not all(map(readable, parsed)):
+            raise RuntimeError(f"math-verify reads neither {gold} nor {pred}; install it with the scorer's extra")
+        equal(*parsed)

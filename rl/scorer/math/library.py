@@ -1,0 +1,55 @@
+"""math-verify 0.9 with the ANTLR runtime 4.9.3 (hydra's), prepared: import it before parsing anything.
+
+Three changes to latex2sympy2_extended 1.11, none of which changes what an expression parses to in its build for ANTLR
+4.13; tests/scorer/test_scorer_math.py holds the parses of both.
+- Its parser for 4.9.3 was generated before the one for 4.13 and lacks a method that its converter calls, so that
+  every percentage fails.
+- It parses with ANTLR's full LL prediction, which computes much of what it needs anew each time. SLL prediction is
+  cached, and "will either return a correct parse tree (i.e. the same parse tree that would be returned with the LL
+  prediction mode), or it will report a syntax error" (ANTLR, PredictionMode.SLL): then LL decides. Twice as fast.
+- It reads a number by eval (guard.py); here by int and Float.
+"""
+
+import logging
+
+import sympy
+from antlr4 import PredictionMode
+from latex2sympy2_extended.antlr_parser import PSParser
+from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
+
+# It warns that it has no time limit of its own: the worker has one.
+logging.getLogger("math_verify").setLevel(logging.ERROR)
+
+_full_parser = _Latex2Sympy.create_parser
+
+
+class _TwoStageParser:
+    """Parses by SLL prediction and, where that fails, by LL."""
+
+    def __init__(self, converter: _Latex2Sympy, latex: str):
+        self._converter = converter
+        self._latex = latex
+
+    def math(self) -> PSParser.MathContext:
+        parser = _full_parser(self._converter, self._latex)
+        parser._interp.predictionMode = PredictionMode.SLL
+        try:
+            return parser.math()
+        except Exception:
+            return _full_parser(self._converter, self._latex).math()
+
+
+def _parse_number(converter: _Latex2Sympy, text: str) -> sympy.Number:
+    """The number of a NUMBER or E_NOTATION token, as sympy.Number(text) has it."""
+    text = text.replace(",", "").strip()
+    return sympy.Integer(int(text)) if text.isdigit() else sympy.Float(text)
+
+
+def _gamma(atom: PSParser.AtomContext) -> object:
+    return atom.getToken(PSParser.FUNC_GAMMA, 0)
+
+
+if not hasattr(PSParser.AtomContext, "FUNC_GAMMA"):
+    PSParser.AtomContext.FUNC_GAMMA = _gamma
+_Latex2Sympy.create_parser = lambda converter, latex: _TwoStageParser(converter, latex)
+_Latex2Sympy.parse_number = _parse_number
