@@ -20,6 +20,8 @@ OUTCOMES = (
 )
 INFRA_ERROR = "infra_error"
 
+# Of an answer with its key, beside their texts: objects and tables.
+_ENTRY_BYTES = 800
 # Payload of an answer that ran out of time, as the released server has it.
 _TIMEOUT = "timeout"
 
@@ -50,8 +52,8 @@ class Answer:
 
     @property
     def kept_bytes(self) -> int | None:
-        """About what it takes in a cache; None when it must not be kept."""
-        return None if self.outcome == INFRA_ERROR else len(self.payload) + len(self.pred or "") + 200
+        """About what it takes in a cache, its key included; None when it must not be kept."""
+        return None if self.outcome == INFRA_ERROR else len(self.payload) + 2 * len(self.pred or "") + _ENTRY_BYTES
 
     def of(self, pred: str | None) -> "Answer":
         """The same said of another prediction."""

@@ -60,7 +60,7 @@ class _ScorerSettings(_Section):
 
     @property
     def slow_processes(self) -> int:
-        return self.slow_instances or self.processes
+        return self.slow_instances or 4 * self.processes
 
 
 class SqlSettings(_ScorerSettings):

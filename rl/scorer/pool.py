@@ -20,10 +20,12 @@ from rl.scorer.process import Reply, WorkerLost, WorkerProcess
 
 logger = logging.getLogger(__name__)
 
-# A hundred times an ordinary query.
-SLOW_SECONDS = 0.5
-# A slow worker gets a ninth of what an ordinary one gets of a processor that both want (Linux's weights 110 and 1024).
-SLOW_NICE = 10
+# Processor time. With 1 % of endless statements the first tenth of a second of each costs the others a tenth of theirs.
+SLOW_SECONDS = 0.1
+# A slow job that finds the slow lane full goes on where it is for this long before it is stopped.
+STOP_SECONDS = 0.25
+# A slow worker gets a 28th of what an ordinary one gets of a processor that both want (Linux's weights 36 and 1024).
+SLOW_NICE = 15
 _TICK_SECONDS = 0.05
 # A job whose worker used no processor for this long waits for a disk that does not answer.
 _STALL_SECONDS = 60.0
@@ -267,7 +269,7 @@ class WorkerPool:
                     self._check(worker, load, now)
 
     def _check(self, worker: WorkerProcess, load: _Load, now: float) -> None:
-        """Looks at a job that is slow."""
+        """Looks at a job that may be slow."""
         cpu, limit = worker.cpu_seconds(), load.jobs[0].cpu_limit
         if cpu - load.cpu > _STALLED_CPU_SECONDS:
             load.cpu, load.moved = cpu, now
@@ -278,10 +280,11 @@ class WorkerPool:
         elif now - load.moved > _STALL_SECONDS:
             logger.error("a worker was killed: it used no processor for %g s", _STALL_SECONDS)
             worker.terminate()
-        elif not load.slow:
-            self._move_to_slow_lane(worker, load)
+        elif not load.slow and cpu - load.cpu_before > SLOW_SECONDS:
+            self._make_room(worker, load, cpu - load.cpu_before)
 
-    def _move_to_slow_lane(self, worker: WorkerProcess, load: _Load) -> None:
+    def _make_room(self, worker: WorkerProcess, load: _Load, seconds: float) -> None:
+        """Takes a slow job out of the ordinary lane."""
         if self._busy[True] < self._sizes[True]:
             worker.set_priority(SLOW_NICE)
             load.slow = True
@@ -291,7 +294,7 @@ class WorkerPool:
             self._take_back(load)
             load.jobs.append(job)
             self._dispatch()
-        elif self._waiting[False] or len(load.jobs) > 1:
+        elif seconds > STOP_SECONDS and (self._waiting[False] or len(load.jobs) > 1):
             load.stopped = True
             worker.terminate()
 

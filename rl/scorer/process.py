@@ -19,6 +19,9 @@ from rl.scorer.lru import ByteLru
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _START_SECONDS = 60.0
 
+# Workers for SQL need the standard library only: -S leaves out the search of site-packages, a third of their start.
+_FLAGS = {"sql": ["-S"], "math": []}
+
 Reply = tuple[dict, bytes]
 
 
@@ -53,7 +56,7 @@ class WorkerProcess(asyncio.Protocol):
         try:
             with its:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "rl.scorer.worker", json.dumps(settings)],
+                    [sys.executable, *_FLAGS[settings["kind"]], "-m", "rl.scorer.worker", json.dumps(settings)],
                     stdin=its,
                     stdout=its,
                     env={**os.environ, "PYTHONPATH": path},

@@ -91,17 +91,22 @@ def make_shop(path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Scorer]]:
-    """Starts servers with the shipped settings and changes to Scorer1's; ends those that still run."""
+    """Starts servers with the shipped settings and changes to Scorer1's; ends those that still run.
+
+    server: changes to the section ScorerServer. math: settings of a second scorer, for math.
+    """
     started: list[Scorer] = []
 
-    def start(**changes: object) -> Scorer:
+    def start(*, server: dict | None = None, math: dict | None = None, **changes: object) -> Scorer:
         directory = tmp_path_factory.mktemp("scorer")
         databases = directory / "databases"
         make_shop(databases / "shop" / "shop.sqlite")
         make_shop(databases / "shop" / "shop.db")
         settings = copy.deepcopy(yaml.safe_load(SHIPPED_SETTINGS.read_text()))
         settings["Scorers"]["Scorer1"] |= {"database_path": str(databases), **LIMITS, **changes}
-        settings["ScorerServer"] |= {"log_file": str(directory / "scorer.log"), "shutdown_seconds": 3}
+        settings["ScorerServer"] |= {"log_file": str(directory / "scorer.log"), "shutdown_seconds": 3, **(server or {})}
+        if math is not None:
+            settings["Scorers"]["Scorer2"] = {"class_name": "MathRewardModel", **math}
         (directory / "settings.yaml").write_text(yaml.safe_dump(settings))
         address_file = directory / "address"
         # As a file, from another directory, with its temporary files beside: nothing it could write lies elsewhere.

@@ -1,0 +1,103 @@
+"""POST /v1/score: many questions in one call, and an outcome for each response."""
+
+import pytest
+
+from tests.scorer.conftest import fenced
+
+SHOP = "shop/shop.sqlite"
+
+
+def sql(gold: str, *responses: str, method: str = "bird", db_id: str = SHOP) -> dict:
+    question = {"db_id": db_id, "gold_sql": gold, "cmp_method": method}
+    return {"question": question, "responses": [fenced(response) for response in responses]}
+
+
+def answers(scorer, *questions: dict, **options) -> list[list[dict]]:
+    reply = scorer.client.post("/v1/score", json={"questions": questions, **options})
+    assert reply.status_code == 200, reply.text
+    return reply.json()["answers"]
+
+
+def test_answers_come_in_the_order_of_questions_and_responses(scorer) -> None:
+    names = "SELECT name FROM clients"
+    found = answers(
+        scorer,
+        sql(names, names, "SELECT city FROM clients", "SELEC"),
+        sql("SELECT absent FROM clients", "SELECT 1"),
+        {"question": sql(names)["question"], "responses": ["I do not know."]},
+        sql("SELECT 1", method="spider"),
+    )
+    assert [[answer["outcome"] for answer in of_question] for of_question in found] == [
+        ["match", "mismatch", "pred_error"],
+        ["gold_error"],
+        ["no_answer"],
+        [],
+    ]
+    assert [answer["score"] for answer in found[0]] == [1.0, 0.0, 0.0]
+    assert found[0][0] == {"outcome": "match", "score": 1.0, "pred": names, "error": None}
+    assert found[0][2]["pred"] == "SELEC" and "syntax error" in found[0][2]["error"]
+    assert "no such column" in found[1][0]["error"]
+    assert found[2][0]["pred"] is None and "no closed ```sql" in found[2][0]["error"]
+
+
+def test_rows_come_when_they_are_asked_for(scorer) -> None:
+    question = sql("SELECT 1", "SELECT id, name FROM clients WHERE id < 3", "SELEC")
+    [[first, second]] = answers(scorer, question, rows=True)
+    assert first["rows"] == [[1, "Ann"], [2, "Bob"]]
+    assert second["rows"] is None
+    assert "rows" not in answers(scorer, question)[0][0]
+
+
+def test_partial_credit_and_timeouts_have_their_outcomes(scorer, runaway: str) -> None:
+    [[part, endless]] = answers(scorer, sql("SELECT id, name FROM clients", "SELECT name, city FROM clients", runaway))
+    assert (part["outcome"], part["score"]) == ("partial", pytest.approx(0.8 * 1 / 4))
+    assert (endless["outcome"], endless["score"], endless["error"]) == ("pred_timeout", 0.0, "timeout")
+
+
+BAD = [
+    ({}, 400, "questions: Field required"),
+    ({"questions": [sql("SELECT 1"), {"responses": []}]}, 400, "questions.1.question: Field required"),
+    ({"questions": [{"question": {"db_id": SHOP}, "responses": []}]}, 400, "questions.0.question.gold_sql"),
+    ({"questions": [{"question": {"db_id": SHOP, "gold_sql": "", "cmp_method": "x"}, "responses": []}]}, 400, "cmp_m"),
+    ({"questions": [sql("SELECT 1"), sql("SELECT 1", "SELECT 1", db_id="no.sqlite")]}, 404, "questions.1: db_id 'no."),
+    ({"questions": [{"question": {"ground_truth": "1"}, "responses": ["1"]}]}, 404, "this server scores no math"),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "sentence"), BAD)
+def test_a_bad_question_is_named(scorer, body: dict, status: int, sentence: str) -> None:
+    reply = scorer.client.post("/v1/score", json=body)
+    assert reply.status_code == status
+    assert sentence in reply.json()["error"]
+
+
+@pytest.fixture(scope="module")
+def both(start_scorer):
+    return start_scorer(math={"num_instances": 1, "prediction_seconds": 1.0, "grace_seconds": 1.0})
+
+
+def test_a_server_scores_sql_and_math(both) -> None:
+    math = {"question": {"ground_truth": "\\frac{1}{2}"}, "responses": ["so \\boxed{0.5}", "\\boxed{2}", "hm"]}
+    found = answers(both, math, sql("SELECT 1", "SELECT 1"))
+    assert [(answer["outcome"], answer["score"], answer["pred"]) for answer in found[0]] == [
+        ("match", 1.0, "0.5"),
+        ("mismatch", 0.0, "2"),
+        ("no_answer", 0.0, None),
+    ]
+    assert found[1][0]["outcome"] == "match"
+
+
+def test_math_has_the_paper_s_shape_too(both) -> None:
+    body = {"gen_responses": ["\\boxed{4}", "none"], "extra": {"ground_truth": "4", "index": 7}}
+    reply = both.client.put("/api", json=body)
+    assert reply.json()["Scorer1"][0] == [1.0, [["result", [["4"]]]]]
+    score, [[flag, payload]] = reply.json()["Scorer1"][1]
+    assert (score, flag) == (0.0, "error") and payload.startswith("error: ")
+
+
+def test_what_hangs_in_c_is_ended_and_costs_no_other_answer(both) -> None:
+    responses = ["\\boxed{5^{5^{5^{5^{5}}}}}", "\\boxed{7}", "\\boxed{9^{9^{9^{9}}}}", "\\boxed{8}"]
+    [found] = answers(both, {"question": {"ground_truth": "7"}, "responses": responses})
+    assert [answer["score"] for answer in found] == [0.0, 1.0, 0.0, 0.0]
+    assert {found[0]["outcome"], found[2]["outcome"]} <= {"pred_timeout", "pred_error", "mismatch"}
+    assert [found[1]["outcome"], found[3]["outcome"]] == ["match", "mismatch"]

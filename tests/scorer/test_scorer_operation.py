@@ -1,0 +1,201 @@
+"""Running a server for weeks: a full queue, work that takes long, metrics, the log, and how it is shut down."""
+
+import concurrent.futures
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.scorer.conftest import RUNAWAY, fenced
+
+ENDLESS = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
+
+
+def metric(scorer, name: str) -> float:
+    """The value of a line of GET /metrics."""
+    text = scorer.client.get("/metrics").text
+    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    assert found, f"{name} is not in\n{text}"
+    return float(found[1])
+
+
+def scored(scorer) -> list[dict]:
+    """The lines of its log about requests."""
+    lines = [json.loads(line) for line in (scorer.directory / "scorer.log").read_text().splitlines()]
+    return [line for line in lines if line["message"] == "scored"]
+
+
+def test_a_full_queue_is_said_with_the_time_to_come_back(start_scorer) -> None:
+    scorer = start_scorer(server={"max_waiting": 10}, num_instances=1, slow_instances=1, prediction_seconds=0.5)
+    many = [fenced(ENDLESS.format(number)) for number in range(8)]
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        under_way = executor.submit(scorer.put, many, "SELECT 1")
+        while metric(scorer, 'scorer_waiting{kind="sql"}') < 4:
+            time.sleep(0.02)
+        refused = scorer.put([fenced(f"SELECT {number}") for number in range(10)], "SELECT 1")
+        assert refused.status_code == 503
+        assert int(refused.headers["Retry-After"]) >= 1
+        assert refused.json()["busy"] is True and "max_waiting" in refused.json()["error"]
+        # A small one is still taken, and what was taken is answered.
+        assert scorer.outcome("SELECT 1") == "match"
+        assert {detail["outcome"] for detail in under_way.result().json()["details"]} == {"pred_timeout"}
+    assert scorer.score([fenced(f"SELECT {number}") for number in range(40)], "SELECT 1")
+
+
+def test_work_that_takes_long_goes_on_and_is_joined(start_scorer) -> None:
+    scorer = start_scorer(server={"request_seconds": 1.0}, prediction_seconds=4.0)
+    first = scorer.put([fenced(RUNAWAY)], "SELECT 1")
+    assert first.status_code == 503 and first.json()["busy"] is True and "ask again" in first.json()["error"]
+    misses = metric(scorer, 'scorer_cache_misses_total{cache="sql_answers"}')
+    replies = [first]
+    while replies[-1].status_code == 503:
+        replies.append(scorer.put([fenced(RUNAWAY)], "SELECT 1"))
+        assert len(replies) < 60
+    assert replies[-1].json()["details"][0]["outcome"] == "pred_timeout"
+    assert metric(scorer, 'scorer_cache_misses_total{cache="sql_answers"}') == misses == 1
+
+
+def test_metrics_count_what_was_answered(start_scorer) -> None:
+    scorer = start_scorer()
+    scorer.score([fenced("SELECT 1"), fenced("SELECT 1"), fenced("SELECT 2"), "nothing"], "SELECT 1")
+    assert scorer.client.put("/api", content=b"{").status_code == 400
+    scorer.client.get("/no/such/path")
+    assert metric(scorer, 'scorer_answers_total{outcome="match"}') == 2
+    assert metric(scorer, 'scorer_answers_total{outcome="mismatch"}') == 1
+    assert metric(scorer, 'scorer_answers_total{outcome="no_answer"}') == 1
+    assert metric(scorer, 'scorer_answers_total{outcome="infra_error"}') == 0
+    assert metric(scorer, 'scorer_requests_total{path="/api",status="200"}') == 1
+    assert metric(scorer, 'scorer_requests_total{path="/api",status="400"}') == 1
+    assert metric(scorer, 'scorer_requests_total{path="other",status="404"}') == 1
+    assert metric(scorer, 'scorer_request_seconds_count{path="/api"}') == 2
+    # The second of two equal responses to one question is not asked for.
+    assert metric(scorer, 'scorer_cache_misses_total{cache="sql_answers"}') == 2
+    assert metric(scorer, 'scorer_cache_hits_total{cache="gold"}') == 0
+    scorer.score([fenced("SELECT 1")], "SELECT 1")
+    assert metric(scorer, 'scorer_cache_hits_total{cache="gold"}') == 1
+    assert metric(scorer, 'scorer_cache_hits_total{cache="sql_answers"}') == 1
+    assert metric(scorer, 'scorer_workers{kind="sql"}') == 2
+    assert metric(scorer, 'scorer_waiting{kind="sql"}') == 0
+
+
+def test_without_caches_everything_runs_each_time(start_scorer) -> None:
+    scorer = start_scorer(gold_cache_bytes=0, answer_cache_bytes=0)
+    for _ in range(3):
+        assert scorer.outcome("SELECT 1") == "match"
+    assert metric(scorer, 'scorer_cache_misses_total{cache="gold"}') == 3
+    assert metric(scorer, 'scorer_cache_misses_total{cache="sql_answers"}') == 3
+    assert metric(scorer, 'scorer_cache_bytes{cache="gold"}') == 0
+
+
+def test_the_log_is_json_with_texts_only_when_asked(start_scorer) -> None:
+    quiet, talking = start_scorer(), start_scorer(server={"log_responses": True})
+    for scorer in (quiet, talking):
+        scorer.score([fenced("SELECT 'a secret'")], "SELECT 1")
+    [said] = scored(quiet)
+    assert said["outcomes"] == {"mismatch": 1} and said["question"] == "shop/shop.sqlite" and said["ms"] > 0
+    assert "secret" not in (quiet.directory / "scorer.log").read_text()
+    [said] = scored(talking)
+    assert said["responses"] == [[fenced("SELECT 'a secret'")]]
+
+
+def test_the_log_does_not_grow_without_end(start_scorer) -> None:
+    scorer = start_scorer(server={"log_file_bytes": 2000})
+    for _ in range(100):
+        scorer.outcome("SELECT 1")
+    files = sorted(scorer.directory.glob("scorer.log*"))
+    assert len(files) == 4 and all(path.stat().st_size <= 2000 for path in files)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device whose disk is full is Linux's")
+def test_a_full_disk_of_the_log_costs_no_answer(start_scorer) -> None:
+    scorer = start_scorer(server={"log_file": "/dev/full"})
+    for _ in range(3):
+        assert scorer.outcome("SELECT 1") == "match"
+    assert metric(scorer, "scorer_log_failures_total") >= 3
+
+
+def test_shutdown_finishes_what_is_under_way(start_scorer) -> None:
+    scorer = start_scorer(prediction_seconds=1.5)
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        under_way = executor.submit(scorer.put, [fenced(RUNAWAY)], "SELECT 1")
+        while metric(scorer, 'scorer_running{kind="sql"}') == 0:
+            time.sleep(0.02)
+        assert scorer.client.put("/shutdown").json() == {"status": "ending"}
+        assert under_way.result().json()["details"][0]["outcome"] == "pred_timeout"
+    assert scorer.process.wait(timeout=20) == 0
+    assert not (scorer.directory / "address").exists()
+
+
+def test_shutdown_wants_the_token(start_scorer) -> None:
+    scorer = start_scorer(server={"shutdown_token": "an odd word"})
+    for headers in ({}, {"Authorization": "Bearer another"}, {"Authorization": "an odd"}):
+        refused = scorer.client.put("/shutdown", headers=headers)
+        assert refused.status_code == 403 and "shutdown_token" in refused.json()["error"]
+    assert scorer.outcome("SELECT 1") == "match"
+    assert scorer.client.put("/shutdown", headers={"Authorization": "Bearer an odd word"}).status_code == 200
+    assert scorer.process.wait(timeout=20) == 0
+
+
+def test_the_api_is_described(scorer) -> None:
+    described = scorer.client.get("/openapi.json").json()["paths"]
+    assert {"/api", "/v1/score", "/heartbeat", "/metrics", "/shutdown"} <= set(described)
+    batch = described["/v1/score"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert set(batch["properties"]) == {"questions", "rows"}
+    assert "$ref" not in json.dumps(batch)
+    assert scorer.client.get("/docs").status_code == 200
+
+
+def test_the_server_installs_and_runs_without_torch_and_verl() -> None:
+    """What the server process imports, seen from a process that serves one request in it."""
+    code = (
+        "import sys; from fastapi.testclient import TestClient; from rl.scorer.app import create_app;"
+        "from rl.scorer.config import Settings;"
+        "settings = Settings.model_validate({'Scorers': {'Scorer1': {'class_name': 'MathRewardModel'}}});"
+        "create_app(settings, print, print); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"torch", "verl", "sympy", "math_verify"} & set(done.stdout.split())
+
+
+def test_a_client_that_goes_away_leaves_the_others_their_answers(scorer) -> None:
+    with pytest.raises(httpx.ReadTimeout), httpx.Client(base_url=scorer.url, timeout=0.3, trust_env=False) as impatient:
+        extra = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
+        impatient.put("/api", json={"gen_responses": [fenced(RUNAWAY.replace("x + 1", "x + 2"))], "extra": extra})
+    assert scorer.outcome("SELECT 1") == "match"
+    assert scorer.outcome(RUNAWAY.replace("x + 1", "x + 2")) == "pred_timeout"
+
+
+def test_a_thousand_malformed_requests_between_good_ones(scorer) -> None:
+    extra = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
+    bad = [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b"null",
+        json.dumps({"gen_responses": "text", "extra": extra}).encode(),
+        json.dumps({"gen_responses": [1], "extra": extra}).encode(),
+        json.dumps({"gen_responses": ["x"], "extra": {**extra, "db_id": "../x.sqlite"}}).encode(),
+        json.dumps({"gen_responses": ["x"], "extra": {**extra, "cmp_method": "other"}}).encode(),
+        b'{"gen_responses": ["\\ud800"], "extra": {"db_id": "' + b"a" * 5000 + b'"}}',
+    ]
+
+    def ask(number: int) -> tuple[int, str]:
+        body = bad[number % len(bad)]
+        # Every tenth path is the other one, and every tenth method is one that is not served.
+        path = "/v1/score" if number % 100 >= 90 else "/api"
+        method = "DELETE" if number % 100 < 10 else "POST" if path == "/v1/score" else "PUT"
+        reply = scorer.client.request(method, path, content=body)
+        return reply.status_code, reply.json()["error"]
+
+    with concurrent.futures.ThreadPoolExecutor(16) as executor:
+        refused = executor.map(ask, range(1000))
+        queries = [f"SELECT {number} + 1" for number in range(100)]
+        good = [executor.submit(scorer.outcome, query, query) for query in queries]
+        assert all(400 <= status < 500 and sentence for status, sentence in refused)
+        assert {answer.result() for answer in good} == {"match"}
