@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from verl.dph.demo.scorer import ScorerServer
 from verl.dph.records import read_samples
+from verl.dph.reward.protocol import OUTCOMES
 from verl.dph.store import Store
 
 GRADIENT_NORMS = ("dph/grad_norm_policy", "dph/grad_norm_rehearsal")
@@ -80,6 +81,15 @@ def test_training_rehearses_in_every_step_and_resumes(trained):
     # The first mini-batch of the first step is at the initial policy, where the divergence is zero.
     assert 0 <= steps[0][1]["dph/divergence"] < 1e-2 and 0 <= steps[0][1]["dph/kl_ref_policy"] < 0.1
     assert steps[0][1]["dph/ratio_p01"] <= steps[0][1]["dph/ratio_p50"] <= steps[0][1]["dph/ratio_p99"]
+
+
+def test_what_scoring_took_and_brought_is_logged(trained):
+    for _, metrics in steps_of(trained.runs / "js"):
+        assert sum(metrics[f"dph/outcome/{outcome}"] for outcome in OUTCOMES) == pytest.approx(1)
+        # a match is a score of 1, and a partial one less
+        assert metrics["dph/outcome/match"] <= metrics["critic/score/mean"] + 1e-6
+        assert 0 < metrics["dph/scorer/requests"] <= 16 and metrics["dph/scorer/healthy_servers"] == 1
+        assert metrics["dph/scorer/retries"] == metrics["dph/scorer/infra_errors"] == 0
 
 
 def test_gradient_norms_of_the_components_are_logged_when_they_are_due(trained):
