@@ -3,7 +3,7 @@
 Job: {"job": "math", "pred", "gold", "seconds"}, both as read from text, `seconds` of processor time. Reply:
 - {"outcome": "match" | "mismatch", "score"}. An answer that math-verify cannot read is a mismatch.
 - {"outcome": "pred_error" | "gold_error", "error"}: too long, out of memory; of gold also: math-verify reads no
-  expression in it, and the answer is not the same text.
+  expression in it, and the answer's text is another.
 - {"outcome": "pred_timeout" | "gold_timeout"}.
 "last": true says that the worker ends after this reply.
 
@@ -30,6 +30,9 @@ _WARM_UP = (
     (r"\begin{pmatrix} 1 & 2 \end{pmatrix}", r"\text{even}"),
 )
 
+_MATCH = {"outcome": "match", "score": 1.0}
+_MISMATCH = {"outcome": "mismatch", "score": 0.0}
+
 
 class MathJobs:
     """Answers jobs, in the main thread; keeps parsed gold answers between them.
@@ -48,9 +51,8 @@ class MathJobs:
     def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         """The reply's header and an empty body."""
         header = self._refusal(job) or self._judgement(job)
-        if self._process.memory_info().rss > self._largest:
-            header["last"] = True
-        return header, b""
+        grown = self._process.memory_info().rss > self._largest
+        return header | ({"last": True} if grown else {}), b""
 
     def _refusal(self, job: dict) -> dict | None:
         for side in ("gold", "pred"):
@@ -62,15 +64,17 @@ class MathJobs:
     def _judgement(self, job: dict) -> dict:
         gold, pred = bare(job["gold"]), bare(job["pred"])
         if gold == pred:
-            return _match(True)
+            return _MATCH
         deadline = time.process_time() + job["seconds"]
         side = "gold"
         try:
             parsed = confined(job["seconds"], self._gold, gold)
+            side = "pred"
+            if confined(deadline - time.process_time(), _compare, parsed, pred):
+                return _MATCH
             if not readable(parsed):
                 return {"outcome": "gold_error", "error": "math-verify reads no expression in the gold answer"}
-            side = "pred"
-            return _match(confined(deadline - time.process_time(), _compare, parsed, pred))
+            return _MISMATCH
         except OutOfTime:
             self._forget()
             return {"outcome": f"{side}_timeout"}
@@ -88,10 +92,6 @@ class MathJobs:
 
 def _compare(gold: tuple, pred: str) -> bool:
     return equal(gold, parse_answer(pred))
-
-
-def _match(matches: bool) -> dict:
-    return {"outcome": "match", "score": 1.0} if matches else {"outcome": "mismatch", "score": 0.0}
 
 
 def _warm_up() -> None:

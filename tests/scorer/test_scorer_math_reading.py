@@ -1,0 +1,130 @@
+"""Which answer a mathematical response holds."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rl.scorer.math.extract import read_answer
+
+RESPONSES = [
+    # Boxes.
+    (r"so \boxed{5}", "5"),
+    (r"$\boxed{\frac{1}{2}}$.", r"\frac{1}{2}"),
+    (r"first \boxed{1}, then \boxed{2}", "2"),
+    (r"\fbox{7}", "7"),
+    (r"\boxed{1} and \fbox{2}", "2"),
+    (r"\boxed {5}", "5"),
+    ("\\boxed\n{5}", "5"),
+    (r"\boxed{ 5 }", "5"),
+    ("\\boxed{a\nb}", "a\nb"),
+    (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+    (r"\boxed{\left\{1, 2\right.}", r"\left\{1, 2\right."),
+    (r"\boxed{\begin{pmatrix} 1 \\ 2 \end{pmatrix}}", r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}"),
+    (r"\boxed{\text{a {b} c}}", r"\text{a {b} c}"),
+    (r"\boxed{\boxed{3}}", "3"),
+    (r"\boxed{x = \fbox{3}}", "3"),
+    (r"{ an open brace \boxed{5}", "5"),
+    (r"} a closed brace \boxed{5}", "5"),
+    (r"\boxed{5}}", "5"),
+    # JSON that was encoded twice, and a line break before a box.
+    (r"\\boxed{\\frac{1}{2}}", r"\\frac{1}{2}"),
+    (r"1 \\ \\\boxed{5}", "5"),
+    # Not closed or empty: what the response said before stands.
+    (r"\boxed{5} hence \boxed{6", "5"),
+    (r"\boxed{5}, in a \boxed{}", "5"),
+    (r"\boxed{5}, in a \boxed{ }", "5"),
+    (r"\boxed{ \boxed{5} and", "5"),
+    (r"\boxed{5", None),
+    (r"\boxed{}", None),
+    (r"\boxedness{5}", None),
+    (r"boxed{5}", None),
+    # Without braces.
+    (r"$\boxed 5$.", "5"),
+    (r"\boxed 12, which", "12"),
+    (r"\boxed \frac{1}{2}.", r"\frac{1}{2}"),
+    (r"\boxed -3", "-3"),
+    (r"\boxed{5} put in \boxed as asked", "5"),
+    (r"put it in \boxed to", None),
+    # Lines.
+    ("Answer: 5", "5"),
+    ("Answer: 4\nAnswer: 5\n", "5"),
+    ("**Answer:** $5$.", "5"),
+    ("**Answer: 5**", "5"),
+    ("**Answer**: 5", "5"),
+    ("the final ANSWER : 5", "5"),
+    (r"Answer: \(5\)", "5"),
+    (r"Answer: \[5\]", "5"),
+    ("Answer: $$5$$", "5"),
+    ("Answer: `5`", "5"),
+    ("Answer:\n\n$$\n5\n$$", "5"),
+    ("Answer: $x=2$ or $x=3$", "$x=2$ or $x=3$"),
+    (r"Answer: x = \left\{ 1 \right.", r"x = \left\{ 1 \right."),
+    ("Answer: (B).", "(B)"),
+    ("Answer: 5\nAnswer:", "5"),
+    ("Answer: 4\nAnswer: \\boxed{5", "4"),
+    (r"Answer: \boxed{5", None),
+    ("Answer: $$", None),
+    ("Answer:", None),
+    ("The answer is 5.", None),
+    ("unanswer: 5", None),
+    # A box comes before a line.
+    ("\\boxed{1}\nAnswer: 2", "1"),
+    ("", None),
+    ("5", None),
+]
+
+
+@pytest.mark.parametrize(("response", "answer"), RESPONSES)
+def test_reads_the_last_box_or_else_the_last_line(response: str, answer: str | None) -> None:
+    assert read_answer(response) == answer
+
+
+BALANCED = st.recursive(
+    st.text(st.characters(exclude_characters="{}\\", exclude_categories=("Cs",)), max_size=8)
+    | st.sampled_from([r"\{", r"\}", r"\\", r"\frac", r"\left\{"]),
+    lambda inner: st.lists(inner | inner.map(lambda text: f"{{{text}}}"), max_size=4).map("".join),
+    max_leaves=12,
+)
+
+
+# Text that opens no box of its own.
+@given(BALANCED.filter(str.strip), st.text(max_size=20), st.text(st.characters(exclude_characters="\\"), max_size=20))
+def test_reads_every_balanced_content_as_it_stands(content: str, before: str, after: str) -> None:
+    assert read_answer(rf"{before} \boxed{{{content}}} {after}") == content.strip()
+
+
+@given(st.text(alphabet="\\{}$ \nboxedf5:Answer*.", max_size=60))
+def test_reads_any_text_without_an_error(response: str) -> None:
+    answer = read_answer(response)
+    assert answer is None or (answer and answer in response)
+
+
+# Each takes minutes where the time is quadratic in the length.
+LONG = {
+    "open boxes": r"\boxed{" * 150_000,
+    "nested boxes": r"\boxed{" * 100_000 + "}" * 100_000,
+    "nested empty boxes": r"\boxed{ " * 100_000 + "}" * 100_000,
+    "boxes without braces": r"\boxed5" * 150_000,
+    "boxes without content": (r"\boxed" + " " * 100) * 10_000,
+    "open braces": r"\boxed(" + "{" * 1_000_000,
+    "backslashes": "\\" * 1_000_000 + "boxed{",
+    "labels": "Answer:" * 150_000,
+    "labels with nothing": "Answer: $\n" * 100_000,
+    "empty lines": "Answer:" + "\n" * 1_000_000,
+    "blanks after a label": ("answer" + " " * 50 + "*") * 20_000,
+    "asterisks": "Answer: " + "*" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_time_is_linear_in_the_response(name: str) -> None:
+    start = time.process_time()
+    read_answer(LONG[name])
+    assert time.process_time() - start < 20
+
+
+def test_a_megabyte_of_digits_is_read_whole() -> None:
+    digits = "9" * 1_000_000
+    assert read_answer(rf"\boxed{{{digits}}}") == digits
