@@ -1,6 +1,8 @@
 """One statement on one file, in this process: what runs, what is refused, and what a statement leaves behind."""
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,3 +92,21 @@ def test_no_statement_leaves_a_lock_behind(
     writer.execute("ROLLBACK")
     writer.close()
     assert run("SELECT sum(a) FROM t") == [(6,)]
+
+
+def test_memory_that_runs_out_while_rows_are_counted_is_said_so() -> None:
+    code = """
+import resource
+from rl.scorer.sql.execute import marshalled
+
+rows = [(bytes(20_000_000),)]
+with open("/proc/self/statm") as statm:
+    base = int(statm.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (base + 10_000_000, base + 10_000_000))
+try:
+    marshalled(rows)
+except MemoryError:
+    print("out of memory")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "out of memory\n", done.stderr

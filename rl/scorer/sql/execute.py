@@ -171,9 +171,18 @@ def _rows(cursor: sqlite3.Cursor, limits: Limits) -> list[Row]:
     size = 0
     while chunk := cursor.fetchmany(_ROWS_PER_FETCH):
         rows += chunk
-        size += len(marshal.dumps(chunk))
+        size += len(marshalled(chunk))
         if len(rows) > limits.rows:
             raise StatementError(f"the result has more than {limits.rows} rows")
         if size > limits.bytes:
             raise StatementError(f"the result has more than {limits.bytes} bytes")
     return rows
+
+
+def marshalled(rows: list[Row] | Row) -> bytes:
+    """The rows as bytes. Raises MemoryError."""
+    try:
+        return marshal.dumps(rows)
+    except ValueError:
+        # What marshal says of any object when memory runs out.
+        raise MemoryError from None

@@ -1,10 +1,9 @@
 """A result as JSON for the answer's payload: a capped list of rows that any JSON reader takes."""
 
 import json
-import marshal
 import math
 
-from rl.scorer.sql.execute import Row, Value
+from rl.scorer.sql.execute import Row, Value, marshalled
 
 
 def rows_as_json(rows: list[Row], max_rows: int, max_bytes: int) -> str:
@@ -13,7 +12,7 @@ def rows_as_json(rows: list[Row], max_rows: int, max_bytes: int) -> str:
     What JSON has no form for becomes an object: {"blob": hex digits}, {"float": "inf"}.
     """
     shown = rows[:max_rows]
-    if len(marshal.dumps(shown)) > max_bytes:
+    if len(marshalled(shown)) > max_bytes:
         shown = shown[: _rows_within(shown, max_bytes)]
     try:
         return _ENCODER.encode(shown)
@@ -24,7 +23,7 @@ def rows_as_json(rows: list[Row], max_rows: int, max_bytes: int) -> str:
 def _rows_within(rows: list[Row], max_bytes: int) -> int:
     size = 0
     for count, row in enumerate(rows):
-        size += len(marshal.dumps(row))
+        size += len(marshalled(row))
         if size > max_bytes:
             return count
     return len(rows)
