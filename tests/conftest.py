@@ -93,17 +93,19 @@ class ScorerProcess:
 
     Args:
         folder: for its settings and logs.
+        server: settings of ScorerServer.
         scorers: sections of Scorers beside Scorer1, which scores SQL.
     """
 
-    def __init__(self, databases: Path, folder: Path, **scorers: dict):
+    def __init__(self, databases: Path, folder: Path, server: dict | None = None, **scorers: dict):
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self._config = folder / "sql.yaml"
         self._log = folder / "scorer.log"
         self._process = None
         settings = {
-            "ScorerServer": {"address": "127.0.0.1", "port": self.port, "log_file": str(folder / "requests.log")},
+            "ScorerServer": {"address": "127.0.0.1", "port": self.port, "log_file": str(folder / "requests.log")}
+            | (server or {}),
             "Scorers": {
                 "Scorer1": {
                     "class_name": "SqlDetailRewardModel",

@@ -11,6 +11,8 @@ from verl.trainer.ppo.metric_utils import process_validation_metrics
 from verl.trainer.ppo.reward import get_custom_reward_fn
 
 from verl.dph.errors import UserError
+from verl.dph.preflight import OUR_REWARD, check_scorer
+from verl.dph.prompts import Row
 from verl.dph.reward import score
 from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.protocol import ScorerRefused, ScorerUnavailable
@@ -153,6 +155,40 @@ def test_rewards_of_math_from_the_same_server(server_of_both_kinds, case):
 def test_a_server_without_math_says_so(scorer_server):
     with pytest.raises(ScorerRefused, match="scores no math: start one whose Scorers have a MathRewardModel"):
         grade("aime24", r"\boxed{4}", "4", scorer=scorer_server)
+
+
+def test_a_scorer_without_math_is_named_before_training(scorer_server):
+    kwargs = {"scorer": scorer_server}
+    config = OmegaConf.create({"reward": {"custom_reward_function": {"path": OUR_REWARD, "reward_kwargs": kwargs}}})
+    rows = [
+        Row(1, "sql", [], truth(NAMES), "a.parquet row 0"),
+        Row(2, "math", [], {"ground_truth": "4"}, "b.parquet row 7"),
+    ]
+    asyncio.run(check_scorer(config, rows[:1]))
+    with pytest.raises(UserError, match="b.parquet row 7: .*scores no math"):
+        asyncio.run(check_scorer(config, rows))
+
+
+def test_a_server_with_a_short_queue_is_waited_for(scorer_class, shop_databases, tmp_path):
+    server = scorer_class(shop_databases, tmp_path, server={"max_waiting": 40})
+    server.start()
+
+    async def scenario():
+        async with ScorerClient(server.address, retries=0) as client:
+            await client.score(answer(NAMES), truth(NAMES))
+            some_time = (
+                "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000) SELECT sum(i) FROM n)"
+            )
+            texts = (answer(f"SELECT name FROM item WHERE {i} % 2 AND {some_time}") for i in range(128))
+            return await asyncio.gather(*(client.score(text, truth(NAMES)) for text in texts))
+
+    try:
+        scores = asyncio.run(scenario())
+    finally:
+        server.stop()
+    assert [score.acc for score in scores] == [0, 1] * 64
+    assert sum(score.effort.busy_waits for score in scores) > 0
+    assert sum(score.effort.retries for score in scores) == 0
 
 
 def test_a_server_that_dies_and_returns_costs_no_answer(scorer_process):

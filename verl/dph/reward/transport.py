@@ -34,8 +34,6 @@ LONGEST_BACKOFF_S = 30.0
 # Where a busy server does not say for how long; and the least and the most that is believed.
 DEFAULT_BUSY_S = 1.0
 SHORTEST_BUSY_S, LONGEST_BUSY_S = 0.1, 60.0
-# A server that stays busy is asked less and less often, at least this often.
-LONGEST_BUSY_PAUSE_S = 15.0
 
 
 class _TryAgain(Exception):
@@ -88,16 +86,16 @@ class Transport:
             ScorerUnavailable, ScorerBusy: see the limits above.
             ScorerRefused, ScorerMismatch: a server calls the request wrong, or is no scorer.
         """
-        failures, busy_answers, busy_since = 0, 0, 0.0
+        failures, busy_since = 0, None
         while jobs := [job for job in jobs if not job.score.done()]:
             try:
                 answered = await self._ask(jobs)
             except _Busy:
-                busy_since = busy_since if busy_answers else _now()
-                busy_answers, failures = busy_answers + 1, 0
-                if _now() - busy_since > self._busy_limit_s:
+                failures, now = 0, asyncio.get_running_loop().time()
+                busy_since = now if busy_since is None else busy_since
+                if now - busy_since > self._busy_limit_s:
                     raise ScorerBusy(self._no_time()) from None
-                await self._wait_for_time(jobs, busy_answers)
+                await self._wait_for_time(jobs)
             except (_TryAgain, NoServerKnown) as error:
                 failures += 1
                 if failures > self._retries:
@@ -107,7 +105,7 @@ class Transport:
                 # Another server takes the request at once.
                 await asyncio.sleep(0 if failures == 1 and self._servers.healthy() else self._backoff(failures))
             else:
-                failures, busy_answers = 0, 0
+                failures, busy_since = 0, None
                 failed_on = [job for job, score in answered if not self._hand_out(job, score)]
                 if failed_on:
                     await asyncio.sleep(self._backoff(max(job.effort.infra_errors for job in failed_on)))
@@ -194,7 +192,7 @@ class Transport:
         )
         return True
 
-    async def _wait_for_time(self, jobs: Sequence[Job], busy_answers: int) -> None:
+    async def _wait_for_time(self, jobs: Sequence[Job]) -> None:
         """Returns when a server may have time: at once when another one has."""
         wait = self._servers.busy_for()
         if wait == 0:
@@ -202,7 +200,7 @@ class Transport:
         for job in jobs:
             job.effort.busy_waits += 1
         # Jitter, so that the many requests that wait for a server do not come back all at once.
-        await asyncio.sleep(max(wait, min(wait * busy_answers, LONGEST_BUSY_PAUSE_S)) * random.uniform(1.0, 1.25))
+        await asyncio.sleep(wait * random.uniform(1.0, 1.5))
 
     def _backoff(self, failures: int) -> float:
         return min(self._first_backoff_s * 2 ** (failures - 1), LONGEST_BACKOFF_S) * random.uniform(0.75, 1.25)
@@ -218,10 +216,6 @@ class Transport:
         if self._session is None:
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         return self._session
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def _seconds(retry_after: str | None) -> float:
