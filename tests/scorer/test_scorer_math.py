@@ -376,6 +376,7 @@ SURPRISES = [
     # Read from text that is no LaTeX: the last number after a blank or an equals sign.
     ("5", "=5", "match", "the number is found"),
     ("5", r"\approx 5", "match", "the number is found"),
+    ("7", r"2 \bmod 7", "match", "the number is found"),
 ]
 
 # math-verify reads no expression in these, so that only their own text (and what it normalises to that) matches them.
