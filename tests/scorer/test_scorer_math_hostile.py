@@ -19,7 +19,7 @@ from rl.scorer import frames
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Of processor time, for one answer.
-SECONDS = 0.3
+SECONDS = 0.2
 # On the clock, for one answer on a slow machine.
 KILLED_AFTER_SECONDS = 60
 MEMORY_BYTES = 512_000_000
@@ -136,13 +136,13 @@ def test_a_hostile_answer_ends_and_the_next_is_right(worker: Worker, name: str) 
     assert worker.ask(r"\frac{1}{2}", "0.5", seconds=60)["outcome"] == "match"
 
 
-def test_ordinary_runaways_cost_no_worker(tmp_path: Path) -> None:
-    worker = Worker(tmp_path)
+def test_ordinary_runaways_cost_no_worker(worker: Worker) -> None:
+    worker.ask("5", "5")
+    starts = worker.starts
     names = ["factorials", "sum", "integral", "parentheses", "unit matrix", "digits"]
     outcomes = {worker.ask("-3.5", HOSTILE[name])["outcome"] for name in names}
     assert outcomes <= {"pred_timeout", "mismatch"} and "pred_timeout" in outcomes
-    assert worker.starts == 1
-    worker.end()
+    assert worker.starts == starts
 
 
 def test_a_hostile_gold_answer_is_not_the_prediction_s_fault(worker: Worker) -> None:
@@ -255,7 +255,7 @@ def test_no_answer_changes_what_another_gets(worker: Worker) -> None:
 
 
 def test_memory_settles(worker: Worker) -> None:
-    for k in range(400):
+    for k in range(250):
         assert worker.ask(rf"\frac{{{k}}}{{7}}", f"{k} x + {k}.5, {k}", seconds=60)["outcome"] == "mismatch"
         if k == 100:
             settled = psutil.Process(worker.process.pid).memory_info().rss
