@@ -6,13 +6,14 @@ sql: training-shaped traffic on a shop of 300,000 orders: each question has 16 r
 at a time; a third of the SQL repeats. Against it: plain SQLite in one thread (the predicted queries only, one open
 file); a pool of as many processes that run gold and prediction for every response, without HTTP; this server without
 caches. Runaways are endless; answers to them are not waited for, and throughput is that of the other answers until
-the last of them. small: queries of a tenth of a millisecond through POST /v1/score. memory: of the workers over 100,000 answers.
-math: beside math-verify called in this process. Every ratio is of figures of this run.
+the last of them. small: queries of a tenth of a millisecond through POST /v1/score. memory: of the workers over
+100,000 answers. math: beside math-verify called in this process. Every ratio is of figures of this run.
 """
 
 import argparse
 import asyncio
 import json
+import logging
 import multiprocessing
 import os
 import random
@@ -38,8 +39,7 @@ RUNAWAY_SECONDS = 15.0
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 CORES = os.cpu_count() or 1
 # Of about 4 to 40 ms each; {} makes each one different without changing what it does.
-GOLD = "SELECT city, count(*) FROM orders WHERE price > {} GROUP BY city"
-PREDICTED = (
+QUERIES = (
     "SELECT city, count(*) FROM orders WHERE price > 90.{0} GROUP BY city",
     "SELECT count(*) FROM orders WHERE client < 2500.{0}",
     "SELECT client, sum(price) FROM orders WHERE client < 40.{0} GROUP BY client ORDER BY 2 DESC LIMIT 5",
@@ -99,7 +99,7 @@ def traffic(questions: int, repeated: float, endless: float, seed: int) -> list[
     generator = random.Random(seed)
     items = []
     for question in range(questions):
-        gold = GOLD.format(f"9{seed}.{question:05d}")
+        gold = QUERIES[question % len(QUERIES)].format(f"{seed}{question:05d}99")
         mine: list[Item] = []
         for number in range(RESPONSES):
             if generator.random() < endless:
@@ -109,7 +109,7 @@ def traffic(questions: int, repeated: float, endless: float, seed: int) -> list[
             if ordinary and generator.random() < repeated * RESPONSES / (RESPONSES - 1):
                 mine.append(generator.choice(ordinary))
             else:
-                sql = generator.choice(PREDICTED).format(f"{seed}{question:05d}{number:02d}")
+                sql = generator.choice(QUERIES).format(f"{seed}{question:05d}{number:02d}")
                 mine.append(Item(gold, sql, False))
         items += mine
     return items
@@ -142,7 +142,7 @@ def server(root: Path, **changes) -> Iterator[tuple[str, psutil.Process]]:
 
 
 async def send(address: str, items: list[Item], heartbeats: list[float] | None = None) -> float:
-    """Ordinary answers a second, each response a PUT /api, CONCURRENCY at a time; endless ones only hold their place."""
+    """Ordinary answers a second, each response a PUT /api, CONCURRENCY at a time; endless ones hold their place."""
     slots = asyncio.Semaphore(CONCURRENCY)
     endless: set[asyncio.Task] = set()
 
@@ -221,15 +221,16 @@ def measure_sql(root: Path, questions: int) -> None:
         different = traffic(questions, 0, 0, 1)
         floor = statistics.mean([plain_sqlite(root, different), plain_sqlite(root, different)])
         say("plain SQLite, one thread", floor, "queries/s")
-        without_repeats = asyncio.run(send(address, different))
-        say("no repeated SQL", without_repeats, "answers/s", without_repeats / (floor * CORES), "of plain x cores, >= .85")
+        ours = asyncio.run(send(address, different))
+        say("no repeated SQL", ours, "answers/s", ours / (floor * CORES), "of plain x cores, >= .85")
         calm = asyncio.run(send(address, traffic(questions, REPEATED_SHARE, 0, 2)))
         say("a third repeated", calm, "answers/s")
         heartbeats: list[float] = []
         shaped = asyncio.run(send(address, traffic(questions, REPEATED_SHARE, RUNAWAY_SHARE, 3), heartbeats))
         say("... and 1 % runaways", shaped, "answers/s", shaped / calm, "of the same without them, >= .70")
     heartbeats.sort()
-    say("heartbeat meanwhile, 99 %", heartbeats[int(len(heartbeats) * 0.99)] * 1000, "ms", heartbeats[-1] * 1000, "ms at most")
+    most = heartbeats[-1] * 1000
+    say("heartbeat meanwhile, 99 %", heartbeats[int(len(heartbeats) * 0.99)] * 1000, "ms", most, "ms at most")
     with server(root, gold_cache_bytes=0, answer_cache_bytes=0) as (address, _):
         uncached = asyncio.run(send(address, traffic(questions, REPEATED_SHARE, RUNAWAY_SHARE, 4)))
         say("this server without caches", uncached, "answers/s", shaped / uncached, "x with them")
@@ -288,6 +289,70 @@ def measure_memory(root: Path) -> None:
             say(f"after {answers:,} answers", max(workers), "MB, the largest worker", rss, "MB, the server")
 
 
+# Kinds of answers as AIME, MATH and Minerva have them; {0} makes each one different.
+ANSWERS = (
+    ("{0}", "0{0}"),
+    (r"\frac{{{0}}}{{7}}", r"\dfrac{{{0}}}{{7}}"),
+    ("{0}.5", r"\frac{{2 \cdot {0} + 1}}{{2}}"),
+    (r"{0}\sqrt{{3}}", r"\sqrt{{3 \cdot {0}^2}}"),
+    ("({0}, 2)", "(2, {0})"),
+    (r"\{{1, {0}\}}", r"{0}, 1"),
+    ("[1, {0})", "[1, {0}]"),
+    (r"{0} \times 10^{{3}}", "{0}000"),
+    ("{0}x^2 + 1", "1 + {0}x^2"),
+    (r"{0}\%", "{0}"),
+    ("x = {0}", "{0}"),
+    (r"\begin{{pmatrix}} {0} & 1 \\ 0 & 2 \end{{pmatrix}}", r"\begin{{pmatrix}} {0} & 1 \\ 0 & 3 \end{{pmatrix}}"),
+)
+
+
+def math_pairs(count: int, first: int) -> list[tuple[str, str]]:
+    """(gold, answer), all different."""
+    kinds = [ANSWERS[number % len(ANSWERS)] for number in range(count)]
+    return [(gold.format(first + i), answer.format(first + i)) for i, (gold, answer) in enumerate(kinds)]
+
+
+def plain_math_verify(pairs: list[tuple[str, str]]) -> float:
+    """Comparisons a second in this process, without time limits: those take signals, and end nothing in C."""
+    from math_verify import parse, verify
+
+    started = time.perf_counter()
+    for gold, answer in pairs:
+        read = [parse(rf"\boxed{{{text}}}", parsing_timeout=None) for text in (gold, answer)]
+        verify(*read, timeout_seconds=None)
+    return len(pairs) / (time.perf_counter() - started)
+
+
+async def send_math(address: str, pairs: list[tuple[str, str]], concurrency: int = 64) -> float:
+    """Answers a second, each a request of its own."""
+    slots = asyncio.Semaphore(concurrency)
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+
+        async def ask(gold: str, answer: str) -> None:
+            body = {"gen_responses": [rf"So it is \boxed{{{answer}}}."], "extra": {"ground_truth": gold}}
+            async with slots, session.put(f"{address}/api", json=body) as reply:
+                await reply.read()
+                if reply.status != 200:
+                    raise SystemExit(f"HTTP {reply.status}")
+
+        started = time.perf_counter()
+        await asyncio.gather(*(ask(*pair) for pair in pairs))
+        return len(pairs) / (time.perf_counter() - started)
+
+
+def measure_math(root: Path) -> None:
+    say = report("math")
+    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that it has no time limits
+    plain_math_verify(math_pairs(60, 100))
+    floor = plain_math_verify(math_pairs(1200, 1000))
+    say("math-verify, one thread", floor, "answers/s")
+    with server(root, class_name="MathRewardModel") as (address, _):
+        asyncio.run(send_math(address, math_pairs(60, 100)))
+        ours = asyncio.run(send_math(address, math_pairs(2400, 1000)))
+    say("this server", ours, "answers/s", ours / (floor * CORES), "of math-verify x cores, >= .80")
+
+
 def report(part: str):
     def say(what: str, figure: float, unit: str, second: float | None = None, meaning: str = "") -> None:
         more = "" if second is None else f"   {second:.2f} {meaning}"
@@ -312,6 +377,8 @@ def main() -> None:
             measure_small(root)
         if "memory" in parts:
             measure_memory(root)
+        if "math" in parts:
+            measure_math(root)
 
 
 if __name__ == "__main__":

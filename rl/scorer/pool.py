@@ -20,10 +20,10 @@ from rl.scorer.process import Reply, WorkerLost, WorkerProcess
 
 logger = logging.getLogger(__name__)
 
-# Processor time. With 1 % of endless statements the first tenth of a second of each costs the others a tenth of theirs.
-SLOW_SECONDS = 0.1
+# Processor time. With 1 % of endless statements the first fifth of a second of each is 2 ms an answer.
+SLOW_SECONDS = 0.2
 # A slow job that finds the slow lane full goes on where it is for this long before it is stopped.
-STOP_SECONDS = 0.25
+STOP_SECONDS = 0.5
 # A slow worker gets a 28th of what an ordinary one gets of a processor that both want (Linux's weights 36 and 1024).
 SLOW_NICE = 15
 _TICK_SECONDS = 0.05

@@ -28,6 +28,7 @@ class Scorers:
 
     def __init__(self, settings: Settings):
         self._max_waiting = settings.ScorerServer.max_waiting
+        self._admitted = 0  # responses of the requests under way
         self._request_seconds = settings.ScorerServer.request_seconds
         self._sql = SqlScorer(settings.sql) if settings.sql else None
         self._math = MathScorer(settings.math) if settings.math else None
@@ -58,7 +59,9 @@ class Scorers:
         joins it.
         """
         scorers = [self._scorer(question) for question, _ in questions]
-        self._admit(sum(len(responses) for _, responses in questions))
+        count = sum(len(responses) for _, responses in questions)
+        self._admit(count)
+        self._admitted += count
         try:
             async with asyncio.timeout(self._request_seconds):
                 found = await asyncio.gather(
@@ -67,6 +70,8 @@ class Scorers:
                 )
         except TimeoutError:
             raise Busy(f"not finished within {self._request_seconds:g} s; it goes on, ask again") from None
+        finally:
+            self._admitted -= count
         for number, result in enumerate(found):
             if isinstance(result, UnknownQuestion) and len(found) > 1:
                 raise UnknownQuestion(f"questions.{number}: {result}")
@@ -85,7 +90,8 @@ class Scorers:
         return scorer
 
     def _admit(self, count: int) -> None:
-        waiting = sum(pool.waiting for pool in self.pools().values())
+        # What waits besides for workers are jobs of requests that were answered 503 or whose client went away.
+        waiting = max(self._admitted, sum(pool.waiting for pool in self.pools().values()))
         if waiting and waiting + count > self._max_waiting:
             seconds = max(pool.seconds_to_clear() for pool in self.pools().values())
             retry_after = min(max(math.ceil(seconds), 1), _LONGEST_RETRY_SECONDS)

@@ -5,6 +5,7 @@ requests under way and ends every worker process.
 """
 
 import argparse
+import ipaddress
 import os
 import signal
 import socket
@@ -71,7 +72,10 @@ def _listen(address: str, port: int) -> socket.socket:
 
 def _serve(settings: Settings, listener: socket.socket, address_file: Path | None, log: LogFile | None) -> int:
     host, port = listener.getsockname()[:2]
-    address = f"[{host}]:{port}" if listener.family == socket.AF_INET6 else f"{host}:{port}"
+    if ipaddress.ip_address(host).is_unspecified:
+        # It listens everywhere: others reach it by its host's name.
+        host = socket.gethostname()
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def ready() -> None:
         if address_file is not None:

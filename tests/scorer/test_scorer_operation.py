@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -31,7 +32,7 @@ def scored(scorer) -> list[dict]:
 
 
 def test_a_full_queue_is_said_with_the_time_to_come_back(start_scorer) -> None:
-    scorer = start_scorer(server={"max_waiting": 10}, num_instances=1, slow_instances=1, prediction_seconds=0.5)
+    scorer = start_scorer(server={"max_waiting": 12}, num_instances=1, slow_instances=1, prediction_seconds=0.5)
     many = [fenced(ENDLESS.format(number)) for number in range(8)]
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         under_way = executor.submit(scorer.put, many, "SELECT 1")
@@ -45,6 +46,23 @@ def test_a_full_queue_is_said_with_the_time_to_come_back(start_scorer) -> None:
         assert scorer.outcome("SELECT 1") == "match"
         assert {detail["outcome"] for detail in under_way.result().json()["details"]} == {"pred_timeout"}
     assert scorer.score([fenced(f"SELECT {number}") for number in range(40)], "SELECT 1")
+
+
+def test_a_burst_is_bounded_before_its_gold_has_run(start_scorer) -> None:
+    scorer = start_scorer(server={"max_waiting": 8}, num_instances=1)
+    gold = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 1000000) SELECT max(x) FROM r"
+    with concurrent.futures.ThreadPoolExecutor(20) as executor:
+        sent = [executor.submit(scorer.put, [fenced("SELECT 1000000"), fenced("SELECT 1")], gold) for _ in range(20)]
+        replies = [reply.result() for reply in sent]
+    taken = [reply.json() for reply in replies if reply.status_code == 200]
+    assert {reply.status_code for reply in replies} == {200, 503}
+    assert all([score for score, _ in reply["Scorer1"]] == [1.0, 0.0] for reply in taken)
+    assert scorer.score([fenced("SELECT 1000000")], gold)["Scorer1"][0][0] == 1.0
+
+
+def test_an_address_for_all_is_written_as_the_host_s_name(start_scorer) -> None:
+    scorer = start_scorer(server={"address": "0.0.0.0"})
+    assert scorer.client.base_url.host == socket.gethostname().lower()
 
 
 def test_work_that_takes_long_goes_on_and_is_joined(start_scorer) -> None:
