@@ -1,0 +1,132 @@
+"""Runs every gold query of a dataset and writes a table of those that fail, time out or return nothing.
+
+    python -m rl.scorer.audit train.parquet test.parquet --database-path /cache/ --out audit.csv
+
+The queries run as the server runs them: in its worker processes, read-only, within the limits of the settings. A bad
+gold query is a finding, not an error of the audit. Exit code 0; 2 after one sentence about a wrong argument, file or
+setting; 1 when some queries could not be checked.
+"""
+
+import argparse
+import asyncio
+import logging
+import math
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tqdm import tqdm
+
+from rl.scorer.audit.check import Finding, Query, check
+from rl.scorer.audit.problems import AuditError, read_problems
+from rl.scorer.audit.report import check_out, summary, table, write
+from rl.scorer.config import ConfigError, SqlSettings, load_settings
+from rl.scorer.process import WorkerLost
+
+_REFRESH_SECONDS = 1.0
+_DEFAULT_CONFIG = Path(__file__).resolve().parents[1] / "sql.yaml"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the audit; the exit code."""
+    options = _parse(arguments)
+    # That a worker was killed for its time is in the table.
+    logging.getLogger("rl.scorer").setLevel(logging.ERROR)
+    try:
+        return _audit(options)
+    except (AuditError, ConfigError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except WorkerLost as error:
+        sys.stderr.write(f"The audit cannot run: {error}.\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write(f"Interrupted; {options.out} is not written.\n")
+        return 130
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m rl.scorer.audit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="DATA.parquet", help="in the project's row format")
+    parser.add_argument("--database-path", type=Path, help="where the db_ids lie, in place of the settings'")
+    parser.add_argument(
+        "-c", "--config", type=Path, default=_DEFAULT_CONFIG, help="the server's settings (%(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("gold_audit.csv"), help="the table: .csv, .jsonl or .parquet (%(default)s)"
+    )
+    parser.add_argument("--num-instances", type=_positive_int, help="worker processes, in place of the settings'")
+    parser.add_argument("--gold-seconds", type=_positive_float, help="a query's time limit, in place of the settings'")
+    return parser.parse_args(arguments)
+
+
+def _positive_int(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+def _positive_float(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return value
+
+
+def _audit(options: argparse.Namespace) -> int:
+    settings = _settings(options)
+    check_out(options.out)
+    dataset = read_problems(options.files)
+    queries = list(dict.fromkeys(problem.query for problem in dataset.problems))
+    findings = _check_with_progress(settings, queries)
+    rows = table(dataset.problems, findings)
+    write(rows, options.out)
+    sys.stdout.write(summary(dataset, findings))
+    sys.stdout.write(f"Wrote {len(rows)} rows to {options.out}.\n")
+    unchecked = sum(finding.outcome == "infra_error" for finding in findings.values())
+    if unchecked:
+        sys.stderr.write(f"{unchecked} queries could not be checked (infra_error in the table); run the audit again.\n")
+    return 1 if unchecked else 0
+
+
+def _settings(options: argparse.Namespace) -> SqlSettings:
+    settings = load_settings(options.config, None, None, options.database_path).sql
+    if settings is None:
+        raise AuditError(f"The configuration {options.config} has no scorer for SQL; give another with --config.")
+    given = {"num_instances": options.num_instances, "gold_seconds": options.gold_seconds}
+    return settings.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def _check_with_progress(settings: SqlSettings, queries: list[Query]) -> dict[Query, Finding]:
+    outcomes: Counter[str] = Counter()
+    with tqdm(total=len(queries), desc="gold queries", unit="query", smoothing=0.1) as progress:
+
+        def done(finding: Finding) -> None:
+            outcomes[finding.outcome] += 1
+            progress.set_postfix(outcomes, refresh=False)
+            progress.update()
+
+        async def check_and_refresh() -> dict[Query, Finding]:
+            refreshing = asyncio.create_task(_refresh(progress))
+            try:
+                return await check(settings, queries, done)
+            finally:
+                refreshing.cancel()
+
+        return asyncio.run(check_and_refresh())
+
+
+async def _refresh(progress: tqdm) -> None:
+    """Lets the bar go on while a query runs for a minute."""
+    while True:
+        await asyncio.sleep(_REFRESH_SECONDS)
+        progress.refresh()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

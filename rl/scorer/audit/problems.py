@@ -1,0 +1,94 @@
+"""The SQL questions of parquet files in the project's row format."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_COLUMNS = ["id", "data_source", "reward_model"]
+_ROWS_PER_BATCH = 1024
+
+
+class AuditError(Exception):
+    """What keeps the audit from running: one sentence that says what to do."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One row. db_id: None where the row has none."""
+
+    id: int | str
+    file: str
+    db_id: str | None
+    gold_sql: str
+
+    @property
+    def query(self) -> tuple[str | None, str]:
+        """What is run for it: problems that share this are checked once."""
+        return self.db_id, self.gold_sql
+
+
+@dataclass
+class Dataset:
+    """rows: of all files. other: how many rows are no SQL questions, by data_source."""
+
+    rows: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    other: Counter = field(default_factory=Counter)
+
+
+def read_problems(files: list[Path]) -> Dataset:
+    """The rows of `files`, in order: an SQL question is one whose reward_model.ground_truth has a gold_sql.
+
+    Raises AuditError for a file that cannot be read or lacks a column, and when no row is an SQL question.
+    """
+    dataset = Dataset()
+    for file in files:
+        for row in _rows(file):
+            dataset.rows += 1
+            truth = row["reward_model"].get("ground_truth") if isinstance(row["reward_model"], dict) else None
+            if isinstance(truth, dict) and truth.get("gold_sql") is not None:
+                dataset.problems.append(_problem(row["id"], file, truth))
+            else:
+                dataset.other[str(row["data_source"])] += 1
+    if not dataset.problems:
+        sources = ", ".join(dataset.other) or "no rows"
+        raise AuditError(
+            f"{', '.join(map(str, files))}: none of {dataset.rows} rows is an SQL question ({sources}); give a parquet "
+            "whose reward_model.ground_truth has db_id and gold_sql."
+        )
+    return dataset
+
+
+def _problem(row_id: object, file: Path, truth: dict) -> Problem:
+    db_id = truth.get("db_id")
+    return Problem(
+        id=row_id if isinstance(row_id, int) else str(row_id),
+        file=str(file),
+        db_id=None if db_id is None else str(db_id),
+        gold_sql=str(truth["gold_sql"]),
+    )
+
+
+def _rows(file: Path) -> Iterator[dict]:
+    parquet = import_parquet()
+    try:
+        content = parquet.ParquetFile(file)
+        missing = [name for name in _COLUMNS if name not in content.schema_arrow.names]
+        if missing:
+            raise AuditError(f"{file} has no column {', '.join(missing)}; make it with the project's data scripts.")
+        for batch in content.iter_batches(_ROWS_PER_BATCH, columns=_COLUMNS):
+            yield from batch.to_pylist()
+    # pyarrow's ArrowInvalid is a ValueError.
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise AuditError(f"{file} cannot be read as parquet ({reason}); give an existing parquet.") from None
+
+
+def import_parquet():
+    """pyarrow.parquet, which a server does without. Raises AuditError where it is not installed."""
+    try:
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise AuditError("The audit reads parquet with pyarrow; install it: pip install '.[audit]'.") from None
+    return pyarrow.parquet

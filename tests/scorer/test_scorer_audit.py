@@ -1,0 +1,235 @@
+"""python -m rl.scorer.audit, as a user runs it: on parquet files and databases with good and bad gold queries."""
+
+import csv
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+import yaml
+
+from rl.scorer.audit.__main__ import main
+
+BROKEN, EMPTY, GOOD = "SELECT missing FROM items", "SELECT id FROM items WHERE id > 9", "SELECT name FROM items"
+
+# (id, data_source, db_id, gold_sql, outcome)
+QUESTIONS = [
+    (10, "bird", "shop/shop.sqlite", GOOD, "gold"),
+    (11, "bird", "shop/shop.sqlite", BROKEN, "gold_error"),
+    (12, "bird", "shop/shop.sqlite", EMPTY, "empty"),
+    (13, "spider", "none/none.sqlite", GOOD, "unknown_database"),
+    (14, "spider", "shop/shop.sqlite", "DELETE FROM items", "gold_error"),
+    # The same query as an earlier row's: run once, and listed again.
+    (15, "bird", "shop/shop.sqlite", BROKEN, "gold_error"),
+    (16, "bird", "shop/shop.sqlite", "SELECT max(id) FROM items WHERE id > 9", "gold"),
+    (17, "bird", "../outside.sqlite", GOOD, "unknown_database"),
+    (18, "bird", None, GOOD, "unknown_database"),
+    (19, "sql", "shop/shop.sqlite", "", "gold_error"),
+]
+
+
+def write_sql(path: Path, questions: list[tuple]) -> None:
+    """Rows of the project's format, as demo, BIRD and Spider have them."""
+    rows = [
+        {
+            "id": number,
+            "data_source": source,
+            "prompt": [{"role": "user", "content": "?"}],
+            "reward_model": {
+                "style": "rule",
+                "ground_truth": {"db_id": db_id, "gold_sql": gold_sql, "cmp_method": "bird"},
+            },
+        }
+        for number, source, db_id, gold_sql, _ in questions
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+
+
+def write_math(path: Path) -> None:
+    """Rows whose ground truth is a text: no SQL questions."""
+    rows = [
+        {"id": i, "data_source": "math_dapo", "reward_model": {"style": "rule", "ground_truth": "34"}} for i in range(3)
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """databases/shop/shop.sqlite, sql.parquet, math.parquet."""
+    (tmp_path / "databases" / "shop").mkdir(parents=True)
+    connection = sqlite3.connect(tmp_path / "databases" / "shop" / "shop.sqlite")
+    connection.executescript("CREATE TABLE items (id, name); INSERT INTO items VALUES (1, 'a'), (2, 'b');")
+    connection.close()
+    write_sql(tmp_path / "sql.parquet", QUESTIONS)
+    write_math(tmp_path / "math.parquet")
+    return tmp_path
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "rl.scorer.audit", "--database-path", "databases", *arguments]
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    )
+
+
+def test_lists_every_question_whose_gold_is_not_as_it_should_be(folder: Path, runaway: str) -> None:
+    write_sql(folder / "slow.parquet", [(7, "bird", "shop/shop.sqlite", runaway, "gold_timeout")])
+    settings = {"class_name": "SqlRewardModel", "database_path": "nowhere", "grace_seconds": 1}
+    (folder / "settings.yaml").write_text(yaml.safe_dump({"Scorers": {"Scorer1": settings}}))
+    files = ("sql.parquet", "math.parquet", "slow.parquet")
+    process = start(
+        folder, *files, "--config", "settings.yaml", "--gold-seconds", "0.7", "--num-instances", "2", "--out", "a.csv"
+    )
+    said, progress = process.communicate()
+    assert process.returncode == 0, progress
+    with (folder / "a.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    expected = [(number, "sql.parquet", db_id, sql, outcome) for number, _, db_id, sql, outcome in QUESTIONS]
+    expected.append((7, "slow.parquet", "shop/shop.sqlite", runaway, "gold_timeout"))
+    assert [tuple(row[name] for name in ("id", "file", "db_id", "gold_sql", "outcome")) for row in rows] == [
+        (str(number), file, db_id or "", sql, outcome)
+        for number, file, db_id, sql, outcome in expected
+        if outcome != "gold"
+    ]
+    by_id = {row["id"]: row for row in rows}
+    assert by_id["11"]["error"] == by_id["15"]["error"] == "no such column: missing"
+    assert by_id["12"]["error"] == ""
+    assert "none/none.sqlite" in by_id["13"]["error"]
+    assert by_id["7"]["error"] == "timeout"
+    assert float(by_id["7"]["seconds"]) >= 0.5
+    assert said.splitlines()[0] == "14 rows, 11 SQL questions, 10 different gold queries."
+    assert "3 rows are no SQL questions and were not checked: math_dapo 3." in said
+    counts = {line.split()[0]: line.split()[1:] for line in said.splitlines() if len(line.split()) == 3}
+    assert counts["gold"] == ["2", "2"]
+    assert counts["gold_error"] == ["4", "3"]
+    assert counts["unknown_database"] == ["3", "3"]
+    assert said.splitlines()[-1] == "Wrote 9 rows to a.csv."
+    assert "10/10" in progress
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*files, "a.csv", "databases", "settings.yaml"])
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_the_table_has_the_format_of_its_suffix(folder: Path, name: str) -> None:
+    databases, out = folder / "databases", folder / name
+    assert main([str(folder / "sql.parquet"), "--database-path", str(databases), "--out", str(out)]) == 0
+    if name == "a.jsonl":
+        rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    else:
+        rows = pyarrow.parquet.read_table(out).to_pylist()
+    assert list(rows[0]) == ["id", "file", "db_id", "gold_sql", "outcome", "seconds", "error"]
+    assert [(row["id"], row["db_id"], row["gold_sql"], row["outcome"]) for row in rows] == [
+        (number, db_id, sql, outcome) for number, _, db_id, sql, outcome in QUESTIONS if outcome != "gold"
+    ]
+
+
+def test_a_dataset_without_findings_gives_an_empty_table(folder: Path) -> None:
+    write_sql(folder / "good.parquet", [question for question in QUESTIONS if question[-1] == "gold"])
+    for name in ("a.csv", "a.jsonl", "a.parquet"):
+        arguments = [str(folder / "good.parquet"), "--database-path", str(folder / "databases")]
+        assert main([*arguments, "--out", str(folder / name)]) == 0
+    assert (folder / "a.csv").read_text().strip() == "id,file,db_id,gold_sql,outcome,seconds,error"
+    assert (folder / "a.jsonl").read_text() == ""
+    assert pyarrow.parquet.read_table(folder / "a.parquet").num_rows == 0
+
+
+def test_what_cannot_be_checked_is_said_and_no_finding(folder: Path) -> None:
+    connection = sqlite3.connect(folder / "databases" / "shop" / "shop.sqlite", isolation_level=None)
+    connection.execute("BEGIN EXCLUSIVE")
+    write_sql(folder / "one.parquet", QUESTIONS[:1])
+    process = start(folder, "one.parquet", "--out", "a.csv")
+    _, said = process.communicate()
+    connection.close()
+    assert process.returncode == 1
+    assert said.endswith("1 queries could not be checked (infra_error in the table); run the audit again.\n")
+    assert "database is locked" in (folder / "a.csv").read_text()
+    process = start(folder, "one.parquet", "--out", "a.csv")
+    process.communicate()
+    assert process.returncode == 0
+    assert "locked" not in (folder / "a.csv").read_text()
+
+
+def test_an_interrupted_audit_leaves_the_table_as_it_was(folder: Path, runaway: str) -> None:
+    (folder / "a.csv").write_text("the one before")
+    write_sql(folder / "slow.parquet", [(7, "bird", "shop/shop.sqlite", runaway, "gold_timeout"), *QUESTIONS])
+    process = start(folder, "slow.parquet", "--out", "a.csv")
+    seen = ""
+    while "9/10" not in seen:
+        seen += process.stderr.read(1)
+        assert process.poll() is None, seen
+    children = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    workers = [int(pid) for pid, parent in map(str.split, children.splitlines()) if int(parent) == process.pid]
+    assert workers
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said.endswith("Interrupted; a.csv is not written.\n")
+    assert (folder / "a.csv").read_text() == "the one before"
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+WRONG = [
+    (["none.parquet"], "none.parquet cannot be read as parquet"),
+    (["text.parquet"], "text.parquet cannot be read as parquet"),
+    (["databases"], "databases cannot be read as parquet"),
+    (["columns.parquet"], "columns.parquet has no column id, reward_model"),
+    (["math.parquet"], "none of 3 rows is an SQL question (math_dapo)"),
+    (["sql.parquet", "--out", "a.txt"], "--out a.txt is none of .csv, .jsonl, .parquet"),
+    (["sql.parquet", "--out", "none/a.csv"], "none/a.csv lies in no directory"),
+    (["sql.parquet", "--database-path", "none"], "which is no directory"),
+    (["sql.parquet", "--config", "none.yaml"], "none.yaml cannot be read"),
+    (["sql.parquet", "--config", "math.yaml"], "math.yaml has no scorer for SQL"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), WRONG, ids=[case[1] for case in WRONG])
+def test_what_is_wrong_is_one_sentence(
+    folder: Path,
+    arguments: list[str],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "text.parquet").write_text("no parquet")
+    (folder / "math.yaml").write_text("Scorers: {Scorer1: {class_name: MathRewardModel}}")
+    pyarrow.parquet.write_table(pyarrow.table({"data_source": ["sql"]}), folder / "columns.parquet")
+    files = sorted(path.name for path in folder.iterdir())
+    assert main(["--database-path", "databases", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert sorted(path.name for path in folder.iterdir()) == files
+
+
+@pytest.mark.parametrize("option", [["--num-instances", "0"], ["--gold-seconds", "soon"], ["--gold-seconds", "-1"]])
+def test_a_wrong_number_is_refused(option: list[str], capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["a.parquet", *option])
+    assert ended.value.code == 2
+    assert option[1] in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_missing_pyarrow_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    for name in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+    out = os.fspath(folder / "a.csv")
+    assert main([str(folder / "sql.parquet"), "--database-path", str(folder / "databases"), "--out", out]) == 2
+    assert capsys.readouterr().err == "The audit reads parquet with pyarrow; install it: pip install '.[audit]'.\n"
+
+
+def test_the_audit_needs_no_torch_and_no_verl(folder: Path) -> None:
+    code = "import rl.scorer.audit.__main__, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder)
+    assert not {"torch", "verl"} & set(done.stdout.split())
