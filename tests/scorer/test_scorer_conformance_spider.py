@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import permutations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 # (what it shows, gold, prediction, equal)
@@ -275,7 +275,7 @@ def some_order_fits(gold: list[tuple], predicted: list[tuple], ordered: bool) ->
     return any(collect([tuple(row[i] for i in order) for row in predicted]) == collect(gold) for order in orders)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None)
 @given(rows=value_lists(), ordered=st.booleans())
 def test_small_results_are_judged_as_by_trying_every_order(
     judge: Callable[..., bool], rows: tuple[list[tuple], list[tuple]], ordered: bool
