@@ -22,6 +22,8 @@ _START_SECONDS = 60.0
 # Workers for SQL need the standard library only: -S leaves out the search of site-packages, a third of their start.
 _FLAGS = {"sql": ["-S"], "math": []}
 
+_FAULTS = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
+
 Reply = tuple[dict, bytes]
 
 
@@ -90,10 +92,12 @@ class WorkerProcess(asyncio.Protocol):
 
     @property
     def crashed(self) -> bool:
-        """Whether it ended by a fault in its own code, such as a segmentation fault, and was not killed by others."""
-        return self._process.returncode in {
-            -number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
-        }
+        """Whether it ended by a fault of its job: an exception or a segmentation fault, and not by others.
+
+        SIGBUS is none: a mapped file was cut off under it.
+        """
+        code = self._process.returncode
+        return code is not None and (code > 0 or -code in _FAULTS)
 
     def send(self, header: dict, body: bytes) -> None:
         """Gives it a job; the answer comes through on_reply."""

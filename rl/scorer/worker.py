@@ -4,7 +4,7 @@ The settings, JSON on the command line, say which jobs it does: "kind" is "sql" 
 and each has an `answer(job, body)` that returns the reply's header and body. Every header gets "cpu", the processor
 time of the process in seconds. "last": true in one says that the worker ends after this answer.
 
-The process is the sandbox: its address space is bounded, it cannot write a file (RLIMIT_FSIZE 0), and the server
+The process is the sandbox: its memory is bounded, it cannot write a file (RLIMIT_FSIZE 0), and the server
 kills it when it overruns. It does not confine an attacker who takes over SQLite or the interpreter itself: no system
 call is filtered.
 """
@@ -26,6 +26,9 @@ _PR_SET_PDEATHSIG = 1
 class Jobs(Protocol):
     """What a kind of worker does."""
 
+    # Address space for files that are mapped for reading.
+    mapped_bytes: int
+
     def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]: ...
 
 
@@ -40,14 +43,17 @@ def _jobs(settings: dict) -> Jobs:
     return MathJobs(**settings["jobs"])
 
 
-def _confine(memory_bytes: int) -> None:
+def _confine(memory_bytes: int, mapped_bytes: int) -> None:
     """Bounds memory beyond what the process has now, forbids writing files, and ends the process with the server."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         with open("/proc/self/statm", encoding="ascii") as statm:
-            base = int(statm.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (base + memory_bytes, base + memory_bytes))
+            pages = [int(count) for count in statm.read().split()]
+        space, data = (count * resource.getpagesize() for count in (pages[0], pages[5]))
+        # Memory that a process writes is data; address space has mapped files too.
+        resource.setrlimit(resource.RLIMIT_DATA, (data + memory_bytes,) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (space + memory_bytes + mapped_bytes,) * 2)
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -55,7 +61,7 @@ def main() -> None:
     """Serves jobs until stdin ends."""
     settings = json.loads(sys.argv[1])
     jobs = _jobs(settings)
-    _confine(settings["memory_bytes"])
+    _confine(settings["memory_bytes"], jobs.mapped_bytes)
     # The socket gets a descriptor of its own, so that no stray print can break a frame.
     replies = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -41,6 +41,8 @@ class MathJobs:
     worker ends after the answer that leaves it this much larger than it started (ANTLR's tables grow slowly).
     """
 
+    mapped_bytes = 0
+
     def __init__(self, max_answer_chars: int = 2_000, held_golds: int = 1_000, recycle_bytes: int = 256_000_000):
         self._max_answer_chars = max_answer_chars
         self._gold = lru_cache(held_golds)(parse_answer)

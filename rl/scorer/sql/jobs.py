@@ -14,7 +14,16 @@ from dataclasses import dataclass
 
 from rl.scorer.lru import ByteLru
 from rl.scorer.sql.compare import COMPARISONS, MATCH_SCORE, GoldRows, equal_bird, partial_score
-from rl.scorer.sql.execute import DatabaseFault, Executor, Limits, Row, StatementError, StatementTimeout, marshalled
+from rl.scorer.sql.execute import (
+    MAPPED_BYTES,
+    DatabaseFault,
+    Executor,
+    Limits,
+    Row,
+    StatementError,
+    StatementTimeout,
+    marshalled,
+)
 from rl.scorer.sql.lexer import has_top_level_order_by
 from rl.scorer.sql.payload import rows_as_json
 
@@ -38,6 +47,8 @@ class SqlJobSettings:
 
 class SqlJobs:
     """Answers jobs; keeps gold results and open files between them, and nothing else."""
+
+    mapped_bytes = MAPPED_BYTES
 
     def __init__(self, settings: SqlJobSettings):
         self._settings = settings
