@@ -90,6 +90,7 @@ class MathSettings(_ScorerSettings):
 
     class_name: Literal["MathRewardModel"]
     prediction_seconds: PositiveFloat = 5.0
+    max_answer_chars: PositiveInt = 2_000
 
 
 Scorer = Annotated[SqlSettings | MathSettings, Field(discriminator="class_name")]

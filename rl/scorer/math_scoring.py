@@ -26,7 +26,12 @@ class MathScorer:
     def __init__(self, settings: MathSettings):
         self._settings = settings
         self.answers: SharedResults[Answer] = SharedResults(settings.answer_cache_bytes)
-        worker = {"kind": "math", "memory_bytes": settings.worker_memory_bytes, "held_bytes": 0, "jobs": {}}
+        worker = {
+            "kind": "math",
+            "memory_bytes": settings.worker_memory_bytes,
+            "held_bytes": 0,
+            "jobs": {"max_answer_chars": settings.max_answer_chars},
+        }
         self.pool = WorkerPool(settings.processes, settings.slow_processes, worker)
 
     async def score(self, question: MathQuestion, responses: list[str]) -> list[Answer]:

@@ -20,12 +20,12 @@ from rl.scorer.process import Reply, WorkerLost, WorkerProcess
 
 logger = logging.getLogger(__name__)
 
-# Processor time. With 1 % of endless statements the first fifth of a second of each is 2 ms an answer.
-SLOW_SECONDS = 0.2
+# Processor time. With 1 % of endless statements the first tenth of a second of each is 1 ms an answer.
+SLOW_SECONDS = 0.1
 # A slow job that finds the slow lane full goes on where it is for this long before it is stopped.
-STOP_SECONDS = 0.5
-# A slow worker gets a 28th of what an ordinary one gets of a processor that both want (Linux's weights 36 and 1024).
-SLOW_NICE = 15
+STOP_SECONDS = 0.25
+# A slow worker gets a seventieth of what an ordinary one gets of a processor that both want (Linux's weights 15, 1024).
+SLOW_NICE = 19
 _TICK_SECONDS = 0.05
 # A job whose worker used no processor for this long waits for a disk that does not answer.
 _STALL_SECONDS = 60.0

@@ -20,6 +20,7 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 _START_SECONDS = 60.0
 
 # Workers for SQL need the standard library only: -S leaves out the search of site-packages, a third of their start.
+_PROGRAM = "from rl.scorer.worker import main; main()"  # -m would import runpy, another tenth
 _FLAGS = {"sql": ["-S"], "math": []}
 
 _FAULTS = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
@@ -58,7 +59,7 @@ class WorkerProcess(asyncio.Protocol):
         try:
             with its:
                 process = subprocess.Popen(
-                    [sys.executable, *_FLAGS[settings["kind"]], "-m", "rl.scorer.worker", json.dumps(settings)],
+                    [sys.executable, *_FLAGS[settings["kind"]], "-c", _PROGRAM, json.dumps(settings)],
                     stdin=its,
                     stdout=its,
                     env={**os.environ, "PYTHONPATH": path},

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from rl.scorer.answers import INFRA_ERROR, Answer, ask, failure, no_answer
@@ -160,5 +160,5 @@ def _worker_settings(settings: SqlSettings) -> dict:
         "kind": "sql",
         "memory_bytes": settings.worker_memory_bytes,
         "held_bytes": settings.worker_gold_cache_bytes,
-        "jobs": asdict(jobs),
+        "jobs": jobs._asdict() | {"limits": limits._asdict()},
     }

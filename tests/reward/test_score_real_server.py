@@ -52,6 +52,7 @@ CASES = {
     "match": (answer("SELECT i.name FROM item AS i ORDER BY 1"), NAMES, (1.0, 1, 0, "match")),
     # one of one gold columns is found among two predicted ones: 0.8 * 1 * 1 / (1 * 2)
     "partial": (answer("SELECT name, price FROM item"), NAMES, (0.4, 0, 0, "partial")),
+    "half a surrogate pair": ("\ud83d " + answer(NAMES), NAMES, (1.0, 1, 0, "match")),
     "mismatch": (answer("SELECT id FROM item"), NAMES, (0.0, 0, 0, "mismatch")),
     "no_answer": ("I do not know.", NAMES, (0.0, 0, 0, "no_answer")),
     "pred_error": (answer("SELECT nothing FROM item"), NAMES, (0.0, 0, 0, "pred_error")),

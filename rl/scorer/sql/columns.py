@@ -8,16 +8,15 @@ of queries are settled by the first colours; symmetric ones (identity matrices) 
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from rl.scorer.sql.execute import Row, Value
 
 Column = tuple[Value, ...]
 
 
-@dataclass
-class _Table:
+class _Table(NamedTuple):
     """The distinct columns of a result and their colours.
 
     columns[i]: values by row. copies[i]: how often the column occurs. colours[i]: equal for columns that may

@@ -16,7 +16,7 @@ import sqlite3
 import time
 from collections import OrderedDict
 from contextlib import closing
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Value = int | float | str | bytes | None
 Row = tuple[Value, ...]
@@ -67,8 +67,7 @@ class DatabaseFault(Exception):
     """The database could not be read just now, whatever the statement."""
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """Bounds of one statement and its result. Bytes of a result are those of its marshalled rows."""
 
     sql_chars: int

@@ -10,7 +10,7 @@ could not be read).
 """
 
 import marshal
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rl.scorer.lru import ByteLru
 from rl.scorer.sql.compare import COMPARISONS, MATCH_SCORE, GoldRows, equal_bird, partial_score
@@ -31,8 +31,7 @@ from rl.scorer.sql.payload import rows_as_json
 _LARGE_BYTES = 1_000_000
 
 
-@dataclass(frozen=True)
-class SqlJobSettings:
+class SqlJobSettings(NamedTuple):
     """held_bytes: capacity of the gold results that a worker holds. payload_rows, payload_bytes: cap of rows sent."""
 
     held_bytes: int

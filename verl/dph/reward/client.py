@@ -91,6 +91,8 @@ class ScorerClient:
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
+        # Half a surrogate pair has no UTF-8, and no server would take it.
+        response = response.encode("utf-8", "replace").decode("utf-8")
         job = Job(dict(question), json.dumps(question, sort_keys=True), response, loop.create_future())
         self._waiting.append(job)
         self._characters += len(response)
