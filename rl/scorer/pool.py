@@ -266,7 +266,11 @@ class WorkerPool:
             now = time.monotonic()
             for worker, load in list(self._loads.items()):
                 if now - load.started > SLOW_SECONDS and not (load.overran or load.stopped):
-                    self._check(worker, load, now)
+                    try:
+                        self._check(worker, load, now)
+                    except Exception:
+                        # Without the watchdog no limit would hold from here on.
+                        logger.exception("worker %d could not be looked at", worker.pid)
 
     def _check(self, worker: WorkerProcess, load: _Load, now: float) -> None:
         """Looks at a job that may be slow."""
