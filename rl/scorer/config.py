@@ -89,6 +89,7 @@ class MathSettings(_ScorerSettings):
     """A section of Scorers whose class_name is MathRewardModel."""
 
     class_name: Literal["MathRewardModel"]
+    database_path: str | None = None
     prediction_seconds: PositiveFloat = 5.0
     max_answer_chars: PositiveInt = 2_000
 

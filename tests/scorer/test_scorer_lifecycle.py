@@ -48,7 +48,7 @@ WRONG = [
     ("ScorerServer: {log_file: /no/log}\nScorers: {Scorer1: {class_name: SqlRewardModel, database_path: .}}", "log_f"),
     ("Scorers: {Scorer1: {database_path: .}}", "Scorers.Scorer1.class_name = None"),
     ("Scorers: {Scorer1: {class_name: MathRewardModel}, Scorer2: {class_name: MathRewardModel}}", "of one kind"),
-    ("Scorers: {Scorer1: {class_name: MathRewardModel, database_path: .}}", "key Scorers.Scorer1.database_path"),
+    ("Scorers: {Scorer1: {class_name: MathRewardModel, order_check: true}}", "key Scorers.Scorer1.order_check"),
     ("Scorers: {}", "Scorers"),
     ("Scorers: [1]", "Scorers"),
     ("ScorerServer: {}", "Scorers"),
