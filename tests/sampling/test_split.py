@@ -16,7 +16,8 @@ from verl.dph.fingerprint import file_sha256
 from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter, metadata_path
 from verl.dph.split import split, write_split
 
-PROGRAM = Path(__file__).parents[2] / "data" / "sql" / "process_data" / "exact_correct_id.py"
+DATA = Path(__file__).parents[2] / "data"
+PROGRAM, MATH_PROGRAM = (DATA / task / "process_data" / "exact_correct_id.py" for task in ("sql", "math"))
 N = 4
 
 
@@ -187,3 +188,53 @@ def test_the_command(tmp_path, data, monkeypatch, capsys):
     assert stop.value.code == 2
     assert capsys.readouterr().err == "Error: The threshold is 9 of n = 4 samples: give one from 1 to n.\n"
     assert not (tmp_path / "none").exists()
+
+
+@pytest.fixture
+def run_program(monkeypatch, capsys):
+    """Runs a splitter program and returns what it prints, by line, as words."""
+
+    def run(program, *arguments):
+        monkeypatch.setattr(sys, "argv", [str(program), *map(str, arguments)])
+        runpy.run_path(str(program), run_name="__main__")
+        return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+# Pass counts on either side of both families' thresholds.
+OF_EIGHT = {10: 8, 20: 7, 30: 6, 40: 0}
+
+
+@pytest.mark.parametrize(
+    "program, options, near_perfect, explored, paper",
+    [
+        (PROGRAM, [], [30, 10, 20], [40], ["Llama-SQL*", "6710", "2248", "25.1%"]),
+        (PROGRAM, ["--family", "qwen"], [10, 20], [30, 40], ["OmniSQL-32B*", "5169", "3789", "42.3%"]),
+        (PROGRAM, ["--family", "qwen", "--threshold", 8], [10], [30, 20, 40], ["Llama-SQL*", "6710", "2248", "25.1%"]),
+        (MATH_PROGRAM, [], [30, 10, 20], [], ["Llama-Math*", "4599", "1248", "21.3%"]),
+        (MATH_PROGRAM, ["--family", "qwen"], [10, 20], [30], ["Qwen2.5-Math*", "7009", "3199", "31.3%"]),
+        (MATH_PROGRAM, ["--keep-zero"], [30, 10, 20], [40], ["Llama-Math*", "4599", "1248", "21.3%"]),
+    ],
+)
+def test_the_papers_defaults(tmp_path, data, run_program, program, options, near_perfect, explored, paper):
+    """Llama 6 and Qwen 7 of 8; the math recipe drops prompts without a correct sample."""
+    correct = {id: [1] * count + [0] * (8 - count) for id, count in OF_EIGHT.items()}
+    samples = write_samples(tmp_path / "0.jsonl", metadata_of(data, n=8), correct)
+    lines = run_program(program, "--samples", samples, "--data", data, "--out", tmp_path / "out", *options)
+    assert ids(pq.read_table(tmp_path / "out" / "train_correct.parquet")) == near_perfect
+    assert ids(pq.read_table(tmp_path / "out" / "train_wrong.parquet")) == explored
+    assert paper in lines
+    assert [["this", "split", str(len(explored)), str(len(near_perfect))]] == [
+        line[:4] for line in lines if line[:1] == ["this"]
+    ]
+
+
+def test_a_familys_threshold_is_of_eight_samples(tmp_path, data, monkeypatch, capsys):
+    samples = write_samples(tmp_path / "0.jsonl", metadata_of(data), CORRECT)
+    command = [str(PROGRAM), "--samples", str(samples), "--data", str(data), "--n", str(N), "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_path(str(PROGRAM), run_name="__main__")
+    assert stop.value.code == 2
+    assert "threshold is of 8 samples a prompt, not of 4: pass --threshold" in capsys.readouterr().err
