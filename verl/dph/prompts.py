@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from verl.dph.errors import UserError
 from verl.dph.reward.questions import scorer_question
 
-_COLUMNS = ("id", "data_source", "prompt", "reward_model")
+COLUMNS = ("id", "data_source", "prompt", "reward_model")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def read_rows(files: Sequence[str | Path]) -> list[Row]:
     rows, first_origin = [], {}
     for file in files:
         for number, values in enumerate(_read_columns(Path(file))):
-            row = _to_row(values, f"{file} row {number}")
+            row = to_row(values, f"{file} row {number}")
             if row.id in first_origin:
                 raise UserError(f"{row.origin}: id {row.id} stands also in {first_origin[row.id]}; ids must be unique.")
             first_origin[row.id] = row.origin
@@ -85,14 +85,19 @@ def _read_columns(file: Path) -> Iterator[dict[str, Any]]:
             f"{file} cannot be read as parquet ({str(error).splitlines()[0]}): give an existing parquet."
         ) from error
     with parquet:
-        missing = [name for name in _COLUMNS if name not in parquet.schema_arrow.names]
+        missing = [name for name in COLUMNS if name not in parquet.schema_arrow.names]
         if missing:
             raise UserError(f"{file} has no column {', '.join(missing)}: make it with the project's data scripts.")
-        for batch in parquet.iter_batches(batch_size=256, columns=list(_COLUMNS)):
+        for batch in parquet.iter_batches(batch_size=256, columns=list(COLUMNS)):
             yield from batch.to_pylist()
 
 
-def _to_row(values: dict[str, Any], origin: str) -> Row:
+def to_row(values: dict[str, Any], origin: str) -> Row:
+    """The row that the COLUMNS of a parquet hold.
+
+    Raises:
+        UserError: a value is of the wrong type; the sentence begins with `origin`.
+    """
     _require(isinstance(values["id"], int), origin, "id", values["id"], "a whole number")
     _require(isinstance(values["data_source"], str), origin, "data_source", values["data_source"], "a text")
     messages = values["prompt"]

@@ -93,7 +93,7 @@ def _parse_arguments(task: Task, description: str) -> argparse.Namespace:
         "--family",
         choices=sorted(THRESHOLDS),
         default="llama",
-        help=f"model family, for the paper's threshold: {families} of {PAPER_N} (default: %(default)s; OmniSQL is qwen)",
+        help=f"model family, for the paper's threshold: {families} of {PAPER_N} (default: %(default)s; OmniSQL: qwen)",
     )
     parser.add_argument(
         "--threshold", type=_positive, help="correct samples of a near-perfect prompt, instead of the family's"
