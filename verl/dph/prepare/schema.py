@@ -1,0 +1,303 @@
+"""A SQLite database as CREATE TABLE statements, with some of the values that each column holds as comments.
+
+The database is opened read-only, as the scorer opens it. Values come from the first ROWS_READ rows of a table, so
+that a table of any size is read in the same time.
+"""
+
+import json
+import random
+import re
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+ROWS_READ = 1000
+TEXT_LENGTH = 60
+BLOB_LENGTH = 8
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# https://www.sqlite.org/lang_keywords.html
+_KEYWORDS = frozenset(
+    """abort action add after all alter always analyze and as asc attach autoincrement before begin between by cascade
+    case cast check collate column commit conflict constraint create cross current current_date current_time
+    current_timestamp database default deferrable deferred delete desc detach distinct do drop each else end escape
+    except exclude exclusive exists explain fail filter first following for foreign from full generated glob group
+    groups having if ignore immediate in index indexed initially inner insert instead intersect into is isnull join
+    key last left like limit match materialized natural no not nothing notnull null nulls of offset on or order others
+    outer over partition plan pragma preceding primary query raise range recursive references regexp reindex release
+    rename replace restrict returning right rollback row rows savepoint select set table temp temporary then ties to
+    transaction trigger unbounded union unique update using vacuum values view virtual when where window with
+    without""".split()  # noqa: SIM905
+)
+# What ends a line, for SQLite, a terminal or an editor: a value must stay within its comment.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class SchemaError(Exception):
+    """A database that cannot be shown; the text says why."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column. `type` is as declared, maybe empty; `examples` are SQL literals."""
+
+    name: str
+    type: str
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    columns: tuple[str, ...]
+    parent: str
+    parent_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...]
+    foreign_keys: tuple[ForeignKey, ...]
+
+    def definition(self, examples: bool) -> str:
+        """The CREATE TABLE statement."""
+        lines = [(_declaration(column), column.examples if examples else ()) for column in self.columns]
+        if self.primary_key:
+            lines.append((f"PRIMARY KEY {_name_list(self.primary_key)}", ()))
+        for key in self.foreign_keys:
+            parent = f"{quote_name(key.parent)} {_name_list(key.parent_columns)}"
+            lines.append((f"FOREIGN KEY {_name_list(key.columns)} REFERENCES {parent}", ()))
+        body = []
+        for position, (text, values) in enumerate(lines):
+            comma = "," if position < len(lines) - 1 else ""
+            comment = f" -- e.g. {', '.join(values)}" if values else ""
+            body.append(f"    {text}{comma}{comment}\n")
+        return f"CREATE TABLE {quote_name(self.name)} (\n{''.join(body)});"
+
+    @property
+    def example_characters(self) -> int:
+        return sum(len(example) for column in self.columns for example in column.examples)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The tables of a database, in the order of their creation."""
+
+    tables: tuple[Table, ...]
+
+    def definitions(self, tables_without_examples: int = 0) -> str:
+        """The CREATE TABLE statements.
+
+        Args:
+            tables_without_examples: how many tables show no values; those whose values take most room come first.
+        """
+        bare = set(self._by_example_characters[:tables_without_examples])
+        return "\n\n".join(table.definition(position not in bare) for position, table in enumerate(self.tables))
+
+    @property
+    def tables_with_examples(self) -> int:
+        return len(self._by_example_characters)
+
+    @cached_property
+    def _by_example_characters(self) -> list[int]:
+        """Positions of the tables that have examples, those with most characters first."""
+        with_examples = [position for position, table in enumerate(self.tables) if table.example_characters]
+        return sorted(with_examples, key=lambda position: -self.tables[position].example_characters)
+
+    @cached_property
+    def complete(self) -> str:
+        """All definitions with all examples."""
+        return self.definitions()
+
+
+def read_schema(uri: str, example_values: int, seed: int | None) -> Schema:
+    """Reads the tables of a database; SQLite's own are not among them.
+
+    Args:
+        uri: opens the file read-only.
+        example_values: at most so many different values a column.
+        seed: draws the values among the rows that are read; None: the first ones.
+
+    Raises:
+        SchemaError: the file is no database, cannot be read, or has no table.
+    """
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as database:
+            database.text_factory = lambda text: text.decode(errors="ignore")
+            names = [
+                name
+                for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
+                if not name.lower().startswith("sqlite_")
+            ]
+            tables = tuple(_read_table(database, name, example_values, seed) for name in names)
+    except sqlite3.Error as error:
+        raise SchemaError(f"the database cannot be read: {error}") from error
+    if not tables:
+        raise SchemaError("the database has no table")
+    return Schema(_with_known_parents(tables))
+
+
+def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
+    """The schema with the keys that an entry of Spider's tables.json has and the database does not declare.
+
+    Args:
+        declared: column_names_original, table_names_original, primary_keys and foreign_keys.
+
+    Raises:
+        SchemaError: the entry is not so.
+    """
+    try:
+        table_names = declared["table_names_original"]
+        columns = [
+            (table_names[table].lower() if table >= 0 else None, name)
+            for table, name in declared["column_names_original"]
+        ]
+        primary = [[columns[number] for number in _as_list(key)] for key in declared["primary_keys"]]
+        foreign = [(columns[child], columns[parent]) for child, parent in declared["foreign_keys"]]
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise SchemaError(f"its entry in tables.json is not as Spider's ({type(error).__name__}: {error})") from error
+    tables = {table.name.lower(): table for table in schema.tables}
+    for key in primary:
+        table = tables.get(key[0][0])
+        names = _known_columns(table, [name for _, name in key])
+        if names and not table.primary_key:
+            tables[key[0][0]] = replace(table, primary_key=names)
+    for (child_table, child), (parent_table, parent) in foreign:
+        table, parent_columns = tables.get(child_table), _known_columns(tables.get(parent_table), [parent])
+        names = _known_columns(table, [child])
+        if names and parent_columns:
+            key = ForeignKey(names, tables[parent_table].name, parent_columns)
+            if not any(_same_key(key, other) for other in table.foreign_keys):
+                tables[child_table] = replace(table, foreign_keys=(*table.foreign_keys, key))
+    return Schema(tuple(tables.values()))
+
+
+def quote_name(name: str) -> str:
+    """A table's or column's name as SQL has to write it.
+
+    Backticks, not double quotes: SQLite takes a misspelled name in double quotes for a text.
+    """
+    if _PLAIN_NAME.fullmatch(name) and name.lower() not in _KEYWORDS:
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _read_table(database: sqlite3.Connection, name: str, example_values: int, seed: int | None) -> Table:
+    quoted = _quoted(name)
+    # hidden 1 are arguments of virtual tables, 2 and 3 generated columns.
+    columns = [row for row in database.execute(f"PRAGMA table_xinfo({quoted})") if row[6] != 1]
+    names = [column[1] for column in columns]
+    examples = _read_examples(database, name, names, example_values, seed)
+    key = sorted((column[5], column[1]) for column in columns if column[5])
+    return Table(
+        name,
+        tuple(Column(column[1], " ".join(column[2].split()), examples[column[1]]) for column in columns),
+        tuple(column for _, column in key),
+        _read_foreign_keys(database, name),
+    )
+
+
+def _read_foreign_keys(database: sqlite3.Connection, name: str) -> tuple[ForeignKey, ...]:
+    keys: dict[int, list[tuple]] = {}
+    for number, position, parent, child_column, parent_column, *_ in database.execute(
+        f"PRAGMA foreign_key_list({_quoted(name)})"
+    ):
+        keys.setdefault(number, []).append((position, parent, child_column, parent_column))
+    found = []
+    for number in sorted(keys, reverse=True):  # SQLite numbers them from the last to the first
+        parts = sorted(keys[number])
+        parent = parts[0][1]
+        # A key that names no columns of its parent means the parent's primary key: filled in by _with_known_parents.
+        parent_columns = tuple(part[3] for part in parts if part[3] is not None)
+        found.append(ForeignKey(tuple(part[2] for part in parts), parent, parent_columns))
+    return tuple(found)
+
+
+def _with_known_parents(tables: tuple[Table, ...]) -> tuple[Table, ...]:
+    """The tables with only those foreign keys whose parent exists, each with the parent's columns and spelling."""
+    by_name = {table.name.lower(): table for table in tables}
+
+    def resolve(key: ForeignKey) -> ForeignKey | None:
+        parent = by_name.get(key.parent.lower())
+        columns = _known_columns(parent, key.parent_columns or (parent.primary_key if parent else ()))
+        return ForeignKey(key.columns, parent.name, columns) if len(columns) == len(key.columns) else None
+
+    return tuple(
+        replace(table, foreign_keys=tuple(key for key in map(resolve, table.foreign_keys) if key is not None))
+        for table in tables
+    )
+
+
+def _read_examples(
+    database: sqlite3.Connection, table: str, columns: list[str], example_values: int, seed: int | None
+) -> dict[str, tuple[str, ...]]:
+    """Up to `example_values` different literals of each column."""
+    if not example_values or not columns:
+        return dict.fromkeys(columns, ())
+    # Cut in SQL: a value can be larger than memory.
+    selected = ", ".join(
+        f"CASE typeof({_quoted(column)}) WHEN 'text' THEN substr({_quoted(column)}, 1, {TEXT_LENGTH + 1}) "
+        f"WHEN 'blob' THEN substr({_quoted(column)}, 1, {BLOB_LENGTH + 1}) ELSE {_quoted(column)} END"
+        for column in columns
+    )
+    literals: list[dict[str, None]] = [{} for _ in columns]  # ordered sets
+    wanted = example_values if seed is None else ROWS_READ
+    for row in database.execute(f"SELECT {selected} FROM {_quoted(table)} LIMIT {ROWS_READ}"):
+        for found, value in zip(literals, row, strict=True):
+            if value is not None and value != "" and len(found) < wanted:
+                found[_literal(value)] = None
+    if seed is None:
+        return {column: tuple(found) for column, found in zip(columns, literals, strict=True)}
+    return {
+        column: _draw(list(found), example_values, f"{seed}/{table}/{column}")
+        for column, found in zip(columns, literals, strict=True)
+    }
+
+
+def _draw(literals: list[str], number: int, seed: str) -> tuple[str, ...]:
+    return tuple(random.Random(seed).sample(literals, min(number, len(literals))))
+
+
+def _literal(value: int | float | str | bytes) -> str:
+    """A value as SQL writes it, on one line, long ones cut."""
+    if isinstance(value, bytes):
+        return f"x'{value[:BLOB_LENGTH].hex()}{'...' * (len(value) > BLOB_LENGTH)}'"
+    if isinstance(value, str):
+        cut = value[:TEXT_LENGTH] + "..." * (len(value) > TEXT_LENGTH)
+        escaped = _CONTROL.sub(lambda match: json.dumps(match[0])[1:-1], cut)
+        return "'" + escaped.replace("'", "''") + "'"
+    return {"inf": "9e999", "-inf": "-9e999"}.get(repr(value), repr(value))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _declaration(column: Column) -> str:
+    return f"{quote_name(column.name)} {column.type}".rstrip()
+
+
+def _name_list(names: tuple[str, ...]) -> str:
+    return f"({', '.join(map(quote_name, names))})"
+
+
+def _known_columns(table: Table | None, names: Any) -> tuple[str, ...]:
+    """The names as the table spells them; () when the table or one of the columns does not exist."""
+    spelled = {column.name.lower(): column.name for column in table.columns} if table is not None else {}
+    found = tuple(spelled.get(name.lower()) for name in names)
+    return () if None in found else found
+
+
+def _same_key(one: ForeignKey, other: ForeignKey) -> bool:
+    def lowered(key: ForeignKey) -> list[str]:
+        return [name.lower() for name in (*key.columns, key.parent, *key.parent_columns)]
+
+    return lowered(one) == lowered(other)
+
+
+def _as_list(value: Any) -> list:
+    return value if isinstance(value, list) else [value]
