@@ -44,7 +44,7 @@ def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
         UserError: the parquet is none, or has no ids.
     """
     if kind_of(parquet) != PROMPTS or "id" not in pq.read_schema(parquet).names:
-        raise UserError(f"--against {parquet} is no parquet of prompts with ids: name the one that the files belong to.")
+        raise UserError(f"--against {parquet} is no parquet of prompts with ids: name the one that the files are of.")
     known = set(pq.read_table(parquet, columns=["id"])["id"].to_pylist())
     for report in reports:
         ids = dict.fromkeys(report.keys.ids)

@@ -41,7 +41,9 @@ def _lengths(lengths: dict[str, dict[str, int]]) -> list[str]:
         return []
     width = max(len(what) for what, _ in rows)
     lines = [f"  {'':<{width}} " + " ".join(f"{name:>9}" for name in rows[0][1])]
-    return lines + [f"  {what:<{width}} " + " ".join(f"{value:>9,}" for value in values.values()) for what, values in rows]
+    for what, values in rows:
+        lines.append(f"  {what:<{width}} " + " ".join(f"{value:>9,}" for value in values.values()))
+    return lines
 
 
 def _passes(passes: dict[str, Any] | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ class _Tally:
 
     def _is_whole(self, sample: dict[str, Any]) -> bool:
         right_types = isinstance(sample["id"], int | str) and isinstance(sample["output"], str)
-        right_types &= isinstance(sample["score"], int | float)
+        right_types &= isinstance(sample["score"], int | float) and math.isfinite(sample["score"])
         right_types &= isinstance(sample.get("acc"), int | float | None)
         if self.format == "ours":
             right_types &= sample.keys() >= _FIELDS and type(sample["sample"]) is int
@@ -160,9 +161,11 @@ def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(file, start=1):
             bar.update(len(line))
             content = _json(line)
-            if is_sample(content):
+            ended = line.endswith(b"\n")
+            # The paper's files may end without a line break; a line of the sampler without one is not whole.
+            if is_sample(content) and (ended or not content.keys() >= _FIELDS):
                 yield content
-            elif not line.endswith(b"\n"):
+            elif not ended:
                 torn = True
             elif line.strip():
                 bad, first_bad = bad + 1, first_bad or number
@@ -203,8 +206,9 @@ def _completeness(prompts: dict[int | str, _Prompt], n: int | None, metadata: Sa
     expected = (1 << (n or 0)) - 1
     odd = [id for id, prompt in prompts.items() if prompt.seen != expected]
     if odd:
-        has = f"id {odd[0]} has {prompts[odd[0]].drawn}"
-        problems.append(f"{len(odd)} of {len(prompts)} prompts have not the samples 0 to {n - 1} ({named(odd)}; {has}).")
+        first = f"the first, id {odd[0]}, has {prompts[odd[0]].drawn}"
+        have = f"{len(odd)} of {len(prompts)} prompts have other samples than 0 to {n - 1}"
+        problems.append(f"{have} ({named(odd)}; {first}).")
     if metadata and len(prompts) != metadata.rows:
         problems.append(f"There are samples of {len(prompts)} prompts, but the metadata announce {metadata.rows}.")
     return problems

@@ -44,7 +44,7 @@ class _Tally:
     def __init__(self, options: Options):
         self.keys, self.examples = Keys(), Reservoir(options.examples, options.seed)
         self.lengths = {"prompt tokens": Counter(), "response tokens": Counter()}
-        self._tokens, self._log_prob, self._lowest, self._top_mass = 0, 0.0, 0.0, 0.0
+        self._tokens, self._log_prob, self._lowest, self._top_tokens, self._top_mass = 0, 0.0, 0.0, 0, 0.0
         self._impossible = self._impossible_top = 0
 
     def add(self, row: Row) -> None:
@@ -55,27 +55,34 @@ class _Tally:
         self.examples.add(row)
         possible = row.ref_log_probs.isfinite() & (row.ref_log_probs <= 0)
         self._impossible += not bool(possible.all())
-        self._tokens += len(row.response)
-        self._log_prob += float(row.ref_log_probs.double().sum())
-        self._lowest = min(self._lowest, float(row.ref_log_probs.min()))
+        log_probs = row.ref_log_probs[possible].double()
+        self._tokens += len(log_probs)
+        self._log_prob += float(log_probs.sum())
+        self._lowest = min([self._lowest, *log_probs.tolist()])
         if row.top_ids is not None:
-            mass = row.top_log_probs.double().exp().sum(-1)
-            self._top_mass += float(mass.sum())
-            # float16 log-probs: a probability is off by up to 0.1 %.
-            self._impossible_top += not bool(((mass >= 0) & (mass <= 1.01)).all())
+            self._add_top(row)
+
+    def _add_top(self, row: Row) -> None:
+        mass = row.top_log_probs.double().exp().sum(-1)
+        # float16 log-probs: a probability is off by up to 0.4 % (at a log-prob of -8).
+        possible = (mass >= 0) & (mass <= 1.01)
+        self._impossible_top += not bool(possible.all())
+        self._top_tokens += int(possible.sum())
+        self._top_mass += float(mass[possible].sum())
 
     def log_prob_facts(self) -> dict[str, float]:
-        if not self._tokens:
-            return {}
-        facts = {"mean log-prob": self._log_prob / self._tokens, "lowest log-prob": self._lowest}
-        top = {"mean probability of the top-k": self._top_mass / self._tokens} if self._top_mass else {}
-        return facts | top
+        facts = {}
+        if self._tokens:
+            facts |= {"mean log-prob": self._log_prob / self._tokens, "lowest log-prob": self._lowest}
+        if self._top_tokens:
+            facts |= {"mean probability of the top-k": self._top_mass / self._top_tokens}
+        return facts
 
     def problems(self) -> list[str]:
         empty = [] if self.keys.ids else ["There is no row."]
         impossible = {"reference log-probs": self._impossible, "top-k log-probs": self._impossible_top}
         return empty + self.keys.problems() + [
-            f"{number_of(count, 'row')} with {what} that no distribution has (above 0, or not finite)."
+            f"{number_of(count, 'row')} with {what} that no distribution has."
             for what, count in impossible.items()
             if count
         ]
@@ -84,7 +91,7 @@ class _Tally:
 def _origin_problems(store: Store, tokenizer_hash: str | None) -> list[str]:
     problems = []
     if tokenizer_hash and store.meta.get("tokenizer_hash") != tokenizer_hash:
-        problems.append("The store was made with another tokenizer than the one given: its texts are not to be trusted.")
+        problems.append("It was made with another tokenizer than the one given: do not trust the texts shown.")
     if store.meta.get("rows", len(store)) != len(store):
         problems.append(f"There are {len(store)} rows, but its metadata say {store.meta['rows']}.")
     return problems
@@ -97,5 +104,4 @@ def _example(row: Row, tokenizer) -> dict[str, Any]:
         more = f" ... ({len(ids)})" if len(ids) > _SHOWN_IDS else ""
         return f"token ids {' '.join(map(str, ids[:_SHOWN_IDS].tolist()))}{more}"
 
-    mean = float(row.ref_log_probs.mean())
-    return {"id": row.id, "mean log-prob": mean, "prompt": text(row.prompt), "response": text(row.response)}
+    return {"id": row.id, "prompt": text(row.prompt), "response": text(row.response)}

@@ -56,9 +56,8 @@ class Keys:
         if not again.size:
             return None
         first, second = (self.text_ids[order[again[0] + i]] for i in (0, 1))
-        return (
-            f"{number_of(again.size, row)} with the prompt text of another {row} (for example ids {first} and {second})."
-        )
+        example = f"for example ids {first} and {second}"
+        return f"{number_of(again.size, row)} with the prompt text of another {row} ({example})."
 
 
 class Reservoir:

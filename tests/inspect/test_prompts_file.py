@@ -1,0 +1,115 @@
+"""Parquets of prompts: counts, lengths, duplicates, rows that the sampler refuses, leaks."""
+
+import pyarrow.parquet as pq
+import pytest
+
+from verl.dph.split import split, write_split
+
+
+def test_counts_and_lengths(tmp_path, make_row, write_parquet, inspect):
+    texts = {3: "abc", 1: "abcdf", 2: "xbcdf", 9: "a" * 10}
+    rows = [make_row(id, text, data_source="aime24" if id == 9 else "math500") for id, text in texts.items()]
+    code, found = inspect(write_parquet(tmp_path / "x", *rows))
+    [file] = found["files"]
+    assert (code, found["problems"], file["kind"], file["rows"]) == (0, [], "prompts", 4)
+    assert file["counts"] == {"data_source": {"math500": 3, "aime24": 1}}
+    assert file["lengths"] == {"prompt characters": {"min": 3, "median": 5, "p99": 10, "max": 10}}
+    columns = {"id": "int64", "data_source": "string", "prompt": "list", "reward_model": "struct"}
+    assert file["facts"]["columns"] == columns
+    assert file["passes"] is None
+
+
+def test_the_p99_leaves_out_one_of_two_hundred(tmp_path, make_row, write_parquet, inspect):
+    rows = [make_row(i, f"{i:03d}" + "x" * (97 * (i == 0))) for i in range(200)]
+    _, found = inspect(write_parquet(tmp_path / "x.parquet", *rows))
+    assert found["files"][0]["lengths"]["prompt characters"] == {"min": 3, "median": 3, "p99": 3, "max": 100}
+
+
+def test_several_messages_are_one_text(tmp_path, make_row, write_parquet, inspect):
+    messages = [{"role": "system", "content": "ab"}, {"role": "user", "content": "cde"}]
+    _, found = inspect(write_parquet(tmp_path / "x.parquet", make_row(1, prompt=messages)))
+    assert found["files"][0]["lengths"]["prompt characters"]["max"] == len("ab\ncde")
+
+
+def test_duplicates(tmp_path, make_row, write_parquet, inspect):
+    same = [make_row(id, "same") for id in (3, 4, 5)]
+    rows = [make_row(1), make_row(2), make_row(2, "other"), *same]
+    code, found = inspect(write_parquet(tmp_path / "x.parquet", *rows))
+    assert code == 1
+    assert found["files"][0]["problems"] == [
+        "1 row with an id that stands before (id 2).",
+        "2 rows with the prompt text of another row (for example ids 3 and 4).",
+    ]
+
+
+def test_rows_that_the_sampler_refuses(tmp_path, make_row, write_parquet, inspect):
+    rows = [
+        make_row(1),
+        make_row(2, reward_model={"style": "rule", "ground_truth": None}),
+        make_row(3, data_source="chess"),
+        make_row(4, prompt=None),
+    ]
+    code, found = inspect(write_parquet(tmp_path / "x.parquet", *rows))
+    [problem] = found["files"][0]["problems"]
+    assert code == 1 and found["files"][0]["rows"] == 4
+    assert problem.startswith("The sampler refuses 3 of 4 rows; the first: row 1: reward_model is")
+
+
+def test_missing_columns_and_rows(tmp_path, make_row, write_parquet, inspect):
+    row = make_row(1)
+    del row["id"]
+    path = write_parquet(tmp_path / "x.parquet", row)
+    assert inspect(path)[1]["files"][0]["problems"] == ["There is no column id."]
+    pq.write_table(pq.read_table(write_parquet(tmp_path / "y.parquet", make_row(1))).slice(0, 0), path)
+    assert inspect(path)[1]["files"][0]["problems"] == ["There is no row."]
+
+
+def test_a_damaged_page_is_reported_and_the_rest_is_read(tmp_path, make_row, write_parquet, inspect):
+    path = tmp_path / "x.parquet"
+    table = pq.read_table(write_parquet(path, *(make_row(i) for i in range(600))))
+    pq.write_table(table, path, row_group_size=256, compression="zstd", use_dictionary=False)
+    column = pq.read_metadata(path).row_group(1).column(2)
+    content = bytearray(path.read_bytes())
+    start = column.data_page_offset
+    content[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
+    path.write_bytes(content)
+    code, found = inspect(path)
+    assert (code, found["files"][0]["rows"]) == (1, 256)
+    [problem] = found["files"][0]["problems"]
+    assert problem.startswith("Rows 256 to 599 cannot be read (")
+
+
+def test_leaks_between_train_and_test(tmp_path, make_row, write_parquet, inspect):
+    train = write_parquet(tmp_path / "train.parquet", make_row(1), make_row(2, "a"), make_row(3, "b"))
+    test = write_parquet(tmp_path / "test.parquet", make_row(3, "c"), make_row(4, "a"), make_row(5, "d"))
+    clean = write_parquet(tmp_path / "clean.parquet", make_row(6), make_row(7))
+    code, found = inspect(train, test, clean)
+    sentence = f"{train} and {test} share 1 id (id 3) and 1 prompt text (for example of id 2 in train.parquet)."
+    assert code == 1 and found["problems"] == [sentence]
+    assert found["leaks"] == [{"files": [str(train), str(test)], "ids": 1, "texts": 1, "problem": sentence}]
+    assert inspect(train, clean)[0] == 0
+
+
+def test_the_parts_of_a_split(tmp_path, make_row, write_parquet, write_samples, inspect):
+    data = write_parquet(tmp_path / "train.parquet", *(make_row(id) for id in (10, 20, 30, 40)))
+    correct = {10: [1, 1, 1, 1], 20: [0, 1, 1, 1], 30: [0, 1, 0, 0], 40: [0, 0, 0, 0]}
+    samples = write_samples(tmp_path / "0.jsonl", data, correct)
+    parts = write_split(split(data, [samples], threshold=3, n=4, keep_zero=True), tmp_path)
+    code, found = inspect(*parts)
+    near_perfect, explored = found["files"]
+    assert code == 0 and near_perfect["kind"] == explored["kind"] == "prompts, a part of the split"
+    assert near_perfect["passes"] == {"n": None, "prompts": [0, 0, 0, 1, 1], "pass@k": {}}
+    assert explored["passes"]["prompts"] == [1, 1]
+    assert inspect(parts[0], data)[1]["leaks"][0]["ids"] == 2
+
+
+@pytest.mark.parametrize("examples", [0, 2])
+def test_examples_are_chosen_by_the_seed(tmp_path, make_row, write_parquet, inspect, examples):
+    path = write_parquet(tmp_path / "x.parquet", *(make_row(i) for i in range(50)))
+
+    def chosen(seed):
+        _, found = inspect(path, "--examples", examples, "--seed", seed)
+        return [example["id"] for example in found["files"][0]["examples"]]
+
+    assert chosen(1) == chosen(1) == sorted(chosen(1)) and len(chosen(1)) == examples
+    assert examples == 0 or chosen(1) != chosen(2)

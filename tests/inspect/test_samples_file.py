@@ -1,0 +1,136 @@
+"""Samples: the sampler's records and the paper's lines; histogram and Pass@k against hand-computed values."""
+
+import json
+
+import pytest
+
+from verl.dph.records import metadata_path
+
+# Correct samples of 4: 4, 3, 2 and 0.
+CORRECT = {10: [1, 1, 1, 1], 20: [0, 1, 1, 1], 30: [0, 1, 1, 0], 40: [0, 0, 0, 0]}
+
+
+@pytest.fixture
+def data(tmp_path, make_row, write_parquet):
+    return write_parquet(tmp_path / "train.parquet", *(make_row(id) for id in CORRECT))
+
+
+def all_records(make_record):
+    return [make_record(id, i, acc) for id, accs in CORRECT.items() for i, acc in enumerate(accs)]
+
+
+def test_a_finished_file(tmp_path, data, write_samples, inspect):
+    code, found = inspect(write_samples(tmp_path / "0", data, CORRECT), "--against", data)
+    [file] = found["files"]
+    assert (code, file["kind"], file["rows"], file["facts"]["prompts"]) == (0, "samples", 16, 4)
+    assert {file["facts"][name] for name in ("model", "model_hash", "tokenizer_hash")} == {"/models/base", "mh", "th"}
+    assert [file["facts"][name] for name in ("temperature", "top_p", "n", "seed")] == [1.0, 0.95, 4, 7]
+    assert file["facts"]["against"] == {"file": str(data), "ids in both": 4, "only here": 0, "only there": 0}
+    assert file["counts"] == {"data_source": {"math500": 16}, "outcome": {"match": 9, "mismatch": 7}}
+    assert file["shares"] == {"truncated": 0.0}
+    assert file["lengths"]["input characters"] == dict.fromkeys(("min", "median", "p99", "max"), 25)
+    assert file["lengths"]["output characters"] == {"min": 5, "median": 5, "p99": 6, "max": 6}
+    assert file["lengths"]["response tokens"] == {"min": 2, "median": 3, "p99": 5, "max": 5}
+
+
+def test_histogram_and_pass_at_k(tmp_path, data, write_samples, inspect):
+    """Pass@2 of 2 correct in 4 is 1 - 1/6; of 3 it is 1."""
+    _, found = inspect(write_samples(tmp_path / "0.jsonl", data, CORRECT))
+    passes = found["files"][0]["passes"]
+    assert (passes["n"], passes["prompts"]) == (4, [1, 0, 1, 1, 1])
+    assert passes["pass@k"] == pytest.approx({"1": 9 / 16, "2": (1 + 1 + 5 / 6) / 4, "4": 3 / 4})
+
+
+def test_what_an_unfinished_file_lacks(tmp_path, data, make_record, write_samples, inspect):
+    samples = [record for record in all_records(make_record)[:12] if (record.id, record.sample) != (20, 3)]
+    path = write_samples(tmp_path / "0.jsonl", data, samples)
+    with open(path, "ab") as file:
+        file.write(b'{"id": 20, "sam')
+    code, found = inspect(path)
+    assert code == 1
+    assert found["files"][0]["problems"] == [
+        "The last line is torn, as a stopped sampler leaves it: run it again, it resumes.",
+        "1 of 3 prompts have other samples than 0 to 3 (id 20; the first, id 20, has 3).",
+        "There are samples of 3 prompts, but the metadata announce 4.",
+    ]
+    assert found["files"][0]["passes"]["prompts"] == [0, 0, 1, 0, 1]  # of the prompts with all samples
+
+
+def test_a_last_line_that_lacks_only_its_end_is_torn(tmp_path, data, write_samples, inspect):
+    path = write_samples(tmp_path / "0.jsonl", data, CORRECT)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert any("torn" in problem for problem in inspect(path)[1]["problems"])
+
+
+def test_faults_in_a_file(tmp_path, data, make_record, write_samples, inspect):
+    samples = all_records(make_record)
+    samples[1] = make_record(10, 1, 1, score=0.5)  # acc 1
+    samples[2] = make_record(10, 2, 1, input="another", truncated=True)
+    path = write_samples(tmp_path / "0.jsonl", data, samples)
+    lines = path.read_text().splitlines(keepends=True)
+    lines[5] = "no JSON\n"
+    lines += [lines[0], json.dumps({"id": 10, "output": "x", "score": 1.0}) + "\n"]
+    path.write_text("".join(lines))
+    code, found = inspect(path)
+    assert code == 1
+    assert found["files"][0]["problems"] == [
+        "1 line cannot be read as a sample (the first is line 6).",
+        "1 sample without a key that samples have, or with a value of another type.",
+        "1 sample of an id and sample number that stand before.",
+        "1 sample with another prompt text than the first sample of the id.",
+        "1 sample with an acc that is not what the score says.",
+        "1 of 4 prompts have other samples than 0 to 3 (id 20; the first, id 20, has 3).",
+    ]
+    assert found["files"][0]["shares"] == {"truncated": 1 / 15}
+
+
+def test_prompts_of_the_same_text(tmp_path, data, make_record, write_samples, inspect):
+    samples = [make_record(id, i, acc, input="q") for id, accs in CORRECT.items() for i, acc in enumerate(accs)]
+    _, found = inspect(write_samples(tmp_path / "0.jsonl", data, samples))
+    assert found["files"][0]["problems"] == [
+        "3 prompts with the prompt text of another prompt (for example ids 10 and 20)."
+    ]
+
+
+def test_samples_without_metadata(tmp_path, data, write_samples, inspect):
+    path = write_samples(tmp_path / "0.jsonl", data, CORRECT)
+    metadata_path(path).unlink()
+    code, found = inspect(path)
+    [problem] = found["files"][0]["problems"]
+    assert code == 1 and "0.meta.json" in problem and found["files"][0]["passes"]["n"] == 4
+
+
+def test_the_papers_lines(tmp_path, inspect):
+    """No sample numbers, no metadata: n is what most prompts have, and a prompt with fewer is named."""
+    lines = [
+        {"id": id, "input": f"q{id}", "output": "a", "score": 1.0 if acc else 0.3, "acc": acc}
+        for id, accs in {1: [True, True], 2: [False, True], 3: [False]}.items()
+        for acc in accs
+    ]
+    path = tmp_path / "0.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    code, found = inspect(path)
+    [file] = found["files"]
+    assert (code, file["kind"], file["rows"]) == (1, "samples, in the paper's format", 5)
+    assert file["passes"] == {"n": 2, "prompts": [0, 1, 1], "pass@k": {"1": 0.75, "2": 1.0}}
+    assert file["problems"] == ["1 of 3 prompts have other samples than 0 to 1 (id 3; the first, id 3, has 1)."]
+
+
+def test_samples_in_a_parquet(tmp_path, write_parquet, inspect):
+    rows = [{"id": 1, "input": "q", "output": "a", "score": score} for score in (1.0, 0.8)]
+    code, found = inspect(write_parquet(tmp_path / "x.parquet", *rows))
+    assert code == 0 and found["files"][0]["passes"] == {"n": 2, "prompts": [0, 1, 0], "pass@k": {"1": 0.5, "2": 1.0}}
+
+
+def test_ids_that_the_parquet_does_not_have(tmp_path, data, make_row, write_parquet, write_samples, inspect):
+    samples = write_samples(tmp_path / "0.jsonl", data, CORRECT)
+    part = write_parquet(tmp_path / "part.parquet", *(make_row(id) for id in (10, 30, 99)))
+    code, found = inspect(samples, "--against", part)
+    assert code == 1
+    assert found["files"][0]["facts"]["against"] == {
+        "file": str(part),
+        "ids in both": 2,
+        "only here": 2,
+        "only there": 1,
+    }
+    assert found["files"][0]["problems"] == [f"2 ids that {part} does not have (ids 20, 40)."]
