@@ -12,7 +12,7 @@ from rl.scorer.math.extract import read_answer
 from verl.dph.prepare.rows import BadRecord
 
 _EXACT_FLOATS = 2**53
-_LEADING_ZEROS = re.compile(r"0+(?=\d+$)")
+_LEADING_ZEROS = re.compile(r"^0+(?=\d+$)")
 _E_NOTATION = re.compile(r"(?<![\w.\\])(?P<mantissa>-?(?:\d+(?:\.\d*)?|\.\d+))[eE](?P<exponent>[-+]?\d+)(?![\w.])")
 _UNESCAPED_DOLLAR = re.compile(r"(?<!\\)\$")
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
@@ -31,7 +31,7 @@ def answer_text(value: Any) -> str:
             raise BadRecord("its answer is no finite number")
         exact = value.is_integer() and abs(value) < _EXACT_FLOATS
         return str(int(value)) if exact else without_e_notation(repr(value))
-    text = _LEADING_ZEROS.sub("", _without_dollars(str(value).strip()), count=1)
+    text = _LEADING_ZEROS.sub("", _without_dollars(str(value).strip()))
     if not text:
         raise BadRecord("its answer is empty")
     return text

@@ -32,6 +32,13 @@ _KEYWORDS = frozenset(
     transaction trigger unbounded union unique update using vacuum values view virtual when where window with
     without""".split()  # noqa: SIM905
 )
+# Shadow tables hold what virtual tables, such as a full text index, write.
+_TABLE_NAMES = """
+    SELECT name FROM sqlite_master
+    WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+    AND name NOT IN (SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow')
+    ORDER BY rowid
+"""
 # What ends a line, for SQLite, a terminal or an editor: a value must stay within its comment.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -128,11 +135,7 @@ def read_schema(uri: str, example_values: int, seed: int | None) -> Schema:
     try:
         with closing(sqlite3.connect(uri, uri=True)) as database:
             database.text_factory = lambda text: text.decode(errors="ignore")
-            names = [
-                name
-                for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
-                if not name.lower().startswith("sqlite_")
-            ]
+            names = [name for (name,) in database.execute(_TABLE_NAMES)]
             tables = tuple(_read_table(database, name, example_values, seed) for name in names)
     except sqlite3.Error as error:
         raise SchemaError(f"the database cannot be read: {error}") from error

@@ -1,0 +1,250 @@
+"""prepare_dapo.py and prepare_eval.py on small files in the official formats."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.prepare.conftest import read_bad, write_lines
+from verl.dph.prepare.mathematics import TEST_SETS
+from verl.dph.prepare.rows import BadRecord, row_id
+from verl.dph.prompts import read_rows
+
+HEAD = (
+    "Solve the following math problem step by step. The last line of your response should be of the form Answer: "
+    "$Answer (without quotes) where $Answer is the answer to the problem.\n\n"
+)
+TAIL = '\n\nRemember to put your answer on its own line after "Answer:".'
+END = "\n\nPlease reason step by step, and put your final answer within \\boxed{}."
+DAPO_SCHEMA = pa.schema(
+    {
+        "data_source": pa.string(),
+        "prompt": pa.list_(pa.struct({"content": pa.string(), "role": pa.string()})),
+        "ability": pa.string(),
+        "reward_model": pa.struct({"ground_truth": pa.string(), "style": pa.string()}),
+        "extra_info": pa.struct({"index": pa.string()}),
+    }
+)
+
+
+def dapo_row(content, answer, index="i"):
+    return {
+        "data_source": "math_dapo",
+        "prompt": [{"content": content, "role": "user"}],
+        "ability": "MATH",
+        "reward_model": {"ground_truth": answer, "style": "rule-lighteval/MATH_v2"},
+        "extra_info": {"index": index},
+    }
+
+
+def write_parquet(path, rows, schema=DAPO_SCHEMA):
+    pq.write_table(pa.Table.from_pylist(rows, schema), path, row_group_size=4)
+    return path
+
+
+def test_dapo_without_its_duplicates(command, tmp_path):
+    problems = [("What is $1+1$?", "2"), ("Find x.\n\nIt is small.", "034")]
+    rows = [dapo_row(HEAD + text + TAIL, answer, f"uuid-{text[:4]}") for text, answer in problems] * 7
+    finished = command(
+        "math/prepare_dapo.py",
+        "--input",
+        write_parquet(tmp_path / "d.parquet", rows),
+        "--output",
+        tmp_path / "o.parquet",
+    )
+    assert finished.exit_code == 0, finished.err
+    assert "14 rows, of which 12 repeat an earlier one.\nWrote 2 rows" in finished.out
+    assert pq.read_table(tmp_path / "o.parquet").to_pylist() == [
+        {
+            "data_source": "math_dapo",
+            "prompt": [{"role": "user", "content": text + END}],
+            "reward_model": {"style": "rule", "ground_truth": answer},
+            "id": 70_000_000 + number,
+            "extra_info": {
+                "index": number,
+                "split": "train",
+                "source": "d.parquet",
+                "source_id": f"uuid-{text[:4]}",
+                "subject": None,
+                "level": None,
+            },
+        }
+        for number, (text, answer) in enumerate([(problems[0]), (problems[1][0], "34")])
+    ]
+    assert [row.question for row in read_rows([tmp_path / "o.parquet"])] == [
+        {"ground_truth": "2"},
+        {"ground_truth": "34"},
+    ]
+
+
+def test_dapo_ids_over_files_and_bad_rows(command, tmp_path):
+    first = [
+        dapo_row(HEAD + "A?" + TAIL, "1"),
+        dapo_row(HEAD + "no tail", "1"),
+        dapo_row("already bare", "5"),
+        dapo_row(HEAD + "A?" + TAIL, "3"),
+    ]
+    second = [dapo_row(HEAD + "B?" + TAIL, ""), dapo_row(HEAD + "C?" + TAIL, "7"), dapo_row("already bare", "5")]
+    second.append(dapo_row("x", "1") | {"prompt": []})
+    second.append(dapo_row("x", "1") | {"reward_model": None})
+    files = [write_parquet(tmp_path / "1.parquet", first), write_parquet(tmp_path / "2.parquet", second)]
+    output = tmp_path / "o.parquet"
+    for _ in range(2):
+        finished = command("math/prepare_dapo.py", "--input", *files, "--output", output)
+        assert finished.exit_code == 0, finished.err
+        assert pq.read_table(output)["id"].to_pylist() == [70_000_002, 70_000_005]
+        assert "5 records are left out" in finished.out
+        assert [(line["file"][-9:], line["record"], line["reason"]) for line in read_bad(output)] == [
+            ("1.parquet", 1, "its prompt has only one half of DAPO's instructions around the problem"),
+            ("2.parquet", 0, "its answer is empty"),
+            ("2.parquet", 3, "its prompt is not one message"),
+            ("2.parquet", 4, "its answer is neither a text nor a number"),
+            ("1.parquet", 0, "its rows have different answers: 1, 3"),
+        ]
+
+
+def test_dapo_wrong_files(command, tmp_path):
+    other = write_parquet(tmp_path / "other.parquet", [{"x": 1}], pa.schema({"x": pa.int64()}))
+    (tmp_path / "broken.parquet").write_bytes(other.read_bytes()[:-9])
+    for name, sentence in (
+        ("other.parquet", "has no column prompt, reward_model"),
+        ("broken.parquet", "cannot be read as parquet"),
+        ("gone.parquet", "cannot be read as parquet"),
+        ("gone.jsonl", "cannot be read"),
+    ):
+        finished = command("math/prepare_dapo.py", "--input", tmp_path / name, "--output", tmp_path / "o.parquet")
+        assert finished.exit_code == 2 and sentence in finished.err
+        assert not (tmp_path / "o.parquet").exists()
+
+
+# Name, a record in the published format, the problem and the answer of its row.
+RECORDS = [
+    ("aime24", {"id": 60, "problem": "P", "solution": "S", "answer": "204", "question": "P"}, "P", "204"),
+    ("aime25", {"problem": "P", "answer": "070"}, "P", "70"),
+    ("amc23", {"id": 0, "problem": "P", "answer": 27.0, "question": "P"}, "P", "27"),
+    (
+        "math500",
+        {
+            "problem": "P",
+            "solution": "S",
+            "answer": "\\left( 3, \\frac{\\pi}{2} \\right)",
+            "subject": "Precalculus",
+            "level": 2,
+            "unique_id": "test/precalculus/807.json",
+        },
+        "P",
+        "\\left( 3, \\frac{\\pi}{2} \\right)",
+    ),
+    (
+        "olympiadbench",
+        {
+            "id": 1606,
+            "subfield": "Algebra",
+            "context": "Let $n$ be large.",
+            "question": "Q",
+            "final_answer": ["$1$", "$2 n$"],
+            "is_multiple_answer": True,
+            "unit": None,
+            "answer_type": "Expression",
+        },
+        "Let $n$ be large.\n\nQ",
+        "1, 2 n",
+    ),
+    (
+        "minerva_math",
+        {"problem": "P", "solution": "\\boxed{4.5e33}", "type": "T", "idx": 1},
+        "P",
+        "4.5 \\times 10^{33}",
+    ),
+    ("college_math", {"question_number": "exercise.0", "question": "Q", "answer": "$10-4 n$"}, "Q", "10-4 n"),
+    ("gsm8k", {"question": "Q", "answer": "2*35=<<2*35=70>>70\n#### 70,000", "idx": 2}, "Q", "70000"),
+]
+
+
+def test_all_test_sets_of_a_folder(command, tmp_path):
+    for name, record, *_ in RECORDS:
+        write_lines(tmp_path / "in" / name / "test.jsonl", [record])
+    finished = command("math/prepare_eval.py", "--input", tmp_path / "in", "--output", tmp_path / "out")
+    assert finished.exit_code == 0, finished.err
+    assert "Not found" not in finished.out
+    assert [name for name, *_ in RECORDS] == list(TEST_SETS)
+    rows = read_rows([tmp_path / "out" / f"{name}.parquet" for name in TEST_SETS])
+    assert [row.data_source for row in rows] == list(TEST_SETS)
+    assert [row.messages[0]["content"] for row in rows] == [problem + END for _, _, problem, _ in RECORDS]
+    assert [row.question["ground_truth"] for row in rows] == [answer for *_, answer in RECORDS]
+    assert [row.id for row in rows] == [number * 10_000_000 for number in range(8, 16)]
+    details = pq.read_table(tmp_path / "out" / "math500.parquet")["extra_info"].to_pylist()[0]
+    assert details == {
+        "index": 0,
+        "split": "test",
+        "source": "test.jsonl",
+        "source_id": "test/precalculus/807.json",
+        "subject": "Precalculus",
+        "level": "2",
+    }
+
+
+def test_parquet_and_json_files_by_name(command, tmp_path):
+    pq.write_table(pa.Table.from_pylist([{"Problem": "P", "Answer": 25}]), tmp_path / "a.parquet")
+    (tmp_path / "b.json").write_text(json.dumps([{"problem": "P", "answer": 3}]))
+    files = ["--file", f"aime25={tmp_path / 'a.parquet'}", "--file", f"amc23={tmp_path / 'b.json'}"]
+    finished = command("math/prepare_eval.py", *files, "--output", tmp_path / "out")
+    assert finished.exit_code == 0, finished.err
+    rows = read_rows([tmp_path / "out" / "aime25.parquet", tmp_path / "out" / "amc23.parquet"])
+    assert [row.question["ground_truth"] for row in rows] == ["25", "3"]
+    assert "Not found: aime24, math500," in finished.out
+
+
+def test_bad_problems_are_listed(command, tmp_path):
+    path = write_lines(
+        tmp_path / "olympiadbench" / "test.jsonl",
+        [
+            {"question": "Q", "final_answer": ["1"], "is_multiple_answer": False},
+            {"question": "Q", "final_answer": ["1", "2"], "is_multiple_answer": False},
+            {"question": "See <image_1>.", "final_answer": ["1"], "is_multiple_answer": False},
+            {"question": "Prove it.", "final_answer": None, "is_multiple_answer": False},
+            {"question": " ", "final_answer": ["1"]},
+            [],
+        ],
+    )
+    with path.open("a") as file:
+        file.write('\n{"question": "cut o')
+    finished = command("math/prepare_eval.py", "--input", tmp_path, "--output", tmp_path / "out")
+    assert finished.exit_code == 0, finished.err
+    output = tmp_path / "out" / "olympiadbench.parquet"
+    assert pq.read_table(output)["id"].to_pylist() == [120_000_000]
+    assert [(line["record"], line["reason"]) for line in read_bad(output)] == [
+        (1, "it has several final answers and is not marked so"),
+        (2, "its problem has an image"),
+        (3, "it has no final answer"),
+        (4, "it has no problem or question"),
+        (5, "it is no JSON object"),
+        (6, "it is no JSON object"),
+    ]
+    assert "       2  it is no JSON object\n" in finished.out
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["--input", "/nowhere"], "--input /nowhere is no folder"),
+        (["--input", "."], "No test set is found in --input ."),
+        (["--input", ".", "--only", "gsm8k"], "There is no gsm8k/test.jsonl in --input ."),
+        (["--file", "gsm9k=x"], "--file gsm9k=x is not NAME=FILE"),
+        (["--file", "gsm8k=x.jsonl"], "x.jsonl cannot be read"),
+        (["--file", "gsm8k=text.txt"], "text.txt is neither .jsonl, .json nor .parquet"),
+        ([], "give --input DIR or --file NAME=FILE"),
+    ],
+)
+def test_wrong_settings(command, tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("{}")
+    finished = command("math/prepare_eval.py", *arguments, "--output", "out")
+    assert finished.exit_code == 2 and sentence in finished.err
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_number_beyond_its_block_is_refused():
+    with pytest.raises(BadRecord):
+        row_id("aime24", "test", 10_000_000)

@@ -1,0 +1,290 @@
+"""prepare_bird.py and prepare_spider.py on small files in the official formats."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pyarrow.parquet as pq
+import pytest
+
+from rl.scorer.sql.answer import read_sql
+from tests.prepare.conftest import DATA, read_bad, write_database
+from verl.dph.prepare.budget import CHARACTERS_A_TOKEN
+from verl.dph.prepare.prompt import sql_prompt
+from verl.dph.prompts import read_rows
+
+
+@pytest.fixture
+def prepare_bird(command, bird):
+    """Runs prepare_bird.py on the small dev set; the result and the parquet's path."""
+
+    def run(*arguments, output="dev.parquet"):
+        options = ["--split", "dev", "--input", bird / "dev.json", "--databases", bird / "dev_databases"]
+        return command("sql/prepare_bird.py", *options, "--output", bird / output, *arguments), bird / output
+
+    return run
+
+
+def change(path, edit) -> None:
+    """Edits the records of a JSON file."""
+    records = json.loads(path.read_text())
+    edit(records)
+    path.write_text(json.dumps(records))
+
+
+def test_bird_rows(prepare_bird):
+    finished, output = prepare_bird()
+    assert finished.exit_code == 0, finished.err
+    assert "3 questions, 2 databases" in finished.out and f"Wrote 3 rows to {output}." in finished.out
+    second = pq.read_table(output).to_pylist()[1]
+    assert second["reward_model"] == {
+        "style": "rule",
+        "ground_truth": {
+            "db_id": "shop/shop.sqlite",
+            "gold_sql": "SELECT name FROM customer",
+            "cmp_method": "bird",
+        },
+    }
+    assert (second["id"], second["data_source"]) == (20_000_001, "bird")
+    assert second["extra_info"] == {
+        "index": 1,
+        "split": "dev",
+        "source": "dev.json",
+        "question_id": 1,
+        "difficulty": "moderate",
+        "tables_without_examples": 0,
+    }
+    [message] = second["prompt"]
+    assert message["role"] == "user"
+    for part in (
+        "    `Total (USD)` REAL, -- e.g. 9.5, 20.0\n",
+        "FOREIGN KEY (customer_id) REFERENCES customer (id)\n",
+        "Question:\nWho has an order?\n",
+        "an order refers to customer_id\n",
+        "```sql\n-- Your SQL query\n```",
+    ):
+        assert part in message["content"]
+    assert not output.with_suffix(".bad.jsonl").exists()
+    assert sorted(path.name for path in output.parent.iterdir()) == ["dev.json", "dev.parquet", "dev_databases"]
+
+
+def test_rows_pass_the_samplers_checks(prepare_bird):
+    _, output = prepare_bird()
+    rows = read_rows([output])
+    assert [row.id for row in rows] == [20_000_000, 20_000_001, 20_000_002]
+    assert rows[0].question["gold_sql"] == "SELECT COUNT(*) FROM customer"
+
+
+def test_same_input_same_bytes(prepare_bird):
+    (_, first), (_, second), (_, drawn) = (
+        prepare_bird(output="a.parquet"),
+        prepare_bird(output="b.parquet"),
+        prepare_bird("--seed", 3, output="c.parquet"),
+    )
+    assert first.read_bytes() == second.read_bytes()
+    assert pq.read_table(first)["id"] == pq.read_table(drawn)["id"]
+
+
+def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird):
+    def spoil(records):
+        records[0]["SQL"] = " "
+        records += [
+            {"question_id": 3, "db_id": "gone", "question": "q", "SQL": "SELECT 1"},
+            {"question_id": 4, "db_id": "../shop", "question": "q", "SQL": "SELECT 1"},
+            {"question_id": 2, "db_id": "shop", "question": "again", "SQL": "SELECT 1"},
+            {"question_id": "x", "db_id": "shop", "question": "q", "SQL": "SELECT 1"},
+            {"db_id": "shop", "question": "q", "SQL": "SELECT 1"},
+            "text",
+        ]
+
+    change(bird / "dev.json", spoil)
+    finished, output = prepare_bird()
+    assert finished.exit_code == 0, finished.err
+    assert pq.read_table(output)["id"].to_pylist() == [20_000_001, 20_000_002]
+    assert "7 records are left out" in finished.out
+    bad = read_bad(output)
+    assert [line["record"] for line in bad] == [0, 3, 4, 5, 6, 7, 8]
+    assert [line["reason"].partition(":")[0] for line in bad] == [
+        "its SQL is missing or no text",
+        "database gone",
+        "its db_id is no name of a folder",
+        "its id is that of an earlier record",
+        "its question_id is no whole number",
+        "its question_id is no whole number",
+        "it is no JSON object",
+    ]
+    assert bad[3]["about"] == "again"
+
+    change(bird / "dev.json", lambda records: records.__delitem__(slice(3, None)) or records[0].update(SQL="SELECT 1"))
+    finished, output = prepare_bird()
+    assert not output.with_suffix(".bad.jsonl").exists(), "the list of an earlier run stays"
+
+
+def test_train_ids_are_positions(command, bird):
+    change(bird / "dev.json", lambda records: [record.pop("question_id") for record in records])
+    options = ["--split", "train", "--input", bird / "dev.json", "--databases", bird / "dev_databases"]
+    command("sql/prepare_bird.py", *options, "--output", bird / "train.parquet")
+    assert pq.read_table(bird / "train.parquet")["id"].to_pylist() == [10_000_000, 10_000_001, 10_000_002]
+
+
+def test_database_path_above_the_databases(prepare_bird, bird):
+    _, output = prepare_bird("--database-path", bird)
+    truths = [row["ground_truth"]["db_id"] for row in pq.read_table(output)["reward_model"].to_pylist()]
+    assert truths[2] == "dev_databases/school/school.sqlite"
+
+
+def test_budget_drops_values_then_records(prepare_bird, bird):
+    _, output = prepare_bird()
+    shop, _, school = (row[0]["content"] for row in pq.read_table(output)["prompt"].to_pylist())
+    below_shop = int(len(shop) / CHARACTERS_A_TOKEN)
+    finished, output = prepare_bird("--max-prompt-tokens", below_shop - 1)
+    rows = pq.read_table(output).to_pylist()
+    dropped = [row["extra_info"]["tables_without_examples"] for row in rows]
+    assert dropped[0] == 1 and dropped[-1] == 0
+    assert "'Ann'" not in rows[0]["prompt"][0]["content"] and "9.5" in rows[0]["prompt"][0]["content"]
+    assert "show fewer example values" in finished.out and "estimated" in finished.out
+    assert all(len(row["prompt"][0]["content"]) <= (below_shop - 1) * CHARACTERS_A_TOKEN for row in rows)
+
+    finished, output = prepare_bird("--max-prompt-tokens", int(len(school) / CHARACTERS_A_TOKEN) + 1)
+    assert pq.read_table(output)["id"].to_pylist() == [20_000_002]
+    assert {line["reason"] for line in read_bad(output)} == {
+        "its prompt is above --max-prompt-tokens even without example values"
+    }
+
+
+def test_budget_is_counted_with_a_tokenizer(prepare_bird, tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    template = "{% for message in messages %}<user> {{ message['content'] }} <end>{% endfor %}"
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", chat_template=template).save_pretrained(
+        tmp_path / "model"
+    )
+    _, output = prepare_bird()
+    words = [len(row[0]["content"].split()) + 2 for row in pq.read_table(output)["prompt"].to_pylist()]
+    finished, output = prepare_bird("--tokenizer", tmp_path / "model", "--max-prompt-tokens", words[1])
+    assert "counted" in finished.out
+    assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 0, 0]
+    _, output = prepare_bird("--tokenizer", tmp_path / "model", "--max-prompt-tokens", words[1] - 1)
+    assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 1, 0]
+
+
+def test_databases_are_not_written_to(prepare_bird, bird):
+    path = bird / "dev_databases" / "shop" / "shop.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+    before = {file.name: file.stat().st_mtime_ns for file in path.parent.iterdir()}
+    path.chmod(0o444)
+    finished, _ = prepare_bird()
+    assert "Wrote 3 rows" in finished.out
+    assert {file.name: file.stat().st_mtime_ns for file in path.parent.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["--databases", "/nowhere"], "The database folder /nowhere does not exist"),
+        (["--database-path", "/usr"], "is not below --database-path /usr"),
+        (["--input", "/nowhere.json"], "/nowhere.json cannot be read (No such file or directory)"),
+        (["--example-values", "-1"], "--example-values is -1"),
+        (["--max-prompt-tokens", "0"], "--max-prompt-tokens is 0"),
+        (["--tokenizer", "/nowhere"], "--tokenizer /nowhere is no folder"),
+        (["--output", "dev.json"], "The output dev.json is no .parquet"),
+        (["--output", "/proc/nothing/dev.parquet"], "/proc/nothing/dev.parquet cannot be written"),
+    ],
+)
+def test_wrong_settings(prepare_bird, arguments, sentence):
+    finished, output = prepare_bird(*arguments)
+    assert finished.exit_code == 2
+    assert finished.err.splitlines()[-1].startswith(f"Error: {sentence}") or sentence in finished.err
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    "content, sentence",
+    [
+        ("{", "is no JSON"),
+        ("{}", "holds a JSON object, not a list"),
+        ("[]", "holds no record"),
+        ('[{"db_id": "shop"}]', "None of the 1 records makes a row"),
+    ],
+)
+def test_wrong_files(prepare_bird, bird, content, sentence):
+    (bird / "dev.json").write_text(content)
+    (bird / "dev.parquet").write_text("an earlier result")
+    finished, output = prepare_bird()
+    assert finished.exit_code == 2 and sentence in finished.err
+    assert output.read_text() == "an earlier result"
+    assert not list(bird.glob("*.tmp"))
+
+
+def test_interruption_leaves_nothing_behind(prepare_bird, bird, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("verl.dph.prepare.sql.fit_sql_prompt", interrupt)
+    finished, output = prepare_bird()
+    assert finished.exit_code == 130
+    assert not output.exists() and not list(bird.glob("*.tmp"))
+
+
+def test_spider_of_two_files_with_tables(command, tmp_path):
+    write_database(
+        tmp_path / "database" / "concert_singer" / "concert_singer.sqlite",
+        "CREATE TABLE stadium (Stadium_ID int, Name text)",
+        "CREATE TABLE concert (concert_ID int, Stadium_ID text, Year text)",
+        "INSERT INTO stadium VALUES (1, 'Stark''s Park')",
+    )
+    record = {"db_id": "concert_singer", "query": "SELECT count(*) FROM stadium", "question": "How many?", "sql": {}}
+    for name in ("train_spider", "train_others"):
+        (tmp_path / f"{name}.json").write_text(json.dumps([record, record]))
+    tables = {
+        "db_id": "concert_singer",
+        "table_names_original": ["stadium", "concert"],
+        "column_names_original": [
+            [-1, "*"], [0, "Stadium_ID"], [0, "Name"], [1, "concert_ID"], [1, "Stadium_ID"], [1, "Year"],
+        ],
+        "primary_keys": [1, 3],
+        "foreign_keys": [[4, 1]],
+    }  # fmt: skip
+    (tmp_path / "tables.json").write_text(json.dumps([tables]))
+    inputs = ["--input", tmp_path / "train_spider.json", tmp_path / "train_others.json"]
+    options = ["--split", "train", "--databases", tmp_path / "database", "--output", tmp_path / "train.parquet"]
+    finished = command("sql/prepare_spider.py", *inputs, *options, "--tables", tmp_path / "tables.json")
+    assert finished.exit_code == 0, finished.err
+    rows = read_rows([tmp_path / "train.parquet"])
+    assert [row.id for row in rows] == [40_000_000, 40_000_001, 40_000_002, 40_000_003]
+    assert rows[0].question["cmp_method"] == "spider"
+    content = rows[0].messages[0]["content"]
+    assert "FOREIGN KEY (Stadium_ID) REFERENCES stadium (Stadium_ID)" in content and "'Stark''s Park'" in content
+
+    (tmp_path / "tables.json").write_text("[1]")
+    finished = command("sql/prepare_spider.py", *inputs, *options, "--tables", tmp_path / "tables.json")
+    assert finished.exit_code == 2 and "give Spider's tables.json" in finished.err
+
+
+def test_the_answer_block_of_the_prompt_is_the_one_that_the_scorer_strips():
+    prompt = sql_prompt("CREATE TABLE t (a);", "q", "")
+    block = prompt[prompt.index("```sql") :].strip()
+    assert read_sql(block) is None
+    assert read_sql(f"{block}\n```sql\nSELECT 1\n```") == "SELECT 1"
+
+
+def test_as_a_program(bird):
+    options = ["--split", "dev", "--input", bird / "dev.json", "--databases", bird / "dev_databases"]
+    finished = subprocess.run(
+        [sys.executable, DATA / "sql" / "prepare_bird.py", *options],
+        cwd=bird,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert (bird / "data" / "sql" / "bird_dev.parquet").is_file()
+    assert "bird dev: 100%" in finished.stderr
