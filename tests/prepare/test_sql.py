@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -288,3 +289,16 @@ def test_as_a_program(bird):
     assert finished.returncode == 0, finished.stderr
     assert (bird / "data" / "sql" / "bird_dev.parquet").is_file()
     assert "bird dev: 100%" in finished.stderr
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_the_earlier_result(prepare_bird):
+    _, output = prepare_bird()
+    before = output.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        finished, _ = prepare_bird()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert finished.exit_code == 2 and "cannot be written" in finished.err
+    assert output.read_bytes() == before and not list(output.parent.glob("*.tmp"))
