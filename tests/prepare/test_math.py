@@ -116,6 +116,8 @@ def test_dapo_wrong_files(command, tmp_path):
         finished = command("math/prepare_dapo.py", "--input", tmp_path / name, "--output", tmp_path / "o.parquet")
         assert finished.exit_code == 2 and sentence in finished.err
         assert not (tmp_path / "o.parquet").exists()
+    finished = command("math/prepare_dapo.py", "--input", other, "--output", other)
+    assert finished.exit_code == 2 and "is the input" in finished.err
 
 
 # Name, a record in the published format, the problem and the answer of its row.

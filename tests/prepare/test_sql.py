@@ -175,6 +175,17 @@ def test_budget_is_counted_with_a_tokenizer(prepare_bird, tmp_path):
     assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 1, 0]
 
 
+@pytest.mark.parametrize("files", [{}, {"tokenizer.json": "{}", "tokenizer_config.json": "{}"}])
+def test_a_folder_without_a_tokenizer(prepare_bird, tmp_path, files):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    finished, output = prepare_bird("--tokenizer", folder)
+    assert finished.exit_code == 2 and f"--tokenizer {folder} holds no tokenizer" in finished.err
+    assert not output.exists()
+
+
 def test_databases_are_not_written_to(prepare_bird, bird):
     path = bird / "dev_databases" / "shop" / "shop.sqlite"
     with closing(sqlite3.connect(path)) as database:

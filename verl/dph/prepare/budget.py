@@ -55,7 +55,7 @@ def _load(folder: Path) -> Any:
 
     try:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # a damaged tokenizer.json is a bare Exception of the tokenizers library
         raise UserError(
             f"--tokenizer {folder} holds no tokenizer that can be loaded ({type(error).__name__}): give a local model "
             "or tokenizer folder."

@@ -70,7 +70,7 @@ def prepare_dapo(files: Sequence[Path], output: Path) -> tuple[RowWriter, int, i
     problems: dict[str, DapoProblem] = {}
     total = sum(map(count_records, files))
     repeated = number = 0
-    with RowWriter(output, MATH_ROWS) as writer, tqdm(total=total, desc="math_dapo", unit="row") as progress:
+    with RowWriter(output, MATH_ROWS, files) as writer, tqdm(total=total, desc="math_dapo", unit="row") as progress:
         for file in files:
             for position, values in enumerate(read_records(file, ("prompt", "reward_model"), ("extra_info",))):
                 try:
@@ -139,7 +139,7 @@ def prepare_test_set(name: str, file: Path, output: Path) -> RowWriter:
     """
     test_set = TEST_SETS[name]
     total = count_records(file)
-    with RowWriter(output, MATH_ROWS) as writer:
+    with RowWriter(output, MATH_ROWS, [file]) as writer:
         for position, values in enumerate(tqdm(read_records(file), desc=name, unit="problem", total=total)):
             try:
                 if not isinstance(values, Mapping):

@@ -7,6 +7,7 @@ the same in every run over the same input, whatever was left out, and no two dat
 import json
 import os
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -82,17 +83,22 @@ class RowWriter:
     Both are written aside and take their names when the block ends without an exception and at least one row was
     written. Rows are checked as the sampler and the trainer check them.
 
-        with RowWriter(output, SQL_ROWS) as writer:
+        with RowWriter(output, SQL_ROWS, inputs) as writer:
             writer.add(row) / writer.reject(...)
     """
 
-    def __init__(self, output: Path, schema: pa.Schema):
+    def __init__(self, output: Path, schema: pa.Schema, inputs: Sequence[Path]):
         """
+        Args:
+            inputs: the files that the rows are made from, none of which may be the output.
+
         Raises:
             UserError: the file cannot be written.
         """
         if output.suffix != ".parquet":
             raise UserError(f"The output {output} is no .parquet: give a name that ends so.")
+        if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
+            raise UserError(f"The output {output} is the input: give another --output.")
         self.output, self.bad_list = output, output.with_suffix(".bad.jsonl")
         self.rows = 0
         self.reasons: Counter[str] = Counter()

@@ -188,7 +188,7 @@ def prepare(
     output = options.output or Path(options.default_output.format(split=options.split))
     records = list(_number(files, [read_json_list(file) for file in files]))
     lengths, shortened = [], 0
-    with RowWriter(output, SQL_ROWS) as writer:
+    with RowWriter(output, SQL_ROWS, files) as writer:
         for record in tqdm(records, desc=f"{benchmark.name} {options.split}", unit="question"):
             try:
                 row = _make_row(benchmark, options.split, record, databases, budget)
