@@ -152,8 +152,10 @@ class WorkerPool:
             waiting = self._waiting[slow]
             while len(waiting) > self._starting[slow] and self._busy[slow] < self._sizes[slow]:
                 self._busy[slow] += 1
-                if self._idle:
-                    self._begin(self._idle.pop(), waiting.popleft(), slow)
+                worker = next((worker for worker in self._idle if worker.usable), None)
+                if worker is not None:
+                    self._idle.remove(worker)
+                    self._begin(worker, waiting.popleft(), slow)
                 else:
                     self._starting[slow] += 1
                     self._start_task(self._add_worker(slow))
@@ -162,7 +164,8 @@ class WorkerPool:
     def _give_ahead(self) -> None:
         waiting = self._waiting[False]
         for worker, load in self._loads.items():
-            while waiting and not load.slow and not load.overran and not load.stopped and len(load.jobs) < _DEPTH:
+            ends = load.overran or load.stopped or not worker.usable
+            while waiting and not load.slow and not ends and len(load.jobs) < _DEPTH:
                 self._give(worker, load, waiting.popleft())
 
     async def _add_worker(self, slow: bool) -> None:

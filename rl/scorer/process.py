@@ -100,9 +100,15 @@ class WorkerProcess(asyncio.Protocol):
         code = self._process.returncode
         return code is not None and (code > 0 or -code in _FAULTS)
 
+    @property
+    def usable(self) -> bool:
+        """False from when its end is seen; on_end follows."""
+        return not self._transport.is_closing()
+
     def send(self, header: dict, body: bytes) -> None:
-        """Gives it a job; the answer comes through on_reply."""
-        self._transport.write(frames.encode(header, body))
+        """Gives it a job; the answer comes through on_reply, unless on_end comes first."""
+        if self.usable:
+            self._transport.write(frames.encode(header, body))
 
     def cpu_seconds(self) -> float:
         """Processor time since its start; 0 when it is gone."""

@@ -22,7 +22,7 @@ def test_the_request_follows_the_protocol_and_leaves_its_input_alone(fake, clien
     assert asyncio.run(scenario()) == [
         {
             "questions": [
-                {"question": fake.QUESTION, "responses": ["päivää \ud800", "b"]},
+                {"question": fake.QUESTION, "responses": ["päivää ?", "b"]},
                 {"question": {"ground_truth": "4"}, "responses": ["4"]},
             ]
         }
