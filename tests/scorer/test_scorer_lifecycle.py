@@ -1,5 +1,6 @@
 """Starting, losing workers and ending."""
 
+import asyncio
 import concurrent.futures
 import os
 import signal
@@ -11,11 +12,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
+import uvloop
 import yaml
 
-from rl.scorer.config import load_settings
+from rl.scorer.config import SqlSettings, load_settings
+from rl.scorer.scoring import GoldCheck, ScoringUnavailable, SqlScorer
 from rl.scorer.server import main
+from tests.scorer.conftest import make_shop
 
 SHIPPED_SETTINGS = Path(__file__).resolve().parents[2] / "rl" / "scorer" / "sql.yaml"
 
@@ -197,3 +202,32 @@ def cpu_ticks(process: int) -> int:
         return int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11])
     except (FileNotFoundError, ProcessLookupError):
         return 0
+
+
+def test_a_worker_that_has_just_died_gets_no_job(tmp_path: Path) -> None:
+    """Asked every half millisecond around the moment at which the server's end of the socket closes, with uvloop."""
+    make_shop(tmp_path / "shop" / "shop.sqlite")
+    scorer = SqlScorer(SqlSettings(class_name="SqlRewardModel", database_path=tmp_path, num_instances=2))
+
+    async def scenario() -> list:
+        await scorer.pool.start()
+        found = []
+        try:
+            for attempt in range(5):
+                for child in psutil.Process().children():
+                    if "rl.scorer.worker" in " ".join(child.cmdline()):
+                        child.kill()
+                asked = []
+                for number in range(100):
+                    check = scorer.check_gold("shop/shop.sqlite", f"SELECT {attempt}, {number}")
+                    asked.append(asyncio.create_task(check))
+                    await asyncio.sleep(0.0005)
+                found += await asyncio.gather(*asked, return_exceptions=True)
+        finally:
+            await scorer.pool.close()
+        return found
+
+    found = uvloop.run(scenario())
+    assert len(found) == 500
+    assert not [result for result in found if not isinstance(result, (GoldCheck, ScoringUnavailable))]
+    assert sum(isinstance(result, GoldCheck) for result in found) > 400
