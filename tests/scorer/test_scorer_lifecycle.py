@@ -167,7 +167,7 @@ def test_killed_workers_under_load_cost_at_most_their_own_answers(scorer) -> Non
                 with suppress(ProcessLookupError):
                     os.kill(workers[killed % len(workers)], signal.SIGKILL)
                 killed += 1
-            time.sleep(0.2)
+            time.sleep(0.4)
     expected = (("match", 1.0), ("mismatch", 0.0))
     found = [outcome for answer in answers for outcome in zip(answer.result(), expected, strict=True)]
     wrong = [answer for answer, right in found if answer != right]
