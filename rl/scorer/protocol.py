@@ -8,7 +8,7 @@ from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError
 from rl.scorer.answers import Answer
 from rl.scorer.math_scoring import MathQuestion
 from rl.scorer.scorers import Question
-from rl.scorer.scoring import SqlQuestion
+from rl.scorer.sql_scoring import SqlQuestion
 
 
 class BadRequest(Exception):

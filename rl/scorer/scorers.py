@@ -7,8 +7,8 @@ from rl.scorer.answers import Answer, UnknownQuestion
 from rl.scorer.config import Settings
 from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.pool import WorkerPool
-from rl.scorer.scoring import SqlQuestion, SqlScorer
 from rl.scorer.shared import SharedResults
+from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
 
 Question = SqlQuestion | MathQuestion
 

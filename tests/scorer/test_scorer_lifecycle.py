@@ -18,8 +18,8 @@ import uvloop
 import yaml
 
 from rl.scorer.config import SqlSettings, load_settings
-from rl.scorer.scoring import GoldCheck, ScoringUnavailable, SqlScorer
 from rl.scorer.server import main
+from rl.scorer.sql_scoring import GoldCheck, ScoringUnavailable, SqlScorer
 from tests.scorer.conftest import make_shop
 
 SHIPPED_SETTINGS = Path(__file__).resolve().parents[2] / "rl" / "scorer" / "sql.yaml"

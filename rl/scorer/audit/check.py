@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rl.scorer.answers import UnknownQuestion
 from rl.scorer.config import SqlSettings
-from rl.scorer.scoring import ScoringUnavailable, SqlScorer
+from rl.scorer.sql_scoring import ScoringUnavailable, SqlScorer
 
 OUTCOMES = ("gold", "empty", "gold_error", "gold_timeout", "unknown_database", "infra_error")
 _ATTEMPTS = 3
