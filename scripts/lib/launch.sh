@@ -9,6 +9,10 @@ if [[ $DEVICE == cpu ]]; then
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 fi
 
+# How many machines, and how many devices on each, where the settings leave it open.
+NNODES=${NNODES:-1}
+GPUS_PER_NODE=${GPUS_PER_NODE:-8}
+
 MACHINE=(
   device="$DEVICE"
   trainer.nnodes="$NNODES"
@@ -76,6 +80,11 @@ rehearsal() {
   )
 }
 
+# launch COMMAND...: every program of the scripts is started here.
+launch() {
+  exec "$@"
+}
+
 # train NAME OVERRIDES...: one training run in $OUTPUT_DIR/NAME; it resumes from the newest checkpoint there.
 train() {
   local name=$1
@@ -83,7 +92,7 @@ train() {
   mkdir -p "$OUTPUT_DIR/$name/metrics"
   # A resumed run logs to a file of its own: verl empties the one that it opens.
   export VERL_FILE_LOGGER_PATH=$OUTPUT_DIR/$name/metrics/$(date +%Y%m%d-%H%M%S).jsonl
-  exec "$PYTHON" -m verl.dph.main "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[@]}" "${DATA[@]}" "${ACTOR[@]}" \
+  launch "$PYTHON" -m verl.dph.main "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[@]}" "${DATA[@]}" "${ACTOR[@]}" \
     "${VALIDATION[@]}" \
     trainer.project_name="$PROJECT_NAME" \
     trainer.experiment_name="$name" \

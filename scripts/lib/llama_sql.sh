@@ -2,10 +2,10 @@
 
 PROJECT_DIR=${PROJECT_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 
-# Machine: cuda or cpu.
+# Machine: cuda or cpu; machines, and devices on each (empty: launch.sh finds out).
 DEVICE=${DEVICE:-cuda}
-NNODES=${NNODES:-1}
-GPUS_PER_NODE=${GPUS_PER_NODE:-8}
+NNODES=${NNODES:-}
+GPUS_PER_NODE=${GPUS_PER_NODE:-}
 PYTHON=${PYTHON:-python}
 
 # Model and scorer. DPH_SCORER: an address, a comma-separated list, or a directory of address files.

@@ -6,7 +6,7 @@ source "$LIB/llama_sql.sh"
 source "$LIB/launch.sh"
 [[ ${1:-} != -h && ${1:-} != --help ]] || usage "usage: bash scripts/llama/get_correct_data_tensor.sh [Hydra overrides]; settings are the variables of scripts/lib/llama_sql.sh" "$1"
 
-exec "$PYTHON" -m verl.dph.main "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[@]}" "${DATA[@]}" "${ACTOR[@]}" \
+launch "$PYTHON" -m verl.dph.main "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[@]}" "${DATA[@]}" "${ACTOR[@]}" \
   actor_rollout_ref.actor.generate_sft=True \
   data.sft_files="$TRAIN_CORRECT" \
   data.sft_wrong_files="$TRAIN_WRONG" \

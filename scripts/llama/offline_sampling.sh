@@ -6,7 +6,7 @@ source "$LIB/launch.sh"
 usage "usage: bash scripts/llama/offline_sampling.sh NAME [Hydra overrides]; settings are the variables of scripts/lib/llama_sql.sh" "${1:-}"
 shift
 
-exec "$PYTHON" -m verl.dph.presample "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[@]}" \
+launch "$PYTHON" -m verl.dph.presample "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[@]}" \
   data.train_files="$TRAIN_FILE" \
   presample.n="$SAMPLES_PER_PROMPT" \
   presample.output="$SAMPLES" \
