@@ -1,0 +1,137 @@
+"""Checkpoints as verl's own manager writes them, on two ranks of FSDP2: what evaluation loads is the trained model."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from verl.dph.errors import UserError
+from verl.dph.evaluation.checkpoint import model_folder
+from verl.dph.fingerprint import model_hash, tokenizer_hash
+
+WORLD = 2
+WORDS = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(28))]  # 31 words: the ranks' parts differ in size
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory, word_llama):
+    """A folder with model/ and run/: a checkpoint of it at step 3, without weights in HF's format."""
+    folder = tmp_path_factory.mktemp("saved")
+    word_llama(folder / "model", WORDS, template="{{ messages[0]['content'] }}", tie_word_embeddings=True)
+    actor = folder / "run" / "global_step_3" / "actor"
+    writer = [sys.executable, str(Path(__file__).with_name("shard_writer.py"))]
+    arguments = [str(WORLD), str(folder / "model"), str(actor), str(folder / "meeting")]
+    ranks = [subprocess.Popen([*writer, str(rank), *arguments], stderr=subprocess.PIPE) for rank in range(WORLD)]
+    for rank in ranks:
+        _, errors = rank.communicate(timeout=200)
+        assert rank.returncode == 0, errors.decode()[-4000:]
+    (folder / "run" / "latest_checkpointed_iteration.txt").write_text("3")
+    assert len(list(actor.glob("model_world_size_2_rank_*.pt"))) == WORLD and not list(actor.rglob("*.safetensors"))
+    return folder
+
+
+@pytest.fixture
+def run(saved, tmp_path):
+    """A copy of the run that a test may change."""
+    return Path(shutil.copytree(saved / "run", tmp_path / "run"))
+
+
+def test_shards_become_the_model_that_they_are_of(saved, run):
+    merged = model_folder(str(run))
+    assert Path(merged) == run / "global_step_3" / "actor" / "huggingface_merged"
+    policy, trained = (AutoModelForCausalLM.from_pretrained(path, dtype="float32") for path in (merged, saved / "model"))
+    assert policy.state_dict().keys() == trained.state_dict().keys()
+    assert all(torch.equal(value, trained.state_dict()[name]) for name, value in policy.state_dict().items())
+    (weights,) = Path(merged).glob("*.safetensors")
+    assert {tensor.dtype for tensor in load_file(weights).values()} == {torch.float32}
+    assert model_hash(merged) and tokenizer_hash(merged)  # all that sampling asks of a model folder
+
+
+def test_every_name_of_a_checkpoint_means_the_same(run):
+    step = run / "global_step_3"
+    assert len({model_folder(str(path)) for path in (run, step, step / "actor")}) == 1
+
+
+def test_shards_are_put_together_once_for_a_content(run):
+    merged = Path(model_folder(str(run)))
+    (merged / "marker").touch()
+    assert (Path(model_folder(str(run))) / "marker").exists()
+    # Another content of the shards: the ranks' states of a model with other weights.
+    shard = merged.parent / "model_world_size_2_rank_0.pt"
+    state = torch.load(shard, weights_only=True)
+    state["model.norm.weight"].to_local().fill_(7)
+    torch.save(state, shard)
+    assert not (Path(model_folder(str(run))) / "marker").exists()
+    changed = load_file(merged / "model.safetensors")["model.norm.weight"]
+    assert (changed[: len(changed) // 2] == 7).all() and not (changed[len(changed) // 2 :] == 7).any()
+
+
+def test_a_merge_that_was_stopped_begins_again(run):
+    left = run / "global_step_3" / "actor" / "huggingface_merged.part"
+    left.mkdir()
+    (left / "model.safetensors").write_bytes(b"half")
+    merged = Path(model_folder(str(run)))
+    assert load_file(merged / "model.safetensors") and not left.exists()
+
+
+def test_weights_beside_the_shards_are_used(saved, run):
+    beside = run / "global_step_3" / "actor" / "huggingface"
+    shutil.copy(saved / "model" / "model.safetensors", beside)
+    assert model_folder(str(run)) == str(beside)
+
+
+def test_a_model_folder_and_a_hub_name_stay(saved):
+    assert model_folder(str(saved / "model")) == str(saved / "model")
+    assert model_folder("meta-llama/Llama-3.1-8B-Instruct") == "meta-llama/Llama-3.1-8B-Instruct"
+
+
+def test_a_folder_that_is_none_of_these(tmp_path):
+    with pytest.raises(UserError, match="neither weights .* nor a checkpoint of verl .* no run folder"):
+        model_folder(str(tmp_path))
+
+
+def test_a_run_without_its_checkpoint(run):
+    (run / "latest_checkpointed_iteration.txt").write_text("9")
+    with pytest.raises(UserError, match="says step 9, but there is no .*global_step_9"):
+        model_folder(str(run))
+
+
+def test_a_missing_shard(run):
+    (run / "global_step_3" / "actor" / "model_world_size_2_rank_1.pt").unlink()
+    with pytest.raises(UserError, match="written by 2 ranks, but model_world_size_2_rank_1.pt is missing .1 of 2."):
+        model_folder(str(run))
+
+
+class Malicious:
+    def __reduce__(self):
+        return os.system, ("touch unpickled",)
+
+
+def test_shards_run_no_code(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"weight": Malicious()}, run / "global_step_3" / "actor" / "model_world_size_2_rank_0.pt")
+    with pytest.raises(UserError, match="cannot be read without running code from it"):
+        model_folder(str(run))
+    assert not (tmp_path / "unpickled").exists()
+    assert not (run / "global_step_3" / "actor" / "huggingface_merged").exists()
+
+
+def test_a_lora_adapter_is_refused(run):
+    actor = run / "global_step_3" / "actor"
+    torch.save({"base_model.model.q.lora_A.default.weight": torch.ones(2)}, actor / "model_world_size_1_rank_0.pt")
+    (actor / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
+    with pytest.raises(UserError, match="LoRA adapter"):
+        model_folder(str(run))
+
+
+def test_a_configuration_that_says_nothing(run):
+    (run / "global_step_3" / "actor" / "fsdp_config.json").write_text("[]")
+    with pytest.raises(UserError, match="does not say how many ranks"):
+        model_folder(str(run))
