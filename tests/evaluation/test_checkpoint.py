@@ -46,7 +46,8 @@ def run(saved, tmp_path):
 def test_shards_become_the_model_that_they_are_of(saved, run):
     merged = model_folder(str(run))
     assert Path(merged) == run / "global_step_3" / "actor" / "huggingface_merged"
-    policy, trained = (AutoModelForCausalLM.from_pretrained(path, dtype="float32") for path in (merged, saved / "model"))
+    folders = (merged, saved / "model")
+    policy, trained = (AutoModelForCausalLM.from_pretrained(folder, dtype="float32") for folder in folders)
     assert policy.state_dict().keys() == trained.state_dict().keys()
     assert all(torch.equal(value, trained.state_dict()[name]) for name, value in policy.state_dict().items())
     (weights,) = Path(merged).glob("*.safetensors")

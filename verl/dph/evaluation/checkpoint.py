@@ -1,8 +1,8 @@
 """From what `evaluate.models` names to a folder that a rollout engine can load.
 
-A model is a Hugging Face folder, a checkpoint that verl's trainer wrote (global_step_N, or the actor folder in it), or a
-training run (its newest checkpoint counts). verl's FSDP checkpoints hold one file of shards a rank; where no weights in
-the Hugging Face format lie beside them, they are put together once, in `huggingface_merged` beside the shards.
+A model is a Hugging Face folder, a checkpoint that verl's trainer wrote (global_step_N, or the actor folder in it), or
+a training run (its newest checkpoint counts). verl's FSDP checkpoints hold one file of shards a rank; where no weights
+in the Hugging Face format lie beside them, they are put together once, in `huggingface_merged` beside the shards.
 """
 
 import json
@@ -95,7 +95,8 @@ def _shards(checkpoint: Path) -> list[Path]:
     try:
         world = int(json.loads((checkpoint / "fsdp_config.json").read_text())["world_size"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{checkpoint / 'fsdp_config.json'} does not say how many ranks wrote it: save anew.") from error
+        path = checkpoint / "fsdp_config.json"
+        raise UserError(f"{path} does not say how many ranks wrote the checkpoint: copy it anew.") from error
     shards = [checkpoint / SHARDS.format(world=world, rank=rank) for rank in range(world)]
     missing = [shard.name for shard in shards if not shard.is_file()]
     if missing:

@@ -1,5 +1,6 @@
 """What the scorer must know of a dataset row to grade an answer to it, by data source."""
 
+import json
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from numbers import Integral
@@ -10,27 +11,57 @@ from verl.dph.errors import UserError
 _SQL_KEYS = ("db_id", "gold_sql", "cmp_method")
 _SQL_COMPARISONS = ("bird", "spider")
 
+# Of the data_source of a task that the scorer's configuration names (class_name PythonRewardModel, docs/data.md).
+TASK_PREFIX = "task:"
 
-def scorer_question(data_source: str, ground_truth: Any) -> dict[str, str]:
+
+def scorer_question(data_source: str, ground_truth: Any) -> dict[str, Any]:
     """The question of a scorer request (docs/scorer.md) for a row's data_source and reward_model.ground_truth.
 
     Args:
         data_source: its name is compared with DATA_SOURCES in lower case and without the organisation before a /, so
-            that HuggingFaceH4/MATH-500 is math-500.
-        ground_truth: for SQL a mapping of db_id, gold_sql and cmp_method, for math the answer as text or whole number.
+            that HuggingFaceH4/MATH-500 is math-500. task:NAME is a task of the user's own.
+        ground_truth: for SQL a mapping of db_id, gold_sql and cmp_method, for math the answer as text or whole number,
+            for a task whatever JSON can hold.
 
     Raises:
         UserError: an unknown data source, or a ground truth of another kind.
     """
+    if data_source.startswith(TASK_PREFIX) and data_source != TASK_PREFIX:
+        return {"task": data_source.removeprefix(TASK_PREFIX), "ground_truth": _json_value(ground_truth)}
+    return _builder(data_source)(ground_truth)
+
+
+def is_sql(data_source: str) -> bool:
+    """Whether the answers to a row of this data source are SQL, else math.
+
+    Raises:
+        UserError: an unknown data source.
+    """
+    return _builder(data_source) is _sql_question
+
+
+def _builder(data_source: str) -> Callable[[Any], dict[str, str]]:
     name = data_source.lower().rsplit("/", 1)[-1]
     for build, patterns in DATA_SOURCES.items():
         if any(fnmatchcase(name, pattern) for pattern in patterns):
-            return build(ground_truth)
+            return build
     known = ", ".join(pattern for patterns in DATA_SOURCES.values() for pattern in patterns)
     raise UserError(
-        f"There is no reward for data_source {data_source!r}: use one of {known}, or add it to "
-        "verl/dph/reward/questions.py."
+        f"There is no reward for data_source {data_source!r}: use one of {known}, or {TASK_PREFIX}NAME for a task of "
+        "your own (docs/data.md)."
     )
+
+
+def _json_value(value: Any) -> Any:
+    """The value as JSON's types; arrays, as verl's data set has them for a parquet's lists, become lists."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False, default=lambda part: part.tolist()))
+    except (ValueError, TypeError, AttributeError):
+        raise UserError(
+            f"reward_model.ground_truth is {str(value)[:80]!r}, which JSON cannot hold: use texts, finite numbers, "
+            "lists and objects of them."
+        ) from None
 
 
 def _sql_question(ground_truth: Any) -> dict[str, str]:

@@ -1,0 +1,173 @@
+"""SQL as syntax trees (sqlglot, dialect of SQLite): whether two queries are written alike, and how a query is built."""
+
+from functools import lru_cache
+
+from sqlglot import errors, exp, parse
+from sqlglot.optimizer.simplify import simplify
+
+DIALECT = "sqlite"
+
+# The five styles of the paper's base model (Appendix B), in the order in which a query that has several is counted.
+STRUCTURES = ("CTE", "AGG", "EXISTS", "IN", "JOIN")
+_AGGREGATES_WITHOUT_A_CLASS = ("TOTAL",)
+# simplify() multiplies out nested conditions; a longer query is compared as it is written.
+_MAX_CHARACTERS = 10_000
+
+
+@lru_cache(maxsize=200_000)
+def canonical_sql(sql: str) -> str | None:
+    """One text for all queries that differ only in how they are written; None for what sqlglot cannot parse.
+
+    Equal are queries that differ in white space, comments, case of keywords and names, quotes around names, aliases
+    of tables and of results, INNER, ASC, a table's name before the columns of the only table, the order of operands of
+    AND, OR, =, + and * (and of < and >) and of IN's list, and what sqlglot's `simplify` knows (NOT a = b, BETWEEN).
+    Names in quotes keep their case, because SQLite reads "France" as a text where no column has that name. Everything
+    else (subqueries for joins, the order of joins and of result columns) makes another query. The text is a key, not
+    always SQL that runs: of two tables of one name the second is called name#2.
+    """
+    tree = _parsed(sql)
+    if tree is None:
+        return None
+    tree = tree.copy()
+    for name in list(tree.find_all(exp.Identifier)):
+        name.set("this", name.this if name.args.get("quoted") else name.this.lower())
+        name.set("quoted", False)
+    _rename_ctes(tree)
+    _rename_sources(tree)
+    _drop_names_of_results(tree)
+    _drop_defaults(tree)
+    try:
+        tree = simplify(tree, dialect=DIALECT)
+        _order_operands(tree)
+        return simplify(tree, dialect=DIALECT).sql(DIALECT, comments=False)
+    except (errors.SqlglotError, RecursionError, ValueError, ArithmeticError):
+        return tree.sql(DIALECT, comments=False)
+
+
+@lru_cache(maxsize=200_000)
+def structure_of(sql: str | None) -> str | None:
+    """Which of STRUCTURES a query has; the first that fits, None where none does or sqlglot cannot parse it.
+
+    CTE: WITH. AGG: an aggregate of a condition, such as SUM(CASE ...) or TOTAL(a > 1), or one with FILTER. EXISTS: that
+    word, or a subquery that a condition compares with. IN: IN with a subquery. JOIN: several tables in one FROM.
+    """
+    tree = _parsed(sql) if sql else None
+    if tree is None:
+        return None
+    if tree.find(exp.With):
+        return "CTE"
+    if tree.find(exp.Filter) or any(map(_aggregates_a_condition, tree.walk())):
+        return "AGG"
+    if tree.find(exp.Exists) or _compared_subqueries(tree):
+        return "EXISTS"
+    if any(found.args.get("query") for found in tree.find_all(exp.In)):
+        return "IN"
+    return "JOIN" if tree.find(exp.Join) else None
+
+
+@lru_cache(maxsize=200_000)
+def _parsed(sql: str) -> exp.Expression | None:
+    if len(sql) > _MAX_CHARACTERS:
+        return None
+    try:
+        # A comment behind the last semicolon is a statement to sqlglot.
+        statements = [tree for tree in parse(sql, read=DIALECT) if not isinstance(tree, exp.Semicolon | None)]
+    except (errors.SqlglotError, RecursionError):
+        return None
+    is_one_query = len(statements) == 1 and isinstance(statements[0], exp.Query)
+    return statements[0] if is_one_query else None
+
+
+def _rename_ctes(tree: exp.Expression) -> None:
+    ctes = enumerate(tree.find_all(exp.CTE, bfs=False), start=1)
+    names = {cte.alias.lower(): f"cte#{number}" for number, cte in ctes}
+    for cte in tree.find_all(exp.CTE):
+        cte.args["alias"].set("this", exp.to_identifier(names[cte.alias.lower()], quoted=False))
+    for table in tree.find_all(exp.Table):
+        if table.name.lower() in names:
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=False)))
+            table.set("this", exp.to_identifier(names[table.name.lower()], quoted=False))
+
+
+def _drop_defaults(tree: exp.Expression) -> None:
+    for join in tree.find_all(exp.Join):
+        if join.args.get("kind") == "INNER":
+            join.set("kind", None)
+    for ordered in tree.find_all(exp.Ordered):
+        ordered.set("desc", ordered.args.get("desc") or None)
+
+
+def _rename_sources(tree: exp.Expression) -> None:
+    """Tables and subqueries are called by what they are, with a number where there are several of one kind."""
+    names: dict[int, dict[str, str]] = {}  # by the identity of a SELECT: the sources that its columns may name
+    used: dict[str, int] = {}
+    for select in tree.find_all(exp.Select, bfs=False):
+        own = names[id(select)] = {}
+        for source in _sources(select):
+            called = source.alias_or_name
+            kind = source.name if isinstance(source, exp.Table) else "subquery"
+            used[kind] = used.get(kind, 0) + 1
+            own[called.lower()] = kind if used[kind] == 1 else f"{kind}#{used[kind]}"
+            if isinstance(source, exp.Table):
+                source.set("alias", None)
+            elif source.args.get("alias"):
+                source.args["alias"].set("this", exp.to_identifier(own[called.lower()], quoted=False))
+    for column in list(tree.find_all(exp.Column)):
+        if column.table:
+            _rename_column(column, names)
+
+
+def _rename_column(column: exp.Column, names: dict[int, dict[str, str]]) -> None:
+    select = column.parent_select
+    while select is not None:
+        own = names.get(id(select), {})
+        if column.table.lower() in own:
+            only = len(own) == 1 and select is column.parent_select
+            column.set("table", None if only else exp.to_identifier(own[column.table.lower()], quoted=False))
+            return
+        select = select.parent_select
+
+
+def _sources(select: exp.Select) -> list[exp.Expression]:
+    first = select.args.get("from_") or select.args.get("from")
+    joined = [join.this for join in select.args.get("joins") or ()]
+    return ([first.this] if first else []) + joined
+
+
+def _drop_names_of_results(tree: exp.Expression) -> None:
+    """SELECT x AS y is SELECT x in the outermost query, unless another part of it says y."""
+    select = tree
+    if not isinstance(select, exp.Select):
+        return
+    rest = [part for key, part in select.args.items() if key != "expressions" and isinstance(part, exp.Expression)]
+    said = {column.name.lower() for part in rest for column in part.find_all(exp.Column) if not column.table}
+    for result in list(select.expressions):
+        if isinstance(result, exp.Alias) and result.alias.lower() not in said:
+            result.replace(result.this)
+
+
+def _order_operands(tree: exp.Expression) -> None:
+    """a = b for b = a, a < b for b > a, and so on, by their text."""
+    mirrored = {exp.GT: exp.LT, exp.GTE: exp.LTE}
+    for node in list(tree.find_all(*mirrored)):
+        node.replace(mirrored[type(node)](this=node.expression.copy(), expression=node.this.copy()))
+    for node in tree.find_all(exp.In):
+        node.set("expressions", sorted(node.expressions, key=lambda value: value.sql(DIALECT)))
+    for node in list(tree.find_all(exp.EQ, exp.NEQ, exp.Add, exp.Mul)):
+        left, right = node.this, node.expression
+        if left.sql(DIALECT) > right.sql(DIALECT):
+            node.set("this", right)
+            node.set("expression", left)
+
+
+def _aggregates_a_condition(node: exp.Expression) -> bool:
+    is_aggregate = isinstance(node, exp.AggFunc) or (
+        isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES_WITHOUT_A_CLASS
+    )
+    return is_aggregate and node.find(exp.Case, exp.If, exp.Predicate, exp.Connector) not in (None, node)
+
+
+def _compared_subqueries(tree: exp.Expression) -> list[exp.Expression]:
+    comparisons = tree.find_all(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+    return [side for node in comparisons for side in (node.this, node.expression) if isinstance(side, exp.Subquery)]
