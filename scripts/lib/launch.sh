@@ -1,17 +1,54 @@
-# What the launch scripts share: the settings as arrays of Hydra overrides, and the programs that take them.
-# Sourced after a settings file such as llama_sql.sh.
+# What the launch scripts share: their settings, these as arrays of Hydra overrides, and the programs that take them.
+# A file of scripts/lib/methods sources it, after it has named its POSITIONAL arguments and their defaults.
 
 set -euo pipefail
+PROJECT_DIR=${PROJECT_DIR:-$(cd "$LIB/../.." && pwd)}
+source "$LIB/arguments.sh"
+source "$LIB/checks.sh"
 
-if [[ $DEVICE == cpu ]]; then
-  export VERL_PLATFORM=cpu
-  # Two busy processes with one thread each beat two threads each.
-  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+# read_settings FILE
+read_settings() {
+  [[ -f $1 ]] || fail "the settings $1 do not exist: name a file of $LIB or the path of your own in SETTINGS."
+  SETTINGS_FILES+=("$1")
+  source "$1"
+}
+
+NAME=''
+SETTINGS_FILES=("${BASH_SOURCE[1]}")
+read_settings "$LIB/machine.sh"
+if [[ $SETTINGS == */* ]]; then read_settings "$SETTINGS"; else read_settings "$LIB/$SETTINGS.sh"; fi
+read_settings "$LIB/common.sh"
+
+read_arguments "$@"
+if [[ -n $HELP ]]; then
+  print_help "${SETTINGS_FILES[@]}"
+  exit 0
 fi
+set -- "${OVERRIDES[@]}"
 
-# How many machines, and how many devices on each, where the settings leave it open.
+# How many machines, how many devices on each, and where the scorer is, where the settings leave it open.
 NNODES=${NNODES:-1}
 GPUS_PER_NODE=${GPUS_PER_NODE:-8}
+DPH_SCORER=${DPH_SCORER:-http://127.0.0.1:$(scorer_port "$SCORER_CONFIG")}
+
+# set_environment NAME VALUE: for the programs; --dry-run prints it.
+set_environment() {
+  export "$1=$2"
+  ENVIRONMENT+=("$1=$2")
+}
+
+ENVIRONMENT=()
+set_environment DPH_SCORER "$DPH_SCORER"
+if [[ $DEVICE == cpu ]]; then
+  set_environment VERL_PLATFORM cpu
+  # Two busy processes with one thread each beat two threads each.
+  set_environment OMP_NUM_THREADS "${OMP_NUM_THREADS:-1}"
+fi
+
+# list FILE,FILE...: as Hydra's list.
+list() {
+  printf "['%s']" "${1//,/\',\'}"
+}
 
 MACHINE=(
   device="$DEVICE"
@@ -20,7 +57,7 @@ MACHINE=(
 )
 
 MODEL=(
-  actor_rollout_ref.model.path="$MODEL_PATH"
+  actor_rollout_ref.model.path="'$MODEL_PATH'"
 )
 
 ROLLOUT=(
@@ -42,6 +79,9 @@ DATA=(
 
 ACTOR=(
   actor_rollout_ref.actor.strategy="$STRATEGY"
+  actor_rollout_ref.actor.fsdp_config.param_offload="$OFFLOAD"
+  actor_rollout_ref.actor.fsdp_config.optimizer_offload="$OFFLOAD"
+  actor_rollout_ref.ref.fsdp_config.param_offload="$OFFLOAD"
   actor_rollout_ref.actor.ppo_mini_batch_size="$MINI_BATCH_SIZE"
   actor_rollout_ref.actor.ppo_epochs=1
   actor_rollout_ref.actor.loss_agg_mode=token-mean
@@ -59,7 +99,7 @@ ACTOR=(
 )
 
 VALIDATION=(
-  data.val_files="[$VAL_FILES]"
+  data.val_files="$(list "$VAL_FILES")"
   trainer.val_before_train=False
   actor_rollout_ref.rollout.val_kwargs.do_sample=True
   actor_rollout_ref.rollout.val_kwargs.n="$VAL_N"
@@ -67,36 +107,26 @@ VALIDATION=(
   actor_rollout_ref.rollout.val_kwargs.top_p="$TOP_P"
 )
 
-# rehearsal MODE ETA: the D_pef side of a DPH run, for train's arguments.
-rehearsal() {
-  REHEARSAL=(
-    actor_rollout_ref.actor.sft_loss_mode="$1"
-    actor_rollout_ref.actor.sft_loss_coeff="$2"
-    actor_rollout_ref.actor.sft_loss_normalization="$SFT_NORMALIZATION"
-    data.sft_files="$TRAIN_CORRECT"
-    data.sft_pt="$SFT_PT"
-    data.sft_batch_size="$SFT_BATCH_SIZE"
-    data.sft_seed="$SEED"
-  )
-}
+# The D_pef side of a DPH run.
+# shellcheck disable=SC2034  # the methods read it
+REHEARSAL=(
+  actor_rollout_ref.actor.sft_loss_normalization="$SFT_NORMALIZATION"
+  data.sft_files="'$TRAIN_CORRECT'"
+  data.sft_pt="'$SFT_PT'"
+  data.sft_batch_size="$SFT_BATCH_SIZE"
+  data.sft_seed="$SEED"
+)
 
-# launch COMMAND...: every program of the scripts is started here.
-launch() {
-  exec "$@"
-}
-
-# train NAME OVERRIDES...: one training run in $OUTPUT_DIR/NAME; it resumes from the newest checkpoint there.
+# train OVERRIDES...: one training run in $OUTPUT_DIR/$NAME; it resumes from the newest checkpoint there.
 train() {
-  local name=$1
-  shift
-  mkdir -p "$OUTPUT_DIR/$name/metrics"
+  METRICS_DIR=$OUTPUT_DIR/$NAME/metrics
   # A resumed run logs to a file of its own: verl empties the one that it opens.
-  export VERL_FILE_LOGGER_PATH=$OUTPUT_DIR/$name/metrics/$(date +%Y%m%d-%H%M%S).jsonl
+  set_environment VERL_FILE_LOGGER_PATH "$METRICS_DIR/$(date +%Y%m%d-%H%M%S).jsonl"
   launch "$PYTHON" -m verl.dph.main "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[@]}" "${DATA[@]}" "${ACTOR[@]}" \
     "${VALIDATION[@]}" \
     trainer.project_name="$PROJECT_NAME" \
-    trainer.experiment_name="$name" \
-    trainer.default_local_dir="$OUTPUT_DIR/$name" \
+    trainer.experiment_name="$NAME" \
+    trainer.default_local_dir="'$OUTPUT_DIR/$NAME'" \
     trainer.logger="$LOGGER" \
     trainer.total_epochs="$EPOCHS" \
     trainer.total_training_steps="$TOTAL_STEPS" \
@@ -105,13 +135,35 @@ train() {
     "$@"
 }
 
-# usage TEXT ARGUMENT: print TEXT and leave when the first argument asks for it or is missing.
-usage() {
-  if [[ ${2:-} == -h || ${2:-} == --help ]]; then
-    printf '%s\n' "$1"
-    exit 0
-  elif [[ -z ${2:-} ]]; then
-    printf '%s\n' "$1" >&2
-    exit 2
+# launch COMMAND...: every program of the scripts is started here.
+launch() {
+  if [[ -n $DRY_RUN ]]; then
+    print_command "$@"
+    exec "$@" --cfg=job --resolve
+  fi
+  check_files "$@"
+  [[ -z ${METRICS_DIR:-} ]] || mkdir -p "$METRICS_DIR"
+  exec "$@"
+}
+
+# print_command COMMAND...: with its environment, as one can paste it.
+print_command() {
+  local word
+  [[ -z ${METRICS_DIR:-} ]] || printf 'mkdir -p %s\n' "$(quoted "$METRICS_DIR")"
+  printf 'env'
+  for word in "${ENVIRONMENT[@]}" "$@"; do
+    printf ' \\\n  %s' "$(quoted "$word")"
+  done
+  printf '\n\n'
+}
+
+# quoted WORD: for the shell, and only where it needs it.
+quoted() {
+  if [[ $1 =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]]; then
+    printf '%s' "$1"
+  elif [[ $1 =~ [\"\\\$\`!] ]]; then
+    printf '%s' "${1@Q}"
+  else
+    printf '"%s"' "$1"
   fi
 }

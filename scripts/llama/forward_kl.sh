@@ -1,16 +1,5 @@
 #!/usr/bin/env bash
-# DPH-F: GRPO on D_exp with the forward KL on D_pef.
+# DPH-F, on SQL: scripts/lib/methods/forward_kl.sh with the settings of scripts/lib/llama_sql.sh, or of SETTINGS.
 LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")/../lib" && pwd)
-source "$LIB/llama_sql.sh"
-source "$LIB/launch.sh"
-usage "usage: bash scripts/llama/forward_kl.sh NAME [sft_loss_coeff, default 0.01] [Hydra overrides]; settings are the variables of scripts/lib/llama_sql.sh" "${1:-}"
-NAME=$1
-ETA=${2:-0.01}
-shift $(($# < 2 ? $# : 2))
-rehearsal forward "$ETA"
-
-train "$NAME" \
-  data.train_files="$TRAIN_WRONG" \
-  actor_rollout_ref.actor.clip_ratio_high="$CLIP_HIGH" \
-  "${REHEARSAL[@]}" \
-  "$@"
+SETTINGS=${SETTINGS:-llama_sql}
+source "$LIB/methods/forward_kl.sh"

@@ -1,13 +1,5 @@
 #!/usr/bin/env bash
-# GRPO on all training prompts, without a divergence: the baseline.
+# GRPO on all training prompts, on SQL: scripts/lib/methods/grpo.sh with the settings of scripts/lib/llama_sql.sh, or of SETTINGS.
 LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")/../lib" && pwd)
-source "$LIB/llama_sql.sh"
-source "$LIB/launch.sh"
-usage "usage: bash scripts/llama/grpo.sh NAME [Hydra overrides]; settings are the variables of scripts/lib/llama_sql.sh" "${1:-}"
-NAME=$1
-shift
-
-train "$NAME" \
-  data.train_files="$TRAIN_FILE" \
-  actor_rollout_ref.actor.clip_ratio_high="$GRPO_CLIP_HIGH" \
-  "$@"
+SETTINGS=${SETTINGS:-llama_sql}
+source "$LIB/methods/grpo.sh"

@@ -1,0 +1,87 @@
+# The command line of every script: NAME and numbers by position, then Hydra overrides; --dry-run and --help anywhere.
+
+# fail SENTENCE: end with it and exit code 2.
+fail() {
+  printf 'Error: %s\n' "$1" >&2
+  exit 2
+}
+
+# read_arguments ARGUMENTS...: into the variables that POSITIONAL names, OVERRIDES, DRY_RUN and HELP.
+# shellcheck disable=SC2034  # launch.sh reads them
+read_arguments() {
+  local argument previous='' position
+  OVERRIDES=() DRY_RUN='' HELP=''
+  for argument in "$@"; do
+    case $argument in
+      --dry-run) DRY_RUN=yes ;;
+      -h | --help) HELP=yes ;;
+      *) OVERRIDES+=("$argument") ;;
+    esac
+  done
+  [[ -z $HELP ]] || return 0
+  for position in "${POSITIONAL[@]}"; do
+    if ((${#OVERRIDES[@]} == 0)) || is_override "${OVERRIDES[0]}"; then break; fi
+    set_position "$position" "${OVERRIDES[0]}"
+    OVERRIDES=("${OVERRIDES[@]:1}")
+  done
+  [[ ${POSITIONAL[0]} != NAME || -n $NAME ]] || fail "the run has no NAME; $(usage)"
+  for argument in "${OVERRIDES[@]}"; do
+    is_override "$argument" || [[ $previous == -* ]] || fail "'$argument' is neither KEY=VALUE nor in its place; $(usage)"
+    previous=$argument
+  done
+}
+
+# is_override ARGUMENT: whether Hydra reads it: KEY=VALUE, +KEY=VALUE, ~KEY, or an option.
+is_override() {
+  [[ $1 == *=* || $1 == "~"* || $1 == -[!0-9.]* ]]
+}
+
+# set_position POSITION VALUE
+# shellcheck disable=SC2034  # launch.sh reads SEED
+set_position() {
+  case $1 in
+    NAME | '[NAME]')
+      [[ $2 =~ ^[A-Za-z0-9_][A-Za-z0-9_.-]*$ ]] || fail "NAME is '$2': it names a folder, use letters, digits, _ . and -."
+      NAME=$2
+      ;;
+    '[sft_loss_coeff]')
+      is_number "$2" || fail "sft_loss_coeff is '$2': give a number, 0 or more, such as $SFT_LOSS_COEFF; $(usage)"
+      SFT_LOSS_COEFF=$2
+      ;;
+    '[alpha]')
+      is_number "$2" || fail "alpha is '$2': give a number between 0 and 1, such as $ALPHA; $(usage)"
+      ALPHA=$2
+      ;;
+    '[seed]')
+      [[ $2 =~ ^[0-9]+$ ]] || fail "seed is '$2': give a whole number; $(usage)"
+      SEED=$2
+      ;;
+  esac
+}
+
+is_number() {
+  [[ $1 =~ ^([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$ ]]
+}
+
+usage() {
+  printf 'usage: bash %s %s [--dry-run] [--help] [KEY=VALUE ...]' "$0" "${POSITIONAL[*]}"
+}
+
+# print_help FILE...: the usage, the first comment of the first file, and the settings of all files with their present
+# values under the comments that stand above them.
+print_help() {
+  local file line name
+  declare -A seen=()
+  printf '%s\n\n' "$(usage)"
+  sed '/^#/!Q; s/^# //' "$1"
+  printf '\nSettings, as environment variables, with their present values:\n'
+  while IFS= read -r line; do
+    if [[ $line =~ ^([A-Z][A-Z_]*)=\$\{ ]]; then
+      name=${BASH_REMATCH[1]}
+      [[ -n ${seen[$name]:-} ]] || printf '  %s=%s\n' "$name" "${!name}"
+      seen[$name]=yes
+    elif [[ -z $line || $line == \#* ]]; then
+      printf '%s\n' "$line"
+    fi
+  done < <(sed '1,/^$/d' "$1" && for file in "${@:2}"; do echo && cat "$file"; done) | cat -s
+}

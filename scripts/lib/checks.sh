@@ -1,0 +1,49 @@
+# What bash can see before a program starts, and before a cluster is put together for it: files and folders.
+
+# check_files COMMAND...: refuse a command whose model folder or data file does not exist.
+check_files() {
+  local argument key path paths
+  declare -A value=()
+  for argument in "$@"; do
+    key=${argument%%=*}
+    [[ $argument != *=* ]] || value[${key##+}]=${argument#*=}
+  done
+  path=$(unquoted "${value[actor_rollout_ref.model.path]}")
+  if looks_local "$path" && [[ ! -d $path ]]; then
+    fail "the model folder $path does not exist: give a folder or a name on the Hugging Face Hub in MODEL_PATH."
+  fi
+  # Where the store is written it need not be there.
+  [[ ${value[actor_rollout_ref.actor.generate_sft]:-} != True ]] || value[data.sft_pt]=null
+  for key in data.train_files data.val_files data.sft_files data.sft_pt; do
+    IFS=, read -ra paths <<<"$(unquoted "${value[$key]:-}")"
+    for path in "${paths[@]}"; do
+      path=${path/#\~/$HOME}
+      [[ $path == null || $path == None || $path == *://* || -f $path ]] ||
+        fail "$key=$path does not exist: $(origin_of "$path")."
+    done
+  done
+}
+
+# unquoted VALUE: without Hydra's quotes and brackets.
+unquoted() {
+  printf '%s' "${1//[\[\]\'\"]/}"
+}
+
+looks_local() {
+  [[ $1 == [/.~]* || $1 == */*/* ]] && [[ $1 != *://* ]]
+}
+
+# origin_of FILE: how one gets it.
+origin_of() {
+  case $1 in
+    *.pt) printf 'get_correct_data_tensor.sh writes it, SFT_PT names it' ;;
+    */train_wrong.parquet | */train_correct.parquet) printf 'exact_correct_id.py writes it after offline_sampling.sh' ;;
+    *) printf 'the commands of docs/data.md write it, TRAIN_FILE and VAL_FILES name it' ;;
+  esac
+}
+
+# scorer_port CONFIG: the port that a scorer server with this configuration listens on.
+scorer_port() {
+  [[ -f $1 ]] || fail "the scorer's configuration $1 does not exist: name one in SCORER_CONFIG, or a scorer in DPH_SCORER."
+  sed -n 's/^ *port: *//p' "$1"
+}

@@ -1,0 +1,37 @@
+# What every experiment of the paper has in common, and what none of them fixes.
+
+# Pre-sampling: samples a prompt, the file that takes them, and the two parts into which they split the prompts.
+SAMPLES_PER_PROMPT=${SAMPLES_PER_PROMPT:-8}
+SAMPLES=${SAMPLES:-$DATA_DIR/generate_data/0.jsonl}
+TRAIN_CORRECT=${TRAIN_CORRECT:-$DATA_DIR/train_correct.parquet}
+TRAIN_WRONG=${TRAIN_WRONG:-$DATA_DIR/train_wrong.parquet}
+
+# Training: prompts a step, prompts a mini-batch, samples a prompt, D_pef rows a step and how eta weighs them; null steps:
+# all epochs.
+TRAIN_BATCH_SIZE=${TRAIN_BATCH_SIZE:-128}
+MINI_BATCH_SIZE=${MINI_BATCH_SIZE:-64}
+ROLLOUT_N=${ROLLOUT_N:-16}
+SFT_BATCH_SIZE=${SFT_BATCH_SIZE:-256}
+SFT_NORMALIZATION=${SFT_NORMALIZATION:-joint}
+TOTAL_STEPS=${TOTAL_STEPS:-null}
+TEMPERATURE=${TEMPERATURE:-1.0}
+TOP_P=${TOP_P:-0.95}
+VAL_N=${VAL_N:-1}
+SEED=${SEED:-1}
+
+# DAPO's overlong shaping: how many tokens before the longest response are penalised, linearly up to 1.
+OVERLONG_BUFFER=${OVERLONG_BUFFER:-$((MAX_RESPONSE_LENGTH / 4))}
+
+# Engine: fsdp2 or fsdp, tokens of a micro-batch, GPUs of a rollout replica, its share of their memory, and whether the
+# actor's weights and optimizer state wait in main memory.
+STRATEGY=${STRATEGY:-fsdp2}
+MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-$((MAX_PROMPT_LENGTH + MAX_RESPONSE_LENGTH))}
+TENSOR_PARALLEL=${TENSOR_PARALLEL:-1}
+GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.7}
+OFFLOAD=${OFFLOAD:-False}
+
+# Steps between two validations, and between two checkpoints (-1: never). Metrics go to the console and a file, and to
+# SwanLab and Weights & Biases where SWANLAB_API_KEY and WANDB_API_KEY are set.
+TEST_FREQ=${TEST_FREQ:-10}
+SAVE_FREQ=${SAVE_FREQ:-10}
+LOGGER=${LOGGER:-[console,file${SWANLAB_API_KEY:+,swanlab}${WANDB_API_KEY:+,wandb}]}

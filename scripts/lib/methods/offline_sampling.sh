@@ -1,0 +1,10 @@
+# Pre-sampling: every training prompt k times from the initial policy, one JSONL line a sample. Resumes where it stopped.
+
+POSITIONAL=(NAME '[seed]')
+source "$LIB/launch.sh"
+
+launch "$PYTHON" -m verl.dph.presample "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[@]}" \
+  data.train_files="$(list "$TRAIN_FILE")" \
+  presample.n="$SAMPLES_PER_PROMPT" \
+  presample.output="'$SAMPLES'" \
+  "$@"

@@ -1,0 +1,29 @@
+# Qwen2.5-Math (paper, Table 7). The model has 4096 positions: prompt and response share them.
+
+MODEL_PATH=${MODEL_PATH:-Qwen/Qwen2.5-Math-7B}
+SCORER_CONFIG=${SCORER_CONFIG:-$PROJECT_DIR/rl/scorer/math.yaml}
+
+# Data: what is pre-sampled, what the baselines train on (without the prompts that no sample solved, which the split leaves
+# out), what validation reads (comma-separated), and the folder of D_exp and D_pef.
+TRAIN_FILE=${TRAIN_FILE:-$PROJECT_DIR/data/math/dapo_train.parquet}
+DATA_DIR=${DATA_DIR:-$PROJECT_DIR/data/math/qwen2.5-math-7b}
+BASELINE_FILES=${BASELINE_FILES:-$DATA_DIR/train_wrong.parquet,$DATA_DIR/train_correct.parquet}
+TESTS=("$PROJECT_DIR"/data/math/{aime24,aime25,amc23,math500,olympiadbench,minerva_math,college_math}.parquet)
+VAL_FILES=${VAL_FILES:-$(IFS=, && echo "${TESTS[*]}")}
+SFT_PT=${SFT_PT:-$DATA_DIR/all_right.pt}
+MAX_PROMPT_LENGTH=${MAX_PROMPT_LENGTH:-2048}
+MAX_RESPONSE_LENGTH=${MAX_RESPONSE_LENGTH:-2048}
+
+# Training. DAPO leaves out a prompt whose samples are all right or all wrong.
+LEARNING_RATE=${LEARNING_RATE:-2e-7}
+EPOCHS=${EPOCHS:-8}
+CLIP_HIGH=${CLIP_HIGH:-0.28}
+VAL_TEMPERATURE=${VAL_TEMPERATURE:-0.6}
+DAPO_METRIC=${DAPO_METRIC:-acc}
+
+# Engine.
+MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-16384}
+
+# Run.
+OUTPUT_DIR=${OUTPUT_DIR:-$PROJECT_DIR/outputs/qwen-math}
+PROJECT_NAME=${PROJECT_NAME:-dph-qwen-math}

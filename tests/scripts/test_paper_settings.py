@@ -1,0 +1,168 @@
+"""The resolved configuration of every script under every experiment is METHOD.md's, and verl and verl.dph accept it."""
+
+import warnings
+from pathlib import Path
+
+import pytest
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import validate_config
+
+from tests.scripts.conftest import composed
+from verl.dph import settings
+from verl.dph.prepare.mathematics import TEST_SETS
+from verl.dph.reward.questions import scorer_question
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+# Script folder, SETTINGS (empty: the folder's own), then METHOD.md's table "Settings of the paper".
+EXPERIMENTS = {
+    "llama_sql": ("llama", "", dict(epochs=4, lr=1e-6, val_t=1.0, response=4096, prompt=16000)),
+    "omnisql_sql": ("llama", "omnisql_sql", dict(epochs=4, lr=1e-6, val_t=1.0, response=4096, prompt=16000)),
+    "llama_math": ("qwen", "llama_math", dict(epochs=8, lr=2e-7, val_t=0.6, response=2048, prompt=2048)),
+    "qwen_math": ("qwen", "", dict(epochs=8, lr=2e-7, val_t=0.6, response=2048, prompt=2048)),
+}
+MODELS = {
+    "llama_sql": "meta-llama/Llama-3.1-8B-Instruct",
+    "omnisql_sql": "seeklhy/OmniSQL-32B",
+    "llama_math": "meta-llama/Llama-3.1-8B-Instruct",
+    "qwen_math": "Qwen/Qwen2.5-Math-7B",
+}
+# Mode, eta, whether D_pef is rehearsed, whether a reference model runs.
+RUNS = {
+    "grpo": ("none", None, False, False),
+    "dapo": ("none", None, False, False),
+    "forward_kl": ("forward", 0.01, True, False),
+    "js_kl": ("js_low_var", 0.2, True, False),
+    "js_definition": ("js", 0.2, True, True),
+    "alpha": ("alpha", 0.01, True, False),
+    "reverse_kl": ("reverse_kl", 0.01, False, True),
+}
+
+
+def dry_run(launcher, experiment, script, *arguments, **environment):
+    folder, name, _ = EXPERIMENTS[experiment]
+    chosen = {"SETTINGS": name} if name else {}
+    return launcher.dry_run(f"{folder}/{script}", *arguments, **chosen, **environment)
+
+
+@pytest.mark.parametrize("method", RUNS)
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_training(launcher, files, monkeypatch, experiment, method):
+    paper = EXPERIMENTS[experiment][2]
+    started = dry_run(launcher, experiment, method, "name", **files | {"MODEL_PATH": ""})
+    config = started.config()
+    actor, rollout, data = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout, config.data
+    assert started.module == "verl.dph.main"
+    assert config.actor_rollout_ref.model.path == MODELS[experiment]
+    assert (data.train_batch_size, rollout.n, config.trainer.total_epochs) == (128, 16, paper["epochs"])
+    assert (actor.ppo_mini_batch_size, actor.ppo_epochs, actor.optim.lr) == (64, 1, paper["lr"])
+    assert (rollout.temperature, rollout.top_p) == (1.0, 0.95)
+    assert (rollout.val_kwargs.temperature, rollout.val_kwargs.top_p) == (paper["val_t"], 0.95)
+    assert rollout.val_kwargs.do_sample
+    assert (data.max_prompt_length, data.max_response_length) == (paper["prompt"], paper["response"])
+    assert actor.loss_agg_mode == "token-mean" and config.algorithm.adv_estimator == "grpo"
+    assert not config.algorithm.use_kl_in_reward
+    assert actor.clip_ratio_low == 0.2
+    assert actor.clip_ratio_high == (0.2 if method == "grpo" or experiment == "llama_math" else 0.28)
+
+    mode, eta, rehearses, reference = RUNS[method]
+    assert actor.sft_loss_mode == mode and actor.use_kl_loss == reference
+    assert eta is None or actor.sft_loss_coeff == eta
+    assert settings.rehearses(config) == rehearses
+    if rehearses:
+        assert (data.sft_batch_size, actor.sft_loss_normalization) == (256, "joint")
+        assert (data.train_files, data.sft_pt) == (files["TRAIN_WRONG"], files["SFT_PT"])
+        assert data.sft_files == files["TRAIN_CORRECT"]
+    else:
+        assert list(data.train_files) == files["BASELINE_FILES"].split(",")
+        assert data.sft_files is None and data.sft_pt is None
+    is_dapo = method == "dapo"
+    assert config.algorithm.filter_groups.enable == is_dapo
+    assert config.reward.reward_manager.name == ("dapo" if is_dapo else "naive")
+    assert (config.trainer.experiment_name, config.trainer.device) == ("name", "cuda")
+
+    accept(config, files, monkeypatch)
+
+
+def accept(config, files, monkeypatch):
+    """verl.dph's checks and verl's own, as main.prepare makes them; on a GPU machine with the files in their places."""
+    monkeypatch.delenv("VERL_PLATFORM", raising=False)
+    config.actor_rollout_ref.model.path = files["MODEL_PATH"]
+    settings.read_none(config)
+    settings.check(config)
+    if not config.actor_rollout_ref.actor.generate_sft:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # verl warns that there is no critic
+            critic = need_critic(config)
+        validate_config(config=config, use_reference_policy=need_reference_policy(config), use_critic=critic)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_dapo_shapes_overlong_answers_as_verl_reads_it(launcher, experiment):
+    config = dry_run(launcher, experiment, "dapo", "name").config()
+    response = EXPERIMENTS[experiment][2]["response"]
+    shaping = config.reward.reward_kwargs
+    assert (shaping.max_resp_len, shaping.overlong_buffer_cfg.len) == (response, response // 4)
+    assert shaping.overlong_buffer_cfg.enable and shaping.overlong_buffer_cfg.penalty_factor == 1.0
+    assert config.algorithm.filter_groups.metric == ("acc" if "math" in experiment else "reward")
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_preparation(launcher, files, monkeypatch, experiment):
+    """Eight samples a prompt at the training's temperature, then the store from the same files that training reads."""
+    started = dry_run(launcher, experiment, "offline_sampling", "sampling")
+    assert started.module == "verl.dph.presample"
+    sampling = started.config()
+    rollout = sampling.actor_rollout_ref.rollout
+    assert (sampling.presample.n, rollout.temperature, rollout.top_p) == (8, 1.0, 0.95)
+    assert sampling.presample.output.endswith("/generate_data/0.jsonl")
+    assert sampling.actor_rollout_ref.model.path == MODELS[experiment]
+
+    store = dry_run(launcher, experiment, "get_correct_data_tensor").config()
+    assert store.actor_rollout_ref.actor.generate_sft
+    training = dry_run(launcher, experiment, "js_kl", "name").config()
+    for key in ("sft_files", "sft_pt", "max_prompt_length", "max_response_length"):
+        assert store.data[key] == training.data[key]
+    assert store.data.sft_wrong_files == training.data.train_files
+    folder = sampling.presample.output.removesuffix("/generate_data/0.jsonl")
+    assert store.data.sft_files == f"{folder}/train_correct.parquet"
+    accept(dry_run(launcher, experiment, "get_correct_data_tensor", **files).config(), files, monkeypatch)
+
+
+def test_the_files_are_those_that_the_data_commands_write(launcher):
+    """docs/data.md's outputs, the splitter's defaults, and names of test sets that have a reward."""
+    def of(experiment, script):
+        return dry_run(launcher, experiment, script, "name").config()
+
+    root = f"{REPOSITORY}/data"
+    assert of("llama_sql", "grpo").data.train_files == [f"{root}/sql/bird_train.parquet"]
+    assert of("llama_sql", "grpo").data.val_files == [f"{root}/sql/bird_dev.parquet", f"{root}/sql/spider_dev.parquet"]
+    assert of("qwen_math", "offline_sampling").data.train_files == [f"{root}/math/dapo_train.parquet"]
+    folders = {
+        "llama_sql": "sql/llama3.1-8b",
+        "omnisql_sql": "sql/omnisql-32b",
+        "llama_math": "math/llama3.1-8b",
+        "qwen_math": "math/qwen2.5-math-7b",
+    }
+    for experiment, folder in folders.items():
+        assert of(experiment, "js_kl").data.train_files == f"{root}/{folder}/train_wrong.parquet"
+    names = ["aime24", "aime25", "amc23", "math500", "olympiadbench", "minerva_math", "college_math"]
+    assert of("qwen_math", "grpo").data.val_files == [f"{root}/math/{name}.parquet" for name in names]
+    assert set(names) <= set(TEST_SETS)
+    assert all(scorer_question(name, "1") for name in names)
+    # The baselines of math see no prompt that no sample solved.
+    assert of("qwen_math", "grpo").data.train_files == [
+        f"{root}/math/qwen2.5-math-7b/train_{part}.parquet" for part in ("wrong", "correct")
+    ]
+
+
+@pytest.mark.parametrize("script", ["llama/dapo", "qwen/js_definition"])
+def test_hydra_composes_the_same(launcher, script):
+    """What the other tests compose faster (conftest.py)."""
+    started = launcher.dry_run(script, "name")
+    assert started.config() == composed(started.module, *started.overrides)
+
+
+def test_every_script_of_one_folder_is_in_the_other():
+    for folder in ("llama", "qwen"):
+        names = {path.stem for path in (REPOSITORY / "scripts" / folder).glob("*.sh")}
+        assert names == {*RUNS, "offline_sampling", "get_correct_data_tensor"}
