@@ -23,7 +23,7 @@ class ConfigError(Exception):
     """A wrong setting: one sentence that names it, what was found and what to do."""
 
 
-_CLASS_NAMES = ("SqlDetailRewardModel", "SqlRewardModel", "MathRewardModel")
+_CLASS_NAMES = ("SqlDetailRewardModel", "SqlRewardModel", "MathRewardModel", "PythonRewardModel")
 
 
 class _Section(BaseModel):
@@ -94,11 +94,41 @@ class MathSettings(_ScorerSettings):
     max_answer_chars: PositiveInt = 2_000
 
 
-Scorer = Annotated[SqlSettings | MathSettings, Field(discriminator="class_name")]
+class TaskSettings(_ScorerSettings):
+    """A section of Scorers whose class_name is PythonRewardModel: a task of the user's own.
+
+    task: the name in its rows' data_source. function: the file and the name of its reward function, FILE.py:NAME.
+    """
+
+    class_name: Literal["PythonRewardModel"]
+    task: str = Field(min_length=1)
+    function: str
+    prediction_seconds: PositiveFloat = 5.0
+
+    @field_validator("function")
+    @classmethod
+    def _names_a_function(cls, function: str) -> str:
+        path, _, name = function.rpartition(":")
+        if not path.endswith(".py") or not name.isidentifier():
+            raise ValueError("is not of the form FILE.py:FUNCTION")
+        if not Path(path).is_file():
+            raise ValueError(f"{path} does not exist")
+        return function
+
+    @property
+    def path(self) -> Path:
+        return Path(self.function.rpartition(":")[0])
+
+    @property
+    def function_name(self) -> str:
+        return self.function.rpartition(":")[2]
+
+
+Scorer = Annotated[SqlSettings | MathSettings | TaskSettings, Field(discriminator="class_name")]
 
 
 class Settings(_Section):
-    """The whole file. Scorers: by their names (Scorer1, ...), at most one for SQL and one for math."""
+    """The whole file. Scorers: by their names (Scorer1, ...), at most one for SQL, one for math and one a task."""
 
     ScorerServer: ServerSettings = ServerSettings()
     Scorers: dict[str, Scorer] = Field(min_length=1)
@@ -106,7 +136,7 @@ class Settings(_Section):
     @field_validator("Scorers")
     @classmethod
     def _one_of_each_kind(cls, scorers: dict[str, Scorer]) -> dict[str, Scorer]:
-        kinds = Counter(type(scorer) for scorer in scorers.values())
+        kinds = Counter((type(scorer), getattr(scorer, "task", None)) for scorer in scorers.values())
         if max(kinds.values()) > 1:
             raise ValueError("has two scorers for questions of one kind")
         return scorers
@@ -118,6 +148,11 @@ class Settings(_Section):
     @property
     def math(self) -> MathSettings | None:
         return next((scorer for scorer in self.Scorers.values() if isinstance(scorer, MathSettings)), None)
+
+    @property
+    def tasks(self) -> dict[str, TaskSettings]:
+        """By the task's name."""
+        return {scorer.task: scorer for scorer in self.Scorers.values() if isinstance(scorer, TaskSettings)}
 
 
 def load_settings(path: Path, address: str | None, port: int | None, database_path: Path | None) -> Settings:
@@ -158,7 +193,7 @@ def _override_database_path(content: dict, value: str) -> None:
     scorers = content.get("Scorers")
     sections = list(scorers.values()) if isinstance(scorers, dict) else []
     for section in sections:
-        if isinstance(section, dict) and section.get("class_name") != "MathRewardModel":
+        if isinstance(section, dict) and section.get("class_name") not in ("MathRewardModel", "PythonRewardModel"):
             section["database_path"] = value
 
 

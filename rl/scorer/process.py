@@ -21,7 +21,7 @@ _START_SECONDS = 60.0
 
 # Workers for SQL need the standard library only: -S leaves out the search of site-packages, a third of their start.
 _PROGRAM = "from rl.scorer.worker import main; main()"  # -m would import runpy, another tenth
-_FLAGS = {"sql": ["-S"], "math": []}
+_FLAGS = {"sql": ["-S"], "math": [], "task": []}
 
 _FAULTS = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
 

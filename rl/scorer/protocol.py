@@ -9,6 +9,7 @@ from rl.scorer.answers import Answer
 from rl.scorer.math_scoring import MathQuestion
 from rl.scorer.scorers import Question
 from rl.scorer.sql_scoring import SqlQuestion
+from rl.scorer.task_scoring import TaskQuestion
 
 
 class BadRequest(Exception):
@@ -35,12 +36,30 @@ class MathExtra(BaseModel):
         return MathQuestion(self.ground_truth)
 
 
+class TaskExtra(BaseModel):
+    """What responses to a task of the user's own are compared with."""
+
+    task: str = Field(description="the name in the section of its PythonRewardModel")
+    ground_truth: Any = Field(description="any JSON value; the task's function gets it")
+
+    def question(self) -> Question:
+        return TaskQuestion.of(self.task, self.ground_truth)
+
+
+_KINDS = ("sql", "math", "own task")
+
+
 def _kind(extra: Any) -> str:
     has = extra.__contains__ if isinstance(extra, dict) else lambda key: hasattr(extra, key)
+    if has("task") and not has("gold_sql"):
+        return "own task"
     return "math" if has("ground_truth") and not has("gold_sql") else "sql"
 
 
-Extra = Annotated[Annotated[SqlExtra, Tag("sql")] | Annotated[MathExtra, Tag("math")], Discriminator(_kind)]
+Extra = Annotated[
+    Annotated[SqlExtra, Tag("sql")] | Annotated[MathExtra, Tag("math")] | Annotated[TaskExtra, Tag("own task")],
+    Discriminator(_kind),
+]
 
 
 class ApiRequest(BaseModel):
@@ -74,7 +93,7 @@ def parse(model: type[BaseModel], body: bytes) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         # A question's place has in it what it was taken for, which no body has.
-        where = ".".join(str(part) for part in first["loc"] if part not in ("sql", "math")) or "the body"
+        where = ".".join(str(part) for part in first["loc"] if part not in _KINDS) or "the body"
         raise BadRequest(f"{where}: {first['msg']}") from None
 
 

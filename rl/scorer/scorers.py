@@ -9,8 +9,9 @@ from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.pool import WorkerPool
 from rl.scorer.shared import SharedResults
 from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
+from rl.scorer.task_scoring import TaskQuestion, TaskScorer
 
-Question = SqlQuestion | MathQuestion
+Question = SqlQuestion | MathQuestion | TaskQuestion
 
 _LONGEST_RETRY_SECONDS = 30
 
@@ -24,7 +25,7 @@ class Busy(Exception):
 
 
 class Scorers:
-    """SQL, math or both, as the settings say."""
+    """SQL, math and users' own tasks, whichever the settings name."""
 
     def __init__(self, settings: Settings):
         self._max_waiting = settings.ScorerServer.max_waiting
@@ -32,16 +33,21 @@ class Scorers:
         self._request_seconds = settings.ScorerServer.request_seconds
         self._sql = SqlScorer(settings.sql) if settings.sql else None
         self._math = MathScorer(settings.math) if settings.math else None
+        self._tasks = {name: TaskScorer(of_task) for name, of_task in settings.tasks.items()}
 
     def pools(self) -> dict[str, WorkerPool]:
         """By kind."""
-        scorers = {"sql": self._sql, "math": self._math}
+        scorers = {"sql": self._sql, "math": self._math} | self._tasks_by_kind("task")
         return {kind: scorer.pool for kind, scorer in scorers.items() if scorer is not None}
 
     def caches(self) -> dict[str, SharedResults]:
         """By name."""
         sql = {"gold": self._sql.golds, "sql_answers": self._sql.answers} if self._sql else {}
-        return sql | ({"math_answers": self._math.answers} if self._math else {})
+        math = {"math_answers": self._math.answers} if self._math else {}
+        return sql | math | {name: task.answers for name, task in self._tasks_by_kind("task_answers").items()}
+
+    def _tasks_by_kind(self, kind: str) -> dict[str, TaskScorer]:
+        return {f"{kind}:{name}": task for name, task in self._tasks.items()}
 
     async def start(self) -> None:
         """Starts the workers; WorkerLost when they cannot."""
@@ -79,7 +85,13 @@ class Scorers:
                 raise result
         return found
 
-    def _scorer(self, question: Question) -> SqlScorer | MathScorer:
+    def _scorer(self, question: Question) -> SqlScorer | MathScorer | TaskScorer:
+        if isinstance(question, TaskQuestion):
+            if question.task not in self._tasks:
+                raise UnknownQuestion(
+                    f"this server has no task {question.task!r}: start one whose Scorers have a PythonRewardModel of it"
+                )
+            return self._tasks[question.task]
         scorer, kind, name = (
             (self._sql, "SQL", "SqlDetailRewardModel")
             if isinstance(question, SqlQuestion)

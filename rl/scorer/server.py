@@ -17,6 +17,7 @@ import uvicorn
 from rl.scorer.app import create_app
 from rl.scorer.config import ConfigError, Settings, load_settings
 from rl.scorer.logs import LogFile, set_up
+from rl.scorer.task.check import check_task
 
 _BACKLOG = 2048
 # Longer than a training step's pause between two batches of requests, so that clients keep their connections.
@@ -31,6 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     try:
         settings = load_settings(options.config, options.address, options.port, options.database_path)
+        for task in settings.tasks.values():
+            check_task(task)
         log = _set_up_logging(settings.ScorerServer.log_file, settings.ScorerServer.log_file_bytes)
         if options.address_file is not None and not options.address_file.parent.is_dir():
             raise ConfigError(f"--address-file {options.address_file} lies in no directory; create it or give another.")

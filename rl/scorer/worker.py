@@ -1,8 +1,8 @@
 """A worker process: does one job at a time for the server, over stdin and stdout (frames.py).
 
-The settings, JSON on the command line, say which jobs it does: "kind" is "sql" (sql/jobs.py) or "math" (math/jobs.py),
-and each has an `answer(job, body)` that returns the reply's header and body. Every header gets "cpu", the processor
-time of the process in seconds. "last": true in one says that the worker ends after this answer.
+The settings, JSON on the command line, say which jobs it does: "kind" is "sql" (sql/jobs.py), "math" (math/jobs.py) or
+"task" (task/jobs.py), and each has an `answer(job, body)` that returns the reply's header and body. Every header gets
+"cpu", the processor time of the process in seconds. "last": true in one says that the worker ends after this answer.
 
 The process is the sandbox: its memory is bounded, it cannot write a file (RLIMIT_FSIZE 0), and the server
 kills it when it overruns. It does not confine an attacker who takes over SQLite or the interpreter itself: no system
@@ -38,6 +38,10 @@ def _jobs(settings: dict) -> Jobs:
         from rl.scorer.sql.jobs import SqlJobs, SqlJobSettings
 
         return SqlJobs(SqlJobSettings.from_dict(settings["jobs"]))
+    if settings["kind"] == "task":
+        from rl.scorer.task.jobs import TaskJobs
+
+        return TaskJobs(**settings["jobs"])
     from rl.scorer.math.jobs import MathJobs
 
     return MathJobs(**settings["jobs"])

@@ -1,5 +1,5 @@
 """What is tried before Ray starts: the rows of the data files, and the scorer with one answer for every database and
-one math answer."""
+every own task, and one math answer."""
 
 import asyncio
 from collections.abc import Sequence
@@ -34,14 +34,14 @@ def check_rows(config: DictConfig, names: Sequence[str]) -> list[Row]:
 
 
 async def check_scorer(config: DictConfig, rows: Sequence[Row]) -> None:
-    """Wait for the scorer, and let it grade one answer for every database that the rows name, and one of math.
+    """Wait for the scorer, and let it grade one answer for every database and task that the rows name, and one of math.
 
     Raises:
-        UserError: no scorer answers, or it lacks a database or math.
+        UserError: no scorer answers, it lacks a database, a task or math, or a task's function fails.
     """
     if config.reward.custom_reward_function.path != OUR_REWARD:
         return
-    first = {row.question.get("db_id"): row for row in reversed(rows)}
+    first = {(row.question.get("db_id"), row.question.get("task")): row for row in reversed(rows)}
     async with ScorerClient(**scorer_settings(config)) as client:
         await client.wait_until_healthy(SCORER_WAIT_S)
         scores = (client.score(PROBE, row.question) for row in first.values())

@@ -59,6 +59,13 @@ class Score:
         return int(self.outcome in GOLD_FAILURES)
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A worker of the server failed on a response: that is no score."""
+
+    reason: str  # the server's sentence
+
+
 @dataclass
 class Job:
     """One response on its way to its score."""
@@ -93,8 +100,8 @@ def request_body(groups: Sequence[Sequence[Job]]) -> dict[str, Any]:
     }
 
 
-def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> list[tuple[Job, Score | None]]:
-    """Each job with its score, None where a worker of the server failed on it.
+def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> list[tuple[Job, Score | Failure]]:
+    """Each job with its score, or with what the server says where a worker of it failed on the job.
 
     Raises:
         ScorerMismatch: the text is not an answer to these questions.
@@ -118,10 +125,10 @@ def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> li
     ]
 
 
-def _read_score(address: str, answer: Any) -> Score | None:
+def _read_score(address: str, answer: Any) -> Score | Failure:
     outcome = answer.get("outcome") if isinstance(answer, dict) else None
     if outcome == INFRASTRUCTURE_FAILURE:
-        return None
+        return Failure(str(answer.get("error"))[:300])
     score, pred = (answer.get("score"), answer.get("pred")) if outcome in OUTCOMES else (None, None)
     is_score = isinstance(score, int | float) and 0 <= score <= 1 + CORRECT_TOLERANCE  # a NaN is not
     if not is_score or not isinstance(pred, str | None):

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import aiohttp
 
 from verl.dph.reward.protocol import (
+    Failure,
     Job,
     Score,
     ScorerBusy,
@@ -126,7 +127,7 @@ class Transport:
             f"{START_HINT}, or set DPH_SCORER to its address."
         )
 
-    async def _ask(self, jobs: Sequence[Job]) -> list[tuple[Job, Score | None]]:
+    async def _ask(self, jobs: Sequence[Job]) -> list[tuple[Job, Score | Failure]]:
         """One request. The server's health is known better afterwards."""
         async with self._slots:
             if self._servers.busy_for() > 0:
@@ -147,7 +148,7 @@ class Transport:
             self._servers.failed(server, "its workers failed on every response of a request")
         return answered
 
-    async def _post(self, server: Server, jobs: Sequence[Job]) -> list[tuple[Job, Score | None]]:
+    async def _post(self, server: Server, jobs: Sequence[Job]) -> list[tuple[Job, Score | Failure]]:
         if not server.healthy:
             with server.probe():
                 reason = await self.heartbeat(server.address)
@@ -175,9 +176,9 @@ class Transport:
             self._servers.succeeded(server)  # it lives
             raise
 
-    def _hand_out(self, job: Job, score: Score | None) -> bool:
+    def _hand_out(self, job: Job, score: Score | Failure) -> bool:
         """Resolves a job with its score, or with an error when it may not be tried again; else False."""
-        if score is not None:
+        if isinstance(score, Score):
             job.effort.healthy_servers = self._servers.healthy()
             job.resolve(score)
             return True
@@ -187,7 +188,7 @@ class Transport:
         job.fail(
             ScorerUnavailable(
                 f"The scorer at {self._servers} answers, but {job.effort.infra_errors} of its workers failed on one "
-                f"response to {job.key:.200}: see the server's log."
+                f"response to {job.key:.200} ({score.reason}): see the server's log."
             )
         )
         return True

@@ -1,0 +1,54 @@
+"""What a worker of a user's own task does: calls the task's function for one response at a time.
+
+Job: {"job": "task", "response", "ground_truth"}; ground_truth is any JSON value. Reply:
+- {"outcome": "match" | "partial" | "mismatch" | "no_answer", "score", "pred"}.
+- {"outcome": "infra_error", "error"}: the function raised, or returned no score. That says nothing about the response.
+"""
+
+import importlib.util
+import math
+import sys
+from collections.abc import Callable, Mapping
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+_PRED_CHARS = 2_000
+
+
+class TaskJobs:
+    """Answers jobs with `function` of the file `path`; the file's folder is searched for what it imports."""
+
+    mapped_bytes = 0
+
+    def __init__(self, path: str, function: str):
+        self._function = _load(Path(path), function)
+
+    def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]:
+        """The reply's header and an empty body."""
+        try:
+            return _judged(self._function(job["response"], job["ground_truth"])), b""
+        except Exception as error:
+            return {"outcome": "infra_error", "error": f"the reward function raised {error!r}"[:300]}, b""
+
+
+def _load(path: Path, function: str) -> Callable[[str, Any], Any]:
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return getattr(module, function)
+
+
+def _judged(result: Any) -> dict:
+    """The header for what a function returned: a number from 0 to 1, or a mapping of `score` and `pred`."""
+    score, has_pred, pred = result, False, None
+    if isinstance(result, Mapping):
+        score, has_pred, pred = result.get("score"), "pred" in result, result.get("pred")
+    if not isinstance(score, Real) or not 0 <= score <= 1:  # a NaN is not either
+        return {"outcome": "infra_error", "error": f"the reward function returned {result!r:.200}, no score of 0 to 1"}
+    if score == 0 and has_pred and pred is None:
+        return {"outcome": "no_answer", "score": 0.0, "pred": None}
+    outcome = "match" if math.isclose(score, 1, abs_tol=1e-6) else "partial" if score else "mismatch"
+    return {"outcome": outcome, "score": float(score), "pred": None if pred is None else str(pred)[:_PRED_CHARS]}

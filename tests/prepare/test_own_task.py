@@ -1,0 +1,179 @@
+"""The worked example of docs/data.md, "Your own task": its files as they stand there, and a real server."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from verl.dph.demo.stages import stop
+from verl.dph.errors import UserError
+from verl.dph.inspect import main as inspect
+from verl.dph.prompts import read_rows
+from verl.dph.reward.client import ScorerClient, ScorerUnavailable
+from verl.dph.reward.questions import scorer_question
+from verl.dph.reward.score import compute_score
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = REPOSITORY / "docs" / "data.md"
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory) -> Path:
+    """A folder with the page's files, and the rows that its program writes."""
+    folder = tmp_path_factory.mktemp("own")
+    blocks = re.findall(r"^```\w+\n# (countdown/\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in blocks] == ["countdown/make_rows.py", "countdown/reward.py", "countdown/scorer.yaml"]
+    for name, content in blocks:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(content)
+    # Raises, and returns what is no score.
+    (folder / "countdown" / "faulty.py").write_text(
+        "def score(response, ground_truth):\n"
+        "    return {'raise': lambda: ground_truth['absent'], 'two': lambda: 2, 'half': lambda: 0.5,\n"
+        "            'nan': lambda: float('nan'), 'loop': loop}[response]()\n\n"
+        "def loop():\n    while True:\n        pass\n"
+    )
+    settings = (folder / "countdown" / "scorer.yaml").read_text()
+    settings += (
+        settings[settings.index("  Scorer1") :]
+        .replace("Scorer1", "Scorer2")
+        .replace("task: countdown", "task: faulty")
+        .replace("countdown/reward.py", "countdown/faulty.py")
+        .replace("prediction_seconds: 5", "prediction_seconds: 1")
+    )
+    (folder / "countdown" / "both.yaml").write_text(settings)
+    subprocess.run([sys.executable, "countdown/make_rows.py", "countdown/train.parquet"], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(example) -> str:
+    """The address of a scorer with the page's task, and the faulty one."""
+    address = example / "address"
+    command = [sys.executable, REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"]
+    process = subprocess.Popen(
+        [*command, "-c", "countdown/both.yaml", "--port", "0", "--address-file", address], cwd=example
+    )
+    try:
+        while not address.exists():
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.05)
+        yield address.read_text().strip()
+    finally:
+        stop(process)
+
+
+def ask(server: str, responses: list[str], question: dict) -> list:
+    """Each response's score, or the error that the client raises."""
+
+    async def scores():
+        async with ScorerClient(server, retries=1) as client:
+            return await asyncio.gather(
+                *(client.score(response, question) for response in responses), return_exceptions=True
+            )
+
+    return asyncio.run(scores())
+
+
+def test_the_rows_are_what_sampling_and_training_read(example, capsys):
+    rows = read_rows([example / "countdown" / "train.parquet"])
+    assert len(rows) == 100 and rows[0].data_source == "task:countdown"
+    assert rows[0].question["task"] == "countdown" and len(rows[0].question["ground_truth"]["numbers"]) == 3
+    inspect([str(example / "countdown" / "train.parquet")])
+    assert "task:countdown" in capsys.readouterr().out
+
+
+def test_the_function_scores_responses(server):
+    question = {"task": "countdown", "ground_truth": {"numbers": [3, 4, 5], "target": 17}}
+    found = ask(
+        server,
+        [
+            "Answer: 3 * 4 + 5",
+            "Answer: 1\nAnswer: 5+(4*3)",
+            "Answer: 3 + 4 * 5",
+            "Answer: 17",
+            "Answer: __import__('os').system('true')",
+            "Answer: 3 * 4 + 5 / 0",
+            "I do not know.",
+        ],
+        question,
+    )
+    assert [(score.score, score.outcome) for score in found] == [
+        *[(1.0, "match")] * 2,
+        *[(0.0, "mismatch")] * 4,
+        (0.0, "no_answer"),
+    ]
+    assert [score.pred for score in found[:2]] == ["3 * 4 + 5", "5+(4*3)"] and found[-1].pred is None
+
+
+def test_the_reward_function_of_training_takes_the_rows(server, example):
+    row = read_rows([example / "countdown" / "train.parquet"])[0]
+    truth = row.question["ground_truth"]
+    a, b, c = truth["numbers"]
+    result = asyncio.run(compute_score("task:countdown", f"Answer: {a} * {b} + {c}", truth, scorer=server))
+    assert (result["score"], result["acc"], result["outcome"]) == (1.0, 1, "match")
+
+
+def test_a_faulty_function_is_never_a_reward(server):
+    found = ask(server, ["raise", "two", "nan", "half", "loop"], {"task": "faulty", "ground_truth": {"x": 1}})
+    for error, reason in zip(
+        found, ["KeyError('absent')", "returned 2, no score", "returned nan, no score"], strict=False
+    ):
+        assert isinstance(error, ScorerUnavailable) and reason in str(error), error
+    assert [(score.score, score.acc, score.outcome) for score in found[3:]] == [
+        (0.5, 0, "partial"),
+        (0.0, 0, "pred_timeout"),
+    ]
+
+
+def test_a_task_that_the_server_lacks_is_named(server):
+    [error] = ask(server, ["x"], {"task": "chess", "ground_truth": "e4"})
+    assert "this server has no task 'chess'" in str(error)
+
+
+@pytest.mark.parametrize("truth", ["27", 3.5, ["a", {"b": None}], {"numbers": [1, 2]}])
+def test_any_json_is_a_ground_truth(truth):
+    assert scorer_question("task:x", truth) == {"task": "x", "ground_truth": truth}
+
+
+@pytest.mark.parametrize("truth", [float("nan"), b"\xff", {"x": {1, 2}}])
+def test_what_json_cannot_hold_is_refused(truth):
+    with pytest.raises(UserError, match="which JSON cannot hold"):
+        scorer_question("task:x", truth)
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        ("countdown/reward.py", "is not of the form FILE.py:FUNCTION"),
+        ("countdown/absent.py:score", "countdown/absent.py does not exist"),
+        (
+            "countdown/reward.py:absent",
+            "cannot be loaded: AttributeError: module 'reward' has no attribute 'absent'; mend",
+        ),
+        ("countdown/broken.py:score", "cannot be loaded: KeyError: 'x' (line 2); mend"),
+    ],
+)
+def test_a_function_that_is_not_there_stops_the_server_at_its_start(example, function, sentence):
+    (example / "countdown" / "broken.py").write_text("import math\n{}['x']\n")
+    settings = (example / "countdown" / "scorer.yaml").read_text().replace("countdown/reward.py:score", function)
+    (example / "wrong.yaml").write_text(settings)
+    program = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
+    command = [sys.executable, program, "-c", "wrong.yaml", "--port", "0"]
+    done = subprocess.run(command, cwd=example, capture_output=True, text=True, timeout=120, env=os.environ)
+    assert done.returncode == 2 and sentence in done.stderr, (done.returncode, done.stderr)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_every_task_has_one_section(example):
+    settings = (example / "countdown" / "scorer.yaml").read_text()
+    twice = settings + settings[settings.index("  Scorer1") :].replace("Scorer1", "Scorer2")
+    (example / "twice.yaml").write_text(twice)
+    program = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
+    command = [sys.executable, program, "-c", "twice.yaml", "--port", "0"]
+    done = subprocess.run(command, cwd=example, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and "two scorers for questions of one kind" in done.stderr, done.stderr
