@@ -1,8 +1,10 @@
 """The whole pipeline once, at the size of a smoke test, through the launch scripts and the real scorer server."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,25 @@ class Project:
         assert finished.returncode == 0, f"{command} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
         return finished.stdout
 
+    def die_in_the_second_part(self, *command: str) -> None:
+        """Kill -9 while the second part of the reference log-probs is written: a pipe that nobody reads holds it up."""
+        parts = self.data / "pef.parts"
+        parts.mkdir()
+        pipe = parts / "00001.safetensors.tmp"
+        os.mkfifo(pipe)
+        with open(self.folder / "killed.log", "wb") as log:
+            process = subprocess.Popen(
+                command, cwd=REPOSITORY, env=os.environ | self.environment, stdout=log, stderr=subprocess.STDOUT
+            )
+        limit = time.monotonic() + TIME_LIMIT_S
+        while not (parts / "00000.safetensors").exists() and process.poll() is None and time.monotonic() < limit:
+            time.sleep(0.05)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL, (self.folder / "killed.log").read_text()[-6000:]
+        pipe.unlink()
+        assert sorted(path.name for path in parts.iterdir()) == ["00000.safetensors"]
+        assert not (self.data / "pef.pt").exists()
+
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory):
@@ -97,7 +118,9 @@ def stored(presampled):
         *("--data", str(project.task / "train.parquet")),
     )
     project.split = {name: (project.data / f"train_{name}.parquet").read_bytes() for name in ("correct", "wrong")}
-    project.succeed("bash", "scripts/llama/get_correct_data_tensor.sh", "data.sft_top_k=8")
+    writes = ("bash", "scripts/llama/get_correct_data_tensor.sh", "data.sft_top_k=8", "data.sft_reference_rows=2")
+    project.die_in_the_second_part(*writes)
+    project.output = project.succeed(*writes)
     return project
 
 

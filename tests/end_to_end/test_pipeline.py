@@ -55,6 +55,13 @@ def test_store_holds_the_correct_refinement_samples_and_loses_no_prompt(stored):
         assert row.response.tolist() == samples[row.id].response_ids
 
 
+def test_what_a_killed_run_had_computed_is_used(stored):
+    rows = len(Store.load(str(stored.data / "pef.pt")))
+    assert rows > 2 and f"2 of {rows} rows had their log-probs in" in stored.output
+    assert "computed again differ by" in stored.output
+    assert not (stored.data / "pef.parts").exists() and not (stored.data / "pef.pt.unchecked").exists()
+
+
 def test_reference_log_probs_are_the_base_models(stored):
     model = AutoModelForCausalLM.from_pretrained(stored.model)
     for row in Store.load(str(stored.data / "pef.pt")).rows[:10]:

@@ -2,31 +2,31 @@
 
 Every near-perfect prompt is sampled once more. Where that sample is correct, it is kept as token ids with the
 reference log-probs of the training engine, and with data.sft_top_k its likeliest next tokens at every position; the
-other prompts move to train_wrong (METHOD.md, "Data", refinement). The samples are records of their own file, so that a
-run that was stopped goes on where it was.
+other prompts move to train_wrong (METHOD.md, "Data", refinement). The samples are records of their own file and the
+log-probs parts of their own folder, so that a run that was stopped goes on where it was. The store takes its name only
+when some of its rows, computed once more, came out the same.
 """
 
 import asyncio
 import logging
 import os
-import uuid
+import shutil
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-import transfer_queue as tq
 from omegaconf import DictConfig
-from tensordict import TensorDict
-from tqdm import tqdm
-from transfer_queue import KVBatchMeta
-from verl.workers.utils.padding import response_from_nested
+from verl.utils.torch_dtypes import PrecisionType
 
 from verl.dph.errors import UserError
 from verl.dph.fingerprint import model_hash, tokenizer_hash
-from verl.dph.pef_batch import OUR_TOP_K
 from verl.dph.presample import draw_samples
 from verl.dph.records import read_samples
+from verl.dph.reference_check import Tolerance, check_reference
+from verl.dph.reference_engine import reference_of
+from verl.dph.reference_parts import fill_in_parts
 from verl.dph.sampler import SamplingSettings
 from verl.dph.store import Row, Store
 
@@ -36,12 +36,9 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 # Added to data.sft_seed, so that the refinement sample is a new one and not a sample of the pre-sampling repeated.
 REFINEMENT_SEED = 1_000_003
 
-# Rows that go through the training engine in one call; it cuts them into micro-batches itself.
-ROWS_A_CALL = 256
-
 
 def write_store(trainer) -> None:
-    """Sample, keep the correct ones with reference log-probs, write data.sft_pt, move the other prompts.
+    """Sample, keep the correct ones with reference log-probs, write data.sft_pt, move or drop the other prompts.
 
     A store that is there already only gets its next-token distributions, where it lacks those of data.sft_top_k.
 
@@ -49,34 +46,63 @@ def write_store(trainer) -> None:
         trainer: one of verl.dph.trainer.TRAINERS whose workers and rollout servers are up and hold the initial policy.
 
     Raises:
-        UserError: no near-perfect prompt survives, or the scorer is not to be reached.
+        UserError: no near-perfect prompt survives, the scorer is not to be reached, a file cannot be written, or the
+            engine does not repeat its log-probs.
     """
     data = trainer.config.data
-    correct, wrong = Path(data.sft_files), Path(data.sft_wrong_files)
-    path = os.path.expanduser(data.sft_pt)
+    correct, path = Path(data.sft_files), Path(data.sft_pt).expanduser()
+    parts = path.with_suffix(".parts")
     origin = _origin(trainer.config)
     store = finished_store(path, correct)
     if store is None:
-        store = _sampled(trainer, correct, Path(path).with_suffix(".samples.jsonl"))
+        store = _sampled(trainer, correct, path.with_suffix(".samples.jsonl"))
         store.meta |= origin
     elif data.sft_top_k in (0, store.top_k):
+        shutil.rmtree(parts, ignore_errors=True)
         logger.info("%s already holds every prompt of %s: nothing to do (delete it to draw it anew)", path, correct)
         return
     else:
         store.check_origin(path, **{name: origin[name] for name in ("model_hash", "tokenizer_hash", "temperature")})
-    add_reference_log_probs(trainer, store.rows, data.sft_top_k)
+    compute = partial(reference_of, trainer, top_k=data.sft_top_k)
+    found = fill_in_parts(
+        store.rows, compute, folder=parts, size=data.sft_reference_rows, origin=origin | {"top_k": data.sft_top_k}
+    )
+    if found:
+        logger.info("%d of %d rows had their log-probs in %s", found, len(store), parts)
+    _write_checked(store, path, compute, trainer.config)
+    shutil.rmtree(parts)
     # train_correct loses its rows last: a run that dies in between loses no prompt, and the next does the same again.
-    store.save(path)
-    move_rows(correct, wrong, stay={row.id for row in store.rows})
+    failed = move_rows(correct, _wrong(data), stay={row.id for row in store.rows})
     logger.info(
-        "%s holds %d of %d near-perfect prompts (%s); the other %d moved to %s",
+        "%s holds %d of %d near-perfect prompts (%s); the other %d %s",
         path,
         len(store),
         store.meta["prompts"],
         store.size(path),
-        store.meta["prompts"] - len(store),
-        wrong,
+        failed,
+        f"moved to {data.sft_wrong_files}" if _wrong(data) else "were left out",
     )
+
+
+def _wrong(data: DictConfig) -> Path | None:
+    """Where prompts go whose refinement sample failed, None for nowhere."""
+    return Path(data.sft_wrong_files) if data.sft_refinement_failures == "move" else None
+
+
+def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> None:
+    """Give the store its name when what was written, read back, agrees with the engine."""
+    unchecked = path.with_name(path.name + ".unchecked")
+    store.save(str(unchecked))
+    tolerance = Tolerance.of(store.meta["engine_dtype"], config.data.sft_check_tolerance)
+    try:
+        largest = check_reference(
+            Store.load(str(unchecked)), str(path), compute, tolerance=tolerance, seed=config.data.sft_seed
+        )
+        os.replace(unchecked, path)
+    except BaseException:
+        unchecked.unlink()
+        raise
+    logger.info("reference log-probs computed again differ by %.2g nats at most (%s)", largest, tolerance)
 
 
 def _sampled(trainer, correct: Path, samples: Path) -> Store:
@@ -123,85 +149,46 @@ def _origin(config: DictConfig) -> dict[str, str | int | float]:
         "top_p": float(rollout.top_p),
         "seed": int(config.data.sft_seed),
         "max_response_length": int(config.data.max_response_length),
-        "engine_dtype": str(config.actor_rollout_ref.actor.fsdp_config.dtype),
+        "engine_dtype": _engine_dtype(config),
     }
 
 
-def finished_store(path: str, correct: Path) -> Store | None:
+def _engine_dtype(config: DictConfig) -> str:
+    """In which verl's FSDP engine computes (workers/engine/fsdp/transformer_impl.py): float32, bfloat16 or float16."""
+    mixed_precision = config.actor_rollout_ref.actor.fsdp_config.get("mixed_precision") or {}
+    return str(PrecisionType.to_dtype(mixed_precision.get("param_dtype", "bf16"))).removeprefix("torch.")
+
+
+def finished_store(path: Path, correct: Path) -> Store | None:
     """The store when it exists and holds exactly the prompts of `correct`, as a finished run leaves them."""
-    if not os.path.exists(path):
+    if not path.exists():
         return None
-    store = Store.load(path)
+    store = Store.load(str(path))
     ids = pq.read_table(correct, columns=["id"])["id"].to_pylist()
     return store if sorted(row.id for row in store.rows) == sorted(ids) else None
 
 
-def move_rows(correct: Path, wrong: Path, *, stay: set[int]) -> None:
-    """Leave the rows of `stay` in `correct`, append the others to `wrong` where they lack; each file atomically."""
-    table, others = pq.read_table(correct), pq.read_table(wrong)
-    there = set(others["id"].to_pylist())
+def move_rows(correct: Path, wrong: Path | None, *, stay: set[int]) -> int:
+    """Leave the rows of `stay` in `correct`, append the others to `wrong` where they lack; each file atomically.
+
+    Args:
+        wrong: None to leave the others out.
+
+    Returns:
+        How many rows left `correct`.
+    """
+    table = pq.read_table(correct)
     ids = table["id"].to_pylist()
-    moved = table.filter(pa.array([i not in stay and i not in there for i in ids]))
-    _replace(wrong, pa.concat_tables([others, moved.cast(others.schema)]))
-    _replace(correct, table.filter(pa.array([i in stay for i in ids])))
+    if wrong is not None:
+        others = pq.read_table(wrong)
+        there = set(others["id"].to_pylist())
+        moved = table.filter(pa.array([i not in stay and i not in there for i in ids], pa.bool_()))
+        _replace(wrong, pa.concat_tables([others, moved.cast(others.schema)]))
+    _replace(correct, table.filter(pa.array([i in stay for i in ids], pa.bool_())))
+    return sum(i not in stay for i in ids)
 
 
 def _replace(path: Path, table: pa.Table) -> None:
     aside = path.with_name(path.name + ".tmp")
     pq.write_table(table, aside)
     os.replace(aside, path)
-
-
-def add_reference_log_probs(trainer, rows: list[Row], top_k: int) -> None:
-    """Fill in what the training engine says of every row, at the training temperature, sharded over ranks.
-
-    That is `ref_log_probs`, and with top_k > 0 also `top_ids`, `top_log_probs` and `rest_log_prob`.
-    """
-    for start in tqdm(range(0, len(rows), ROWS_A_CALL), desc="reference log-probs", unit="call"):
-        part = rows[start : start + ROWS_A_CALL]
-        for name, values in _reference(trainer, part, top_k).items():
-            for row, value in zip(part, values, strict=True):
-                setattr(row, name, value)
-
-
-def _reference(trainer, rows: list[Row], top_k: int) -> dict[str, list[torch.Tensor]]:
-    """The fields of `rows` that the engine computes, by way of TransferQueue as in a training step."""
-    ranks = trainer.data_parallel_size()
-    padded = rows + rows[-1:] * (-len(rows) % ranks)
-    keys = [f"ref{uuid.uuid4().hex}_0_0" for _ in padded]
-    ones = [torch.ones(len(row.response), dtype=torch.int64) for row in padded]
-    fields = {
-        "input_ids": [torch.cat([row.prompt, row.response]).long() for row in padded],
-        "position_ids": [torch.arange(len(row.prompt) + len(row.response)) for row in padded],
-        "prompts": [row.prompt.long() for row in padded],
-        "responses": [row.response.long() for row in padded],
-        "response_mask": ones,
-        "loss_mask": ones,
-    }
-    columns = {name: torch.nested.as_nested_tensor(parts, layout=torch.jagged) for name, parts in fields.items()}
-    tags = [{"seq_len": len(ids)} for ids in fields["input_ids"]]
-    tq.kv_batch_put(
-        keys=keys, tags=tags, partition_id="train", fields=TensorDict(columns, batch_size=len(padded))
-    )
-    settings = {
-        "calculate_entropy": False,
-        "compute_loss": False,
-        "temperature": trainer.config.actor_rollout_ref.rollout.temperature,
-    }
-    try:
-        batch = KVBatchMeta(keys=keys, tags=tags, partition_id="train", fields=list(fields), extra_info=settings)
-        if top_k:
-            batch.extra_info["top_k"] = top_k
-            trainer.actor_rollout_wg.compute_top_k(batch)
-        else:
-            trainer.actor_rollout_wg.compute_log_prob(batch)
-        wanted = ["log_probs", "response_mask", *(OUR_TOP_K if top_k else [])]
-        data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=wanted)
-    finally:
-        tq.kv_clear(keys=keys, partition_id="train")
-    # A copy: what comes out are views of the prompts' log-probs too.
-    responses = response_from_nested(data["log_probs"], data["response_mask"]).unbind()
-    found = {"ref_log_probs": [part.to(torch.float32, copy=True) for part in responses]}
-    if top_k:
-        found |= {of_row: data[name].unbind() for name, of_row in OUR_TOP_K.items()}
-    return {name: list(values)[: len(rows)] for name, values in found.items()}

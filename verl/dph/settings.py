@@ -4,15 +4,14 @@ import os
 from dataclasses import dataclass, field
 
 from omegaconf import DictConfig
-from transformers import AutoConfig
-from verl.utils.fs import copy_to_local
 from verl.workers.config import FSDPActorConfig
 
-from verl.dph import coefficient, keep_probe, model_checks
+from verl.dph import coefficient, keep_probe, model_checks, reference_settings
 from verl.dph.coefficient import CoefficientControl
 from verl.dph.cpu import vllm_plugin
 from verl.dph.errors import UserError
 from verl.dph.modes import FORMS, MODES, forms_of
+from verl.dph.required_files import require_files
 
 TRAINER_MODES = ("sync", "colocate_async", "separate_async")
 NORMALIZATIONS = ("joint", "per_set")
@@ -22,10 +21,6 @@ ESTIMATORS = ("sampled", "topk")
 # What verl reserves with Ray: for each rank (single_controller/ray/base.py, ResourcePoolManager), and for its task
 # runner and TransferQueue.
 CPUS_A_RANK, CPUS_OF_OTHERS = 3, 3
-
-# data.sft_top_k: below, the bucket of all other tokens is no small part; above, the store grows (6 bytes a token and
-# position) and the divergence hardly changes.
-TOP_K_MIN, TOP_K_MAX = 8, 128
 
 
 @dataclass
@@ -80,17 +75,11 @@ def check(config: DictConfig) -> None:
     _check_actor(config.actor_rollout_ref.actor)
     _check_needs(config)
     if config.actor_rollout_ref.actor.generate_sft:
-        _require_files(config, "sft_files", "sft_wrong_files")
-        if not config.data.sft_pt:
-            raise UserError(
-                "actor.generate_sft=True writes the D_pef store, but data.sft_pt is not set: name the .pt "
-                "file."
-            )
-        _check_top_k(config)
+        reference_settings.check(config)
     else:
-        _require_files(config, "train_files", "val_files")
+        require_files(config, "train_files", "val_files")
     if rehearses(config):
-        _require_files(config, "sft_files", "sft_pt")
+        require_files(config, "sft_files", "sft_pt")
         _check_shares(config)
     elif not config.actor_rollout_ref.actor.generate_sft:
         _check_no_kl_budget(config.actor_rollout_ref.actor)
@@ -250,42 +239,6 @@ def _check_needs(config: DictConfig) -> None:
                 "then; "
                 "switch it off, or use sft_loss_estimator=sampled."
             )
-
-
-def _check_top_k(config: DictConfig) -> None:
-    k = config.data.sft_top_k
-    if not k:
-        return
-    if not TOP_K_MIN <= k <= TOP_K_MAX:
-        raise UserError(f"data.sft_top_k={k} must be 0 (none) or {TOP_K_MIN} to {TOP_K_MAX}.")
-    path = config.actor_rollout_ref.model.path
-    model = AutoConfig.from_pretrained(
-        copy_to_local(path), trust_remote_code=config.actor_rollout_ref.model.trust_remote_code
-    )
-    vocabulary = model.get_text_config().vocab_size
-    if k > vocabulary:
-        raise UserError(f"data.sft_top_k={k} is more than the {vocabulary} tokens of {path}: use {vocabulary} or less.")
-
-
-def _require_files(config: DictConfig, *keys: str) -> None:
-    for key in keys:
-        value = config.data[key]
-        paths = [value] if isinstance(value, str) else list(value or [])
-        if not paths:
-            raise UserError(f"data.{key} is not set, and this run needs it: name the file.")
-        for path in paths:
-            if not os.path.isfile(os.path.expanduser(path)):
-                raise UserError(f"data.{key}={path} does not exist: {_ORIGIN[key]}.")
-
-
-_ORIGIN = {
-    "train_files": "give a parquet of prompts, or run data/sql/process_data/exact_correct_id.py for "
-    "train_wrong.parquet",
-    "val_files": "give a parquet of prompts",
-    "sft_files": "run data/sql/process_data/exact_correct_id.py, which writes train_correct.parquet",
-    "sft_wrong_files": "run data/sql/process_data/exact_correct_id.py, which writes train_wrong.parquet",
-    "sft_pt": "run scripts/llama/get_correct_data_tensor.sh, which writes it",
-}
 
 
 def mini_batches(config: DictConfig) -> int:

@@ -173,6 +173,11 @@ class Store:
                 )
 
 
+def stored_dtype(name: str) -> torch.dtype:
+    """That of a response field of a Row in the file."""
+    return _RESPONSE_FIELDS[name][1]
+
+
 def _check_row(row: Row, top_k: int) -> None:
     """Raise ValueError for a row that is not complete."""
     tokens = len(row.response)
