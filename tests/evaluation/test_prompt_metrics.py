@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from verl.dph.errors import UserError
+from verl.dph.evaluation.answers import NO_VOTE
 from verl.dph.evaluation.prompt_metrics import prompt_metrics
 from verl.dph.evaluation.samples import SampleSet
 from verl.dph.evaluation.summary import definitions, metric_of, summarise
@@ -15,12 +16,15 @@ from verl.dph.records import SampleMetadata
 STYLES = ("JOIN", "IN", "Others")
 
 
-def sample_set(correct, style=None, style_names=STYLES) -> SampleSet:
+def sample_set(correct, style=None, style_names=STYLES, answer=None, unparsed=0) -> SampleSet:
     correct = np.array(correct, dtype=bool)
     style = np.zeros(correct.shape, dtype=int) if style is None else np.array(style)
     metadata = SampleMetadata("model", "hash", "hash", 1.0, 1.0, -1, correct.shape[1], 0, 64, {}, len(correct))
     ids = np.arange(len(correct))
-    return SampleSet(Path("made by hand"), metadata, ids, correct, style, style_names, ~correct, 0)
+    answer = np.where(correct, 0, 1) if answer is None else np.array(answer)
+    tokens, distinct_n = np.full(correct.shape, 5), np.full((len(correct), 4), 0.5)
+    about = (correct, style, style_names, ~correct, 0, answer, tokens, distinct_n, unparsed)
+    return SampleSet(Path("made by hand"), metadata, ids, *about)
 
 
 def test_keep_lost_and_newly_solved():
@@ -86,6 +90,24 @@ def test_summary_is_json_and_complete():
     assert metric_of(summary, "pass@4") == summary["pass@k"]["4"]
     assert metric_of(summary, "lost") == summary["lost"]
     assert set(summary) - {"n", "prompts"} <= set(definitions(4, 2, ("JOIN",)))
+
+
+def test_majorities_and_different_correct_answers():
+    # Votes: 2 for the right answer 0, 1 each for 1 and 2, so it wins; 1 of 4 right and all alone: 1/4; none.
+    samples = sample_set(
+        [[1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], answer=[[0, 0, 1, 2], [0, 1, 2, 3], [NO_VOTE] * 4]
+    )
+    summary = summarise(samples, prompt_metrics(samples, None, samples, solved_in=2))
+    assert summary["maj@k"]["4"][0] == pytest.approx((1 + 1 / 4) / 3)
+    assert summary["maj@k"]["1"] == pytest.approx(summary["pass@k"]["1"])
+    assert summary["distinct_correct"][0] == 1 and summary["unparsed_sql"] == 0
+    assert summary["distinct_2"] == [0.5, 0.5, 0.5] and summary["response_tokens"] == [5, 5, 5]
+
+
+def test_math_has_no_different_correct_answers():
+    samples = sample_set([[1, 1]], style_names=(), unparsed=None)
+    summary = summarise(samples, prompt_metrics(samples, None, samples, solved_in=1))
+    assert summary["distinct_correct"] is summary["unparsed_sql"] is None
 
 
 def test_too_few_samples_for_the_keep_rate():

@@ -24,25 +24,34 @@ SUMMARY = {
     "additionalProperties": False,
     "required": [
         "n", "prompts", "greedy", "pass@k", "mean@k", "keep_rate", "lost", "newly_solved", "styles", "style_entropy",
-        "style_share", "truncated",
+        "style_share", "truncated", "maj@k", "distinct_correct", "unparsed_sql", "distinct_1", "distinct_2",
+        "distinct_3", "distinct_4", "response_tokens",
     ],
     "properties": {
         "n": {"const": N},
         "prompts": {"const": PROMPTS},
         "pass@k": {"required": ["1", "2", "4", "8", "16"], "additionalProperties": INTERVAL, "maxProperties": 5},
+        "maj@k": {"required": ["1", "2", "4", "8", "16"], "additionalProperties": INTERVAL, "maxProperties": 5},
+        "unparsed_sql": {"const": 0},
         "mean@k": {"required": ["16"], "additionalProperties": INTERVAL},
         "style_share": {"required": [*STYLES, "Others"], "additionalProperties": {"type": "number"}},
         "truncated": {"type": "number"},
     }
     | {
         name: INTERVAL_OR_NULL
-        for name in ("greedy", "keep_rate", "lost", "newly_solved", "styles", "style_entropy")
-    },
+        for name in ("greedy", "keep_rate", "lost", "newly_solved", "styles", "style_entropy", "distinct_correct")
+    }
+    | {name: INTERVAL for name in ("distinct_1", "distinct_2", "distinct_3", "distinct_4", "response_tokens")},
 }  # fmt: skip
 REPORT = {
     "type": "object",
-    "required": ["base", "base_again", "grpo", "dph_js", "_definitions", "_claims"],
-    "properties": {"_definitions": {"additionalProperties": {"type": "string"}}, "_claims": {"type": "array"}},
+    "required": ["base", "base_again", "grpo", "dph_js", "_definitions", "_claims", "_tests", "_labels"],
+    "properties": {
+        "_definitions": {"additionalProperties": {"type": "string"}},
+        "_claims": {"type": "array"},
+        "_tests": {"type": "array"},
+        "_labels": {"additionalProperties": {"type": "string"}},
+    },
     "additionalProperties": {
         "required": ["in_domain", "out_of_domain"],
         "additionalProperties": SUMMARY,
@@ -67,7 +76,7 @@ def write_samples(
             for sample in range(n):
                 acc = int(rng.random() < accuracy)
                 pred = f"/*{rng.choice(styles)}*/ SELECT 1"
-                record = (100 + prompt, sample, "q", "a", [1], float(acc), acc, pred, outcome, "sql", False)
+                record = (100 + prompt, sample, "q", "a", [1, 2, 3, 4], float(acc), acc, pred, outcome, "sql", False)
                 writer.append(SampleRecord(*record))
 
 
@@ -142,6 +151,11 @@ def test_report_from_files(run, tmp_path):
     assert verdicts["in_domain", "dph_js", "keeps several styles"] == "seen"
     assert verdicts["out_of_domain", "grpo", "beats the base in Pass@1"] == "seen"
     assert ("out_of_domain", "grpo", "ends in one style") not in verdicts
+    tests = {(t["split"], t["first"], t["second"], t["metric"]): t for t in report["_tests"]}
+    assert tests["in_domain", "grpo", "base", "mean@16"]["p_holm"] < 0.01
+    assert ("in_domain", "grpo", "base_again", "keep_rate") in tests
+    assert tests["in_domain", "dph_js", "grpo", "style_entropy"]["difference"][0] > 1
+    assert all(test["p"] <= test["p_holm"] <= 1 for test in tests.values())
 
 
 def test_page_is_whole_and_needs_nothing_from_outside(run, tmp_path):

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from verl.dph.evaluation.bootstrap import Interval
 from verl.dph.evaluation.comparison import Comparison
 from verl.dph.evaluation.spec import BASE, BASE_AGAIN
+from verl.dph.evaluation.styles import BY_PREFIX
 
-# A policy of one style stays below the first, one that keeps several above the second (measured on every base, seed and
-# length tried; without a divergence term the entropy ends below .3, with DPH at eta 0.2 above .6).
+# Of styles that the base announces by a prefix. A policy of one style stays below the first, one that keeps several
+# above the second (measured on every base, seed and length tried; without a divergence term the entropy ends below .3,
+# with DPH at eta 0.2 above .6).
 ONE_STYLE_ENTROPY = 0.35
 SEVERAL_STYLES_ENTROPY = 0.6
 
@@ -40,7 +42,7 @@ def claims(comparison: Comparison) -> list[Claim]:
     for split in spec.splits:
         judge = _Judge(comparison, split)
         found += [judge.beats_base(name, metric) for metric in ("greedy", "pass@1") for name in spec.trained]
-        if spec.styles and split == spec.splits[0]:
+        if spec.styles and spec.styles_by == BY_PREFIX and split == spec.splits[0]:
             found += [judge.one_style(name) for name in without if name.startswith(REWARD_ONLY)]
             found += [judge.several_styles(name) for name in with_divergence]
         found += [

@@ -42,7 +42,7 @@ def compare(spec: ReportSpec) -> Comparison:
     for split in spec.splits:
         for name, method in spec.methods.items():
             files = method.splits[split]
-            samples[name][split] = drawn = read_sample_set(files.samples, spec.styles)
+            samples[name][split] = drawn = read_sample_set(files.samples, spec.styles, spec.styles_by)
             base = samples[BASE][split]
             require_same_prompts(drawn, base)
             _require_same_model(drawn, samples[name][spec.splits[0]])
@@ -60,7 +60,7 @@ def compare(spec: ReportSpec) -> Comparison:
 def _read_greedy(files: SplitFiles, samples: SampleSet, spec: ReportSpec) -> SampleSet | None:
     if files.greedy is None:
         return None
-    greedy = read_sample_set(files.greedy, spec.styles)
+    greedy = read_sample_set(files.greedy, spec.styles, spec.styles_by)
     require_same_prompts(greedy, samples)
     _require_same_model(greedy, samples)
     if greedy.n != 1:

@@ -6,6 +6,7 @@ from verl.dph.evaluation.bootstrap import Interval
 from verl.dph.evaluation.comparison import Comparison
 from verl.dph.evaluation.plots import interval_plot, pass_at_k_plot, style_share_plot
 from verl.dph.evaluation.spec import BASE, BASE_AGAIN, ReportSpec
+from verl.dph.evaluation.styles import OTHERS
 from verl.dph.evaluation.svg import inline_svg
 from verl.dph.evaluation.tables import split_name
 from verl.dph.evaluation.theme import Colour, style_fills
@@ -16,7 +17,7 @@ from verl.dph.evaluation.training_plots import SMOOTHED_STEPS, TITLES, plotted_m
 def evaluation_figures(comparison: Comparison, colours: dict[str, Colour]) -> str:
     """All groups of plots of the samples, each with one panel a split."""
     groups = [_pass_at_k(comparison, colours), _keep_rate(comparison, colours)]
-    if comparison.spec.styles:
+    if _splits_with_styles(comparison):
         groups += [_style_shares(comparison), _style_entropy(comparison, colours)]
     return "\n".join(groups)
 
@@ -80,14 +81,14 @@ def _keep_rate(comparison: Comparison, colours: dict[str, Colour]) -> str:
 def _style_shares(comparison: Comparison) -> str:
     spec = comparison.spec
     panels = []
-    for split in spec.splits:
+    for split in _splits_with_styles(comparison):
         shares = {name: comparison.summaries[name][split]["style_share"] for name in spec.methods}
         says = "; ".join(
             f"{spec.methods[name].label}: " + ", ".join(f"{style} {100 * part:.0f}" for style, part in share.items())
             for name, share in shares.items()
         )
         panels.append(_figure(split_name(split), style_share_plot(shares, _labels(spec)), f"share-{split}", says))
-    fills = style_fills(comparison.samples[BASE][spec.splits[0]].style_names)
+    fills = style_fills((*spec.styles, OTHERS))
     key = "".join(f'<li><i style="background:{fill}"></i>{escape(style)}</li>' for style, fill in fills.items())
     return _group("Which styles the samples take", "Per cent of all samples, correct or not.", panels, key)
 
@@ -95,13 +96,18 @@ def _style_shares(comparison: Comparison) -> str:
 def _style_entropy(comparison: Comparison, colours: dict[str, Colour]) -> str:
     spec = comparison.spec
     panels = []
-    for split in spec.splits:
+    for split in _splits_with_styles(comparison):
         values = {name: comparison.summaries[name][split]["style_entropy"] for name in spec.methods}
         says = _in_words(comparison, values, "Style entropy", percent=False)
         plot = interval_plot(values, _labels(spec), colours, percent=False)
         panels.append(_figure(split_name(split), plot, f"entropy-{split}", says))
     about = "Entropy in nats of the styles among a prompt’s correct answers, mean over prompts: 0 is one style."
     return _group("Style entropy", about, panels)
+
+
+def _splits_with_styles(comparison: Comparison) -> list[str]:
+    """Those of SQL."""
+    return [split for split in comparison.spec.splits if comparison.samples[BASE][split].style_names]
 
 
 def _labels(spec: ReportSpec) -> dict[str, str]:

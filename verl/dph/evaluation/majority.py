@@ -42,10 +42,10 @@ def _votes(answer: np.ndarray, correct: np.ndarray) -> tuple[tuple[tuple[int, fl
 def _chances(votes: tuple[tuple[int, float], ...], silent: int) -> tuple[float, ...]:
     """The chance at index k, 0 <= k <= n.
 
-    With m_i samples of answer i, sum over the winner's votes a the subsets in which every answer has at most a votes and
-    t >= 1 have a, weighted with the correct share of these t, divided by t. 1/t is the integral of y^(t-1) over [0, 1],
-    exact by Gauss-Legendre, so that at a node y the subsets are the coefficients of a product of polynomials in x, and
-    the weight is its derivative in z at z = 1 when tied answers carry the factor y z^correctness.
+    With m_i samples of answer i, sum over the winner's votes a the subsets in which every answer has at most a votes
+    and t >= 1 have a, weighted with the correct share of these t, divided by t. 1/t is the integral of y^(t-1) over
+    [0, 1], exact by Gauss-Legendre, so that at a node y the subsets are the coefficients of a product of polynomials
+    in x, and the weight is its derivative in z at z = 1 when tied answers carry the factor y z^correctness.
     """
     n = silent + sum(count for count, _ in votes)
     wins = np.zeros(n + 1)

@@ -7,8 +7,16 @@ from string import Template
 from verl.dph.evaluation.claims import NOT_SEEN, SEEN, Claim
 from verl.dph.evaluation.comparison import Comparison
 from verl.dph.evaluation.figures import evaluation_figures, training_figures
+from verl.dph.evaluation.paired_test import PairedTest
 from verl.dph.evaluation.spec import BASE
-from verl.dph.evaluation.tables import claims_table, facts_table, seconds_table, settings_facts, values_tables
+from verl.dph.evaluation.tables import (
+    claims_table,
+    facts_table,
+    seconds_table,
+    settings_facts,
+    tests_table,
+    values_tables,
+)
 from verl.dph.evaluation.theme import css_variables, method_colours
 from verl.dph.evaluation.training_log import TrainingLog
 
@@ -16,13 +24,18 @@ _HERE = Path(__file__).parent
 
 
 def render_page(
-    comparison: Comparison, claims: list[Claim], definitions: dict[str, str], logs: dict[str, TrainingLog]
+    comparison: Comparison,
+    claims: list[Claim],
+    tests: list[PairedTest],
+    definitions: dict[str, str],
+    logs: dict[str, TrainingLog],
 ) -> str:
     """The whole page.
 
     Args:
         comparison: the measured methods.
         claims: what claims.claims found.
+        tests: what paired_test.paired_tests found.
         definitions: {term: meaning}.
         logs: {method: its training log}; without one the page has no training section.
     """
@@ -39,7 +52,11 @@ def render_page(
         css=(_HERE / "page.css").read_text(encoding="utf-8"),
         notes=_notes(comparison),
         tables=values_tables(comparison, colours),
-        claims="\n".join(claims_table(split, [c for c in claims if c.split == split], labels) for split in spec.splits),
+        claims="\n".join(
+            claims_table(split, [c for c in claims if c.split == split], labels)
+            + tests_table(split, [t for t in tests if t.split == split], labels)
+            for split in spec.splits
+        ),
         caveats="\n".join(f"<li>{escape(text)}</li>" for text in caveats(comparison, claims)),
         plots=evaluation_figures(comparison, colours),
         training=training,
@@ -58,7 +75,7 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
         "One training run a method: the intervals cover the choice of prompts, not the seed of training. How much "
         "another seed would move the values is not measured here.",
         f"{len(claims)} claims are judged, each at 95 %, with no correction: about one difference in forty is seen by "
-        "chance where there is none.",
+        "chance where there is none. The paired tests below them are corrected.",
         f"With {prompts} prompts a split, a difference of a few points often stays within its interval"
         + (f", as for {uncertain} of the claims here." if uncertain else "."),
         "Several styles are not a higher Pass@k: a model can keep its styles and solve no more prompts.",

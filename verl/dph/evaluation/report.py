@@ -14,6 +14,7 @@ from verl.dph.cli import user_errors_exit
 from verl.dph.evaluation.claims import assert_styles, claims
 from verl.dph.evaluation.comparison import compare
 from verl.dph.evaluation.page import render_page
+from verl.dph.evaluation.paired_test import paired_tests
 from verl.dph.evaluation.spec import BASE, ReportSpec, read_spec
 from verl.dph.evaluation.summary import definitions
 from verl.dph.evaluation.training_log import read_training_log
@@ -24,23 +25,26 @@ CHECK_FAILED_EXIT_CODE = 1
 def write_report(spec: ReportSpec, out: Path) -> dict:
     """Measures all methods, writes out/report.json and out/report.html, and returns the content of report.json.
 
-    report.json = {method: {split: summary}} (see summary.summarise), beside "_definitions" {term: meaning} and
-    "_claims" [{split, statement, measure, unit, value, verdict}].
+    report.json = {method: {split: summary}} (see summary.summarise), beside "_definitions" {term: meaning},
+    "_claims" [claims.Claim], "_tests" [paired_test.PairedTest] and "_labels" {method: label}.
 
     Raises:
         UserError: the files cannot be compared; nothing is written then.
     """
     comparison = compare(spec)
     n = max(samples.n for samples in comparison.samples[BASE].values())
-    meanings = definitions(n, spec.solved_in, spec.styles)
+    meanings = definitions(n, spec.solved_in, spec.styles, spec.styles_by)
     judged = claims(comparison)
+    tests = paired_tests(comparison)
     logs = {
         name: read_training_log(method.training_log) for name, method in spec.methods.items() if method.training_log
     }
-    page = render_page(comparison, judged, meanings, logs)
+    page = render_page(comparison, judged, tests, meanings, logs)
     report = comparison.summaries | {
         "_definitions": meanings,
         "_claims": [dataclasses.asdict(claim) for claim in judged],
+        "_tests": [dataclasses.asdict(test) for test in tests],
+        "_labels": {name: method.label for name, method in spec.methods.items()},
     }
     out.mkdir(parents=True, exist_ok=True)
     _write_aside(out / "report.json", json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n")

@@ -1,13 +1,19 @@
 """The sample records of one model on one split as arrays: every prompt has the samples 0..n-1, once each."""
 
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from verl.dph.errors import UserError
-from verl.dph.evaluation.styles import OTHERS, style_of
+from verl.dph.evaluation.answers import answer_classes, answer_key
+from verl.dph.evaluation.distinct_n import distinct_n
+from verl.dph.evaluation.sql_tree import canonical_sql
+from verl.dph.evaluation.styles import BY_PREFIX, OTHERS, styled
 from verl.dph.records import SampleMetadata, SampleRecord, read_metadata, read_samples
+from verl.dph.reward.questions import is_sql
 
 GOLD_FAILURES = ("gold_error", "gold_timeout")
 
@@ -24,6 +30,10 @@ class SampleSet:
     style_names: tuple[str, ...]  # the known styles, then OTHERS; empty when the task has no styles
     truncated: np.ndarray  # [P, n] bool, the response hit its length limit
     gold_failures: int  # samples whose reference query itself failed: they count as wrong
+    answer: np.ndarray  # [P, n] int, equal answers to a prompt have equal numbers; answers.NO_VOTE for none
+    tokens: np.ndarray  # [P, n] int, length of the response
+    distinct_n: np.ndarray  # [P, 4] float, of a prompt's responses together, for n = 1..4
+    unparsed: int | None  # correct SQL that sqlglot does not parse, compared by its text; None for math
 
     @property
     def n(self) -> int:
@@ -42,14 +52,18 @@ class _Sample:
     style: int
     truncated: bool
     gold_failure: bool
+    answer: str | None
+    response_ids: array
+    unparsed: bool | None  # None for math
 
 
-def read_sample_set(path: Path, styles: tuple[str, ...]) -> SampleSet:
+def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> SampleSet:
     """Reads a finished samples file and the metadata beside it.
 
     Args:
         path: JSONL of sample records.
-        styles: the known styles; empty for a task without styles.
+        styles: the known styles; empty for a task without styles. Answers that are no SQL have none.
+        styles_by: how a style is read (styles.styled).
 
     Raises:
         UserError: a file is missing or faulty, or a prompt or a sample that the metadata announce is not there.
@@ -57,20 +71,27 @@ def read_sample_set(path: Path, styles: tuple[str, ...]) -> SampleSet:
     metadata = read_metadata(path)
     names = (*styles, OTHERS) if styles else ()
     by_prompt: dict[int, dict[int, _Sample]] = {}
-    for record in read_samples(path):
-        by_prompt.setdefault(record.id, {})[record.sample] = _needed(record, names)
+    total = metadata.rows * metadata.n
+    for record in tqdm(read_samples(path), f"Reading {path.name}", total, unit="sample", delay=5, leave=False):
+        by_prompt.setdefault(record.id, {})[record.sample] = _needed(record, names, styles_by)
     _require_complete(path, metadata, by_prompt)
     ids = sorted(by_prompt)
     rows = [[by_prompt[i][s] for s in range(metadata.n)] for i in ids]
+    unparsed = [sample.unparsed for row in rows for sample in row]
+    all_sql = None not in unparsed
     return SampleSet(
         path=path,
         metadata=metadata,
         ids=np.array(ids, dtype=np.int64),
         correct=np.array([[sample.correct for sample in row] for row in rows]),
         style=np.array([[sample.style for sample in row] for row in rows]),
-        style_names=names,
+        style_names=names if all_sql else (),
         truncated=np.array([[sample.truncated for sample in row] for row in rows]),
         gold_failures=sum(sample.gold_failure for row in rows for sample in row),
+        answer=np.array([answer_classes([sample.answer for sample in row]) for row in rows]),
+        tokens=np.array([[len(sample.response_ids) for sample in row] for row in rows]),
+        distinct_n=np.array([distinct_n([sample.response_ids for sample in row]) for row in rows]),
+        unparsed=sum(unparsed) if all_sql else None,
     )
 
 
@@ -86,12 +107,16 @@ def require_same_prompts(samples: SampleSet, reference: SampleSet) -> None:
         )
 
 
-def _needed(record: SampleRecord, names: tuple[str, ...]) -> _Sample:
+def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str) -> _Sample:
+    sql = is_sql(record.data_source)
     return _Sample(
         correct=record.acc == 1,
-        style=names.index(style_of(record.pred, names[:-1])) if names else 0,
+        style=names.index(styled(record.pred, names[:-1], styles_by)) if names and sql else 0,
         truncated=record.truncated,
         gold_failure=record.outcome in GOLD_FAILURES,
+        answer=answer_key(record.pred, record.outcome, sql),
+        response_ids=array("i", record.response_ids),
+        unparsed=(record.acc == 1 and canonical_sql(record.pred or "") is None) if sql else None,
     )
 
 

@@ -4,13 +4,13 @@
      "methods": {"base": {"label": "Base",
                           "splits": {"in_domain": {"samples": "base/in.jsonl", "greedy": "base/in.greedy.jsonl"}}},
                  "grpo": {"splits": {...}, "training_log": "grpo/train.jsonl"}},
-     "styles": ["JOIN", "IN"], "solved_in": 8, "caveats": ["..."],
+     "styles": ["JOIN", "IN"], "styles_by": "prefix", "solved_in": 8, "caveats": ["..."],
      "settings": {"prompts a step": 16}, "seconds": {"train grpo": 52.1}}
 
 Only title, summary and methods are required, and of a split only samples. `base` is the model that all others are
 compared with; `base_again`, a second independent draw of it, is the keep rate's noise floor; names that begin with
-`dph` are trained with the rehearsal divergence, all others without. An empty list of styles is a task without styles.
-Paths are relative to the file.
+`dph` are trained with the rehearsal divergence, all others without. An empty list of styles is a task without styles;
+styles_by is prefix (the comment that opens the SQL) or structure (how it is built). Paths are relative to the file.
 """
 
 import json
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from verl.dph.errors import UserError
 from verl.dph.evaluation.prompt_metrics import SOLVED_IN
-from verl.dph.evaluation.styles import KNOWN_STYLES
+from verl.dph.evaluation.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES
 
 BASE = "base"
 BASE_AGAIN = "base_again"
@@ -54,6 +54,7 @@ class ReportSpec:
     summary: str
     methods: dict[str, MethodSpec]
     styles: tuple[str, ...]
+    styles_by: str
     solved_in: int
     caveats: tuple[str, ...]
     settings: dict[str, object]
@@ -77,7 +78,7 @@ def read_spec(path: Path) -> ReportSpec:
     except ValueError as error:
         raise UserError(f"The report's specification {path} is not JSON: {error}.") from error
     required = {"title": str, "summary": str, "methods": dict}
-    optional = {"styles": list, "solved_in": int, "caveats": list, "settings": dict, "seconds": dict}
+    optional = {"styles": list, "styles_by": str, "solved_in": int, "caveats": list, "settings": dict, "seconds": dict}
     _check_keys(path, "the specification", spec, required, optional)
     methods = {name: _method(path, name, entry) for name, entry in spec["methods"].items()}
     if BASE not in methods:
@@ -90,11 +91,15 @@ def read_spec(path: Path) -> ReportSpec:
                 f"{path}: method '{method.name}' has the splits {sorted(method.splits)} and '{BASE}' has "
                 f"{sorted(methods[BASE].splits)}; give every method the same splits."
             )
+    styles_by = spec.get("styles_by", BY_PREFIX)
+    if styles_by not in (BY_PREFIX, BY_STRUCTURE):
+        raise UserError(f"{path}: 'styles_by' is {styles_by!r}; it must be {BY_PREFIX!r} or {BY_STRUCTURE!r}.")
     return ReportSpec(
         title=spec["title"],
         summary=spec["summary"],
         methods=methods,
         styles=tuple(spec.get("styles", KNOWN_STYLES)),
+        styles_by=styles_by,
         solved_in=spec.get("solved_in", SOLVED_IN),
         caveats=tuple(spec.get("caveats", ())),
         settings=spec.get("settings", {}),

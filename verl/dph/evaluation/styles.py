@@ -4,8 +4,12 @@ import re
 
 import numpy as np
 
+from verl.dph.evaluation.sql_tree import structure_of
+
 KNOWN_STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
 OTHERS = "Others"
+# How a style is read: from the comment that opens the SQL, as in the paper, or from how the SQL is built.
+BY_PREFIX, BY_STRUCTURE = "prefix", "structure"
 
 _LEADING_COMMENT = re.compile(r"\s*/\*(.*?)\*/", re.DOTALL)
 
@@ -17,6 +21,14 @@ def style_of(pred: str | None, known: tuple[str, ...] = KNOWN_STYLES) -> str:
     """
     names = _leading_comments(pred or "")
     return names[0] if len(names) == 1 and names[0] in known else OTHERS
+
+
+def styled(pred: str | None, known: tuple[str, ...], styles_by: str) -> str:
+    """One of `known`, or OTHERS, by the comment in front (style_of) or by the syntax tree (sql_tree.structure_of)."""
+    if styles_by == BY_PREFIX:
+        return style_of(pred, known)
+    structure = structure_of(pred)
+    return structure if structure in known else OTHERS
 
 
 def _leading_comments(sql: str) -> list[str]:

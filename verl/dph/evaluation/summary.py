@@ -3,9 +3,10 @@
 import numpy as np
 
 from verl.dph.evaluation.bootstrap import LEVEL, RESAMPLES, Interval, mean_interval
+from verl.dph.evaluation.distinct_n import ORDERS
 from verl.dph.evaluation.pass_at_k import k_values
 from verl.dph.evaluation.samples import SampleSet
-from verl.dph.evaluation.styles import OTHERS
+from verl.dph.evaluation.styles import BY_PREFIX, OTHERS
 
 
 def summarise(samples: SampleSet, metrics: dict[str, np.ndarray]) -> dict:
@@ -23,14 +24,30 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray]) -> dict:
         "greedy": interval.get("greedy"),
         "pass@k": {str(k): interval[f"pass@{k}"] for k in k_values(n)},
         "mean@k": {str(n): interval[f"mean@{n}"]},
+        "maj@k": {str(k): interval[f"maj@{k}"] for k in k_values(n)},
         "keep_rate": interval["keep_rate"],
         "lost": interval["lost"],
         "newly_solved": interval["newly_solved"],
+        "distinct_correct": interval.get("distinct_correct"),
+        "unparsed_sql": samples.unparsed,
         "styles": interval.get("styles"),
         "style_entropy": interval.get("style_entropy"),
         "style_share": style_share(samples),
+        **{f"distinct_{n}": interval[f"distinct_{n}"] for n in ORDERS},
+        "response_tokens": interval["response_tokens"],
         "truncated": float(samples.truncated.mean()),
     }
+
+
+_BY_PREFIX = (
+    "A style is the comment that opens the SQL, such as /*JOIN*/ ({names}); anything else, a mix included, is "
+    "'{others}' and counts as one more style."
+)
+_BY_STRUCTURE = (
+    "A style is how the SQL is built, the first that fits of CTE (WITH), AGG (an aggregate of a condition), EXISTS (or "
+    "a subquery that is compared with), IN (with a subquery) and JOIN, among {names}; anything else is '{others}' and "
+    "counts as one more style."
+)
 
 
 def metric_of(summary: dict, name: str) -> Interval:
@@ -47,7 +64,7 @@ def style_share(samples: SampleSet) -> dict[str, float] | None:
     return dict(zip(samples.style_names, (counts / samples.style.size).tolist(), strict=True))
 
 
-def definitions(n: int, solved_in: int, styles: tuple[str, ...]) -> dict[str, str]:
+def definitions(n: int, solved_in: int, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> dict[str, str]:
     """What every word of the report means, for the reader of report.json and report.html."""
     words = {
         "correct": "An answer is correct when its score is 1 within 1e-6. For SQL: executed on the database, it gives "
@@ -63,15 +80,27 @@ def definitions(n: int, solved_in: int, styles: tuple[str, ...]) -> dict[str, st
         "used, which did not decide what it solved (null when there are too few).",
         "lost": "Share of the prompts that the base solved for which not one sample is correct.",
         "newly_solved": f"Mean Pass@{solved_in} on the prompts that the base did not solve; null when it solved all.",
+        "maj@k": "Probability that the most frequent of k answers is correct: the expectation over all subsets of k "
+        "of the n samples. Samples without an answer, or with SQL that fails, do not vote; of t answers that tie each "
+        "wins with chance 1/t. Answers are equal when they are written alike: SQL by its syntax tree, math by its text "
+        "without differences of spelling, so that 1/2 and 0.5 are two answers.",
+        "distinct_correct": "Number of different answers among a prompt's correct SQL, mean over the prompts with one. "
+        "Different are syntax trees (sqlglot) after aliases, case and the order of operands are made alike.",
+        "unparsed_sql": "Correct samples whose SQL sqlglot cannot parse: compared by their text.",
+        **{
+            f"distinct_{order}": f"Different {order}-grams of tokens over all of them in a prompt's {n} responses "
+            "together (distinct-n). Long responses have a lower value, whatever they say."
+            for order in ORDERS
+        },
+        "response_tokens": "Mean length of a response in tokens.",
         "truncated": "Share of samples that hit the length limit.",
         "interval": f"[value, low, high]: mean over prompts with its {LEVEL:.0%} percentile bootstrap interval "
         f"({RESAMPLES:,} resamples of prompts, fixed seed). It covers the choice of prompts, not the seed of training.",
     }
     if styles:
         words |= {
-            "styles": "Mean number of distinct styles among a prompt's correct answers, over the prompts with one. A "
-            f"style is the comment that opens the SQL ({', '.join(f'/*{name}*/' for name in styles)}); anything else, "
-            f"a mix included, is '{OTHERS}' and counts as one more style.",
+            "styles": "Mean number of distinct styles among a prompt's correct answers, over the prompts with one. "
+            + (_BY_PREFIX if styles_by == BY_PREFIX else _BY_STRUCTURE).format(names=", ".join(styles), others=OTHERS),
             "style_entropy": "Entropy in nats of the styles among a prompt's correct answers, mean over the prompts "
             f"with one: 0 is one style, ln {len(styles)} = {np.log(len(styles)):.2f} is {len(styles)} styles in "
             "equal parts.",

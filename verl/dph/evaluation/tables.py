@@ -5,10 +5,13 @@ from html import escape
 from verl.dph.evaluation.bootstrap import Interval
 from verl.dph.evaluation.claims import NOT_MEASURED, NOT_SEEN, SEEN, Claim
 from verl.dph.evaluation.comparison import COMMON_SETTINGS, Comparison
+from verl.dph.evaluation.distinct_n import ORDERS
+from verl.dph.evaluation.paired_test import PairedTest
 from verl.dph.evaluation.pass_at_k import k_values
 from verl.dph.evaluation.spec import BASE
 from verl.dph.evaluation.summary import metric_of
 from verl.dph.evaluation.theme import Colour
+from verl.dph.records import SampleMetadata
 
 EMPTY = "–"
 COLUMN_NAMES = {
@@ -18,8 +21,11 @@ COLUMN_NAMES = {
     "newly_solved": "Newly solved",
     "styles": "Styles",
     "style_entropy": "Style entropy",
+    "distinct_correct": "Different correct",
+    "response_tokens": "Tokens",
+    **{f"distinct_{n}": f"Distinct-{n}" for n in ORDERS},
 }
-NOT_PERCENT = ("styles", "style_entropy")
+NOT_PERCENT = ("styles", "style_entropy", "distinct_correct", "response_tokens")
 
 
 def split_name(split: str) -> str:
@@ -41,8 +47,12 @@ def _values_of_split(comparison: Comparison, split: str, colours: dict[str, Colo
     caption = f"{escape(split_name(split))} <span>{base.prompts} prompts, {base.n} samples a prompt</span>"
     main = _values_table(comparison, split, colours, columns, caption, truncated=True)
     every_k = _values_table(comparison, split, colours, [f"pass@{k}" for k in k_values(base.n)], "", truncated=False)
+    answers = [f"maj@{base.n}", "distinct_correct", *(f"distinct_{n}" for n in ORDERS), "response_tokens"]
+    different = _values_table(comparison, split, colours, answers, "", truncated=False)
+    name = escape(split_name(split).lower())
     return (
-        f"{main}<details><summary>Pass@k for every k, {escape(split_name(split).lower())}</summary>{every_k}</details>"
+        f"{main}<details><summary>Pass@k for every k, {name}</summary>{every_k}</details>"
+        f"<details><summary>Majority, variety and length, {name}</summary>{different}</details>"
     )
 
 
@@ -90,6 +100,28 @@ def claims_table(split: str, claims: list[Claim], labels: dict[str, str]) -> str
     )
 
 
+def tests_table(split: str, tests: list[PairedTest], labels: dict[str, str]) -> str:
+    """The paired tests on one split, folded away; nothing when there are none."""
+    if not tests:
+        return ""
+    head = "".join(f"<th scope=col>{name}</th>" for name in ("Metric", "Difference", "p", "p, Holm"))
+    rows = []
+    for test in tests:
+        pair = f"{escape(labels[test.first])} − {escape(labels[test.second])}"
+        percent = test.metric not in NOT_PERCENT
+        value, low, high = (_signed(100 * v) if percent else f"{v:+.2f}" for v in test.difference)
+        cells = [COLUMN_NAMES.get(test.metric, test.metric.capitalize()), f"{value}<small>{low} to {high}</small>"]
+        cells += [f"{test.p:.4f}", f"{test.p_holm:.4f}"]
+        rows.append(f"<tr><th scope=row>{pair}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+    body = "\n".join(rows)
+    return (
+        f"<details><summary>Paired tests, {escape(split_name(split).lower())}</summary>"
+        '<div class="scroll" tabindex=0><table class="values"><caption>Sign-flip permutation tests over prompts'
+        " <span>Holm’s correction over the metrics of two methods</span></caption>"
+        f"<thead><tr><th scope=col>Methods</th>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
+    )
+
+
 def _claims_row(predicate: str, row: dict[str, Claim], methods: list[str], labels: dict[str, str]) -> str:
     measure = next(iter(row.values())).measure
     cells = "".join(_claim_cell(row[name], labels[name]) if name in row else "<td></td>" for name in methods)
@@ -121,14 +153,22 @@ def _verdict_class(verdict: str) -> str:
 
 def settings_facts(comparison: Comparison) -> dict[str, object]:
     """The specification's settings, then how the samples were drawn."""
-    base = comparison.samples[BASE][comparison.spec.splits[0]].metadata
+    drawn = {split: samples.metadata for split, samples in comparison.samples[BASE].items()}
     seeds = {
         comparison.spec.methods[name].label: next(iter(splits.values())).metadata.seed
         for name, splits in comparison.samples.items()
     }
-    sampling = {f"sampling: {name}": getattr(base, name) for name in COMMON_SETTINGS}
+    sampling = {f"sampling: {name}": _of_all_splits(drawn, name) for name in COMMON_SETTINGS}
     sampling["sampling: seed"] = ", ".join(f"{label} {seed}" for label, seed in seeds.items())
     return comparison.spec.settings | sampling
+
+
+def _of_all_splits(drawn: dict[str, SampleMetadata], setting: str) -> object:
+    """The setting where all splits have the same, else that of each."""
+    values = {split: getattr(metadata, setting) for split, metadata in drawn.items()}
+    if len(set(values.values())) == 1:
+        return next(iter(values.values()))
+    return ", ".join(f"{split_name(split)} {value}" for split, value in values.items())
 
 
 def facts_table(caption: str, facts: dict[str, object]) -> str:
