@@ -1,5 +1,11 @@
 """A tiny model whose tokens are whole answers, so that even random weights give right, partly right and wrong ones."""
 
+import asyncio
+import http.server
+import random
+import threading
+import urllib.request
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -7,6 +13,12 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
+from verl.workers.rollout.replica import TokenOutput
+
+from verl.dph.prompts import PromptFiles
+from verl.dph.records import SampleMetadata, SampleWriter, read_samples
+from verl.dph.reward.client import ScorerClient
+from verl.dph.sampler import SamplingSettings, sample
 
 ANSWERS = (
     "```sql\nSELECT name FROM item\n```",
@@ -96,3 +108,136 @@ def train_parquet(tmp_path_factory, write_parquet):
     """Six prompts with ids 10, 11, ... 15."""
     path = tmp_path_factory.mktemp("data") / "train.parquet"
     return write_parquet(path, *(shop_row(10 + i) for i in range(6)))
+
+
+class SeededEngine:
+    """One random answer token, then an end token (or, for one seed in five, three answers and none).
+
+    Args:
+        delay_s: of every answer.
+        on_answer: is called before each answer with the number of those before it.
+    """
+
+    def __init__(self, delay_s: float = 0.0, on_answer=lambda answered: None):
+        self.delay_s, self.on_answer = delay_s, on_answer
+        self.requests = []  # (request id, prompt ids, sampling params)
+        self.answered = []  # seeds
+        self.in_flight = self.most_in_flight = 0
+
+    async def generate(self, request_id, *, prompt_ids, sampling_params):
+        self.requests.append((request_id, prompt_ids, dict(sampling_params)))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        await asyncio.sleep(self.delay_s)
+        self.in_flight -= 1
+        self.on_answer(len(self.answered))
+        self.answered.append(sampling_params["seed"])
+        draw = random.Random(sampling_params["seed"])
+        answer = draw.randrange(len(ANSWERS)) + 10  # the ids before are those of special tokens and words
+        token_ids = [answer] * 3 if draw.random() < 0.2 else [answer, 1]
+        log_probs = [-0.123457 * (1 + place) for place in range(len(token_ids))]
+        return TokenOutput(token_ids=token_ids, log_probs=log_probs, stop_reason="completed")
+
+
+@pytest.fixture(scope="session")
+def seeded_engine():
+    return SeededEngine
+
+
+@pytest.fixture(scope="session")
+def sampling_settings():
+    return SamplingSettings(
+        n=4, temperature=1.0, top_p=0.95, top_k=-1, max_response_length=3, seed=7, log_probs=True
+    )
+
+
+@pytest.fixture
+def prompts(train_parquet, builder):
+    return list(PromptFiles([train_parquet], builder, max_prompt_length=16))
+
+
+@pytest.fixture
+def run(prompts, tokenizer, scorer_server, sampling_settings):
+    """Samples into a file, with the given engine."""
+
+    def run(path, engine, settings=sampling_settings, scorer=scorer_server, max_in_flight=8, **client_settings):
+        metadata = SampleMetadata("m", "mh", "th", 1.0, 0.95, -1, settings.n, 7, 3, {"f": "h"}, len(prompts))
+
+        async def scenario():
+            async with ScorerClient(scorer, **{"retries": 1, "first_backoff_s": 0.01} | client_settings) as client:
+                with SampleWriter(path, metadata) as writer:
+                    return await sample(
+                        engine,
+                        tokenizer,
+                        prompts,
+                        settings=settings,
+                        stop_ids=frozenset({tokenizer.eos_token_id}),
+                        scorer=client,
+                        writer=writer,
+                        max_in_flight=max_in_flight,
+                    )
+
+        return asyncio.run(scenario())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def sorted_records():
+    return lambda path: sorted(read_samples(path), key=lambda record: (record.id, record.sample))
+
+
+class HoldingScorer(http.server.ThreadingHTTPServer):
+    """Passes requests on to a scorer server, and holds back the answers to all but the first `lets_through` of them.
+
+    Use it in `with`.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, scorer: str, lets_through: int):
+        super().__init__(("127.0.0.1", 0), _HoldingHandler)
+        self.scorer, self.left, self.lock = scorer, lets_through, threading.Lock()
+        self.address = f"http://127.0.0.1:{self.server_port}"
+        self.released = threading.Event()
+        self.holds = threading.Event()  # set when an answer is held back
+        self._thread = threading.Thread(target=self.serve_forever, daemon=True)
+        self._thread.start()
+
+    def __exit__(self, *exception) -> None:
+        self.released.set()
+        self.shutdown()
+        super().__exit__(*exception)
+
+
+class _HoldingHandler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self._pass_on(None)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with self.server.lock:
+            self.server.left -= 1
+            held = self.server.left < 0
+        if held:
+            self.server.holds.set()
+            self.server.released.wait()
+        self._pass_on(body)
+
+    def _pass_on(self, body: bytes | None) -> None:
+        request = urllib.request.Request(self.server.scorer + self.path, body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as answer:
+            content = answer.read()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *arguments) -> None:
+        pass
+
+
+@pytest.fixture
+def holding_scorer(scorer_server):
+    """Makes a HoldingScorer before the test's real scorer server."""
+    return lambda lets_through: HoldingScorer(scorer_server, lets_through)

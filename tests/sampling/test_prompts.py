@@ -1,4 +1,5 @@
 import asyncio
+import tracemalloc
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +11,7 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
 from verl.dph.errors import UserError
-from verl.dph.prompts import read_rows, split_overlong, tokenize
+from verl.dph.prompts import Prompt, PromptFiles, read_rows
 
 TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
 
@@ -99,13 +100,39 @@ def test_prompts_are_tokenized_as_by_verls_agent_loop(tokenizer, builder, train_
             await loop.run({}, raw_prompt=r.messages)
 
     asyncio.run(scenario())
-    assert [prompt.token_ids.tolist() for prompt in tokenize(rows, builder)] == sent
+    assert [Prompt(row, builder).token_ids.tolist() for row in rows] == sent
     assert tokenizer.decode(sent[0]) == "<user> which names prices <answer>"
 
 
-def test_overlong_prompts_are_set_apart(tmp_path, builder, make_row, write_parquet):
+def test_overlong_prompts_are_left_out(tmp_path, builder, make_row, write_parquet):
     long = make_row(2, prompt=[{"role": "user", "content": "names " * 20}])
-    rows = read_rows([write_parquet(tmp_path / "train.parquet", make_row(1), long)])
-    fitting, overlong = split_overlong(tokenize(rows, builder), max_prompt_length=5)
-    assert [p.id for p in fitting] == [1] and len(fitting[0].token_ids) == 5
-    assert [p.id for p in overlong] == [2]
+    prompts = PromptFiles([write_parquet(tmp_path / "train.parquet", make_row(1), long, make_row(3))], builder, 5)
+    assert (prompts.rows, len(prompts), prompts.overlong) == (3, 2, {2: 22})
+    for _ in range(2):
+        assert [(prompt.id, len(prompt.token_ids)) for prompt in prompts] == [(1, 5), (3, 5)]
+
+
+def test_a_file_that_changed_meanwhile_is_not_sampled(tmp_path, builder, make_row, write_parquet):
+    file = write_parquet(tmp_path / "train.parquet", make_row(1))
+    prompts = PromptFiles([file], builder, 5)
+    write_parquet(file, make_row(1), make_row(2))
+    with pytest.raises(UserError, match="train.parquet has changed"):
+        list(prompts)
+
+
+def test_prompts_stay_on_disk(tmp_path, builder, make_row):
+    """Row by row from the file: the texts of 1,000 rows, 4 MB, are never in memory together."""
+    message = {"role": "user", "content": f"which {'names ' * 680}"}
+    rows = pa.Table.from_pylist([make_row(id, prompt=[message]) for id in range(1_000)])
+    pq.write_table(rows, tmp_path / "train.parquet", use_dictionary=False, write_batch_size=64, data_page_size=1 << 16)
+    del rows
+    prompts = PromptFiles([tmp_path / "train.parquet"], builder, 5_000)
+    tracemalloc.start()
+    arrow = pa.total_allocated_bytes()
+    most = 0
+    for prompt in prompts:
+        assert len(prompt.row.messages[0]["content"]) > 4_000
+        most = max(most, pa.total_allocated_bytes() - arrow)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.5e6 and most < 1.5e6

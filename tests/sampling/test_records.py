@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 import json
 import resource
@@ -7,8 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from verl.dph import answers
+from verl.dph.answers import Answer, SampleNumbers
 from verl.dph.errors import UserError
-from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter, metadata_path, read_metadata, read_samples
+from verl.dph.records import (
+    SampleMetadata,
+    SampleRecord,
+    SampleWriter,
+    journal_path,
+    metadata_path,
+    read_metadata,
+    read_samples,
+)
 
 METADATA = SampleMetadata(
     model="/models/base",
@@ -66,7 +77,7 @@ def test_a_torn_last_line_is_cut_off_and_sampled_again(tmp_path, cut):
     with pytest.raises(UserError, match="line 2 is not a sample record"):
         list(read_samples(path))
     with SampleWriter(path, METADATA) as writer:
-        assert writer.done == {(1, 0)}
+        assert (1, 0) in writer.done and (1, 1) not in writer.done and len(writer.done) == 1
         writer.append(record(1, 1))
     assert path.read_bytes() == whole
 
@@ -79,7 +90,7 @@ def test_a_corrupt_last_line_is_cut_off_and_one_in_the_middle_is_not(tmp_path):
     write(path, record(1, 1))
     assert [(r.id, r.sample) for r in read_samples(path)] == [(1, 0), (1, 1)]
     path.write_bytes(b"{}\n" + whole)
-    with pytest.raises(UserError, match="line 1 is not a sample record"):
+    with pytest.raises(UserError, match="line 1 is damaged and others follow it"):
         write(path)
 
 
@@ -145,20 +156,127 @@ def test_two_writers_do_not_share_a_file(tmp_path):
     write(path, record(1, 0))
 
 
-def test_a_full_disk_is_a_sentence_and_the_run_resumes(tmp_path):
-    """RLIMIT_FSIZE fails the write as a full disk does, part of the line written."""
+def test_a_file_of_the_version_without_log_probs_is_read_and_continued(tmp_path):
     path = tmp_path / "0.jsonl"
     write(path, record(1, 0))
-    limit = path.stat().st_size + 20
+    older = {key: value for key, value in json.loads(path.read_text()).items() if key != "response_log_probs"}
+    path.write_text(json.dumps(older) + "\n")
+    write(path, dataclasses.replace(record(1, 1), response_log_probs=[-0.5, -1.25, 0.0]))
+    assert [r.response_log_probs for r in read_samples(path)] == [None, [-0.5, -1.25, 0.0]]
+
+
+def answer(id: int, sample: int, seconds: float = 1.0) -> Answer:
+    return Answer(id, sample, [3, 4, 2], [-0.5, -1.25, 0.0], seconds)
+
+
+def test_an_answer_waits_until_its_record_is_written(tmp_path):
+    path = tmp_path / "0.jsonl"
+    with SampleWriter(path, METADATA) as writer:
+        for pair in [(1, 0), (1, 1), (2, 0)]:
+            writer.keep(answer(*pair, seconds=2.5))
+        writer.append(record(1, 1))
+    with SampleWriter(path, METADATA) as writer:
+        assert dict(writer.waiting) == {(1, 0): answer(1, 0, 2.5), (2, 0): answer(2, 0, 2.5)}
+        assert writer.seconds == 2.5
+        for pair in [(1, 0), (2, 0)]:
+            writer.append(record(*pair))
+    assert journal_path(path).exists()
+    write(path, record(2, 1))
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["0.jsonl", "0.meta.json"]
+
+
+def test_answers_without_any_record_are_kept_and_belong_to_their_run(tmp_path):
+    path = tmp_path / "0.jsonl"
+    with SampleWriter(path, METADATA) as writer:
+        writer.keep(answer(1, 0))
+    with pytest.raises(UserError, match="seed is 1 there and 2 now"):
+        write(path, metadata=dataclasses.replace(METADATA, seed=2))
+    with SampleWriter(path, METADATA) as writer:
+        assert list(writer.waiting) == [(1, 0)]
+    for deleted in (path, metadata_path(path)):
+        deleted.unlink()
+    with SampleWriter(path, METADATA) as writer:
+        assert not writer.waiting
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", [lambda text: text[:-9], lambda text: text + b"\0" * 30 + b"\n"])
+def test_a_last_answer_that_is_torn_or_damaged_is_cut_off(tmp_path, damage):
+    path = tmp_path / "0.jsonl"
+    with SampleWriter(path, METADATA) as writer:
+        writer.keep(answer(1, 0))
+        writer.keep(answer(1, 1))
+    journal_path(path).write_bytes(damage(journal_path(path).read_bytes()))
+    with SampleWriter(path, METADATA) as writer:
+        assert (1, 0) in writer.waiting
+        if (1, 1) not in writer.waiting:
+            writer.keep(answer(1, 1))
+    with SampleWriter(path, METADATA) as writer:
+        assert list(writer.waiting) == [(1, 0), (1, 1)]
+
+
+def test_what_is_forgotten_is_swept_out(tmp_path, monkeypatch):
+    """The file stays as small as what waits, whatever number of samples is drawn."""
+    monkeypatch.setattr(answers, "SWEEP_ROOM", 10)
+    path, metadata = tmp_path / "0.jsonl", dataclasses.replace(METADATA, n=500)
+    most = 0
+    with SampleWriter(path, metadata) as writer:
+        for number in range(500):
+            writer.keep(answer(1, number))
+            if number >= 3:
+                writer.append(record(1, number - 3))
+            most = max(most, journal_path(path).read_bytes().count(b"\n"))
+    assert most == 16  # twice the 3 that wait, and the room
+    with SampleWriter(path, metadata) as writer:
+        assert list(writer.waiting) == [(1, 497), (1, 498), (1, 499)]
+
+
+@pytest.mark.parametrize("seen", [set(), {(0, 0), (-7, 3), (2**40, 65_535)}])
+def test_sample_numbers_are_a_set_of_pairs(seen):
+    numbers = SampleNumbers()
+    assert [numbers.add(*pair) for pair in [*seen, *seen]] == [True] * len(seen) + [False] * len(seen)
+    assert len(numbers) == len(seen)
+    for pair in [(0, 0), (0, 1), (-7, 3), (-7, 2), (2**40, 65_535)]:
+        assert (pair in numbers) == (pair in seen)
+
+
+@contextlib.contextmanager
+def full_disk(limit: int):
+    """Files of this process end at `limit` bytes: RLIMIT_FSIZE fails a write as a full disk does, in its middle."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:
-        with pytest.raises(UserError, match=r"cannot be written \(File too large\)"):
-            write(path, record(1, 1))
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, handler)
-    assert path.stat().st_size == limit
+
+
+def test_a_full_disk_is_a_sentence_and_leaves_whole_lines(tmp_path):
+    path = tmp_path / "0.jsonl"
+    write(path, record(1, 0))
+    before = path.read_bytes()
+    with full_disk(len(before) + 20), SampleWriter(path, METADATA) as writer:
+        for _ in range(2):
+            with pytest.raises(UserError, match=r"0.jsonl cannot be written \(File too large\): make room"):
+                writer.append(record(1, 1))
+        assert path.read_bytes() == before and (1, 1) not in writer.done
     write(path, record(1, 1))
     assert [(r.id, r.sample) for r in read_samples(path)] == [(1, 0), (1, 1)]
+
+
+def test_a_disk_that_is_full_for_answers_keeps_those_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(answers, "SWEEP_ROOM", 0)
+    path = tmp_path / "0.jsonl"
+    with SampleWriter(path, METADATA) as writer:
+        writer.keep(answer(1, 0))
+        size = journal_path(path).stat().st_size
+        for limit in (size + 20, 20):  # while a line is added, while the file is swept
+            with full_disk(limit), pytest.raises(UserError, match="cannot be written"):
+                writer.keep(answer(1, 1))
+            assert list(writer.waiting) == [(1, 0)]
+            monkeypatch.setattr(answers, "SWEEP_ROOM", -2)
+    with SampleWriter(path, METADATA) as writer:
+        assert list(writer.waiting) == [(1, 0)]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["0.drawn", "0.jsonl", "0.meta.json"]

@@ -2,84 +2,18 @@
 
 import asyncio
 import dataclasses
-import multiprocessing
-import os
-import random
-import signal
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from verl.workers.rollout.replica import TokenOutput
 
-from verl.dph.prompts import read_rows, tokenize
-from verl.dph.records import SampleMetadata, SampleWriter, read_samples
-from verl.dph.reward.client import ScorerClient, ScorerUnavailable
-from verl.dph.sampler import SamplingSettings, sample, sample_seed
+from verl.dph.errors import UserError
+from verl.dph.records import SampleMetadata, SampleWriter
+from verl.dph.reward.client import ScorerUnavailable
+from verl.dph.sampler import sample, sample_seed
 
-SETTINGS = SamplingSettings(n=4, temperature=1.0, top_p=0.95, top_k=-1, max_response_length=3, seed=7)
-FIRST_ANSWER, LAST_ANSWER = 10, 15  # ids of the tokens that are whole answers (conftest)
 END = 1
-
-
-class SeededEngine:
-    """One random answer token, then an end token (or, for one seed in five, three answers and none)."""
-
-    def __init__(self, delay_s: float = 0.0, dies_after: int | None = None):
-        self.delay_s = delay_s
-        self.dies_after = dies_after
-        self.requests = []
-        self.in_flight = self.most_in_flight = 0
-
-    async def generate(self, request_id, *, prompt_ids, sampling_params):
-        self.requests.append((request_id, prompt_ids, dict(sampling_params)))
-        if self.dies_after is not None and len(self.requests) > self.dies_after:
-            raise ConnectionError("the engine died")
-        self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        await asyncio.sleep(self.delay_s)
-        self.in_flight -= 1
-        draw = random.Random(sampling_params["seed"])
-        answer = draw.randint(FIRST_ANSWER, LAST_ANSWER)
-        token_ids = [answer] * 3 if draw.random() < 0.2 else [answer, END]
-        return TokenOutput(token_ids=token_ids, stop_reason="completed")
-
-
-@pytest.fixture
-def prompts(train_parquet, builder):
-    return list(tokenize(read_rows([train_parquet]), builder))
-
-
-@pytest.fixture
-def run(prompts, tokenizer, scorer_server):
-    """Samples into a file, with the given engine."""
-
-    def run(path, engine, settings=SETTINGS, scorer=scorer_server, max_in_flight=8):
-        metadata = SampleMetadata("m", "mh", "th", 1.0, 0.95, -1, settings.n, 7, 3, {"f": "h"}, len(prompts))
-
-        async def scenario():
-            async with ScorerClient(scorer, retries=1, first_backoff_s=0.01) as client:
-                with SampleWriter(path, metadata) as writer:
-                    return await sample(
-                        engine,
-                        tokenizer,
-                        prompts,
-                        settings=settings,
-                        stop_ids=frozenset({END}),
-                        scorer=client,
-                        writer=writer,
-                        max_in_flight=max_in_flight,
-                    )
-
-        return asyncio.run(scenario())
-
-    return run
-
-
-def sorted_records(path):
-    return sorted(read_samples(path), key=lambda record: (record.id, record.sample))
-
 
 EXPECTED = {  # against gold SELECT name FROM item
     10: (1.0, "match"),
@@ -91,8 +25,8 @@ EXPECTED = {  # against gold SELECT name FROM item
 }
 
 
-def test_every_sample_once_and_graded(tmp_path, run, tokenizer, prompts):
-    drawn = run(tmp_path / "0.jsonl", SeededEngine())
+def test_every_sample_once_and_graded(tmp_path, run, tokenizer, prompts, seeded_engine, sorted_records):
+    drawn = run(tmp_path / "0.jsonl", seeded_engine())
     records = sorted_records(tmp_path / "0.jsonl")
     assert [(r.id, r.sample) for r in records] == [(10 + i, s) for i in range(6) for s in range(4)]
     assert (drawn.samples, drawn.tokens) == (24, sum(len(r.response_ids) for r in records))
@@ -106,55 +40,23 @@ def test_every_sample_once_and_graded(tmp_path, run, tokenizer, prompts):
     assert {r.truncated for r in records} == {True, False}
 
 
-def test_records_do_not_depend_on_concurrency(tmp_path, run):
-    run(tmp_path / "a.jsonl", SeededEngine(), max_in_flight=1)
-    run(tmp_path / "b.jsonl", SeededEngine(delay_s=0.002), max_in_flight=24)
+def test_records_do_not_depend_on_concurrency(tmp_path, run, seeded_engine, sorted_records):
+    run(tmp_path / "a.jsonl", seeded_engine(), max_in_flight=1)
+    run(tmp_path / "b.jsonl", seeded_engine(delay_s=0.002), max_in_flight=24)
     assert sorted_records(tmp_path / "a.jsonl") == sorted_records(tmp_path / "b.jsonl")
 
 
-def test_a_run_that_was_interrupted_ends_as_an_undisturbed_one(tmp_path, run):
-    run(tmp_path / "whole.jsonl", SeededEngine())
-    path = tmp_path / "0.jsonl"
-    with pytest.raises(ConnectionError):
-        run(path, SeededEngine(dies_after=9), max_in_flight=2)
-    before = path.read_bytes()
-    held = before.count(b"\n")
-    assert 0 < held < 24
-    path.write_bytes(before + b'{"id": 15, "sam')  # as kill -9 in the middle of a write leaves it
-    engine = SeededEngine()
-    run(path, engine)
-    assert len(engine.requests) == 24 - held
-    assert path.read_bytes().startswith(before)
-    assert sorted_records(path) == sorted_records(tmp_path / "whole.jsonl")
-    idle = SeededEngine()
-    assert run(path, idle).samples == 0 and idle.requests == []
-
-
-def test_kill_9_loses_nothing(tmp_path, run):
-    path = tmp_path / "0.jsonl"
-    child = multiprocessing.get_context("fork").Process(target=run, args=(path, SeededEngine(delay_s=0.05), SETTINGS))
-    child.start()
-    deadline = time.monotonic() + 30
-    while not path.exists() or path.read_bytes().count(b"\n") < 5:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    os.kill(child.pid, signal.SIGKILL)
-    child.join()
-    assert path.read_bytes().count(b"\n") < 24
-    run(path, SeededEngine())
-    run(tmp_path / "whole.jsonl", SeededEngine())
-    assert sorted_records(path) == sorted_records(tmp_path / "whole.jsonl")
-
-
-def test_requests_in_flight_are_bounded(tmp_path, run):
-    engine = SeededEngine(delay_s=0.01)
+def test_requests_in_flight_are_bounded(tmp_path, run, seeded_engine):
+    engine = seeded_engine(delay_s=0.01)
     run(tmp_path / "0.jsonl", engine, max_in_flight=5)
     assert engine.most_in_flight == 5
 
 
-def test_the_engine_goes_on_while_answers_wait_for_their_score(tmp_path, tokenizer, prompts):
+def test_the_engine_goes_on_while_answers_wait_for_their_score(
+    tmp_path, tokenizer, prompts, seeded_engine, sampling_settings
+):
     metadata = SampleMetadata("m", "mh", "th", 1.0, 0.95, -1, 4, 7, 3, {"f": "h"}, len(prompts))
-    engine = SeededEngine()
+    engine = seeded_engine()
 
     class HeldScorer:
         async def score(self, response, question):
@@ -165,7 +67,7 @@ def test_the_engine_goes_on_while_answers_wait_for_their_score(tmp_path, tokeniz
             engine,
             tokenizer,
             prompts,
-            settings=SETTINGS,
+            settings=sampling_settings,
             stop_ids=frozenset({END}),
             scorer=HeldScorer(),
             writer=writer,
@@ -180,17 +82,35 @@ def test_the_engine_goes_on_while_answers_wait_for_their_score(tmp_path, tokeniz
     assert len(engine.requests) == 12
 
 
-def test_a_dead_scorer_stops_the_run_and_no_sample_gets_a_0(tmp_path, run):
+def test_a_dead_scorer_stops_the_run_and_loses_no_answer(tmp_path, run, seeded_engine, sorted_records):
+    """No sample gets a 0, and what was drawn is not drawn again."""
+    path, first, second = tmp_path / "0.jsonl", seeded_engine(), seeded_engine()
     with pytest.raises(ScorerUnavailable, match="http://127.0.0.1:9"):
-        run(tmp_path / "0.jsonl", SeededEngine(), scorer="http://127.0.0.1:9")
-    assert list(tmp_path.iterdir()) == []
+        run(path, first, scorer="http://127.0.0.1:9")
+    assert path.read_bytes() == b"" and first.answered
+    drawn = run(path, second)
+    assert drawn.samples == len(second.answered) and drawn.seconds_before > 0
+    seeds = {sample_seed(7, 10 + row, number) for row in range(6) for number in range(4)}
+    assert sorted(first.answered + second.answered) == sorted(seeds)
+    run(tmp_path / "whole.jsonl", seeded_engine())
+    assert sorted_records(path) == sorted_records(tmp_path / "whole.jsonl")
 
 
-def test_requests_follow_the_settings(tmp_path, run, prompts):
-    engine = SeededEngine()
+def test_answers_that_lack_only_their_score_need_no_engine(tmp_path, run, prompts, seeded_engine, sorted_records):
+    path, engine = tmp_path / "0.jsonl", seeded_engine()
+    with pytest.raises(ScorerUnavailable):
+        run(path, engine, scorer="http://127.0.0.1:9", max_in_flight=24)
+    assert len(engine.answered) == 24
+    assert run(path, None).samples == 0
+    run(tmp_path / "whole.jsonl", seeded_engine())
+    assert sorted_records(path) == sorted_records(tmp_path / "whole.jsonl")
+
+
+def test_requests_follow_the_settings(tmp_path, run, prompts, seeded_engine):
+    engine = seeded_engine()
     run(tmp_path / "0.jsonl", engine)
     request_id, prompt_ids, params = engine.requests[5]
-    assert request_id == "11-1" and prompt_ids == prompts[1].token_ids.tolist()
+    assert request_id == "11" and prompt_ids == prompts[1].token_ids.tolist()
     assert params == {
         "temperature": 1.0,
         "top_p": 0.95,
@@ -198,19 +118,38 @@ def test_requests_follow_the_settings(tmp_path, run, prompts):
         "repetition_penalty": 1.0,
         "max_tokens": 3,
         "seed": sample_seed(7, 11, 1),
+        "logprobs": True,
     }
 
 
-def test_greedy(tmp_path, run):
-    engine = SeededEngine()
-    run(tmp_path / "greedy.jsonl", engine, settings=dataclasses.replace(SETTINGS, n=1, temperature=0.0, top_k=20))
+def test_log_probs_are_kept_where_they_are_asked_for(tmp_path, run, seeded_engine, sampling_settings, sorted_records):
+    run(tmp_path / "with.jsonl", seeded_engine())
+    for record in sorted_records(tmp_path / "with.jsonl"):
+        assert record.response_log_probs == [-0.123457 * (1 + place) for place in range(len(record.response_ids))]
+    run(tmp_path / "without.jsonl", seeded_engine(), dataclasses.replace(sampling_settings, log_probs=False))
+    assert all(record.response_log_probs is None for record in sorted_records(tmp_path / "without.jsonl"))
+
+
+def test_a_rollout_without_log_probs_is_named(tmp_path, run, seeded_engine):
+    class SilentEngine(seeded_engine):
+        async def generate(self, *arguments, **keywords):
+            return TokenOutput(token_ids=[10, END], log_probs=None, stop_reason="completed")
+
+    with pytest.raises(UserError, match="gave 0 log-probs for a response of 2 tokens: set presample.log_probs=False"):
+        run(tmp_path / "0.jsonl", SilentEngine())
+
+
+def test_greedy(tmp_path, run, seeded_engine, sampling_settings):
+    engine = seeded_engine()
+    settings = dataclasses.replace(sampling_settings, n=1, temperature=0.0, top_k=20)
+    run(tmp_path / "greedy.jsonl", engine, settings)
     assert len(engine.requests) == 6
     params = engine.requests[0][2]
     assert (params["temperature"], params["top_p"], params["top_k"]) == (0.0, 1.0, -1)
 
 
-def test_an_aborted_answer_is_not_recorded(tmp_path, run):
-    class AbortingEngine(SeededEngine):
+def test_an_aborted_answer_is_not_recorded(tmp_path, run, seeded_engine):
+    class AbortingEngine(seeded_engine):
         async def generate(self, *arguments, **keywords):
             return TokenOutput(token_ids=[], stop_reason="aborted")
 

@@ -12,6 +12,7 @@ from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 from verl.dph.errors import UserError
 from verl.dph.settings import check_platform
+from verl.dph.stopping import own_sigterm
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +76,11 @@ def check_rollout(config: DictConfig) -> None:
         raise UserError(
             f"actor_rollout_ref.rollout.load_format={rollout.load_format} would sample from random weights: use auto."
         )
+    if rollout.full_determinism:
+        raise UserError(
+            "actor_rollout_ref.rollout.full_determinism=True names all samples of a prompt alike, which vLLM refuses: "
+            "leave it False; every sample has a seed of its own here."
+        )
     if replica_count(config) < 1:
         raise UserError(
             f"trainer.nnodes x trainer.n_gpus_per_node = {config.trainer.nnodes} x {config.trainer.n_gpus_per_node} is "
@@ -90,7 +96,8 @@ def _start_ray(config: DictConfig) -> None:
     """As verl's run_ppo does, with the settings of ray_kwargs.ray_init."""
     settings = config.ray_kwargs.get("ray_init", {})
     runtime_env = OmegaConf.merge(get_ppo_ray_runtime_env(config), settings.get("runtime_env", {}))
-    ray.init(**OmegaConf.to_container(OmegaConf.create({**settings, "runtime_env": runtime_env})))
+    with own_sigterm():
+        ray.init(**OmegaConf.to_container(OmegaConf.create({**settings, "runtime_env": runtime_env})))
 
 
 def _check_gpus(config: DictConfig) -> None:

@@ -4,7 +4,6 @@ Samples every training prompt n times from the initial policy on verl's rollout 
 and appends them to F.jsonl (verl/dph/config/presample.yaml, docs/presampling.md). A run that was stopped is continued.
 """
 
-import asyncio
 import contextlib
 import sys
 from collections.abc import Sequence
@@ -19,8 +18,9 @@ from verl.dph.engine import check_rollout, rollout_client
 from verl.dph.errors import UserError
 from verl.dph.prompts import Prompt
 from verl.dph.sample_summary import summarize
-from verl.dph.sampler import SamplingSettings
+from verl.dph.sampler import Drawn, SamplingSettings
 from verl.dph.sampling_job import draw, prepare
+from verl.dph.stopping import Stopped, run_stoppable
 
 
 async def draw_samples(
@@ -41,7 +41,7 @@ async def draw_samples(
     """
     job = prepare(config, files=files, settings=settings, output=output)
     await draw(job, lambda: contextlib.nullcontext(client))
-    return job.prompts
+    return list(job.prompts)
 
 
 def main(config: DictConfig) -> None:
@@ -54,8 +54,17 @@ def main(config: DictConfig) -> None:
         max_in_flight=config.presample.max_in_flight,
     )
     OmegaConf.resolve(config)
-    drawn = asyncio.run(draw(job, partial(rollout_client, config)))
-    sys.stdout.write(f"{summarize(job.output)}\nnow: {drawn}\nWrote {job.output}.\n")
+    try:
+        drawn = run_stoppable(draw(job, partial(rollout_client, config)))
+    except Stopped as stopped:
+        sys.stderr.write(f"Stopped: {job.progress()}; run the same command again, it goes on.\n")
+        sys.exit(stopped.exit_code)
+    summary = summarize(job.output)
+    sys.stdout.write(f"{summary}\nnow: {drawn}\n")
+    if drawn.samples and drawn.seconds_before:
+        seconds = drawn.seconds_before + drawn.seconds
+        sys.stdout.write(f"in all: {Drawn(summary.samples, summary.response_tokens, seconds)}\n")
+    sys.stdout.write(f"Wrote {job.output}.\n")
 
 
 def _train_files(config: DictConfig) -> list[str]:
@@ -78,6 +87,7 @@ def _settings(config: DictConfig) -> SamplingSettings:
         top_k=rollout.top_k,
         max_response_length=config.data.max_response_length,
         seed=rollout.seed,
+        log_probs=config.presample.log_probs,
     )
 
 

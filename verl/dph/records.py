@@ -1,21 +1,25 @@
 """Sample records: what a model answered and how it scored, one JSON line a sample.
 
 F.jsonl is only ever appended to, so a program that dies loses at most the line it was writing; the next one cuts that
-line off and goes on. F.meta.json beside it says whose the samples are; those of another model or of other settings
-are not mixed in.
+line off and goes on. F.drawn beside it holds, until all samples are there, the answers that have no score yet.
+F.meta.json says whose the samples are; those of another model or of other settings are not mixed in.
 """
 
 import dataclasses
-import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from verl.dph.answers import Answer, AnswerJournal, SampleNumbers
 from verl.dph.errors import UserError
+from verl.dph.line_file import LineFile, open_samples
 
 FORMAT = "dph-samples/1"
+LOG_PROB_DECIMALS = 6
+# Sample numbers are below this; a larger one is a damaged line.
+MOST_SAMPLES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,14 @@ class SampleRecord:
     outcome: str  # the scorer's: match, partial, mismatch, no_answer, ...
     data_source: str
     truncated: bool  # cut off at max_response_length
+    # The rollout engine's, of each response token, rounded to LOG_PROB_DECIMALS; None where they were not asked for.
+    response_log_probs: list[float] | None = None
+
+
+# What every record has; those of older files lack the others.
+REQUIRED_KEYS = frozenset(
+    field.name for field in dataclasses.fields(SampleRecord) if field.default is dataclasses.MISSING
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,11 @@ def metadata_path(samples: Path) -> Path:
     return samples.with_suffix(".meta.json")
 
 
+def journal_path(samples: Path) -> Path:
+    """F.drawn beside F.jsonl."""
+    return samples.with_suffix(".drawn")
+
+
 def read_metadata(samples: Path) -> SampleMetadata:
     """The metadata beside a samples file.
 
@@ -97,51 +114,75 @@ def read_samples(samples: Path) -> Iterator[SampleRecord]:
         UserError: the file is missing, a line is not a record (the torn last line of a stopped sampler among them), or
             a sample stands there twice.
     """
-    seen = set()
-    with _open(samples, "rb") as file:
+    seen = SampleNumbers()
+    with open_samples(samples, "rb") as file:
         for number, line in enumerate(file, start=1):
-            record = _parse(line)
+            record = _parse(line) if line.endswith(b"\n") else None
             if record is None:
                 raise UserError(f"{samples} line {number} is not a sample record: run the sampler again, it resumes.")
-            if (record.id, record.sample) in seen:
+            if not seen.add(record.id, record.sample):
                 raise UserError(
                     f"{samples} line {number} repeats sample {record.sample} of id {record.id}: sample again."
                 )
-            seen.add((record.id, record.sample))
             yield record
 
 
 class SampleWriter:
-    """Appends records to a samples file, new or resumed. Use it in `with`; only one process at a time may hold a file.
+    """Writes a samples file, new or resumed. Use it in `with`; only one process at a time may hold a file.
 
     Attributes:
         done: the (id, sample) pairs that the file holds.
 
     Raises:
-        UserError: the file belongs to other samples, is held by another process, or cannot be written.
+        UserError: the file belongs to other samples, is held by another process, is damaged before its last line, or
+            cannot be written.
     """
 
     def __init__(self, samples: Path, metadata: SampleMetadata):
-        self._path = samples
+        self._path, self._wanted = samples, metadata.rows * metadata.n
         samples.parent.mkdir(parents=True, exist_ok=True)
-        self._file = _open(samples, "a+b", buffering=0)
+        self._file = LineFile(samples)
         try:
-            self._lock()
             self._claim(metadata)
-            self.done = self._read_done()
+            self.done = SampleNumbers()
+            for record in self._file.read(_parse):
+                self.done.add(record.id, record.sample)
+            self._journal = AnswerJournal(journal_path(samples), self.done)
         except BaseException:
             self._file.close()
             raise
+
+    @property
+    def waiting(self) -> Mapping[tuple[int, int], Answer]:
+        """The answers that were drawn and have no record, by (id, sample)."""
+        return self._journal.waiting
+
+    @property
+    def seconds(self) -> float:
+        """For how long the file was sampled, in all runs together, as far as its answers say."""
+        return self._journal.seconds
 
     def __enter__(self) -> "SampleWriter":
         return self
 
     def __exit__(self, *exception) -> None:
-        # A run that failed before its first sample leaves nothing behind.
-        if os.fstat(self._file.fileno()).st_size == 0:
+        if len(self.done) == self._wanted:
+            self._journal.delete()
+        # A run that failed before its first answer leaves nothing behind.
+        if self._file.size == 0 and not self.waiting:
             metadata_path(self._path).unlink()
-            self._path.unlink()
+            self._journal.delete()
+            self._file.delete()
+        self._journal.close()
         self._file.close()
+
+    def keep(self, answer: Answer) -> None:
+        """Writes an answer down until it has its record.
+
+        Raises:
+            UserError: see append.
+        """
+        self._journal.add(answer)
 
     def append(self, record: SampleRecord) -> None:
         """Writes one record, whole, before it returns.
@@ -150,75 +191,46 @@ class SampleWriter:
             UserError: the disk is full or the file cannot be written.
         """
         # ASCII only: a torn line is then never half a character.
-        line = json.dumps(dataclasses.asdict(record)).encode("ascii") + b"\n"
-        try:
-            written = self._file.write(line)
-            if written != len(line):
-                self._file.write(line[written:])
-        except OSError as error:
-            raise UserError(
-                f"{self._path} cannot be written ({error.strerror}): make room and run again, it resumes."
-            ) from error
-        self.done.add((record.id, record.sample))
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(f"Another process is writing {self._path}: wait for it, or name another file.") from error
+        self._file.append(json.dumps(vars(record)).encode("ascii") + b"\n")
+        self.done.add(record.id, record.sample)
+        self._journal.forget(record.id, record.sample)
 
     def _claim(self, metadata: SampleMetadata) -> None:
         """Writes the metadata of a new file, checks those of an old one."""
-        if os.fstat(self._file.fileno()).st_size == 0:
+        journal = journal_path(self._path)
+        answered = journal.exists() and journal.stat().st_size > 0 and metadata_path(self._path).exists()
+        if self._file.size == 0 and not answered:
+            journal.unlink(missing_ok=True)  # of a file that was deleted
             _write_aside(metadata_path(self._path), {"format": FORMAT} | dataclasses.asdict(metadata))
             return
         difference = read_metadata(self._path).difference(metadata)
         if difference:
             raise UserError(
                 f"{self._path} holds samples of another run ({difference}): name another file, or delete it and its "
-                ".meta.json to sample anew."
+                ".meta.json and .drawn to sample anew."
             )
-
-    def _read_done(self) -> set[tuple[int, int]]:
-        """What the file holds; a last line that is torn is cut off."""
-        done, end = set(), 0
-        size = os.fstat(self._file.fileno()).st_size
-        with open(self._path, "rb") as reader:
-            for number, line in enumerate(reader, start=1):
-                record = _parse(line)
-                if record is not None:
-                    done.add((record.id, record.sample))
-                    end += len(line)
-                elif end + len(line) < size:
-                    raise UserError(f"{self._path} line {number} is not a sample record: name another file.")
-        self._file.truncate(end)
-        return done
 
 
 def _parse(line: bytes) -> SampleRecord | None:
-    """The record of one line, None when the line is none or has no end."""
-    if not line.endswith(b"\n"):
-        return None
+    """The record of one line, None when it is none. What older files lack has its default."""
     try:
         content = json.loads(line)
-        record = SampleRecord(**{field.name: content[field.name] for field in dataclasses.fields(SampleRecord)})
+        record = SampleRecord(
+            **{name: content[name] for name in REQUIRED_KEYS}, response_log_probs=content.get("response_log_probs")
+        )
     except (ValueError, KeyError, TypeError):
         return None
     whole_numbers = all(type(value) is int for value in (record.id, record.sample, record.acc))
-    return record if whole_numbers and record.acc in (0, 1) else None
-
-
-def _open(path: Path, mode: str, **options):
-    try:
-        return open(path, mode, **options)
-    except OSError as error:
-        raise UserError(f"The samples file {path} cannot be opened ({error.strerror}).") from error
+    return record if whole_numbers and record.acc in (0, 1) and 0 <= record.sample < MOST_SAMPLES else None
 
 
 def _write_aside(path: Path, content: dict) -> None:
     aside = path.with_name(path.name + ".tmp")
-    aside.write_text(json.dumps(content, indent=2) + "\n")
-    os.replace(aside, path)
+    try:
+        aside.write_text(json.dumps(content, indent=2) + "\n")
+        os.replace(aside, path)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written ({error.strerror}): make room and run again.") from error
 
 
 def _comparable(name: str, value):

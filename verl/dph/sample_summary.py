@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from verl.dph.evaluation.pass_at_k import pass_at_k
+from verl.dph.evaluation.pass_at_k import k_values, pass_at_k
 from verl.dph.records import read_metadata, read_samples
 
 BAR_WIDTH = 40
@@ -23,23 +23,25 @@ class SampleSummary:
     response_tokens: int
     overlong: int  # prompts that were left out as too long
 
+    @property
+    def samples(self) -> int:
+        return self.outcomes.total()
+
     def pass_at(self, k: int) -> float:
         """Unbiased Pass@k, the mean over prompts; k up to n."""
         correct = np.array(list(self.prompts_by_correct.elements()))
         return float(pass_at_k(correct, self.n, k).mean())
 
     def __str__(self) -> str:
-        samples = self.outcomes.total()
         most = max(self.prompts_by_correct.values())
         lines = [f"{'correct of ' + str(self.n):>13}  prompts"]
         for count in range(self.n + 1):
             prompts = self.prompts_by_correct[count]
             lines.append(f"{count:>13} {prompts:>8}  {'#' * round(BAR_WIDTH * prompts / most)}".rstrip())
-        passes = "  ".join(f"Pass@{k} {self.pass_at(k):.4f}" for k in sorted({1, self.n}))
-        lines.append(f"{passes}  ({samples} samples of {self.prompts_by_correct.total()} prompts)")
-        lines.append(
-            f"truncated {self.truncated / samples:.1%}, {self.response_tokens / samples:.1f} tokens a response"
-        )
+        passes = "  ".join(f"Pass@{k} {self.pass_at(k):.4f}" for k in k_values(self.n))
+        lines.append(f"{passes}  ({self.samples} samples of {self.prompts_by_correct.total()} prompts)")
+        truncated, tokens = self.truncated / self.samples, self.response_tokens / self.samples
+        lines.append(f"truncated {truncated:.1%}, {tokens:.1f} tokens a response")
         lines.append("outcomes: " + ", ".join(f"{name} {number}" for name, number in self.outcomes.most_common()))
         if self.overlong:
             lines.append(f"{self.overlong} prompts were left out as too long")

@@ -1,5 +1,6 @@
-"""From verl's settings to a file of samples: reads and checks everything first, then draws what the file lacks."""
+"""From verl's settings to a file of samples: checks everything first, then draws what the file lacks."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -17,7 +18,7 @@ from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token
 from verl.dph.engine import replica_count
 from verl.dph.errors import UserError
 from verl.dph.fingerprint import file_sha256, model_hash, tokenizer_hash
-from verl.dph.prompts import Prompt, read_rows, split_overlong, tokenize
+from verl.dph.prompts import PromptFiles
 from verl.dph.records import SampleMetadata, SampleWriter
 from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.score import scorer_address
@@ -32,7 +33,7 @@ SCORER_WAIT_S = 30.0
 class SamplingJob:
     """Everything that a run of the sampler needs but the engine."""
 
-    prompts: list[Prompt]
+    prompts: PromptFiles
     tokenizer: PreTrainedTokenizerBase
     stop_ids: frozenset[int]
     settings: SamplingSettings
@@ -53,6 +54,12 @@ class SamplingJob:
         """
         with SampleWriter(self.output, self.metadata) as writer:
             return len(writer.done) == self.total
+
+    def progress(self) -> str:
+        """What the file holds, in words."""
+        with SampleWriter(self.output, self.metadata) as writer:
+            waiting = f", {len(writer.waiting)} more are drawn and wait for their score" if writer.waiting else ""
+            return f"{self.output} holds {len(writer.done)} of {self.total} samples{waiting}"
 
 
 def prepare(
@@ -77,7 +84,6 @@ def prepare(
         UserError: a file, row, model or setting that cannot work, and prompts that are too long unless
             data.filter_overlong_prompts leaves them out.
     """
-    rows = read_rows(files)
     model = config.actor_rollout_ref.model
     tokenizer_path = model.tokenizer_path or model.path
     hashes = model_hash(model.path), tokenizer_hash(tokenizer_path)
@@ -91,8 +97,8 @@ def prepare(
     builder = create_continuous_token_builder(
         tokenizer, hf_model_type=model_type, chat_template_kwargs=template_settings
     )
-    prompts, overlong = split_overlong(tokenize(rows, builder), config.data.max_prompt_length)
-    _report_overlong(overlong, len(rows), config.data)
+    prompts = PromptFiles(files, builder, config.data.max_prompt_length)
+    _report_overlong(prompts, config.data)
     metadata = SampleMetadata(
         model=str(model.path),
         model_hash=hashes[0],
@@ -105,7 +111,7 @@ def prepare(
         max_response_length=settings.max_response_length,
         data_files={str(file): file_sha256(file) for file in files},
         rows=len(prompts),
-        overlong_ids=[prompt.id for prompt in overlong],
+        overlong_ids=list(prompts.overlong),
     )
     return SamplingJob(
         prompts=prompts,
@@ -120,7 +126,9 @@ def prepare(
 
 
 async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManager[Any]]) -> Drawn:
-    """Draws and scores what the job's file lacks. A complete file needs neither scorer nor engine.
+    """Draws and scores what the job's file lacks.
+
+    A complete file needs neither scorer nor engine, one whose answers only lack their scores no engine.
 
     Args:
         engine: opens a context that yields a client with verl's `generate`.
@@ -135,9 +143,10 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
         if len(writer.done) == job.total:
             logger.info("%s is complete.", job.output)
             return Drawn(samples=0, tokens=0, seconds=0.0)
+        all_drawn = len(writer.done) + len(writer.waiting) == job.total
         async with ScorerClient(**job.scorer_settings) as scorer:
             await scorer.wait_until_healthy(SCORER_WAIT_S)
-            async with engine() as client:
+            async with contextlib.nullcontext() if all_drawn else engine() as client:
                 return await sample(
                     client,
                     job.tokenizer,
@@ -158,17 +167,17 @@ def stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset
     return frozenset(ids) - {None}
 
 
-def _report_overlong(overlong: list[Prompt], rows: int, data: DictConfig) -> None:
-    if not overlong:
+def _report_overlong(prompts: PromptFiles, data: DictConfig) -> None:
+    if not prompts.overlong:
         return
-    longest = max(overlong, key=lambda prompt: len(prompt.token_ids))
+    longest, tokens = max(prompts.overlong.items(), key=lambda item: item[1])
     found = (
-        f"{len(overlong)} of {rows} prompts are longer than data.max_prompt_length={data.max_prompt_length} tokens "
-        f"(the longest is id {longest.id} with {len(longest.token_ids)})"
+        f"{len(prompts.overlong)} of {prompts.rows} prompts are longer than "
+        f"data.max_prompt_length={data.max_prompt_length} tokens (the longest is id {longest} with {tokens})"
     )
     if not data.filter_overlong_prompts:
         raise UserError(f"{found}: raise it, or set data.filter_overlong_prompts=True to leave them out.")
-    if len(overlong) == rows:
+    if not len(prompts):
         raise UserError(f"{found}, so none is left: raise it.")
     logger.warning("%s and are left out.", found)
 

@@ -16,9 +16,8 @@ from verl.dph.inspection.kinds import SAMPLES, is_sample
 from verl.dph.inspection.parquet import parquet_rows, progress
 from verl.dph.inspection.report import FileReport, Options, pass_summary
 from verl.dph.inspection.tally import Keys, Reservoir, length_summary, named, number_of, text_hash
-from verl.dph.records import SampleMetadata, SampleRecord, read_metadata
+from verl.dph.records import REQUIRED_KEYS, SampleMetadata, read_metadata
 
-_FIELDS = frozenset(field.name for field in dataclasses.fields(SampleRecord))
 _SHOWN = ("id", "sample", "data_source", "score", "acc", "outcome", "truncated", "input", "output")
 _MOST_SAMPLES = 1 << 16
 SCORE_TOLERANCE = 1e-6
@@ -75,7 +74,7 @@ class _Tally:
     def add(self, sample: dict[str, Any]) -> None:
         if self.format is None:
             self.columns = list(sample)
-            self.format = "ours" if sample.keys() >= _FIELDS else "paper's"
+            self.format = "ours" if sample.keys() >= REQUIRED_KEYS else "paper's"
         if not self._is_whole(sample):
             self._incomplete += 1
             return
@@ -97,7 +96,7 @@ class _Tally:
         right_types &= isinstance(sample["score"], int | float) and math.isfinite(sample["score"])
         right_types &= isinstance(sample.get("acc"), int | float | None)
         if self.format == "ours":
-            right_types &= sample.keys() >= _FIELDS and type(sample["sample"]) is int
+            right_types &= sample.keys() >= REQUIRED_KEYS and type(sample["sample"]) is int
             return right_types and 0 <= sample["sample"] < _MOST_SAMPLES
         return right_types
 
@@ -163,7 +162,7 @@ def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
             content = _json(line)
             ended = line.endswith(b"\n")
             # The paper's files may end without a line break; a line of the sampler without one is not whole.
-            if is_sample(content) and (ended or not content.keys() >= _FIELDS):
+            if is_sample(content) and (ended or not content.keys() >= REQUIRED_KEYS):
                 yield content
             elif not ended:
                 torn = True

@@ -1,0 +1,230 @@
+"""Sampling that is killed or hindered, then continued: the records are those of an undisturbed run, nothing is drawn
+twice that was answered, and no answer gets a 0 that it was not given."""
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import resource
+import signal
+import time
+
+import pytest
+
+from verl.dph import answers, line_file
+from verl.dph.errors import UserError
+from verl.dph.line_file import LineFile
+from verl.dph.records import journal_path, read_samples
+from verl.dph.reward import transport
+
+TOTAL = 24
+DEADLINE_S = 60
+
+
+@pytest.fixture
+def undisturbed(tmp_path, run, seeded_engine, sorted_records):
+    run(tmp_path / "undisturbed" / "0.jsonl", seeded_engine())
+    return sorted_records(tmp_path / "undisturbed" / "0.jsonl")
+
+
+def wait_until(holds, process) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert process.is_alive() and time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def lines(path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def kill(process) -> None:
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+@pytest.fixture
+def start():
+    """Starts a function in a process of its own."""
+    started = []
+
+    def start(function, *arguments, **keywords):
+        child = multiprocessing.get_context("fork").Process(target=function, args=arguments, kwargs=keywords)
+        child.start()
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        child.kill()
+
+
+def test_kill_9_while_it_samples(tmp_path, run, start, seeded_engine, sorted_records, undisturbed):
+    path = tmp_path / "0.jsonl"
+    process = start(run, path, seeded_engine(delay_s=0.05), max_in_flight=3)
+    wait_until(lambda: lines(path) >= 5, process)
+    kill(process)
+    assert lines(path) < TOTAL
+    answered = lines(journal_path(path))
+    engine = seeded_engine()
+    drawn = run(path, engine)
+    assert drawn.samples == len(engine.answered) == TOTAL - answered
+    assert sorted_records(path) == undisturbed
+    assert not journal_path(path).exists()
+
+
+def test_kill_9_while_answers_wait_for_their_score(
+    tmp_path, run, start, seeded_engine, sorted_records, undisturbed, holding_scorer
+):
+    path, journal = tmp_path / "0.jsonl", journal_path(tmp_path / "0.jsonl")
+    with holding_scorer(2) as scorer:
+        process = start(run, path, seeded_engine(), scorer=scorer.address, max_in_flight=4)
+        # Three answers are held for every request that may be in flight, beside those that got their score.
+        wait_until(lambda: scorer.holds.is_set() and lines(path) and lines(journal) == 12 + lines(path), process)
+        kill(process)
+    answered = lines(journal)
+    assert 0 < lines(path) < answered < TOTAL
+    engine = seeded_engine()
+    run(path, engine)
+    assert len(engine.answered) == TOTAL - answered
+    assert sorted_records(path) == undisturbed
+
+
+@pytest.mark.parametrize("name, whole_lines", [("0.jsonl", 6), ("0.drawn", 9)])
+def test_kill_9_in_the_middle_of_a_line(
+    tmp_path, run, start, seeded_engine, sorted_records, undisturbed, name, whole_lines
+):
+    path, file = tmp_path / "0.jsonl", tmp_path / name
+
+    def dies_within_a_line():
+        write = LineFile._write
+
+        def half(self, data):
+            if self.path == file and lines(file) == whole_lines:
+                write(self, data[: len(data) // 2])
+                os.kill(os.getpid(), signal.SIGKILL)
+            write(self, data)
+
+        LineFile._write = half
+        run(path, seeded_engine())
+
+    process = start(dies_within_a_line)
+    process.join(DEADLINE_S)
+    assert process.exitcode == -signal.SIGKILL
+    assert lines(file) == whole_lines and not file.read_bytes().endswith(b"\n")
+    answered = lines(journal_path(path))
+    engine = seeded_engine()
+    run(path, engine)
+    assert len(engine.answered) == TOTAL - answered
+    assert sorted_records(path) == undisturbed
+
+
+def test_kill_9_while_the_journal_is_swept(
+    tmp_path, run, start, seeded_engine, sorted_records, undisturbed, monkeypatch
+):
+    path = tmp_path / "0.jsonl"
+    monkeypatch.setattr(answers, "SWEEP_ROOM", 0)
+
+    def dies_before_the_new_journal_has_its_name():
+        line_file.os.replace = lambda aside, file: os.kill(os.getpid(), signal.SIGKILL)
+        run(path, seeded_engine(delay_s=0.002), max_in_flight=2)
+
+    # The metadata are written aside, too: they have to be there before.
+    with pytest.raises(ConnectionError):
+        run(path, seeded_engine(on_answer=fails_after(3)), max_in_flight=1)
+    process = start(dies_before_the_new_journal_has_its_name)
+    process.join(DEADLINE_S)
+    assert process.exitcode == -signal.SIGKILL
+    assert (tmp_path / "0.drawn.tmp").exists()
+    run(path, seeded_engine())
+    assert sorted_records(path) == undisturbed
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["0.jsonl", "0.meta.json", "undisturbed"]
+
+
+def fails_after(number: int):
+    def on_answer(answered: int) -> None:
+        if answered == number:
+            raise ConnectionError("the engine died")
+
+    return on_answer
+
+
+def test_an_engine_that_dies(tmp_path, run, seeded_engine, sorted_records, undisturbed):
+    path, first, second = tmp_path / "0.jsonl", seeded_engine(on_answer=fails_after(9)), seeded_engine()
+    with pytest.raises(ConnectionError):
+        run(path, first, max_in_flight=2)
+    before = path.read_bytes()
+    assert 0 < lines(path) < TOTAL
+    run(path, second)
+    assert len(first.answered) == 9 and len(second.answered) == TOTAL - 9
+    assert path.read_bytes().startswith(before)
+    assert sorted_records(path) == undisturbed
+    idle = seeded_engine()
+    assert run(path, idle).samples == 0 and idle.requests == []
+
+
+@pytest.mark.parametrize("damage", [b'{"id": 15, "sam', b"\0" * 40 + b"\n", b'{"id": 15, "sample": 3}\n'])
+def test_a_last_line_that_is_damaged(tmp_path, run, seeded_engine, sorted_records, undisturbed, damage):
+    path = tmp_path / "0.jsonl"
+    with pytest.raises(ConnectionError):
+        run(path, seeded_engine(on_answer=fails_after(9)), max_in_flight=2)
+    for file in (path, journal_path(path)):
+        with open(file, "ab") as output:
+            output.write(damage)
+    with pytest.raises(UserError, match="is not a sample record: run the sampler again"):
+        list(read_samples(path))
+    engine = seeded_engine()
+    run(path, engine)
+    assert len(engine.answered) == TOTAL - 9
+    assert sorted_records(path) == undisturbed
+
+
+def test_a_scorer_that_goes_away_and_comes_back(
+    tmp_path, run, seeded_engine, sorted_records, undisturbed, scorer_process, monkeypatch, caplog
+):
+    """Killed in the middle of sampling, started again once it is missed: the run waits for it and ends complete."""
+    monkeypatch.setattr(transport, "LONGEST_BACKOFF_S", 0.2)
+    scorer_process.start()
+    tasks = []
+
+    async def goes_away():
+        await asyncio.to_thread(scorer_process.kill)
+        while "it rests and is tried again" not in caplog.text:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(scorer_process.start)
+
+    def on_answer(answered: int) -> None:
+        if answered == 9:
+            tasks.append(asyncio.get_running_loop().create_task(goes_away()))
+
+    path, engine = tmp_path / "0.jsonl", seeded_engine(on_answer=on_answer)
+    run(path, engine, scorer=scorer_process.address, max_in_flight=4, retries=1000)
+    assert tasks[0].done() and "answers again" in caplog.text
+    assert len(engine.answered) == TOTAL
+    assert sorted_records(path) == undisturbed
+
+
+@contextlib.contextmanager
+def full_disk(limit: int):
+    """Files of this process end at `limit` bytes: RLIMIT_FSIZE fails a write as a full disk does, in its middle."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk(tmp_path, run, seeded_engine, sorted_records, undisturbed):
+    path = tmp_path / "0.jsonl"
+    with full_disk(3_000), pytest.raises(UserError, match=r"cannot be written \(File too large\): make room"):
+        run(path, seeded_engine())
+    assert 0 < len(list(read_samples(path))) < TOTAL
+    answered = lines(journal_path(path))
+    engine = seeded_engine()
+    run(path, engine)
+    assert len(engine.answered) == TOTAL - answered
+    assert sorted_records(path) == undisturbed
