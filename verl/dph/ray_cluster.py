@@ -1,0 +1,28 @@
+"""Joining a Ray that runs already (RAY_ADDRESS), such as the one that scripts/lib/cluster.sh starts on several nodes."""
+
+import os
+
+from omegaconf import DictConfig, open_dict
+
+# What a node's Ray has from its own start. ray.init refuses them where it joins.
+_OF_A_NODE = ("num_cpus", "num_gpus")
+# The driver's, which processes on other nodes must have alike. There they would inherit those of their node's Ray.
+_OF_THE_RUN = ("DPH_SCORER", "VERL_FILE_LOGGER_PATH")
+
+
+def join_running(config: DictConfig) -> None:
+    """Where RAY_ADDRESS is set, let ray.init join that Ray, and give this run's environment to all its processes.
+
+    Args:
+        config: verl's trainer settings; ray_kwargs.ray_init is changed.
+    """
+    if not os.environ.get("RAY_ADDRESS"):
+        return
+    with open_dict(config):
+        settings = config.ray_kwargs.ray_init
+        for name in _OF_A_NODE:
+            settings[name] = None
+        settings.runtime_env = settings.get("runtime_env") or {}
+        ours = {name: os.environ[name] for name in _OF_THE_RUN if name in os.environ}
+        # Those that the user has set count more.
+        settings.runtime_env.env_vars = ours | dict(settings.runtime_env.get("env_vars") or {})
