@@ -18,6 +18,7 @@ from verl.dph import plugin, preflight, settings
 from verl.dph.cli import run_main
 from verl.dph.errors import UserError
 from verl.dph.fingerprint import model_hash, tokenizer_hash
+from verl.dph.ray_cluster import join_running
 from verl.dph.store import Store
 from verl.dph.usable import usable
 
@@ -68,6 +69,7 @@ def prepare(config: DictConfig) -> None:
         )
     settings.read_none(config)
     settings.check(config)
+    join_running(config)
     generates = config.actor_rollout_ref.actor.generate_sft
     rows = preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
     if settings.rehearses(config):
