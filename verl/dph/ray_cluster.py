@@ -1,4 +1,4 @@
-"""Joining a Ray that runs already (RAY_ADDRESS), such as the one that scripts/lib/cluster.sh starts on several nodes."""
+"""Joining a Ray that runs already (RAY_ADDRESS), such as that of several nodes (scripts/lib/cluster.sh)."""
 
 import os
 
