@@ -1,8 +1,9 @@
-"""How long a D_pef store takes to load, and how much memory it takes beside its size on disk.
+"""How long a D_pef store takes to write and to load, and how much memory it takes beside its size on disk.
 
     python benchmarks/store.py [--rows 2248] [--prompt 1500] [--response 300] [--top-k 0 64]
 
-Writes a store of random tokens for each k into a temporary folder and opens it in a fresh process as the trainer does.
+Writes a store of random tokens for each k into a temporary folder, as generate_sft does but with log-probs that need no
+model: in parts of --part rows, then as the store. Opens it in a fresh process as the trainer does.
 Memory is the growth of that process's resident set, the file's mapped pages among it: after loading, and after all rows
 were made into the columns of a mini-batch once, --batch at a time.
 """
@@ -19,6 +20,7 @@ import psutil
 import torch
 
 from verl.dph import pef_batch
+from verl.dph.reference_parts import fill_in_parts
 from verl.dph.store import Row, Store
 
 VOCABULARY = 128_000
@@ -41,6 +43,24 @@ def random_store(rows: int, prompt: int, response: int, k: int) -> Store:
         return Row(i, ids(p), ids(r), torch.zeros(r), *top)
 
     return Store({}, [row(i) for i in range(rows)])
+
+
+def write(store: Store, folder: Path, size: int) -> tuple[Path, float]:
+    """The store's file, and the seconds for its parts and itself."""
+    names = [
+        name for name in ("ref_log_probs", "top_ids", "top_log_probs", "rest_log_prob") if store.top_k or "ref" in name
+    ]
+    ready = {row.id: {name: getattr(row, name) for name in names} for row in store.rows}
+    bare = [Row(row.id, row.prompt, row.response, None) for row in store.rows]
+    path = folder / f"{store.top_k}.pt"
+
+    def engine(rows: list[Row]) -> dict[str, list[torch.Tensor]]:
+        return {name: [ready[row.id][name] for row in rows] for name in names}
+
+    started = time.perf_counter()
+    fill_in_parts(bare, engine, folder=path.with_suffix(".parts"), size=size, origin={})
+    Store(store.meta, bare).save(str(path))
+    return path, time.perf_counter() - started
 
 
 def columns(rows: list[Row]) -> None:
@@ -72,6 +92,7 @@ def main() -> None:
     parser.add_argument("--response", type=int, default=300, help="mean tokens of a response")
     parser.add_argument("--top-k", type=int, nargs="+", default=[0, 64])
     parser.add_argument("--batch", type=int, default=128, help="D_pef rows of a mini-batch")
+    parser.add_argument("--part", type=int, default=256, help="rows a part (data.sft_reference_rows)")
     parser.add_argument("--open", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.open:
@@ -79,14 +100,14 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         for k in options.top_k:
-            path = Path(folder) / f"{k}.pt"
-            random_store(options.rows, options.prompt, options.response, k).save(str(path))
+            store = random_store(options.rows, options.prompt, options.response, k)
+            path, seconds = write(store, Path(folder), options.part)
             command = [sys.executable, __file__, "--open", str(path), "--batch", str(options.batch)]
             found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
             size = path.stat().st_size
             sys.stdout.write(
-                f"k {k:<4}{size / 1e6:8.1f} MB   load {found['seconds']:.3f} s   memory over file size: "
-                f"{found['loaded'] / size:.2f} after loading, {found['visited'] / size:.2f} after visiting every row\n"
+                f"k {k:<4}{size / 1e6:8.1f} MB   written in {seconds:.2f} s   load {found['seconds']:.3f} s   "
+                f"memory over file size: {found['loaded'] / size:.2f} after loading, {found['visited'] / size:.2f} after visiting every row\n"
             )
 
 
