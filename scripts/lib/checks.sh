@@ -19,7 +19,7 @@ check_files() {
     for path in "${paths[@]}"; do
       path=${path/#\~/$HOME}
       [[ $path == null || $path == None || $path == *://* || -f $path ]] ||
-        fail "$key=$path does not exist: $(origin_of "$path")."
+        fail "$key=$path does not exist: $(origin_of "$key" "$path")."
     done
   done
 }
@@ -33,17 +33,11 @@ looks_local() {
   [[ $1 == [/.~]* || $1 == */*/* ]] && [[ $1 != *://* ]]
 }
 
-# origin_of FILE: how one gets it.
+# origin_of KEY FILE: how one gets it.
 origin_of() {
-  case $1 in
-    *.pt) printf 'get_correct_data_tensor.sh writes it, SFT_PT names it' ;;
+  case $1=$2 in
+    data.sft_pt=*) printf 'get_correct_data_tensor.sh writes it, SFT_PT names it' ;;
     */train_wrong.parquet | */train_correct.parquet) printf 'exact_correct_id.py writes it after offline_sampling.sh' ;;
     *) printf 'the commands of docs/data.md write it, TRAIN_FILE and VAL_FILES name it' ;;
   esac
-}
-
-# scorer_port CONFIG: the port that a scorer server with this configuration listens on.
-scorer_port() {
-  [[ -f $1 ]] || fail "the scorer's configuration $1 does not exist: name one in SCORER_CONFIG, or a scorer in DPH_SCORER."
-  sed -n 's/^ *port: *//p' "$1"
 }

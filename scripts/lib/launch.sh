@@ -18,6 +18,7 @@ SETTINGS_FILES=("${BASH_SOURCE[1]}")
 read_settings "$LIB/machine.sh"
 if [[ $SETTINGS == */* ]]; then read_settings "$SETTINGS"; else read_settings "$LIB/$SETTINGS.sh"; fi
 read_settings "$LIB/common.sh"
+read_settings "$LIB/cluster.sh"
 
 read_arguments "$@"
 if [[ -n $HELP ]]; then
@@ -26,10 +27,9 @@ if [[ -n $HELP ]]; then
 fi
 set -- "${OVERRIDES[@]}"
 
-# How many machines, how many devices on each, and where the scorer is, where the settings leave it open.
-NNODES=${NNODES:-1}
-GPUS_PER_NODE=${GPUS_PER_NODE:-8}
-DPH_SCORER=${DPH_SCORER:-http://127.0.0.1:$(scorer_port "$SCORER_CONFIG")}
+# Machines and devices, where the settings leave them open. A dry run starts no scorer, so it names the one that would be.
+cluster_detect
+[[ -z $DRY_RUN ]] || DPH_SCORER=${DPH_SCORER:-http://127.0.0.1:$SCORER_PORT}
 
 # set_environment NAME VALUE: for the programs; --dry-run prints it.
 set_environment() {
@@ -38,7 +38,7 @@ set_environment() {
 }
 
 ENVIRONMENT=()
-set_environment DPH_SCORER "$DPH_SCORER"
+[[ -z $DPH_SCORER ]] || set_environment DPH_SCORER "$DPH_SCORER"
 if [[ $DEVICE == cpu ]]; then
   set_environment VERL_PLATFORM cpu
   # Two busy processes with one thread each beat two threads each.
@@ -52,7 +52,7 @@ list() {
 
 MACHINE=(
   device="$DEVICE"
-  trainer.nnodes="$NNODES"
+  trainer.nnodes="$TRAIN_NODES"
   trainer.n_gpus_per_node="$GPUS_PER_NODE"
 )
 
@@ -135,7 +135,8 @@ train() {
     "$@"
 }
 
-# launch COMMAND...: every program of the scripts is started here.
+# launch COMMAND...: every program of the scripts is started here, with Ray on the other machines and the scorers that it
+# lacks.
 launch() {
   if [[ -n $DRY_RUN ]]; then
     print_command "$@"
@@ -143,7 +144,7 @@ launch() {
   fi
   check_files "$@"
   [[ -z ${METRICS_DIR:-} ]] || mkdir -p "$METRICS_DIR"
-  exec "$@"
+  cluster_exec "$@"
 }
 
 # print_command COMMAND...: with its environment, as one can paste it.

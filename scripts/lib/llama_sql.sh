@@ -1,7 +1,10 @@
 # Llama-SQL (paper, Table 7).
 
 MODEL_PATH=${MODEL_PATH:-meta-llama/Llama-3.1-8B-Instruct}
+
+# Where DPH_SCORER is empty: the configuration and the port of the scorers.
 SCORER_CONFIG=${SCORER_CONFIG:-$PROJECT_DIR/rl/scorer/sql.yaml}
+SCORER_PORT=${SCORER_PORT:-5001}
 
 # Data: what is pre-sampled, what the baselines train on, what validation reads (comma-separated), and the folder of D_exp
 # and D_pef.

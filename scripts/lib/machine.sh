@@ -6,6 +6,6 @@ NNODES=${NNODES:-}
 GPUS_PER_NODE=${GPUS_PER_NODE:-}
 PYTHON=${PYTHON:-python}
 
-# Scorer servers: an address, a comma-separated list, or a directory of address files. Empty: the scorers that a cluster
-# run starts, else the one of SCORER_CONFIG on this machine.
+# Scorer servers: an address, a comma-separated list, or a directory of address files. Empty: those of SCORER_CONFIG and
+# SCORER_PORT on the machines of the run.
 DPH_SCORER=${DPH_SCORER:-}

@@ -1,7 +1,10 @@
 # Qwen2.5-Math (paper, Table 7). The model has 4096 positions: prompt and response share them.
 
 MODEL_PATH=${MODEL_PATH:-Qwen/Qwen2.5-Math-7B}
+
+# Where DPH_SCORER is empty: the configuration and the port of the scorers.
 SCORER_CONFIG=${SCORER_CONFIG:-$PROJECT_DIR/rl/scorer/math.yaml}
+SCORER_PORT=${SCORER_PORT:-5002}
 
 # Data: what is pre-sampled, what the baselines train on (without the prompts that no sample solved, which the split leaves
 # out), what validation reads (comma-separated), and the folder of D_exp and D_pef.

@@ -21,7 +21,8 @@ CONFIGS = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample"}
 # Writes its arguments and the environment as JSON lines to $RECORD.
 RECORDER = """#!/bin/sh
 exec {python} -c 'import json, os, sys
-print(json.dumps([sys.argv[1:], dict(os.environ)]), file=open(os.environ["RECORD"], "a"))' "$@"
+print(json.dumps([sys.argv[1:], dict(os.environ)]), file=open(os.environ["RECORD"], "a"))
+sys.exit(int(os.environ.get("RECORDER_EXITS", 0)))' "$@"
 """
 
 
@@ -63,6 +64,8 @@ class Launcher:
         recorder.chmod(0o755)
         self.environment = {name: os.environ[name] for name in ("PATH", "HOME")}
         self.environment |= {"PYTHON": str(recorder), "RECORD": str(self.record), "OUTPUT_DIR": str(folder / "out")}
+        # With a scorer, and on one machine, the program is all that a script starts.
+        self.environment["DPH_SCORER"] = "http://127.0.0.1:5001"
 
     def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
         """`script` is a path below scripts, without .sh."""

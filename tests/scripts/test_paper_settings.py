@@ -130,6 +130,7 @@ def test_preparation(launcher, files, monkeypatch, experiment):
 
 def test_the_files_are_those_that_the_data_commands_write(launcher):
     """docs/data.md's outputs, the splitter's defaults, and names of test sets that have a reward."""
+
     def of(experiment, script):
         return dry_run(launcher, experiment, script, "name").config()
 

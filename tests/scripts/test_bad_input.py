@@ -1,0 +1,82 @@
+"""Bad input: one sentence, exit code 2, and nothing is started or written."""
+
+import pytest
+
+
+def refused(launcher, *arguments, **environment):
+    finished = launcher.run(*arguments, **environment)
+    assert finished.returncode == 2 and not finished.stdout
+    [line] = finished.stderr.splitlines()
+    assert line.startswith("Error: ") and launcher.started() is None
+    assert not (launcher.folder / "out").exists()
+    return line
+
+
+@pytest.mark.parametrize(
+    "script",
+    [f"llama/{name}" for name in ("offline_sampling", "grpo", "dapo", "alpha")]
+    + [f"qwen/{name}" for name in ("js_kl", "js_definition", "reverse_kl", "forward_kl")],
+)
+@pytest.mark.parametrize("arguments", [[], ["trainer.nnodes=2"], ["--dry-run"]], ids=" ".join)
+def test_no_name(launcher, script, arguments):
+    line = refused(launcher, script, *arguments)
+    assert "has no NAME" in line and f"{script}.sh NAME " in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["llama/js_kl", "a/b"], "NAME is 'a/b'"),
+        (["llama/js_kl", ""], "NAME is ''"),
+        (["llama/js_kl", "0.2 run"], "NAME is '0.2 run'"),
+        (["llama/js_kl", "run", "big"], "sft_loss_coeff is 'big': give a number"),
+        (["llama/js_kl", "run", "-0.1"], "sft_loss_coeff is '-0.1'"),
+        (["llama/js_kl", "run", "0,2"], "sft_loss_coeff is '0,2'"),
+        (["llama/js_kl", "run", "0.2", "first"], "seed is 'first'"),
+        (["llama/alpha", "run", "0.2", "half"], "alpha is 'half'"),
+        (["llama/grpo", "run", "0.2"], "seed is '0.2'"),
+        (["llama/grpo", "run", "1", "2"], "'2' is neither KEY=VALUE nor in its place"),
+        (["llama/js_kl", "run", "trainer.nnodes=2", "0.2"], "'0.2' is neither KEY=VALUE nor in its place"),
+    ],
+)
+def test_arguments(launcher, files, arguments, words):
+    assert words in refused(launcher, *arguments, **files)
+
+
+@pytest.mark.parametrize(
+    ("script", "variable", "words"),
+    [
+        ("js_kl", "MODEL_PATH", "the model folder {} does not exist"),
+        ("offline_sampling", "MODEL_PATH", "the model folder {} does not exist"),
+        ("offline_sampling", "TRAIN_FILE", "data.train_files={} does not exist: the commands of docs/data.md"),
+        ("grpo", "BASELINE_FILES", "data.train_files={} does not exist"),
+        ("js_kl", "TRAIN_WRONG", "data.train_files={} does not exist"),
+        ("dapo", "VAL_FILES", "data.val_files={} does not exist: the commands of docs/data.md"),
+        ("alpha", "TRAIN_CORRECT", "data.sft_files={} does not exist"),
+        ("get_correct_data_tensor", "TRAIN_CORRECT", "data.sft_files={} does not exist"),
+        ("forward_kl", "SFT_PT", "data.sft_pt={} does not exist: get_correct_data_tensor.sh writes it"),
+        ("grpo", "SETTINGS", "the settings {} do not exist"),
+    ],
+)
+@pytest.mark.parametrize("folder", ["llama", "qwen"])
+def test_missing_files(launcher, files, folder, script, variable, words):
+    missing = f"{launcher.folder}/not/there"
+    line = refused(launcher, f"{folder}/{script}", "run", **files | {variable: missing})
+    assert words.format(missing) in line
+
+
+def test_one_missing_file_of_several(launcher, files):
+    both = f"{files['VAL_FILES']},{launcher.folder}/other.parquet"
+    assert f"data.val_files={launcher.folder}/other.parquet" in refused(
+        launcher, "llama/grpo", "run", **files | {"VAL_FILES": both}
+    )
+
+
+def test_overrides_and_names_on_the_hub_are_what_counts(launcher, files):
+    """A file that an override replaces need not be there; one that it names must."""
+    absent = files | {"TRAIN_WRONG": "/not/there.parquet", "MODEL_PATH": "organisation/model"}
+    finished = launcher.run("llama/js_kl", "run", f"data.train_files={files['TRAIN_FILE']}", **absent)
+    assert finished.returncode == 0, finished.stderr
+    assert launcher.started().config().actor_rollout_ref.model.path == "organisation/model"
+    finished = launcher.run("llama/js_kl", "run", "data.sft_pt=/not/there.pt", **files)
+    assert finished.returncode == 2 and "data.sft_pt=/not/there.pt does not exist" in finished.stderr

@@ -1,0 +1,151 @@
+"""What stands on a script's command line: names and numbers by position, overrides, --help and --dry-run."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.scripts.conftest import SCRIPTS, Started
+
+ALL = sorted(f"{path.parent.name}/{path.stem}" for folder in ("llama", "qwen") for path in (SCRIPTS / folder).glob("*"))
+SETTING = re.compile(r"^([A-Z][A-Z_]*)=\$\{", re.MULTILINE)
+
+
+def values(started: Started) -> dict[str, str]:
+    """The overrides by key; the last one of a key counts."""
+    return dict(override.split("=", 1) for override in started.overrides if "=" in override)
+
+
+@pytest.mark.parametrize("script", ALL)
+def test_help_shows_every_setting_with_its_present_value(launcher, script):
+    finished = launcher.run(script, "x", "--help", MODEL_PATH="/models/mine", TRAIN_BATCH_SIZE="32")
+    assert finished.returncode == 0 and not finished.stderr
+    usage, _, description, *_ = finished.stdout.splitlines()
+    assert usage.startswith(f"usage: bash {SCRIPTS}/{script}.sh ") and len(description) > 20
+    shown = dict(re.findall(r"^  (\w+)=(.*)$", finished.stdout, re.MULTILINE))
+    experiment = "llama_sql" if script.startswith("llama") else "qwen_math"
+    for read in ("machine", experiment, "common", "cluster", f"methods/{script.split('/')[1]}"):
+        assert set(SETTING.findall((SCRIPTS / "lib" / f"{read}.sh").read_text())) <= set(shown)
+    assert (shown["MODEL_PATH"], shown["TRAIN_BATCH_SIZE"], shown["SAMPLES_PER_PROMPT"]) == ("/models/mine", "32", "8")
+    assert launcher.started() is None and not (launcher.folder / "out").exists()
+
+
+@pytest.mark.parametrize("folder", ["llama", "qwen"])
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["js_kl", "my_run", "0.2"], {"sft_loss_coeff": "0.2", "seed": "1"}),
+        (["js_kl", "my_run", "0.05", "7"], {"sft_loss_coeff": "0.05", "seed": "7"}),
+        (["js_kl", "my_run", "0"], {"sft_loss_coeff": "0"}),
+        (["js_definition", "my_run", "1e-2"], {"sft_loss_coeff": "1e-2", "sft_loss_mode": "js"}),
+        (["forward_kl", "my_run", ".05"], {"sft_loss_coeff": ".05"}),
+        (["reverse_kl", "my_run", "0.05", "3"], {"sft_loss_coeff": "0.05", "seed": "3"}),
+        (["alpha", "my_run", "0.01", "0.5"], {"sft_loss_coeff": "0.01", "alpha_coeff": "0.5", "seed": "1"}),
+        (["alpha", "my_run", "0.01", "0.8", "4"], {"alpha_coeff": "0.8", "seed": "4"}),
+        (["alpha", "my_run", "actor_rollout_ref.actor.alpha_coeff=0.3"], {"alpha_coeff": "0.3"}),
+        (["grpo", "my_run"], {"seed": "1"}),
+        (["dapo", "my_run", "5", "trainer.nnodes=4"], {"seed": "5", "nnodes": "4"}),
+        (["js_kl", "my_run", "trainer.nnodes=4"], {"sft_loss_coeff": "0.2", "nnodes": "4"}),
+        (["offline_sampling", "sampling"], {"n": "8"}),
+        (["get_correct_data_tensor"], {"generate_sft": "True"}),
+        (["get_correct_data_tensor", "data.sft_top_k=64"], {"sft_top_k": "64"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_positions(launcher, folder, arguments, expected):
+    script, *rest = arguments
+    started = launcher.dry_run(f"{folder}/{script}", *rest)
+    found = {key.rsplit(".", 1)[-1]: value for key, value in values(started).items()}
+    assert {key: found[key] for key in expected} == expected
+    if script not in ("offline_sampling", "get_correct_data_tensor"):
+        assert found["experiment_name"] == "my_run"
+        assert found["sft_seed" if "sft_seed" in found else "seed"] == found["seed"]
+
+
+def test_what_the_paper_s_readme_types(launcher, files):
+    """Its table of modes, as overrides of one script."""
+    none = ["data.sft_files=None", "data.sft_pt=None"]
+    actor = "actor_rollout_ref.actor"
+    by_mode = [f"{actor}.sft_loss_mode=reverse_kl", f"{actor}.use_kl_loss=True", *none]
+    finished = launcher.run("llama/js_kl", "run", "0.01", *by_mode, **files | {"SFT_PT": "/not/there.pt"})
+    assert finished.returncode == 0, finished.stderr
+    config = launcher.started().config()
+    assert config.actor_rollout_ref.actor.sft_loss_mode == "reverse_kl" and config.data.sft_pt == "None"
+
+
+@pytest.mark.parametrize("script", ALL)
+def test_the_program_is_started_with_what_the_dry_run_says(launcher, files, script):
+    arguments = ["run"] + ["0.1"] * (script.split("/")[1] in ("js_kl", "alpha", "reverse_kl"))
+    announced = launcher.dry_run(script, *arguments, **files, DPH_SCORER="http://10.0.0.1:5001")
+    assert not (launcher.folder / "out").exists()
+    finished = launcher.run(script, *arguments, **files, DPH_SCORER="http://10.0.0.1:5001")
+    assert finished.returncode == 0, finished.stderr
+    started = launcher.started()
+    assert (started.module, started.overrides) == (announced.module, announced.overrides)
+    assert started.environment["DPH_SCORER"] == "http://10.0.0.1:5001"
+    assert "VERL_PLATFORM" not in started.environment
+    if "file" in values(started).get("trainer.logger", ""):
+        log = Path(started.environment["VERL_FILE_LOGGER_PATH"])
+        assert log.parent == launcher.folder / "out" / "run" / "metrics" and log.parent.is_dir()
+
+
+def test_the_printed_command_can_be_pasted(launcher, files):
+    """Also with folders whose names a shell or Hydra would read."""
+    odd = launcher.folder / "a (b), {c} $d"
+    environment = files | {"SFT_PT": f"{odd}/pef.pt", "OUTPUT_DIR": f"{odd}/out", "DEVICE": "cpu"}
+    finished = launcher.run("llama/js_kl", "--dry-run", "run", "+extra.key='x y'", **environment)
+    announced = launcher.started()
+    script = finished.stdout.partition("\n\n")[0]
+    assert launcher.bash("-c", script).returncode == 0
+    pasted = launcher.started()
+    assert pasted.overrides == announced.overrides[:-2]
+    for name in ("VERL_PLATFORM", "OMP_NUM_THREADS", "DPH_SCORER", "VERL_FILE_LOGGER_PATH"):
+        assert pasted.environment[name] == announced.environment[name]
+    assert (odd / "out" / "run" / "metrics").is_dir()
+    config = pasted.config()
+    assert config.data.sft_pt == f"{odd}/pef.pt" and config.extra.key == "x y"
+    assert config.trainer.default_local_dir == f"{odd}/out/run"
+
+
+def test_a_dry_run_with_the_real_program(launcher):
+    """Nothing has to be there, and nothing is written."""
+    arguments = ["qwen/alpha", "--dry-run", "run", "0.02", "0.5", "2"]
+    finished = launcher.run(*arguments, PYTHON=sys.executable)
+    assert finished.returncode == 0, finished.stderr
+    command, _, text = finished.stdout.partition("\n\n")
+    assert "actor_rollout_ref.actor.alpha_coeff=0.5" in shlex.split(command.replace("\\\n", " "))
+    config = yaml.safe_load(text)
+    assert config["actor_rollout_ref"]["actor"]["alpha_coeff"] == 0.5
+    assert config["data"]["max_response_length"] == 2048 and config["trainer"]["experiment_name"] == "run"
+    assert config["trainer"]["keep_probe"]["solved_files"] == config["data"]["sft_files"]
+    assert not (launcher.folder / "out").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--dry-run"]], ids=["run", "dry_run"])
+def test_the_exit_code_is_the_program_s(launcher, files, arguments):
+    """Hydra's too, that refuses an override in a dry run."""
+    finished = launcher.run("llama/grpo", "run", *arguments, **files | {"RECORDER_EXITS": "7"})
+    assert finished.returncode == 7
+
+
+def test_trackers_whose_keys_are_set_log_too(launcher):
+    for keys, logger in {
+        (): "[console,file]",
+        ("SWANLAB_API_KEY",): "[console,file,swanlab]",
+        ("SWANLAB_API_KEY", "WANDB_API_KEY"): "[console,file,swanlab,wandb]",
+    }.items():
+        started = launcher.dry_run("llama/grpo", "run", **dict.fromkeys(keys, "secret"))
+        assert values(started)["trainer.logger"] == logger
+        assert "secret" not in " ".join(started.overrides)
+
+
+def test_settings_of_ones_own(launcher):
+    own = launcher.folder / "mine.sh"
+    own.write_text('MODEL_PATH=${MODEL_PATH:-/models/mine}\nread_settings "$LIB/llama_sql.sh"\n')
+    started = launcher.dry_run("llama/grpo", "run", SETTINGS=str(own))
+    assert values(started)["actor_rollout_ref.model.path"] == "'/models/mine'"
+    assert values(started)["data.max_prompt_length"] == "16000"
+    assert "mine" in launcher.run("llama/grpo", "--help", SETTINGS=str(own)).stdout
