@@ -1,6 +1,7 @@
 """SQL as syntax trees (sqlglot, dialect of SQLite): whether two queries are written alike, and how a query is built."""
 
-from functools import lru_cache
+from contextlib import suppress
+from functools import lru_cache, reduce
 
 from sqlglot import errors, exp, parse
 from sqlglot.optimizer.simplify import simplify
@@ -36,12 +37,11 @@ def canonical_sql(sql: str) -> str | None:
     _rename_sources(tree)
     _drop_names_of_results(tree)
     _drop_defaults(tree)
-    try:
+    # A query that cannot be simplified is compared as it is written.
+    with suppress(errors.SqlglotError, RecursionError, ValueError, ArithmeticError):
         tree = simplify(tree, dialect=DIALECT)
-        _order_operands(tree)
-        return simplify(tree, dialect=DIALECT).sql(DIALECT, comments=False)
-    except (errors.SqlglotError, RecursionError, ValueError, ArithmeticError):
-        return tree.sql(DIALECT, comments=False)
+    _order_operands(tree)
+    return _text(tree)
 
 
 @lru_cache(maxsize=200_000)
@@ -148,17 +148,24 @@ def _drop_names_of_results(tree: exp.Expression) -> None:
 
 
 def _order_operands(tree: exp.Expression) -> None:
-    """a = b for b = a, a < b for b > a, and so on, by their text."""
-    mirrored = {exp.GT: exp.LT, exp.GTE: exp.LTE}
-    for node in list(tree.find_all(*mirrored)):
-        node.replace(mirrored[type(node)](this=node.expression.copy(), expression=node.this.copy()))
-    for node in tree.find_all(exp.In):
-        node.set("expressions", sorted(node.expressions, key=lambda value: value.sql(DIALECT)))
-    for node in list(tree.find_all(exp.EQ, exp.NEQ, exp.Add, exp.Mul)):
-        left, right = node.this, node.expression
-        if left.sql(DIALECT) > right.sql(DIALECT):
-            node.set("this", right)
-            node.set("expression", left)
+    """a = b for b = a, a < b for b > a, and so on, by their text; inner expressions first."""
+    for node in reversed(list(tree.walk())):
+        if isinstance(node, exp.GT | exp.GTE):
+            mirror = exp.LT if isinstance(node, exp.GT) else exp.LTE
+            node.replace(mirror(this=node.expression, expression=node.this))
+        elif isinstance(node, exp.EQ | exp.NEQ | exp.Add | exp.Mul):
+            left, right = sorted((node.this, node.expression), key=_text)
+            node.set("this", left)
+            node.set("expression", right)
+        elif isinstance(node, exp.In):
+            node.set("expressions", sorted(node.expressions, key=_text))
+        elif isinstance(node, exp.And | exp.Or) and not isinstance(node.parent, type(node)):
+            operands = sorted(node.flatten(), key=_text)
+            node.replace(reduce(lambda left, right: type(node)(this=left, expression=right), operands))  # noqa: B023
+
+
+def _text(node: exp.Expression) -> str:
+    return node.sql(DIALECT, comments=False)
 
 
 def _aggregates_a_condition(node: exp.Expression) -> bool:
