@@ -37,15 +37,19 @@ def test_a_number_is_one_answer_however_it_is_grouped(number):
 
 
 def test_what_does_not_vote():
-    assert answer_key(None, "no_answer", is_sql=True) is None
-    assert answer_key("SELEC", "pred_error", is_sql=True) is None
-    assert answer_key("SELECT 1", "pred_timeout", is_sql=True) is None
-    assert answer_key("3 ", "mismatch", is_sql=False) == "3"
-    assert answer_key("select  A from T", "mismatch", is_sql=True) == "SELECT a FROM t"
+    assert answer_key(None, "no_answer", kind="sql") is None
+    assert answer_key("SELEC", "pred_error", kind="sql") is None
+    assert answer_key("SELECT 1", "pred_timeout", kind="sql") is None
+    assert answer_key("3 ", "mismatch", kind="math") == "3"
+    assert answer_key("select  A from T", "mismatch", kind="sql") == "SELECT a FROM t"
 
 
 def test_sql_that_cannot_be_parsed_counts_as_its_text():
-    assert answer_key("SELECT 1 FROM  (", "match", is_sql=True) == "SELECT 1 FROM ("
+    assert answer_key("SELECT 1 FROM  (", "match", kind="sql") == "SELECT 1 FROM ("
+
+
+def test_answers_to_a_task_of_ones_own_are_texts():
+    assert answer_key("f(x)  =\n1.0", "match", kind="task") == "f(x) = 1.0"
 
 
 def test_classes_number_equal_answers_alike():

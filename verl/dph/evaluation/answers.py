@@ -2,6 +2,7 @@
 
 SQL: equal canonical texts (sql_tree), or equal results where they were stored (results). Math: equal texts after those
 changes of spelling that change no answer; answers that are equal in another way (1/2 and 0.5) are different here.
+Tasks of one's own: equal texts but for white space.
 """
 
 import re
@@ -26,17 +27,19 @@ _GROUPED_DIGITS = re.compile(r"^-?\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
 _NUMBER = re.compile(r"^(-?)0*(\d+)(?:\.(\d*?)0*)?$")
 
 
-def answer_key(pred: str | None, outcome: str, is_sql: bool) -> str | None:
+def answer_key(pred: str | None, outcome: str, kind: str) -> str | None:
     """A text that equal answers share; None for a sample that answers nothing, or nothing that can be evaluated.
 
     Args:
         pred: the answer that the scorer read from the response.
         outcome: the scorer's.
-        is_sql: whether answers are SQL, else math.
+        kind: sql, math or task (reward.questions.answer_kind).
     """
     if pred is None or outcome in _NO_ANSWER:
         return None
-    return (canonical_sql(pred) or " ".join(pred.split())) if is_sql else canonical_math(pred)
+    if kind == "math":
+        return canonical_math(pred)
+    return (canonical_sql(pred) if kind == "sql" else None) or " ".join(pred.split())
 
 
 def canonical_math(answer: str) -> str:

@@ -13,7 +13,7 @@ from verl.dph.evaluation.distinct_n import distinct_n
 from verl.dph.evaluation.sql_tree import canonical_sql
 from verl.dph.evaluation.styles import BY_PREFIX, OTHERS, styled
 from verl.dph.records import SampleMetadata, SampleRecord, read_metadata, read_samples
-from verl.dph.reward.questions import is_sql
+from verl.dph.reward.questions import answer_kind
 
 GOLD_FAILURES = ("gold_error", "gold_timeout")
 
@@ -33,7 +33,7 @@ class SampleSet:
     answer: np.ndarray  # [P, n] int, equal answers to a prompt have equal numbers; answers.NO_VOTE for none
     tokens: np.ndarray  # [P, n] int, length of the response
     distinct_n: np.ndarray  # [P, 4] float, of a prompt's responses together, for n = 1..4
-    unparsed: int | None  # correct SQL that sqlglot does not parse, compared by its text; None for math
+    unparsed: int | None  # correct SQL that sqlglot does not parse, compared by its text; None for others
 
     @property
     def n(self) -> int:
@@ -54,7 +54,7 @@ class _Sample:
     gold_failure: bool
     answer: str | None
     response_ids: array
-    unparsed: bool | None  # None for math
+    unparsed: bool | None  # None where it is no SQL
 
 
 def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> SampleSet:
@@ -108,13 +108,14 @@ def require_same_prompts(samples: SampleSet, reference: SampleSet) -> None:
 
 
 def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str) -> _Sample:
-    sql = is_sql(record.data_source)
+    kind = answer_kind(record.data_source)
+    sql = kind == "sql"
     return _Sample(
         correct=record.acc == 1,
         style=names.index(styled(record.pred, names[:-1], styles_by)) if names and sql else 0,
         truncated=record.truncated,
         gold_failure=record.outcome in GOLD_FAILURES,
-        answer=answer_key(record.pred, record.outcome, sql),
+        answer=answer_key(record.pred, record.outcome, kind),
         response_ids=array("i", record.response_ids),
         unparsed=(record.acc == 1 and canonical_sql(record.pred or "") is None) if sql else None,
     )

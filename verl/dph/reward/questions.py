@@ -32,13 +32,15 @@ def scorer_question(data_source: str, ground_truth: Any) -> dict[str, Any]:
     return _builder(data_source)(ground_truth)
 
 
-def is_sql(data_source: str) -> bool:
-    """Whether the answers to a row of this data source are SQL, else math.
+def answer_kind(data_source: str) -> str:
+    """What the answers to rows of a data source are: sql, math or task (of the user's own).
 
     Raises:
         UserError: an unknown data source.
     """
-    return _builder(data_source) is _sql_question
+    if data_source.startswith(TASK_PREFIX):
+        return "task"
+    return "sql" if _builder(data_source) is _sql_question else "math"
 
 
 def _builder(data_source: str) -> Callable[[Any], dict[str, str]]:
