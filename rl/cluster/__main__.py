@@ -3,11 +3,10 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Coroutine
 
 from rl.cluster.errors import ClusterError
 from rl.cluster.head import run_head
-from rl.cluster.programs import Programs, race, run, say
+from rl.cluster.programs import Interruption, Programs, race, run, say
 from rl.cluster.scorer import Scorer, answers
 from rl.cluster.settings import HEAD_RANK, Deadline, Settings, parse
 from rl.cluster.worker import run_worker
@@ -19,21 +18,22 @@ def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code: the command's, that of a ClusterError, or 128 + n after signal n."""
     settings = parse(arguments)
     try:
-        return asyncio.run(_until_signal(_node(settings)))
+        return asyncio.run(_until_signal(settings))
     except ClusterError as error:
         sys.stderr.write(f"Error: {error}\n")
         return error.exit_code
 
 
-async def _until_signal(work: Coroutine[None, None, int]) -> int:
-    """The work's exit code; a signal to end cancels it, and waits until everything is taken down."""
-    task, received = asyncio.ensure_future(work), []
+async def _until_signal(settings: Settings) -> int:
+    """The node's exit code; a signal to end cancels its work, and waits until everything is taken down."""
+    interruption = Interruption()
+    task = asyncio.ensure_future(_node(settings, interruption))
 
     def end(number: signal.Signals) -> None:
         # The first one counts: an impatient second must not break off the taking down.
-        if not received:
+        if interruption.number is None:
             say(f"{number.name}: ending what was started")
-            received.append(number)
+            interruption.number = number
             task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -43,14 +43,18 @@ async def _until_signal(work: Coroutine[None, None, int]) -> int:
     try:
         return await task
     except asyncio.CancelledError:
-        return 128 + received[0]
+        return interruption.exit_code
 
 
-async def _node(settings: Settings) -> int:
+async def _node(settings: Settings, interruption: Interruption) -> int:
     async with Programs() as programs:
         programs.keep_logs = True
-        run_node = _run_alone if settings.nodes == 1 else run_head if settings.rank == HEAD_RANK else run_worker
-        exit_code = await run_node(programs, settings)
+        if settings.nodes == 1:
+            exit_code = await _run_alone(programs, settings)
+        elif settings.rank == HEAD_RANK:
+            exit_code = await run_head(programs, settings, interruption)
+        else:
+            exit_code = await run_worker(programs, settings)
         programs.keep_logs = exit_code != 0
         return exit_code
 

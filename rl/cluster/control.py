@@ -7,6 +7,7 @@ breaks says that the other side is gone. No shared folder is needed, and nothing
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -120,8 +121,8 @@ class Register:
             self._server = await asyncio.start_server(self._serve, host, self._settings.cluster_port)
         except OSError as error:
             raise ClusterError(
-                f"The head cannot listen on {host} port {self._settings.cluster_port} ({error.strerror}): end what "
-                "holds the port, or give all nodes another CLUSTER_PORT."
+                f"The head cannot listen on {host} port {self._settings.cluster_port} ({os.strerror(error.errno)}): "
+                "end what holds the port, or give all nodes another CLUSTER_PORT."
             ) from None
         return self
 

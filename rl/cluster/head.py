@@ -5,14 +5,14 @@ import asyncio
 from rl.cluster import ray_node
 from rl.cluster.control import Register
 from rl.cluster.errors import ClusterError
-from rl.cluster.programs import Programs, race, run, say
+from rl.cluster.programs import Interruption, Programs, race, run, say
 from rl.cluster.scorer import answers
 from rl.cluster.settings import Deadline, Settings
 
 POLL_S = 0.5
 
 
-async def run_head(programs: Programs, settings: Settings) -> int:
+async def run_head(programs: Programs, settings: Settings, interruption: Interruption) -> int:
     """Returns the command's exit code, which every node then has too.
 
     Raises:
@@ -26,6 +26,9 @@ async def run_head(programs: Programs, settings: Settings) -> int:
             exit_code = await race(_run(programs, settings, register, losses), losses.fatal())
         except ClusterError as error:
             exit_code = error.exit_code
+            raise
+        except asyncio.CancelledError:
+            exit_code = interruption.exit_code
             raise
         finally:
             await register.end(exit_code)

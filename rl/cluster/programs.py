@@ -125,6 +125,16 @@ async def race(*works: Coroutine) -> Any:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class Interruption:
+    """The first signal that tells this node to end."""
+
+    number: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.number
+
+
 def say(sentence: str) -> None:
     """One line on stderr."""
     sys.stderr.write(f"cluster: {sentence}\n")

@@ -39,8 +39,8 @@ def check_port(settings: Settings) -> None:
         socket.create_server((settings.node_address or "", settings.ray_port)).close()
     except OSError as error:
         raise ClusterError(
-            f"Ray's head cannot listen on port {settings.ray_port} ({error.strerror}): end what holds the port "
-            "(another Ray?), or give the head another RAY_PORT."
+            f"Ray's head cannot listen on port {settings.ray_port} ({os.strerror(error.errno)}): end what holds the "
+            "port (another Ray?), or give the head another RAY_PORT."
         ) from None
 
 

@@ -2,7 +2,8 @@
 
 import os
 
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
+from verl.utils.device import get_resource_name
 
 # What a node's Ray has from its own start. ray.init refuses them where it joins.
 _OF_A_NODE = ("num_cpus", "num_gpus")
@@ -11,10 +12,10 @@ _OF_THE_RUN = ("DPH_SCORER", "VERL_FILE_LOGGER_PATH")
 
 
 def join_running(config: DictConfig) -> None:
-    """Where RAY_ADDRESS is set, let ray.init join that Ray, and give this run's environment to all its processes.
+    """Where RAY_ADDRESS is set, let ray.init join that Ray, and all of this run's processes find what they need.
 
     Args:
-        config: verl's trainer settings; ray_kwargs.ray_init is changed.
+        config: verl's trainer settings; ray_kwargs.ray_init and transfer_queue are changed.
     """
     if not os.environ.get("RAY_ADDRESS"):
         return
@@ -26,3 +27,7 @@ def join_running(config: DictConfig) -> None:
         ours = {name: os.environ[name] for name in _OF_THE_RUN if name in os.environ}
         # Those that the user has set count more.
         settings.runtime_env.env_vars = ours | dict(settings.runtime_env.get("env_vars") or {})
+        storage = OmegaConf.select(config, "transfer_queue.backend.SimpleStorage")
+        if storage is not None and storage.get("required_node_resource") is None:
+            # Nodes that only score have no GPU, and may be lost: none of a step's rows may lie there.
+            storage.required_node_resource = get_resource_name()

@@ -1,0 +1,163 @@
+"""Nodes on one machine: each is a process of the launcher with a loopback address of its own, 127.0.1.1 and so on."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+# Above what a slow machine takes; what is expected to come sooner is not waited for.
+PATIENCE_S = 240.0
+MARK = "CLUSTER_TEST"
+
+
+def address(rank: int) -> str:
+    return f"127.0.1.{rank + 1}"
+
+
+def free_ports(count: int) -> list[int]:
+    listeners = [socket.create_server(("", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports
+
+
+class Node:
+    """One node's launcher and its output."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], output: Path):
+        self.output = output
+        with open(output, "wb") as file:
+            self.process = subprocess.Popen(
+                command, env=environment, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=file, stderr=file
+            )
+
+    def text(self) -> str:
+        return self.output.read_text(errors="replace")
+
+    def errors(self) -> list[str]:
+        return [line for line in self.text().splitlines() if line.startswith("Error: ")]
+
+    def await_text(self, text: str) -> None:
+        """Returns when the node has printed it."""
+        deadline = time.monotonic() + PATIENCE_S
+        while text not in self.text():
+            assert self.process.poll() is None and time.monotonic() < deadline, f"no {text!r} in:\n{self.text()}"
+            time.sleep(0.05)
+
+    def end(self) -> int:
+        """Its exit code."""
+        try:
+            return self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"it does not end:\n{self.text()[-4000:]}")
+
+    def family(self) -> list[psutil.Process]:
+        launcher = psutil.Process(self.process.pid)
+        return [launcher, *launcher.children(recursive=True)]
+
+    def vanish(self) -> None:
+        """SIGKILL to all its processes, as when the machine loses power."""
+        for process in self.family():
+            process.kill()
+        self.process.wait()
+
+
+class Cluster:
+    """Starts nodes of one run, and knows their processes by a mark in the environment."""
+
+    def __init__(self, folder: Path, scorer_config: Path):
+        self.folder, self.scorer_config = folder, scorer_config
+        self.mark = uuid.uuid4().hex
+        self.cluster_port, self.ray_port, self.scorer_port = free_ports(3)
+        # Short, for Ray's sockets.
+        self.temporary = Path(tempfile.mkdtemp(prefix="c-", dir="/tmp"))
+        self.nodes: list[Node] = []
+
+    def environment(self, **settings: str) -> dict[str, str]:
+        ours = {MARK: self.mark, "RAY_TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"}
+        return {name: value for name, value in os.environ.items() if name != "DPH_SCORER"} | ours | settings
+
+    def start(self, command: list[str], **settings: str) -> Node:
+        node = Node(command, self.environment(**settings), self.folder / f"node{len(self.nodes)}.log")
+        self.nodes.append(node)
+        return node
+
+    def node(self, rank: int, nodes: int, *command: str, wait_seconds: float = PATIENCE_S, **options: object) -> Node:
+        """`python -m rl.cluster` as cluster.sh starts it; options in place of the usual ones."""
+        options = {
+            "nodes": nodes,
+            "rank": rank,
+            "head": address(0),
+            "node_address": address(rank),
+            "device": "cpu",
+            "gpus": 1,
+            "scorer_config": self.scorer_config,
+            "scorer_port": self.scorer_port,
+            "cluster_port": self.cluster_port,
+            "ray_port": self.ray_port,
+            "wait_seconds": wait_seconds,
+        } | options
+        words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not None]
+        return self.start([sys.executable, "-m", "rl.cluster", *words, "--", *(command or ("true",))])
+
+    def processes(self) -> list[psutil.Process]:
+        """Those of all nodes that run."""
+        found = []
+        for process in psutil.process_iter(["environ", "status"]):
+            marked = (process.info["environ"] or {}).get(MARK) == self.mark
+            if marked and process.info["status"] != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        return found
+
+    def await_processes(self, name: str, count: int) -> None:
+        """Returns when so many of this name run."""
+        deadline = time.monotonic() + PATIENCE_S
+        while sum(process.name() == name for process in self.processes()) != count:
+            assert time.monotonic() < deadline, self.processes()
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        """Whatever a failed test left."""
+        for process in self.processes():
+            process.kill()
+        shutil.rmtree(self.temporary, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def scorer_config(shop_databases, tmp_path_factory) -> Path:
+    """Of a scorer on a small database, with one worker."""
+    return write_scorer_config(tmp_path_factory.mktemp("scorer") / "sql.yaml", shop_databases)
+
+
+def write_scorer_config(path: Path, databases: Path) -> Path:
+    scorer = {"class_name": "SqlDetailRewardModel", "database_path": str(databases), "num_instances": 1}
+    path.write_text(yaml.safe_dump({"Scorers": {"Scorer1": scorer}}))
+    return path
+
+
+@pytest.fixture
+def cluster(tmp_path, scorer_config):
+    cluster = Cluster(tmp_path, scorer_config)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def address_of():
+    return address
+
+
+@pytest.fixture(scope="session")
+def scorer_config_for():
+    return write_scorer_config
