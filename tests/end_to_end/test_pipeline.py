@@ -13,6 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from verl.dph.demo.scorer import ScorerServer
+from verl.dph.fingerprint import file_sha256, model_hash
 from verl.dph.records import read_samples
 from verl.dph.reward.protocol import OUTCOMES
 from verl.dph.store import Store
@@ -88,6 +89,15 @@ def test_training_rehearses_in_every_step_and_resumes(trained):
     # The first mini-batch of the first step is at the initial policy, where the divergence is zero.
     assert 0 <= steps[0][1]["dph/divergence"] < 1e-2 and 0 <= steps[0][1]["dph/kl_ref_policy"] < 0.1
     assert steps[0][1]["dph/ratio_p01"] <= steps[0][1]["dph/ratio_p50"] <= steps[0][1]["dph/ratio_p99"]
+
+
+def test_every_checkpoint_has_a_manifest(trained):
+    for step in (1, 2, 3):
+        manifest = json.loads((trained.runs / "js" / f"global_step_{step}" / "manifest.json").read_text())
+        assert manifest["step"] == step and manifest["git"] is not None and manifest["packages"]["verl"]
+        assert manifest["data"]["sft_pt"] == {str(trained.data / "pef.pt"): file_sha256(trained.data / "pef.pt")}
+        assert manifest["model"]["model_hash"] == model_hash(trained.model)
+        assert manifest["settings"]["actor_rollout_ref"]["actor"]["sft_loss_mode"] == "js_low_var"
 
 
 def test_what_scoring_took_and_brought_is_logged(trained):

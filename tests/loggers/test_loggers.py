@@ -1,9 +1,12 @@
 """Metrics of one real run arrive in every logger of trainer.logger, with the file logger's values."""
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from swanlab.converter.wb.wbdatastore import WBDataStoreReader
 from swanlab.proto.swanlab.record.v1.record_pb2 import Record as SwanlabRecord
 from swanlab.sdk.internal.core_python.store import DataStoreReader
@@ -36,27 +39,34 @@ def tensorboard(run) -> Logged:
     return {(event.step, name): event.value for name in events.Tags()["scalars"] for event in events.Scalars(name)}
 
 
-def wandb(run) -> Logged:
-    """From the transaction log that `wandb sync` uploads, read with the reader that swanlab has for it."""
-    logged = {}
+def wandb_records(run) -> Iterator[WandbRecord]:
+    """The transaction log that `wandb sync` uploads, read with the reader that swanlab has for it."""
     with WBDataStoreReader() as reader:
         reader.open(one_file(run.folder, "wandb/offline-run-*/*.wandb"))
         while (data := reader.scan()) is not None:
-            history = WandbRecord.FromString(data).history
-            items = {item.key or "/".join(item.nested_key): item.value_json for item in history.item}
-            logged |= {(history.step.num, key): float(items[key]) for key in items if key.startswith("dph/")}
+            yield WandbRecord.FromString(data)
+
+
+def wandb(run) -> Logged:
+    logged = {}
+    for record in wandb_records(run):
+        items = {item.key or "/".join(item.nested_key): item.value_json for item in record.history.item}
+        logged |= {(record.history.step.num, key): float(items[key]) for key in items if key.startswith("dph/")}
     return logged
 
 
-def swanlab(run) -> Logged:
-    """From the log that `swanlab sync` uploads."""
+def swanlab_records(run) -> list[SwanlabRecord]:
+    """The log that `swanlab sync` uploads."""
     reader = DataStoreReader()
     reader.open(one_file(run.folder, "swanlab/run-*/*.swanlab"))
     try:
-        records = [SwanlabRecord.FromString(data) for data in reader]
+        return [SwanlabRecord.FromString(data) for data in reader]
     finally:
         reader.close()
-    scalars = [record.scalar for record in records if record.HasField("scalar")]
+
+
+def swanlab(run) -> Logged:
+    scalars = [record.scalar for record in swanlab_records(run) if record.HasField("scalar")]
     return {(scalar.step, scalar.key): scalar.value.number for scalar in scalars}
 
 
@@ -69,6 +79,18 @@ def test_metrics_arrive(probed, read):
             continue  # printed as a dict before training starts
         for name in names:
             assert logged[step, name] == pytest.approx(probed.metrics[step][name], rel=tolerance, abs=0), (step, name)
+
+
+def test_without_keys_name_tags_and_settings_are_recorded_offline(probed, tags):
+    [start] = [record.start for record in swanlab_records(probed) if record.HasField("start")]
+    assert (start.project, start.name, tuple(start.tags)) == ("dph", "probed", tags)
+    runs = [record.run for record in wandb_records(probed) if record.HasField("run")]
+    assert (runs[0].project, runs[0].display_name, tuple(runs[0].tags)) == ("dph", "probed", tags)
+    settings = {item.key: json.loads(item.value_json) for item in runs[0].config.update}
+    assert settings["actor_rollout_ref"]["actor"]["sft_loss_mode"] == "js_low_var"
+    [file] = probed.folder.glob("swanlab/run-*/files/config.yaml")
+    recorded = yaml.safe_load(file.read_text())["actor_rollout_ref"]
+    assert recorded.get("value", recorded)["actor"]["sft_loss_mode"] == "js_low_var"
 
 
 def test_eta_is_warmed_up_and_weighs_the_divergence(probed):

@@ -14,7 +14,7 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 from verl.utils.device import auto_set_device
 
-from verl.dph import plugin, preflight, settings
+from verl.dph import plugin, preflight, settings, tracking
 from verl.dph.cli import run_main
 from verl.dph.errors import UserError
 from verl.dph.fingerprint import model_hash, tokenizer_hash
@@ -35,6 +35,7 @@ class TaskRunner(_TaskRunnerV1):
 
         from verl.dph.trainer import TRAINERS
 
+        tracking.set_environment(config)
         # The modes keep their names, because verl compares them with "sync" in many places.
         trainer_base.TRAINER_REGISTRY.update(TRAINERS)
         return super().run(config)

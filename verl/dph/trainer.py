@@ -30,6 +30,7 @@ from verl.dph.engine import client_of
 from verl.dph.errors import UserError
 from verl.dph.keep_probe import KeepProbe
 from verl.dph.loss import HISTOGRAM, rehearsal_loss
+from verl.dph.manifest import Manifest
 from verl.dph.quantiles import quantiles
 from verl.dph.rehearsal import RehearsalOrder
 from verl.dph.rollouts import CheckedRollouts
@@ -51,6 +52,7 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         self.has_divergence = settings.has_divergence(config)
         self.store: Store | None = None
         self.keep_probe: KeepProbe | None = None
+        self.manifest = Manifest(config)
         if settings.rehearses(config):
             self.store = usable(Store.load(os.path.expanduser(config.data.sft_pt)), config).store
             self.order = RehearsalOrder(len(self.store), config.data.sft_seed)
@@ -179,9 +181,9 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
 
     def _save_checkpoint(self):
         # Before super(): it writes the file that names the newest checkpoint last.
+        folder = os.path.join(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}")
+        self.manifest.write(folder, step=self.global_steps, resources=ray.cluster_resources())
         if self.has_divergence:
-            folder = os.path.join(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}")
-            os.makedirs(folder, exist_ok=True)
             path = os.path.join(folder, STATE_FILE)
             with open(path + ".tmp", "w") as file:
                 json.dump({name: part.state_dict() for name, part in self._state().items()}, file)

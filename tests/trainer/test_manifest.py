@@ -1,0 +1,116 @@
+"""What a run writes beside its checkpoints, and what it tells wandb and swanlab; tests/end_to_end has a real run's."""
+
+import importlib.metadata
+import json
+import os
+import subprocess
+
+import pytest
+from omegaconf import OmegaConf
+
+from verl.dph import manifest, tracking
+from verl.dph.fingerprint import file_sha256
+from verl.dph.manifest import Manifest, git_state
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Settings of a model and data of a few bytes."""
+    for name in ("model.safetensors", "tokenizer.json", "train.parquet", "a.parquet", "b.parquet"):
+        (tmp_path / name).write_text(name)
+    data = {"train_files": f"{tmp_path}/train.parquet", "val_files": [f"{tmp_path}/a.parquet", f"{tmp_path}/b.parquet"]}
+    return OmegaConf.create(
+        {
+            "actor_rollout_ref": {"model": {"path": str(tmp_path), "tokenizer_path": None}},
+            "data": data | {"sft_files": None, "sft_pt": None},
+            "trainer": {"logger": ["console", "wandb", "swanlab"], "tags": ["js", "${data.sft_pt}", 3]},
+        }
+    )
+
+
+def test_a_manifest_names_code_packages_data_and_settings(config, tmp_path, monkeypatch):
+    written = Manifest(config)
+    folder = tmp_path / "runs" / "global_step_4"
+    written.write(folder, step=4, resources={"GPU": 8.0})
+    assert os.listdir(folder) == ["manifest.json"]
+    content = json.loads((folder / "manifest.json").read_text())
+    assert (content["format"], content["step"], content["ray_resources"]) == (manifest.FORMAT, 4, {"GPU": 8.0})
+    assert content["packages"]["verl"] == importlib.metadata.version("verl")
+    assert content["settings"]["trainer"]["tags"] == ["js", None, 3]
+    files = {f"{tmp_path}/{name}.parquet": file_sha256(tmp_path / f"{name}.parquet") for name in ("a", "b")}
+    assert content["data"]["val_files"] == files and content["data"]["sft_pt"] == {}
+    assert len(content["model"]["model_hash"]) == 64
+
+    (tmp_path / "a.parquet").write_text("changed while the run goes on")
+    written.write(folder, step=8, resources={})
+    again = json.loads((folder / "manifest.json").read_text())
+    assert again["step"] == 8 and again["data"] == content["data"]
+
+
+def git(folder, *words):
+    identity = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
+    subprocess.run(["git", "-C", folder, *identity, *words], check=True, capture_output=True)
+
+
+def test_the_revision_is_that_of_the_checkout(tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "x.py").write_text("1")
+    assert git_state(package) is None
+    git(tmp_path, "init")
+    assert git_state(package) is None  # an installed copy inside a checkout of something else
+    git(tmp_path, "add", "package")
+    git(tmp_path, "commit", "-m", "x")
+    state = git_state(package)
+    assert len(state["revision"]) == 40 and not state["changed"]
+    (package / "x.py").write_text("2")
+    assert git_state(package) == state | {"changed": True}
+
+
+@pytest.fixture
+def environment(tmp_path, monkeypatch):
+    """No key and no login: HOME is empty."""
+    for name in [name for name in os.environ if name.startswith(("WANDB_", "SWANLAB_", "NETRC"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    before = dict(os.environ)
+    yield os.environ
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+
+
+def test_without_a_key_both_services_log_offline(config, environment):
+    tracking.set_environment(config)
+    assert (environment["WANDB_MODE"], environment["SWANLAB_MODE"]) == ("offline", "offline")
+    assert environment["WANDB_TAGS"] == environment["SWANLAB_TAGS"] == "js,None,3"
+
+
+@pytest.mark.parametrize("logger", ["wandb", "swanlab"])
+def test_a_key_or_a_mode_of_the_users_is_left_alone(config, environment, logger):
+    name = logger.upper()
+    environment[f"{name}_API_KEY"], environment[f"{name}_TAGS"] = "secret", "mine"
+    tracking.set_environment(config)
+    assert f"{name}_MODE" not in environment and environment[f"{name}_TAGS"] == "mine"
+    del environment[f"{name}_API_KEY"]
+    environment[f"{name}_MODE"] = "disabled"
+    tracking.set_environment(config)
+    assert environment[f"{name}_MODE"] == "disabled"
+
+
+def test_a_login_counts_as_a_key(config, environment, tmp_path):
+    (tmp_path / ".swanlab").mkdir()
+    for file, host in ((".netrc", "api.wandb.ai"), (".swanlab/.netrc", "api.swanlab.cn")):
+        (tmp_path / file).write_text(f"machine {host}\nlogin user\npassword secret\n")
+        (tmp_path / file).chmod(0o600)
+    tracking.set_environment(config)
+    assert "WANDB_MODE" not in environment and "SWANLAB_MODE" not in environment
+    environment["WANDB_BASE_URL"] = "https://wandb.example.org"
+    tracking.set_environment(config)
+    assert environment["WANDB_MODE"] == "offline"
+
+
+def test_services_that_are_not_used_are_left_alone(config, environment):
+    config.trainer.logger = ["console", "file"]
+    tracking.set_environment(config)
+    assert not [name for name in environment if name.startswith(("WANDB_", "SWANLAB_"))]

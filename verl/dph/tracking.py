@@ -1,0 +1,47 @@
+"""What wandb and swanlab are told through the environment, because verl's Tracking passes on neither mode nor tags."""
+
+import logging
+import netrc
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from omegaconf import DictConfig
+
+logger = logging.getLogger(__name__)
+logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
+
+
+def set_environment(config: DictConfig) -> None:
+    """Offline mode for a service without a key, and the run's tags; what is set already stays. To call before verl logs.
+
+    Args:
+        config: verl's trainer settings; read are trainer.logger and trainer.tags.
+    """
+    for name, logged_in in {"wandb": _logged_in_to_wandb, "swanlab": _logged_in_to_swanlab}.items():
+        if name not in config.trainer.logger:
+            continue
+        variables = {kind: f"{name.upper()}_{kind}" for kind in ("API_KEY", "MODE", "TAGS")}
+        if not (os.environ.get(variables["API_KEY"]) or os.environ.get(variables["MODE"]) or logged_in()):
+            os.environ[variables["MODE"]] = "offline"
+            logger.warning("%s has no key (%s): it logs offline, for `%s sync`.", name, variables["API_KEY"], name)
+        if config.trainer.tags:
+            os.environ.setdefault(variables["TAGS"], ",".join(map(str, config.trainer.tags)))
+
+
+def _logged_in_to_wandb() -> bool:
+    """Whether `wandb login` left a key for the server."""
+    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
+    return host in _hosts(Path(os.environ.get("NETRC", "~/.netrc")))
+
+
+def _logged_in_to_swanlab() -> bool:
+    """Whether `swanlab login` left a key, for the project or the user."""
+    return bool(_hosts(Path(".swanlab/.netrc")) or _hosts(Path("~/.swanlab/.netrc")))
+
+
+def _hosts(file: Path) -> set[str]:
+    try:
+        return set(netrc.netrc(file.expanduser()).hosts)
+    except (OSError, netrc.NetrcParseError):
+        return set()
