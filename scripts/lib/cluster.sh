@@ -98,7 +98,7 @@ cluster_slurm() {
   [[ -n ${SLURM_JOB_ID:-} ]] || return 1
   scheduler=SLURM
   size=${SLURM_STEP_NUM_NODES:-${SLURM_JOB_NUM_NODES:-${SLURM_NNODES:-1}}} gpus=${SLURM_GPUS_ON_NODE:-}
-  [[ $size != 1 && -z $NODE_RANK && $NNODES != 1 ]] || return 0
+  [[ $size != 1 && $NNODES != 1 && (-z $NNODES || -z $NODE_RANK) ]] || return 0
   # In a batch script and in salloc's shell the rank is 0 although nothing runs on the other nodes.
   [[ -n ${SLURM_STEP_ID:-} ]] || fail "the SLURM job has $size nodes, but this script was not started by srun: write \
 'srun --ntasks-per-node=1 bash scripts/...', or set NNODES=1 for this node alone."

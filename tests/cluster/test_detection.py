@@ -1,0 +1,152 @@
+"""cluster.sh alone: how many nodes, which one, whose head, in the variables of each scheduler."""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+LIB = Path(__file__).resolve().parents[2] / "scripts" / "lib"
+NAMES = ("NNODES", "NODE_RANK", "MASTER_ADDR", "GPUS_PER_NODE", "TRAIN_NODES")
+# As launch.sh sources it; the command that would be started is printed.
+PROGRAM = """
+set -euo pipefail
+for variable in NNODES GPUS_PER_NODE DPH_SCORER; do declare "$variable=${!variable:-}"; done
+DEVICE=cuda PYTHON=echo SCORER_CONFIG=sql.yaml SCORER_PORT=${SCORER_PORT:-5001}
+source "$LIB/arguments.sh"
+source "$LIB/cluster.sh"
+cluster_detect
+for variable in NNODES NODE_RANK MASTER_ADDR GPUS_PER_NODE TRAIN_NODES; do echo "$variable=${!variable}"; done
+cluster_exec echo the command
+"""
+SLURM = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_STEP_ID": "0",
+    "SLURM_JOB_NUM_NODES": "4",
+    "SLURM_NODEID": "2",
+    "SLURM_GPUS_ON_NODE": "4",
+    "SLURM_JOB_NODELIST": "a800-[003,005-007]",
+}
+MODELARTS = {
+    "MA_NUM_HOSTS": "2",
+    "MA_NUM_GPUS": "8",
+    "VC_TASK_INDEX": "1",
+    "VC_WORKER_HOSTS": "job-worker-0.job,job-worker-1.job",
+}
+PYTORCHJOB = {"WORLD_SIZE": "3", "RANK": "1", "MASTER_ADDR": "dph-master-0", "MASTER_PORT": "23456"}
+# nprocPerNode: 8
+PET = {
+    "PET_NNODES": "3",
+    "PET_NODE_RANK": "1",
+    "PET_MASTER_ADDR": "dph-master-0",
+    "PET_NPROC_PER_NODE": "8",
+    "WORLD_SIZE": "24",
+    "RANK": "1",
+}
+PLAIN = {"NNODES": "4", "NODE_RANK": "3", "MASTER_ADDR": "10.0.0.1"}
+
+
+def run(path: str = "", **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        ["bash", "-c", PROGRAM],
+        env={"PATH": path + os.environ["PATH"], "LIB": str(LIB)} | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def detected(finished: subprocess.CompletedProcess) -> tuple[str, ...]:
+    assert finished.returncode == 0, finished.stderr
+    lines = dict(line.split("=", 1) for line in finished.stdout.splitlines()[: len(NAMES)])
+    return tuple(lines[name] for name in NAMES)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, ("1", "0", "", "8", "1")),
+        ({"GPUS_PER_NODE": "2", "NODE_RANK": "", "NNODES": ""}, ("1", "0", "", "2", "1")),
+        (PLAIN, ("4", "3", "10.0.0.1", "8", "4")),
+        (PLAIN | {"SCORER_NODES": "1"}, ("4", "3", "10.0.0.1", "8", "3")),
+        (SLURM, ("4", "2", "a800-003", "4", "4")),
+        (SLURM | {"SLURM_JOB_NODELIST": "gpu[07-09].cluster,gpu12"}, ("4", "2", "gpu07.cluster", "4", "4")),
+        (SLURM | {"SLURM_JOB_NODELIST": "one,two,three,four"}, ("4", "2", "one", "4", "4")),
+        # srun on some of the job's nodes
+        (
+            SLURM | {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "a800-[005-006]", "SLURM_NODEID": "1"},
+            ("2", "1", "a800-005", "4", "2"),
+        ),
+        (SLURM | {"SLURM_JOB_NUM_NODES": "1", "SLURM_STEP_ID": ""}, ("1", "0", "", "4", "1")),
+        # one node of a larger job, by hand
+        (SLURM | {"SLURM_STEP_ID": "", "NNODES": "1"}, ("1", "0", "", "4", "1")),
+        # what is set counts more
+        (SLURM | {"GPUS_PER_NODE": "8", "MASTER_ADDR": "ib0-003"}, ("4", "2", "ib0-003", "8", "4")),
+        (SLURM | {"SLURM_STEP_ID": ""} | PLAIN, ("4", "3", "10.0.0.1", "4", "4")),
+        (MODELARTS, ("2", "1", "job-worker-0.job", "8", "2")),
+        ({"MA_NUM_HOSTS": "1", "MA_NUM_GPUS": "8", "VC_WORKER_HOSTS": "host"}, ("1", "0", "", "8", "1")),
+        (PYTORCHJOB, ("3", "1", "dph-master-0", "8", "3")),
+        (PET, ("3", "1", "dph-master-0", "8", "3")),
+        ({"WORLD_SIZE": "1", "RANK": "0", "MASTER_ADDR": "localhost"}, ("1", "0", "localhost", "8", "1")),
+    ],
+)
+def test_each_environment_is_read(environment, expected):
+    assert detected(run(**environment)) == expected
+
+
+def test_scontrol_is_asked_for_the_hosts(tmp_path):
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text('#!/bin/sh\n[ "$*" = "show hostnames a800-[003,005-007]" ] && printf "first\\nsecond\\n"\n')
+    scontrol.chmod(0o755)
+    assert detected(run(path=f"{tmp_path}:", **SLURM))[2] == "first"
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"NNODES": "3"}, "nothing says which of them this node is: set NODE_RANK"),
+        ({"NNODES": "3", "NODE_RANK": "1"}, "nothing names the head: set MASTER_ADDR"),
+        (PLAIN | {"NODE_RANK": "4"}, "NODE_RANK=4 is not one of 0 to 3"),
+        ({"NODE_RANK": "1"}, "NODE_RANK=1 is not one of 0 to 0"),
+        (PLAIN | {"NODE_RANK": "first"}, "NODE_RANK is 'first': give a whole number"),
+        ({"NNODES": "0"}, "NNODES is 0"),
+        ({"NNODES": "two"}, "NNODES is 'two': give a whole number"),
+        ({"GPUS_PER_NODE": "8x"}, "GPUS_PER_NODE is '8x'"),
+        ({"RAY_PORT": "ray"}, "RAY_PORT is 'ray'"),
+        ({"SCORER_NODES": "1"}, "SCORER_NODES=1 of NNODES=1 leave no node to train on"),
+        (SLURM | {"NNODES": "2"}, "NNODES=2, but SLURM has 4 nodes"),
+        (SLURM | {"NODE_RANK": "1"}, "NODE_RANK=1, but SLURM calls this node 2"),
+        (SLURM | {"SLURM_STEP_ID": ""}, "was not started by srun"),
+        (SLURM | {"SLURM_STEP_NUM_TASKS": "32"}, "srun started 32 tasks on 4 nodes"),
+        (MODELARTS | {"MA_NUM_HOSTS": "3"}, "MA_NUM_HOSTS=3, but VC_WORKER_HOSTS names 2 hosts"),
+        (MODELARTS | {"VC_TASK_INDEX": ""}, "set NODE_RANK"),
+        (PYTORCHJOB | {"RANK": ""}, "set NODE_RANK"),
+        (PET | {"PET_NNODES": "1:3"}, "the PyTorchJob has '1:3' nodes"),
+        ({"RAY_ADDRESS": "10.0.0.1:6379"}, "name the scorers in DPH_SCORER too"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(environment, said):
+    finished = run(**environment)
+    assert finished.returncode == 2 and "command" not in finished.stdout
+    [sentence] = finished.stderr.splitlines()
+    assert sentence.startswith("Error: ") and said in sentence
+
+
+@pytest.mark.parametrize(
+    ("environment", "direct"),
+    [
+        ({}, False),
+        ({"DPH_SCORER": "http://10.0.0.9:5001"}, True),
+        ({"DPH_SCORER": "http://10.0.0.9:5001"} | PLAIN, False),
+        ({"DPH_SCORER": "http://10.0.0.9:5001", "RAY_ADDRESS": "10.0.0.1:6379", "NNODES": "4"}, True),
+    ],
+)
+def test_a_command_that_needs_nothing_around_it_is_started_directly(environment, direct):
+    finished = run(**environment)
+    assert finished.returncode == 0, finished.stderr
+    words = shlex.split(finished.stdout.splitlines()[-1])
+    assert words[-2:] == ["the", "command"]
+    assert direct == (words == ["the", "command"])
+    if not direct:
+        assert words[:2] == ["-m", "rl.cluster"] and words[-4:-2] == ["--", "echo"]
