@@ -115,18 +115,17 @@ async def check_nodes(programs: Programs, settings: Settings, address: str, toke
 
 
 async def _start(programs: Programs, settings: Settings, token: str, *arguments: str) -> Process:
-    folder = programs.folder / "ray"
-    resources = ()
+    resources = list(settings.ray_arguments)
     if not settings.trains(settings.rank):
         # Nothing of training is placed here, so that the node may be lost.
-        resources = ("--num-cpus=0", "--num-gpus=0")
+        resources += ["--num-cpus=0", "--num-gpus=0"]
     elif settings.device == "cpu":
-        resources = (f"--num-cpus={_CPUS_WITHOUT_GPU}", f"--num-gpus={settings.gpus}")
+        resources = [f"--num-cpus={_CPUS_WITHOUT_GPU}", f"--num-gpus={settings.gpus}", *resources]
     return await programs.start(
         [
             *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"),
-            *(f"--temp-dir={folder}", "--log-style=record", "--log-color=false"),
-            *(*arguments, *resources, *settings.ray_arguments),
+            *(f"--temp-dir={programs.folder / 'ray'}", "--log-style=record", "--log-color=false"),
+            *(*arguments, *resources),
         ],
         environment(token),
         log=LOG,

@@ -1,0 +1,74 @@
+"""The example files of schedulers: they parse, and what they start is what cluster.sh and the launch scripts read."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SBATCH = REPOSITORY / "scripts" / "cluster" / "slurm.sbatch"
+PYTORCHJOB = REPOSITORY / "scripts" / "cluster" / "pytorchjob.yaml"
+# `VARIABLE=${VARIABLE...`, as the settings files assign.
+SETTING = re.compile(r"^([A-Z][A-Z_]*)=\$\{\1\b", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def settings() -> set[str]:
+    """All variables that a launch script reads."""
+    files = (REPOSITORY / "scripts" / "lib").rglob("*.sh")
+    return {name for file in files for name in SETTING.findall(file.read_text())}
+
+
+def test_sbatch_asks_for_one_task_a_node():
+    options = dict(re.findall(r"^#SBATCH --([a-z-]+)(?:=(.+))?$", SBATCH.read_text(), re.MULTILINE))
+    assert options["ntasks-per-node"] == "1" and options["nodes"] == "4" and options["gpus-per-node"] == "8"
+    # Directives after the first command are not read.
+    body = SBATCH.read_text().split("set -euo pipefail")[1]
+    assert "#SBATCH" not in body
+
+
+def test_sbatch_starts_the_script_on_every_node(tmp_path, settings):
+    """With an srun that says what it was asked for."""
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\nprintf "%s\\n" "$RAY_START_ARGS" "$PWD" "$@"\n')
+    srun.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    job = {"SLURM_SUBMIT_DIR": str(REPOSITORY), "SLURM_CPUS_PER_TASK": "64"}
+    words = ["bash", str(SBATCH), "scripts/llama/js_kl.sh", "js", "0.2"]
+    started = subprocess.run(words, env=environment | job, capture_output=True, text=True, timeout=60)
+    assert started.returncode == 0, started.stderr
+    ray, folder, *arguments = started.stdout.splitlines()
+    assert (ray, folder) == ("--num-cpus=64", str(REPOSITORY))
+    assert arguments == ["--label", "--cpus-per-task=64", *("bash", "scripts/llama/js_kl.sh", "js", "0.2")]
+    assert "RAY_START_ARGS" in settings
+
+    without_name = subprocess.run(words[:-2], env=environment | job, capture_output=True, text=True, timeout=60)
+    assert without_name.returncode == 2 and without_name.stderr.startswith("usage: ") and not without_name.stdout
+
+
+def test_pytorchjob_is_one_head_and_workers_alike(settings):
+    job = yaml.safe_load(PYTORCHJOB.read_text())
+    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1", "PyTorchJob")
+    replicas = job["spec"]["pytorchReplicaSpecs"]
+    assert set(replicas) == {"Master", "Worker"} and replicas["Master"]["replicas"] == 1
+    assert replicas["Master"]["template"] == replicas["Worker"]["template"]
+    pod = replicas["Worker"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["name"] == "pytorch"
+    interpreter, script, *_ = container["command"]
+    assert interpreter == "bash" and (REPOSITORY / script).is_file()
+    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+    assert set(variables) <= settings and all(isinstance(value, str) for value in variables.values())
+    assert variables["GPUS_PER_NODE"] == str(container["resources"]["limits"]["nvidia.com/gpu"])
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert set(mounts) == {volume["name"] for volume in pod["volumes"]}
+    scorer = yaml.safe_load((REPOSITORY / "rl" / "scorer" / "sql.yaml").read_text())["Scorers"]["Scorer1"]
+    assert Path(scorer["database_path"]) == Path(mounts["databases"])
+    # Longer than rl.cluster takes to end a node: the command, and what it left, twice.
+    from rl.cluster import programs
+
+    ending = programs.COMMAND_GRACE_S + programs.PROGRAM_GRACE_S + 2 * programs.KILL_S
+    assert pod["terminationGracePeriodSeconds"] > ending
