@@ -8,25 +8,34 @@ check_files() {
     key=${argument%%=*}
     [[ $argument != *=* ]] || value[${key##+}]=${argument#*=}
   done
-  path=$(unquoted "${value[actor_rollout_ref.model.path]}")
+  path=$(paths_of "${value[actor_rollout_ref.model.path]}")
   if looks_local "$path" && [[ ! -d $path ]]; then
     fail "the model folder $path does not exist: give a folder or a name on the Hugging Face Hub in MODEL_PATH."
   fi
   # Where the store is written it need not be there.
   [[ ${value[actor_rollout_ref.actor.generate_sft]:-} != True ]] || value[data.sft_pt]=null
   for key in data.train_files data.val_files data.sft_files data.sft_pt; do
-    IFS=, read -ra paths <<<"$(unquoted "${value[$key]:-}")"
+    [[ ${value[$key]:-null} != @(null|None) ]] || continue
+    mapfile -t paths <<<"$(paths_of "${value[$key]}")"
     for path in "${paths[@]}"; do
-      path=${path/#\~/$HOME}
-      [[ $path == null || $path == None || $path == *://* || -f $path ]] ||
-        fail "$key=$path does not exist: $(origin_of "$key" "$path")."
+      [[ $path == *://* || -f $path ]] || fail "$key=$path does not exist: $(origin_of "$key" "$path")."
     done
   done
 }
 
-# unquoted VALUE: without Hydra's quotes and brackets.
-unquoted() {
-  printf '%s' "${1//[\[\]\'\"]/}"
+# paths_of VALUE: a line for each path of an override's value, which may be a list and quoted.
+paths_of() {
+  local text=$1 path
+  if [[ $text == \[*\] ]]; then
+    text=${text:1:-1}
+    if [[ $text == \'* ]]; then text=${text//\',\'/$'\n'}; else text=${text//,/$'\n'}; fi
+  fi
+  while IFS= read -r path; do
+    path=${path# }
+    path=${path#[\'\"]}
+    path=${path%[\'\"]}
+    printf '%s\n' "${path/#\~/$HOME}"
+  done <<<"$text"
 }
 
 looks_local() {

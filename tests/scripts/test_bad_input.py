@@ -72,6 +72,18 @@ def test_one_missing_file_of_several(launcher, files):
     )
 
 
+def test_odd_names_are_found(launcher, files):
+    """Names with what Hydra's lists and quotes are made of."""
+    for name in ("a, [b] (c).parquet", "it is.parquet", "~x.parquet"):
+        odd = launcher.folder / name
+        odd.touch()
+        lists = [f"data.val_files=['{odd}','{files['VAL_FILES']}']", f"data.val_files=[{files['VAL_FILES']}]"]
+        for override in (f"data.val_files='{odd}'", *(lists if "," not in name else lists[1:])):
+            finished = launcher.run("llama/js_kl", "run", override, **files | {"SFT_PT": str(odd)})
+            assert finished.returncode == 0, finished.stderr
+            assert launcher.started()
+
+
 def test_overrides_and_names_on_the_hub_are_what_counts(launcher, files):
     """A file that an override replaces need not be there; one that it names must."""
     absent = files | {"TRAIN_WRONG": "/not/there.parquet", "MODEL_PATH": "organisation/model"}

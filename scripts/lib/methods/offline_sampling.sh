@@ -7,4 +7,6 @@ launch "$PYTHON" -m verl.dph.presample "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[
   data.train_files="$(list "$TRAIN_FILE")" \
   presample.n="$SAMPLES_PER_PROMPT" \
   presample.output="'$SAMPLES'" \
+  trainer.project_name="$PROJECT_NAME" \
+  trainer.experiment_name="$NAME" \
   "$@"
