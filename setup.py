@@ -6,7 +6,7 @@ setup(
     packages=find_namespace_packages(include=["verl.*", "rl", "rl.*"]),
     package_data={
         "verl.dph": ["config/*.yaml", "config/device/*.yaml"],
-        "verl.dph.evaluation": ["*.html", "*.css"],
+        "verl.dph.evaluation": ["*.html", "*.css", "*.json"],
         "rl.scorer": ["*.yaml"],
     },
 )

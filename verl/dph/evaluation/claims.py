@@ -42,7 +42,8 @@ def claims(comparison: Comparison) -> list[Claim]:
     for split in spec.splits:
         judge = _Judge(comparison, split)
         found += [judge.beats_base(name, metric) for metric in ("greedy", "pass@1") for name in spec.trained]
-        if spec.styles and spec.styles_by == BY_PREFIX and split == spec.splits[0]:
+        has_styles = spec.styles_by == BY_PREFIX and comparison.samples[BASE][split].style_names
+        if has_styles and split == spec.splits[0]:
             found += [judge.one_style(name) for name in without if name.startswith(REWARD_ONLY)]
             found += [judge.several_styles(name) for name in with_divergence]
         found += [

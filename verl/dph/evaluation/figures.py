@@ -16,7 +16,9 @@ from verl.dph.evaluation.training_plots import SMOOTHED_STEPS, TITLES, plotted_m
 
 def evaluation_figures(comparison: Comparison, colours: dict[str, Colour]) -> str:
     """All groups of plots of the samples, each with one panel a split."""
-    groups = [_pass_at_k(comparison, colours), _keep_rate(comparison, colours)]
+    groups = [_pass_at_k(comparison, colours)]
+    if comparison.spec.trained:
+        groups.append(_keep_rate(comparison, colours))
     if _splits_with_styles(comparison):
         groups += [_style_shares(comparison), _style_entropy(comparison, colours)]
     return "\n".join(groups)

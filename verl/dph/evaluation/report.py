@@ -32,8 +32,10 @@ def write_report(spec: ReportSpec, out: Path) -> dict:
         UserError: the files cannot be compared; nothing is written then.
     """
     comparison = compare(spec)
-    n = max(samples.n for samples in comparison.samples[BASE].values())
-    meanings = definitions(n, spec.solved_in, spec.styles, spec.styles_by)
+    drawn = sorted({samples.n for samples in comparison.samples[BASE].values()})
+    n = " or ".join(map(str, drawn))
+    styled = any(samples.style_names for samples in comparison.samples[BASE].values())
+    meanings = definitions(n, spec.solved_in, spec.styles if styled else (), spec.styles_by)
     judged = claims(comparison)
     tests = paired_tests(comparison)
     logs = {

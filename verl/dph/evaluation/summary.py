@@ -64,8 +64,8 @@ def style_share(samples: SampleSet) -> dict[str, float] | None:
     return dict(zip(samples.style_names, (counts / samples.style.size).tolist(), strict=True))
 
 
-def definitions(n: int, solved_in: int, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> dict[str, str]:
-    """What every word of the report means, for the reader of report.json and report.html."""
+def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> dict[str, str]:
+    """What every word of the report means, for the reader of report.json and report.html; n: samples a prompt."""
     words = {
         "correct": "An answer is correct when its score is 1 within 1e-6. For SQL: executed on the database, it gives "
         "the result of the reference query.",

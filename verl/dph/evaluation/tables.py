@@ -43,7 +43,7 @@ def _values_of_split(comparison: Comparison, split: str, colours: dict[str, Colo
     base = comparison.samples[BASE][split]
     shown = [k for k in k_values(base.n) if k in (1, spec.solved_in, base.n)]
     columns = ["greedy", *(f"pass@{k}" for k in shown), "keep_rate", "lost", "newly_solved"]
-    columns += ["styles", "style_entropy"] if spec.styles else []
+    columns += ["styles", "style_entropy"] if base.style_names else []
     caption = f"{escape(split_name(split))} <span>{base.prompts} prompts, {base.n} samples a prompt</span>"
     main = _values_table(comparison, split, colours, columns, caption, truncated=True)
     every_k = _values_table(comparison, split, colours, [f"pass@{k}" for k in k_values(base.n)], "", truncated=False)

@@ -1,0 +1,216 @@
+"""`verl.dph.evaluate` as a user calls it: settings, presets, a stored base, report and tables; its refusals.
+
+All runs are in one process, because importing verl takes seconds, and random answers stand in for the engine's:
+tests/end_to_end evaluates with a real engine and scorer.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from verl.dph.records import read_metadata
+
+WORDS = ["<pad>", "<eos>", "<unk>", "question", "number", *map(str, range(20))]
+QUESTIONS = 6
+GOLD = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
+
+# argv: a file with a list of lists of arguments. After each run the program says how it ended.
+PROGRAM = """
+import json, random, sys
+from verl.dph import evaluate
+from verl.dph.cli import run_main
+from verl.dph.records import SampleRecord, SampleWriter
+
+async def draw_all(config, jobs):
+    print("engine:", config.data.max_prompt_length, config.data.max_response_length)
+    for name, of_model in jobs.items():
+        for job in of_model:
+            if job.complete():
+                continue
+            print("drawn:", name, job.output.name)
+            rng = random.Random(f"{name} {job.output.name}")
+            with SampleWriter(job.output, job.metadata) as writer:
+                for prompt in job.prompts:
+                    for sample in range(job.settings.n):
+                        acc = int(rng.random() < (0.5 if name.startswith("base") else 0.8))
+                        sql = prompt.row.data_source == "bird"
+                        pred = f"SELECT a FROM t WHERE b = {rng.randrange(3)}" if sql else str(rng.randrange(3))
+                        outcome = "match" if acc else "mismatch"
+                        writer.append(SampleRecord(prompt.id, sample, "q", pred, [1, 2, 3, 4, 5], float(acc), acc, pred,
+                                                   outcome, prompt.row.data_source, False))
+
+evaluate.draw_all = draw_all
+runs = json.load(open(sys.argv[1]))
+for run in runs:
+    sys.argv[1:] = run
+    code = 0
+    try:
+        run_main(evaluate.main, "evaluate")
+    except SystemExit as stop:
+        code = stop.code
+    sys.stdout.flush()
+    print(f"=== {code} ===", flush=True)
+    print(f"=== {code} ===", file=sys.stderr, flush=True)
+"""
+
+
+def write_rows(path: Path, first_id: int, data_source: str, truth) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {
+            "data_source": data_source,
+            "prompt": [{"role": "user", "content": f"question number {number}"}],
+            "reward_model": {"style": "rule", "ground_truth": truth},
+            "id": first_id + number,
+        }
+        for number in range(QUESTIONS)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory, word_llama):
+    """Every run below: (exit code, stdout, stderr); and the folder."""
+    folder = tmp_path_factory.mktemp("evaluate")
+    word_llama(folder / "base", WORDS, template="{{ messages[0]['content'] }}")
+    checkpoint = folder / "run" / "global_step_7" / "actor"
+    shutil.copytree(folder / "base", checkpoint / "huggingface")
+    (folder / "run" / "latest_checkpointed_iteration.txt").write_text("7")
+    (folder / "empty").mkdir()
+    write_rows(folder / "data" / "sql" / "bird_dev.parquet", 0, "bird", GOLD)
+    write_rows(folder / "data" / "math" / "amc23.parquet", 100, "amc23", "7")
+    write_rows(folder / "other.parquet", 200, "bird", GOLD)
+    common = ["device=cpu", "actor_rollout_ref.rollout.name=hf", f"evaluate.data_folder={folder / 'data'}"]
+    both, tuned = "evaluate.benchmarks=[bird,amc23]", "evaluate.settings={amc23:{n:8,temperature:0.7}}"
+    base, trained = f"base:{folder / 'base'}", f"{folder / 'run'}"
+    stored = f"evaluate.base={folder / 'first'}"
+
+    def run(output: str, models: str, *more: str) -> list[str]:
+        return [*common, f"evaluate.output={folder / output}", f"evaluate.models={{{models}}}", *more]
+
+    runs = {
+        "first": run("first", f"{base},grpo:{trained}", both, tuned, "evaluate.paper=llama-math"),
+        "again": run("first", f"{base},grpo:{trained}", both, tuned, "evaluate.report=False"),
+        "stored": run("second", f"dph_js:{trained}", both, tuned, stored),
+        "own": run("own", base, f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
+                   "evaluate.greedy=False", "evaluate.base_again=False", "evaluate.styles_by=none",
+                   "data.max_prompt_length=64", "data.max_response_length=32"),
+        "other settings": run("no", f"dph_js:{trained}", both, "evaluate.settings={amc23:{n:8}}", stored),
+        "two bases": run("no", base, both, stored),
+        "nothing": run("no", base),
+        "unknown benchmark": run("no", base, "evaluate.benchmarks=[birds]"),
+        "few samples": run("no", base, both, "evaluate.settings={bird:{n:4}}"),
+        "no such style": run("no", base, both, "evaluate.styles_by=colour"),
+        "no such paper": run("no", base, both, "evaluate.paper=gpt"),
+        "no model": run("no", f"base:{folder / 'empty'}", both),
+    }  # fmt: skip
+    (folder / "runs.json").write_text(json.dumps(list(runs.values())))
+    finished = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder / "runs.json")],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        cwd=folder,
+        env=os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
+    )
+    texts = [stream.split("===") for stream in (finished.stdout, finished.stderr)]
+    assert len(texts[0]) == 2 * len(runs) + 1, finished.stderr[-4000:]
+    found = {name: (int(texts[0][2 * i + 1]), texts[0][2 * i], texts[1][2 * i]) for i, name in enumerate(runs)}
+    return folder, found
+
+
+def test_benchmarks_are_sampled_as_in_the_paper(ended):
+    folder, found = ended
+    code, out, errors = found["first"]
+    assert code == 0, errors
+    # One engine for SQL prompts of 16,000 tokens and answers of 4,096.
+    assert "engine: 16000 4096" in out
+    drawn = [line.removeprefix("drawn: ") for line in out.splitlines() if line.startswith("drawn")]
+    files = ["bird.jsonl", "bird.greedy.jsonl", "amc23.jsonl", "amc23.greedy.jsonl"]
+    assert drawn == [
+        *(f"base {file}" for file in files), "base_again bird.jsonl", "base_again amc23.jsonl",
+        *(f"grpo {file}" for file in files),
+    ]  # fmt: skip
+    settings = {file: read_metadata(folder / "first" / "grpo" / file) for file in files}
+    assert [(m.n, m.temperature, m.top_p, m.max_response_length) for m in settings.values()] == [
+        (16, 1.0, 0.95, 4096), (1, 0.0, 0.95, 4096), (8, 0.7, 0.95, 2048), (1, 0.0, 0.95, 2048),
+    ]  # fmt: skip
+    assert settings["bird.jsonl"].model == str(folder / "run" / "global_step_7" / "actor" / "huggingface")
+    again, base = (read_metadata(folder / "first" / name / "bird.jsonl") for name in ("base_again", "base"))
+    assert again.seed != base.seed and again.model_hash == base.model_hash
+
+
+def test_report_and_tables_hold_both_kinds_of_task(ended):
+    folder, found = ended
+    report = json.loads((folder / "first" / "report.json").read_text())
+    bird, amc23 = (report["grpo"][split] for split in ("bird", "amc23"))
+    assert (bird["n"], amc23["n"], bird["prompts"]) == (16, 8, QUESTIONS)
+    assert set(bird["style_share"]) == {"JOIN", "IN", "EXISTS", "CTE", "AGG", "Others"}
+    assert amc23["style_share"] is amc23["distinct_correct"] is amc23["unparsed_sql"] is None
+    assert 1 <= bird["distinct_correct"][0] <= 3
+    assert {test["split"] for test in report["_tests"]} == {"bird", "amc23"}
+    page = (folder / "first" / "report.html").read_text()
+    assert "Bird 16, Amc23 8" in page and "by chance" in page
+    tables = json.loads((folder / "first" / "tables.json").read_text())
+    assert [table["name"] for table in tables] == [
+        "dph-4-llama-math", "dph-8-llama-math",
+        "dph-split-bird", "dph-tests-bird", "dph-split-amc23", "dph-tests-amc23",
+    ]  # fmt: skip
+    ours = next(row for row in tables[1]["rows"] if (row["label"], row["source"]) == ("GRPO", "ours"))
+    mean = amc23["mean@k"]["8"]  # in the column Mean@16: the mean of as many samples as there are
+    assert ours["cells"][2]["value"] == pytest.approx(100 * mean[0]) and ours["cells"][0] is None
+    assert all(str(folder / "first" / name) in found["first"][1] for name in ("report.html", "tables.tex"))
+
+
+def test_a_finished_run_draws_nothing(ended):
+    _, found = ended
+    assert found["again"][0] == 0 and "drawn:" not in found["again"][1]
+
+
+def test_a_stored_base_is_not_sampled_again(ended):
+    folder, found = ended
+    code, out, errors = found["stored"]
+    assert code == 0, errors
+    assert {line.split()[1] for line in out.splitlines() if line.startswith("drawn")} == {"dph_js"}
+    first, second = (json.loads((folder / name / "report.json").read_text()) for name in ("first", "second"))
+    assert second["base"] == first["base"] and second["base_again"] == first["base_again"]
+    assert second["_labels"].keys() == {"base", "base_again", "dph_js"}
+    # The specification makes the report again from where the files are.
+    spec = json.loads((folder / "second" / "spec.json").read_text())
+    assert spec["methods"]["base"]["splits"]["bird"]["samples"] == "../first/base/bird.jsonl"
+
+
+def test_splits_of_ones_own(ended):
+    folder, found = ended
+    code, out, errors = found["own"]
+    assert code == 0, errors
+    assert "engine: 64 32" in out
+    summary = json.loads((folder / "own" / "report.json").read_text())["base"]["mine"]
+    assert summary["n"] == 8 and summary["greedy"] is summary["styles"] is None
+
+
+@pytest.mark.parametrize(
+    ("run", "sentence"),
+    [
+        ("other settings", "amc23.jsonl cannot be compared: its temperature is 0.7, here it is 0.6; use the same"),
+        ("two bases", "evaluate.base names a stored base run and evaluate.models has base too: give one of them."),
+        ("nothing", "and evaluate.benchmarks a benchmark or evaluate.splits a parquet file."),
+        ("unknown benchmark", "evaluate.benchmarks has birds, which is unknown: use bird, spider, aime24"),
+        ("few samples", "bird has 4 samples a prompt, but the report's keep rate needs Pass@8: raise n"),
+        ("no such style", "evaluate.styles_by=colour is unknown: use prefix, structure or none."),
+        ("no such paper", "The paper has no experiment 'gpt': use llama-sql"),
+        ("no model", "holds neither weights in the Hugging Face format nor a checkpoint of verl"),
+    ],
+)
+def test_refusals(ended, run, sentence):
+    folder, found = ended
+    code, _, errors = found[run]
+    assert code == 2 and sentence in errors and errors.count("Error: ") == 1, errors
+    assert "Traceback" not in errors and not list((folder / "no").rglob("*.jsonl"))

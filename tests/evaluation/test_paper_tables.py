@@ -1,0 +1,248 @@
+"""The paper's figures as they were typed, and tables of ours beside them: their structure, values and refusals."""
+
+import json
+import re
+
+import pytest
+
+from verl.dph.errors import UserError
+from verl.dph.evaluation.benchmarks import BENCHMARKS
+from verl.dph.evaluation.paper import SETTINGS, paper_setting, paper_tables
+from verl.dph.evaluation.paper_tables import main, results_of, tables_of, write_tables
+from verl.dph.evaluation.table_text import Cell, Row, Table, latex, latex_escape, markdown
+
+ALL = list(BENCHMARKS)
+
+
+def summary(n: int, value: float) -> dict:
+    interval = [value, value - 0.02, value + 0.03]
+    powers = [1 << i for i in range(n.bit_length())]
+    of_k = {str(k): interval for k in powers}
+    names = ("greedy", "keep_rate", "newly_solved", "distinct_correct", "style_entropy")
+    return {"n": n, "prompts": 30, "pass@k": of_k, "maj@k": of_k, "mean@k": {str(n): interval}} | dict.fromkeys(
+        names, interval
+    )
+
+
+def report(splits=ALL, methods=("base", "base_again", "grpo", "mine"), labels=None) -> dict:
+    """A report.json in which the method number i has the value .5 + i / 100 everywhere."""
+    found = {
+        name: {split: summary(BENCHMARKS[split].settings.n, 0.5 + i / 100) for split in splits}
+        for i, name in enumerate(methods)
+    }
+    test = {"first": "grpo", "second": "base", "metric": "pass@8", "prompts": 30, "difference": [0.01, -0.02, 0.04]}
+    tests = [test | {"split": split, "p": 0.25, "p_holm": 0.5} for split in splits]
+    return found | {"_labels": {name: name.upper() for name in methods} | (labels or {}), "_tests": tests}
+
+
+# -------------------------------------------------------------------------------------------------- the paper's figures
+
+
+def test_averages_are_those_of_their_rows():
+    """A figure that was typed wrongly would break its row's average (as printed, to a hundredth)."""
+    rows = [row for table in paper_tables() for row in table.rows if row.average is not None]
+    assert len(rows) == 9 + 5 + 6 + 5 + 6
+    for row in rows:
+        assert sum(row.values) / len(row.values) == pytest.approx(row.average, abs=0.0101), row.label
+
+
+def test_every_row_has_a_value_for_every_column():
+    for table in paper_tables():
+        methods = [row.method for row in table.rows]
+        assert len(set(methods)) == len(methods) and methods[0] == "base"
+        for row in table.rows:
+            assert len(row.values) == len(table.columns)
+            assert all(value is None or 0 < value <= 100 for value in row.values)
+            assert (row.average is None) == (table.task == "sql")
+
+
+def test_columns_are_sampled_by_the_presets():
+    """Every k of a table is one that a benchmark's samples give, and Pass@k rises with k in every row."""
+    for table in paper_tables():
+        for benchmark, metric in table.columns:
+            _, _, k = metric.partition("@")
+            assert not k or int(k) <= BENCHMARKS[benchmark].settings.n
+        for row in table.rows if table.task == "sql" else ():
+            for first in (0, 3):
+                shown = [value for value in row.values[first : first + 3] if value is not None]
+                assert shown == sorted(shown)
+
+
+def test_some_figures_of_the_paper():
+    found = {(t.number, t.setting, r.method, c): v for t in paper_tables() for r in t.rows
+             for c, v in zip(t.columns, r.values, strict=True)}  # fmt: skip
+    assert found["1", "llama-sql", "dph_js", ("bird", "greedy")] == 62.8
+    assert found["1", "llama-sql", "dph_js_def", ("spider", "pass@16")] == 86.7
+    assert found["2", "omnisql-32b", "dph_f", ("bird", "pass@8")] == 78.6
+    assert found["3", "llama-sql", "rkl", ("aime24", "pass@64")] == 23.3
+    assert found["4", "qwen-math", "dph_f", ("aime24", "pass@64")] == 73.33
+    assert found["8", "llama-math", "dph_js", ("college_math", "mean@8")] == 29.9
+
+
+def test_settings_are_the_papers():
+    assert {table.setting for table in paper_tables()} == set(SETTINGS)
+    assert paper_setting(None) is None and paper_setting("qwen-math") == "qwen-math"
+    with pytest.raises(UserError, match="no experiment 'qwen': use llama-sql, .* or null"):
+        paper_setting("qwen")
+
+
+# ------------------------------------------------------------------------------------------------------- ours beside it
+
+
+def test_ours_stands_below_the_papers_figure():
+    table = tables_of(results_of([report()]), "llama-sql")[0]
+    rows = [(row.label, row.source) for row in table.rows]
+    assert rows[:5] == [
+        ("Base Model", "paper"), ("Base Model", "ours"), ("RL Models", ""), ("GRPO", "paper"), ("GRPO", "ours"),
+    ]  # fmt: skip
+    assert rows[-2:] == [("Not in the paper", ""), ("MINE", "ours")]
+    assert ("DPH-JS (Divergence Definition)", "") in rows and not any("BASE_AGAIN" in label for label, _ in rows)
+    paper, ours = table.rows[3], table.rows[4]
+    assert paper.cells[0] == Cell(58.5) and ours.cells[0].value == pytest.approx(52)
+    assert (ours.cells[0].low, ours.cells[0].high) == (pytest.approx(50), pytest.approx(55))
+    assert table.columns[0] == ("Bird", "Greedy") and "Table 1 of the paper" in table.caption
+
+
+@pytest.mark.parametrize(
+    ("setting", "splits", "numbers"),
+    [
+        ("llama-sql", ALL, ["1", "3"]),
+        ("omnisql-32b", ["bird"], ["2"]),
+        ("llama-math", ["aime24"], ["4", "8"]),
+        ("qwen-math", ["bird"], []),
+        (None, ALL, ["1", "4", "8"]),
+        (None, ["spider"], ["1"]),
+    ],
+)
+def test_tables_that_apply(setting, splits, numbers):
+    tables = tables_of(results_of([report(splits)]), setting)
+    assert [table.name.split("-")[1] for table in tables if table.name.split("-")[1].isdigit()] == numbers
+    of_splits = [name for split in splits for name in (f"dph-split-{split}", f"dph-tests-{split}")]
+    assert [table.name for table in tables[len(numbers) :]] == [name.replace("_", "-") for name in of_splits]
+
+
+def test_averages_need_every_benchmark():
+    whole, part = (tables_of(results_of([report(splits)]), "qwen-math")[0] for splits in (ALL, ALL[:4]))
+    assert whole.columns[-1] == ("", "Avg")
+    ours = {row.label: row.cells for row in whole.rows if row.source == "ours"}
+    assert ours["GRPO"][-1] == Cell(pytest.approx(52), digits=2)
+    ours = {row.label: row.cells for row in part.rows if row.source == "ours"}
+    assert ours["GRPO"][-1] is None and ours["GRPO"][0] is not None and ours["GRPO"][-2] is None
+
+
+def test_without_an_experiment_there_are_no_figures_of_the_paper():
+    for table in tables_of(results_of([report()]), None):
+        assert "paper" not in {row.source for row in table.rows}
+
+
+def test_several_reports_make_one_table():
+    both = tables_of(results_of([report(["bird", "spider"]), report(ALL[2:])]), "llama-sql")
+    assert both == tables_of(results_of([report()]), "llama-sql")
+    with pytest.raises(UserError, match="Two reports have base on bird"):
+        results_of([report(["bird"]), report(["bird"])])
+
+
+# ------------------------------------------------------------------------------------------------------------- the text
+
+
+def cells_of_markdown(text: str) -> list[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
+
+
+def check_latex(text: str) -> None:
+    """Environments are nested, braces balanced, lines of a tabular fill its columns, and nothing is left unescaped."""
+    open_environments = []
+    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        if kind == "begin":
+            open_environments.append(name)
+        else:
+            assert open_environments.pop() == name
+    assert not open_environments
+    bare = re.sub(r"\\[\\{}&%$#_]", "", text)
+    assert bare.count("{") == bare.count("}")
+    for body, columns in re.findall(r"\\begin\{tabular\}\{([lr]+)\}(.*?)\\end\{tabular\}", text, re.DOTALL):
+        for line in (line for line in columns.splitlines() if line.endswith(r"\\")):
+            cells = re.split(r"(?<!\\)&", line)
+            spans = [int(span) for span in re.findall(r"\\multicolumn\{(\d+)\}", line)]
+            assert len(cells) - len(spans) + sum(spans) == len(body)
+        for first, last in re.findall(r"\\cmidrule\(lr\)\{(\d+)-(\d+)\}", columns):
+            assert 1 < int(first) <= int(last) <= len(body)
+    without_commands = re.sub(r"\\(?:label|begin|end)\{[^}]*\}", "", re.sub(r"^%.*\n", "", text))
+    assert not re.search(r"(?<!\\)[_#%~^<>]", without_commands)
+
+
+@pytest.mark.parametrize("setting", [*SETTINGS, None])
+def test_text_is_well_formed(setting):
+    labels = {"grpo": r"GRPO & 50% of_#1 {x} ~^\ | <η 0.2>", "mine": "α – β"}
+    for table in tables_of(results_of([report(labels=labels)]), setting):
+        lines = cells_of_markdown(markdown(table))
+        assert len(lines) == 2 + len(table.rows) and {len(line) for line in lines} == {len(lines[0])}
+        check_latex(latex(table))
+
+
+def test_a_small_table_by_hand():
+    rows = (Row("Group", "", ()), Row("A_b", "ours", (Cell(12.345, 10, 15), None)))
+    table = Table("small", "50 % of it", (("Bird", "Greedy"), ("Bird", "Pass@8")), rows)
+    assert markdown(table).splitlines() == [
+        "### 50 % of it",
+        "",
+        "| Model | Source | Bird Greedy | Bird Pass@8 |",
+        "| --- | --- | ---: | ---: |",
+        "| **Group** |  |  |  |",
+        "| A_b | ours | 12.3 [10.0, 15.0] | – |",
+    ]
+    assert latex(table).splitlines()[2:-2] == [
+        r"\caption{50 \% of it}",
+        r"\label{tab:small}",
+        r"\begin{tabular}{llrr}",
+        r"\toprule",
+        r" &  & \multicolumn{2}{c}{Bird} \\",
+        r"\cmidrule(lr){3-4}",
+        r"Model & Source & Greedy & Pass@8 \\",
+        r"\midrule",
+        r"\multicolumn{4}{l}{\textit{Group}} \\",
+        r"A\_b & ours & 12.3 {\scriptsize [10.0, 15.0]} & -- \\",
+        r"\bottomrule",
+    ]
+
+
+def test_escapes():
+    assert latex_escape(r"a\b_c^2 {50%} & #1 ~ $x$ η<1") == (
+        r"a\textbackslash{}b\_c\textasciicircum{}2 \{50\%\} \& \#1 \textasciitilde{} \$x\$ $\eta$\textless{}1"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- the command
+
+
+def test_command_line(tmp_path, capsys):
+    for name, splits in (("sql", ALL[:2]), ("math", ALL[2:])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(report(splits)))
+    files = [str(tmp_path / f"{name}.json") for name in ("sql", "math")]
+    main([*files, "--out", str(tmp_path / "out"), "--paper", "llama-sql"])
+    assert capsys.readouterr().out.split() == [str(tmp_path / "out" / f"tables.{end}") for end in ("md", "tex", "json")]
+    text = (tmp_path / "out" / "tables.tex").read_text()
+    tables = json.loads((tmp_path / "out" / "tables.json").read_text())
+    assert text.count(r"\begin{table}") == 2 + 2 * len(ALL) == len(tables)
+    check_latex(text)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["tables.json", "tables.md", "tables.tex"]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [(None, "cannot be read"), ("{", "is not JSON"), ("{}", "no report.json of this version")],
+)
+def test_faulty_reports(content, sentence, tmp_path, capsys):
+    if content is not None:
+        (tmp_path / "report.json").write_text(content)
+    with pytest.raises(SystemExit) as end:
+        main([str(tmp_path / "report.json"), "--out", str(tmp_path / "out")])
+    assert end.value.code == 2 and sentence in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_same_reports_give_the_same_bytes(tmp_path):
+    for name in ("first", "second"):
+        write_tables([report()], tmp_path / name, "qwen-math")
+    for file in ("tables.md", "tables.tex", "tables.json"):
+        assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "second" / file).read_bytes()

@@ -1,0 +1,67 @@
+"""A stored base run: what is found, and what cannot be compared."""
+
+from dataclasses import replace
+
+import pytest
+
+from verl.dph.errors import UserError
+from verl.dph.evaluation.stored_base import stored_base
+from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
+
+METADATA = SampleMetadata("base", "hash", "hash", 1.0, 0.95, -1, 2, 0, 64, {"/there/a.parquet": "sha"}, 3)
+GREEDY = replace(METADATA, n=1, temperature=0.0)
+WANTED = {"a.jsonl": replace(METADATA, model="trained", model_hash="other", seed=5), "a.greedy.jsonl": GREEDY}
+
+
+def write(path, metadata, missing=0):
+    with SampleWriter(path, metadata) as writer:
+        for number in range(metadata.rows * metadata.n - missing):
+            prompt, sample = divmod(number, metadata.n)
+            writer.append(SampleRecord(prompt, sample, "q", "a", [1], 1.0, 1, "7", "match", "amc23", False))
+
+
+@pytest.fixture
+def run(tmp_path):
+    write(tmp_path / "base" / "a.jsonl", METADATA)
+    write(tmp_path / "base" / "a.greedy.jsonl", GREEDY)
+    return tmp_path
+
+
+def test_the_output_folder_or_the_base_in_it(run):
+    expected = {"base": {name: run / "base" / name for name in WANTED}}
+    assert stored_base(run, WANTED) == stored_base(run / "base", WANTED) == expected
+
+
+def test_the_second_draw_comes_with_it(run):
+    write(run / "base_again" / "a.jsonl", replace(METADATA, seed=9))
+    assert stored_base(run, WANTED)["base_again"] == {"a.jsonl": run / "base_again" / "a.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        ({"temperature": 0.6}, "its temperature is 1.0, here it is 0.6"),
+        ({"n": 4}, "its n is 2, here it is 4"),
+        ({"data_files": {"/there/a.parquet": "another"}}, "its data_files is .'sha'., here it is .'another'."),
+        ({"overlong_ids": [3]}, "its overlong_ids is"),
+    ],
+)
+def test_other_prompts_and_settings(run, wanted, sentence):
+    with pytest.raises(UserError, match=sentence):
+        stored_base(run, WANTED | {"a.jsonl": replace(METADATA, **wanted)})
+
+
+def test_the_place_of_the_data_does_not_matter(run):
+    moved = replace(METADATA, data_files={"/here/b.parquet": "sha"})
+    assert stored_base(run, WANTED | {"a.jsonl": moved})
+
+
+def test_what_is_not_there_or_not_finished(run):
+    with pytest.raises(UserError, match="has no .*b.jsonl: evaluate the base on this split too"):
+        stored_base(run, WANTED | {"b.jsonl": METADATA})
+    with pytest.raises(UserError, match="is no folder"):
+        stored_base(run / "none", WANTED)
+    (run / "base" / "a.jsonl").unlink()
+    write(run / "base" / "a.jsonl", METADATA, missing=1)
+    with pytest.raises(UserError, match="holds 5 of 6 samples: finish it, it resumes"):
+        stored_base(run, WANTED)
