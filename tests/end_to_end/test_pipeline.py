@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from verl.dph.demo.scorer import ScorerServer
@@ -121,17 +123,23 @@ def test_rollout_and_actor_agree(trained):
 
 
 def test_checkpoint_is_evaluated_into_a_report(trained):
-    out = trained.folder / "eval"
-    checkpoint = trained.runs / "js" / "global_step_3" / "actor" / "huggingface"
+    """From the shards of two ranks, as a run without hf_model leaves them."""
+    out, checkpoint = trained.folder / "eval", trained.folder / "sharded" / "actor"
+    weights = Path("huggingface", "model.safetensors")
+    saved = trained.runs / "js" / "global_step_3" / "actor"
+    shutil.copytree(saved, checkpoint, ignore=shutil.ignore_patterns("optim_*", weights.name))
     command = [
         *(sys.executable, "-m", "verl.dph.evaluate", "device=cpu", "trainer.n_gpus_per_node=1"),
-        f"evaluate.models={{base:'{trained.model}',dph_js:'{checkpoint}'}}",
+        f"evaluate.models={{base:'{trained.model}',dph_js:'{checkpoint.parent}'}}",
         f"evaluate.splits={{in_domain:'{trained.task / 'test_in_domain.parquet'}'}}",
         *(f"evaluate.output={out}", "evaluate.n=8"),
         *("data.max_prompt_length=40", "data.max_response_length=48", "actor_rollout_ref.rollout.max_model_len=88"),
         "actor_rollout_ref.rollout.top_p=1.0",
     ]
     trained.succeed(*command, VERL_PLATFORM="cpu")
+    merged, of_verl = load_file(checkpoint / "huggingface_merged" / weights.name), load_file(saved / weights)
+    assert merged.keys() == of_verl.keys() and all(torch.equal(merged[name], of_verl[name]) for name in merged)
+    assert "| DPH-JS |" in (out / "tables.md").read_text()
     report = json.loads((out / "report.json").read_text())
     for method in ("base", "base_again", "dph_js"):
         of = report[method]["in_domain"]
