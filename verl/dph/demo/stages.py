@@ -81,23 +81,61 @@ class Pipeline:
         Raises:
             UserError: with the sentence of the program that failed and the path of its log.
         """
-        if self._is_done(stage):
-            return
-        program = _Running(stage, self._start(stage))
-        measured = 0.0
+        self.run_chains([[stage]], at_once=1)
+
+    def run_chains(self, chains: Sequence[Sequence[Stage]], *, at_once: int) -> None:
+        """Run chains of stages side by side: a chain's stages one after the other, those that are done not again.
+
+        Args:
+            chains: each stage needs only stages of its own chain, or those that ran before.
+            at_once: programs at a time.
+
+        Raises:
+            UserError: as `run`. The other programs are ended then, and go on where they were in the next run.
+        """
+        waiting, running, measured = [list(chain) for chain in chains], [], 0.0
         try:
-            while program.process.poll() is None:
+            while waiting or running:
+                while waiting and len(running) < at_once:
+                    chain = waiting.pop(0)
+                    if program := self._next_of(chain, {other.position for other, _ in running}):
+                        running.append((program, chain))
+                if not running:
+                    continue
                 time.sleep(POLL_SECONDS)
-                program.show()
+                for program, chain in list(running):
+                    if program.process.poll() is None:
+                        program.show()
+                        continue
+                    running.remove((program, chain))
+                    self._end(program)
+                    waiting.insert(0, chain)
                 if time.monotonic() - measured >= MEMORY_SECONDS:
                     measured = time.monotonic()
-                    self.peak_memory = max(self.peak_memory, _memory(program.process.pid))
+                    memory = sum(_memory(program.process.pid) for program, _ in running)
+                    self.peak_memory = max(self.peak_memory, memory)
+        finally:
+            for program, _ in running:
+                program.bar.close()
+                stop(program.process)
+
+    def _next_of(self, chain: list[Stage], taken: set[int]) -> "_Running | None":
+        """The chain's next stage that is not done, under way; None at the chain's end."""
+        while chain:
+            stage = chain.pop(0)
+            if not self._is_done(stage):
+                position = next(place for place in range(len(taken) + 1) if place not in taken)
+                return _Running(stage, self._start(stage), position)
+        return None
+
+    def _end(self, program: "_Running") -> None:
+        """Marks a stage whose program has ended as done."""
+        try:
             if program.process.returncode:
-                raise UserError(self._failure(stage))
+                raise UserError(self._failure(program.stage))
             self._finish(program)
         finally:
             program.bar.close()
-            stop(program.process)
 
     def _identity(self, stage: Stage) -> dict:
         return {
@@ -159,16 +197,17 @@ class Pipeline:
 
 
 class _Running:
-    """A program under way, and its bar."""
+    """A program under way, and its bar, in the line `position` below the first."""
 
-    def __init__(self, stage: Stage, process: subprocess.Popen):
-        self.stage, self.process, self.started = stage, process, time.monotonic()
+    def __init__(self, stage: Stage, process: subprocess.Popen, position: int):
+        self.stage, self.process, self.position, self.started = stage, process, position, time.monotonic()
         counted = stage.total is not None
         self.bar = tqdm(
             total=stage.total if counted else round(stage.seconds),
             desc=stage.title,
             unit="" if counted else "s",
             smoothing=0.1,
+            position=position,
             bar_format=None if counted else "{l_bar}{bar}| about {n:.0f} of {total} s",
         )
         self.shown = 0.0

@@ -1,0 +1,109 @@
+"""The study's comparison over seeds, from real sample files, and its command line."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from verl.dph.demo import study
+from verl.dph.demo.experiment import sample_files
+from verl.dph.demo.study import METHODS, run_name
+from verl.dph.demo.study_report import OverSeeds, write_study
+from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
+
+PROMPTS, N = 4, 32
+STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
+
+
+def write_samples(path: Path, model: str, seed: int, correct: int, styles: int, *, greedy: bool = False) -> None:
+    """`correct` of N samples of every prompt are right, in the first `styles` styles in turn."""
+    n, temperature = (1, 0.0) if greedy else (N, 1.0)
+    metadata = SampleMetadata(model, model, "hash", temperature, 1.0, -1, n, seed, 48, {"t": "hash"}, PROMPTS)
+    with SampleWriter(path, metadata) as writer:
+        for prompt in range(PROMPTS):
+            for sample in range(n):
+                acc = int(sample < correct)
+                sql = f"/*{STYLES[sample % styles]}*/ SELECT 1"
+                outcome = "match" if acc else "mismatch"
+                writer.append(
+                    SampleRecord(prompt, sample, "q", "a", [1, 2], float(acc), acc, sql, outcome, "sql", False)
+                )
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Seeds 1 and 2: GRPO is right in 16 and 24 of 32 samples and has 1 style, DPH-JS in 24 and 24 and has 4."""
+    of_runs = {"base": (8, 4), "base_again": (8, 4)}
+    of_runs |= {run_name("grpo", 1): (16, 1), run_name("grpo", 2): (24, 1)}
+    of_runs |= {run_name("dph_js", seed): (24, 4) for seed in (1, 2)}
+    for name, (correct, styles) in of_runs.items():
+        for split in sample_files(name).values():
+            model, seed = name.removesuffix("_again"), 102 if name == "base_again" else 101
+            write_samples(tmp_path / split["samples"], model, seed, correct, styles)
+            if not (tmp_path / split["greedy"]).exists():
+                write_samples(tmp_path / split["greedy"], model, 101, correct, styles, greedy=True)
+    labels = {"grpo": "GRPO", "dph_js": "DPH-JS"}
+    specs = {
+        seed: {
+            "title": "t",
+            "summary": "s",
+            "methods": {name: {"splits": sample_files(name)} for name in ("base", "base_again")}
+            | {name: {"splits": sample_files(run_name(name, seed))} for name in labels},
+        }
+        for seed in (1, 2)
+    }
+    table = write_study(tmp_path, labels, specs, {"steps": 80})
+    return tmp_path, json.loads((tmp_path / "study.json").read_text()), table.read_text()
+
+
+def test_means_and_intervals_over_seeds(written):
+    folder, content, _ = written
+    found = content["methods"]["grpo"]["Pass@1"]
+    # Of .5 and .75: mean .625, standard error .125, Student's t with 1 degree of freedom 12.7062.
+    assert found["values"] == pytest.approx([0.5, 0.75]) and found["mean"] == pytest.approx(0.625)
+    assert found["interval"] == pytest.approx([0.625 - 0.125 * 12.7062, 0.625 + 0.125 * 12.7062], abs=1e-3)
+    assert content["methods"]["dph_js"]["Pass@1"]["interval"] == pytest.approx([0.75, 0.75])
+    assert content["bases"]["base"]["Pass@1"] == pytest.approx(0.25) and content["steps"] == 80
+    assert content["methods"]["grpo"]["styles"]["values"] == [1, 1] and content["methods"]["dph_js"]["styles"]["values"] == [4, 4]
+    difference = content["differences"]["dph_js - grpo"]["Pass@1"]
+    assert difference["values"] == pytest.approx([0.25, 0.0], abs=1e-9) and difference["mean"] == pytest.approx(0.125)
+    for seed in (1, 2):
+        assert (folder / f"seed_{seed}" / "report.html").exists()
+
+
+def test_the_table_has_a_row_for_each_method_and_difference(written):
+    folder, _, table = written
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows[:6]}
+    assert len(widths) == 1
+    assert rows[4].startswith("| GRPO | 1.000 ± 0.000 | 0.625 ± 1.588 |")
+    assert any(row.startswith("| DPH-JS minus GRPO | 0.125 ± 1.588 |") for row in rows)
+    figure = (folder / "study.svg").read_text()
+    assert figure.lstrip().startswith("<?xml") and figure.rstrip().endswith("</svg>")
+
+
+def test_one_seed_has_no_interval():
+    assert OverSeeds.of([0.5]) == OverSeeds([0.5], 0.5, None) and str(OverSeeds.of([0.5])) == "0.500"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--methods", "grpo,ppo"], "--methods has ['ppo'], of which there is no method"),
+        (["--seeds", "1,x"], "--seeds '1,x': give whole numbers"),
+        (["--jobs", "0"], "--jobs 0: give at least 1"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence(arguments, sentence, capsys, tmp_path):
+    with pytest.raises(SystemExit) as stop:
+        study.main(["--out", str(tmp_path / "out"), *arguments])
+    assert stop.value.code == 2 and sentence in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_script_is_there_and_labels_differ():
+    from verl.dph.demo.experiment import SCRIPTS
+
+    assert all((SCRIPTS / method.script).is_file() for method in METHODS.values())
+    assert len({method.label for method in METHODS.values()}) == len(METHODS)
