@@ -53,7 +53,7 @@ set_position() {
       ALPHA=$2
       ;;
     '[seed]')
-      [[ $2 =~ ^[0-9]+$ ]] || fail "seed is '$2': give a whole number; $(usage)"
+      [[ $2 =~ ^(0|[1-9][0-9]*)$ ]] || fail "seed is '$2': give a whole number; $(usage)"
       SEED=$2
       ;;
   esac

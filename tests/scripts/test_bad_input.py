@@ -35,6 +35,7 @@ def test_no_name(launcher, script, arguments):
         (["llama/js_kl", "run", "0.2", "first"], "seed is 'first'"),
         (["llama/alpha", "run", "0.2", "half"], "alpha is 'half'"),
         (["llama/grpo", "run", "0.2"], "seed is '0.2'"),
+        (["llama/grpo", "run", "010"], "seed is '010'"),
         (["llama/grpo", "run", "1", "2"], "'2' is neither KEY=VALUE nor in its place"),
         (["llama/js_kl", "run", "trainer.nnodes=2", "0.2"], "'0.2' is neither KEY=VALUE nor in its place"),
     ],

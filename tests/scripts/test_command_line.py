@@ -1,5 +1,6 @@
 """What stands on a script's command line: names and numbers by position, overrides, --help and --dry-run."""
 
+import json
 import re
 import shlex
 import sys
@@ -122,6 +123,19 @@ def test_a_dry_run_with_the_real_program(launcher):
     assert config["data"]["max_response_length"] == 2048 and config["trainer"]["experiment_name"] == "run"
     assert config["trainer"]["keep_probe"]["solved_files"] == config["data"]["sft_files"]
     assert not (launcher.folder / "out").exists()
+
+
+@pytest.mark.parametrize(("folder", "kind", "port"), [("llama", "sql", "5001"), ("qwen", "math", "5002")])
+def test_without_a_scorer_the_task_s_own_is_started(launcher, files, folder, kind, port):
+    announced = launcher.dry_run(f"{folder}/grpo", "run", DPH_SCORER="")
+    assert announced.environment["DPH_SCORER"] == f"http://127.0.0.1:{port}"
+    assert launcher.run(f"{folder}/grpo", "run", **files | {"DPH_SCORER": ""}).returncode == 0
+    arguments, _ = json.loads(launcher.record.read_text())
+    assert arguments[:2] == ["-m", "rl.cluster"]
+    options, program = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
+    assert options[options.index("--scorer-port") + 1] == port
+    assert options[options.index("--scorer-config") + 1].endswith(f"/rl/scorer/{kind}.yaml")
+    assert program[1:3] == ["-m", "verl.dph.main"]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--dry-run"]], ids=["run", "dry_run"])
