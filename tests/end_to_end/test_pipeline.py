@@ -132,7 +132,7 @@ def test_checkpoint_is_evaluated_into_a_report(trained):
         *(sys.executable, "-m", "verl.dph.evaluate", "device=cpu", "trainer.n_gpus_per_node=1"),
         f"evaluate.models={{base:'{trained.model}',dph_js:'{checkpoint.parent}'}}",
         f"evaluate.splits={{in_domain:'{trained.task / 'test_in_domain.parquet'}'}}",
-        *(f"evaluate.output={out}", "evaluate.n=8"),
+        *(f"evaluate.output={out}", "evaluate.n=8", f"evaluate.databases={trained.task / 'databases'}"),
         *("data.max_prompt_length=40", "data.max_response_length=48", "actor_rollout_ref.rollout.max_model_len=88"),
         "actor_rollout_ref.rollout.top_p=1.0",
     ]
@@ -145,6 +145,7 @@ def test_checkpoint_is_evaluated_into_a_report(trained):
         of = report[method]["in_domain"]
         assert set(of["pass@k"]) == {"1", "2", "4", "8"} and of["prompts"] == 6
         assert all(low <= value <= high for value, low, high in of["pass@k"].values())
+        assert of["maj_by"] == "result" and of["distinct_results"][0] >= 1
     assert "<svg" in (out / "report.html").read_text()
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verl.dph.evaluation.answers import NO_VOTE, answer_classes, answer_key, canonical_math, distinct_correct
+from verl.dph.evaluation.answers import NO_VOTE, answer_classes, answer_key, canonical_math, distinct_answers
 from verl.dph.evaluation.distinct_n import distinct_n
 
 
@@ -56,10 +56,10 @@ def test_classes_number_equal_answers_alike():
     np.testing.assert_array_equal(answer_classes(["b", None, "a", "b"]), [0, NO_VOTE, 1, 0])
 
 
-def test_distinct_correct_answers():
+def test_distinct_answers():
     answer = np.array([[0, 1, 0, 2], [0, 0, 0, 0], [0, 1, 2, 3]])
     correct = np.array([[1, 1, 1, 0], [1, 0, 0, 1], [0, 0, 0, 0]], dtype=bool)
-    np.testing.assert_array_equal(distinct_correct(answer, correct), [2, 1, np.nan])
+    np.testing.assert_array_equal(distinct_answers(answer, correct), [2, 1, np.nan])
 
 
 def test_distinct_n_by_hand():

@@ -16,14 +16,14 @@ from verl.dph.records import SampleMetadata
 STYLES = ("JOIN", "IN", "Others")
 
 
-def sample_set(correct, style=None, style_names=STYLES, answer=None, unparsed=0) -> SampleSet:
+def sample_set(correct, style=None, style_names=STYLES, answer=None, unparsed=0, result=None) -> SampleSet:
     correct = np.array(correct, dtype=bool)
     style = np.zeros(correct.shape, dtype=int) if style is None else np.array(style)
     metadata = SampleMetadata("model", "hash", "hash", 1.0, 1.0, -1, correct.shape[1], 0, 64, {}, len(correct))
     ids = np.arange(len(correct))
     answer = np.where(correct, 0, 1) if answer is None else np.array(answer)
     tokens, distinct_n = np.full(correct.shape, 5), np.full((len(correct), 4), 0.5)
-    about = (correct, style, style_names, ~correct, 0, answer, tokens, distinct_n, unparsed)
+    about = (correct, style, style_names, ~correct, 0, answer, result, tokens, distinct_n, unparsed)
     return SampleSet(Path("made by hand"), metadata, ids, *about)
 
 
@@ -102,6 +102,18 @@ def test_majorities_and_different_correct_answers():
     assert summary["maj@k"]["1"] == pytest.approx(summary["pass@k"]["1"])
     assert summary["distinct_correct"][0] == 1 and summary["unparsed_sql"] == 0
     assert summary["distinct_2"] == [0.5, 0.5, 0.5] and summary["response_tokens"] == [5, 5, 5]
+
+
+def test_majorities_of_results():
+    # By its text each answer stands alone; by its result the first two are one, and win.
+    samples = sample_set([[1, 1, 0, 0]], answer=[[0, 1, 2, 3]], result=np.array([[0, 0, 1, NO_VOTE]]))
+    by_text, by_result = (
+        summarise(samples, prompt_metrics(samples, None, samples, 2, by_result), by_result)
+        for by_result in (False, True)
+    )
+    assert (by_text["maj@k"]["4"][0], by_text["maj_by"]) == (pytest.approx(0.5), "syntax")
+    assert (by_result["maj@k"]["4"][0], by_result["maj_by"]) == (pytest.approx(1), "result")
+    assert by_result["distinct_results"] == [2, 2, 2]
 
 
 def test_math_has_no_different_correct_answers():

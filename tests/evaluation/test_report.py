@@ -24,8 +24,8 @@ SUMMARY = {
     "additionalProperties": False,
     "required": [
         "n", "prompts", "greedy", "pass@k", "mean@k", "keep_rate", "lost", "newly_solved", "styles", "style_entropy",
-        "style_share", "truncated", "maj@k", "distinct_correct", "unparsed_sql", "distinct_1", "distinct_2",
-        "distinct_3", "distinct_4", "response_tokens",
+        "style_share", "truncated", "maj@k", "maj_by", "distinct_correct", "distinct_results", "unparsed_sql",
+        "distinct_1", "distinct_2", "distinct_3", "distinct_4", "response_tokens",
     ],
     "properties": {
         "n": {"const": N},
@@ -33,13 +33,17 @@ SUMMARY = {
         "pass@k": {"required": ["1", "2", "4", "8", "16"], "additionalProperties": INTERVAL, "maxProperties": 5},
         "maj@k": {"required": ["1", "2", "4", "8", "16"], "additionalProperties": INTERVAL, "maxProperties": 5},
         "unparsed_sql": {"const": 0},
+        "maj_by": {"const": "syntax"},
         "mean@k": {"required": ["16"], "additionalProperties": INTERVAL},
         "style_share": {"required": [*STYLES, "Others"], "additionalProperties": {"type": "number"}},
         "truncated": {"type": "number"},
     }
     | {
         name: INTERVAL_OR_NULL
-        for name in ("greedy", "keep_rate", "lost", "newly_solved", "styles", "style_entropy", "distinct_correct")
+        for name in (
+            "greedy", "keep_rate", "lost", "newly_solved", "styles", "style_entropy", "distinct_correct",
+            "distinct_results",
+        )
     }
     | {name: INTERVAL for name in ("distinct_1", "distinct_2", "distinct_3", "distinct_4", "response_tokens")},
 }  # fmt: skip

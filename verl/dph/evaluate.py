@@ -28,9 +28,12 @@ from verl.dph.evaluation.checkpoint import model_folder
 from verl.dph.evaluation.paper import paper_setting
 from verl.dph.evaluation.paper_tables import write_tables
 from verl.dph.evaluation.report import write_report
+from verl.dph.evaluation.results import store_results
 from verl.dph.evaluation.spec import BASE, BASE_AGAIN, read_spec
 from verl.dph.evaluation.stored_base import stored_base
 from verl.dph.evaluation.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES
+from verl.dph.prompts import read_rows
+from verl.dph.reward.questions import answer_kind
 from verl.dph.sample_summary import summarize
 from verl.dph.sampler import SamplingSettings
 from verl.dph.sampling_job import SamplingJob, draw, prepare
@@ -146,6 +149,8 @@ def main(config: DictConfig) -> None:
         wanted = {job.output.name: job.metadata for job in jobs[names[0]]}
         files = stored_base(Path(config.evaluate.base).expanduser(), wanted) | files
     asyncio.run(draw_all(config, jobs))
+    if config.evaluate.databases is not None:
+        _store_results(Path(config.evaluate.databases).expanduser(), splits, files)
     for job in (job for of_model in jobs.values() for job in of_model):
         sys.stdout.write(f"{job.output}\n{summarize(job.output)}\n\n")
     if BASE in files and config.evaluate.report:
@@ -154,6 +159,15 @@ def main(config: DictConfig) -> None:
         tables = write_tables([report], spec.parent, config.evaluate.paper)
         written = [spec.parent / "report.json", spec.parent / "report.html", *tables]
         sys.stdout.write(f"Wrote {', '.join(map(str, written))}.\n")
+
+
+def _store_results(databases: Path, splits: dict[str, Split], files: dict[str, dict[str, Path]]) -> None:
+    """What the sampled SQL of every method returns, beside its samples."""
+    for split, drawn in splits.items():
+        rows = read_rows(drawn.files)
+        if all(answer_kind(row.data_source) == "sql" for row in rows):
+            for of_method in files.values():
+                store_results(of_method[samples_file(split)], {row.id: row.question for row in rows}, databases)
 
 
 def _checked(config: DictConfig) -> dict[str, Split]:

@@ -62,12 +62,12 @@ def answer_classes(keys: list[str | None]) -> np.ndarray:
     return np.array([NO_VOTE if key is None else numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int32)
 
 
-def distinct_correct(answer: np.ndarray, correct: np.ndarray) -> np.ndarray:
-    """[P] float: different answers among a prompt's correct samples; NaN for a prompt without a correct sample.
+def distinct_answers(answer: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """[P] float: different answers among a prompt's counted samples; NaN for a prompt with none.
 
     Args:
         answer: [P, n] int, as answer_classes numbers them.
-        correct: [P, n] bool.
+        counted: [P, n] bool, such as the correct ones.
     """
-    different = [len(set(row[right].tolist())) for row, right in zip(answer, correct, strict=True)]
+    different = [len(set(row[taken].tolist())) for row, taken in zip(answer, counted, strict=True)]
     return np.array([number or np.nan for number in different], dtype=float)

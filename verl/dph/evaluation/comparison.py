@@ -39,6 +39,7 @@ def compare(spec: ReportSpec) -> Comparison:
     """
     samples = {name: {} for name in spec.methods}
     metrics = {name: {} for name in spec.methods}
+    greedy: dict[tuple[str, str], SampleSet | None] = {}
     for split in spec.splits:
         for name, method in spec.methods.items():
             files = method.splits[split]
@@ -47,13 +48,17 @@ def compare(spec: ReportSpec) -> Comparison:
             require_same_prompts(drawn, base)
             _require_same_model(drawn, samples[name][spec.splits[0]])
             _require_same_sampling(drawn, base)
-            metrics[name][split] = prompt_metrics(drawn, _read_greedy(files, drawn, spec), base, spec.solved_in)
+            greedy[name, split] = _read_greedy(files, drawn, spec)
         if BASE_AGAIN in spec.methods:
             _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
-    summaries = {
-        name: {split: summarise(samples[name][split], metrics[name][split]) for split in spec.splits}
-        for name in spec.methods
-    }
+    summaries = {name: {} for name in spec.methods}
+    for split in spec.splits:
+        # All methods vote alike.
+        by_result = all(samples[name][split].result is not None for name in spec.methods)
+        for name in spec.methods:
+            drawn, base = samples[name][split], samples[BASE][split]
+            of_prompts = prompt_metrics(drawn, greedy[name, split], base, spec.solved_in, by_result)
+            metrics[name][split], summaries[name][split] = of_prompts, summarise(drawn, of_prompts, by_result)
     return Comparison(spec, samples, metrics, summaries)
 
 

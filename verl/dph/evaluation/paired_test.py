@@ -57,7 +57,7 @@ def _of_pair(comparison: Comparison, split: str, first: str, second: str) -> lis
 def _metrics(comparison: Comparison, split: str) -> list[str]:
     n, solved_in = comparison.samples[BASE][split].n, comparison.spec.solved_in
     names = ["greedy", f"mean@{n}", f"pass@{solved_in}", f"pass@{n}", f"maj@{n}", "keep_rate", "newly_solved"]
-    return list(dict.fromkeys([*names, "distinct_correct", "style_entropy"]))
+    return list(dict.fromkeys([*names, "distinct_correct", "distinct_results", "style_entropy"]))
 
 
 def sign_flip_p(differences: np.ndarray, seed: int = SEED) -> float:

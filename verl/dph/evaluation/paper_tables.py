@@ -41,7 +41,7 @@ _CAPTIONS = {
 }
 # Without an experiment of the paper to compare with: these layouts, with our figures alone.
 _PLAIN_LAYOUTS = (("1", "llama-sql"), ("4", "llama-math"), ("8", "llama-math"))
-NOT_PERCENT = ("distinct_correct", "style_entropy", "response_tokens")
+NOT_PERCENT = ("distinct_correct", "distinct_results", "style_entropy", "response_tokens")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from verl.dph.errors import UserError
-from verl.dph.evaluation.answers import distinct_correct
+from verl.dph.evaluation.answers import NO_VOTE, distinct_answers
 from verl.dph.evaluation.distinct_n import ORDERS
 from verl.dph.evaluation.majority import majority_at_k
 from verl.dph.evaluation.pass_at_k import k_values, pass_at_k
@@ -15,7 +15,11 @@ SOLVED_IN = 8
 
 
 def prompt_metrics(
-    samples: SampleSet, greedy: SampleSet | None, base: SampleSet, solved_in: int = SOLVED_IN
+    samples: SampleSet,
+    greedy: SampleSet | None,
+    base: SampleSet,
+    solved_in: int = SOLVED_IN,
+    by_result: bool = False,
 ) -> dict[str, np.ndarray]:
     """Metrics of one model on one split.
 
@@ -24,11 +28,13 @@ def prompt_metrics(
         greedy: one greedy answer a prompt, or None when there is none.
         base: the base model's samples of the same prompts; `samples` itself for the base.
         solved_in: see SOLVED_IN.
+        by_result: majorities are of results of SQL (samples.result), else of answers that are written alike.
 
     Returns:
         {metric: [P] float64}, NaN where a prompt does not define the metric. Metrics: greedy, pass@K for each of
         k_values(n) and for solved_in, mean@n, maj@K for each of k_values(n), keep_rate, lost, newly_solved, distinct_1
-        to distinct_4, response_tokens, for SQL distinct_correct, and for a task with styles, styles and style_entropy.
+        to distinct_4, response_tokens; for SQL distinct_correct and, where results are stored, distinct_results; for a
+        task with styles, styles and style_entropy.
 
     Raises:
         UserError: fewer than solved_in samples a prompt.
@@ -42,13 +48,16 @@ def prompt_metrics(
     metrics = {} if greedy is None else {"greedy": greedy.correct[:, 0].astype(float)}
     metrics |= {f"pass@{k}": pass_at_k(counts, samples.n, k) for k in (*k_values(samples.n), solved_in)}
     metrics[f"mean@{samples.n}"] = samples.correct.mean(axis=1)
-    majorities = majority_at_k(samples.answer, samples.correct, k_values(samples.n))
+    votes = samples.result if by_result else samples.answer
+    majorities = majority_at_k(votes, samples.correct, k_values(samples.n))
     metrics |= {f"maj@{k}": values for k, values in majorities.items()}
     metrics |= _against_base(samples, base, solved_in)
     metrics |= {f"distinct_{n}": samples.distinct_n[:, i] for i, n in enumerate(ORDERS)}
     metrics["response_tokens"] = samples.tokens.mean(axis=1)
     if samples.unparsed is not None:
-        metrics["distinct_correct"] = distinct_correct(samples.answer, samples.correct)
+        metrics["distinct_correct"] = distinct_answers(samples.answer, samples.correct)
+    if samples.result is not None:
+        metrics["distinct_results"] = distinct_answers(samples.result, samples.result != NO_VOTE)
     if samples.style_names:
         among_correct = style_counts(samples.style, samples.correct, len(samples.style_names))
         metrics["styles"] = distinct_styles(among_correct)

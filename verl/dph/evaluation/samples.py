@@ -10,6 +10,7 @@ from tqdm import tqdm
 from verl.dph.errors import UserError
 from verl.dph.evaluation.answers import answer_classes, answer_key
 from verl.dph.evaluation.distinct_n import distinct_n
+from verl.dph.evaluation.results import RAN, Results, query_key, read_results, results_path
 from verl.dph.evaluation.sql_tree import canonical_sql
 from verl.dph.evaluation.styles import BY_PREFIX, OTHERS, styled
 from verl.dph.records import SampleMetadata, SampleRecord, read_metadata, read_samples
@@ -31,6 +32,7 @@ class SampleSet:
     truncated: np.ndarray  # [P, n] bool, the response hit its length limit
     gold_failures: int  # samples whose reference query itself failed: they count as wrong
     answer: np.ndarray  # [P, n] int, equal answers to a prompt have equal numbers; answers.NO_VOTE for none
+    result: np.ndarray | None  # [P, n] int, the same for equal results of SQL; None where results are not stored
     tokens: np.ndarray  # [P, n] int, length of the response
     distinct_n: np.ndarray  # [P, 4] float, of a prompt's responses together, for n = 1..4
     unparsed: int | None  # correct SQL that sqlglot does not parse, compared by its text; None for others
@@ -53,6 +55,7 @@ class _Sample:
     truncated: bool
     gold_failure: bool
     answer: str | None
+    result: str | None
     response_ids: array
     unparsed: bool | None  # None where it is no SQL
 
@@ -71,9 +74,11 @@ def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PRE
     metadata = read_metadata(path)
     names = (*styles, OTHERS) if styles else ()
     by_prompt: dict[int, dict[int, _Sample]] = {}
+    results = read_results(path)
     total = metadata.rows * metadata.n
     for record in tqdm(read_samples(path), f"Reading {path.name}", total, unit="sample", delay=5, leave=False):
-        by_prompt.setdefault(record.id, {})[record.sample] = _needed(record, names, styles_by)
+        result = None if results is None else _result_of(path, record, results)
+        by_prompt.setdefault(record.id, {})[record.sample] = _needed(record, names, styles_by, result)
     _require_complete(path, metadata, by_prompt)
     ids = sorted(by_prompt)
     rows = [[by_prompt[i][s] for s in range(metadata.n)] for i in ids]
@@ -89,6 +94,7 @@ def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PRE
         truncated=np.array([[sample.truncated for sample in row] for row in rows]),
         gold_failures=sum(sample.gold_failure for row in rows for sample in row),
         answer=np.array([answer_classes([sample.answer for sample in row]) for row in rows]),
+        result=None if results is None else np.array([answer_classes([s.result for s in row]) for row in rows]),
         tokens=np.array([[len(sample.response_ids) for sample in row] for row in rows]),
         distinct_n=np.array([distinct_n([sample.response_ids for sample in row]) for row in rows]),
         unparsed=sum(unparsed) if all_sql else None,
@@ -107,7 +113,18 @@ def require_same_prompts(samples: SampleSet, reference: SampleSet) -> None:
         )
 
 
-def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str) -> _Sample:
+def _result_of(path: Path, record: SampleRecord, results: Results) -> str | None:
+    if record.pred is None or record.outcome not in RAN:
+        return None
+    key = query_key(record.id, record.pred)
+    if key not in results:
+        raise UserError(
+            f"{results_path(path)} lacks a query of id {record.id}: evaluate again with evaluate.databases, it resumes."
+        )
+    return results[key]
+
+
+def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, result: str | None) -> _Sample:
     kind = answer_kind(record.data_source)
     sql = kind == "sql"
     return _Sample(
@@ -116,6 +133,7 @@ def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str) -> _Sa
         truncated=record.truncated,
         gold_failure=record.outcome in GOLD_FAILURES,
         answer=answer_key(record.pred, record.outcome, kind),
+        result=result,
         response_ids=array("i", record.response_ids),
         unparsed=(record.acc == 1 and canonical_sql(record.pred or "") is None) if sql else None,
     )

@@ -8,13 +8,17 @@ from verl.dph.evaluation.pass_at_k import k_values
 from verl.dph.evaluation.samples import SampleSet
 from verl.dph.evaluation.styles import BY_PREFIX, OTHERS
 
+# What a majority is counted over.
+RESULT, SYNTAX = "result", "syntax"
 
-def summarise(samples: SampleSet, metrics: dict[str, np.ndarray]) -> dict:
+
+def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: bool = False) -> dict:
     """The summary of one method on one split; every metric is [value, low, high], or null where not defined.
 
     Args:
         samples: the sampled answers.
         metrics: what prompt_metrics made of them, {metric: [P] float64}.
+        by_result: as prompt_metrics had it.
     """
     n = samples.n
     interval = {name: mean_interval(values) for name, values in metrics.items()}
@@ -29,6 +33,8 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray]) -> dict:
         "lost": interval["lost"],
         "newly_solved": interval["newly_solved"],
         "distinct_correct": interval.get("distinct_correct"),
+        "distinct_results": interval.get("distinct_results"),
+        "maj_by": RESULT if by_result else SYNTAX,
         "unparsed_sql": samples.unparsed,
         "styles": interval.get("styles"),
         "style_entropy": interval.get("style_entropy"),
@@ -82,10 +88,13 @@ def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by
         "newly_solved": f"Mean Pass@{solved_in} on the prompts that the base did not solve; null when it solved all.",
         "maj@k": "Probability that the most frequent of k answers is correct: the expectation over all subsets of k "
         "of the n samples. Samples without an answer, or with SQL that fails, do not vote; of t answers that tie each "
-        "wins with chance 1/t. Answers are equal when they are written alike: SQL by its syntax tree, math by its text "
-        "without differences of spelling, so that 1/2 and 0.5 are two answers.",
+        "wins with chance 1/t. Answers are equal as maj_by says.",
+        "maj_by": f"{RESULT}: SQL with equal results is one answer. {SYNTAX}: answers that are written alike are one, "
+        "SQL by its syntax tree, math by its text without differences of spelling, so that 1/2 and 0.5 are two.",
         "distinct_correct": "Number of different answers among a prompt's correct SQL, mean over the prompts with one. "
         "Different are syntax trees (sqlglot) after aliases, case and the order of operands are made alike.",
+        "distinct_results": "Number of different results among a prompt's SQL that ran, correct or not, mean over the "
+        "prompts with one; null where results were not stored (evaluate.databases).",
         "unparsed_sql": "Correct samples whose SQL sqlglot cannot parse: compared by their text.",
         **{
             f"distinct_{order}": f"Different {order}-grams of tokens over all of them in a prompt's {n} responses "

@@ -22,10 +22,11 @@ COLUMN_NAMES = {
     "styles": "Styles",
     "style_entropy": "Style entropy",
     "distinct_correct": "Different correct",
+    "distinct_results": "Different results",
     "response_tokens": "Tokens",
     **{f"distinct_{n}": f"Distinct-{n}" for n in ORDERS},
 }
-NOT_PERCENT = ("styles", "style_entropy", "distinct_correct", "response_tokens")
+NOT_PERCENT = ("styles", "style_entropy", "distinct_correct", "distinct_results", "response_tokens")
 
 
 def split_name(split: str) -> str:
@@ -47,7 +48,8 @@ def _values_of_split(comparison: Comparison, split: str, colours: dict[str, Colo
     caption = f"{escape(split_name(split))} <span>{base.prompts} prompts, {base.n} samples a prompt</span>"
     main = _values_table(comparison, split, colours, columns, caption, truncated=True)
     every_k = _values_table(comparison, split, colours, [f"pass@{k}" for k in k_values(base.n)], "", truncated=False)
-    answers = [f"maj@{base.n}", "distinct_correct", *(f"distinct_{n}" for n in ORDERS), "response_tokens"]
+    answers = [f"maj@{base.n}", "distinct_correct", "distinct_results"]
+    answers += [*(f"distinct_{n}" for n in ORDERS), "response_tokens"]
     different = _values_table(comparison, split, colours, answers, "", truncated=False)
     name = escape(split_name(split).lower())
     return (
