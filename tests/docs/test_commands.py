@@ -1,0 +1,185 @@
+"""Every command of the README and of docs/: its program exists and takes its arguments.
+
+A launch script does a dry run, a program reads its command line and stops there, Hydra composes its configuration, and
+make says what it would do. What the programs do then has tests of its own.
+"""
+
+import argparse
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from verl.dph.cli import CONFIG_DIR
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+HYDRA = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample", "verl.dph.evaluate": "evaluate"}
+CHECKED = ("bash", "python", "make")
+# Programs of others, and the shell's own words.
+OTHERS = (
+    "export",
+    "cd",
+    "pip",
+    "git",
+    "sbatch",
+    "srun",
+    "kubectl",
+    "[",
+    "#",
+    "ray",
+    "open",
+    "curl",
+    "docker",
+    "source",
+)
+
+VARIABLE = re.compile(r"^[A-Z_]+=")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of a page, without what is optional in a synopsis and without its comment."""
+
+    page: str
+    text: str
+
+    @property
+    def variables(self) -> dict[str, str]:
+        words = shlex.split(self.text)
+        count = next(i for i, word in enumerate(words) if not VARIABLE.match(word))
+        return dict(word.split("=", 1) for word in words[:count])
+
+    @property
+    def words(self) -> list[str]:
+        return shlex.split(self.text)[len(self.variables) :]
+
+
+def commands(page: Path) -> list[Command]:
+    """Those of fenced and indented blocks, and of code within a line that begins with a program of ours."""
+    text = page.read_text().replace("\\\n", " ")
+    bash = re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    others = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    indented = re.findall(r"^    (\S.*)$", outside, re.MULTILINE)
+    inline = re.findall(r"`((?:[A-Z_]+=\S+ )*(?:bash scripts/|python |make )[^`]+)`", outside)
+    found = [line for block in bash for line in block.splitlines()]
+    loose = [line for block in others for line in block.splitlines()] + indented + inline
+    found += [line for line in loose if _head(line) in CHECKED]
+    return [Command(page.name, line) for line in map(_bare, found) if line]
+
+
+def _bare(line: str) -> str:
+    line = re.sub(r"(^|\s)#.*$", "", line)  # a comment
+    line = re.sub(r"\s\[[^\]]*\]", "", line)  # optional in a synopsis
+    return line.strip().removesuffix("&").strip()
+
+
+def _head(line: str) -> str:
+    """The program's word, "" for none."""
+    words = [word for word in _bare(line).split() if not VARIABLE.match(word)]
+    return words[0] if words else ""
+
+
+ALL = [command for page in PAGES for command in commands(page) if "..." not in command.text]
+
+
+def _of(head: str) -> list:
+    chosen = dict.fromkeys(command for command in ALL if _head(command.text) == head)
+    return [pytest.param(command, id=f"{command.page}: {command.text[:70]}") for command in chosen]
+
+
+def test_there_is_no_other_program():
+    heads = {_head(command.text) for command in ALL}
+    assert heads <= {*CHECKED, *OTHERS}, heads - {*CHECKED, *OTHERS}
+    assert all(len(_of(head)) > 3 for head in ("bash", "python")) and _of("make")
+
+
+@pytest.fixture(scope="session")
+def recorder(tmp_path_factory) -> Path:
+    """In the place of Python in the launch scripts: it writes its arguments, a line each."""
+    path = tmp_path_factory.mktemp("recorder") / "python"
+    path.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$RECORD"\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("command", _of("bash"))
+def test_a_launch_script_does_a_dry_run(command, recorder, tmp_path):
+    script, *arguments = command.words[1:]
+    assert (REPOSITORY / script).is_file()
+    kept = {name: os.environ[name] for name in ("PATH", "HOME")}
+    environment = kept | command.variables | {"PYTHON": str(recorder), "RECORD": str(tmp_path / "record")}
+    done = subprocess.run(
+        ["bash", str(REPOSITORY / script), *arguments, *([] if "--help" in arguments else ["--dry-run"])],
+        env=environment,
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    own = [word for word in arguments if re.match(r"^[+~]*[a-z_]+\.[\w.]+=", word)]
+    if own:
+        _compose((tmp_path / "record").read_text().splitlines()[1], own)
+
+
+def _compose(module: str, overrides: list[str]) -> None:
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        compose(HYDRA[module], overrides)
+
+
+class Parsed(BaseException):
+    """The command line was read."""
+
+
+@pytest.fixture
+def parse_only(monkeypatch):
+    """argparse reads a command line and the program goes no further."""
+    parse_args = argparse.ArgumentParser.parse_args
+
+    def parse(*arguments, **options):
+        parse_args(*arguments, **options)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
+
+
+@pytest.mark.parametrize("command", _of("python"))
+def test_a_program_takes_its_arguments(command, parse_only, monkeypatch, capsys, tmp_path):
+    words = command.words[1:]
+    if words[0] == "-m" and words[1] in HYDRA:
+        if "--help" not in words:
+            _compose(words[1], words[2:])
+        return
+    if command.page == "data.md" and words[0].startswith("countdown/"):
+        return  # the page's own file, which tests/prepare/test_own_task.py writes and runs
+    is_module = words[0] == "-m"
+    arguments = words[2:] if is_module else words[1:]
+    monkeypatch.setattr(sys, "argv", [words[1] if is_module else words[0], *arguments])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    ending = Parsed if not {"--help", "-h"} & set(arguments) else SystemExit
+    try:
+        with pytest.raises(ending) as end:
+            if is_module:
+                runpy.run_module(words[1], run_name="__main__", alter_sys=False)
+            else:
+                runpy.run_path(str(REPOSITORY / words[0]), run_name="__main__")
+    except SystemExit:
+        pytest.fail(capsys.readouterr().err)
+    assert ending is Parsed or end.value.code in (0, None)
+
+
+@pytest.mark.parametrize("command", _of("make"))
+def test_make_knows_its_targets(command):
+    done = subprocess.run(
+        ["make", "--dry-run", *command.words[1:]], cwd=REPOSITORY, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
