@@ -39,6 +39,7 @@ OTHERS = (
     "curl",
     "docker",
     "source",
+    ".",
 )
 
 VARIABLE = re.compile(r"^[A-Z_]+=")
