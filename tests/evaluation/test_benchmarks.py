@@ -60,6 +60,10 @@ def test_benchmarks_and_splits_of_ones_own(data):
     assert (splits["mine"].files, splits["two"].files) == (("a.parquet",), ("b", "c"))
 
 
+def test_one_benchmark_needs_no_list(data):
+    assert list(splits_of(config(data, benchmarks="bird"))) == ["bird"]
+
+
 def test_settings_of_one_split(data):
     changes = {"aime24": {"n": 8, "temperature": 1}, "mine": {"greedy": True, "max_response_length": 9}}
     splits = splits_of(config(data, benchmarks=["aime24", "bird"], splits={"mine": "a"}, settings=changes))

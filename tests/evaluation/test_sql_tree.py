@@ -2,6 +2,7 @@
 
 import random
 import sqlite3
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -58,6 +59,8 @@ def test_one_query_written_twice(query, same):
         ("SELECT a FROM t UNION SELECT a FROM u", "SELECT a FROM t UNION ALL SELECT a FROM u"),
         ("SELECT a AS n FROM t ORDER BY n", "SELECT b AS n FROM t ORDER BY n"),
         ("SELECT 7 / 2", "SELECT 3"),
+        ("SELECT a FROM t WHERE (a = 1 OR b = 2) AND c = 3", "SELECT a FROM t WHERE a = 1 OR b = 2 AND c = 3"),
+        ("SELECT a - (b - c) FROM t", "SELECT a - b - c FROM t"),
     ],
 )
 def test_queries_that_differ(query, other):
@@ -82,6 +85,41 @@ def test_no_text_breaks_it(text):
     for query in (" ".join(text), f"SELECT a FROM t WHERE {' '.join(text)}"):
         assert isinstance(canonical_sql(query), str | None)
         assert structure_of(query) in (*STRUCTURES, None)
+
+
+numbers = st.recursive(
+    st.sampled_from(["a", "b", "c", "t.a", "0", "1", "2", "NULL"]),
+    lambda inner: st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda parts: f"({' '.join(parts)})"),
+    max_leaves=3,
+)
+comparisons = st.tuples(numbers, st.sampled_from(["=", "<>", "<", "<=", ">", ">="]), numbers).map(" ".join)
+others = st.sampled_from(["a IN (2, 1)", "b IS NULL", "c BETWEEN 0 AND 1", "a NOT IN (1, NULL)", "c IS NOT NULL"])
+conditions = st.recursive(
+    comparisons | others,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from([" AND ", " OR "]), inner).map("".join),
+        inner.map(lambda condition: f"({condition})"),
+        inner.map(lambda condition: f"NOT ({condition})"),
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.fixture(scope="module")
+def table():
+    """t(a, b, c) with every row of NULL, 0, 1 and 2."""
+    with sqlite3.connect(":memory:") as database:
+        database.execute("CREATE TABLE t (a, b, c)")
+        database.executemany("INSERT INTO t VALUES (?, ?, ?)", product((None, 0, 1, 2), repeat=3))
+        yield database
+
+
+@settings(max_examples=400, deadline=None)
+@given(condition=conditions)
+def test_the_canonical_text_of_a_condition_selects_the_same_rows(condition, table):
+    """So that two conditions with one canonical text select the same rows, NULL and precedence included."""
+    query = f"SELECT a, b, c FROM t WHERE {condition}"
+    assert set(table.execute(canonical_sql(query))) == set(table.execute(query)), canonical_sql(query)
 
 
 @pytest.mark.parametrize("style", STYLE_NAMES)

@@ -176,6 +176,9 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     with open_dict(config):
         # null in the file: a key could not be added to an empty mapping on the command line.
         evaluate.splits, evaluate.settings = evaluate.splits or {}, evaluate.settings or {}
+    for name, value in (("models", evaluate.models), ("splits", evaluate.splits), ("settings", evaluate.settings)):
+        if not isinstance(value, DictConfig):
+            raise UserError(f"evaluate.{name}={value} is no mapping: write evaluate.{name}={{NAME:...}}.")
     if not evaluate.models or not (evaluate.benchmarks or evaluate.splits):
         raise UserError(
             "evaluate.models must name at least one model folder, and evaluate.benchmarks a benchmark or "

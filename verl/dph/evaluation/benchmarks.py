@@ -72,7 +72,8 @@ def splits_of(config: DictConfig) -> dict[str, Split]:
         greedy=evaluate.greedy,
     )
     folder = Path(evaluate.data_folder).expanduser()
-    splits = {name: _benchmark(name, folder, greedy=evaluate.greedy) for name in evaluate.benchmarks}
+    names = [evaluate.benchmarks] if isinstance(evaluate.benchmarks, str) else evaluate.benchmarks
+    splits = {name: _benchmark(name, folder, greedy=evaluate.greedy) for name in names}
     for name, files in evaluate.splits.items():
         if name in splits:
             raise UserError(f"{name} is both among evaluate.benchmarks and evaluate.splits: name the split otherwise.")

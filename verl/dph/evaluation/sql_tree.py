@@ -160,7 +160,7 @@ def _order_operands(tree: exp.Expression) -> None:
         elif isinstance(node, exp.In):
             node.set("expressions", sorted(node.expressions, key=_text))
         elif isinstance(node, exp.And | exp.Or) and not isinstance(node.parent, type(node)):
-            operands = sorted(node.flatten(), key=_text)
+            operands = sorted(node.flatten(unnest=False), key=_text)
             node.replace(reduce(lambda left, right: type(node)(this=left, expression=right), operands))  # noqa: B023
 
 
