@@ -209,5 +209,5 @@ def _sentence(path: Path, error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"The configuration {path} lacks {key}; add it."
     if first["loc"][-1] == "database_path":
-        return f"{key} is {first['input']!r}, which is no directory; create it or give another with --database-path."
+        return f"{key} is {first['input']!r}, which is no directory; create it or name another there."
     return f"The configuration {path} has {key} = {first['input']!r}: {first['msg']}; change it."

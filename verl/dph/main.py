@@ -18,7 +18,7 @@ from verl.dph import plugin, preflight, settings, tracking
 from verl.dph.cli import run_main
 from verl.dph.errors import UserError
 from verl.dph.fingerprint import model_hash, tokenizer_hash
-from verl.dph.ray_cluster import join_running
+from verl.dph.ray_cluster import join_running, on_head
 from verl.dph.store import Store
 from verl.dph.usable import usable
 
@@ -55,7 +55,7 @@ def check_store(config: DictConfig) -> None:
     if config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and not store.top_k:
         raise UserError(
             f"D_pef store {path} holds no next-token distributions, which actor.sft_loss_estimator=topk compares: "
-            "run scripts/llama/get_correct_data_tensor.sh with data.sft_top_k=64, which adds them, or use "
+            "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen) with data.sft_top_k=64, which adds them, or use "
             "sft_loss_estimator=sampled."
         )
     logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), usable(store, config))
@@ -89,7 +89,7 @@ def prepare(config: DictConfig) -> None:
 
 def main(config: DictConfig) -> None:
     prepare(config)
-    main_ppo.run_ppo(config, task_runner_class=ray.remote(TaskRunner))
+    main_ppo.run_ppo(config, task_runner_class=ray.remote(resources=on_head())(TaskRunner))
 
 
 if __name__ == "__main__":

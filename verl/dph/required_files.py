@@ -12,7 +12,7 @@ _ORIGIN = {
     "val_files": "give a parquet of prompts",
     "sft_files": "run data/sql/process_data/exact_correct_id.py, which writes train_correct.parquet",
     "sft_wrong_files": "run data/sql/process_data/exact_correct_id.py, which writes train_wrong.parquet",
-    "sft_pt": "run scripts/llama/get_correct_data_tensor.sh, which writes it",
+    "sft_pt": "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen), which writes it",
 }
 
 

@@ -27,7 +27,7 @@ _RESPONSE_FIELDS = {
     "rest_log_prob": ("rest_log_probs", torch.float16),
 }
 _TOP_FIELDS = ("top_ids", "top_log_probs", "rest_log_prob")
-_HINT = "write it again with scripts/llama/get_correct_data_tensor.sh"
+_HINT = "write it again with get_correct_data_tensor.sh (scripts/llama, scripts/qwen)"
 
 
 @dataclass(slots=True)
