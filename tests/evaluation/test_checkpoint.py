@@ -16,6 +16,8 @@ from verl.dph.errors import UserError
 from verl.dph.evaluation.checkpoint import model_folder
 from verl.dph.fingerprint import model_hash, tokenizer_hash
 
+pytestmark = pytest.mark.timeout(900)
+
 WORLD = 2
 WORDS = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(28))]  # 31 words: the ranks' parts differ in size
 
@@ -30,7 +32,7 @@ def saved(tmp_path_factory, word_llama):
     arguments = [str(WORLD), str(folder / "model"), str(actor), str(folder / "meeting")]
     ranks = [subprocess.Popen([*writer, str(rank), *arguments], stderr=subprocess.PIPE) for rank in range(WORLD)]
     for rank in ranks:
-        _, errors = rank.communicate(timeout=200)
+        _, errors = rank.communicate(timeout=400)
         assert rank.returncode == 0, errors.decode()[-4000:]
     (folder / "run" / "latest_checkpointed_iteration.txt").write_text("3")
     assert len(list(actor.glob("model_world_size_2_rank_*.pt"))) == WORLD and not list(actor.rglob("*.safetensors"))

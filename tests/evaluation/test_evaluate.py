@@ -17,6 +17,8 @@ import pytest
 
 from verl.dph.records import read_metadata
 
+pytestmark = pytest.mark.timeout(900)
+
 WORDS = ["<pad>", "<eos>", "<unk>", "question", "number", *map(str, range(20))]
 QUESTIONS = 6
 GOLD = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
@@ -117,7 +119,7 @@ def ended(tmp_path_factory, word_llama):
         [sys.executable, "-c", PROGRAM, str(folder / "runs.json")],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=850,
         cwd=folder,
         env=os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
     )

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verl.dph.evaluation.answers import NO_VOTE
@@ -30,6 +30,7 @@ samples = st.integers(1, 9).flatmap(
 )
 
 
+@settings(deadline=None)
 @given(samples)
 def test_equals_enumeration_of_subsets(case):
     answer, correct = case
@@ -48,12 +49,14 @@ def test_hand_computed():
     np.testing.assert_allclose(majority_at_k(answer[1:2], correct[1:2], [2])[2], [(1 + 4 + 2) / 15])
 
 
+@settings(deadline=None)
 @given(samples)
 def test_one_vote_is_the_mean_where_every_correct_sample_answers(case):
     answer, correct = np.array([case[0]]), np.array([case[1]]) & (np.array([case[0]]) != NO_VOTE)
     assert majority_at_k(answer, correct, [1])[1][0] == pytest.approx(correct.mean())
 
 
+@settings(deadline=None)
 @given(st.integers(1, 64), st.integers(0, 64))
 def test_answers_that_are_all_different_win_as_often_as_one_alone(n, right):
     correct = np.array([[i < right for i in range(n)]])

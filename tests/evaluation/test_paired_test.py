@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verl.dph.evaluation.paired_test import holm, sign_flip_p
@@ -35,6 +35,7 @@ def test_seeded():
     assert sign_flip_p(values) == sign_flip_p(values) != sign_flip_p(values, seed=1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=10))
 def test_laws(values):
     p = sign_flip_p(np.array(values))
@@ -55,6 +56,7 @@ def test_holm_by_hand():
     assert holm([]) == [] and holm([0.3]) == [0.3] and holm([0.9, 0.8]) == [1.0, 1.0]
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_only_raises_and_keeps_the_order(values):
     corrected = holm(values)

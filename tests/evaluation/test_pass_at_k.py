@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verl.dph.evaluation.pass_at_k import k_values, pass_at_k
@@ -36,6 +36,7 @@ def test_estimate_is_unbiased():
 counts = st.integers(1, 3000).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
 
 
+@settings(deadline=None)
 @given(counts)
 def test_laws(case):
     n, correct, k = case
