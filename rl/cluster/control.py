@@ -1,8 +1,9 @@
 """How the nodes know of each other: each one keeps a connection to the head, a JSON object a line.
 
 A node says {"rank": ..., "agreed": ...}, later {"scorer": address} or {"failed": sentence}; the head says {"refused":
-sentence} or, when its Ray runs, {"ray": address, "token": ...}, and in the end {"end": exit code}. A connection that
-breaks says that the other side is gone. No shared folder is needed, and nothing stays behind for the next run.
+sentence} or {"ray": address, "token": ...} when its Ray runs, {"ready": true} when all nodes are, and at last {"end":
+exit code}. A connection that breaks says that the other side is gone. No shared folder is needed, and nothing stays
+behind for the next run.
 """
 
 import asyncio
@@ -112,7 +113,7 @@ class Register:
         self._settings, self._lost = settings, lost
         self._nodes: dict[int, Node] = {}
         self._changed = asyncio.Condition()
-        self._ray: dict[str, str] | None = None
+        self._told: list[dict] = []
         self._ended = False
 
     async def __aenter__(self) -> "Register":
@@ -149,11 +150,11 @@ class Register:
         await self._wait(lambda: {rank for rank in nodes if nodes[rank].scorer is None}, "start a scorer", deadline)
         return [nodes[rank].scorer for rank in sorted(nodes)]
 
-    async def open_ray(self, address: str, token: str) -> None:
-        """Every node, and one that comes later, is told where Ray is."""
-        self._ray = {"ray": address, "token": token}
+    async def tell(self, **message) -> None:
+        """Every node hears it, also one that comes later."""
+        self._told.append(message)
         for node in list(self._nodes.values()):
-            await node.connection.send(**self._ray)
+            await node.connection.send(**message)
 
     async def end(self, exit_code: int) -> None:
         """Tells every node to end, with the exit code of the command."""
@@ -171,11 +172,11 @@ class Register:
             return
         node = Node(hello["rank"], connection)
         say(f"node {node.rank} at {connection.there} has joined")
-        if self._ray is not None:
-            await connection.send(**self._ray)
         async with self._changed:
             self._nodes[node.rank] = node
             self._changed.notify_all()
+        for message in self._told:
+            await connection.send(**message)
         reason = "its connection broke"
         while (message := await connection.receive()) is not None:
             if "failed" in message:

@@ -1,6 +1,7 @@
 """The first node of several: awaits the others, runs the command with their Ray and their scorers, and ends them."""
 
 import asyncio
+from functools import partial
 
 from rl.cluster import ray_node
 from rl.cluster.control import Register
@@ -63,13 +64,14 @@ async def _run(programs: Programs, settings: Settings, register: Register, losse
     ray_address = f"{address}:{settings.ray_port}"
 
     async def command() -> int:
-        await register.open_ray(ray_address, token)
-        await ray_node.check_nodes(programs, settings, ray_address, token, deadline)
+        opening = partial(register.tell, ray=ray_address, token=token)
+        await ray_node.await_nodes(settings, ray_address, token, deadline, opening)
         scorer = settings.scorer or await _scorers(register, deadline)
         say(f"{settings.nodes} nodes are ready; scorers: {scorer}")
         losses.ready = True
-        joined = ray_node.environment(token) | {"RAY_ADDRESS": ray_address, "DPH_SCORER": scorer}
-        return await run(programs, settings.command, joined)
+        await register.tell(ready=True)
+        joined = {"RAY_ADDRESS": ray_address, "DPH_HEAD": address, "DPH_SCORER": scorer}
+        return await run(programs, settings.command, ray_node.environment(token) | joined)
 
     return await race(command(), ray_node.ended(programs, ray, settings.rank))
 

@@ -7,6 +7,7 @@ import secrets
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from rl.cluster.errors import ClusterError
@@ -45,7 +46,7 @@ def check_port(settings: Settings) -> None:
 
 
 async def start_head(programs: Programs, settings: Settings, address: str, token: str, deadline: Deadline) -> Process:
-    """Ray's head. Returns its process when others can join.
+    """Ray's head. Returns its process when its port is open.
 
     Raises:
         ClusterError: it ended, or is not there within the time limit.
@@ -70,7 +71,7 @@ async def start_head(programs: Programs, settings: Settings, address: str, token
 
 
 async def join(programs: Programs, settings: Settings, address: str, head: str, token: str) -> Process:
-    """Ray of a node at `address` that joins the head's; it retries by itself."""
+    """Ray of a node at `address` that joins the head's."""
     return await _start(programs, settings, token, f"--address={head}", f"--node-ip-address={address}")
 
 
@@ -84,8 +85,14 @@ async def ended(programs: Programs, process: Process, rank: int) -> None:
     raise _failure(programs, rank, "ended")
 
 
-async def check_nodes(programs: Programs, settings: Settings, address: str, token: str, deadline: Deadline) -> None:
+async def await_nodes(
+    settings: Settings, address: str, token: str, deadline: Deadline, open_to_others: Callable[[], Awaitable[None]]
+) -> None:
     """Waits until Ray has all nodes, and compares their GPUs with what training asks for.
+
+    Args:
+        address: of Ray's head.
+        open_to_others: called when they can join it.
 
     Raises:
         ClusterError: it has not within the time limit, or there are fewer GPUs.
@@ -98,6 +105,8 @@ async def check_nodes(programs: Programs, settings: Settings, address: str, toke
         start_new_session=True,
     )
     try:
+        if await asking.stdout.readline():
+            await open_to_others()
         output, errors = await asking.communicate()
     finally:
         await stop(asking)

@@ -58,9 +58,11 @@ class Scorer:
         while True:
             started = loop.time()
             code = await self._process.wait()
-            pause = FIRST_PAUSE_S if loop.time() - started > STEADY_S else min(2 * pause, LONGEST_PAUSE_S)
+            if loop.time() - started > STEADY_S:
+                pause = FIRST_PAUSE_S
             say(f"the scorer at {self.address} ended with {code}; it is started again in {pause:g} s")
             await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
             await self._launch()
 
     async def _launch(self) -> None:

@@ -7,7 +7,7 @@ import socket
 import psutil
 import pytest
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 # A command that runs until it is ended.
 FOR_EVER = ("sleep", "1000000")

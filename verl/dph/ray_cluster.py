@@ -5,8 +5,12 @@ import os
 from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.utils.device import get_resource_name
 
+# Set by the launcher of several nodes: the head's address.
+_HEAD = "DPH_HEAD"
 # What a node's Ray has from its own start. ray.init refuses them where it joins.
 _OF_A_NODE = ("num_cpus", "num_gpus")
+# Every node has 1 of a resource of its own name.
+_A_LITTLE = 0.001
 # The driver's, which processes on other nodes must have alike. There they would inherit those of their node's Ray.
 _OF_THE_RUN = ("DPH_SCORER", "VERL_FILE_LOGGER_PATH")
 
@@ -31,3 +35,9 @@ def join_running(config: DictConfig) -> None:
         if storage is not None and storage.get("required_node_resource") is None:
             # Nodes that only score have no GPU, and may be lost: none of a step's rows may lie there.
             storage.required_node_resource = get_resource_name()
+
+
+def on_head() -> dict[str, float]:
+    """Ray's resources that bind a process to the head of several nodes, whose user looks there for what it writes."""
+    head = os.environ.get(_HEAD)
+    return {f"node:{head}": _A_LITTLE} if head else {}

@@ -1,0 +1,91 @@
+"""Three nodes on one machine, through a launch script: training on the first, scorers on the others, and one dies."""
+
+import json
+import sys
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+
+from verl.dph.demo.model import Shape, build_model
+from verl.dph.demo.task import TaskSettings, make_task
+from verl.dph.demo.tokenizer import build_tokenizer
+from verl.dph.reward.protocol import OUTCOMES
+
+pytestmark = pytest.mark.timeout(1200)
+
+# The test sees the second step, and kills a node while the others run.
+STEPS = 8
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory, scorer_config_for) -> dict[str, str]:
+    """Of a tiny run on the demo's task, with a random model of the demo's shape."""
+    folder = tmp_path_factory.mktemp("cluster")
+    make_task(folder / "task", TaskSettings(train=8, eval=1, sft=1))
+    tokenizer = build_tokenizer()
+    build_model(tokenizer, Shape(initializer_range=0.3), seed=0).save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    return {
+        "PYTHON": sys.executable,
+        "DEVICE": "cpu",
+        "GPUS_PER_NODE": "1",
+        "MODEL_PATH": str(folder / "model"),
+        "TRAIN_FILE": str(folder / "task" / "train.parquet"),
+        "VAL_FILES": str(folder / "task" / "test_in_domain.parquet"),
+        "SCORER_CONFIG": str(scorer_config_for(folder / "sql.yaml", folder / "task" / "databases")),
+        "OUTPUT_DIR": str(folder / "runs"),
+        "MAX_PROMPT_LENGTH": "40",
+        "MAX_RESPONSE_LENGTH": "16",
+        "TRAIN_BATCH_SIZE": "2",
+        "MINI_BATCH_SIZE": "2",
+        "ROLLOUT_N": "4",
+        "MAX_TOKENS_PER_GPU": "4000",
+        "EPOCHS": "100",
+        "TOTAL_STEPS": str(STEPS),
+        "TEST_FREQ": "-1",
+        "SAVE_FREQ": "-1",
+    }
+
+
+def requests_to(address: str) -> int:
+    """How many batches a scorer has answered."""
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith('scorer_requests_total{path="/v1/score"'))
+
+
+def test_a_scorer_node_dies_and_no_reward_is_lost(cluster, settings, address_of):
+    shared = settings | {
+        "NNODES": "3",
+        "SCORER_NODES": "2",
+        "MASTER_ADDR": address_of(0),
+        "CLUSTER_PORT": str(cluster.cluster_port),
+        "RAY_PORT": str(cluster.ray_port),
+        "SCORER_PORT": str(cluster.scorer_port),
+    }
+    script = ["bash", "scripts/llama/grpo.sh", "three"]
+    nodes = [cluster.start(script, **shared, NODE_RANK=str(rank), NODE_ADDR=address_of(rank)) for rank in range(3)]
+    head, survivor, victim = nodes
+    # The servers take turns, so that two steps have asked both.
+    head.await_text("step:2 ")
+    assert all(requests_to(f"{address_of(rank)}:{cluster.scorer_port}") > 0 for rank in (1, 2))
+    assert sum(process.name() == "raylet" for process in cluster.processes()) == len(nodes)
+    victim.vanish()
+    assert head.end() == 0, head.text()[-6000:]
+    assert survivor.end() == 0, survivor.text()
+    assert "node 2, which only scores, is gone (its connection broke)" in head.text()
+
+    [log] = (Path(settings["OUTPUT_DIR"]) / "three" / "metrics").glob("*.jsonl")
+    steps = [json.loads(line)["data"] for line in log.read_text().splitlines()]
+    assert len(steps) == STEPS
+    for metrics in steps:
+        assert metrics["dph/failed_rollouts"] == 0
+        assert sum(metrics[f"dph/outcome/{outcome}"] for outcome in OUTCOMES) == pytest.approx(1)
+    # The dead one was asked in its turn, and the other one answered.
+    assert sum(metrics["dph/scorer/retries"] for metrics in steps) > 0
+    assert steps[0]["dph/scorer/healthy_servers"] == 2 and steps[-1]["dph/scorer/healthy_servers"] == 1
+
+    assert not cluster.processes()
+    assert not [process for process in psutil.process_iter(["cmdline"]) if str(cluster.temporary) in str(process.info)]
