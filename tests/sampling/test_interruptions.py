@@ -2,10 +2,8 @@
 twice that was answered, and no answer gets a 0 that it was not given."""
 
 import asyncio
-import contextlib
 import multiprocessing
 import os
-import resource
 import signal
 import time
 
@@ -205,20 +203,7 @@ def test_a_scorer_that_goes_away_and_comes_back(
     assert sorted_records(path) == undisturbed
 
 
-@contextlib.contextmanager
-def full_disk(limit: int):
-    """Files of this process end at `limit` bytes: RLIMIT_FSIZE fails a write as a full disk does, in its middle."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, handler)
-
-
-def test_a_full_disk(tmp_path, run, seeded_engine, sorted_records, undisturbed):
+def test_a_full_disk(tmp_path, run, seeded_engine, sorted_records, undisturbed, full_disk):
     path = tmp_path / "0.jsonl"
     with full_disk(3_000), pytest.raises(UserError, match=r"cannot be written \(File too large\): make room"):
         run(path, seeded_engine())

@@ -5,9 +5,12 @@ import contextlib
 import os
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import hydra
+import psutil
 import pytest
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.replica import RolloutMode
@@ -18,12 +21,14 @@ from verl.dph.cpu.hf_server import HFServer
 from verl.dph.engine import check_rollout, replica_count
 from verl.dph.errors import UserError
 from verl.dph.fingerprint import file_sha256, model_hash, tokenizer_hash
-from verl.dph.records import metadata_path, read_metadata, read_samples
+from verl.dph.records import journal_path, read_metadata, read_samples
 from verl.dph.reward.client import ScorerUnavailable
 from verl.dph.sample_summary import summarize
 
 N = 4
 DEAD_SCORER = "http://127.0.0.1:9"
+SCORER, MAX_IN_FLIGHT = "reward.custom_reward_function.reward_kwargs.scorer", "presample.max_in_flight"
+ENVIRONMENT = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"}
 
 # Two runs in one process, because importing verl and torch takes seconds: with a dead scorer, then with the real one.
 PROGRAM = f"""
@@ -33,7 +38,7 @@ from verl.dph.cli import run_main
 
 sampling_job.SCORER_WAIT_S = 0
 arguments = sys.argv[1:]
-scorer = "reward.custom_reward_function.reward_kwargs.scorer"
+scorer = "{SCORER}"
 for extra in ["++%s={DEAD_SCORER}" % scorer, None]:
     sys.argv[1:] = [word for word in arguments if extra is None or not word.startswith(scorer)] + [extra] * bool(extra)
     code = 0
@@ -55,13 +60,17 @@ def overrides(model_folder, train_parquet, scorer_server, tmp_path):
         "data.max_prompt_length": 16,
         "data.max_response_length": 4,
         "presample.output": tmp_path / "samples" / "0.jsonl",
-        "reward.custom_reward_function.reward_kwargs.scorer": scorer_server,
+        SCORER: scorer_server,
     }
+
+
+def words(overrides: dict) -> list[str]:
+    return [f"{key}={value}" for key, value in overrides.items()]
 
 
 def compose(overrides: dict):
     with hydra.initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return hydra.compose("presample", [f"{key}={value}" for key, value in overrides.items()])
+        return hydra.compose("presample", words(overrides))
 
 
 def prepared(overrides: dict, output: Path | None = None):
@@ -78,6 +87,41 @@ def sorted_records(path):
     return sorted(read_samples(path), key=lambda record: (record.id, record.sample))
 
 
+def assert_equal_but_for_rounding(some, others) -> None:
+    """The last digits of log-probs depend on the batch."""
+    for one, other in zip(some, others, strict=True):
+        assert replace(one, response_log_probs=None) == replace(other, response_log_probs=None)
+        assert one.response_log_probs == pytest.approx(other.response_log_probs, abs=1e-5)
+
+
+def stop_while_the_scorer_holds(overrides: dict, scorer) -> int:
+    """Ends the program with SIGTERM; returns how many samples it drew."""
+    path = overrides["presample.output"]
+    command = [sys.executable, "-m", "verl.dph.presample", *words(overrides)]
+    program = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=path.parents[1], env=ENVIRONMENT)
+    try:
+        deadline = time.monotonic() + 250
+        while not (scorer.holds.is_set() and path.stat().st_size and journal_path(path).exists()):
+            assert program.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        family = psutil.Process(program.pid).children(recursive=True)
+        assert any("ray" in member.name() for member in family)
+        program.terminate()
+        _, stderr = program.communicate(timeout=120)
+    finally:
+        program.kill()
+    assert program.returncode == 143, stderr
+    _, left = psutil.wait_procs(family, timeout=60)
+    assert not left
+    scored, answered = (file.read_bytes().count(b"\n") for file in (path, journal_path(path)))
+    assert 0 < scored < answered < 6 * N
+    assert stderr.splitlines()[-1] == (
+        f"Stopped: {path} holds {scored} of {6 * N} samples, {answered - scored} more are drawn and wait for their "
+        "score; run the same command again, it goes on."
+    )
+    return answered
+
+
 @contextlib.asynccontextmanager
 async def hf_server_here(config):
     """The hf rollout's server in this process, without Ray."""
@@ -87,8 +131,9 @@ async def hf_server_here(config):
     yield server
 
 
-def test_end_to_end_and_resumed(overrides, tmp_path, model_folder, train_parquet, tokenizer):
-    """The program, started on a torn file of a run in another process, ends as that run did."""
+@pytest.mark.timeout(600)
+def test_end_to_end_stopped_and_resumed(overrides, tmp_path, model_folder, train_parquet, tokenizer, holding_scorer):
+    """The program, stopped while answers wait for their score and continued, ends as a run in another process did."""
     whole = tmp_path / "whole.jsonl"
     config = compose(overrides)
     asyncio.run(sampling_job.draw(prepared(overrides, whole), lambda: hf_server_here(config)))
@@ -97,39 +142,47 @@ def test_end_to_end_and_resumed(overrides, tmp_path, model_folder, train_parquet
     assert len({tuple(r.response_ids) for r in records}) > 3
 
     path = overrides["presample.output"]
-    path.parent.mkdir()
-    metadata_path(path).write_bytes(metadata_path(whole).read_bytes())
-    lines = whole.read_bytes().splitlines(keepends=True)
-    torn = b"".join(lines[:7]) + lines[7][:20]
-    path.write_bytes(torn)
+    with holding_scorer(1) as scorer:
+        answered = stop_while_the_scorer_holds(overrides | {SCORER: scorer.address, MAX_IN_FLIGHT: 4}, scorer)
+    for file in (path, journal_path(path)):
+        with open(file, "ab") as output:
+            output.write(b'{"id": 15, "sam')  # as kill -9 in the middle of a line leaves it
 
-    environment = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", PROGRAM, *(f"{key}={value}" for key, value in overrides.items())]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=tmp_path, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words(overrides)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+    )
     dead, real, _ = done.stderr.split(" ===\n")
     assert dead.endswith("=== 2") and real.endswith("=== 0"), done.stderr[-4000:]
     assert f"Error: No scorer answers at {DEAD_SCORER} (waited 0 s;" in dead
 
-    assert "now: 17 samples" in done.stdout
-    assert sorted_records(path) == records
-    assert str(summarize(path)) in done.stdout
+    summary = summarize(path)
+    assert str(summary) in done.stdout
+    assert f"now: {6 * N - answered} samples" in done.stdout
+    assert f"in all: {6 * N} samples, {summary.response_tokens} response tokens" in done.stdout
+    assert_equal_but_for_rounding(sorted_records(path), records)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["samples", "whole.jsonl", "whole.meta.json"]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["0.jsonl", "0.meta.json"]
     metadata = read_metadata(path)
     assert (metadata.model_hash, metadata.tokenizer_hash) == (model_hash(model_folder), tokenizer_hash(model_folder))
     assert metadata.data_files == {str(train_parquet): file_sha256(train_parquet)}
     assert (metadata.temperature, metadata.top_p, metadata.n, metadata.rows) == (1.0, 0.95, N, 6)
     for record in records:
+        assert len(record.response_log_probs) == len(record.response_ids)
+        assert all(-10 < log_prob < 0 for log_prob in record.response_log_probs)
         assert 1 <= len(record.response_ids) <= 4
         assert record.truncated == (tokenizer.eos_token_id not in record.response_ids)
-
-    summary = summarize(path)
     assert summary.prompts_by_correct.total() == 6 and summary.outcomes.total() == 24
     assert summary.pass_at(1) == pytest.approx(sum(r.acc for r in records) / 24)
 
 
 def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, monkeypatch):
     monkeypatch.setattr(sampling_job, "SCORER_WAIT_S", 0.0)
-    overrides["reward.custom_reward_function.reward_kwargs.scorer"] = DEAD_SCORER
+    overrides[SCORER] = DEAD_SCORER
 
     def engine():
         pytest.fail("the engine was started")
@@ -142,7 +195,7 @@ def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, m
 def test_a_complete_file_needs_neither_scorer_nor_engine(overrides):
     config = compose(overrides)
     asyncio.run(sampling_job.draw(prepared(overrides), lambda: hf_server_here(config)))
-    overrides["reward.custom_reward_function.reward_kwargs.scorer"] = DEAD_SCORER
+    overrides[SCORER] = DEAD_SCORER
     drawn = asyncio.run(sampling_job.draw(prepared(overrides), lambda: pytest.fail("the engine was started")))
     assert drawn.samples == 0
 
@@ -171,7 +224,7 @@ def test_draw_samples_uses_an_engine_that_is_up(overrides, tmp_path, train_parqu
         ({"actor_rollout_ref.rollout.temperature": 0}, "temperature=0 answers 4 times the same"),
         ({"data.max_prompt_length": 3}, r"6 of 6 prompts are longer than data.max_prompt_length=3 .* with 5\): raise"),
         ({"data.max_prompt_length": 3, "data.filter_overlong_prompts": True}, "none is left"),
-        ({"reward.custom_reward_function.reward_kwargs.scorer": "http://"}, "not of the form http://host:port"),
+        ({SCORER: "http://"}, "not of the form http://host:port"),
     ],
 )
 def test_wrong_input_is_named_before_anything_is_started(overrides, changes, named):

@@ -1,8 +1,5 @@
-import contextlib
 import dataclasses
 import json
-import resource
-import signal
 
 import pytest
 from hypothesis import given, settings
@@ -240,20 +237,7 @@ def test_sample_numbers_are_a_set_of_pairs(seen):
         assert (pair in numbers) == (pair in seen)
 
 
-@contextlib.contextmanager
-def full_disk(limit: int):
-    """Files of this process end at `limit` bytes: RLIMIT_FSIZE fails a write as a full disk does, in its middle."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, handler)
-
-
-def test_a_full_disk_is_a_sentence_and_leaves_whole_lines(tmp_path):
+def test_a_full_disk_is_a_sentence_and_leaves_whole_lines(tmp_path, full_disk):
     path = tmp_path / "0.jsonl"
     write(path, record(1, 0))
     before = path.read_bytes()
@@ -266,7 +250,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_whole_lines(tmp_path):
     assert [(r.id, r.sample) for r in read_samples(path)] == [(1, 0), (1, 1)]
 
 
-def test_a_disk_that_is_full_for_answers_keeps_those_before(tmp_path, monkeypatch):
+def test_a_disk_that_is_full_for_answers_keeps_those_before(tmp_path, monkeypatch, full_disk):
     monkeypatch.setattr(answers, "SWEEP_ROOM", 0)
     path = tmp_path / "0.jsonl"
     with SampleWriter(path, METADATA) as writer:

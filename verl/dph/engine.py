@@ -38,7 +38,7 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
     try:
         _check_gpus(config)
         manager = await _start_servers(config)
-        yield client_of(manager)
+        yield _with_whole_answers(client_of(manager))
     finally:
         if manager is not None:
             _stop_servers(manager)
@@ -54,6 +54,14 @@ def client_of(manager: LLMServerManager) -> LLMServerClient:
     from verl.dph.cpu.burst_client import BurstClient
 
     return BurstClient(client)
+
+
+def _with_whole_answers(client: LLMServerClient) -> LLMServerClient:
+    if client.config.actor_rollout_ref.rollout.name != "vllm":
+        return client
+    from verl.dph.vllm_client import WholeAnswerClient
+
+    return WholeAnswerClient(client)
 
 
 def replica_count(config: DictConfig) -> int:
