@@ -11,6 +11,7 @@ from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 from verl.dph.errors import UserError
+from verl.dph.ray_cluster import join_running
 from verl.dph.settings import check_platform
 from verl.dph.stopping import own_sigterm
 
@@ -102,6 +103,7 @@ def check_rollout(config: DictConfig) -> None:
 
 def _start_ray(config: DictConfig) -> None:
     """As verl's run_ppo does, with the settings of ray_kwargs.ray_init."""
+    join_running(config)
     settings = config.ray_kwargs.get("ray_init", {})
     runtime_env = OmegaConf.merge(get_ppo_ray_runtime_env(config), settings.get("runtime_env", {}))
     with own_sigterm():
