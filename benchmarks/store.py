@@ -107,7 +107,8 @@ def main() -> None:
             size = path.stat().st_size
             sys.stdout.write(
                 f"k {k:<4}{size / 1e6:8.1f} MB   written in {seconds:.2f} s   load {found['seconds']:.3f} s   "
-                f"memory over file size: {found['loaded'] / size:.2f} after loading, {found['visited'] / size:.2f} after visiting every row\n"
+                f"memory over file size: {found['loaded'] / size:.2f} after loading, "
+                f"{found['visited'] / size:.2f} after visiting every row\n"
             )
 
 

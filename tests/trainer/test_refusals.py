@@ -103,7 +103,7 @@ def test_a_run_that_can_start_passes(run):
         ("data.sft_batch_size", 7, "sft_batch_size=7 does not divide over 2 mini-batches x 1 data-parallel ranks"),
         ("data.sft_batch_size", 16, "holds 8 rows, but data.sft_batch_size=16"),
         ("data.sft_pt", "null", "data.sft_pt is not set"),
-        ("data.sft_pt", "/nowhere/pef.pt", "get_correct_data_tensor.sh, which writes it"),
+        ("data.sft_pt", "/nowhere/pef.pt", "get_correct_data_tensor.sh (scripts/llama, scripts/qwen), which writes it"),
         ("data.train_files", "/nowhere/a.parquet", "data.train_files=/nowhere/a.parquet does not exist"),
         ("actor_rollout_ref.model.path", "/nowhere/model", "/nowhere/model holds no config.json"),
         ("actor_rollout_ref.rollout.temperature", 0.6, "made with another temperature"),

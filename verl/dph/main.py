@@ -55,8 +55,8 @@ def check_store(config: DictConfig) -> None:
     if config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and not store.top_k:
         raise UserError(
             f"D_pef store {path} holds no next-token distributions, which actor.sft_loss_estimator=topk compares: "
-            "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen) with data.sft_top_k=64, which adds them, or use "
-            "sft_loss_estimator=sampled."
+            "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen) with data.sft_top_k=64, which adds them, or "
+            "use sft_loss_estimator=sampled."
         )
     logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), usable(store, config))
 
