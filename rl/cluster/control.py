@@ -150,6 +150,10 @@ class Register:
         await self._wait(lambda: {rank for rank in nodes if nodes[rank].scorer is None}, "start a scorer", deadline)
         return [nodes[rank].scorer for rank in sorted(nodes)]
 
+    @property
+    def has_told(self) -> bool:
+        return bool(self._told)
+
     async def tell(self, **message) -> None:
         """Every node hears it, also one that comes later."""
         self._told.append(message)
@@ -198,7 +202,9 @@ class Register:
             return "The head understands no node of another version: use the same checkout on all nodes."
         for name in (name for name in ours if theirs.get(name) != ours[name]):
             return f"The head has {name}={ours[name]} and node {rank} {theirs.get(name)}: set the same on all nodes."
-        if rank in {HEAD_RANK, *self._nodes}:
+        if not HEAD_RANK < rank < self._settings.nodes:
+            return f"NODE_RANK={rank} is not one of 1 to {self._settings.nodes - 1}, which the head waits for."
+        if rank in self._nodes:
             return f"There are two nodes with NODE_RANK={rank}: give each its own."
         return None
 

@@ -57,8 +57,21 @@ class _Losses:
 
 
 async def _run(programs: Programs, settings: Settings, register: Register, losses: _Losses) -> int:
+    """Until others were told of it, Ray is started again: it gives a busy machine 30 s."""
     deadline = Deadline.after(settings.wait_seconds)
     address = await register.all_here(deadline)
+    while True:
+        try:
+            return await _run_with_ray(programs, settings, register, losses, address, deadline)
+        except ClusterError as error:
+            if register.has_told or deadline.left == 0:
+                raise
+            say(f"{error}; it is started again")
+
+
+async def _run_with_ray(
+    programs: Programs, settings: Settings, register: Register, losses: _Losses, address: str, deadline: Deadline
+) -> int:
     token = ray_node.new_token()
     ray = await ray_node.start_head(programs, settings, address, token, deadline)
     ray_address = f"{address}:{settings.ray_port}"

@@ -127,7 +127,8 @@ class Cluster:
         """Returns when so many of this name run."""
         deadline = time.monotonic() + PATIENCE_S
         while sum(process.name() == name for process in self.processes()) != count:
-            assert time.monotonic() < deadline, self.processes()
+            living = all(node.process.poll() is None for node in self.nodes)
+            assert living and time.monotonic() < deadline, [node.text() for node in self.nodes]
             time.sleep(0.05)
 
     def close(self) -> None:

@@ -49,6 +49,7 @@ def test_nodes_that_disagree_are_refused(cluster):
     head.await_text("node 1 at")
     for wrong, said in [
         (cluster.node(1, 3), "There are two nodes with NODE_RANK=1"),
+        (cluster.node(3, 3), "NODE_RANK=3 is not one of 1 to 2"),
         (cluster.node(2, 4), "The head has NNODES=3 and node 2 4"),
         (cluster.node(2, 3, scorer_nodes=1), "The head has SCORER_NODES=0 and node 2 1"),
         (cluster.node(2, 3, scorer="http://elsewhere:5001"), "The head has DPH_SCORER=None"),
