@@ -79,7 +79,7 @@ PIECES = (
 words = st.sampled_from(PIECES.split())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(words, max_size=14))
 def test_no_text_breaks_it(text):
     for query in (" ".join(text), f"SELECT a FROM t WHERE {' '.join(text)}"):
@@ -114,7 +114,7 @@ def table():
         yield database
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(condition=conditions)
 def test_the_canonical_text_of_a_condition_selects_the_same_rows(condition, table):
     """So that two conditions with one canonical text select the same rows, NULL and precedence included."""
