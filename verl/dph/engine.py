@@ -35,12 +35,15 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
     starts_ray = not ray.is_initialized()
     if starts_ray:
         _start_ray(config)
-    manager = None
+    manager = client = None
     try:
         _check_gpus(config)
         manager = await _start_servers(config)
-        yield _with_whole_answers(client_of(manager))
+        client = _with_whole_answers(client_of(manager))
+        yield client
     finally:
+        if hasattr(client, "close"):  # of hf servers
+            await client.close()
         if manager is not None:
             _stop_servers(manager)
         if starts_ray:

@@ -79,6 +79,12 @@ class BurstClient(LLMServerClient):
         """A burst of `size` tasks, each of which does its work within `Burst.member`."""
         return Burst(self, size)
 
+    async def close(self) -> None:
+        """Gives up what is under way, while Ray is there: a call to it later would start another one."""
+        for task in self._sending:
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+
     async def generate(
         self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **multimodal: Any
     ) -> TokenOutput:
