@@ -173,7 +173,7 @@ def test_page_is_whole_and_needs_nothing_from_outside(run, tmp_path):
     assert tags.open == []
     assert len(tags.ids) == len(set(tags.ids))
     assert {r.removeprefix("#") for r in tags.references} <= set(tags.ids)
-    assert page.count('<svg class="plot"') == 8 + 2  # four groups of two splits, two training curves
+    assert page.count('<svg class="plot"') == 10 + 2  # five groups of two splits, two training curves
     assert not re.search(r"#0000[01][0-9]", page)  # no stand-in colour is left
     text = " ".join(tags.text)
     for expected in ("A & B", "DPH-JS <η 0.2>", "1 min 15 s", "ends in one style", "Pass@16", "seed", "0.0003"):
@@ -219,7 +219,7 @@ def test_a_task_without_styles_greedy_or_logs(run, tmp_path):
     summary = report["grpo"]["in_domain"]
     assert summary["greedy"] is summary["styles"] is summary["style_entropy"] is summary["style_share"] is None
     assert {c["verdict"] for c in report["_claims"] if "greedy" in c["predicate"]} == {"not measured"}
-    assert (tmp_path / "out" / "report.html").read_text().count('<svg class="plot"') == 4
+    assert (tmp_path / "out" / "report.html").read_text().count('<svg class="plot"') == 6
 
 
 @pytest.mark.parametrize(

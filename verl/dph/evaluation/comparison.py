@@ -47,8 +47,8 @@ def compare(spec: ReportSpec) -> Comparison:
             base = samples[BASE][split]
             require_same_prompts(drawn, base)
             _require_same_model(drawn, samples[name][spec.splits[0]])
-            _require_same_sampling(drawn, base)
-            greedy[name, split] = _read_greedy(files, drawn, spec)
+            require_same_sampling(drawn, base)
+            greedy[name, split] = read_greedy(files, drawn, spec)
         if BASE_AGAIN in spec.methods:
             _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
     summaries = {name: {} for name in spec.methods}
@@ -62,7 +62,8 @@ def compare(spec: ReportSpec) -> Comparison:
     return Comparison(spec, samples, metrics, summaries)
 
 
-def _read_greedy(files: SplitFiles, samples: SampleSet, spec: ReportSpec) -> SampleSet | None:
+def read_greedy(files: SplitFiles, samples: SampleSet, spec: ReportSpec) -> SampleSet | None:
+    """The greedy answers that belong to these samples; None where the specification names none."""
     if files.greedy is None:
         return None
     greedy = read_sample_set(files.greedy, spec.styles, spec.styles_by)
@@ -83,7 +84,8 @@ def _require_same_model(samples: SampleSet, others: SampleSet) -> None:
         )
 
 
-def _require_same_sampling(samples: SampleSet, base: SampleSet) -> None:
+def require_same_sampling(samples: SampleSet, base: SampleSet) -> None:
+    """Raises UserError when two sets were not drawn with the same COMMON_SETTINGS."""
     for name in COMMON_SETTINGS:
         own, other = getattr(samples.metadata, name), getattr(base.metadata, name)
         if own != other:

@@ -6,8 +6,9 @@ from string import Template
 
 from verl.dph.evaluation.claims import NOT_SEEN, SEEN, Claim
 from verl.dph.evaluation.comparison import Comparison
-from verl.dph.evaluation.figures import evaluation_figures, training_figures
+from verl.dph.evaluation.figures import evaluation_figures
 from verl.dph.evaluation.paired_test import PairedTest
+from verl.dph.evaluation.progress import Progress
 from verl.dph.evaluation.spec import BASE
 from verl.dph.evaluation.tables import (
     claims_table,
@@ -18,6 +19,7 @@ from verl.dph.evaluation.tables import (
     values_tables,
 )
 from verl.dph.evaluation.theme import css_variables, method_colours
+from verl.dph.evaluation.training_figures import training_figures
 from verl.dph.evaluation.training_log import TrainingLog
 
 _HERE = Path(__file__).parent
@@ -29,6 +31,7 @@ def render_page(
     tests: list[PairedTest],
     definitions: dict[str, str],
     logs: dict[str, TrainingLog],
+    progress: Progress,
 ) -> str:
     """The whole page.
 
@@ -38,12 +41,13 @@ def render_page(
         tests: what paired_test.paired_tests found.
         definitions: {term: meaning}.
         logs: {method: its training log}; without one the page has no training section.
+        progress: what progress.read_progress found.
     """
     spec = comparison.spec
     light, dark = css_variables()
     colours = method_colours(list(spec.methods))
     labels = {name: method.label for name, method in spec.methods.items()}
-    training = training_figures(spec, logs, colours)
+    training = training_figures(spec, logs)
     return Template((_HERE / "page.html").read_text(encoding="utf-8")).substitute(
         title=escape(spec.title),
         summary=escape(spec.summary),
@@ -58,7 +62,7 @@ def render_page(
             for split in spec.splits
         ),
         caveats="\n".join(f"<li>{escape(text)}</li>" for text in caveats(comparison, claims)),
-        plots=evaluation_figures(comparison, colours),
+        plots=evaluation_figures(comparison, progress),
         training=training,
         training_link='<a href="#training">Training</a>' if training else "",
         definitions="\n".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in definitions.items()),

@@ -1,134 +1,82 @@
-"""Plots of the evaluation, one panel a split: Pass@k, style shares, and values of methods beside each other."""
-
-from collections.abc import Iterable
+"""Plots of lines: values against k or the training step, with interval bands and names at the lines' ends."""
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from verl.dph.evaluation.bootstrap import Interval
-from verl.dph.evaluation.svg import FONT_SIZE, panel, spread, text_width
-from verl.dph.evaluation.theme import INK, MUTED, PAGE, STYLE_INK, Colour, style_fills
+from verl.dph.evaluation.svg import POINTS_PER_INCH, panel, spread, text_width, write
+from verl.dph.evaluation.theme import Look
 
-LABEL_GAP = 15  # points between two labels, one below the other
-ROW = 30  # points of one method's row
-LINE_END = 14  # points from a line's end to its name
-LEAST_LABELLED_SHARE = 0.13  # a narrower piece of a bar holds no name and figure
+LABEL_GAP = 14  # points between two labels, one below the other
+LINE_END = 12  # points from a line's end to its name
+LINE_HEIGHT = 250
+TOP, BOTTOM = 10, 38
+LEAST_TICK_RATIO = 1.4  # two k that are closer would have their figures run into each other
+MOST_DISTINCT_BANDS = 4  # more lie over each other and hide the lines
+
+Curves = dict[str, dict[int, Interval]]
 
 
-def pass_at_k_plot(
-    curves: dict[str, dict[str, Interval]], labels: dict[str, str], colours: dict[str, Colour]
-) -> Figure:
-    """Pass@k in percent against k, with interval bands and each method's name at the end of its line.
+def line_panel(texts: dict[str, str], xlabel: str, height: float = LINE_HEIGHT) -> tuple[Figure, Axes, float]:
+    """A panel with room for a text at the end of each line, high enough for all: (figure, axes, height of the axes)."""
+    height = max(height, LABEL_GAP * len(texts) + TOP + BOTTOM)
+    figure, axes = panel(height, left=36, right=LINE_END + text_width(list(texts.values())), top=TOP, bottom=BOTTOM)
+    axes.set_xlabel(xlabel)
+    axes.grid(False, axis="x")
+    return figure, axes, height - TOP - BOTTOM
+
+
+def pass_at_k_plot(curves: Curves, looks: dict[str, Look]) -> Figure:
+    """Pass@k in per cent against k.
 
     Args:
-        curves: {method: {k as text: [value, low, high]}}, the "pass@k" objects of report.json.
-        labels: {method: name to show}.
-        colours: {method: colour}.
+        curves: {method: {k: [value, low, high]}}, the same k for all.
+        looks: {method: how it is drawn}.
     """
-    ends = {name: 100 * list(curve.values())[-1][0] for name, curve in curves.items()}
-    texts = {name: f"{labels[name]} {end:.1f}" for name, end in ends.items()}
-    height, top, bottom = 300, 12, 42
-    right = LINE_END + text_width(list(texts.values()))
-    figure, axes = panel(height, left=36, right=right, top=top, bottom=bottom)
-    for name, curve in curves.items():
-        ks = [int(k) for k in curve]
-        value, low, high = ([100 * interval[i] for interval in curve.values()] for i in range(3))
-        axes.fill_between(ks, low, high, color=colours[name].stand_in, alpha=0.13, linewidth=0)
-        axes.plot(ks, value, color=colours[name].stand_in, linewidth=2, marker="o", markersize=4)
+    ks = list(next(iter(curves.values())))
+    figure, axes = _interval_lines(curves, looks, "k, samples a prompt")
     axes.set_xscale("log", base=2)
-    axes.set_xticks(ks, [str(k) for k in ks])
+    # The last k is n, which may stand just beyond a power of two.
+    ticks = [k for k in ks if k == ks[-1] or ks[-1] / k >= LEAST_TICK_RATIO]
+    axes.set_xticks(ticks, [str(k) for k in ticks])
     axes.set_xlim(ks[0] / 1.1, ks[-1] * 1.1)
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.grid(False, axis="x")
-    axes.set_ylim(top=100.8)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.0f}"))
-    axes.set_xlabel("k, samples a prompt")
-    label_line_ends(axes, ends, texts, colours, height - top - bottom)
     return figure
 
 
-def style_share_plot(shares: dict[str, dict[str, float]], labels: dict[str, str]) -> Figure:
-    """Share of each style over all samples: a stacked bar a method, the pieces named where they are wide enough.
-
-    Args:
-        shares: {method: {style: share}}, the "style_share" objects of report.json.
-        labels: {method: name to show}.
-    """
-    height = ROW * len(shares) + 34
-    figure, axes = panel(height, left=_name_margin(labels, shares), right=20, top=4, bottom=28)
-    fills = style_fills(tuple(next(iter(shares.values()))))
-    for row, share in enumerate(shares.values()):
-        start = 0.0
-        for style, part in share.items():
-            axes.barh(row, part, left=start, height=0.74, color=fills[style], edgecolor=PAGE.stand_in, linewidth=1.2)
-            if part >= LEAST_LABELLED_SHARE:
-                text = f"{style} {100 * part:.0f}" if part >= 1.8 * LEAST_LABELLED_SHARE else f"{100 * part:.0f}"
-                axes.text(
-                    start + part / 2, row, text, ha="center", va="center", color=STYLE_INK, fontsize=FONT_SIZE - 1
-                )
-            start += part
-    axes.set_xlim(0, 1)
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
-    _name_rows(axes, [labels[name] for name in shares])
-    axes.grid(False)
-    axes.spines[:].set_visible(False)
+def progress_plot(curves: Curves, looks: dict[str, Look]) -> Figure:
+    """A share in per cent against the training step; arguments as of pass_at_k_plot, with steps for k."""
+    figure, axes = _interval_lines(curves, looks, "training step")
+    axes.margins(x=0.02)
+    axes.xaxis.get_major_locator().set_params(integer=True, nbins=5)
     return figure
 
 
-def interval_plot(
-    intervals: dict[str, Interval],
-    labels: dict[str, str],
-    colours: dict[str, Colour],
-    percent: bool,
-    floor: Interval = None,
-) -> Figure:
-    """One value a method with its interval, the figure at the right; optionally a noise floor as a line with a band.
-
-    Args:
-        intervals: {method: [value, low, high] or None}; a method without a value keeps an empty row.
-        labels: {method: name to show}.
-        colours: {method: colour}.
-        percent: values are shares, shown in percent.
-        floor: [value, low, high] of the noise floor.
-    """
-    scale, digits = (100, 1) if percent else (1, 2)
-    height = ROW * len(intervals) + 34
-    figure, axes = panel(height, left=_name_margin(labels, intervals), right=54, top=4, bottom=28)
-    if floor is not None:
-        value, low, high = (scale * v for v in floor)
-        axes.axvspan(low, high, color=MUTED.stand_in, alpha=0.12, linewidth=0)
-        axes.axvline(value, color=MUTED.stand_in, linewidth=1.4, linestyle=(0, (4, 3)))
-    for row, (name, interval) in enumerate(intervals.items()):
-        if interval is not None:
-            value, low, high = (scale * v for v in interval)
-            axes.plot([low, high], [row, row], color=colours[name].stand_in, linewidth=2.4, solid_capstyle="round")
-            axes.plot([value], [row], color=colours[name].stand_in, marker="o", markersize=7)
-        text = "–" if interval is None else f"{value:.{digits}f}"
-        place = axes.get_yaxis_transform()
-        axes.text(1.04, row, text, transform=place, va="center", color=INK.stand_in, fontweight="bold", clip_on=False)
-    if not percent:
-        axes.set_xlim(left=0)
-    axes.margins(x=0.06)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    _name_rows(axes, [labels[name] for name in intervals])
-    axes.grid(False, axis="y")
-    axes.spines[["left", "bottom"]].set_visible(False)
-    return figure
+def _interval_lines(curves: Curves, looks: dict[str, Look], xlabel: str) -> tuple[Figure, Axes]:
+    ends = {name: 100 * list(curve.values())[-1][0] for name, curve in curves.items()}
+    texts = {name: f"{looks[name].tag} {end:.1f}" for name, end in ends.items()}
+    figure, axes, height = line_panel(texts, xlabel)
+    opacity = 0.12 if len(curves) <= MOST_DISTINCT_BANDS else 0.05
+    for name, curve in curves.items():
+        look = looks[name]
+        value, low, high = ([100 * interval[i] for interval in curve.values()] for i in range(3))
+        axes.fill_between(list(curve), low, high, color=look.colour.stand_in, alpha=opacity, linewidth=0)
+        axes.plot(list(curve), value, color=look.colour.stand_in, linewidth=1.8, marker=look.marker, markersize=4)
+    limit_to_percent(axes)
+    label_line_ends(axes, ends, texts, looks, height)
+    return figure, axes
 
 
-def _name_margin(labels: dict[str, str], methods: Iterable[str]) -> float:
-    return 6 + text_width([labels[name] for name in methods])
-
-
-def _name_rows(axes: Axes, names: list[str]) -> None:
-    axes.set_yticks(range(len(names)), names)
-    axes.tick_params(axis="y", labelcolor=INK.stand_in)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+def limit_to_percent(axes: Axes) -> None:
+    """No room below 0 and above 100 per cent on the vertical axis, but for half a marker."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, -0.8), min(high, 100.8))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
 
 
 def label_line_ends(
-    axes: Axes, ends: dict[str, float], texts: dict[str, str], colours: dict[str, Colour], height: float
+    axes: Axes, ends: dict[str, float], texts: dict[str, str], looks: dict[str, Look], height: float
 ) -> None:
     """Writes each text right of the axes at its line's end, moved apart where they would overlap.
 
@@ -139,8 +87,9 @@ def label_line_ends(
     low, high = axes.get_ylim()
     fractions = [(y - low) / (high - low) for y in ends.values()]
     half = LABEL_GAP / height / 2
+    width = axes.get_position().width * axes.figure.get_figwidth() * POINTS_PER_INCH
     for name, placed, end in zip(ends, spread(fractions, 2 * half, half, 1 - half), fractions, strict=True):
-        beside = {"transform": axes.transAxes, "color": colours[name].stand_in, "clip_on": False}
-        axes.plot([1.005, 1.035], [end, placed], linewidth=1, **beside)
-        axes.text(1.045, placed, texts[name], va="center", fontweight="bold", **beside)
+        colour, beside = looks[name].colour.stand_in, {"transform": axes.transAxes}
+        axes.plot([1 + 1 / width, 1 + 8 / width], [end, placed], linewidth=1, color=colour, clip_on=False, **beside)
+        write(axes, 1 + 11 / width, placed, texts[name], colour, fontweight="bold", **beside)
     axes.spines["left"].set_visible(False)

@@ -15,6 +15,7 @@ from verl.dph.evaluation.claims import assert_styles, claims
 from verl.dph.evaluation.comparison import compare
 from verl.dph.evaluation.page import render_page
 from verl.dph.evaluation.paired_test import paired_tests
+from verl.dph.evaluation.progress import read_progress
 from verl.dph.evaluation.spec import BASE, ReportSpec, read_spec
 from verl.dph.evaluation.summary import definitions
 from verl.dph.evaluation.training_log import read_training_log
@@ -26,7 +27,8 @@ def write_report(spec: ReportSpec, out: Path) -> dict:
     """Measures all methods, writes out/report.json and out/report.html, and returns the content of report.json.
 
     report.json = {method: {split: summary}} (see summary.summarise), beside "_definitions" {term: meaning},
-    "_claims" [claims.Claim], "_tests" [paired_test.PairedTest] and "_labels" {method: label}.
+    "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, where a method has
+    checkpoints, "_progress" (progress.Progress).
 
     Raises:
         UserError: the files cannot be compared; nothing is written then.
@@ -41,13 +43,15 @@ def write_report(spec: ReportSpec, out: Path) -> dict:
     logs = {
         name: read_training_log(method.training_log) for name, method in spec.methods.items() if method.training_log
     }
-    page = render_page(comparison, judged, tests, meanings, logs)
+    progress = read_progress(comparison)
+    page = render_page(comparison, judged, tests, meanings, logs, progress)
     report = comparison.summaries | {
         "_definitions": meanings,
         "_claims": [dataclasses.asdict(claim) for claim in judged],
         "_tests": [dataclasses.asdict(test) for test in tests],
         "_labels": {name: method.label for name, method in spec.methods.items()},
     }
+    report |= {"_progress": progress} if progress else {}
     out.mkdir(parents=True, exist_ok=True)
     _write_aside(out / "report.json", json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
     _write_aside(out / "report.html", page)

@@ -3,17 +3,22 @@
     {"title": "...", "summary": "one paragraph: what was run",
      "methods": {"base": {"label": "Base",
                           "splits": {"in_domain": {"samples": "base/in.jsonl", "greedy": "base/in.greedy.jsonl"}}},
-                 "grpo": {"splits": {...}, "training_log": "grpo/train.jsonl"}},
+                 "grpo": {"splits": {...}, "training_log": "grpo/train.jsonl"},
+                 "dph_js": {"splits": {...}, "checkpoints": {"40": {"splits": {...}}, "80": {"splits": {...}}},
+                            "family": "DPH-JS", "eta": 0.2}},
      "styles": ["JOIN", "IN"], "styles_by": "prefix", "solved_in": 8, "caveats": ["..."],
      "settings": {"prompts a step": 16}, "seconds": {"train grpo": 52.1}}
 
 Only title, summary and methods are required, and of a split only samples. `base` is the model that all others are
 compared with; `base_again`, a second independent draw of it, is the keep rate's noise floor; names that begin with
 `dph` are trained with the rehearsal divergence, all others without. An empty list of styles is a task without styles;
-styles_by is prefix (the comment that opens the SQL) or structure (how it is built). Paths are relative to the file.
+styles_by is prefix (the comment that opens the SQL) or structure (how it is built). `checkpoints` are the samples of
+one run after so many training steps, on some or all of the splits; methods of one `family` differ in `eta`, the
+coefficient of their divergence (docs/figures.md). Paths are relative to the file.
 """
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +51,9 @@ class MethodSpec:
     label: str
     splits: dict[str, SplitFiles]
     training_log: Path | None
+    checkpoints: dict[int, dict[str, SplitFiles]]  # {training step, ascending: {split: files}}
+    family: str | None  # both or neither
+    eta: float | None
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,12 @@ def read_spec(path: Path) -> ReportSpec:
                 f"{path}: method '{method.name}' has the splits {sorted(method.splits)} and '{BASE}' has "
                 f"{sorted(methods[BASE].splits)}; give every method the same splits."
             )
+        for step, splits in method.checkpoints.items():
+            if further := sorted(splits.keys() - method.splits.keys()):
+                raise UserError(
+                    f"{path}: checkpoint {step} of method '{method.name}' has the split '{further[0]}', which is none "
+                    f"of the report's ({', '.join(method.splits)}); correct its name, or take it out."
+                )
     styles_by = spec.get("styles_by", BY_PREFIX)
     if styles_by not in (BY_PREFIX, BY_STRUCTURE):
         raise UserError(f"{path}: 'styles_by' is {styles_by!r}; it must be {BY_PREFIX!r} or {BY_STRUCTURE!r}.")
@@ -108,20 +122,52 @@ def read_spec(path: Path) -> ReportSpec:
 
 
 def _method(path: Path, name: str, entry: object) -> MethodSpec:
-    _check_keys(path, f"method '{name}'", entry, {"splits": dict}, {"label": str, "training_log": str})
-    if not entry["splits"]:
-        raise UserError(f"{path}: method '{name}' has no split; give at least one with its samples.")
+    optional = {"label": str, "training_log": str, "checkpoints": dict, "family": str, "eta": (int, float)}
+    _check_keys(path, f"method '{name}'", entry, {"splits": dict}, optional)
+    log = entry.get("training_log")
+    family, eta = entry.get("family"), entry.get("eta")
+    if (family is None) != (eta is None):
+        raise UserError(f"{path}: method '{name}' has only one of 'family' and 'eta'; give both, or neither.")
+    if eta is not None and not 0 <= eta < math.inf:
+        raise UserError(f"{path}: 'eta' of method '{name}' is {eta}; it must be a number of at least 0.")
+    return MethodSpec(
+        name=name,
+        label=entry.get("label", LABELS.get(name, name)),
+        splits=_splits(path, f"method '{name}'", entry["splits"]),
+        training_log=path.parent / log if log else None,
+        checkpoints=_checkpoints(path, name, entry.get("checkpoints", {})),
+        family=family,
+        eta=eta,
+    )
+
+
+def _checkpoints(path: Path, name: str, entries: dict) -> dict[int, dict[str, SplitFiles]]:
+    found = {}
+    for step, entry in entries.items():
+        what = f"checkpoint '{step}' of method '{name}'"
+        if not (step.isascii() and step.isdigit()) or int(step) == 0 or int(step) in found:
+            raise UserError(
+                f"{path}: {what} is not named by its training step; name each by another number above 0, such as "
+                '"40" (step 0 is the base).'
+            )
+        _check_keys(path, what, entry, {"splits": dict}, {})
+        found[int(step)] = _splits(path, what, entry["splits"])
+    return dict(sorted(found.items()))
+
+
+def _splits(path: Path, of: str, entries: dict) -> dict[str, SplitFiles]:
+    if not entries:
+        raise UserError(f"{path}: {of} has no split; give at least one with its samples.")
     splits = {}
-    for split, files in entry["splits"].items():
-        _check_keys(path, f"split '{split}' of method '{name}'", files, {"samples": str}, {"greedy": str})
+    for split, files in entries.items():
+        _check_keys(path, f"split '{split}' of {of}", files, {"samples": str}, {"greedy": str})
         greedy = files.get("greedy")
         splits[split] = SplitFiles(path.parent / files["samples"], path.parent / greedy if greedy else None)
-    log = entry.get("training_log")
-    label = entry.get("label", LABELS.get(name, name))
-    return MethodSpec(name, label, splits, path.parent / log if log else None)
+    return splits
 
 
-def _check_keys(path: Path, what: str, entry: object, required: dict[str, type], optional: dict[str, type]) -> None:
+def _check_keys(path: Path, what: str, entry: object, required: dict, optional: dict) -> None:
+    """Allowed types by key: one, or a tuple of them."""
     if not isinstance(entry, dict):
         raise UserError(f"{path}: {what} must be a JSON object, not {entry!r}.")
     allowed = required | optional
@@ -130,5 +176,7 @@ def _check_keys(path: Path, what: str, entry: object, required: dict[str, type],
     for key, value in entry.items():
         if key not in allowed:
             raise UserError(f"{path}: {what} has the unknown key '{key}'; known are {', '.join(allowed)}.")
-        if type(value) is not allowed[key]:
-            raise UserError(f"{path}: '{key}' of {what} must be a {allowed[key].__name__}, not {value!r}.")
+        types = allowed[key] if isinstance(allowed[key], tuple) else (allowed[key],)
+        if type(value) not in types:
+            names = " or ".join(kind.__name__ for kind in types)
+            raise UserError(f"{path}: '{key}' of {what} must be a {names}, not {value!r}.")

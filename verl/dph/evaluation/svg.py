@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 
 from verl.dph.evaluation.theme import COLOURS, GRID, MUTED
 
-# Width of a plot in its own units (points); the page scales it to the column.
-WIDTH = 430
+# Width of a plot in its own units (points): that of a phone's screen less the page's margins, so that a point is a
+# pixel there and no text gets smaller than FONT_SIZE. On a wider screen the page enlarges it a little (page.css).
+WIDTH = 328
 POINTS_PER_INCH = 72
-FONT_SIZE = 12
-BOLD_CHARACTER_WIDTH = 6.6
+FONT_SIZE = 11.5
+BOLD_CHARACTER_WIDTH = 7.6
 
 _STYLE = {
     "svg.fonttype": "none",
@@ -70,6 +71,11 @@ def inline_svg(figure: Figure, name: str, description: str) -> str:
     for colour in COLOURS:
         drawing = drawing.replace(colour.stand_in, f"var(--{colour.variable})")
     return re.sub(r"\n\s*", "\n", drawing).strip()
+
+
+def write(axes: Axes, x: float, y: float, text: str, colour: str, **how) -> None:
+    """A text in a plot, vertically centred at y. What stands between two dollar signs is no mathematics."""
+    axes.text(x, y, text.replace("$", r"\$"), color=colour, fontsize=FONT_SIZE, va="center", clip_on=False, **how)
 
 
 def text_width(texts: list[str]) -> float:

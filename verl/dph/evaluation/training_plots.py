@@ -3,9 +3,8 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from verl.dph.evaluation.plots import LINE_END, label_line_ends
-from verl.dph.evaluation.svg import panel, text_width
-from verl.dph.evaluation.theme import Colour
+from verl.dph.evaluation.plots import label_line_ends, line_panel
+from verl.dph.evaluation.theme import Look
 from verl.dph.evaluation.training_log import TrainingLog
 
 TITLES = {
@@ -19,7 +18,9 @@ TITLES = {
 }
 REHEARSAL_PREFIX = "dph/"
 SCORER_PREFIX = "dph/scorer/"  # what scoring took says nothing about a method
+VALIDATION_PREFIX = "val-core/"  # verl: val-core/<data source>/<acc or reward>/<mean@n, best@n/mean or maj@n/mean>
 SMOOTHED_STEPS = 5
+FEW_VALUES = 12  # up to so many are marked one by one
 
 
 def plotted_metrics(logs: dict[str, TrainingLog]) -> tuple[list[str], dict[str, float]]:
@@ -41,26 +42,35 @@ def plotted_metrics(logs: dict[str, TrainingLog]) -> tuple[list[str], dict[str, 
     return names, constants
 
 
+def validation_metrics(logs: dict[str, TrainingLog]) -> dict[str, str]:
+    """{metric: title} of what verl measured on each validation set while training: mean@n and best@n, for its n."""
+    occurring = sorted({metric for log in logs.values() for metric in log if metric.startswith(VALIDATION_PREFIX)})
+    titles = {}
+    for metric in occurring:
+        source, _, estimate = metric.removeprefix(VALIDATION_PREFIX).rsplit("/", 2 + metric.endswith("/mean"))[:3]
+        if estimate.startswith(("mean@", "best@")):
+            titles[metric] = f"{source}: {estimate}"
+    return titles
+
+
 def training_plot(
-    metric: str, logs: dict[str, TrainingLog], labels: dict[str, str], colours: dict[str, Colour]
+    metric: str, logs: dict[str, TrainingLog], looks: dict[str, Look], smoothed_steps: int = SMOOTHED_STEPS
 ) -> Figure:
-    """One metric against the step: a faint line as logged, a strong one as the mean of the last SMOOTHED_STEPS."""
-    height, top, bottom = 230, 12, 42
-    names = {name: labels[name] for name, log in logs.items() if metric in log}
-    right = LINE_END + text_width(list(names.values()))
-    figure, axes = panel(height, left=46, right=right, top=top, bottom=bottom)
+    """One metric against the step: a faint line as logged, a strong one as the mean of the last `smoothed_steps`."""
+    tags = {name: looks[name].tag for name, log in logs.items() if metric in log}
+    figure, axes, height = line_panel(tags, xlabel="step", height=210)
     ends = {}
-    for name in names:
+    for name in tags:
         steps, values = np.array(list(logs[name][metric].items())).T
-        smooth = running_mean(values, SMOOTHED_STEPS)
-        axes.plot(steps, values, color=colours[name].stand_in, linewidth=0.8, alpha=0.35)
-        axes.plot(steps, smooth, color=colours[name].stand_in, linewidth=2)
+        smooth = running_mean(values, smoothed_steps)
+        colour, few = looks[name].colour.stand_in, len(values) <= FEW_VALUES
+        if smoothed_steps > 1:
+            axes.plot(steps, values, color=colour, linewidth=0.8, alpha=0.35)
+        axes.plot(steps, smooth, color=colour, linewidth=1.8, marker=looks[name].marker if few else "", markersize=4)
         ends[name] = float(smooth[-1])
-    axes.set_xlabel("step")
-    axes.grid(False, axis="x")
     axes.margins(x=0.01)
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    label_line_ends(axes, ends, names, colours, height - top - bottom)
+    axes.xaxis.get_major_locator().set_params(integer=True, nbins=5)
+    label_line_ends(axes, ends, tags, looks, height)
     return figure
 
 
