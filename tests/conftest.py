@@ -1,5 +1,6 @@
 """Fixtures that several suites share: a tiny model, a small SQLite database and the real scorer server on it."""
 
+import json
 import os
 import socket
 import sqlite3
@@ -8,8 +9,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import zlib
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -175,3 +179,89 @@ def scorer_process(shop_databases, tmp_path):
     server = ScorerProcess(shop_databases, tmp_path)
     yield server
     server.stop()
+
+
+def write_samples(
+    path: Path, correct: np.ndarray, pred, *, model: str = "model", seed: int = 0, data_source: str = "sql", **metadata
+) -> None:
+    """A samples file as the sampler writes it, of answers that are made up.
+
+    Args:
+        correct: [P, n] bool.
+        pred: called with a prompt's and a sample's number; gives the answer.
+        metadata: further fields of SampleMetadata that are to differ.
+    """
+    # Here, because it loads all of verl, which most suites do without.
+    from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
+
+    path.unlink(missing_ok=True)
+    prompts, n = correct.shape
+    settings = {"temperature": 1.0, "top_p": 0.95, "top_k": -1, "max_response_length": 64} | metadata
+    described = SampleMetadata(
+        model, model, "hash", n=n, seed=seed, data_files={"test.parquet": "hash"}, rows=prompts, **settings
+    )
+    with SampleWriter(path, described) as writer:
+        for (prompt, sample), right in np.ndenumerate(correct):
+            answer, outcome = pred(prompt, sample), "match" if right else "mismatch"
+            scored = (float(right), int(right), answer, outcome, data_source, False)
+            writer.append(SampleRecord(100 + prompt, sample, "q", "a", [1, 2, 3, 4], *scored))
+
+
+@dataclass
+class MadeUpReport:
+    """Sample files of made-up methods on prompts of mixed difficulty, and the specification of their report."""
+
+    folder: Path
+    splits: tuple[str, ...] = ("in_domain", "out_of_domain")
+    prompts: int = 24
+    n: int = 16
+    styles: tuple[str, ...] = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
+    greedy: bool = True
+    content: dict = field(default_factory=lambda: {"title": "Made up", "summary": "Nothing was run.", "methods": {}})
+
+    def __post_init__(self):
+        if not self.styles:
+            self.content["styles"] = []
+
+    def method(self, name: str, skill: float = 0.0, kept_styles: int = 5, model: str | None = None, **entry) -> None:
+        """Adds a method; skill moves the log-odds of being correct, kept_styles are those it answers in."""
+        splits = self._files(name, skill, kept_styles, model or name)
+        self.content["methods"][name] = {"splits": splits} | entry
+
+    def checkpoint(self, name: str, step: int, skill: float, kept_styles: int = 5) -> None:
+        """Adds a checkpoint of a method that is there."""
+        of = self.content["methods"][name].setdefault("checkpoints", {})
+        of[str(step)] = {"splits": self._files(f"{name}_{step}", skill, kept_styles, f"{name}_{step}")}
+
+    def write(self) -> Path:
+        path = self.folder / "spec.json"
+        path.write_text(json.dumps(self.content))
+        return path
+
+    def _files(self, name: str, skill: float, kept_styles: int, model: str) -> dict[str, dict[str, str]]:
+        splits = {}
+        for s, split in enumerate(self.splits):
+            seed = zlib.crc32(f"{name} {split}".encode())
+            rng = np.random.default_rng(seed)
+            difficulty = np.random.default_rng(s).normal(0, 2, self.prompts)
+            chance = 1 / (1 + np.exp(difficulty - skill))
+            style = rng.integers(max(kept_styles, 1), size=(self.prompts, self.n))
+
+            def pred(prompt: int, sample: int, style=style) -> str:
+                return f"/*{self.styles[style[prompt, sample]]}*/ SELECT 1" if self.styles else "1"
+
+            what = {"model": model, "seed": seed, "data_source": "sql" if self.styles else "lighteval/MATH"}
+            files = {"samples": f"{name}.{s}.jsonl"}
+            write_samples(self.folder / files["samples"], rng.random(style.shape) < chance[:, None], pred, **what)
+            if self.greedy:
+                files["greedy"] = f"{name}.{s}.greedy.jsonl"
+                best = (rng.random(self.prompts) < chance)[:, None]
+                write_samples(self.folder / files["greedy"], best, pred, **what, temperature=0.0)
+            splits[split] = files
+        return splits
+
+
+@pytest.fixture(scope="session")
+def made_up_report():
+    """The class, for suites that make reports."""
+    return MadeUpReport

@@ -1,0 +1,152 @@
+"""report.html in a real browser (headless Chromium): offline, on a phone and a desktop, light and dark."""
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from verl.dph.evaluation.report import write_report
+from verl.dph.evaluation.spec import read_spec
+
+MEASURE = (Path(__file__).parent / "measure.js").read_text()
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
+WIDTHS = (360, 768, 1440)
+SCHEMES = ("light", "dark")
+LEAST_PIXELS = 11
+LEAST_CONTRAST = 4.5  # WCAG 2, level AA
+TOUCHING = 1.5  # pixels by which the boxes of two texts may overlap: they are higher than their letters
+
+
+def few_methods(report) -> None:
+    """The least that a report can be: no second draw, no greedy answers, no styles, no log, one split."""
+    report.method("base")
+    report.method("grpo", skill=1)
+
+
+def many_methods(report) -> None:
+    """All that a report can show, of twelve methods, some with names that are long or hold signs."""
+    report.method("base")
+    report.method("base_again", model="base")
+    names = ["grpo", "dapo", "rkl", "dph_f", *(f"dph_js_{i}" for i in range(6))]
+    for i, name in enumerate(names):
+        of_family = {"family": "DPH-JS, generator form", "eta": (0, 0.05, 0.2)[i % 3]} if i > 3 else {}
+        report.method(name, skill=0.2 * i, kept_styles=1 + i % 5, training_log="log.jsonl", **of_family)
+    report.content["methods"]["dapo"]["label"] = "DAPO <b>no</b> divergence & $dynamic$ sampling, seed 3"
+    for name, step in itertools.product(names[:2], (20, 40)):
+        report.checkpoint(name, step, skill=step / 40)
+    metrics = {"critic/rewards/mean": 0.5, "dph/divergence": 0.1, "val-core/bird/acc/mean@8": 0.4}
+    lines = [{"step": s, "data": {name: v + s / 100 for name, v in metrics.items()}} for s in range(1, 9)]
+    (report.folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+REPORTS = {
+    "few": (few_methods, {"splits": ("math 500",), "styles": (), "greedy": False}),
+    "many": (many_methods, {}),
+}
+
+
+@pytest.fixture(scope="module")
+def pages(made_up_report, tmp_path_factory) -> dict[str, Path]:
+    """{kind: report.html}."""
+    found = {}
+    for kind, (add_methods, shape) in REPORTS.items():
+        report = made_up_report(tmp_path_factory.mktemp(kind), prompts=10, **shape)
+        add_methods(report)
+        write_report(read_spec(report.write()), report.folder)
+        found[kind] = report.folder / "report.html"
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.fail("Chromium is not on the PATH: run tests/browser/install_chromium.sh, or make test, which does.")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module", params=list(REPORTS))
+def opened(request, pages, browser):
+    """A report as a reader opens it, everything unfolded: (its page, its requests, what the console said)."""
+    page: Page = browser.new_page(viewport={"width": WIDTHS[0], "height": 800})
+    requests, said = [], []
+    page.on("request", lambda sent: requests.append(sent.url))
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(pages[request.param].as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach((details) => (details.open = true))")
+    yield page, requests, said
+    page.close()
+
+
+def measured(page: Page, width: int, contrast: bool = False) -> dict:
+    page.set_viewport_size({"width": width, "height": 800})
+    return page.evaluate(MEASURE, contrast)
+
+
+def overlap(one: dict, other: dict, allowed: float) -> bool:
+    across = min(one["right"], other["right"]) - max(one["left"], other["left"])
+    down = min(one["bottom"], other["bottom"]) - max(one["top"], other["top"])
+    return across > allowed and down > allowed
+
+
+def test_opens_from_a_file_and_asks_for_nothing(opened):
+    page, requests, said = opened
+    assert requests == [page.url]
+    assert page.url.startswith("file://")
+    assert said == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_fits_the_screen(opened, width):
+    page, *_ = opened
+    seen = measured(page, width)
+    assert seen["pageWidth"] <= width
+    assert len(seen["figures"]) == page.locator("svg.plot").count() >= 3
+    for figure in seen["figures"]:
+        assert 0 <= figure["plot"]["left"] < figure["plot"]["right"] <= width, figure["caption"]
+        assert figure["plot"]["bottom"] - figure["plot"]["top"] > 40, figure["caption"]
+    for one, other in itertools.combinations(seen["figures"], 2):
+        assert not overlap(one, other, 0), (one["caption"], other["caption"])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_text_of_a_figure_is_legible(opened, width):
+    page, *_ = opened
+    seen = measured(page, width)
+    for figure in seen["figures"]:
+        assert len(figure["texts"]) > 4, figure["caption"]
+        for text in figure["texts"]:
+            assert text["pixels"] >= LEAST_PIXELS, (figure["caption"], text)
+            assert text["left"] >= 0 and text["right"] <= width, (figure["caption"], text)
+            assert figure["top"] <= text["top"] and text["bottom"] <= figure["bottom"] + TOUCHING, text
+        for one, other in itertools.combinations(figure["texts"], 2):
+            assert not overlap(one, other, TOUCHING), (figure["caption"], one, other)
+
+
+def test_text_stands_out_in_both_colour_schemes(opened):
+    page, *_ = opened
+    colours = set()
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        seen = measured(page, WIDTHS[1], contrast=True)
+        assert len(seen["texts"]) > 100
+        faintest = min(seen["texts"], key=lambda text: text["contrast"])
+        assert faintest["contrast"] >= LEAST_CONTRAST, (scheme, faintest)
+        colours.add((seen["background"], seen["ink"]))
+    assert len(colours) == 2
+
+
+def test_labels_are_texts_not_markup_or_mathematics(pages, browser):
+    page = browser.new_page()
+    page.goto(pages["many"].as_uri())
+    assert page.locator("svg text", has_text="DAPO <b>no</b> divergence & $dynamic$ samp").count()
+    assert page.locator("main b").get_by_text("no", exact=True).count() == 0
+    page.close()
