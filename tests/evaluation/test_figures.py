@@ -56,6 +56,9 @@ def test_the_noise_floor_is_the_second_draw_or_the_later_samples(report):
     assert list(fates_of_split(compare(read_spec(report.write())), "math"))[0] == "base"
     report.content["solved_in"] = 16  # no later samples are left
     assert "base" not in fates_of_split(compare(read_spec(report.write())), "math")
+    write_report(read_spec(report.write()), report.folder)
+    page = (report.folder / "report.html").read_text()
+    assert "There is no noise floor" in page and "First stands" not in page
 
 
 def test_checkpoints(report):

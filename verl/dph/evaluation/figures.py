@@ -39,6 +39,11 @@ class _Figures:
         self.looks = looks_of(comparison.spec)
         self.floor = BASE_AGAIN if BASE_AGAIN in self.spec.methods else BASE
         self.floor_name = "a second draw of the base" if self.floor == BASE_AGAIN else "the base’s own later samples"
+        self.has_floor = any(self._summary(self.floor, split)["keep_rate"] for split in self.spec.splits)
+        self.no_floor = (
+            "There is no noise floor, what an unchanged model loses and finds by chance: that takes a second draw of "
+            f"the base, or {2 * self.spec.solved_in} samples of it."
+        )
 
     def pass_at_k(self) -> str:
         methods = [name for name in self.spec.methods if name != BASE_AGAIN]
@@ -63,11 +68,15 @@ class _Figures:
                 plot = stacked_plot(shares, FATE_FILLS, self._with_floor_named())
                 panels.append(self._panel("fates", split, plot, self._parts_in_words(shares)))
         m = self.spec.solved_in
+        floor = (
+            f"First stands {self.floor_name}, the noise floor: what an unchanged model loses and finds by chance."
+            if self.has_floor
+            else self.no_floor
+        )
         about = (
             f"Per cent of all prompts. Kept and lost were solved by the base in its first {m} samples, new and never "
-            f"were not; a method solves a prompt with probability Pass@{m}, so that both have {m} tries. First stands "
-            f"{self.floor_name}, the noise floor: what an unchanged model loses and finds by chance. Lost in the "
-            "tables is stricter: not one of all samples is correct."
+            f"were not; a method solves a prompt with probability Pass@{m}, so that both have {m} tries. {floor} Lost "
+            "in the tables is stricter: not one of all samples is correct."
         )
         return group("Kept, lost and new against the base", about, panels, fill_key(FATE_FILLS))
 
@@ -83,10 +92,12 @@ class _Figures:
             about_floor = f": noise floor {100 * floor[0]:.1f}" if floor else ""
             panels.append(self._panel("keep", split, plot, says, about_floor))
         m = self.spec.solved_in
-        about = (
-            f"Mean Pass@{m}, in per cent, on the prompts that the base solved in its first {m} samples. The dashed "
-            f"line with its band is {self.floor_name}: the noise floor, what an unchanged model keeps."
+        noise = (
+            f"The dashed line with its band is {self.floor_name}: the noise floor, what an unchanged model keeps."
+            if self.has_floor
+            else self.no_floor
         )
+        about = f"Mean Pass@{m}, in per cent, on the prompts that the base solved in its first {m} samples. {noise}"
         return group("Keep rate", about, panels)
 
     def progress(self, progress: Progress) -> list[str]:
@@ -197,7 +208,8 @@ def group(title: str, about: str, panels: list[str], key: str = "") -> str:
     if not panels:
         return ""
     heading = f"<h3>{escape(title)}</h3>" if title else ""
-    return f'{heading}<p class="about">{escape(about)}</p>{key}<div class="grid">{"".join(panels)}</div>'
+    text = escape(about).replace(" %", "&nbsp;%")
+    return f'{heading}<p class="about">{text}</p>{key}<div class="grid">{"".join(panels)}</div>'
 
 
 def line_key(looks: dict[str, Look]) -> str:
