@@ -119,6 +119,8 @@ def test_looks_are_told_apart():
     looks = method_looks({name: name for name in names})
     assert len({look.colour for look in looks.values()}) == len(names)
     assert [look.tag for look in looks.values()] == names
+    short = method_looks({"base": "Base", "base_again": "Base, second draw", "grpo": "GRPO"})
+    assert [short["base"].tag, short["grpo"].tag] == ["Base", "GRPO"]
     long = method_looks({name: f"{name}, of the second seed" for name in names})
     assert [look.tag for look in long.values()] == list("ABCDEFGHIJKLMN")
     assert [letter(i) for i in (0, 25, 26, 52)] == ["A", "Z", "AA", "BA"]

@@ -18,10 +18,13 @@ MOST_DISTINCT_BANDS = 4  # more lie over each other and hide the lines
 Curves = dict[str, dict[int, Interval]]
 
 
-def line_panel(texts: dict[str, str], xlabel: str, height: float = LINE_HEIGHT) -> tuple[Figure, Axes, float]:
+def line_panel(
+    texts: dict[str, str], xlabel: str, height: float = LINE_HEIGHT, left: float = 36
+) -> tuple[Figure, Axes, float]:
     """A panel with room for a text at the end of each line, high enough for all: (figure, axes, height of the axes)."""
     height = max(height, LABEL_GAP * len(texts) + TOP + BOTTOM)
-    figure, axes = panel(height, left=36, right=LINE_END + text_width(list(texts.values())), top=TOP, bottom=BOTTOM)
+    right = LINE_END + text_width(list(texts.values()))
+    figure, axes = panel(height, left, right, top=TOP, bottom=BOTTOM)
     axes.set_xlabel(xlabel)
     axes.grid(False, axis="x")
     return figure, axes, height - TOP - BOTTOM

@@ -76,9 +76,9 @@ def method_colours(names: list[str]) -> dict[str, Colour]:
 
 
 def method_looks(labels: dict[str, str]) -> dict[str, Look]:
-    """{method: its look} from {method: label}, in the report's order."""
+    """{method: its look} from {method: label}, in the report's order. The second draw of the base is never a line."""
     colours = method_colours(list(labels))
-    lettered = max(map(len, labels.values())) > LONGEST_NAME_AT_LINE
+    lettered = any(len(label) > LONGEST_NAME_AT_LINE for name, label in labels.items() if name != BASE_AGAIN)
     return {
         name: Look(label, letter(i) if lettered else label, colours[name], MARKERS[i % len(MARKERS)])
         for i, (name, label) in enumerate(labels.items())

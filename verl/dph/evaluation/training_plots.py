@@ -58,7 +58,7 @@ def training_plot(
 ) -> Figure:
     """One metric against the step: a faint line as logged, a strong one as the mean of the last `smoothed_steps`."""
     tags = {name: looks[name].tag for name, log in logs.items() if metric in log}
-    figure, axes, height = line_panel(tags, xlabel="step", height=210)
+    figure, axes, height = line_panel(tags, xlabel="step", height=210, left=48)
     ends = {}
     for name in tags:
         steps, values = np.array(list(logs[name][metric].items())).T
