@@ -38,7 +38,9 @@ demo: install
 study: install
 	PATH="$(BIN):$$PATH" $(BIN)/python -m verl.dph.demo.study --out $(STUDY)
 
+# The report is looked at in Debian's Chromium, which is installed where it lacks.
 test: install
+	bash tests/browser/install_chromium.sh
 	PATH="$(BIN):$$PATH" $(BIN)/python -m pytest
 
 install-vllm: $(STAMP_VLLM)
