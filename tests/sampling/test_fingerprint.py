@@ -1,9 +1,11 @@
 import hashlib
+import os
 import shutil
 
 import huggingface_hub
 import pytest
 
+from verl.dph import fingerprint
 from verl.dph.errors import UserError
 from verl.dph.fingerprint import file_sha256, model_hash, tokenizer_hash
 
@@ -75,3 +77,17 @@ def test_a_hub_model_is_read_from_the_cache(folder, tmp_path, monkeypatch):
     assert model_hash("someone/base") == model_hash(folder)
     with pytest.raises(UserError, match="someone/other is neither a folder nor to be had from the Hugging Face Hub"):
         model_hash("someone/other")
+
+
+def test_weights_that_stay_are_read_once(folder, monkeypatch):
+    read = []
+
+    def counting(path):
+        read.append(path.name)
+        return file_sha256(path)
+
+    monkeypatch.setattr(fingerprint, "file_sha256", counting)
+    before = model_hash(folder)
+    assert model_hash(folder) == before and sorted(read) == ["model-1.safetensors", "model-2.safetensors"]
+    os.utime(folder / "model-1.safetensors", ns=(1, 1))
+    assert model_hash(folder) == before and len(read) == 3

@@ -1,5 +1,6 @@
 """sha256 fingerprints of files, of a model's weights and of its tokenizer: what samples and stores belong to."""
 
+import functools
 import hashlib
 import os
 from collections.abc import Iterable
@@ -91,9 +92,20 @@ def _hub_folder(name: str) -> Path:
         ) from error
 
 
+def _kept_sha256(path: Path) -> str:
+    """file_sha256, once in a process while the file's size and time stay: an evaluation asks for each split again."""
+    state = path.stat()
+    return _sha256_of_state(path, state.st_size, state.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=1024)
+def _sha256_of_state(path: Path, size: int, mtime_ns: int) -> str:
+    return file_sha256(path)
+
+
 def _combined_hash(files: Iterable[Path]) -> str:
     files = list(files)
     with ThreadPoolExecutor(max_workers=4) as pool:  # hashlib lets go of the GIL; the disk is soon the limit
-        hashes = list(pool.map(file_sha256, files))
+        hashes = list(pool.map(_kept_sha256, files))
     lines = "".join(f"{file.name} {digest}\n" for file, digest in zip(files, hashes, strict=True))
     return hashlib.sha256(lines.encode()).hexdigest()
