@@ -20,6 +20,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from verl.dph import aside
 from verl.dph.cli import run_main
 from verl.dph.engine import check_rollout, rollout_client
 from verl.dph.errors import UserError
@@ -121,9 +122,7 @@ def write_spec(config: DictConfig, splits: dict[str, Split], files: dict[str, di
         "solved_in": config.evaluate.solved_in,
     }
     path = folder / "spec.json"
-    aside = path.with_name("spec.json.tmp")
-    aside.write_text(json.dumps(spec, indent=2) + "\n")
-    os.replace(aside, path)
+    aside.write_text(path, json.dumps(spec, indent=2) + "\n")
     return path
 
 

@@ -7,11 +7,11 @@ F.meta.json says whose the samples are; those of another model or of other setti
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from verl.dph import aside
 from verl.dph.answers import Answer, AnswerJournal, SampleNumbers
 from verl.dph.errors import UserError
 from verl.dph.line_file import LineFile, open_samples
@@ -201,7 +201,7 @@ class SampleWriter:
         answered = journal.exists() and journal.stat().st_size > 0 and metadata_path(self._path).exists()
         if self._file.size == 0 and not answered:
             journal.unlink(missing_ok=True)  # of a file that was deleted
-            _write_aside(metadata_path(self._path), {"format": FORMAT} | dataclasses.asdict(metadata))
+            _write_metadata(metadata_path(self._path), {"format": FORMAT} | dataclasses.asdict(metadata))
             return
         difference = read_metadata(self._path).difference(metadata)
         if difference:
@@ -224,11 +224,9 @@ def _parse(line: bytes) -> SampleRecord | None:
     return record if whole_numbers and record.acc in (0, 1) and 0 <= record.sample < MOST_SAMPLES else None
 
 
-def _write_aside(path: Path, content: dict) -> None:
-    aside = path.with_name(path.name + ".tmp")
+def _write_metadata(path: Path, content: dict) -> None:
     try:
-        aside.write_text(json.dumps(content, indent=2) + "\n")
-        os.replace(aside, path)
+        aside.write_text(path, json.dumps(content, indent=2) + "\n")
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror}): make room and run again.") from error
 

@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
+from verl.dph import aside
 from verl.dph.errors import UserError
 
 
@@ -32,7 +32,5 @@ def read_mark(path: Path) -> dict | None:
 
 def write_mark(path: Path, settings: dict) -> None:
     """Writes {"hash": ..., "settings": ...} in one step; to be called last, when the result is complete."""
-    aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     mark = {"hash": settings_hash(settings), "settings": settings}
-    aside.write_text(json.dumps(mark, indent=2, sort_keys=True) + "\n")
-    os.replace(aside, path)
+    aside.write_text(path, json.dumps(mark, indent=2, sort_keys=True) + "\n")

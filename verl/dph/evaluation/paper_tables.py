@@ -9,11 +9,11 @@ grpo, dapo, rkl, dph_f, dph_js (generator form, eta 0.2), alpha_02, dph_js_005, 
 import argparse
 import dataclasses
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from verl.dph import aside
 from verl.dph.cli import user_errors_exit
 from verl.dph.errors import UserError
 from verl.dph.evaluation.paper import SETTINGS, PaperRow, PaperTable, paper_setting, paper_tables
@@ -214,9 +214,7 @@ def write_tables(reports: Sequence[dict], out: Path, setting: str | None) -> lis
     }
     out.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        aside = out / f"{name}.part"
-        aside.write_text(text, encoding="utf-8")
-        os.replace(aside, out / name)
+        aside.write_text(out / name, text)
     return [out / name for name in texts]
 
 

@@ -6,10 +6,10 @@ The specification (spec.py describes it) names the sample files of every method 
 import argparse
 import dataclasses
 import json
-import os
 import sys
 from pathlib import Path
 
+from verl.dph import aside
 from verl.dph.cli import user_errors_exit
 from verl.dph.evaluation.claims import assert_styles, claims
 from verl.dph.evaluation.comparison import compare
@@ -53,15 +53,9 @@ def write_report(spec: ReportSpec, out: Path) -> dict:
     }
     report |= {"_progress": progress} if progress else {}
     out.mkdir(parents=True, exist_ok=True)
-    _write_aside(out / "report.json", json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-    _write_aside(out / "report.html", page)
+    aside.write_text(out / "report.json", json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    aside.write_text(out / "report.html", page)
     return report
-
-
-def _write_aside(path: Path, text: str) -> None:
-    aside = path.with_name(path.name + ".part")
-    aside.write_text(text, encoding="utf-8")
-    os.replace(aside, path)
 
 
 def main(arguments: list[str] | None = None) -> int:
