@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from verl.dph.demo import study
-from verl.dph.demo.experiment import sample_files
+from verl.dph.demo.experiment import SCRIPTS, sample_files
 from verl.dph.demo.study import METHODS, run_name
 from verl.dph.demo.study_report import OverSeeds, write_study
 from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
@@ -103,8 +103,19 @@ def test_a_wrong_argument_is_one_sentence(arguments, sentence, capsys, tmp_path)
     assert not (tmp_path / "out").exists()
 
 
-def test_every_script_is_there_and_labels_differ():
-    from verl.dph.demo.experiment import SCRIPTS
+def test_seeds_are_compared_on_the_same_base_and_eta_0_is_of_its_family(tmp_path):
+    specs = study.Study(tmp_path, ["dapo_exp", "dph_js"], [1, 2], steps=4, at_once=2)._specs()
+    of_eta = {name: (entry.get("family"), entry.get("eta")) for name, entry in specs[2]["methods"].items()}
+    assert of_eta == {
+        "base": (None, None),
+        "base_again": (None, None),
+        "dapo_exp": ("DPH-JS", 0.0),
+        "dph_js": ("DPH-JS", 0.2),
+    }
+    assert specs[1]["methods"]["base"] == specs[2]["methods"]["base"]
+    assert specs[2]["methods"]["dph_js"]["splits"]["in_domain"]["samples"] == "eval/dph_js_s2/in_domain.jsonl"
 
+
+def test_every_script_is_there_and_labels_differ():
     assert all((SCRIPTS / method.script).is_file() for method in METHODS.values())
     assert len({method.label for method in METHODS.values()}) == len(METHODS)

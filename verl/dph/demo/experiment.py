@@ -52,11 +52,20 @@ OVERRIDES = [
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the report: its launch script and the script's arguments after the name."""
+    """A row of the report: its launch script and the script's arguments after the name, the first of which is eta.
+
+    Methods of one family differ in eta alone (evaluation/spec.py).
+    """
 
     label: str
     script: str
     arguments: tuple[str, ...] = ()
+    family: str | None = None
+
+    def described(self) -> dict[str, str | float]:
+        """What a report's specification says of it beside its samples."""
+        of_family = {"family": self.family, "eta": float(self.arguments[0])} if self.family else {}
+        return {"label": self.label} | of_family
 
 
 class Experiment:

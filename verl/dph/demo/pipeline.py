@@ -21,9 +21,9 @@ from verl.dph.evaluation.spec import read_spec
 METHODS = {
     "grpo": Method("GRPO", "grpo.sh"),
     "dapo": Method("DAPO", "dapo.sh"),
-    "dapo_exp": Method("DAPO on D_exp, eta 0", "js_kl.sh", ("0",)),
-    "dph_f": Method(f"DPH-F, eta {ETA}", "forward_kl.sh", (str(ETA),)),
-    "dph_js": Method(f"DPH-JS, eta {ETA}", "js_kl.sh", (str(ETA),)),
+    "dapo_exp": Method("DAPO on D_exp, eta 0", "js_kl.sh", ("0",), "DPH-JS"),
+    "dph_f": Method(f"DPH-F, eta {ETA}", "forward_kl.sh", (str(ETA),), "DPH-F"),
+    "dph_js": Method(f"DPH-JS, eta {ETA}", "js_kl.sh", (str(ETA),), "DPH-JS"),
 }
 
 SUMMARY = (
@@ -78,7 +78,7 @@ class Demo(Experiment):
         for name in ("base", "base_again", *self.methods):
             methods[name] = {"splits": sample_files(name)}
             if name in METHODS:
-                methods[name] |= {"label": METHODS[name].label, "training_log": str(self._training_log(name))}
+                methods[name] |= METHODS[name].described() | {"training_log": str(self._training_log(name))}
         spec = {
             "title": "DPH-RL demo",
             "summary": SUMMARY.format(

@@ -22,12 +22,12 @@ from verl.dph.errors import UserError
 METHODS = {
     "grpo": Method("GRPO", "grpo.sh"),
     "dapo": Method("DAPO", "dapo.sh"),
-    "dapo_exp": Method("DAPO on D_exp, eta 0", "js_kl.sh", ("0",)),
-    "rkl": Method("RKL, eta 0.1", "reverse_kl.sh", ("0.1",)),
-    "dph_f": Method(f"DPH-F, eta {ETA}", "forward_kl.sh", (str(ETA),)),
-    "dph_js": Method(f"DPH-JS generator, eta {ETA}", "js_kl.sh", (str(ETA),)),
-    "dph_js_def": Method(f"DPH-JS definition, eta {ETA}", "js_definition.sh", (str(ETA),)),
-    "dph_alpha": Method(f"alpha 0.2, eta {ETA}", "alpha.sh", (str(ETA), "0.2")),
+    "dapo_exp": Method("DAPO on D_exp, eta 0", "js_kl.sh", ("0",), "DPH-JS"),
+    "rkl": Method("RKL, eta 0.1", "reverse_kl.sh", ("0.1",), "RKL"),
+    "dph_f": Method(f"DPH-F, eta {ETA}", "forward_kl.sh", (str(ETA),), "DPH-F"),
+    "dph_js": Method(f"DPH-JS generator, eta {ETA}", "js_kl.sh", (str(ETA),), "DPH-JS"),
+    "dph_js_def": Method(f"DPH-JS definition, eta {ETA}", "js_definition.sh", (str(ETA),), "DPH-JS definition"),
+    "dph_alpha": Method(f"alpha 0.2, eta {ETA}", "alpha.sh", (str(ETA), "0.2"), "alpha 0.2"),
 }
 
 
@@ -77,7 +77,7 @@ class Study(Experiment):
                 "summary": f"One of the seeds of the study: {self.steps} steps of every method on the tiny task.",
                 "methods": {name: {"splits": sample_files(name)} for name in ("base", "base_again")}
                 | {
-                    method: {"label": METHODS[method].label, "splits": sample_files(run_name(method, seed))}
+                    method: METHODS[method].described() | {"splits": sample_files(run_name(method, seed))}
                     for method in self.methods
                 },
             }
