@@ -13,6 +13,7 @@ from verl.dph.demo.stages import stop
 from verl.dph.errors import UserError
 from verl.dph.inspect import main as inspect
 from verl.dph.prompts import read_rows
+from verl.dph.reward import score
 from verl.dph.reward.client import ScorerClient, ScorerUnavailable
 from verl.dph.reward.questions import scorer_question
 from verl.dph.reward.score import compute_score
@@ -114,7 +115,15 @@ def test_the_reward_function_of_training_takes_the_rows(server, example):
     row = read_rows([example / "countdown" / "train.parquet"])[0]
     truth = row.question["ground_truth"]
     a, b, c = truth["numbers"]
-    result = asyncio.run(compute_score("task:countdown", f"Answer: {a} * {b} + {c}", truth, scorer=server))
+
+    async def reward():
+        try:
+            return await compute_score("task:countdown", f"Answer: {a} * {b} + {c}", truth, scorer=server)
+        finally:
+            while score._clients:  # which live as long as a trainer's event loop
+                await score._clients.popitem()[1].close()
+
+    result = asyncio.run(reward())
     assert (result["score"], result["acc"], result["outcome"]) == (1.0, 1, "match")
 
 
