@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 from pathlib import Path
 
@@ -250,3 +251,14 @@ def test_too_few_rows_are_refused_with_their_counts(run_config):
         "D_pef store pef.pt holds 3 rows, and this run can rehearse 1 of 3 rows (left out: 2 with a response that was "
         "cut off), but data.sft_batch_size=2 are used in every training step"
     )
+
+
+def test_a_disk_that_is_full_is_one_sentence_and_leaves_no_file(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(UserError, match=r"store.pt cannot be written \(.*\): make room and run again"):
+            Store(META, rows()).save(str(tmp_path / "store.pt"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []

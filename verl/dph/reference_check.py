@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -68,8 +69,9 @@ def check_reference(store: Store, path: str, compute: Compute, *, tolerance: Tol
         raise UserError(
             f"The reference log-probs of {path} are not repeated by the training engine: computed again, {over} of "
             f"{len(rows)} rows differ, id {rows[worst].id} by {differences[worst]:.2g} nats in {what} "
-            f"(data.sft_check_tolerance={tolerance.nats:g}). Nothing was written; raise the tolerance if that is this "
-            "engine's noise, or compute in float32 (actor.fsdp_config.mixed_precision.param_dtype=fp32)."
+            f"(data.sft_check_tolerance={tolerance.nats:g}). No store was written; raise the tolerance if that is this "
+            "engine's noise, or compute in float32 (actor.fsdp_config.mixed_precision.param_dtype=fp32), or delete "
+            f"{Path(path).with_suffix('.parts')} and compute them anew."
         )
     return differences[worst]
 

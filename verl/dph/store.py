@@ -83,6 +83,9 @@ class Store:
         """Write aside, then rename: a reader sees the old file or the whole new one.
 
         The rows become views of what is written, so that nothing is held in memory twice.
+
+        Raises:
+            UserError: the file cannot be written.
         """
         top_k = self.top_k
         for row in self.rows:
@@ -103,6 +106,9 @@ class Store:
         try:
             torch.save(content, aside)
             os.replace(aside, path)
+        except (OSError, RuntimeError) as error:  # torch turns a failed write into a RuntimeError
+            reason = str(error).splitlines()[0]
+            raise UserError(f"D_pef store {path} cannot be written ({reason}): make room and run again.") from error
         finally:
             if os.path.exists(aside):
                 os.remove(aside)
