@@ -84,7 +84,13 @@ def ended(tmp_path_factory, word_llama):
     word_llama(folder / "base", WORDS, template="{{ messages[0]['content'] }}")
     checkpoint = folder / "run" / "global_step_7" / "actor"
     shutil.copytree(folder / "base", checkpoint / "huggingface")
+    for step in (3, 5, 9):  # 9 is what a run leaves that was stopped while it saved
+        shutil.copytree(folder / "base", folder / "run" / f"global_step_{step}" / "actor" / "huggingface")
     (folder / "run" / "latest_checkpointed_iteration.txt").write_text("7")
+    (folder / "run" / "metrics").mkdir()
+    (folder / "run" / "metrics" / "1.jsonl").write_text(
+        "".join(f'{{"step":{step},"data":{{"critic/rewards/mean":0.{step}}}}}\n' for step in range(1, 8))
+    )
     (folder / "empty").mkdir()
     write_rows(folder / "data" / "sql" / "bird_dev.parquet", 0, "bird", GOLD)
     write_rows(folder / "data" / "math" / "amc23.parquet", 100, "amc23", "7")
@@ -104,6 +110,15 @@ def ended(tmp_path_factory, word_llama):
         "own": run("own", base, f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
                    "evaluate.greedy=False", "evaluate.base_again=False", "evaluate.styles_by=none",
                    "data.max_prompt_length=64", "data.max_response_length=32"),
+        "steps": run("steps", f"{base},js:{trained},js_low:{trained}/global_step_5", "evaluate.checkpoints=all",
+                     f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
+                     "evaluate.methods={js:{label:'JS, a fifth',family:JS,eta:0.2},js_low:{family:JS,eta:0}}"),
+        "no such step": run("no", f"{base},js:{trained}", both, "evaluate.checkpoints=[5,9]"),
+        "no step": run("no", f"{base},js:{trained}", both, "evaluate.checkpoints=[first]"),
+        "no run": run("no", base, both, "evaluate.checkpoints=all"),
+        "no such method": run("no", base, both, "evaluate.methods={js:{label:JS}}"),
+        "half a family": run("no", base, both, "evaluate.methods={base:{family:JS}}"),
+        "unknown key": run("no", base, both, "evaluate.methods={base:{colour:red}}"),
         "other settings": run("no", f"dph_js:{trained}", both, "evaluate.settings={amc23:{n:8}}", stored),
         "two bases": run("no", base, both, stored),
         "nothing": run("no", base),
@@ -199,9 +214,36 @@ def test_splits_of_ones_own(ended):
     assert summary["n"] == 8 and summary["greedy"] is summary["styles"] is None
 
 
+def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
+    folder, found = ended
+    code, out, errors = found["steps"]
+    assert code == 0, errors
+    drawn = [line.split()[1] for line in out.splitlines() if line.startswith("drawn") and "greedy" not in line]
+    # js_low is the checkpoint of step 5, and what came later is not its own.
+    checkpoints = ["js/global_step_3", "js/global_step_5", "js_low/global_step_3"]
+    assert drawn == ["base", "base_again", "js", "js_low", *checkpoints]
+    metadata = read_metadata(folder / "steps" / "js" / "global_step_3" / "mine.jsonl")
+    assert metadata.model == str(folder / "run" / "global_step_3" / "actor" / "huggingface")
+    spec = json.loads((folder / "steps" / "spec.json").read_text())["methods"]
+    assert (spec["js"]["training_log"], spec["js"]["label"]) == ("../run/metrics", "JS, a fifth")
+    report = json.loads((folder / "steps" / "report.json").read_text())
+    steps = report["_progress"]["js"]["mine"]
+    assert list(steps) == ["0", "3", "5", "7"] and list(report["_progress"]["js_low"]["mine"]) == ["0", "3", "5"]
+    assert steps["7"]["pass@8"] == report["js"]["mine"]["pass@k"]["8"] and "greedy" in steps["3"]
+    page = (folder / "steps" / "report.html").read_text()
+    assert "against training steps" in page and "eta against greedy" in page.lower() and "Policy and rehearsal" in page
+
+
 @pytest.mark.parametrize(
     ("run", "sentence"),
     [
+        ("no such step", "names step 9, but js, the run"),
+        ("no such step", "has checkpoints of the steps 3, 5, 7 up to 7: name some of these, or write all"),
+        ("no step", "evaluate.checkpoints=['first'] is no list of training steps: write [40,80], or all."),
+        ("no run", "but no model of evaluate.models is a training run"),
+        ("no such method", "evaluate.methods has js, which is none of base, base_again."),
+        ("half a family", "evaluate.methods.base has only one of 'family' and 'eta'"),
+        ("unknown key", "evaluate.methods.base: the entry has the unknown key 'colour'"),
         ("other settings", "amc23.jsonl cannot be compared: its temperature is 0.7, here it is 0.6; use the same"),
         ("two bases", "evaluate.base names a stored base run and evaluate.models has base too: give one of them."),
         ("nothing", "and evaluate.benchmarks a benchmark or evaluate.splits a parquet file."),

@@ -99,7 +99,7 @@ def test_a_family_needs_two_etas(report):
     ("entry", "sentence"),
     [
         ({"eta": 0.1}, "method 'grpo' has only one of 'family' and 'eta'"),
-        ({"family": "F", "eta": -1}, "'eta' of method 'grpo' is -1; it must be a number of at least 0"),
+        ({"family": "F", "eta": -1}, "method 'grpo' has the 'eta' -1; it must be a number of at least 0"),
         ({"family": "F", "eta": True}, "'eta' of method 'grpo' must be a int or float, not True"),
         ({"checkpoints": {"last": {"splits": {}}}}, "checkpoint 'last' of method 'grpo' is not named by its training"),
         ({"checkpoints": {"0": {"splits": {}}}}, "step 0 is the base"),

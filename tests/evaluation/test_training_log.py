@@ -27,6 +27,18 @@ def test_a_resumed_runs_later_line_holds(tmp_path):
     assert list(log["a"].items()) == [(1, 3.0), (2, 2.0)]
 
 
+def test_a_folder_holds_the_logs_of_a_run_that_was_killed_and_resumed(tmp_path):
+    (tmp_path / "20260102-000000.jsonl").write_text('{"step":2,"data":{"a":2}}\n{"step":3,"data":{"a":3}}\n')
+    killed = '{"step":1,"data":{"a":1}}\n{"step":2,"data":{"a":0}}\n{"step":3,"da'
+    (tmp_path / "20260101-000000.jsonl").write_text(killed)
+    assert read_training_log(tmp_path) == {"a": {1: 1.0, 2: 2.0, 3: 3.0}}
+
+
+def test_a_folder_without_logs(tmp_path):
+    with pytest.raises(UserError, match="holds no training log"):
+        read_training_log(tmp_path)
+
+
 @pytest.mark.parametrize("line", ["{", "[]", '{"step": 1}', '{"step": "1", "data": {}}', '{"step": 1, "data": []}'])
 def test_a_faulty_line_is_named(tmp_path, line):
     path = tmp_path / "run.jsonl"

@@ -9,47 +9,37 @@ docs/evaluation.md). A model is a Hugging Face folder, a checkpoint of verl's tr
 sample by sample.
 """
 
-import asyncio
 import contextlib
 import copy
-import json
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 
-from verl.dph import aside
 from verl.dph.cli import run_main
 from verl.dph.engine import check_rollout, rollout_client
 from verl.dph.errors import UserError
 from verl.dph.evaluation.benchmarks import Split, splits_of
 from verl.dph.evaluation.checkpoint import model_folder
+from verl.dph.evaluation.drawn import NO_STYLES, greedy_file, samples_file, write_spec
 from verl.dph.evaluation.paper import paper_setting
 from verl.dph.evaluation.paper_tables import write_tables
 from verl.dph.evaluation.report import write_report
 from verl.dph.evaluation.results import store_results
-from verl.dph.evaluation.spec import BASE, BASE_AGAIN, read_spec
+from verl.dph.evaluation.runs import ALL, Run, earlier_checkpoints
+from verl.dph.evaluation.spec import BASE, BASE_AGAIN, check_described, read_spec
 from verl.dph.evaluation.stored_base import stored_base
-from verl.dph.evaluation.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES
+from verl.dph.evaluation.styles import BY_PREFIX, BY_STRUCTURE
 from verl.dph.prompts import read_rows
 from verl.dph.reward.questions import answer_kind
 from verl.dph.sample_summary import summarize
 from verl.dph.sampler import SamplingSettings
 from verl.dph.sampling_job import SamplingJob, draw, prepare
+from verl.dph.stopping import run_stoppable
 
 # Added to the seed of the base model's second draw, so that it is another one.
 SECOND_DRAW_SEED = 1_000_033
-NO_STYLES = "none"
-
-
-def samples_file(split: str) -> str:
-    return f"{split}.jsonl"
-
-
-def greedy_file(split: str) -> str:
-    return f"{split}.greedy.jsonl"
 
 
 def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split]) -> list[SamplingJob]:
@@ -99,39 +89,15 @@ async def draw_all(config: DictConfig, jobs: dict[str, list[SamplingJob]]) -> No
                 await draw(job, lambda: contextlib.nullcontext(client))  # noqa: B023  awaited in the iteration
 
 
-def write_spec(config: DictConfig, splits: dict[str, Split], files: dict[str, dict[str, Path]]) -> Path:
-    """The report's specification beside the samples (evaluation/spec.py).
-
-    Args:
-        files: {method: {file name: path}}.
-    """
-    folder = Path(config.evaluate.output).expanduser()
-
-    def of_split(name: str, split: str) -> dict[str, str]:
-        greedy = files[BASE if name == BASE_AGAIN else name].get(greedy_file(split))
-        found = {"samples": os.path.relpath(files[name][samples_file(split)], folder)}
-        return found | ({"greedy": os.path.relpath(greedy, folder)} if greedy else {})
-
-    styles_by = config.evaluate.styles_by
-    spec = {
-        "title": config.evaluate.title,
-        "summary": config.evaluate.summary,
-        "methods": {name: {"splits": {split: of_split(name, split) for split in splits}} for name in files},
-        "styles": [] if styles_by == NO_STYLES else list(KNOWN_STYLES),
-        "styles_by": BY_PREFIX if styles_by == NO_STYLES else styles_by,
-        "solved_in": config.evaluate.solved_in,
-    }
-    path = folder / "spec.json"
-    aside.write_text(path, json.dumps(spec, indent=2) + "\n")
-    return path
-
-
 def main(config: DictConfig) -> None:
     splits = _checked(config)
-    models = {
-        name: model_folder(str(model), config.actor_rollout_ref.model.trust_remote_code)
-        for name, model in config.evaluate.models.items()
-    }
+    found = {name: Run.of(str(model)) for name, model in config.evaluate.models.items()}
+    runs = {name: run for name, run in found.items() if run is not None}
+    earlier = _earlier(config, runs)
+    named = {name: str(model) for name, model in config.evaluate.models.items()}
+    named |= {_drawn_as(name, step): str(path) for name, of in earlier.items() for step, path in of.items()}
+    trusted = config.actor_rollout_ref.model.trust_remote_code
+    models = {name: model_folder(path, trusted) for name, path in named.items()}
     with open_dict(config):
         config.actor_rollout_ref.model.path = next(iter(models.values()))
         # One engine answers the prompts of all splits.
@@ -143,21 +109,42 @@ def main(config: DictConfig) -> None:
     if BASE in names and config.evaluate.base_again:
         names.insert(1 + names.index(BASE), BASE_AGAIN)
     jobs = {name: jobs_of(config, name, models[BASE if name == BASE_AGAIN else name], splits) for name in names}
-    files = {name: {job.output.name: job.output for job in of_model} for name, of_model in jobs.items()}
+    drawn = {name: {job.output.name: job.output for job in of_model} for name, of_model in jobs.items()}
+    checkpoints = {name: {step: drawn.pop(_drawn_as(name, step)) for step in of} for name, of in earlier.items()}
     if config.evaluate.base is not None:
         wanted = {job.output.name: job.metadata for job in jobs[names[0]]}
-        files = stored_base(Path(config.evaluate.base).expanduser(), wanted) | files
-    asyncio.run(draw_all(config, jobs))
+        drawn = stored_base(Path(config.evaluate.base).expanduser(), wanted) | drawn
+    run_stoppable(draw_all(config, jobs))
     if config.evaluate.databases is not None:
-        _store_results(Path(config.evaluate.databases).expanduser(), splits, files)
+        _store_results(Path(config.evaluate.databases).expanduser(), splits, drawn)
     for job in (job for of_model in jobs.values() for job in of_model):
         sys.stdout.write(f"{job.output}\n{summarize(job.output)}\n\n")
-    if BASE in files and config.evaluate.report:
-        spec = write_spec(config, splits, files)
+    if BASE in drawn and config.evaluate.report:
+        spec = write_spec(config, splits, drawn, checkpoints, runs)
         report = write_report(read_spec(spec), spec.parent)
         tables = write_tables([report], spec.parent, config.evaluate.paper)
         written = [spec.parent / "report.json", spec.parent / "report.html", *tables]
         sys.stdout.write(f"Wrote {', '.join(map(str, written))}.\n")
+
+
+def _drawn_as(name: str, step: int) -> str:
+    """A checkpoint's name among the models: its folder below evaluate.output."""
+    return f"{name}/global_step_{step}"
+
+
+def _earlier(config: DictConfig, runs: dict[str, Run]) -> dict[str, dict[int, Path]]:
+    """{model: {training step: folder}} of evaluate.checkpoints."""
+    wanted = config.evaluate.checkpoints
+    if wanted is None:
+        return {}
+    if wanted != ALL and not (isinstance(wanted, ListConfig) and all(type(step) is int for step in wanted)):
+        raise UserError(f"evaluate.checkpoints={wanted} is no list of training steps: write [40,80], or {ALL}.")
+    if not runs:
+        raise UserError(
+            "evaluate.checkpoints is set, but no model of evaluate.models is a training run: name a run's folder, or a "
+            "global_step_N in it."
+        )
+    return {name: earlier_checkpoints(name, run, wanted) for name, run in runs.items()}
 
 
 def _store_results(databases: Path, splits: dict[str, Split], files: dict[str, dict[str, Path]]) -> None:
@@ -174,10 +161,11 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     evaluate = config.evaluate
     with open_dict(config):
         # null in the file: a key could not be added to an empty mapping on the command line.
-        evaluate.splits, evaluate.settings = evaluate.splits or {}, evaluate.settings or {}
-    for name, value in (("models", evaluate.models), ("splits", evaluate.splits), ("settings", evaluate.settings)):
-        if not isinstance(value, DictConfig):
-            raise UserError(f"evaluate.{name}={value} is no mapping: write evaluate.{name}={{NAME:...}}.")
+        for name in ("splits", "settings", "methods"):
+            evaluate[name] = evaluate[name] or {}
+    for name in ("models", "splits", "settings", "methods"):
+        if not isinstance(evaluate[name], DictConfig):
+            raise UserError(f"evaluate.{name}={evaluate[name]} is no mapping: write evaluate.{name}={{NAME:...}}.")
     if not evaluate.models or not (evaluate.benchmarks or evaluate.splits):
         raise UserError(
             "evaluate.models must name at least one model folder, and evaluate.benchmarks a benchmark or "
@@ -191,6 +179,7 @@ def _checked(config: DictConfig) -> dict[str, Split]:
         raise UserError(
             f"evaluate.styles_by={evaluate.styles_by} is unknown: use {BY_PREFIX}, {BY_STRUCTURE} or {NO_STYLES}."
         )
+    _check_methods(evaluate)
     paper_setting(evaluate.paper)
     splits = splits_of(config)
     reported = evaluate.report and (BASE in evaluate.models or evaluate.base is not None)
@@ -201,6 +190,16 @@ def _checked(config: DictConfig) -> dict[str, Split]:
                 f"{evaluate.solved_in}: raise n, lower evaluate.solved_in, or set evaluate.report=False."
             )
     return splits
+
+
+def _check_methods(evaluate: DictConfig) -> None:
+    """Each entry is one of the report's specification, whose own check comes when everything is sampled."""
+    bases = {BASE: None, BASE_AGAIN: None} if evaluate.base or BASE in evaluate.models else {}
+    known = dict.fromkeys(evaluate.models) | bases
+    if unknown := [name for name in evaluate.methods if name not in known]:
+        raise UserError(f"evaluate.methods has {unknown[0]}, which is none of {', '.join(map(str, known))}.")
+    for name, entry in OmegaConf.to_container(evaluate.methods).items():
+        check_described(f"evaluate.methods.{name}", entry)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ class Demo(Experiment):
         for name in ("base", "base_again", *self.methods):
             methods[name] = {"splits": sample_files(name)}
             if name in METHODS:
-                methods[name] |= METHODS[name].described() | {"training_log": str(self._training_log(name))}
+                methods[name] |= METHODS[name].described() | {"training_log": f"runs/{name}/metrics"}
         spec = {
             "title": "DPH-RL demo",
             "summary": SUMMARY.format(
@@ -92,10 +92,3 @@ class Demo(Experiment):
         path = self.out / "spec.json"
         path.write_text(json.dumps(spec, indent=2) + "\n")
         return write_report(read_spec(path), self.out)
-
-    def _training_log(self, method: str) -> Path:
-        """The run's log in one file: verl begins a new one when it resumes."""
-        run = self.out / "runs" / method
-        whole = run / "metrics.jsonl"
-        whole.write_bytes(b"".join(part.read_bytes() for part in sorted((run / "metrics").glob("*.jsonl"))))
-        return whole

@@ -28,6 +28,8 @@ from verl.dph.evaluation.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES
 
 BASE = "base"
 BASE_AGAIN = "base_again"
+# Keys of a method that only say what it is.
+DESCRIBED = {"label": str, "family": str, "eta": (int, float)}
 LABELS = {
     "base": "Base",
     "base_again": "Base, second draw",
@@ -121,23 +123,36 @@ def read_spec(path: Path) -> ReportSpec:
     )
 
 
-def _method(path: Path, name: str, entry: object) -> MethodSpec:
-    optional = {"label": str, "training_log": str, "checkpoints": dict, "family": str, "eta": (int, float)}
-    _check_keys(path, f"method '{name}'", entry, {"splits": dict}, optional)
-    log = entry.get("training_log")
+def check_described(where: str, entry: object) -> None:
+    """What is said of a method beside its samples: label, family and eta.
+
+    Args:
+        where: what the error begins with.
+
+    Raises:
+        UserError: another key, a value of another type, or only one of family and eta.
+    """
+    _check_keys(where, "the entry", entry, {}, DESCRIBED)
     family, eta = entry.get("family"), entry.get("eta")
     if (family is None) != (eta is None):
-        raise UserError(f"{path}: method '{name}' has only one of 'family' and 'eta'; give both, or neither.")
+        raise UserError(f"{where} has only one of 'family' and 'eta'; give both, or neither.")
     if eta is not None and not 0 <= eta < math.inf:
-        raise UserError(f"{path}: 'eta' of method '{name}' is {eta}; it must be a number of at least 0.")
+        raise UserError(f"{where} has the 'eta' {eta}; it must be a number of at least 0.")
+
+
+def _method(path: Path, name: str, entry: object) -> MethodSpec:
+    optional = DESCRIBED | {"training_log": str, "checkpoints": dict}
+    _check_keys(path, f"method '{name}'", entry, {"splits": dict}, optional)
+    check_described(f"{path}: method '{name}'", {key: entry[key] for key in DESCRIBED if key in entry})
+    log = entry.get("training_log")
     return MethodSpec(
         name=name,
         label=entry.get("label", LABELS.get(name, name)),
         splits=_splits(path, f"method '{name}'", entry["splits"]),
         training_log=path.parent / log if log else None,
         checkpoints=_checkpoints(path, name, entry.get("checkpoints", {})),
-        family=family,
-        eta=eta,
+        family=entry.get("family"),
+        eta=entry.get("eta"),
     )
 
 
@@ -166,7 +181,7 @@ def _splits(path: Path, of: str, entries: dict) -> dict[str, SplitFiles]:
     return splits
 
 
-def _check_keys(path: Path, what: str, entry: object, required: dict, optional: dict) -> None:
+def _check_keys(path: Path | str, what: str, entry: object, required: dict, optional: dict) -> None:
     """Allowed types by key: one, or a tuple of them."""
     if not isinstance(entry, dict):
         raise UserError(f"{path}: {what} must be a JSON object, not {entry!r}.")
