@@ -150,9 +150,10 @@ def test_checkpoint_is_evaluated_into_a_report(trained):
 
 
 def test_nothing_is_left_running(trained):
-    processes = psutil.process_iter(["cmdline", "environ"])
-    left = [process.info["cmdline"] for process in processes if of_project(process, trained)]
-    assert not left
+    # Ray's workers notice within seconds that their program has ended.
+    left = [process for process in psutil.process_iter(["cmdline", "environ"]) if of_project(process, trained)]
+    _, left = psutil.wait_procs(left, timeout=30)
+    assert not [process.info["cmdline"] for process in left]
 
 
 def of_project(process, project) -> bool:
@@ -162,24 +163,39 @@ def of_project(process, project) -> bool:
     return environment.get("OUTPUT_DIR") == str(project.runs) and ("ray" in name or "verl.dph" in name)
 
 
+def train_until(step: int, project, name: str, *more: str, **environment: str) -> tuple[subprocess.Popen, str]:
+    """A training run that has logged `step` and goes on, and what it printed until then."""
+    training = subprocess.Popen(
+        ["bash", "scripts/llama/grpo.sh", name, *more],
+        cwd=Path(__file__).resolve().parents[2],
+        env=psutil.Process().environ() | project.environment | {"TOTAL_STEPS": "1000", "SAVE_FREQ": "-1"} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    lines = []
+    for line in training.stdout:
+        lines.append(line)
+        if f"step:{step} " in line:
+            break
+    return training, "".join(lines)
+
+
+def test_sigterm_ends_training_in_order(stored):
+    training, output = train_until(1, stored, "ended")
+    training.terminate()
+    output += training.communicate(timeout=120)[0]
+    assert training.returncode == 143, output[-4000:]
+    assert "\nStopped by SIGTERM.\n" in output and "Traceback" not in output, output[-4000:]
+    test_nothing_is_left_running(stored)
+
+
 def test_a_scorer_that_dies_stops_training_with_a_sentence(stored):
     """Rewards that cannot be had are never 0: the run ends, and leaves nothing running."""
     with ScorerServer(stored.folder / "dying", stored.task / "databases") as address:
-        environment = stored.environment | {"DPH_SCORER": address, "TOTAL_STEPS": "1000", "SAVE_FREQ": "-1"}
-        training = subprocess.Popen(
-            ["bash", "scripts/llama/grpo.sh", "dies", "reward.custom_reward_function.reward_kwargs.retries=1"],
-            cwd=Path(__file__).resolve().parents[2],
-            env=psutil.Process().environ() | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        lines = []
-        for line in training.stdout:
-            lines.append(line)
-            if "step:2 " in line:
-                break
-    output = "".join(lines) + training.communicate(timeout=200)[0]
+        retries = "reward.custom_reward_function.reward_kwargs.retries=1"
+        training, output = train_until(2, stored, "dies", retries, DPH_SCORER=address)
+    output += training.communicate(timeout=200)[0]
     assert training.returncode == 2, output[-4000:]
     assert "rollouts failed in step" in output.splitlines()[-1] or "Error: " in output, output[-2000:]
     test_nothing_is_left_running(stored)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from verl.dph.errors import UserError
+from verl.dph.stopping import Stopped
 
 CONFIG_DIR = Path(__file__).parent / "config"
 USER_ERROR_EXIT_CODE = 2
@@ -50,6 +51,9 @@ def user_errors_exit() -> Iterator[None]:
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")
         sys.exit(INTERRUPTED_EXIT_CODE)
+    except Stopped as stopped:
+        sys.stderr.write(f"{stopped}\n")
+        sys.exit(stopped.exit_code)
     except Exception as error:
         sentence = find_user_error(error) or _missing_setting(error)
         if sentence is None:

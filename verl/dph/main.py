@@ -6,6 +6,7 @@ With `actor_rollout_ref.actor.generate_sft=True` it writes the D_pef store inste
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 
 import ray
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -19,6 +20,7 @@ from verl.dph.cli import run_main
 from verl.dph.errors import UserError
 from verl.dph.fingerprint import model_hash, tokenizer_hash
 from verl.dph.ray_cluster import join_running, on_head
+from verl.dph.stopping import stoppable_when_armed
 from verl.dph.store import Store
 from verl.dph.usable import usable
 
@@ -87,9 +89,28 @@ def prepare(config: DictConfig) -> None:
     OmegaConf.resolve(config)
 
 
+class Arming:
+    """An actor class that arms SIGTERM before it starts its actor.
+
+    verl's run_ppo calls ray.init, after which alone SIGTERM can be armed, and then starts the task runner.
+    """
+
+    def __init__(self, actor_class: ray.actor.ActorClass, arm: Callable[[], None]):
+        self._actor_class, self._arm = actor_class, arm
+
+    def options(self, **options) -> "Arming":
+        return Arming(self._actor_class.options(**options), self._arm)
+
+    def remote(self) -> ray.actor.ActorHandle:
+        self._arm()
+        return self._actor_class.remote()
+
+
 def main(config: DictConfig) -> None:
     prepare(config)
-    main_ppo.run_ppo(config, task_runner_class=ray.remote(resources=on_head())(TaskRunner))
+    with stoppable_when_armed() as arm:
+        task_runner = ray.remote(resources=on_head())(TaskRunner)
+        main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ class Stopped(Exception):
     """A signal ended the program."""
 
     def __init__(self, number: signal.Signals):
-        super().__init__(f"ended by {number.name}")
+        super().__init__(f"Stopped by {number.name}.")
         self.exit_code = 128 + number
 
 
@@ -34,6 +34,30 @@ def run_stoppable(coroutine: Coroutine) -> Any:
         raise Stopped(came[0] if came else signal.SIGINT) from None
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def stoppable_when_armed() -> Iterator[Callable[[], None]]:
+    """Yields a function; once it was called, in the main thread, SIGTERM ends the block as Ctrl-C does.
+
+    It is for blocks that call ray.init, whose handler aborts the process: arm afterwards. Ray's blocking calls pass a
+    KeyboardInterrupt on, but of a SystemExit not the exit code.
+
+    Raises:
+        Stopped: SIGTERM came.
+    """
+    came = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    try:
+        yield lambda: signal.signal(signal.SIGTERM, interrupt)
+    except KeyboardInterrupt:
+        if not came:
+            raise
+        raise Stopped(signal.SIGTERM) from None
 
 
 @contextmanager
