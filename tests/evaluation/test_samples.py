@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from verl.dph.errors import UserError
-from verl.dph.evaluation.samples import read_sample_set, require_same_prompts
+from verl.dph.evaluation.samples import read_judged, read_sample_set, require_same_prompts
 from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
 
 STYLES = ("JOIN", "IN")
@@ -43,6 +43,9 @@ def test_reads_in_any_order(write):
     np.testing.assert_array_equal(samples.truncated, [[False, False], [True, False]])
     assert samples.style_names == ("JOIN", "IN", "Others")
     assert (samples.n, samples.prompts, samples.gold_failures) == (2, 2, 1)
+    judged = read_judged(samples.path)
+    np.testing.assert_array_equal(judged.ids, samples.ids)
+    np.testing.assert_array_equal(judged.correct, samples.correct)
 
 
 def test_partial_credit_is_not_correct(write):
@@ -62,10 +65,11 @@ def test_partial_credit_is_not_correct(write):
 )
 def test_incomplete_files(write, records, n, rows, sentence):
     path = write(records, n, rows)
-    with pytest.raises(UserError, match=sentence) as error:
-        read_sample_set(path, STYLES)
-    assert str(path) in str(error.value)
-    assert "\n" not in str(error.value)
+    for read in (read_judged, lambda path: read_sample_set(path, STYLES)):
+        with pytest.raises(UserError, match=sentence) as error:
+            read(path)
+        assert str(path) in str(error.value)
+        assert "\n" not in str(error.value)
 
 
 def test_a_line_that_is_no_record(write):

@@ -7,7 +7,7 @@ import numpy as np
 from verl.dph.errors import UserError
 from verl.dph.evaluation.bootstrap import Interval, paired_difference
 from verl.dph.evaluation.prompt_metrics import prompt_metrics
-from verl.dph.evaluation.samples import SampleSet, read_sample_set, require_same_prompts
+from verl.dph.evaluation.samples import JudgedSamples, SampleSet, read_judged, read_sample_set, require_same_prompts
 from verl.dph.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, SplitFiles
 from verl.dph.evaluation.summary import summarise
 
@@ -39,7 +39,7 @@ def compare(spec: ReportSpec) -> Comparison:
     """
     samples = {name: {} for name in spec.methods}
     metrics = {name: {} for name in spec.methods}
-    greedy: dict[tuple[str, str], SampleSet | None] = {}
+    greedy: dict[tuple[str, str], JudgedSamples | None] = {}
     for split in spec.splits:
         for name, method in spec.methods.items():
             files = method.splits[split]
@@ -48,7 +48,7 @@ def compare(spec: ReportSpec) -> Comparison:
             require_same_prompts(drawn, base)
             _require_same_model(drawn, samples[name][spec.splits[0]])
             require_same_sampling(drawn, base)
-            greedy[name, split] = read_greedy(files, drawn, spec)
+            greedy[name, split] = read_greedy(files, drawn)
         if BASE_AGAIN in spec.methods:
             _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
     summaries = {name: {} for name in spec.methods}
@@ -62,11 +62,11 @@ def compare(spec: ReportSpec) -> Comparison:
     return Comparison(spec, samples, metrics, summaries)
 
 
-def read_greedy(files: SplitFiles, samples: SampleSet, spec: ReportSpec) -> SampleSet | None:
+def read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | None:
     """The greedy answers that belong to these samples; None where the specification names none."""
     if files.greedy is None:
         return None
-    greedy = read_sample_set(files.greedy, spec.styles, spec.styles_by)
+    greedy = read_judged(files.greedy)
     require_same_prompts(greedy, samples)
     _require_same_model(greedy, samples)
     if greedy.n != 1:
@@ -76,7 +76,7 @@ def read_greedy(files: SplitFiles, samples: SampleSet, spec: ReportSpec) -> Samp
     return greedy
 
 
-def _require_same_model(samples: SampleSet, others: SampleSet) -> None:
+def _require_same_model(samples: JudgedSamples, others: JudgedSamples) -> None:
     if samples.metadata.model_hash != others.metadata.model_hash:
         raise UserError(
             f"{samples.path} and {others.path} are of one method but of two models ({samples.metadata.model} and "
@@ -84,7 +84,7 @@ def _require_same_model(samples: SampleSet, others: SampleSet) -> None:
         )
 
 
-def require_same_sampling(samples: SampleSet, base: SampleSet) -> None:
+def require_same_sampling(samples: JudgedSamples, base: JudgedSamples) -> None:
     """Raises UserError when two sets were not drawn with the same COMMON_SETTINGS."""
     for name in COMMON_SETTINGS:
         own, other = getattr(samples.metadata, name), getattr(base.metadata, name)

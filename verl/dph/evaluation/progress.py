@@ -3,7 +3,7 @@
 from verl.dph.evaluation.bootstrap import Interval, mean_interval
 from verl.dph.evaluation.comparison import Comparison, read_greedy, require_same_sampling
 from verl.dph.evaluation.pass_at_k import pass_at_k
-from verl.dph.evaluation.samples import read_sample_set, require_same_prompts
+from verl.dph.evaluation.samples import read_judged, require_same_prompts
 from verl.dph.evaluation.spec import BASE, SplitFiles
 
 # {method: {split: {training step: {metric: [value, low, high]}}}}; metrics are pass@K of solved_in, and greedy
@@ -31,10 +31,10 @@ def read_progress(comparison: Comparison) -> Progress:
 
 def _of_checkpoint(comparison: Comparison, split: str, files: SplitFiles) -> dict[str, Interval]:
     spec, base = comparison.spec, comparison.samples[BASE][split]
-    samples = read_sample_set(files.samples, spec.styles, spec.styles_by)
+    samples = read_judged(files.samples)
     require_same_prompts(samples, base)
     require_same_sampling(samples, base)
-    greedy = read_greedy(files, samples, spec)
+    greedy = read_greedy(files, samples)
     solved = pass_at_k(samples.correct.sum(axis=1), samples.n, spec.solved_in)
     values = {} if greedy is None else {"greedy": mean_interval(greedy.correct[:, 0].astype(float))}
     return values | {f"pass@{spec.solved_in}": mean_interval(solved)}

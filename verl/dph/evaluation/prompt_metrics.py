@@ -7,7 +7,7 @@ from verl.dph.evaluation.answers import NO_VOTE, distinct_answers
 from verl.dph.evaluation.distinct_n import ORDERS
 from verl.dph.evaluation.majority import majority_at_k
 from verl.dph.evaluation.pass_at_k import k_values, pass_at_k
-from verl.dph.evaluation.samples import SampleSet
+from verl.dph.evaluation.samples import JudgedSamples, SampleSet
 from verl.dph.evaluation.styles import distinct_styles, style_counts, style_entropy
 
 # A base prompt is solved when one of its first SOLVED_IN samples is correct; Pass@SOLVED_IN measures what is kept.
@@ -16,7 +16,7 @@ SOLVED_IN = 8
 
 def prompt_metrics(
     samples: SampleSet,
-    greedy: SampleSet | None,
+    greedy: JudgedSamples | None,
     base: SampleSet,
     solved_in: int = SOLVED_IN,
     by_result: bool = False,

@@ -1,8 +1,10 @@
 """The sample records of one model on one split as arrays: every prompt has the samples 0..n-1, once each."""
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from tqdm import tqdm
@@ -16,17 +18,33 @@ from verl.dph.evaluation.styles import BY_PREFIX, OTHERS, styled
 from verl.dph.records import SampleMetadata, SampleRecord, read_metadata, read_samples
 from verl.dph.reward.questions import answer_kind
 
+T = TypeVar("T")
+
 GOLD_FAILURES = ("gold_error", "gold_timeout")
 
 
 @dataclass(frozen=True)
-class SampleSet:
-    """The samples of one model on one split. P prompts, n samples a prompt."""
+class JudgedSamples:
+    """Which samples of one model on one split are correct. P prompts, n samples a prompt."""
 
     path: Path
     metadata: SampleMetadata
     ids: np.ndarray  # [P] int64, ascending
     correct: np.ndarray  # [P, n] bool, by sample number
+
+    @property
+    def n(self) -> int:
+        return self.correct.shape[1]
+
+    @property
+    def prompts(self) -> int:
+        return self.correct.shape[0]
+
+
+@dataclass(frozen=True)
+class SampleSet(JudgedSamples):
+    """All that is measured of the samples of one model on one split."""
+
     style: np.ndarray  # [P, n] int, index into style_names; all 0 when the task has no styles
     style_names: tuple[str, ...]  # the known styles, then OTHERS; empty when the task has no styles
     truncated: np.ndarray  # [P, n] bool, the response hit its length limit
@@ -36,14 +54,6 @@ class SampleSet:
     tokens: np.ndarray  # [P, n] int, length of the response
     distinct_n: np.ndarray  # [P, 4] float, of a prompt's responses together, for n = 1..4
     unparsed: int | None  # correct SQL that sqlglot does not parse, compared by its text; None for others
-
-    @property
-    def n(self) -> int:
-        return self.correct.shape[1]
-
-    @property
-    def prompts(self) -> int:
-        return self.correct.shape[0]
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,20 @@ class _Sample:
     result: str | None
     response_ids: array
     unparsed: bool | None  # None where it is no SQL
+
+
+def read_judged(path: Path) -> JudgedSamples:
+    """Reads a finished samples file and its metadata for Pass@k alone: no answer is parsed.
+
+    Raises:
+        UserError: as read_sample_set.
+    """
+    metadata = read_metadata(path)
+    by_prompt: dict[int, dict[int, bool]] = {}
+    for record in _records(path, metadata):
+        by_prompt.setdefault(record.id, {})[record.sample] = _is_correct(record)
+    ids, rows = _in_order(path, metadata, by_prompt)
+    return JudgedSamples(path, metadata, ids, np.array(rows))
 
 
 def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> SampleSet:
@@ -75,19 +99,16 @@ def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PRE
     names = (*styles, OTHERS) if styles else ()
     by_prompt: dict[int, dict[int, _Sample]] = {}
     results = read_results(path)
-    total = metadata.rows * metadata.n
-    for record in tqdm(read_samples(path), f"Reading {path.name}", total, unit="sample", delay=5, leave=False):
+    for record in _records(path, metadata):
         result = None if results is None else _result_of(path, record, results)
         by_prompt.setdefault(record.id, {})[record.sample] = _needed(record, names, styles_by, result)
-    _require_complete(path, metadata, by_prompt)
-    ids = sorted(by_prompt)
-    rows = [[by_prompt[i][s] for s in range(metadata.n)] for i in ids]
+    ids, rows = _in_order(path, metadata, by_prompt)
     unparsed = [sample.unparsed for row in rows for sample in row]
     all_sql = None not in unparsed
     return SampleSet(
         path=path,
         metadata=metadata,
-        ids=np.array(ids, dtype=np.int64),
+        ids=ids,
         correct=np.array([[sample.correct for sample in row] for row in rows]),
         style=np.array([[sample.style for sample in row] for row in rows]),
         style_names=names if all_sql else (),
@@ -101,7 +122,7 @@ def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PRE
     )
 
 
-def require_same_prompts(samples: SampleSet, reference: SampleSet) -> None:
+def require_same_prompts(samples: JudgedSamples, reference: JudgedSamples) -> None:
     """Raises UserError when two sets do not hold the same prompts: they could not be compared pair by pair."""
     missing = np.setdiff1d(reference.ids, samples.ids)
     surplus = np.setdiff1d(samples.ids, reference.ids)
@@ -111,6 +132,24 @@ def require_same_prompts(samples: SampleSet, reference: SampleSet) -> None:
             f"{samples.path} and {reference.path} hold different prompts ({missing.size} missing, {surplus.size} more; "
             f"the first {example}): sample both on the same data file."
         )
+
+
+def _records(path: Path, metadata: SampleMetadata) -> Iterator[SampleRecord]:
+    total = metadata.rows * metadata.n
+    return tqdm(read_samples(path), f"Reading {path.name}", total, unit="sample", delay=5, leave=False)
+
+
+def _is_correct(record: SampleRecord) -> bool:
+    return record.acc == 1
+
+
+def _in_order(
+    path: Path, metadata: SampleMetadata, by_prompt: dict[int, dict[int, T]]
+) -> tuple[np.ndarray, list[list[T]]]:
+    """[P] ids, ascending, and of each prompt what was kept of its samples, by their number."""
+    _require_complete(path, metadata, by_prompt)
+    ids = sorted(by_prompt)
+    return np.array(ids, dtype=np.int64), [[by_prompt[i][s] for s in range(metadata.n)] for i in ids]
 
 
 def _result_of(path: Path, record: SampleRecord, results: Results) -> str | None:
@@ -128,18 +167,18 @@ def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, result
     kind = answer_kind(record.data_source)
     sql = kind == "sql"
     return _Sample(
-        correct=record.acc == 1,
+        correct=_is_correct(record),
         style=names.index(styled(record.pred, names[:-1], styles_by)) if names and sql else 0,
         truncated=record.truncated,
         gold_failure=record.outcome in GOLD_FAILURES,
         answer=answer_key(record.pred, record.outcome, kind),
         result=result,
         response_ids=array("i", record.response_ids),
-        unparsed=(record.acc == 1 and canonical_sql(record.pred or "") is None) if sql else None,
+        unparsed=(_is_correct(record) and canonical_sql(record.pred or "") is None) if sql else None,
     )
 
 
-def _require_complete(path: Path, metadata: SampleMetadata, by_prompt: dict[int, dict[int, _Sample]]) -> None:
+def _require_complete(path: Path, metadata: SampleMetadata, by_prompt: dict[int, dict[int, object]]) -> None:
     n = metadata.n
     for prompt, samples in by_prompt.items():
         if len(samples) != n or samples.keys() != set(range(n)):
