@@ -12,6 +12,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from scipy import stats
 
 from verl.dph import aside
@@ -139,25 +140,33 @@ def _row(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+_SEED = {"color": "#1f4e79", "marker": "o", "linestyle": "none", "markersize": 4}
+_INTERVAL = {"color": "#9bb8d3", "linewidth": 5, "solid_capstyle": "round"}
+_BASE = {"color": "#777777", "linestyle": (0, (4, 3)), "linewidth": 1}
+
+
 def study_figure(base: dict[str, float], methods: dict[str, dict[str, OverSeeds]], labels: dict[str, str]) -> str:
     """A panel a metric, as SVG text: a dot a seed, a bar for the interval over seeds, a dashed line for the base."""
     with matplotlib.rc_context({"svg.hashsalt": "study", "font.size": 9}):
-        figure = Figure(figsize=(9, 0.6 + 0.32 * len(methods)), layout="constrained", facecolor="white")
+        figure = Figure(figsize=(9, 1.0 + 0.32 * len(methods)), layout="constrained", facecolor="white")
         all_axes = figure.subplots(1, len(PANELS), sharey=True)
         for axes, column in zip(all_axes, PANELS, strict=True):
             for row, of_method in enumerate(methods.values()):
                 found = of_method[column]
                 if found.interval:
-                    axes.plot(found.interval, [row, row], color="#9bb8d3", linewidth=5, solid_capstyle="round")
-                axes.plot(found.values, [row] * len(found.values), "o", color="#1f4e79", markersize=4)
-            axes.axvline(base[column], color="#777777", linestyle=(0, (4, 3)), linewidth=1)
+                    axes.plot(found.interval, [row, row], **_INTERVAL)
+                axes.plot(found.values, [row] * len(found.values), **_SEED)
+            axes.axvline(base[column], **_BASE)
             axes.set_title(column, fontsize=9)
             axes.grid(axis="x", color="#dddddd", linewidth=0.6)
             axes.set_axisbelow(True)
             axes.spines[["top", "right", "left"]].set_visible(False)
             axes.tick_params(length=0)
         all_axes[0].set_yticks(range(len(methods)), [labels[name] for name in methods])
-        all_axes[0].invert_yaxis()
+        all_axes[0].set_ylim(len(methods) - 0.5, -0.5)
+        named = {"a seed": _SEED, "95 % interval over seeds": _INTERVAL, "base": _BASE}
+        keys = [Line2D([], [], label=name, **look) for name, look in named.items()]
+        figure.legend(handles=keys, loc="outside lower center", ncols=len(keys), frameon=False)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
