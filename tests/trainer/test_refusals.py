@@ -174,6 +174,20 @@ def test_fsdp1_is_for_gpus(run):
     model_checks.check(config)
 
 
+def test_flash_attention_is_missed_before_the_workers_start(run, monkeypatch):
+    config = run.prepare()
+    config.trainer.device = "cuda"
+    config.actor_rollout_ref.model.override_config = {}  # verl's default
+    monkeypatch.setattr(model_checks, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="uses flash_attention_2, verl's default, and the package flash-attn is not"):
+        model_checks.check(config)
+    config.actor_rollout_ref.model.override_config = {"attn_implementation": "sdpa"}
+    model_checks.check(config)
+    monkeypatch.setattr(model_checks, "find_spec", lambda name: name == "flash_attn" or None)
+    config.actor_rollout_ref.model.override_config = {}
+    model_checks.check(config)
+
+
 def test_unmerged_weights_are_not_saved_as_a_model(run):
     with pytest.raises(UserError, match="save_contents has hf_model, which with .*lora_rank=8"):
         run.prepare(**changed(LORA | {f"{ACTOR}checkpoint.save_contents": "[model,hf_model]"}))

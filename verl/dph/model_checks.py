@@ -1,9 +1,10 @@
-"""Checks of how models are built and spread over devices: FSDP1, Ulysses, LoRA, and the critic where there is one."""
+"""Checks of how models are built and spread over devices: FSDP1, Ulysses, LoRA, flash attention, and the critic."""
 
 import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from omegaconf import DictConfig
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
@@ -11,6 +12,7 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.dph.errors import UserError
 
 MODEL = "actor_rollout_ref.model"
+FLASH = "flash_attention_2"
 
 
 @dataclass
@@ -28,6 +30,11 @@ class Role:
         """Ranks that share one sequence; verl has an old and a new name for it, and the old one wins."""
         old = self.settings.ulysses_sequence_parallel_size
         return old if old > 1 else self.engine.ulysses_sequence_parallel_size
+
+    @property
+    def attention(self) -> str:
+        """verl's default is in its HFModelConfig (workers/config/model.py)."""
+        return self.model.override_config.get("attn_implementation", FLASH)
 
 
 def actor(config: DictConfig) -> Role:
@@ -58,6 +65,7 @@ def check(config: DictConfig) -> None:
         _check_folder(role)
         _check_strategy(role, config.trainer.device)
         _check_ulysses(role, config.trainer.n_gpus_per_node * config.trainer.nnodes)
+        _check_attention(role, config.trainer.device)
     _check_lora(config)
     if config.actor_rollout_ref.actor.generate_sft:
         _check_store_writing(config)
@@ -91,13 +99,23 @@ def _check_ulysses(role: Role, ranks: int) -> None:
     if not model.use_remove_padding:
         raise UserError(f"{setting} cuts packed sequences into pieces: set {role.model_name}.use_remove_padding=True.")
     # verl exchanges the pieces in the call of flash attention's kernel (models/transformers/monkey_patch.py).
-    attention = model.override_config.get("attn_implementation", "flash_attention_2")
-    if "flash" not in attention:
+    if "flash" not in role.attention:
         raise UserError(
             f"{setting} needs flash attention, that is, GPUs: with "
             f"{role.model_name}.override_config.attn_implementation="
-            f"{attention} every rank would see its own piece of a sequence only; use flash_attention_2, or size 1."
+            f"{role.attention} every rank would see its own piece of a sequence only; use {FLASH}, or size 1."
         )
+
+
+def _check_attention(role: Role, device: str) -> None:
+    # transformers takes the kernel from the Hub where the package `kernels` is installed.
+    if device != "cuda" or role.attention != FLASH or find_spec("flash_attn") or find_spec("kernels"):
+        return
+    raise UserError(
+        f"{role.model_name} uses {FLASH}, verl's default, and the package flash-attn is not installed: install it (pip "
+        f"install --no-build-isolation flash-attn==2.8.3), or set +{role.model_name}.override_config."
+        "attn_implementation=sdpa, which computes the same and needs more time and memory."
+    )
 
 
 def _check_lora(config: DictConfig) -> None:
