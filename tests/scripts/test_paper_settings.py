@@ -4,11 +4,12 @@ import warnings
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
 from tests.scripts.conftest import composed
-from verl.dph import settings
+from verl.dph import model_checks, settings
 from verl.dph.prepare.mathematics import TEST_SETS
 from verl.dph.reward.questions import scorer_question
 
@@ -36,6 +37,8 @@ RUNS = {
     "alpha": ("alpha", 0.01, True, False),
     "reverse_kl": ("reverse_kl", 0.01, False, True),
 }
+# Settings without a value that nothing reads: of a reward model, of which there is none.
+NOT_ASKED = {"reward.reward_model.rollout.name"}
 
 
 def dry_run(launcher, experiment, script, *arguments, **environment):
@@ -78,7 +81,7 @@ def test_training(launcher, files, monkeypatch, experiment, method):
     is_dapo = method == "dapo"
     assert config.algorithm.filter_groups.enable == is_dapo
     assert config.reward.reward_manager.name == ("dapo" if is_dapo else "naive")
-    assert (config.trainer.experiment_name, config.trainer.device) == ("name", "cuda")
+    assert (config.trainer.experiment_name, config.trainer.device, rollout.name) == ("name", "cuda", "vllm")
 
     accept(config, files, monkeypatch)
 
@@ -86,6 +89,8 @@ def test_training(launcher, files, monkeypatch, experiment, method):
 def accept(config, files, monkeypatch):
     """verl.dph's checks and verl's own, as main.prepare makes them; on a GPU machine with the files in their places."""
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
+    monkeypatch.setattr(model_checks, "find_spec", lambda package: package == "flash_attn" or None)
+    assert OmegaConf.missing_keys(config) <= NOT_ASKED
     config.actor_rollout_ref.model.path = files["MODEL_PATH"]
     settings.read_none(config)
     settings.check(config)
@@ -112,6 +117,7 @@ def test_preparation(launcher, files, monkeypatch, experiment):
     started = dry_run(launcher, experiment, "offline_sampling", "sampling")
     assert started.module == "verl.dph.presample"
     sampling = started.config()
+    assert OmegaConf.missing_keys(sampling) <= NOT_ASKED
     rollout = sampling.actor_rollout_ref.rollout
     assert (sampling.presample.n, rollout.temperature, rollout.top_p) == (8, 1.0, 0.95)
     assert sampling.presample.output.endswith("/generate_data/0.jsonl")
