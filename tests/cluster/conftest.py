@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -40,7 +41,14 @@ class Node:
         self.output = output
         with open(output, "wb") as file:
             self.process = subprocess.Popen(
-                command, env=environment, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=file, stderr=file
+                command,
+                env=environment,
+                cwd=REPOSITORY,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                # What a shell starts with & inherits that SIGINT is ignored.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
     def text(self) -> str:
