@@ -114,7 +114,7 @@ def _check_attention(role: Role, device: str) -> None:
     raise UserError(
         f"{role.model_name} uses {FLASH}, verl's default, and the package flash-attn is not installed: install it (pip "
         f"install --no-build-isolation flash-attn==2.8.3), or set +{role.model_name}.override_config."
-        "attn_implementation=sdpa, which computes the same and needs more time and memory."
+        "attn_implementation=sdpa, which computes the same."
     )
 
 
