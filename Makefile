@@ -32,11 +32,11 @@ $(STAMP): $(REQUIREMENTS)
 	touch $@
 
 demo: install
-	PATH="$(BIN):$$PATH" $(BIN)/python -m verl.dph.demo.run --out $(OUT) --methods $(METHODS)
+	PATH="$(BIN):$$PATH" $(BIN)/python -m rl.demo.run --out $(OUT) --methods $(METHODS)
 
 # Every method with three seeds.
 study: install
-	PATH="$(BIN):$$PATH" $(BIN)/python -m verl.dph.demo.study --out $(STUDY)
+	PATH="$(BIN):$$PATH" $(BIN)/python -m rl.demo.study --out $(STUDY)
 
 # The report is looked at in Debian's Chromium, which is installed where it lacks.
 test: install

@@ -6,7 +6,8 @@ setup(
     packages=find_namespace_packages(include=["verl.*", "rl", "rl.*"]),
     package_data={
         "verl.dph": ["config/*.yaml", "config/device/*.yaml"],
-        "verl.dph.evaluation": ["*.html", "*.css", "*.json"],
+        "rl.evaluation.report": ["*.html", "*.css"],
+        "rl.evaluation.paper": ["*.json"],
         "rl.scorer": ["*.yaml"],
     },
 )

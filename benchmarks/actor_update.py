@@ -29,8 +29,8 @@ from tqdm import tqdm
 from transformers import LlamaConfig, LlamaForCausalLM
 from verl.utils import tensordict_utils as tu
 
-from verl.dph.cli import CONFIG_DIR
-from verl.dph.standalone import actor_worker, batch_of
+from verl.dph.config.program import CONFIG_DIR
+from verl.dph.training.standalone_worker import actor_worker, batch_of
 
 # hidden, layers, heads, key-value heads, feed-forward, vocabulary: Llama-3.2's, and one for two cores.
 SHAPES = {

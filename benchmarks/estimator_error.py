@@ -24,13 +24,13 @@ import torch
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from verl.dph import divergences
-from verl.dph.cli import user_errors_exit
-from verl.dph.divergences import Divergence
-from verl.dph.errors import UserError
-from verl.dph.fingerprint import model_hash
-from verl.dph.modes import MODES
-from verl.dph.store import Row, Store
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.common.fingerprint import model_hash
+from verl.dph.divergence import f_divergences
+from verl.dph.divergence.f_divergences import Divergence
+from verl.dph.divergence.loss_modes import MODES
+from verl.dph.pef.store import Row, Store
 
 EXACT, K1 = "exact", "k1"
 COLUMNS = ("above", "bias", "store", "error", "se", "cosine", "norm")
@@ -64,19 +64,19 @@ class Gradients:
 
     def forms(self, f: Divergence, log_p, log_q, d) -> dict[str | float, torch.Tensor]:
         """form -> gradient: the exact one, then those on the stored tokens."""
-        found = {EXACT: self.of(divergences.exact(f, log_p, log_q))}
-        if f is divergences.forward_kl:
-            found[K1] = self.of(divergences.forward_kl_k1(d))
+        found = {EXACT: self.of(f_divergences.exact(f, log_p, log_q))}
+        if f is f_divergences.forward_kl:
+            found[K1] = self.of(f_divergences.forward_kl_k1(d))
         largest, last = d.max().item(), None
         for upper in self.bounds:
             if last is None or largest > upper:  # else no token is above it, and the gradient is the last one's
-                last = self.of(divergences.bounded(f, d, upper))
+                last = self.of(f_divergences.bounded(f, d, upper))
             found[upper] = last
         return found
 
     def expected(self, f: Divergence, log_p, log_q) -> dict[float, torch.Tensor]:
         """bound -> gradient of the bounded divergence's expectation over pi_ref."""
-        return {upper: self.of(log_p.exp() * divergences.bounded(f, log_q - log_p, upper)) for upper in self.bounds}
+        return {upper: self.of(log_p.exp() * f_divergences.bounded(f, log_q - log_p, upper)) for upper in self.bounds}
 
 
 def measure(gradients: Gradients, rows: list[Row], names: dict[str, Divergence], options) -> dict[tuple, list[float]]:
@@ -134,7 +134,7 @@ def main() -> None:
         store.check_origin(str(options.store), model_hash=model_hash(options.base))
         if options.batch_size > len(store):
             raise UserError(f"--batch-size {options.batch_size} is more than the {len(store)} responses of the store.")
-        names = MODES | {"alpha": partial(divergences.alpha_divergence, alpha=0.2)}  # the default of alpha_coeff
+        names = MODES | {"alpha": partial(f_divergences.alpha_divergence, alpha=0.2)}  # the default of alpha_coeff
         del names["js"]  # the same divergence as js_low_var
         models = (AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in folders)
         gradients = Gradients(*models, store.meta["temperature"], sorted(options.bounds, reverse=True))

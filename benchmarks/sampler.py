@@ -56,9 +56,9 @@ VARIABLES = {
 
 def make_inputs(folder: Path, prompts: int, response: int) -> None:
     """folder/task with its databases and train.parquet, folder/model."""
-    from verl.dph.demo.model import Shape, build_model
-    from verl.dph.demo.task import TaskSettings, make_task
-    from verl.dph.demo.tokenizer import build_tokenizer
+    from rl.demo.base_model import Shape, build_model
+    from rl.demo.task import TaskSettings, make_task
+    from rl.demo.tokenizer import build_tokenizer
 
     make_task(folder / "task", TaskSettings(train=prompts, eval=1, sft=1))
     tokenizer = build_tokenizer()
@@ -73,8 +73,8 @@ def bare(options: argparse.Namespace) -> None:
     from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
     from vllm import LLM, SamplingParams
 
-    from verl.dph.prompts import PromptFiles
-    from verl.dph.sampler import sample_seed
+    from rl.data.rows import PromptFiles
+    from verl.dph.sampling.sampler import sample_seed
 
     folder, response = options.folder, options.response
     tokenizer = AutoTokenizer.from_pretrained(folder / "model")
@@ -108,10 +108,10 @@ def ours(options: argparse.Namespace) -> None:
     """The pre-sampler on verl's server; every turn writes a file of its own."""
     import hydra
 
-    from verl.dph.cli import CONFIG_DIR
-    from verl.dph.engine import rollout_client
-    from verl.dph.sampler import SamplingSettings
-    from verl.dph.sampling_job import draw, prepare
+    from verl.dph.config.program import CONFIG_DIR
+    from verl.dph.sampling.job import draw, prepare
+    from verl.dph.sampling.rollout_engine import rollout_client
+    from verl.dph.sampling.sampler import SamplingSettings
 
     folder, response, rollout = options.folder, options.response, "actor_rollout_ref.rollout"
     settings = {
@@ -200,8 +200,8 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def speed(options: argparse.Namespace) -> None:
-    from verl.dph.demo.scorer import ScorerServer
-    from verl.dph.demo.stages import stop
+    from rl.demo.scorer_process import ScorerServer
+    from rl.demo.stages import stop
 
     ratios = []  # of tokens/s, and of tokens a second of CPU
     with tempfile.TemporaryDirectory() as name:
@@ -254,13 +254,13 @@ def memory(options: argparse.Namespace) -> None:
     import pyarrow.parquet as pq
     from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
-    from verl.dph.demo.scorer import ScorerServer
-    from verl.dph.demo.task import TaskSettings, make_task
-    from verl.dph.demo.tokenizer import build_tokenizer
-    from verl.dph.prompts import PromptFiles
-    from verl.dph.records import SampleMetadata, SampleWriter
+    from rl.data.rows import PromptFiles
+    from rl.data.sample_file import SampleMetadata, SampleWriter
+    from rl.demo.scorer_process import ScorerServer
+    from rl.demo.task import TaskSettings, make_task
+    from rl.demo.tokenizer import build_tokenizer
     from verl.dph.reward.client import ScorerClient
-    from verl.dph.sampler import SamplingSettings, sample
+    from verl.dph.sampling.sampler import SamplingSettings, sample
 
     tokenizer = build_tokenizer()
     builder = create_continuous_token_builder(tokenizer, hf_model_type="llama")

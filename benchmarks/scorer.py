@@ -248,6 +248,7 @@ def measure_sql(root: Path, questions: int) -> None:
 
 def small_batch(number: int, questions: int = 8) -> dict:
     """A request with distinct small queries."""
+
     def question(key: int) -> dict:
         gold = f"SELECT city, count(*) FROM orders WHERE id < {key % 150} GROUP BY city"
         sql = "SELECT city, count(*) FROM orders WHERE id < {} AND {} = {} GROUP BY city"

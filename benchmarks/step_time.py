@@ -15,10 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from verl.dph.cli import user_errors_exit
-from verl.dph.demo.pipeline import OVERRIDES, SCRIPTS, Demo
-from verl.dph.demo.scorer import ScorerServer
-from verl.dph.errors import UserError
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.demo.pipeline import OVERRIDES, SCRIPTS, Demo
+from rl.demo.scorer_process import ScorerServer
 
 VARIANTS = {
     "ours": [],

@@ -19,12 +19,12 @@ from pathlib import Path
 import psutil
 import torch
 
-from verl.dph import pef_batch
-from verl.dph.reference_parts import fill_in_parts
-from verl.dph.store import Row, Store
+from verl.dph.pef.logprob_shards import fill_in_parts
+from verl.dph.pef.store import Row, Store
+from verl.dph.training import mixed_batch
 
 VOCABULARY = 128_000
-DTYPES = dict.fromkeys(pef_batch.FIELDS, torch.int64) | {"old_log_probs": torch.float32, "advantages": torch.float32}
+DTYPES = dict.fromkeys(mixed_batch.FIELDS, torch.int64) | {"old_log_probs": torch.float32, "advantages": torch.float32}
 
 
 def random_store(rows: int, prompt: int, response: int, k: int) -> Store:
@@ -65,7 +65,7 @@ def write(store: Store, folder: Path, size: int) -> tuple[Path, float]:
 
 def columns(rows: list[Row]) -> None:
     """What a training step makes of its D_pef rows."""
-    pef_batch.columns_of(rows, [1] * len(rows), DTYPES, top_k=rows[0].top_ids is not None)
+    mixed_batch.columns_of(rows, [1] * len(rows), DTYPES, top_k=rows[0].top_ids is not None)
 
 
 def measure(path: str, batch: int) -> dict[str, float]:

@@ -192,7 +192,7 @@ def write_samples(
         metadata: further fields of SampleMetadata that are to differ.
     """
     # Here, because it loads all of verl, which most suites do without.
-    from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
+    from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
 
     path.unlink(missing_ok=True)
     prompts, n = correct.shape

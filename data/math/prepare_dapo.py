@@ -14,8 +14,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from verl.dph.cli import user_errors_exit
-from verl.dph.prepare.mathematics import prepare_dapo
+from rl.common.cli import user_errors_exit
+from rl.data.prepare.math import prepare_dapo
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -14,8 +14,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from verl.dph.cli import user_errors_exit
-from verl.dph.prepare.mathematics import TEST_SETS, find_test_sets, prepare_test_set
+from rl.common.cli import user_errors_exit
+from rl.data.prepare.math import TEST_SETS, find_test_sets, prepare_test_set
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -12,8 +12,8 @@ only read. Records that make no row are listed in OUTPUT.bad.jsonl. docs/data.md
 import argparse
 from pathlib import Path
 
-from verl.dph.cli import user_errors_exit
-from verl.dph.prepare.sql import BIRD, add_options, prepare
+from rl.common.cli import user_errors_exit
+from rl.data.prepare.sql import BIRD, add_options, prepare
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -15,8 +15,8 @@ listed in OUTPUT.bad.jsonl. docs/data.md has more.
 import argparse
 from pathlib import Path
 
-from verl.dph.cli import user_errors_exit
-from verl.dph.prepare.sql import SPIDER, add_options, prepare, read_tables
+from rl.common.cli import user_errors_exit
+from rl.data.prepare.sql import SPIDER, add_options, prepare, read_tables
 
 
 def parse_arguments() -> argparse.Namespace:

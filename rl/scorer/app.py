@@ -14,9 +14,9 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
-from rl.scorer.answers import INFRA_ERROR, Answer, UnknownQuestion
 from rl.scorer.config import Settings
 from rl.scorer.metrics import Measured, Metrics
+from rl.scorer.outcomes import INFRA_ERROR, Answer, UnknownQuestion
 from rl.scorer.protocol import ApiRequest, BadRequest, BatchRequest, api_answer, batch_answer, parse
 from rl.scorer.scorers import Busy, Question, Scorers
 

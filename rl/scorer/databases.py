@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
-from rl.scorer.answers import UnknownQuestion
+from rl.scorer.outcomes import UnknownQuestion
 
 SUFFIXES = (".sqlite", ".sqlite3", ".db")
 # The file format's version bytes (offset 18) are 2 for a database in WAL mode.

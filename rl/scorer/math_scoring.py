@@ -4,9 +4,9 @@ import asyncio
 import json
 from dataclasses import dataclass
 
-from rl.scorer.answers import Answer, ask, failure, no_answer
 from rl.scorer.config import MathSettings
 from rl.scorer.math.extract import read_answer
+from rl.scorer.outcomes import Answer, ask, failure, no_answer
 from rl.scorer.pool import WorkerPool
 from rl.scorer.shared import SharedResults
 
@@ -43,9 +43,7 @@ class MathScorer:
         return [by_prediction[pred] for pred in predictions]
 
     async def _answer(self, gold: str, pred: str) -> Answer:
-        return await self.answers.get(
-            (gold, pred), lambda: self._compare(gold, pred), lambda answer: answer.kept_bytes
-        )
+        return await self.answers.get((gold, pred), lambda: self._compare(gold, pred), lambda answer: answer.kept_bytes)
 
     async def _compare(self, gold: str, pred: str) -> Answer:
         seconds = self._settings.prediction_seconds

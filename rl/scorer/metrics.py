@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rl.scorer.answers import OUTCOMES, Answer
+from rl.scorer.outcomes import OUTCOMES, Answer
 from rl.scorer.scorers import Scorers
 
 _PATHS = frozenset({"/api", "/v1/score", "/heartbeat", "/metrics", "/shutdown"})

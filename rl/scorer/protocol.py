@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError
 
-from rl.scorer.answers import Answer
 from rl.scorer.math_scoring import MathQuestion
+from rl.scorer.outcomes import Answer
 from rl.scorer.scorers import Question
 from rl.scorer.sql_scoring import SqlQuestion
 from rl.scorer.task_scoring import TaskQuestion

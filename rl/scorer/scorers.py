@@ -3,9 +3,9 @@
 import asyncio
 import math
 
-from rl.scorer.answers import Answer, UnknownQuestion
 from rl.scorer.config import Settings
 from rl.scorer.math_scoring import MathQuestion, MathScorer
+from rl.scorer.outcomes import Answer, UnknownQuestion
 from rl.scorer.pool import WorkerPool
 from rl.scorer.shared import SharedResults
 from rl.scorer.sql_scoring import SqlQuestion, SqlScorer

@@ -6,14 +6,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from rl.scorer.answers import INFRA_ERROR, Answer, ask, failure, no_answer
 from rl.scorer.config import SqlSettings
 from rl.scorer.databases import Database, find_database
+from rl.scorer.outcomes import INFRA_ERROR, Answer, ask, failure, no_answer
 from rl.scorer.pool import WorkerPool
 from rl.scorer.process import Reply, WorkerProcess
 from rl.scorer.shared import SharedResults
-from rl.scorer.sql.answer import read_sql
 from rl.scorer.sql.execute import Limits
+from rl.scorer.sql.extract import read_sql
 from rl.scorer.sql.jobs import SqlJobSettings
 from rl.scorer.sql.lexer import repair
 

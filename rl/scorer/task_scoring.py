@@ -5,8 +5,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from rl.scorer.answers import INFRA_ERROR, Answer, ask, failure, no_answer
 from rl.scorer.config import TaskSettings
+from rl.scorer.outcomes import INFRA_ERROR, Answer, ask, failure, no_answer
 from rl.scorer.pool import WorkerPool
 from rl.scorer.shared import SharedResults
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from verl.dph.evaluation.report import write_report
-from verl.dph.evaluation.spec import read_spec
+from rl.evaluation.report.write import write_report
+from rl.evaluation.spec import read_spec
 
 MEASURE = (Path(__file__).parent / "measure.js").read_text()
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]

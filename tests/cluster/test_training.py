@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from verl.dph.demo.model import Shape, build_model
-from verl.dph.demo.task import TaskSettings, make_task
-from verl.dph.demo.tokenizer import build_tokenizer
+from rl.demo.base_model import Shape, build_model
+from rl.demo.task import TaskSettings, make_task
+from rl.demo.tokenizer import build_tokenizer
 from verl.dph.reward.protocol import OUTCOMES
 
 pytestmark = pytest.mark.timeout(1200)

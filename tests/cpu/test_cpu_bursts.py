@@ -206,9 +206,7 @@ def test_rows_of_a_partition_travel_in_one_put():
 
     queue = Queue()
     burst = BurstQueue(queue)
-    results = put_all(
-        burst, [([f"k{i}"], [row(i)], [{"n": i}], "val" if i == 2 else "train") for i in range(4)]
-    )
+    results = put_all(burst, [([f"k{i}"], [row(i)], [{"n": i}], "val" if i == 2 else "train") for i in range(4)])
     assert results == ["train", "train", "val", "train"] and burst.kv_list() == "listed"
     by_partition = {partition: (keys, fields, tags) for keys, fields, tags, partition in queue.puts}
     keys, fields, tags = by_partition["train"]

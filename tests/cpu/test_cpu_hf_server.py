@@ -136,9 +136,7 @@ def test_responses_end_at_max_model_len(serve):
 
 def test_end_of_sequence_ends_a_response_unless_ignored(serve):
     async def many(server):
-        outputs = await asyncio.gather(
-            *[ask(server, seed=seed, ignore_eos=False, max_tokens=60) for seed in range(30)]
-        )
+        outputs = await asyncio.gather(*[ask(server, seed=seed, ignore_eos=False, max_tokens=60) for seed in range(30)])
         return [output.token_ids for output in outputs]
 
     answers = serve(many)

@@ -92,7 +92,7 @@ def test_uniforms_depend_on_the_key_only():
 
 
 def test_stable_key_is_the_same_everywhere():
-    assert stable_key("seed", 3, [1, 2]) == 0xdb7ed0e3a2f6d76b8b146bb10134b18  # sha256 of '["seed",3,[1,2]]'
+    assert stable_key("seed", 3, [1, 2]) == 0xDB7ED0E3A2F6D76B8B146BB10134B18  # sha256 of '["seed",3,[1,2]]'
     assert stable_key("seed", 31, [2]) != stable_key("seed", 3, [1, 2])
 
 

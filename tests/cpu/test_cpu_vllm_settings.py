@@ -5,9 +5,9 @@ import importlib.util
 import pytest
 from hydra import compose, initialize_config_dir
 
-from verl.dph.cli import CONFIG_DIR
-from verl.dph.errors import UserError
-from verl.dph.settings import check_platform
+from rl.common.errors import UserError
+from verl.dph.config.program import CONFIG_DIR
+from verl.dph.training.checks import check_platform
 
 
 @pytest.fixture

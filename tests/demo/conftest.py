@@ -4,8 +4,8 @@ import sqlite3
 
 import pytest
 
-from verl.dph.demo.schemas import SCHEMAS
-from verl.dph.demo.task import TaskSettings, make_task
+from rl.demo.schemas import SCHEMAS
+from rl.demo.task import TaskSettings, make_task
 
 SMALL = TaskSettings(seed=3, train=40, eval=20, sft=150)
 

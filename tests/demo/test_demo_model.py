@@ -7,10 +7,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from verl.dph.demo.model import ModelSettings, Shape, build_model, make_model
-from verl.dph.demo.sft import IGNORED, SftSettings, collate, fine_tune, load_examples
-from verl.dph.demo.tokenizer import build_tokenizer
-from verl.dph.errors import UserError
+from rl.common.errors import UserError
+from rl.demo.base_model import ModelSettings, Shape, build_model, make_model
+from rl.demo.sft import IGNORED, SftSettings, collate, fine_tune, load_examples
+from rl.demo.tokenizer import build_tokenizer
 
 SHAPE = Shape(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_hidden_layers=1)
 SETTINGS = ModelSettings(shape=SHAPE, sft=SftSettings(steps=3, batch_size=4, warmup_steps=1))

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from verl.dph.demo.questions import (
+from rl.demo.question_families import (
     COUNT,
     COUNT_WORDS,
     FAMILIES,
@@ -18,8 +18,8 @@ from verl.dph.demo.questions import (
     Question,
     draw_question,
 )
-from verl.dph.demo.schemas import SCHEMAS, SHOP
-from verl.dph.demo.solutions import STYLE_NAMES, announced_solution, solve
+from rl.demo.schemas import SCHEMAS, SHOP
+from rl.demo.sql_solutions import STYLE_NAMES, announced_solution, solve
 
 QUESTIONS_PER_CELL = 12
 COMPARE = {"=": operator.eq, ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le}

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from verl.dph.demo.prompt import QUESTION_HEADING
-from verl.dph.demo.schemas import CHILD_ROWS, PARENT_ROWS, SCHEMAS
-from verl.dph.demo.solutions import STYLE_NAMES
-from verl.dph.demo.task import MOST_ROWS, TaskSettings, draw_questions, main, make_task, splits
-from verl.dph.errors import UserError
+from rl.common.errors import UserError
+from rl.demo.chat_prompt import QUESTION_HEADING
+from rl.demo.schemas import CHILD_ROWS, PARENT_ROWS, SCHEMAS
+from rl.demo.sql_solutions import STYLE_NAMES
+from rl.demo.task import MOST_ROWS, TaskSettings, draw_questions, main, make_task, splits
 
 SIZES = {"train": 40, "test_in_domain": 20, "test_out_of_domain": 20, "sft": 150}
 FILES = [f"{name}.parquet" for name in SIZES]
@@ -127,7 +127,7 @@ def test_an_interrupted_task_is_made_anew(tmp_path, monkeypatch):
 
     make_task(tmp_path, TINY)
     with monkeypatch.context() as patch:
-        patch.setattr("verl.dph.demo.task._write_parquet", interrupted)
+        patch.setattr("rl.demo.task._write_parquet", interrupted)
         with pytest.raises(KeyboardInterrupt):
             make_task(tmp_path, replace(TINY, seed=9))
     assert make_task(tmp_path, TINY)
@@ -137,7 +137,7 @@ def test_an_interrupted_task_is_made_anew(tmp_path, monkeypatch):
 def test_questions_that_are_not_to_be_found_are_an_error(databases, monkeypatch):
     split = replace(splits(TINY)[0], size=2)
     assert len({question.text for question in draw_questions(split, 0, databases, set())}) == 2
-    monkeypatch.setattr("verl.dph.demo.task.MOST_ROWS", 0)
+    monkeypatch.setattr("rl.demo.task.MOST_ROWS", 0)
     with pytest.raises(UserError, match="Only 0 of 2 different questions for test_in_domain were found in 100 draws"):
         draw_questions(split, 0, databases, set())
 

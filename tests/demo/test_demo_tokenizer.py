@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, LlamaConfig
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
-from verl.dph.demo.prompt import prompt_text
-from verl.dph.demo.questions import FAMILIES, Mix, draw_question
-from verl.dph.demo.schemas import SCHEMAS
-from verl.dph.demo.solutions import STYLE_NAMES, announced_solution
-from verl.dph.demo.tokenizer import FENCE_CLOSE, FENCE_OPEN, START, build_tokenizer, response_text, vocabulary
+from rl.demo.chat_prompt import prompt_text
+from rl.demo.question_families import FAMILIES, Mix, draw_question
+from rl.demo.schemas import SCHEMAS
+from rl.demo.sql_solutions import STYLE_NAMES, announced_solution
+from rl.demo.tokenizer import FENCE_CLOSE, FENCE_OPEN, START, build_tokenizer, response_text, vocabulary
 
 ALL_EQUAL = Mix((1.0,) * len(FAMILIES), zipf_exponent=0.0)
 TOKENIZER = build_tokenizer()

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from verl.dph.demo import stages
-from verl.dph.demo.stages import Pipeline, Stage
-from verl.dph.errors import UserError
+from rl.common.errors import UserError
+from rl.demo import stages
+from rl.demo.stages import Pipeline, Stage
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from verl.dph.demo import study
-from verl.dph.demo.experiment import SCRIPTS, sample_files
-from verl.dph.demo.study import METHODS, run_name
-from verl.dph.demo.study_report import OverSeeds, write_study
-from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
+from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
+from rl.demo import study
+from rl.demo.experiment import SCRIPTS, sample_files
+from rl.demo.study import METHODS, run_name
+from rl.demo.study_report import OverSeeds, write_study
 
 PROMPTS, N = 4, 32
 STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")

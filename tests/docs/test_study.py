@@ -32,7 +32,7 @@ def test_the_readme_has_the_studys_rows(method):
 
 
 def test_all_methods_and_their_figure_are_there():
-    from verl.dph.demo.study import METHODS
+    from rl.demo.study import METHODS
 
     assert list(STUDY["methods"]) == list(METHODS) and STUDY["steps"] == 80
     figure = (FOLDER / "study.svg").read_text()

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from verl.dph.demo.model import ModelSettings, make_model
-from verl.dph.demo.scorer import ScorerServer
-from verl.dph.demo.sft import SftSettings
-from verl.dph.demo.task import TaskSettings, make_task
+from rl.demo.base_model import ModelSettings, make_model
+from rl.demo.scorer_process import ScorerServer
+from rl.demo.sft import SftSettings
+from rl.demo.task import TaskSettings, make_task
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SETTINGS = {

@@ -14,11 +14,11 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from verl.dph.demo.scorer import ScorerServer
-from verl.dph.fingerprint import file_sha256, model_hash
-from verl.dph.records import read_samples
+from rl.common.fingerprint import file_sha256, model_hash
+from rl.data.sample_file import read_samples
+from rl.demo.scorer_process import ScorerServer
+from verl.dph.pef.store import Store
 from verl.dph.reward.protocol import OUTCOMES
-from verl.dph.store import Store
 
 GRADIENT_NORMS = ("dph/grad_norm_policy", "dph/grad_norm_rehearsal")
 

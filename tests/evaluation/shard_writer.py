@@ -1,6 +1,6 @@
 """One rank of test_checkpoint.py: a model sharded by FSDP2 and saved by verl's checkpoint manager, in its own process.
 
-    python shard_writer.py RANK RANKS MODEL CHECKPOINT MEETING_FILE
+python shard_writer.py RANK RANKS MODEL CHECKPOINT MEETING_FILE
 """
 
 import sys

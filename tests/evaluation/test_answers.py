@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl.dph.evaluation.answers import NO_VOTE, answer_classes, answer_key, canonical_math, distinct_answers
-from verl.dph.evaluation.distinct_n import distinct_n
+from rl.metrics.distinct_answers import NO_VOTE, answer_classes, answer_key, canonical_math, distinct_answers
+from rl.metrics.distinct_n import distinct_n
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_different_answers_stay_different():
 
 
 @settings(deadline=None)
-@given(st.integers(-10**9, 10**9))
+@given(st.integers(-(10**9), 10**9))
 def test_a_number_is_one_answer_however_it_is_grouped(number):
     assert canonical_math(f"{number:,}") == canonical_math(str(number)) == canonical_math(f"{number}.0") == str(number)
 

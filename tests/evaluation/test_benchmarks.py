@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from omegaconf import OmegaConf
 
-from verl.dph.errors import UserError
-from verl.dph.evaluation.benchmarks import BENCHMARKS, SplitSettings, splits_of
-from verl.dph.prepare.mathematics import TEST_SETS
-from verl.dph.reward.questions import answer_kind
+from rl.common.errors import UserError
+from rl.data.prepare.math import TEST_SETS
+from rl.data.questions import answer_kind
+from rl.evaluation.benchmarks import BENCHMARKS, SplitSettings, splits_of
 
 OWN = SplitSettings(4, 0.9, 0.8, 50, max_prompt_length=100, max_response_length=200, greedy=False)
 

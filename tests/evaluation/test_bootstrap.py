@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from verl.dph.evaluation.bootstrap import mean_interval, paired_difference
+from rl.metrics.bootstrap import mean_interval, paired_difference
 
 
 def test_one_value_has_no_width():

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from verl.dph.errors import UserError
-from verl.dph.evaluation.checkpoint import model_folder
-from verl.dph.fingerprint import model_hash, tokenizer_hash
+from rl.common.errors import UserError
+from rl.common.fingerprint import model_hash, tokenizer_hash
+from verl.dph.sampling.checkpoint import model_folder
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from verl.dph.evaluation.claims import assert_styles, verdict
+from rl.evaluation.analysis.claims import assert_styles, verdict
 
 
 @pytest.mark.parametrize(

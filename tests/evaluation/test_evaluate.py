@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from verl.dph.records import read_metadata
+from rl.data.sample_file import read_metadata
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -27,8 +27,8 @@ GOLD = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_m
 PROGRAM = """
 import json, random, sys
 from verl.dph import evaluate
-from verl.dph.cli import run_main
-from verl.dph.records import SampleRecord, SampleWriter
+from verl.dph.config.program import run_main
+from rl.data.sample_file import SampleRecord, SampleWriter
 
 async def draw_all(config, jobs):
     print("engine:", config.data.max_prompt_length, config.data.max_response_length)

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verl.dph.errors import UserError
-from verl.dph.evaluation.comparison import compare
-from verl.dph.evaluation.eta_plots import EtaCurves
-from verl.dph.evaluation.fates import fates, fates_of_split
-from verl.dph.evaluation.progress import read_progress
-from verl.dph.evaluation.report import write_report
-from verl.dph.evaluation.spec import read_spec
-from verl.dph.evaluation.theme import COLOURS, letter, method_looks
-from verl.dph.evaluation.training_plots import validation_metrics
+from rl.common.errors import UserError
+from rl.evaluation.analysis.checkpoints import read_progress
+from rl.evaluation.analysis.comparison import compare
+from rl.evaluation.analysis.transitions import fates, fates_of_split
+from rl.evaluation.report.eta_plots import EtaCurves
+from rl.evaluation.report.theme import COLOURS, letter, method_looks
+from rl.evaluation.report.training_plots import validation_metrics
+from rl.evaluation.report.write import write_report
+from rl.evaluation.spec import read_spec
 
 
 @pytest.fixture

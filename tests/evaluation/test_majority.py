@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl.dph.evaluation.answers import NO_VOTE
-from verl.dph.evaluation.majority import majority_at_k
+from rl.metrics.distinct_answers import NO_VOTE
+from rl.metrics.majority import majority_at_k
 
 
 def by_enumeration(answer: list[int], correct: list[bool], k: int) -> float:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl.dph.evaluation.paired_test import holm, sign_flip_p
+from rl.evaluation.analysis.paired_test import holm, sign_flip_p
 
 
 def test_hand_computed():

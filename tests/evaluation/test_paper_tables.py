@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from verl.dph.errors import UserError
-from verl.dph.evaluation.benchmarks import BENCHMARKS
-from verl.dph.evaluation.paper import SETTINGS, paper_setting, paper_tables
-from verl.dph.evaluation.paper_tables import main, results_of, tables_of, write_tables
-from verl.dph.evaluation.table_text import Cell, Row, Table, latex, latex_escape, markdown
+from rl.common.errors import UserError
+from rl.evaluation.benchmarks import BENCHMARKS
+from rl.evaluation.paper.published import SETTINGS, paper_setting, paper_tables
+from rl.evaluation.paper.table_text import Cell, Row, Table, latex, latex_escape, markdown
+from rl.evaluation.paper.tables import main, results_of, tables_of, write_tables
 
 ALL = list(BENCHMARKS)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl.dph.evaluation.pass_at_k import k_values, pass_at_k
+from rl.metrics.pass_at_k import k_values, pass_at_k
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verl.dph.errors import UserError
-from verl.dph.evaluation.answers import NO_VOTE
-from verl.dph.evaluation.prompt_metrics import prompt_metrics
-from verl.dph.evaluation.samples import SampleSet
-from verl.dph.evaluation.summary import definitions, metric_of, summarise
-from verl.dph.records import SampleMetadata
+from rl.common.errors import UserError
+from rl.data.sample_file import SampleMetadata
+from rl.evaluation.analysis.prompt_metrics import prompt_metrics
+from rl.evaluation.analysis.samples import SampleSet
+from rl.evaluation.analysis.summary import definitions, metric_of, summarise
+from rl.metrics.distinct_answers import NO_VOTE
 
 STYLES = ("JOIN", "IN", "Others")
 
@@ -94,9 +94,7 @@ def test_summary_is_json_and_complete():
 
 def test_majorities_and_different_correct_answers():
     # Votes: 2 for the right answer 0, 1 each for 1 and 2, so it wins; 1 of 4 right and all alone: 1/4; none.
-    samples = sample_set(
-        [[1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], answer=[[0, 0, 1, 2], [0, 1, 2, 3], [NO_VOTE] * 4]
-    )
+    samples = sample_set([[1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], answer=[[0, 0, 1, 2], [0, 1, 2, 3], [NO_VOTE] * 4])
     summary = summarise(samples, prompt_metrics(samples, None, samples, solved_in=2))
     assert summary["maj@k"]["4"][0] == pytest.approx((1 + 1 / 4) / 3)
     assert summary["maj@k"]["1"] == pytest.approx(summary["pass@k"]["1"])

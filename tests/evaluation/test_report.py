@@ -8,11 +8,11 @@ import jsonschema
 import numpy as np
 import pytest
 
-from verl.dph.errors import UserError
-from verl.dph.evaluation.report import main, write_report
-from verl.dph.evaluation.spec import read_spec
-from verl.dph.evaluation.svg import spread
-from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
+from rl.common.errors import UserError
+from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
+from rl.evaluation.report.svg import spread
+from rl.evaluation.report.write import main, write_report
+from rl.evaluation.spec import read_spec
 
 STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
 PROMPTS, N = 12, 16

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from verl.dph.errors import UserError
-from verl.dph.evaluation import results
-from verl.dph.evaluation.answers import NO_VOTE
-from verl.dph.evaluation.results import digest_of, query_key, read_results, results_path, store_results
-from verl.dph.evaluation.samples import read_sample_set
-from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
+from rl.common.errors import UserError
+from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
+from rl.evaluation.analysis import sql_results
+from rl.evaluation.analysis.samples import read_sample_set
+from rl.evaluation.analysis.sql_results import digest_of, query_key, read_results, results_path, store_results
+from rl.metrics.distinct_answers import NO_VOTE
 
 QUESTION = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
 SAMPLES = [
@@ -44,8 +44,8 @@ def test_results_are_stored_once_and_read_beside_the_samples(samples, shop_datab
     with pytest.raises(UserError, match="is damaged or not finished"):
         read_results(samples)
     asked = []
-    run = results._result
-    monkeypatch.setattr(results, "_result", lambda *arguments: asked.append(arguments[-1]) or run(*arguments))
+    run = sql_results._result
+    monkeypatch.setattr(sql_results, "_result", lambda *arguments: asked.append(arguments[-1]) or run(*arguments))
     store_results(samples, {3: QUESTION}, shop_databases)
     assert len(asked) == 1 and results_path(samples).read_text() == stored
     results_path(samples).write_text("".join(stored.splitlines(keepends=True)[:2]))

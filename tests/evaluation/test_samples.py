@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from verl.dph.errors import UserError
-from verl.dph.evaluation.samples import read_judged, read_sample_set, require_same_prompts
-from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
+from rl.common.errors import UserError
+from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
+from rl.evaluation.analysis.samples import read_judged, read_sample_set, require_same_prompts
 
 STYLES = ("JOIN", "IN")
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl.dph.demo.questions import FAMILIES, RL_MIX, Mix, draw_question
-from verl.dph.demo.schemas import SCHEMAS, fill_database
-from verl.dph.demo.solutions import STYLE_NAMES, announced_solution, solve
-from verl.dph.evaluation.sql_tree import STRUCTURES, canonical_sql, structure_of
+from rl.demo.question_families import FAMILIES, RL_MIX, Mix, draw_question
+from rl.demo.schemas import SCHEMAS, fill_database
+from rl.demo.sql_solutions import STYLE_NAMES, announced_solution, solve
+from rl.metrics.sql_structure import STRUCTURES, canonical_sql, structure_of
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from verl.dph.evaluation.sql_tree import STRUCTURES, canonical_sql, structure_of
         ("WITH m AS (SELECT a FROM t) SELECT * FROM m", "WITH n AS (SELECT t.a FROM t) SELECT * FROM n"),
         ("SELECT s.a FROM (SELECT a FROM t) s", "SELECT r.a FROM (SELECT t.a FROM t) AS r"),
         ("SELECT a FROM t ORDER BY a ASC LIMIT 1", "SELECT a FROM t ORDER BY a LIMIT 1"),
-        ("SELECT `a b` FROM t WHERE NOT a <> 'X'", 'SELECT "a b" FROM t WHERE a = \'X\''),
+        ("SELECT `a b` FROM t WHERE NOT a <> 'X'", "SELECT \"a b\" FROM t WHERE a = 'X'"),
         ("SELECT a FROM t WHERE a BETWEEN 1 AND 3", "SELECT a FROM t WHERE a >= 1 AND 3 >= a"),
         ("SELECT a FROM t WHERE a IN (1, 2)", "SELECT a FROM t WHERE a IN (2, 1)"),
         ("SELECT a + b FROM t WHERE a = 1 OR b = 2", "SELECT b + a FROM t WHERE b = 2 OR a = 1"),

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from verl.dph.errors import UserError
-from verl.dph.evaluation.stored_base import stored_base
-from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
+from rl.common.errors import UserError
+from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
+from rl.evaluation.stored_base import stored_base
 
 METADATA = SampleMetadata("base", "hash", "hash", 1.0, 0.95, -1, 2, 0, 64, {"/there/a.parquet": "sha"}, 3)
 GREEDY = replace(METADATA, n=1, temperature=0.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from verl.dph.evaluation.styles import distinct_styles, style_counts, style_entropy, style_of
+from rl.metrics.styles import distinct_styles, style_counts, style_entropy, style_of
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from verl.utils.tracking import FileLogger
 
-from verl.dph.errors import UserError
-from verl.dph.evaluation.training_log import read_training_log
-from verl.dph.evaluation.training_plots import plotted_metrics, running_mean
+from rl.common.errors import UserError
+from rl.evaluation.analysis.training_log import read_training_log
+from rl.evaluation.report.training_plots import plotted_metrics, running_mean
 
 
 def test_reads_what_verls_file_logger_writes(tmp_path, monkeypatch):

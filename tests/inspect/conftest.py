@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from verl.dph.fingerprint import file_sha256
+from rl.common.fingerprint import file_sha256
+from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
 from verl.dph.inspect import main
-from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter
-from verl.dph.store import Row, Store
+from verl.dph.pef.store import Row, Store
 
 N = 4
 

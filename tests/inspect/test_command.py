@@ -9,8 +9,8 @@ import zipfile
 import pytest
 import torch
 
+from rl.data.sample_file import metadata_path
 from verl.dph.inspect import main
-from verl.dph.records import metadata_path
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pyarrow.parquet as pq
 import pytest
 
-from verl.dph.split import split, write_split
+from rl.data.split import split, write_split
 
 
 def test_counts_and_lengths(tmp_path, make_row, write_parquet, inspect):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from verl.dph.records import metadata_path
+from rl.data.sample_file import metadata_path
 
 # Correct samples of 4: 4, 3, 2 and 0.
 CORRECT = {10: [1, 1, 1, 1], 20: [0, 1, 1, 1], 30: [0, 1, 1, 0], 40: [0, 0, 0, 0]}

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from verl.dph.fingerprint import tokenizer_hash
+from rl.common.fingerprint import tokenizer_hash
 
 ROWS = {7: ([3, 4, 5], [5, 6]), 8: ([3, 6, 5, 5], [6, 6, 4, 1]), 9: ([3, 5], [4, 1])}
 WORDS = ["<pad>", "<eos>", "<unk>", "<user>", "which", "names", "there"]

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from transformers import LlamaForCausalLM
 
-from verl.dph.fingerprint import model_hash, tokenizer_hash
-from verl.dph.store import Row, Store
+from rl.common.fingerprint import model_hash, tokenizer_hash
+from verl.dph.pef.store import Row, Store
 
 WORDS = ["<pad>", "<eos>", "<unk>", "right", "wrong", "good", "bad", "mixed", *(f"w{i}" for i in range(24))]
 END, RIGHT, WRONG = 1, 3, 4

@@ -5,10 +5,10 @@ import pytest
 from hydra import compose, initialize_config_dir
 from transformers import AutoTokenizer
 
-from verl.dph import keep_probe
-from verl.dph.cli import CONFIG_DIR
-from verl.dph.errors import UserError
-from verl.dph.keep_probe import KeepProbe
+from rl.common.errors import UserError
+from verl.dph.config.program import CONFIG_DIR
+from verl.dph.training import keep_probe
+from verl.dph.training.keep_probe import KeepProbe
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verl.dph.coefficient import Coefficient, CoefficientControl
-from verl.dph.errors import UserError
+from rl.common.errors import UserError
+from verl.dph.divergence.eta_schedule import Coefficient, CoefficientControl
 
 
 def made(eta=0.2, total_steps=100, **control) -> Coefficient:

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verl.dph import divergences as dv
+from verl.dph.divergence import f_divergences as dv
 
 ALPHA = {a: partial(dv.alpha_divergence, alpha=a) for a in (0.2, 0.5, 0.8)}
 GENERATORS = {
@@ -151,9 +151,7 @@ def test_sampled_gradient_is_unbiased(name):
         d = (logits.log_softmax(0) - log_q)[action]
         (g,) = torch.autograd.grad(dv.bounded(GENERATORS.get(name, dv.forward_kl_k1), d, upper=10.0), logits)
         per_action.append(g)
-    samples = torch.multinomial(
-        log_q.exp(), 200_000, replacement=True, generator=torch.Generator().manual_seed(11)
-    )
+    samples = torch.multinomial(log_q.exp(), 200_000, replacement=True, generator=torch.Generator().manual_seed(11))
     gradients = torch.stack(per_action)[samples]
     error = (gradients.mean(0) - exact).abs()
     assert (error < 5 * gradients.std(0) / len(samples) ** 0.5 + 1e-6).all()
@@ -215,10 +213,7 @@ def test_policy_form_is_unbiased(name):
     d = (log_p - log_q).float()
     weights = dv.policy_weight(GENERATORS[name], d).double()
     per_action = torch.stack(
-        [
-            torch.autograd.grad(weights[a] * logits.log_softmax(0)[a], logits)[0]
-            for a in range(len(log_p))
-        ]
+        [torch.autograd.grad(weights[a] * logits.log_softmax(0)[a], logits)[0] for a in range(len(log_p))]
     )
     torch.testing.assert_close((log_p.exp()[:, None] * per_action).sum(0), exact, rtol=1e-4, atol=1e-6)
     samples = torch.multinomial(log_p.exp(), 200_000, replacement=True, generator=torch.Generator().manual_seed(5))

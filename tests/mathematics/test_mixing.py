@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verl.dph.mixing import interleave
-from verl.dph.rehearsal import RehearsalOrder
+from verl.dph.pef.visit_order import RehearsalOrder
+from verl.dph.training.interleave import interleave
 
 
 def cut(order, mini_batches, ranks):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from verl.dph import divergences as dv
-from verl.dph.modes import MODES, forms_of, terms_of
+from verl.dph.divergence import f_divergences as dv
+from verl.dph.divergence.loss_modes import MODES, forms_of, terms_of
 
 
 def terms(mode, form="auto", has_data=True, kl_estimator="k1"):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from verl.dph.quantiles import QUANTILES, histogram, quantiles
+from verl.dph.divergence.log_ratio_histogram import QUANTILES, histogram, quantiles
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.1, 3.0, 10.0])

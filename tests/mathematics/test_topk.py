@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl.dph import divergences, topk
+from verl.dph.divergence import f_divergences, topk_logprobs
 
 VOCABULARY = 11
 
@@ -39,13 +39,13 @@ def plain(logits, labels, positions, ids):
 )
 def test_values_and_gradients_are_log_softmaxes(seed, tokens, share, k, chunk, overwrite):
     logits, labels, positions, ids, weights = case(seed, tokens, max(1, int(share * tokens)), k)
-    before, topk.CHUNK_ELEMENTS = topk.CHUNK_ELEMENTS, chunk
+    before, topk_logprobs.CHUNK_ELEMENTS = topk_logprobs.CHUNK_ELEMENTS, chunk
     try:
         x = logits.clone().requires_grad_()
-        found = topk.LogProbs.apply(x * 1.0, labels, positions, ids, overwrite)
+        found = topk_logprobs.LogProbs.apply(x * 1.0, labels, positions, ids, overwrite)
         sum((a * b).sum() for a, b in zip(found, weights, strict=True)).backward()
     finally:
-        topk.CHUNK_ELEMENTS = before
+        topk_logprobs.CHUNK_ELEMENTS = before
     y = logits.double().requires_grad_()
     expected = plain(y, labels, positions, ids)
     sum((a * b.double()).sum() for a, b in zip(expected, weights, strict=True)).backward()
@@ -58,7 +58,7 @@ def test_no_given_token_is_the_log_probs_alone():
     logits, labels, _, _, (weights, _) = case(1, 6, 2, 3)
     x = logits.clone().requires_grad_()
     none = torch.empty(0, dtype=torch.int64)
-    log_probs, log_q = topk.LogProbs.apply(x, labels, none, torch.empty(0, 3, dtype=torch.int32), False)
+    log_probs, log_q = topk_logprobs.LogProbs.apply(x, labels, none, torch.empty(0, 3, dtype=torch.int32), False)
     (log_probs * weights).sum().backward()
     y = logits.clone().requires_grad_()
     (y.log_softmax(-1).gather(1, labels[:, None])[:, 0] * weights).sum().backward()
@@ -69,7 +69,7 @@ def test_no_given_token_is_the_log_probs_alone():
 def test_bf16_logits_give_float32_log_probs_and_a_bf16_gradient():
     logits, labels, positions, ids, weights = case(2, 9, 5, 3, dtype=torch.bfloat16)
     x = logits.clone().requires_grad_()
-    found = topk.LogProbs.apply(x, labels, positions, ids, False)
+    found = topk_logprobs.LogProbs.apply(x, labels, positions, ids, False)
     expected = plain(logits, labels, positions, ids)
     for a, b in zip(found, expected, strict=True):
         assert a.dtype == torch.float32
@@ -84,8 +84,8 @@ def test_bf16_logits_give_float32_log_probs_and_a_bf16_gradient():
 def test_a_rest_without_probability_keeps_its_gradient():
     """Where the policy gave up everything but one token, the forward KL still pulls the others up."""
     x = torch.tensor([[0.0, -150.0, -151.0, -152.0]], requires_grad=True)
-    _, log_q = topk.LogProbs.apply(x, torch.tensor([0]), torch.tensor([0]), torch.tensor([[0]]), False)
-    value = divergences.exact(divergences.forward_kl, torch.tensor([[0.5, 0.5]]).log(), log_q)
+    _, log_q = topk_logprobs.LogProbs.apply(x, torch.tensor([0]), torch.tensor([0]), torch.tensor([[0]]), False)
+    value = f_divergences.exact(f_divergences.forward_kl, torch.tensor([[0.5, 0.5]]).log(), log_q)
     value.sum().backward()
     rest = torch.tensor([-150.0, -151.0, -152.0]).softmax(0)
     torch.testing.assert_close(x.grad[0, 1:], -0.5 * rest, rtol=1e-4, atol=1e-6)
@@ -95,28 +95,28 @@ def test_a_rest_without_probability_keeps_its_gradient():
 @pytest.mark.parametrize("k", [1, 4, VOCABULARY])
 def test_stored_and_read_distributions_sum_to_one(k):
     logits = 4 * torch.randn(20, VOCABULARY, generator=torch.Generator().manual_seed(0))
-    ids, log_probs, rest = topk.largest(logits, k)
+    ids, log_probs, rest = topk_logprobs.largest(logits, k)
     assert (ids.dtype, log_probs.dtype, rest.dtype) == (torch.int32, torch.float16, torch.float16)
     assert (log_probs.diff(dim=-1) <= 0).all()
     assert torch.isneginf(rest).all() == (k == VOCABULARY)
-    log_p = topk.reference(log_probs, rest)
+    log_p = topk_logprobs.reference(log_probs, rest)
     torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(20))
     exact = logits.double().log_softmax(-1).gather(1, ids.long())
     torch.testing.assert_close(log_p[:, :-1].double(), exact, rtol=2e-3, atol=2e-3)  # float16: 11 bits
 
 
 @pytest.mark.parametrize(
-    "f", [divergences.forward_kl, divergences.reverse_kl, divergences.js_doubled, divergences.hellinger]
+    "f", [f_divergences.forward_kl, f_divergences.reverse_kl, f_divergences.js_doubled, f_divergences.hellinger]
 )
 def test_k_of_the_whole_vocabulary_is_the_exact_divergence(f):
     """From logits to divergence and gradient; float16 of the stored log-probs is the only difference."""
     g = torch.Generator().manual_seed(3)
     reference, policy = (2 * torch.randn(6, VOCABULARY, generator=g) for _ in range(2))
-    ids, log_probs, rest = topk.largest(reference, VOCABULARY)
+    ids, log_probs, rest = topk_logprobs.largest(reference, VOCABULARY)
     x, y = policy.clone().requires_grad_(), policy.double().requires_grad_()
-    _, log_q = topk.LogProbs.apply(x, torch.zeros(6, dtype=torch.int64), torch.arange(6), ids, False)
-    found = divergences.exact(f, topk.reference(log_probs, rest), log_q)
-    expected = divergences.exact(f, reference.double().log_softmax(-1), y.log_softmax(-1))
+    _, log_q = topk_logprobs.LogProbs.apply(x, torch.zeros(6, dtype=torch.int64), torch.arange(6), ids, False)
+    found = f_divergences.exact(f, topk_logprobs.reference(log_probs, rest), log_q)
+    expected = f_divergences.exact(f, reference.double().log_softmax(-1), y.log_softmax(-1))
     found.sum().backward()
     expected.sum().backward()
     torch.testing.assert_close(found, expected.float(), rtol=5e-3, atol=1e-3)

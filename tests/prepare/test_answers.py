@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from rl.data.prepare.ground_truth import answer_text, boxed_answer, gsm8k_answer, several_answers
+from rl.data.prepare.row_writer import BadRecord
 from rl.scorer.math.compare import bare, equal, parse_answer
-from verl.dph.prepare.answers import answer_text, boxed_answer, gsm8k_answer, several_answers
-from verl.dph.prepare.rows import BadRecord
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rl.data.prepare.math import TEST_SETS
+from rl.data.prepare.row_writer import BadRecord, row_id
+from rl.data.rows import read_rows
 from tests.prepare.conftest import read_bad, write_lines
-from verl.dph.prepare.mathematics import TEST_SETS
-from verl.dph.prepare.rows import BadRecord, row_id
-from verl.dph.prompts import read_rows
 
 HEAD = (
     "Solve the following math problem step by step. The last line of your response should be of the form Answer: "

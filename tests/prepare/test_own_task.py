@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from verl.dph.demo.stages import stop
-from verl.dph.errors import UserError
+from rl.common.errors import UserError
+from rl.data.questions import scorer_question
+from rl.data.rows import read_rows
+from rl.demo.stages import stop
 from verl.dph.inspect import main as inspect
-from verl.dph.prompts import read_rows
 from verl.dph.reward import score
 from verl.dph.reward.client import ScorerClient, ScorerUnavailable
-from verl.dph.reward.questions import scorer_question
 from verl.dph.reward.score import compute_score
 
 REPOSITORY = Path(__file__).resolve().parents[2]

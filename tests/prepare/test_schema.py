@@ -2,8 +2,8 @@
 
 import pytest
 
+from rl.data.prepare.schema import Schema, SchemaError, add_declared_keys, read_schema
 from tests.prepare.conftest import write_database
-from verl.dph.prepare.schema import Schema, SchemaError, add_declared_keys, read_schema
 
 
 def schema_of(path, example_values=2, seed=None) -> Schema:

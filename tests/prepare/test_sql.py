@@ -11,11 +11,11 @@ from contextlib import closing
 import pyarrow.parquet as pq
 import pytest
 
-from rl.scorer.sql.answer import read_sql
+from rl.data.prepare.prompt_template import sql_prompt
+from rl.data.prepare.token_budget import CHARACTERS_A_TOKEN
+from rl.data.rows import read_rows
+from rl.scorer.sql.extract import read_sql
 from tests.prepare.conftest import DATA, read_bad, write_database
-from verl.dph.prepare.budget import CHARACTERS_A_TOKEN
-from verl.dph.prepare.prompt import sql_prompt
-from verl.dph.prompts import read_rows
 
 
 @pytest.fixture
@@ -239,7 +239,7 @@ def test_interruption_leaves_nothing_behind(prepare_bird, bird, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("verl.dph.prepare.sql.fit_sql_prompt", interrupt)
+    monkeypatch.setattr("rl.data.prepare.sql.fit_sql_prompt", interrupt)
     finished, output = prepare_bird()
     assert finished.exit_code == 130
     assert not output.exists() and not list(bird.glob("*.tmp"))

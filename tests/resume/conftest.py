@@ -15,8 +15,8 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from verl.dph.fingerprint import model_hash, tokenizer_hash
-from verl.dph.store import Row, Store
+from rl.common.fingerprint import model_hash, tokenizer_hash
+from verl.dph.pef.store import Row, Store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ANSWERS = [

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from verl.dph.errors import UserError
+from rl.common.errors import UserError
 from verl.dph.reward.protocol import ScorerMismatch, ScorerRefused, ScorerUnavailable
 
 STEPS = {

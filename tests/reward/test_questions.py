@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from verl.dph.errors import UserError
-from verl.dph.reward.questions import DATA_SOURCES, scorer_question
+from rl.common.errors import UserError
+from rl.data.questions import DATA_SOURCES, scorer_question
 
 SQL = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "spider"}
 

@@ -10,13 +10,13 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.metric_utils import process_validation_metrics
 from verl.trainer.ppo.reward import get_custom_reward_fn
 
-from verl.dph.errors import UserError
-from verl.dph.preflight import OUR_REWARD, check_scorer
-from verl.dph.prompts import Row
+from rl.common.errors import UserError
+from rl.data.rows import Row
 from verl.dph.reward import score
 from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.protocol import ScorerRefused, ScorerUnavailable
 from verl.dph.reward.score import compute_score
+from verl.dph.training.preflight import OUR_REWARD, check_scorer
 
 KEYS = {"score", "acc", "gold_error", "pred", "outcome", "scorer"}
 

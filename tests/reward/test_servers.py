@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from verl.dph.errors import UserError
+from rl.common.errors import UserError
 from verl.dph.reward import client as client_module
 from verl.dph.reward.client import BATCH_RESPONSES
 from verl.dph.reward.protocol import ScorerUnavailable

@@ -18,10 +18,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 from verl.workers.rollout.replica import TokenOutput
 
-from verl.dph.prompts import PromptFiles
-from verl.dph.records import SampleMetadata, SampleWriter, read_samples
+from rl.data.rows import PromptFiles
+from rl.data.sample_file import SampleMetadata, SampleWriter, read_samples
 from verl.dph.reward.client import ScorerClient
-from verl.dph.sampler import SamplingSettings, sample
+from verl.dph.sampling.sampler import SamplingSettings, sample
 
 ANSWERS = (
     "```sql\nSELECT name FROM item\n```",
@@ -149,9 +149,7 @@ def seeded_engine():
 
 @pytest.fixture(scope="session")
 def sampling_settings():
-    return SamplingSettings(
-        n=4, temperature=1.0, top_p=0.95, top_k=-1, max_response_length=3, seed=7, log_probs=True
-    )
+    return SamplingSettings(n=4, temperature=1.0, top_p=0.95, top_k=-1, max_response_length=3, seed=7, log_probs=True)
 
 
 @pytest.fixture

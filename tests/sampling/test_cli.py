@@ -6,18 +6,19 @@ import sys
 
 import pytest
 
-from verl.dph.cli import find_user_error, user_errors_exit
-from verl.dph.errors import UserError
+from rl.common.cli import find_user_error, user_errors_exit
+from rl.common.errors import UserError
 
 # One process runs every case (importing verl and starting Ray take seconds); stderr is cut at the markers.
 SCRIPT = """
 import pathlib
 import sys
 import ray
-from verl.dph import cli
-from verl.dph.errors import UserError
+from rl.common import cli
+from verl.dph.config import program
+from rl.common.errors import UserError
 
-cli.CONFIG_DIR = pathlib.Path(__file__).parent
+program.CONFIG_DIR = pathlib.Path(__file__).parent
 
 
 def fail():
@@ -60,7 +61,7 @@ for kind in sys.argv[1:]:
     sys.argv[1:] = [f"kind={kind}"]
     code = 0
     try:
-        cli.run_main(job, "settings")
+        program.run_main(job, "settings")
     except SystemExit as stop:
         code = stop.code
     sys.stderr.write(f"=== {kind} {code} ===" + chr(10))
@@ -124,7 +125,7 @@ def test_find_user_error_looks_through_groups_and_causes():
     wrapped = RuntimeError("outer")
     wrapped.__cause__ = UserError("inner")
     assert find_user_error(ExceptionGroup("tasks", [ValueError("x"), wrapped])) == "inner"
-    assert find_user_error(ValueError("verl.dph.errors.UserError: not from Ray")) is None
+    assert find_user_error(ValueError("rl.common.errors.UserError: not from Ray")) is None
 
 
 def test_an_interrupt_ends_with_130():

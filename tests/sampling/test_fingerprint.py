@@ -5,9 +5,9 @@ import shutil
 import huggingface_hub
 import pytest
 
-from verl.dph import fingerprint
-from verl.dph.errors import UserError
-from verl.dph.fingerprint import file_sha256, model_hash, tokenizer_hash
+from rl.common import fingerprint
+from rl.common.errors import UserError
+from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
 
 
 @pytest.fixture

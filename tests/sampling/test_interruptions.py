@@ -9,10 +9,11 @@ import time
 
 import pytest
 
-from verl.dph import answers, line_file
-from verl.dph.errors import UserError
-from verl.dph.line_file import LineFile
-from verl.dph.records import journal_path, read_samples
+from rl.common import append_log
+from rl.common.append_log import LineFile
+from rl.common.errors import UserError
+from rl.data import pending_responses
+from rl.data.sample_file import journal_path, read_samples
 from verl.dph.reward import transport
 
 TOTAL = 24
@@ -122,10 +123,10 @@ def test_kill_9_while_the_journal_is_swept(
     tmp_path, run, start, seeded_engine, sorted_records, undisturbed, monkeypatch
 ):
     path = tmp_path / "0.jsonl"
-    monkeypatch.setattr(answers, "SWEEP_ROOM", 0)
+    monkeypatch.setattr(pending_responses, "SWEEP_ROOM", 0)
 
     def dies_before_the_new_journal_has_its_name():
-        line_file.os.replace = lambda aside, file: os.kill(os.getpid(), signal.SIGKILL)
+        append_log.os.replace = lambda aside, file: os.kill(os.getpid(), signal.SIGKILL)
         run(path, seeded_engine(delay_s=0.002), max_in_flight=2)
 
     # The metadata are written aside, too: they have to be there before.

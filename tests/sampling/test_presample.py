@@ -15,15 +15,16 @@ import pytest
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.replica import RolloutMode
 
-from verl.dph import presample, sampling_job
-from verl.dph.cli import CONFIG_DIR
+from rl.common.errors import UserError
+from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
+from rl.data.sample_file import journal_path, read_metadata, read_samples
+from rl.data.sample_summary import summarize
+from verl.dph import presample
+from verl.dph.config.program import CONFIG_DIR
 from verl.dph.cpu.hf_server import HFServer
-from verl.dph.engine import check_rollout, replica_count
-from verl.dph.errors import UserError
-from verl.dph.fingerprint import file_sha256, model_hash, tokenizer_hash
-from verl.dph.records import journal_path, read_metadata, read_samples
 from verl.dph.reward.client import ScorerUnavailable
-from verl.dph.sample_summary import summarize
+from verl.dph.sampling import job
+from verl.dph.sampling.rollout_engine import check_rollout, replica_count
 
 N = 4
 DEAD_SCORER = "http://127.0.0.1:9"
@@ -33,10 +34,11 @@ ENVIRONMENT = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"}
 # Two runs in one process, because importing verl and torch takes seconds: with a dead scorer, then with the real one.
 PROGRAM = f"""
 import sys
-from verl.dph import presample, sampling_job
-from verl.dph.cli import run_main
+from verl.dph import presample
+from verl.dph.sampling import job
+from verl.dph.config.program import run_main
 
-sampling_job.SCORER_WAIT_S = 0
+job.SCORER_WAIT_S = 0
 arguments = sys.argv[1:]
 scorer = "{SCORER}"
 for extra in ["++%s={DEAD_SCORER}" % scorer, None]:
@@ -75,7 +77,7 @@ def compose(overrides: dict):
 
 def prepared(overrides: dict, output: Path | None = None):
     config = compose(overrides)
-    return sampling_job.prepare(
+    return job.prepare(
         config,
         files=presample._train_files(config),
         settings=presample._settings(config),
@@ -136,7 +138,7 @@ def test_end_to_end_stopped_and_resumed(overrides, tmp_path, model_folder, train
     """The program, stopped while answers wait for their score and continued, ends as a run in another process did."""
     whole = tmp_path / "whole.jsonl"
     config = compose(overrides)
-    asyncio.run(sampling_job.draw(prepared(overrides, whole), lambda: hf_server_here(config)))
+    asyncio.run(job.draw(prepared(overrides, whole), lambda: hf_server_here(config)))
     records = sorted_records(whole)
     assert [(r.id, r.sample) for r in records] == [(10 + i, s) for i in range(6) for s in range(N)]
     assert len({tuple(r.response_ids) for r in records}) > 3
@@ -181,22 +183,22 @@ def test_end_to_end_stopped_and_resumed(overrides, tmp_path, model_folder, train
 
 
 def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, monkeypatch):
-    monkeypatch.setattr(sampling_job, "SCORER_WAIT_S", 0.0)
+    monkeypatch.setattr(job, "SCORER_WAIT_S", 0.0)
     overrides[SCORER] = DEAD_SCORER
 
     def engine():
         pytest.fail("the engine was started")
 
     with pytest.raises(ScorerUnavailable, match=DEAD_SCORER):
-        asyncio.run(sampling_job.draw(prepared(overrides), engine))
+        asyncio.run(job.draw(prepared(overrides), engine))
     assert list((tmp_path / "samples").iterdir()) == []
 
 
 def test_a_complete_file_needs_neither_scorer_nor_engine(overrides):
     config = compose(overrides)
-    asyncio.run(sampling_job.draw(prepared(overrides), lambda: hf_server_here(config)))
+    asyncio.run(job.draw(prepared(overrides), lambda: hf_server_here(config)))
     overrides[SCORER] = DEAD_SCORER
-    drawn = asyncio.run(sampling_job.draw(prepared(overrides), lambda: pytest.fail("the engine was started")))
+    drawn = asyncio.run(job.draw(prepared(overrides), lambda: pytest.fail("the engine was started")))
     assert drawn.samples == 0
 
 
@@ -229,7 +231,7 @@ def test_draw_samples_uses_an_engine_that_is_up(overrides, tmp_path, train_parqu
 )
 def test_wrong_input_is_named_before_anything_is_started(overrides, changes, named):
     async def run():
-        await sampling_job.draw(prepared(overrides | changes), lambda: pytest.fail("the engine was started"))
+        await job.draw(prepared(overrides | changes), lambda: pytest.fail("the engine was started"))
 
     with pytest.raises(UserError, match=named):
         asyncio.run(run())

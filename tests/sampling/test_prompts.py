@@ -10,8 +10,8 @@ from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentL
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
-from verl.dph.errors import UserError
-from verl.dph.prompts import Prompt, PromptFiles, read_rows
+from rl.common.errors import UserError
+from rl.data.rows import Prompt, PromptFiles, read_rows
 
 TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl.dph import answers
-from verl.dph.answers import Answer, SampleNumbers
-from verl.dph.errors import UserError
-from verl.dph.records import (
+from rl.common.errors import UserError
+from rl.data import pending_responses
+from rl.data.pending_responses import Answer, SampleNumbers
+from rl.data.sample_file import (
     SampleMetadata,
     SampleRecord,
     SampleWriter,
@@ -214,7 +214,7 @@ def test_a_last_answer_that_is_torn_or_damaged_is_cut_off(tmp_path, damage):
 
 def test_what_is_forgotten_is_swept_out(tmp_path, monkeypatch):
     """The file stays as small as what waits, whatever number of samples is drawn."""
-    monkeypatch.setattr(answers, "SWEEP_ROOM", 10)
+    monkeypatch.setattr(pending_responses, "SWEEP_ROOM", 10)
     path, metadata = tmp_path / "0.jsonl", dataclasses.replace(METADATA, n=500)
     most = 0
     with SampleWriter(path, metadata) as writer:
@@ -251,7 +251,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_whole_lines(tmp_path, full_disk):
 
 
 def test_a_disk_that_is_full_for_answers_keeps_those_before(tmp_path, monkeypatch, full_disk):
-    monkeypatch.setattr(answers, "SWEEP_ROOM", 0)
+    monkeypatch.setattr(pending_responses, "SWEEP_ROOM", 0)
     path = tmp_path / "0.jsonl"
     with SampleWriter(path, METADATA) as writer:
         writer.keep(answer(1, 0))
@@ -260,7 +260,7 @@ def test_a_disk_that_is_full_for_answers_keeps_those_before(tmp_path, monkeypatc
             with full_disk(limit), pytest.raises(UserError, match="cannot be written"):
                 writer.keep(answer(1, 1))
             assert list(writer.waiting) == [(1, 0)]
-            monkeypatch.setattr(answers, "SWEEP_ROOM", -2)
+            monkeypatch.setattr(pending_responses, "SWEEP_ROOM", -2)
     with SampleWriter(path, METADATA) as writer:
         assert list(writer.waiting) == [(1, 0)]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["0.drawn", "0.jsonl", "0.meta.json"]

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from verl.workers.rollout.replica import TokenOutput
 
-from verl.dph.errors import UserError
-from verl.dph.records import SampleMetadata, SampleWriter
+from rl.common.errors import UserError
+from rl.data.sample_file import SampleMetadata, SampleWriter
 from verl.dph.reward.client import ScorerUnavailable
-from verl.dph.sampler import sample, sample_seed
+from verl.dph.sampling.sampler import sample, sample_seed
 
 END = 1
 

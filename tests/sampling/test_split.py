@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl.dph.errors import UserError
-from verl.dph.fingerprint import file_sha256
-from verl.dph.records import SampleMetadata, SampleRecord, SampleWriter, metadata_path
-from verl.dph.split import split, write_split
+from rl.common.errors import UserError
+from rl.common.fingerprint import file_sha256
+from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter, metadata_path
+from rl.data.split import split, write_split
 
 DATA = Path(__file__).parents[2] / "data"
 PROGRAM, MATH_PROGRAM = (DATA / task / "process_data" / "exact_correct_id.py" for task in ("sql", "math"))

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from rl.scorer.sql.answer import TEMPLATE, read_sql
+from rl.scorer.sql.extract import TEMPLATE, read_sql
 from rl.scorer.sql.lexer import has_top_level_order_by, repair
 
 RESPONSES = [

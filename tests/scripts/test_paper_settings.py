@@ -8,10 +8,10 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
+from rl.data.prepare.math import TEST_SETS
+from rl.data.questions import scorer_question
 from tests.scripts.conftest import composed
-from verl.dph import model_checks, settings
-from verl.dph.prepare.mathematics import TEST_SETS
-from verl.dph.reward.questions import scorer_question
+from verl.dph.training import checks, model_checks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Script folder, SETTINGS (empty: the folder's own), then METHOD.md's table "Settings of the paper".
@@ -70,7 +70,7 @@ def test_training(launcher, files, monkeypatch, experiment, method):
     mode, eta, rehearses, reference = RUNS[method]
     assert actor.sft_loss_mode == mode and actor.use_kl_loss == reference
     assert eta is None or actor.sft_loss_coeff == eta
-    assert settings.rehearses(config) == rehearses
+    assert checks.rehearses(config) == rehearses
     if rehearses:
         assert (data.sft_batch_size, actor.sft_loss_normalization) == (256, "joint")
         assert (data.train_files, data.sft_pt) == (files["TRAIN_WRONG"], files["SFT_PT"])
@@ -92,8 +92,8 @@ def accept(config, files, monkeypatch):
     monkeypatch.setattr(model_checks, "find_spec", lambda package: package == "flash_attn" or None)
     assert OmegaConf.missing_keys(config) <= NOT_ASKED
     config.actor_rollout_ref.model.path = files["MODEL_PATH"]
-    settings.read_none(config)
-    settings.check(config)
+    checks.read_none(config)
+    checks.check(config)
     if not config.actor_rollout_ref.actor.generate_sft:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # verl warns that there is no critic

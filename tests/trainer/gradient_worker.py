@@ -15,9 +15,9 @@ from safetensors.torch import save_file
 from verl.trainer.ppo.padding_utils import construct_minimal_padding_template
 from verl.utils import tensordict_utils as tu
 
-from verl.dph import settings, topk
-from verl.dph.cli import CONFIG_DIR
-from verl.dph.fields import (
+from verl.dph.config.program import CONFIG_DIR
+from verl.dph.divergence import topk_logprobs
+from verl.dph.pef.batch_fields import (
     PEF_MASK,
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
@@ -25,11 +25,12 @@ from verl.dph.fields import (
     PEF_TOP_IDS,
     PEF_TOP_LOG_PROBS,
 )
-from verl.dph.loss import HISTOGRAM
-from verl.dph.mixing import interleave
-from verl.dph.standalone import actor_worker, batch_of
-from verl.dph.store import Row
-from verl.dph.worker import DPHPasses
+from verl.dph.pef.store import Row
+from verl.dph.training import checks
+from verl.dph.training.actor_worker import DPHPasses
+from verl.dph.training.interleave import interleave
+from verl.dph.training.rehearsal_loss import HISTOGRAM
+from verl.dph.training.standalone_worker import actor_worker, batch_of
 
 EXP_ROWS, PEF_ROWS, MINI_BATCHES = 16, 8, 2
 VOCABULARY, TOP_K = 64, 8
@@ -50,7 +51,7 @@ def random_rows(count, seed):
 def stored_distributions(rows, seed):
     """For each row of D_pef (ids (R, k), log-probs (R, k), log-prob of the rest (R,)) of random distributions."""
     g = torch.Generator().manual_seed(seed)
-    return [topk.largest(2.0 * torch.randn(len(r.response), VOCABULARY, generator=g), TOP_K) for r in rows]
+    return [topk_logprobs.largest(2.0 * torch.randn(len(r.response), VOCABULARY, generator=g), TOP_K) for r in rows]
 
 
 def whole_step():
@@ -120,7 +121,7 @@ def rows_of_rank(rank, ranks, config):
     masked = config.trainer.get("masked_row")
     if masked is not None:
         exp[masked] = padding_like(exp[masked])
-    actor, has_pef = config.actor_rollout_ref.actor, settings.rehearses(config)
+    actor, has_pef = config.actor_rollout_ref.actor, checks.rehearses(config)
     per = EXP_ROWS // MINI_BATCHES // ranks
     # The same rows in the same mini-batch whatever the number of ranks: rank-major order of them.
     order = interleave(

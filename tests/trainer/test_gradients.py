@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from verl.dph.divergences import D_MAX
+from verl.dph.divergence.f_divergences import D_MAX
 
 WORKER = Path(__file__).with_name("gradient_worker.py")
 ETA, CLIP_LOW, CLIP_HIGH, ALPHA = 0.2, 0.2, 0.28, 0.3
@@ -131,7 +131,7 @@ def load_worker_module():
     return module
 
 
-# What METHOD.md's tables say, in probabilities, and independent of verl/dph/divergences.py.
+# What METHOD.md's tables say, in probabilities, and independent of verl/dph/divergence/f_divergences.py.
 
 
 def js_doubled(d):

@@ -8,9 +8,9 @@ import subprocess
 import pytest
 from omegaconf import OmegaConf
 
-from verl.dph import manifest, tracking
-from verl.dph.fingerprint import file_sha256
-from verl.dph.manifest import Manifest, git_state
+from rl.common.fingerprint import file_sha256
+from verl.dph.training import run_manifest, tracking
+from verl.dph.training.run_manifest import Manifest, git_state
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_manifest_names_code_packages_data_and_settings(config, tmp_path, monk
     written.write(folder, step=4, resources={"GPU": 8.0})
     assert os.listdir(folder) == ["manifest.json"]
     content = json.loads((folder / "manifest.json").read_text())
-    assert (content["format"], content["step"], content["ray_resources"]) == (manifest.FORMAT, 4, {"GPU": 8.0})
+    assert (content["format"], content["step"], content["ray_resources"]) == (run_manifest.FORMAT, 4, {"GPU": 8.0})
     assert content["packages"]["verl"] == importlib.metadata.version("verl")
     assert content["settings"]["trainer"]["tags"] == ["js", None, 3]
     files = {f"{tmp_path}/{name}.parquet": file_sha256(tmp_path / f"{name}.parquet") for name in ("a", "b")}

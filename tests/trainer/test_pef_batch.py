@@ -10,9 +10,8 @@ from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 from verl.utils import transferqueue_utils
 
-from verl.dph import pef_batch
-from verl.dph.cli import CONFIG_DIR
-from verl.dph.fields import (
+from verl.dph.config.program import CONFIG_DIR
+from verl.dph.pef.batch_fields import (
     PEF_MASK,
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
@@ -20,7 +19,8 @@ from verl.dph.fields import (
     PEF_TOP_IDS,
     PEF_TOP_LOG_PROBS,
 )
-from verl.dph.store import Row
+from verl.dph.pef.store import Row
+from verl.dph.training import mixed_batch
 
 K, RANKS, MINI_BATCHES, EXP_ROWS = 4, 2, 2, 8
 FLOATS = ("old_log_probs", "advantages")
@@ -73,9 +73,11 @@ def batch(queue):
 
     keys = [f"exp_{i}" for i in range(EXP_ROWS)]
     tags = [{"seq_len": sum(length)} for length in lengths]
-    columns = TensorDict({name: column(name) for name in pef_batch.FIELDS}, batch_size=EXP_ROWS)
+    columns = TensorDict({name: column(name) for name in mixed_batch.FIELDS}, batch_size=EXP_ROWS)
     tq.kv_batch_put(keys=keys, tags=tags, partition_id="train", fields=columns)
-    yield KVBatchMeta(keys=keys, tags=tags, partition_id="train", fields=list(pef_batch.FIELDS), extra_info={"t": 1.0})
+    yield KVBatchMeta(
+        keys=keys, tags=tags, partition_id="train", fields=list(mixed_batch.FIELDS), extra_info={"t": 1.0}
+    )
     tq.kv_clear(keys=keys, partition_id="train")
 
 
@@ -92,7 +94,7 @@ def mini_batches_of_ranks(mixed: KVBatchMeta) -> dict[tuple[int, int], TensorDic
 @pytest.mark.parametrize("step", [1, 2])  # the second one on what the first one left in the queue
 def test_ranks_get_the_stored_distributions_of_their_own_rows(batch, step):
     rows = pef_rows(4, seed=step)
-    with pef_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS, top_k=True) as mixed:
+    with mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS, top_k=True) as mixed:
         found = mini_batches_of_ranks(mixed)
     for (rank, k), part in found.items():
         row = rows[k * RANKS + rank]
@@ -116,13 +118,13 @@ def test_ranks_get_the_stored_distributions_of_their_own_rows(batch, step):
 
 def test_a_d_pef_row_is_the_stores_in_verls_dtypes(batch):
     rows = pef_rows(4, seed=3)
-    with pef_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS) as mixed:
+    with mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS) as mixed:
         assert not {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS} & set(mixed.fields)
         found = mini_batches_of_ranks(mixed)
     for (rank, k), part in found.items():
-        row, last = rows[k * RANKS + rank], {name: part[name][-1] for name in [*pef_batch.FIELDS, PEF_REF_LOG_PROBS]}
-        assert {name: last[name].dtype for name in pef_batch.FIELDS} == {
-            name: torch.float32 if name in FLOATS else torch.int64 for name in pef_batch.FIELDS
+        row, last = rows[k * RANKS + rank], {name: part[name][-1] for name in [*mixed_batch.FIELDS, PEF_REF_LOG_PROBS]}
+        assert {name: last[name].dtype for name in mixed_batch.FIELDS} == {
+            name: torch.float32 if name in FLOATS else torch.int64 for name in mixed_batch.FIELDS
         }
         assert torch.equal(last["input_ids"], torch.cat([row.prompt, row.response]).long())
         assert torch.equal(last["position_ids"], torch.arange(len(row.prompt) + len(row.response)))
@@ -135,7 +137,7 @@ def test_a_d_pef_row_is_the_stores_in_verls_dtypes(batch):
 
 def test_d_pef_rows_are_gone_after_the_step_also_when_it_fails(batch):
     rows = pef_rows(4, seed=4)
-    step = pef_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS, top_k=True)
+    step = mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS, top_k=True)
     with pytest.raises(ZeroDivisionError), step:
         assert len(tq.kv_list(partition_id="train")["train"]) == EXP_ROWS + 4
         raise ZeroDivisionError

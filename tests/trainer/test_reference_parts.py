@@ -6,10 +6,10 @@ tests/end_to_end kills and checks the real program; here the engine is a languag
 import pytest
 import torch
 
-from verl.dph.errors import UserError
-from verl.dph.reference_check import CHECKED_ROWS, FLOAT32_TOLERANCE, HALF_TOLERANCE, Tolerance, check_reference
-from verl.dph.reference_parts import fill_in_parts
-from verl.dph.store import Row, Store
+from rl.common.errors import UserError
+from verl.dph.pef.logprob_shards import fill_in_parts
+from verl.dph.pef.store import Row, Store
+from verl.dph.pef.verify import CHECKED_ROWS, FLOAT32_TOLERANCE, HALF_TOLERANCE, Tolerance, check_reference
 
 VOCABULARY, TOP_K = 50, 8
 ORIGIN = {"model_hash": "a", "top_k": 0}
@@ -101,7 +101,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("verl.dph.reference_parts.save_file", full)
+    monkeypatch.setattr("verl.dph.pef.logprob_shards.save_file", full)
     with pytest.raises(UserError, match=r"00000.safetensors cannot be written \(.*No space left.*make room"):
         fill_in_parts(bare_rows(4), Engine(), folder=tmp_path, size=2, origin=ORIGIN)
     assert list(tmp_path.iterdir()) == []

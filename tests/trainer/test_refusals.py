@@ -9,11 +9,13 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from verl.dph import main, model_checks, topk
-from verl.dph.cli import CONFIG_DIR
-from verl.dph.errors import UserError
-from verl.dph.fingerprint import model_hash, tokenizer_hash
-from verl.dph.store import Row, Store
+from rl.common.errors import UserError
+from rl.common.fingerprint import model_hash, tokenizer_hash
+from verl.dph import main
+from verl.dph.config.program import CONFIG_DIR
+from verl.dph.divergence import topk_logprobs
+from verl.dph.pef.store import Row, Store
+from verl.dph.training import model_checks
 
 ACTOR, MODEL = "actor_rollout_ref.actor.", "actor_rollout_ref.model."
 
@@ -285,7 +287,7 @@ def test_topk_needs_the_logits(run):
 
 def distributions(row):
     logits = torch.arange(64.0).expand(len(row.response), 64)
-    return topk.largest(logits, 8)
+    return topk_logprobs.largest(logits, 8)
 
 
 def test_a_kl_budget_needs_rows_on_which_to_measure_the_kl(run):
@@ -334,7 +336,7 @@ def test_a_database_that_the_scorer_lacks_is_named_before_training(run):
 
 
 def test_a_scorer_that_is_down_is_named_before_training(run, monkeypatch):
-    monkeypatch.setattr("verl.dph.preflight.SCORER_WAIT_S", 0.2)
+    monkeypatch.setattr("verl.dph.training.preflight.SCORER_WAIT_S", 0.2)
     with pytest.raises(UserError, match="127.0.0.1:9.*scorer_server_without_ray.py"):
         run.prepare(reward__custom_reward_function__reward_kwargs__scorer="http://127.0.0.1:9")
 

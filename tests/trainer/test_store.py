@@ -10,9 +10,9 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from verl.dph.errors import UserError
-from verl.dph.store import Row, Store
-from verl.dph.usable import usable
+from rl.common.errors import UserError
+from verl.dph.pef.row_filter import usable
+from verl.dph.pef.store import Row, Store
 
 META = {"model": "m", "model_hash": "a" * 64, "tokenizer_hash": "b" * 64, "temperature": 1.0}
 

@@ -15,17 +15,26 @@ from verl.utils.fsdp_utils import fsdp2_sharded_save_to_cpu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.rollout.llm_server import LLMServerClient
 
-from verl.dph.rollouts import NOTHING_CAME
-from verl.dph.trainer import TRAINERS
+from verl.dph.training.rollout_accounting import NOTHING_CAME
+from verl.dph.training.trainer import TRAINERS
 
 UPSTREAM = {
-    "verl.dph.trainer.Rehearsal._update_actor": (PPOTrainer._update_actor, "d7009bd8a69d40b9"),
-    "verl.dph.keep_probe.KeepProbe.measure": (PPOTrainer._validate, "f1d58a70e91d7883"),
-    "verl.dph.rollouts.CheckedRollouts._fetch_one_gen_batch": (PPOTrainer._fetch_one_gen_batch, "d62e586d52057413"),
-    "verl.dph.rollouts.CheckedRollouts._evict_groups": (ReplayBuffer._evict_terminal_groups, "c2c224967f20c54b"),
-    "verl.dph.rollouts.CheckedRollouts._val_metrics_update": (PPOTrainer._val_metrics_update, "8cecd418b5011bfc"),
-    "verl.dph.rollouts._select_in_order": (ReplayBuffer._select_prompt_uids, "d54921984c037a78"),
-    "verl.dph.trainer.SeparateAsyncTrainer._setup": (PPOTrainerSeparateAsync._setup, "792593a969da40cf"),
+    "verl.dph.training.trainer.Rehearsal._update_actor": (PPOTrainer._update_actor, "d7009bd8a69d40b9"),
+    "verl.dph.training.keep_probe.KeepProbe.measure": (PPOTrainer._validate, "f1d58a70e91d7883"),
+    "verl.dph.training.rollout_accounting.CheckedRollouts._fetch_one_gen_batch": (
+        PPOTrainer._fetch_one_gen_batch,
+        "d62e586d52057413",
+    ),
+    "verl.dph.training.rollout_accounting.CheckedRollouts._evict_groups": (
+        ReplayBuffer._evict_terminal_groups,
+        "c2c224967f20c54b",
+    ),
+    "verl.dph.training.rollout_accounting.CheckedRollouts._val_metrics_update": (
+        PPOTrainer._val_metrics_update,
+        "8cecd418b5011bfc",
+    ),
+    "verl.dph.training.rollout_accounting._select_in_order": (ReplayBuffer._select_prompt_uids, "d54921984c037a78"),
+    "verl.dph.training.trainer.SeparateAsyncTrainer._setup": (PPOTrainerSeparateAsync._setup, "792593a969da40cf"),
     "verl.dph.cpu.engine.save_copies": (fsdp2_sharded_save_to_cpu, "ecdb335bb1d3948f"),
     "verl.dph.cpu.agent_loop.BurstQueue": (
         AgentLoopWorkerTQ.__ray_metadata__.modified_class._agent_loop_postprocess,
@@ -45,7 +54,7 @@ UPSTREAM = {
     "verl.dph.cpu.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
     "verl.dph.cpu.engine.log_probs_from_logits": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
     "verl.dph.cpu.engine.load_value_model": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
-    "verl.dph.model_checks._check_ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
+    "verl.dph.training.model_checks._check_ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
 }
 
 

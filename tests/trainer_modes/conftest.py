@@ -11,8 +11,8 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from verl.dph.fingerprint import model_hash, tokenizer_hash
-from verl.dph.store import Row, Store
+from rl.common.fingerprint import model_hash, tokenizer_hash
+from verl.dph.pef.store import Row, Store
 
 TIME_LIMIT_S = 420
 PROMPTS, VALIDATED, STORE_ROWS = 24, 4, 12
@@ -93,8 +93,7 @@ class Training:
         return subprocess.run(
             [sys.executable, "-m", "verl.dph.main", *(f"{k}={v}" for k, v in self.settings(name, **changes).items())],
             cwd=self.folder,
-            env=os.environ
-            | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERL_FILE_LOGGER_PATH": str(log)},
+            env=os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERL_FILE_LOGGER_PATH": str(log)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

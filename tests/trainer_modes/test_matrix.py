@@ -9,7 +9,7 @@ import torch.distributed.tensor  # makes sharded tensors known to torch.load
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 
-from verl.dph.trainer import Rehearsal
+from verl.dph.training.trainer import Rehearsal
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -114,9 +114,7 @@ def test_shuffling_keeps_a_ranks_rows_on_the_rank():
     config = OmegaConf.create({"actor_rollout_ref": {"actor": {"data_loader_seed": 42}}})
 
     def shuffled(step):
-        trainer = SimpleNamespace(
-            config=config, global_steps=step, local_trigger_step=0, data_parallel_size=lambda: 2
-        )
+        trainer = SimpleNamespace(config=config, global_steps=step, local_trigger_step=0, data_parallel_size=lambda: 2)
         keys = [f"row{i:02d}" for i in range(16)]
         batch = KVBatchMeta(keys=list(keys), tags=[{"row": key} for key in keys], partition_id="train")
         Rehearsal._shuffle(trainer, batch)

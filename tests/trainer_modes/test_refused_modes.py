@@ -3,9 +3,9 @@
 import pytest
 from hydra import compose, initialize_config_dir
 
-from verl.dph import settings
-from verl.dph.cli import CONFIG_DIR
-from verl.dph.errors import UserError
+from rl.common.errors import UserError
+from verl.dph.config.program import CONFIG_DIR
+from verl.dph.training import checks
 
 SEPARATE = {
     "trainer__v1__trainer_mode": "separate_async",
@@ -24,7 +24,7 @@ def check(training, monkeypatch):
         values = training.settings("refused", **changes)
         with initialize_config_dir(str(CONFIG_DIR), version_base=None):
             config = compose("dph_trainer", [f"{key}={value}" for key, value in values.items()])
-        settings.check(config)
+        checks.check(config)
         return config
 
     return check
@@ -32,7 +32,7 @@ def check(training, monkeypatch):
 
 @pytest.mark.parametrize("mode", [{}, {"trainer__v1__trainer_mode": "colocate_async"}, SEPARATE])
 def test_a_step_has_its_rows_of_d_pef_in_every_mode(check, mode):
-    assert settings.mini_batches(check(**mode)) == 2
+    assert checks.mini_batches(check(**mode)) == 2
 
 
 @pytest.mark.parametrize(

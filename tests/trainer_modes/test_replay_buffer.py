@@ -7,8 +7,8 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import replay_buffer
 from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 
-from verl.dph.errors import UserError
-from verl.dph.rollouts import CheckedRollouts
+from rl.common.errors import UserError
+from verl.dph.training.rollout_accounting import CheckedRollouts
 
 N = 2
 

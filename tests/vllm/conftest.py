@@ -14,14 +14,14 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from verl.dph.demo.model import Shape, build_model
-from verl.dph.demo.scorer import ScorerServer
-from verl.dph.demo.sft import load_examples
-from verl.dph.demo.stages import stop
-from verl.dph.demo.task import TaskSettings, make_task
-from verl.dph.demo.tokenizer import build_tokenizer
-from verl.dph.fingerprint import model_hash, tokenizer_hash
-from verl.dph.store import Row, Store
+from rl.common.fingerprint import model_hash, tokenizer_hash
+from rl.demo.base_model import Shape, build_model
+from rl.demo.scorer_process import ScorerServer
+from rl.demo.sft import load_examples
+from rl.demo.stages import stop
+from rl.demo.task import TaskSettings, make_task
+from rl.demo.tokenizer import build_tokenizer
+from verl.dph.pef.store import Row, Store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # The trainer waits for ever when its vLLM worker dies in a weight update.

@@ -8,8 +8,8 @@ from torch.nn.functional import linear
 from vllm.model_executor.layers import utils
 from vllm.platforms import current_platform
 
+from rl.common.errors import UserError
 from verl.dph.cpu.vllm_plugin import NAME, check_environment, register
-from verl.dph.errors import UserError
 
 # vLLM has kernels of its own for sizes and types like these.
 SHAPES = [(64, 32, torch.float32), (8, 32, torch.bfloat16), (48, 96, torch.float32)]

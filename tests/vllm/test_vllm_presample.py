@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import AutoTokenizer, LlamaForCausalLM
 
-from verl.dph.demo.scorer import ScorerServer
-from verl.dph.records import read_metadata, read_samples
-from verl.dph.sample_summary import summarize
+from rl.data.sample_file import read_metadata, read_samples
+from rl.data.sample_summary import summarize
+from rl.demo.scorer_process import ScorerServer
 
 N, PROMPTS, MAX_RESPONSE = 4, 4, 48
 

@@ -1,2 +1,1 @@
 """DPH-RL inside released verl: the rehearsal divergence, its data and its trainer."""
-

@@ -17,26 +17,26 @@ from pathlib import Path
 
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 
-from verl.dph.cli import run_main
-from verl.dph.engine import check_rollout, rollout_client
-from verl.dph.errors import UserError
-from verl.dph.evaluation.benchmarks import Split, splits_of
-from verl.dph.evaluation.checkpoint import model_folder
-from verl.dph.evaluation.drawn import NO_STYLES, greedy_file, samples_file, write_spec
-from verl.dph.evaluation.paper import paper_setting
-from verl.dph.evaluation.paper_tables import write_tables
-from verl.dph.evaluation.report import write_report
-from verl.dph.evaluation.results import store_results
-from verl.dph.evaluation.runs import ALL, Run, earlier_checkpoints
-from verl.dph.evaluation.spec import BASE, BASE_AGAIN, check_described, read_spec
-from verl.dph.evaluation.stored_base import stored_base
-from verl.dph.evaluation.styles import BY_PREFIX, BY_STRUCTURE
-from verl.dph.prompts import read_rows
-from verl.dph.reward.questions import answer_kind
-from verl.dph.sample_summary import summarize
-from verl.dph.sampler import SamplingSettings
-from verl.dph.sampling_job import SamplingJob, draw, prepare
-from verl.dph.stopping import run_stoppable
+from rl.common.errors import UserError
+from rl.common.signals import run_stoppable
+from rl.data.questions import answer_kind
+from rl.data.rows import read_rows
+from rl.data.sample_summary import summarize
+from rl.data.training_run import ALL, Run, earlier_checkpoints
+from rl.evaluation.analysis.sql_results import store_results
+from rl.evaluation.benchmarks import Split, splits_of
+from rl.evaluation.paper.published import paper_setting
+from rl.evaluation.paper.tables import write_tables
+from rl.evaluation.report.write import write_report
+from rl.evaluation.spec import BASE, BASE_AGAIN, check_described, read_spec
+from rl.evaluation.spec_writer import NO_STYLES, greedy_file, samples_file, write_spec
+from rl.evaluation.stored_base import stored_base
+from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
+from verl.dph.config.program import run_main
+from verl.dph.sampling.checkpoint import model_folder
+from verl.dph.sampling.job import SamplingJob, draw, prepare
+from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
+from verl.dph.sampling.sampler import SamplingSettings
 
 # Added to the seed of the base model's second draw, so that it is another one.
 SECOND_DRAW_SEED = 1_000_033

@@ -12,16 +12,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from verl.dph.cli import user_errors_exit
-from verl.dph.errors import UserError
-from verl.dph.fingerprint import tokenizer_hash
-from verl.dph.inspection.between import check_against, leaks
-from verl.dph.inspection.kinds import PROMPTS, SAMPLES, STORE, kind_of
-from verl.dph.inspection.page import page, problems_section
-from verl.dph.inspection.prompts_file import inspect_prompts
-from verl.dph.inspection.report import FileReport, Options
-from verl.dph.inspection.samples_file import inspect_samples
-from verl.dph.inspection.store_file import inspect_store
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.common.fingerprint import tokenizer_hash
+from rl.data.inspect.across_files import check_against, leaks
+from rl.data.inspect.file_kinds import PROMPTS, SAMPLES, STORE, kind_of
+from rl.data.inspect.file_report import FileReport, Options
+from rl.data.inspect.pef_store import inspect_store
+from rl.data.inspect.prompt_parquet import inspect_prompts
+from rl.data.inspect.samples import inspect_samples
+from rl.data.inspect.text_report import page, problems_section
 
 PROBLEMS_EXIT_CODE = 1
 _INSPECTORS = {PROMPTS: inspect_prompts, SAMPLES: inspect_samples, STORE: inspect_store}

@@ -15,14 +15,15 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 from verl.utils.device import auto_set_device
 
-from verl.dph import plugin, preflight, settings, tracking
-from verl.dph.cli import run_main
-from verl.dph.errors import UserError
-from verl.dph.fingerprint import model_hash, tokenizer_hash
-from verl.dph.ray_cluster import join_running, on_head
-from verl.dph.stopping import stoppable_when_armed
-from verl.dph.store import Store
-from verl.dph.usable import usable
+from rl.common.errors import UserError
+from rl.common.fingerprint import model_hash, tokenizer_hash
+from rl.common.signals import stoppable_when_armed
+from verl.dph import plugin
+from verl.dph.config.program import run_main
+from verl.dph.pef.row_filter import usable
+from verl.dph.pef.store import Store
+from verl.dph.sampling.ray_cluster import join_running, on_head
+from verl.dph.training import checks, preflight, tracking
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class TaskRunner(_TaskRunnerV1):
     def run(self, config: DictConfig):
         from verl.trainer.ppo.v1 import trainer_base
 
-        from verl.dph.trainer import TRAINERS
+        from verl.dph.training.trainer import TRAINERS
 
         tracking.set_environment(config)
         # The modes keep their names, because verl compares them with "sync" in many places.
@@ -70,12 +71,12 @@ def prepare(config: DictConfig) -> None:
             "verl did not load the plugin of verl.dph: install this repository into the environment (make install), so "
             "that its entry point verl.plugins is known."
         )
-    settings.read_none(config)
-    settings.check(config)
+    checks.read_none(config)
+    checks.check(config)
     join_running(config)
     generates = config.actor_rollout_ref.actor.generate_sft
     rows = preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
-    if settings.rehearses(config):
+    if checks.rehearses(config):
         check_store(config)
     asyncio.run(preflight.check_scorer(config, rows))
     if generates:
@@ -83,9 +84,7 @@ def prepare(config: DictConfig) -> None:
             config.data.train_files = config.data.val_files = config.data.sft_files
             config.data.train_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size = 1
     auto_set_device(config)
-    validate_config(
-        config=config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config)
-    )
+    validate_config(config=config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
     OmegaConf.resolve(config)
 
 

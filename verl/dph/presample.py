@@ -13,14 +13,14 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from verl.dph.cli import run_main
-from verl.dph.engine import check_rollout, rollout_client
-from verl.dph.errors import UserError
-from verl.dph.prompts import Prompt
-from verl.dph.sample_summary import summarize
-from verl.dph.sampler import Drawn, SamplingSettings
-from verl.dph.sampling_job import draw, prepare
-from verl.dph.stopping import Stopped, run_stoppable
+from rl.common.errors import UserError
+from rl.common.signals import Stopped, run_stoppable
+from rl.data.rows import Prompt
+from rl.data.sample_summary import summarize
+from verl.dph.config.program import run_main
+from verl.dph.sampling.job import draw, prepare
+from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
+from verl.dph.sampling.sampler import Drawn, SamplingSettings
 
 
 async def draw_samples(

@@ -3,10 +3,10 @@
     python ./data/math/process_data/exact_correct_id.py
     python ./data/math/process_data/exact_correct_id.py --family qwen --samples ... --out data/math/qwen2.5-math-7b
 
-Prompts without a correct sample are left out, as in the paper's math recipe; verl/dph/split.py does the work.
+Prompts without a correct sample are left out, as in the paper's math recipe; rl/data/split.py does the work.
 """
 
-from verl.dph.split_command import Task, run
+from rl.data.split_command import Task, run
 
 TASK = Task(
     data="data/math/dapo_train.parquet",

@@ -3,10 +3,10 @@
     python ./data/sql/process_data/exact_correct_id.py
     python ./data/sql/process_data/exact_correct_id.py --family qwen --samples ... --out data/sql/omnisql-32b
 
-The first reads the samples of scripts/llama/offline_sampling.sh; verl/dph/split.py does the work.
+The first reads the samples of scripts/llama/offline_sampling.sh; rl/data/split.py does the work.
 """
 
-from verl.dph.split_command import Task, run
+from rl.data.split_command import Task, run
 
 TASK = Task(
     data="data/sql/bird_train.parquet",

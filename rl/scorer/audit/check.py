@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rl.scorer.answers import UnknownQuestion
 from rl.scorer.config import SqlSettings
+from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.sql_scoring import ScoringUnavailable, SqlScorer
 
 OUTCOMES = ("gold", "empty", "gold_error", "gold_timeout", "unknown_database", "infra_error")

@@ -32,7 +32,7 @@ from verl.dph.cpu.sampling import stable_key
 SHARED = "single_turn_agent"
 WINDOW_SECONDS = 0.01
 SAMPLES = "__rollout_n__"  # verl's column for prompts that are not sampled as often as the settings say
-# A prompt's seed: a column of a batch on its way to the workers. Prompts may bring theirs (verl/dph/keep_probe.py).
+# A prompt's seed: a column of a batch on its way to the workers. Prompts may bring their own (training/keep_probe.py).
 SEED = "sampling_seed"
 
 _AgentLoopWorkerTQ = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # a Ray actor class cannot be subclassed
@@ -167,9 +167,7 @@ class BurstQueue:
     async def async_kv_batch_put(self, *, keys: list[str], fields: Any, tags: list[dict], partition_id: str) -> Any:
         """Put rows; returns when they are in. `fields` is a list of dicts, one a row, or a TensorDict (put at once)."""
         if isinstance(fields, TensorDict):
-            return await self._queue.async_kv_batch_put(
-                keys=keys, fields=fields, tags=tags, partition_id=partition_id
-            )
+            return await self._queue.async_kv_batch_put(keys=keys, fields=fields, tags=tags, partition_id=partition_id)
         loop = asyncio.get_running_loop()
         done = loop.create_future()
         waiting = self._waiting.setdefault(partition_id, [])

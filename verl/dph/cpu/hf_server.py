@@ -276,9 +276,7 @@ class HFServer:
 
     # ---- control, called by verl's RolloutReplica
 
-    async def abort_all_requests(
-        self, reset_prefix_cache: bool = True, reject_request: bool = False
-    ) -> dict[str, Any]:
+    async def abort_all_requests(self, reset_prefix_cache: bool = True, reject_request: bool = False) -> dict[str, Any]:
         """End every request with what it has so far and admit none until `resume_generation`.
 
         Args:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import torch
 
-from verl.dph.errors import UserError
+from rl.common.errors import UserError
 
 NAME = "dph"  # of the entry point, in pyproject.toml
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from verl.dph.errors import UserError
+from rl.common.errors import UserError
 
 GOLD_FAILURES = ("gold_error", "gold_timeout")
 OUTCOMES = ("match", "partial", "mismatch", "no_answer", "pred_error", "pred_timeout", *GOLD_FAILURES)

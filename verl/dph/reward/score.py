@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from verl.dph.errors import UserError
+from rl.common.errors import UserError
+from rl.data.questions import scorer_question
 from verl.dph.reward.client import DEFAULT_BUSY_LIMIT_S, DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, ScorerClient
 from verl.dph.reward.protocol import Score
-from verl.dph.reward.questions import scorer_question
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ async def compute_score(
     """The reward of one response.
 
     Args:
-        data_source: the row's; names the kind of reward (verl.dph.reward.questions).
+        data_source: the row's; names the kind of reward (rl.data.questions).
         solution_str: the response, special tokens removed.
         ground_truth: the row's reward_model.ground_truth.
         extra_info: the row's; not used.

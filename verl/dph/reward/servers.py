@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from verl.dph.errors import UserError
+from rl.common.errors import UserError
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""What every program of the project uses: errors, files, signals, fingerprints."""

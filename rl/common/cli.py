@@ -1,0 +1,76 @@
+"""How command-line programs end: a UserError is one sentence on stderr and exit code 2, and no Ray process stays.
+
+Hydra programs start through verl.dph.config.program.run_main, which uses the same handler. An error that is not the
+user's keeps its traceback and exit code 1.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rl.common.errors import UserError
+from rl.common.signals import Stopped
+
+USER_ERROR_EXIT_CODE = 2
+INTERRUPTED_EXIT_CODE = 130
+
+# How a traceback ends on one of our exceptions: all that is left when a Ray actor dies while it is constructed.
+_QUALIFIED_USER_ERROR = re.compile(r"^(?:rl|verl\.dph)\.[\w.]+: (.+)$", re.MULTILINE)
+
+
+def find_user_error(error: BaseException) -> str | None:
+    """The sentence of the UserError that lies behind `error`, or None.
+
+    Looks through Ray's wrappers (an exception of a remote task or of a remote constructor), exception groups and
+    `raise ... from`.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        sentences = (find_user_error(member) for member in error.exceptions)
+        return next((sentence for sentence in sentences if sentence is not None), None)
+    # Ray's RayTaskError(UserError) is itself a UserError, but its text is the remote traceback.
+    behind = getattr(error, "cause", None) or error.__cause__
+    if isinstance(behind, BaseException):
+        sentence = find_user_error(behind)
+        if sentence is not None:
+            return sentence
+    if isinstance(error, UserError):
+        return str(error)
+    sentences = _QUALIFIED_USER_ERROR.findall(str(error)) if "ray" in type(error).__module__ else []
+    return sentences[-1] if sentences else None
+
+
+@contextmanager
+def user_errors_exit() -> Iterator[None]:
+    """Ends the program with one sentence on stderr and exit code 2 when a UserError comes out of the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
+        sys.exit(INTERRUPTED_EXIT_CODE)
+    except Stopped as stopped:
+        sys.stderr.write(f"{stopped}\n")
+        sys.exit(stopped.exit_code)
+    except Exception as error:
+        sentence = find_user_error(error) or _missing_setting(error)
+        if sentence is None:
+            raise
+        sys.stderr.write(f"Error: {sentence}\n")
+        sys.exit(USER_ERROR_EXIT_CODE)
+    finally:
+        _shutdown_ray()
+
+
+def _missing_setting(error: Exception) -> str | None:
+    from omegaconf.errors import MissingMandatoryValue
+
+    if not isinstance(error, MissingMandatoryValue):
+        return None
+    return f"The setting {error.full_key} has no value; pass {error.full_key}=VALUE."
+
+
+def _shutdown_ray() -> None:
+    # A program that never imported Ray has nothing to shut down.
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        ray.shutdown()

@@ -1,0 +1,111 @@
+"""sha256 fingerprints of files, of a model's weights and of its tokenizer: what samples and stores belong to."""
+
+import functools
+import hashlib
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from rl.common.errors import UserError
+
+# The first pattern that matches anything counts: a folder with both holds the same weights twice.
+_WEIGHT_PATTERNS = ("*.safetensors", "pytorch_model*.bin")
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+
+
+def file_sha256(path: str | os.PathLike) -> str:
+    """sha256 of a file's bytes, hexadecimal, read as a stream.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): give an existing file.") from error
+
+
+def model_hash(model: str | os.PathLike) -> str:
+    """sha256 over the names and contents of a model's weight files, hexadecimal.
+
+    Args:
+        model: a folder, or the name of a Hugging Face Hub model.
+
+    Raises:
+        UserError: there is no such model, or it has no weights.
+    """
+    folder = _folder(model)
+    for pattern in _WEIGHT_PATTERNS:
+        files = sorted(folder.glob(pattern))
+        if files:
+            return _combined_hash(files)
+    raise UserError(
+        f"The model folder {folder} holds no weights ({' or '.join(_WEIGHT_PATTERNS)}): give a complete model folder."
+    )
+
+
+def tokenizer_hash(model: str | os.PathLike) -> str:
+    """sha256 over the names and contents of a model's tokenizer files (the chat template among them), hexadecimal.
+
+    Args:
+        model: a folder, or the name of a Hugging Face Hub model.
+
+    Raises:
+        UserError: there is no such model, or it has no tokenizer.
+    """
+    folder = _folder(model)
+    files = [folder / name for name in sorted(_TOKENIZER_FILES) if (folder / name).is_file()]
+    if not files:
+        raise UserError(f"{folder} holds no tokenizer (tokenizer.json and the like): give a folder that has one.")
+    return _combined_hash(files)
+
+
+def _folder(name: str | os.PathLike) -> Path:
+    path = Path(os.path.expanduser(name))
+    return path if path.is_dir() else _hub_folder(str(name))
+
+
+def _hub_folder(name: str) -> Path:
+    """The cached folder of a Hugging Face Hub model, fetched where it is not there: the engine will want it too."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["*.safetensors", *_TOKENIZER_FILES]))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise UserError(
+            f"The model {name} is neither a folder nor to be had from the Hugging Face Hub ({type(error).__name__}): "
+            "give a local model folder."
+        ) from error
+
+
+def _kept_sha256(path: Path) -> str:
+    """file_sha256, once in a process while the file's size and time stay: an evaluation asks for each split again."""
+    state = path.stat()
+    return _sha256_of_state(path, state.st_size, state.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=1024)
+def _sha256_of_state(path: Path, size: int, mtime_ns: int) -> str:
+    return file_sha256(path)
+
+
+def _combined_hash(files: Iterable[Path]) -> str:
+    files = list(files)
+    with ThreadPoolExecutor(max_workers=4) as pool:  # hashlib lets go of the GIL; the disk is soon the limit
+        hashes = list(pool.map(_kept_sha256, files))
+    lines = "".join(f"{file.name} {digest}\n" for file, digest in zip(files, hashes, strict=True))
+    return hashlib.sha256(lines.encode()).hexdigest()

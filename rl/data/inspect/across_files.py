@@ -1,0 +1,63 @@
+"""What holds between files: prompts that stand in two of them, and ids that another file lacks."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from rl.common.errors import UserError
+from rl.data.inspect.file_kinds import PROMPTS, kind_of
+from rl.data.inspect.file_report import FileReport
+from rl.data.inspect.tally import named, number_of
+
+
+def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
+    """Each pair of prompt files that share ids or prompt texts.
+
+    Samples and stores hold the prompts that they were made from: they are compared with `check_against` instead.
+
+    Returns:
+        {"files": [a, b], "ids": number, "texts": number, "problem": a sentence} for each pair that shares any.
+    """
+    found = []
+    for a, b in combinations([report for report in reports if report.kind.startswith(PROMPTS)], 2):
+        ids = sorted(set(a.keys.ids) & set(b.keys.ids), key=str)
+        texts, at, _ = np.intersect1d(_texts(a), _texts(b), return_indices=True)
+        if not ids and not texts.size:
+            continue
+        shared = [f"{number_of(len(ids), 'id')} ({named(ids)})"] if ids else []
+        if texts.size:
+            example = a.keys.text_ids[at.min()]
+            shared.append(f"{number_of(texts.size, 'prompt text')} (for example of id {example} in {a.name})")
+        sentence = f"{a.path} and {b.path} share {' and '.join(shared)}."
+        found.append({"files": [a.path, b.path], "ids": len(ids), "texts": int(texts.size), "problem": sentence})
+    return found
+
+
+def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
+    """Adds to each report how its ids compare with those of a parquet of prompts.
+
+    Raises:
+        UserError: the parquet is none, or has no ids.
+    """
+    if kind_of(parquet) != PROMPTS or "id" not in pq.read_schema(parquet).names:
+        raise UserError(f"--against {parquet} is no parquet of prompts with ids: name the one that the files are of.")
+    known = set(pq.read_table(parquet, columns=["id"])["id"].to_pylist())
+    for report in reports:
+        ids = dict.fromkeys(report.keys.ids)
+        foreign = [id for id in ids if id not in known]
+        report.facts["against"] = {
+            "file": str(parquet),
+            "ids in both": len(ids) - len(foreign),
+            "only here": len(foreign),
+            "only there": len(known) - len(ids) + len(foreign),
+        }
+        if foreign:
+            report.problems.append(f"{number_of(len(foreign), 'id')} that {parquet} does not have ({named(foreign)}).")
+
+
+def _texts(report: FileReport) -> np.ndarray:
+    return np.frombuffer(report.keys.texts, dtype=np.uint64)

@@ -1,0 +1,101 @@
+"""Which of the project's files a file is, by its content: names and endings say nothing."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from rl.common.errors import UserError
+from rl.data.sample_file import FORMAT as SAMPLES_FORMAT
+
+PROMPTS, SAMPLES, STORE = "prompts", "samples", "D_pef store"
+
+# What samples have in every format, the paper's among them.
+SAMPLE_KEYS = ("id", "output", "score")
+# Lines that are tried before a file is taken for something else: the first may be damaged.
+_TRIED_LINES = 20
+_METADATA_BYTES = 1 << 20
+
+
+def kind_of(path: Path) -> str:
+    """PROMPTS, SAMPLES or STORE.
+
+    Raises:
+        UserError: the file cannot be read or is none of the project's.
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(4)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): give an existing file.") from error
+    if not head:
+        raise UserError(f"{path} is empty: make it anew.")
+    if head == b"PAR1":
+        return _kind_of_parquet(path)
+    if head == b"PK\x03\x04":
+        return _kind_of_archive(path)
+    return _kind_of_lines(path)
+
+
+def is_sample(content: Any) -> bool:
+    """Whether a line's JSON is a sample of any format."""
+    return isinstance(content, dict) and all(key in content for key in SAMPLE_KEYS)
+
+
+def _kind_of_parquet(path: Path) -> str:
+    try:
+        columns = pq.read_schema(path).names
+    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
+        raise UserError(
+            f"{path} is a parquet that cannot be read ({str(error).splitlines()[0]}): make it anew."
+        ) from error
+    if "prompt" in columns and ("reward_model" in columns or "data_source" in columns):
+        return PROMPTS
+    if all(key in columns for key in SAMPLE_KEYS):
+        return SAMPLES
+    raise _unknown(path, f"a parquet with the columns {', '.join(columns) or 'none'}")
+
+
+def _kind_of_archive(path: Path) -> str:
+    try:
+        names = zipfile.ZipFile(path).namelist()
+    except zipfile.BadZipFile as error:
+        raise UserError(f"{path} is an archive that was cut short, perhaps a D_pef store: make it anew.") from error
+    if any(name.endswith("/data.pkl") for name in names):
+        return STORE  # or another file of torch.save, which Store.load refuses in its own words
+    raise _unknown(path, "a zip archive, but not one of torch.save")
+
+
+def _kind_of_lines(path: Path) -> str:
+    found = None
+    with open(path, "rb") as file:
+        for _, line in zip(range(_TRIED_LINES), file, strict=False):
+            content = _json(line)
+            if is_sample(content):
+                return SAMPLES
+            found = content if found is None else found
+    if path.stat().st_size <= _METADATA_BYTES:
+        whole = _json(path.read_bytes())
+        if isinstance(whole, dict) and whole.get("format") == SAMPLES_FORMAT:
+            raise UserError(f"{path} is the metadata of a samples file: name the samples (.jsonl) beside it.")
+        found = whole if found is None else found
+    if isinstance(found, dict):
+        raise _unknown(path, f"JSON with the keys {', '.join(map(str, found))[:200]}")
+    raise _unknown(path, "a JSON list" if isinstance(found, list) else "neither parquet, JSON lines nor a torch file")
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _unknown(path: Path, found: str) -> UserError:
+    return UserError(
+        f"{path} is none of the project's files ({found}): wanted is a parquet of prompts (prompt, reward_model, id, "
+        "data_source), samples (JSON lines with id, output, score) or a D_pef store (.pt); the prepare_*.py of data/ "
+        "make a parquet of a downloaded benchmark."
+    )

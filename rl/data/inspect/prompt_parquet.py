@@ -1,0 +1,100 @@
+"""A parquet of prompts: training or evaluation rows, or a part of the split, which knows base_correct."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from rl.common.errors import UserError
+from rl.data.inspect.file_kinds import PROMPTS
+from rl.data.inspect.file_report import FileReport, Options, pass_summary
+from rl.data.inspect.parquet import parquet_rows
+from rl.data.inspect.tally import Keys, Reservoir, length_summary, text_hash
+from rl.data.rows import COLUMNS, to_row
+from rl.data.split import BASE_CORRECT
+
+
+def inspect_prompts(path: Path, options: Options) -> FileReport:
+    schema = pq.read_schema(path)
+    problems = [f"There is no column {name}." for name in COLUMNS if name not in schema.names]
+    columns = [name for name in (*COLUMNS, BASE_CORRECT) if name in schema.names]
+    tally = _Tally(options, checks_rows=not problems)
+    for number, values in enumerate(parquet_rows(path, columns, problems)):
+        tally.add(number, values)
+    if not tally.rows:
+        problems.append("There is no row.")
+    if tally.refused:
+        problems.append(f"The sampler refuses {tally.refused} of {tally.rows} rows; the first: {tally.first_refusal}")
+    return FileReport(
+        path=str(path),
+        kind=f"{PROMPTS}, a part of the split" if BASE_CORRECT in schema.names else PROMPTS,
+        rows=tally.rows,
+        facts={"columns": {item.name: _short_type(str(item.type)) for item in schema}},
+        counts={"data_source": dict(tally.sources.most_common())},
+        lengths={what: length_summary(lengths) for what, lengths in tally.lengths.items()},
+        passes=pass_summary(tally.correct, None),
+        examples=[_example(values) for values in tally.examples.rows],
+        problems=problems + tally.keys.problems(),
+        keys=tally.keys,
+    )
+
+
+class _Tally:
+    def __init__(self, options: Options, checks_rows: bool):
+        self.rows, self.refused, self.first_refusal = 0, 0, ""
+        self.sources, self.correct, self.keys = Counter(), [], Keys()
+        self.lengths = {"prompt characters": Counter()} | ({"prompt tokens": Counter()} if options.tokenizer else {})
+        self.examples = Reservoir(options.examples, options.seed)
+        self._tokenizer, self._checks_rows = options.tokenizer, checks_rows
+
+    def add(self, number: int, values: dict[str, Any]) -> None:
+        self.rows += 1
+        self.examples.add(values)
+        self.sources[str(values.get("data_source"))] += 1
+        if values.get(BASE_CORRECT) is not None:
+            self.correct.append(values[BASE_CORRECT])
+        id = values.get("id")
+        if id is not None:
+            self.keys.ids.append(id)
+        self._check(number, values)
+        self._add_prompt(f"row {number}" if id is None else id, values.get("prompt"))
+
+    def _check(self, number: int, values: dict[str, Any]) -> None:
+        if not self._checks_rows:
+            return
+        try:
+            to_row(values, f"row {number}")
+        except UserError as error:
+            self.refused += 1
+            self.first_refusal = self.first_refusal or str(error)
+
+    def _add_prompt(self, id: int | str, messages: Any) -> None:
+        text = prompt_text(messages)
+        if text is None:
+            return
+        self.keys.add_text(id, text_hash(text))
+        self.lengths["prompt characters"][len(text)] += 1
+        if self._tokenizer is not None:
+            tokens = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+            self.lengths["prompt tokens"][len(tokens)] += 1
+
+
+def prompt_text(messages: Any) -> str | None:
+    """The contents of the messages, a line break between two; None for what is not a list of messages."""
+    if not isinstance(messages, list) or not messages:
+        return None
+    contents = [message.get("content") if isinstance(message, Mapping) else None for message in messages]
+    return "\n".join(contents) if all(isinstance(content, str) for content in contents) else None
+
+
+def _example(values: dict[str, Any]) -> dict[str, Any]:
+    reward_model = values.get("reward_model")
+    truth = reward_model.get("ground_truth") if isinstance(reward_model, Mapping) else None
+    known = {name: values[name] for name in ("id", "data_source", BASE_CORRECT) if name in values}
+    return known | {"prompt": prompt_text(values.get("prompt")), "ground_truth": truth}
+
+
+def _short_type(name: str) -> str:
+    return name.split("<")[0]

@@ -1,0 +1,91 @@
+r"""Reference answers of the math benchmarks as the scorer reads them (docs/scorer.md, "Scoring math").
+
+A reference is a text: whole numbers have no decimal point, 4.5e33 is 4.5 \times 10^{33}, which is how math-verify
+can read it.
+"""
+
+import math
+import re
+from typing import Any
+
+from rl.data.prepare.row_writer import BadRecord
+from rl.scorer.math.extract import read_answer
+
+_EXACT_FLOATS = 2**53
+_LEADING_ZEROS = re.compile(r"^0+(?=\d+$)")
+_E_NOTATION = re.compile(r"(?<![\w.\\])(?P<mantissa>-?(?:\d+(?:\.\d*)?|\.\d+))[eE](?P<exponent>[-+]?\d+)(?![\w.])")
+_UNESCAPED_DOLLAR = re.compile(r"(?<!\\)\$")
+_BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
+
+
+def answer_text(value: Any) -> str:
+    """An answer that stands in a field of its own: a text or a number.
+
+    Raises:
+        BadRecord: it is empty, or nothing that can be an answer.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise BadRecord("its answer is neither a text nor a number")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise BadRecord("its answer is no finite number")
+        exact = value.is_integer() and abs(value) < _EXACT_FLOATS
+        return str(int(value)) if exact else without_e_notation(repr(value))
+    text = _LEADING_ZEROS.sub("", _without_dollars(str(value).strip()))
+    if not text:
+        raise BadRecord("its answer is empty")
+    return text
+
+
+def several_answers(values: Any, multiple: bool) -> str:
+    """The answers of a list, such as OlympiadBench's final_answer, as one text.
+
+    Args:
+        multiple: whether all of them together are the answer, in any order.
+
+    Raises:
+        BadRecord: there is none, or there are several and `multiple` is not set.
+    """
+    if not isinstance(values, list) or not values:
+        raise BadRecord("it has no final answer")
+    if len(values) > 1 and not multiple:
+        raise BadRecord("it has several final answers and is not marked so")
+    return ", ".join(map(answer_text, values))
+
+
+def boxed_answer(solution: Any) -> str:
+    r"""The last \boxed{...} of a solution.
+
+    Raises:
+        BadRecord: there is none.
+    """
+    answer = read_answer(solution) if isinstance(solution, str) and _BOX.search(solution) else None
+    if answer is None:
+        raise BadRecord("its solution has no boxed answer")
+    return without_e_notation(answer_text(answer))
+
+
+def gsm8k_answer(solution: Any) -> str:
+    """What follows the last #### of a solution, without commas between digits.
+
+    Raises:
+        BadRecord: there is none.
+    """
+    marker = "####"
+    if not isinstance(solution, str) or marker not in solution:
+        raise BadRecord(f"its solution has no {marker} before the answer")
+    return answer_text(solution.rsplit(marker, 1)[1].replace(",", ""))
+
+
+def without_e_notation(text: str) -> str:
+    r"""The text with 4.5e33 as 4.5 \times 10^{33}."""
+    return _E_NOTATION.sub(lambda match: rf"{match['mantissa']} \times 10^{{{int(match['exponent'])}}}", text)
+
+
+def _without_dollars(text: str) -> str:
+    """The text without the dollar signs that make a formula of all of it."""
+    if len(text) > 1 and text[0] == text[-1] == "$" and len(_UNESCAPED_DOLLAR.findall(text)) in (2, 4):
+        inner = text.strip("$")
+        if not _UNESCAPED_DOLLAR.search(inner) and not inner.endswith("\\"):
+            return inner.strip()
+    return text

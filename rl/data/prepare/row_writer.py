@@ -1,0 +1,214 @@
+"""The rows of a prepared file: their ids, their columns, and how they are written.
+
+A row's id is ID_BLOCK times the number of its (dataset, split) in _BLOCKS plus the record's number in it, so it is
+the same in every run over the same input, whatever was left out, and no two datasets or splits share one.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rl.common.errors import UserError
+from rl.data.questions import scorer_question
+
+ID_BLOCK = 10_000_000
+# Files that exist hold these numbers: add at the end, change none. 214 blocks fit into 31 bits.
+_BLOCKS = {
+    ("bird", "train"): 1,
+    ("bird", "dev"): 2,
+    ("bird", "test"): 3,
+    ("spider", "train"): 4,
+    ("spider", "dev"): 5,
+    ("spider", "test"): 6,
+    ("math_dapo", "train"): 7,
+    ("aime24", "test"): 8,
+    ("aime25", "test"): 9,
+    ("amc23", "test"): 10,
+    ("math500", "test"): 11,
+    ("olympiadbench", "test"): 12,
+    ("minerva_math", "test"): 13,
+    ("college_math", "test"): 14,
+    ("gsm8k", "test"): 15,
+}
+_ROW_GROUP = 512
+_MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
+
+
+def _row_schema(ground_truth: pa.DataType, extra_info: dict[str, pa.DataType]) -> pa.Schema:
+    shared = {"index": pa.int64(), "split": pa.string(), "source": pa.string()}
+    return pa.schema(
+        {
+            "data_source": pa.string(),
+            "prompt": _MESSAGES,
+            "reward_model": pa.struct({"style": pa.string(), "ground_truth": ground_truth}),
+            "id": pa.int64(),
+            "extra_info": pa.struct(shared | extra_info),
+        }
+    )
+
+
+# One schema for all SQL files and one for all math files: verl concatenates those that it is given together.
+SQL_ROWS = _row_schema(
+    pa.struct({"db_id": pa.string(), "gold_sql": pa.string(), "cmp_method": pa.string()}),
+    {"question_id": pa.int64(), "difficulty": pa.string(), "tables_without_examples": pa.int32()},
+)
+MATH_ROWS = _row_schema(pa.string(), {"source_id": pa.string(), "subject": pa.string(), "level": pa.string()})
+
+
+class BadRecord(Exception):
+    """A record that makes no row; the text is the reason, as it stands in the list of those that are left out."""
+
+
+def row_id(dataset: str, split: str, number: int) -> int:
+    """The id of a dataset's record `number`, from 0.
+
+    Raises:
+        BadRecord: the number does not fit into a block.
+    """
+    if not 0 <= number < ID_BLOCK:
+        raise BadRecord(f"its number {number} is not between 0 and {ID_BLOCK - 1}")
+    return _BLOCKS[dataset, split] * ID_BLOCK + number
+
+
+class RowWriter:
+    """Writes a parquet of rows, and beside it, where records are left out, OUTPUT.bad.jsonl with a line for each.
+
+    Both are written aside and take their names when the block ends without an exception and at least one row was
+    written. Rows are checked as the sampler and the trainer check them.
+
+        with RowWriter(output, SQL_ROWS, inputs) as writer:
+            writer.add(row) / writer.reject(...)
+    """
+
+    def __init__(self, output: Path, schema: pa.Schema, inputs: Sequence[Path]):
+        """
+        Args:
+            inputs: the files that the rows are made from, none of which may be the output.
+
+        Raises:
+            UserError: the file cannot be written.
+        """
+        if output.suffix != ".parquet":
+            raise UserError(f"The output {output} is no .parquet: give a name that ends so.")
+        if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
+            raise UserError(f"The output {output} is the input: give another --output.")
+        self.output, self.bad_list = output, output.with_suffix(".bad.jsonl")
+        self.rows = 0
+        self.reasons: Counter[str] = Counter()
+        self._schema = schema
+        self._ids: set[int] = set()
+        self._pending: list[dict[str, Any]] = []
+        try:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            if output.is_dir():
+                raise IsADirectoryError(21, "it is a folder")
+            self._bad_file = open(_aside(self.bad_list), "w", encoding="utf-8")  # noqa: SIM115 (closed in __exit__)
+            self._parquet = pq.ParquetWriter(_aside(output), schema, compression="zstd")
+        except OSError as error:
+            raise UserError(f"{output} cannot be written ({error.strerror}): give another --output.") from error
+
+    @property
+    def rejected(self) -> int:
+        return self.reasons.total()
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Takes a row.
+
+        Raises:
+            BadRecord: its id is taken, or the scorer could not read its ground truth; it is not written.
+            UserError: the disk is full.
+        """
+        if row["id"] in self._ids:
+            raise BadRecord("its id is that of an earlier record")
+        try:
+            scorer_question(row["data_source"], row["reward_model"]["ground_truth"])
+        except UserError as error:
+            raise BadRecord(str(error)) from error
+        self._ids.add(row["id"])
+        self._pending.append(row)
+        self.rows += 1
+        if len(self._pending) == _ROW_GROUP:
+            self._flush()
+
+    def reject(self, source: Path, number: int, reason: str, *, kind: str | None = None, about: Any = None) -> None:
+        """Lists a record that makes no row.
+
+        Args:
+            number: of the record in its file, from 0.
+            kind: what the summary counts it under; the reason itself when None.
+            about: what helps to find the record; shortened.
+        """
+        self.reasons[kind or reason] += 1
+        line = {"file": str(source), "record": number, "reason": reason, "about": about and str(about)[:200]}
+        try:
+            self._bad_file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def summary(self) -> str:
+        """What was written, and what was left out and why, as lines."""
+        lines = [f"Wrote {self.rows} rows to {self.output}."]
+        if self.rejected:
+            lines.append(f"{self.rejected} records are left out, listed in {self.bad_list}:")
+            # By count, then by name: the same run prints the same lines.
+            for reason, count in sorted(self.reasons.items(), key=lambda item: (-item[1], item[0])):
+                lines.append(f"{count:>8}  {reason}")
+        return "\n".join(lines) + "\n"
+
+    def __enter__(self) -> "RowWriter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            for file in (self._bad_file, self._parquet):
+                with suppress(OSError):  # they are closed already, or the disk is full
+                    file.close()
+            for path in (self.output, self.bad_list):
+                _aside(path).unlink(missing_ok=True)
+
+    def _finish(self) -> None:
+        try:
+            self._flush()
+            self._parquet.close()
+            self._bad_file.close()
+            if self.rejected:
+                os.replace(_aside(self.bad_list), self.bad_list)
+            else:
+                self.bad_list.unlink(missing_ok=True)  # of an earlier run
+            if self.rows:
+                os.replace(_aside(self.output), self.output)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        if not self.rows and self.rejected:
+            (reason, count), *_ = self.reasons.most_common(1)
+            raise UserError(
+                f"None of the {self.rejected} records makes a row, so {self.output} is not written; for {count} the "
+                f"reason is: {reason}; see {self.bad_list}."
+            )
+        if not self.rows:
+            raise UserError(f"The input holds no record, so {self.output} is not written: give the benchmark's file.")
+
+    def _flush(self) -> None:
+        if self._pending:
+            try:
+                self._parquet.write_table(pa.Table.from_pylist(self._pending, self._schema))
+            except OSError as error:
+                raise self._unwritable(error) from error
+            self._pending = []
+
+    def _unwritable(self, error: OSError) -> UserError:
+        return UserError(f"{self.output} cannot be written ({error.strerror or error}): make room and run this again.")
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(target.name + ".tmp")

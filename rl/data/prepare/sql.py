@@ -1,0 +1,290 @@
+"""The BIRD and Spider commands: questions and database folders in, a parquet of rows out."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tqdm import tqdm
+
+from rl.common.errors import UserError
+from rl.data.prepare.inputs import read_json_list
+from rl.data.prepare.prompt_template import fit_sql_prompt
+from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
+from rl.data.prepare.schema import Schema, SchemaError, add_declared_keys, read_schema
+from rl.data.prepare.token_budget import Budget
+from rl.scorer.databases import find_database
+from rl.scorer.outcomes import UnknownQuestion
+
+MAX_PROMPT_TOKENS = 16000  # data.max_prompt_length of scripts/lib
+EXAMPLE_VALUES = 2
+_TOO_LONG = "its prompt is above --max-prompt-tokens even without example values"
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """How a benchmark names things. `name` is also the rows' data_source and their cmp_method."""
+
+    name: str
+    sql_key: str
+    splits: tuple[str, ...]
+
+
+BIRD = Benchmark("bird", sql_key="SQL", splits=("train", "dev", "test"))
+SPIDER = Benchmark("spider", sql_key="query", splits=("train", "dev", "test"))
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of the input files.
+
+    Attributes:
+        number: what its id is made from.
+        position: in its file, from 0.
+    """
+
+    number: int
+    file: Path
+    position: int
+    values: Any
+
+
+@dataclass(frozen=True)
+class Question:
+    db_id: str
+    text: str
+    evidence: str
+    gold_sql: str
+    question_id: int | None
+    difficulty: str | None
+
+
+class Databases:
+    """The schemas of a benchmark's databases; each is read once."""
+
+    def __init__(
+        self,
+        folder: Path,
+        database_path: Path | None,
+        *,
+        example_values: int,
+        seed: int | None,
+        declared: Mapping[str, Any],
+    ):
+        """
+        Args:
+            folder: has <db_id>/<db_id>.sqlite.
+            database_path: the scorer's, of which `folder` is a part; None: `folder`.
+            declared: entries of Spider's tables.json by db_id.
+
+        Raises:
+            UserError: a folder does not exist, or one is not in the other.
+        """
+        self._root = Path(os.path.realpath(database_path or folder))
+        self._folder = Path(os.path.realpath(folder))
+        for path in (folder, database_path or folder):
+            if not path.is_dir():
+                raise UserError(f"The database folder {path} does not exist: give the one with <db_id>/<db_id>.sqlite.")
+        if not self._folder.is_relative_to(self._root):
+            raise UserError(
+                f"--databases {folder} is not below --database-path {database_path}: the scorer needs it so."
+            )
+        if example_values < 0:
+            raise UserError(f"--example-values is {example_values}: give 0 or more.")
+        self._example_values, self._seed, self._declared = example_values, seed, declared
+        self._schemas: dict[str, Schema | BadRecord] = {}
+
+    def schema(self, db_id: str) -> Schema:
+        """
+        Raises:
+            BadRecord: there is no such database, or it cannot be read.
+        """
+        if db_id not in self._schemas:
+            try:
+                self._schemas[db_id] = self._read(db_id)
+            except (SchemaError, UnknownQuestion) as error:
+                self._schemas[db_id] = BadRecord(f"database {db_id}: {error}")
+        found = self._schemas[db_id]
+        if isinstance(found, BadRecord):
+            raise BadRecord(str(found))
+        return found
+
+    def scorer_id(self, db_id: str) -> str:
+        """The database's path below the scorer's database_path."""
+        return (self._folder / db_id / f"{db_id}.sqlite").relative_to(self._root).as_posix()
+
+    def count_read(self) -> int:
+        return sum(isinstance(found, Schema) for found in self._schemas.values())
+
+    def _read(self, db_id: str) -> Schema:
+        # The scorer's own search, so that a row's database is one that the scorer finds.
+        database = find_database(self._root, self.scorer_id(db_id))
+        schema = read_schema(database.uri, self._example_values, self._seed)
+        return add_declared_keys(schema, self._declared[db_id]) if db_id in self._declared else schema
+
+
+def add_options(parser: argparse.ArgumentParser, benchmark: Benchmark, output: str) -> None:
+    """The options that both commands have.
+
+    Args:
+        output: the default, with {split}.
+    """
+    parser.add_argument("--databases", type=Path, required=True, metavar="DIR", help="has <db_id>/<db_id>.sqlite")
+    parser.add_argument(
+        "--database-path",
+        type=Path,
+        metavar="DIR",
+        help="the scorer's database_path, where it is a folder above --databases (default: --databases)",
+    )
+    parser.add_argument("--split", choices=benchmark.splits, required=True, help="decides the ids")
+    parser.add_argument("--output", type=Path, metavar="FILE", help=f"the parquet (default: {output})")
+    parser.add_argument(
+        "--tokenizer", type=Path, metavar="DIR", help="local model folder, to count tokens exactly (default: estimate)"
+    )
+    parser.add_argument(
+        "--max-prompt-tokens",
+        type=int,
+        default=MAX_PROMPT_TOKENS,
+        metavar="N",
+        help="longest prompt; example values are dropped for it, then the record (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--example-values",
+        type=int,
+        default=EXAMPLE_VALUES,
+        metavar="N",
+        help="values shown for a column, 0 for none (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", type=int, help="draw the example values among a table's first 1000 rows (default: the first values)"
+    )
+    parser.set_defaults(default_output=output)
+
+
+def prepare(
+    benchmark: Benchmark, options: argparse.Namespace, files: Sequence[Path], declared: Mapping[str, Any]
+) -> None:
+    """Runs a command: writes the parquet and prints the summary.
+
+    Args:
+        options: of add_options.
+        declared: entries of Spider's tables.json by db_id; {}: none.
+
+    Raises:
+        UserError: an option or a file is wrong, or no record makes a row.
+    """
+    databases = Databases(
+        options.databases,
+        options.database_path,
+        example_values=options.example_values,
+        seed=options.seed,
+        declared=declared,
+    )
+    budget = Budget(options.max_prompt_tokens, options.tokenizer)
+    output = options.output or Path(options.default_output.format(split=options.split))
+    records = list(_number(files, [read_json_list(file) for file in files]))
+    lengths, shortened = [], 0
+    with RowWriter(output, SQL_ROWS, files) as writer:
+        for record in tqdm(records, desc=f"{benchmark.name} {options.split}", unit="question"):
+            try:
+                row = _make_row(benchmark, options.split, record, databases, budget)
+                writer.add(row)
+            except BadRecord as error:
+                kind = "its database cannot be used" if str(error).startswith("database ") else None
+                about = record.values.get("question") if isinstance(record.values, Mapping) else record.values
+                writer.reject(record.file, record.position, str(error), kind=kind, about=about)
+                continue
+            lengths.append(len(row["prompt"][0]["content"]))
+            shortened += row["extra_info"]["tables_without_examples"] > 0
+    measured = "estimated from the characters" if budget.estimated else "counted"
+    sys.stdout.write(
+        f"{len(records)} questions, {databases.count_read()} databases; prompts of {median(lengths):.0f} characters "
+        f"(median), {max(lengths)} (longest).\n"
+        f"{shortened} prompts show fewer example values to stay within {budget.max_tokens} tokens ({measured}).\n"
+        f"{writer.summary()}"
+    )
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """The entries of Spider's tables.json by db_id.
+
+    Raises:
+        UserError: the file cannot be read or is another one.
+    """
+    entries = read_json_list(path)
+    for position, entry in enumerate(entries):
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("db_id"), str) or "foreign_keys" not in entry:
+            raise UserError(f"{path} record {position} has no db_id with foreign_keys: give Spider's tables.json.")
+    return {entry["db_id"]: entry for entry in entries}
+
+
+def _number(files: Sequence[Path], contents: Sequence[list[Any]]) -> Iterator[Record]:
+    """All records with their numbers: question_id where the records have one, else the position over all files."""
+    first = 0
+    for file, records in zip(files, contents, strict=True):
+        official = any(isinstance(values, Mapping) and "question_id" in values for values in records)
+        for position, values in enumerate(records):
+            number = first + position
+            if official:
+                number = values.get("question_id") if isinstance(values, Mapping) else None
+            yield Record(number, file, position, values)
+        first += len(records)
+
+
+def _make_row(benchmark: Benchmark, split: str, record: Record, databases: Databases, budget: Budget) -> dict[str, Any]:
+    question = _read_question(record.values, benchmark.sql_key)
+    if not isinstance(record.number, int) or isinstance(record.number, bool):
+        raise BadRecord("its question_id is no whole number")
+    id = row_id(benchmark.name, split, record.number)
+    fitted = fit_sql_prompt(databases.schema(question.db_id), question.text, question.evidence, budget.fits)
+    if fitted is None:
+        raise BadRecord(_TOO_LONG)
+    content, tables_without_examples = fitted
+    return {
+        "data_source": benchmark.name,
+        "prompt": [{"role": "user", "content": content}],
+        "reward_model": {
+            "style": "rule",
+            "ground_truth": {
+                "db_id": databases.scorer_id(question.db_id),
+                "gold_sql": question.gold_sql,
+                "cmp_method": benchmark.name,
+            },
+        },
+        "id": id,
+        "extra_info": {
+            "index": record.number,
+            "split": split,
+            "source": record.file.name,
+            "question_id": question.question_id,
+            "difficulty": question.difficulty,
+            "tables_without_examples": tables_without_examples,
+        },
+    }
+
+
+def _read_question(values: Any, sql_key: str) -> Question:
+    if not isinstance(values, Mapping):
+        raise BadRecord("it is no JSON object")
+    texts = {}
+    for key in ("db_id", "question", sql_key):
+        if not isinstance(values.get(key), str) or not values[key].strip():
+            raise BadRecord(f"its {key} is missing or no text")
+        texts[key] = values[key].strip()
+    evidence, difficulty = values.get("evidence") or "", values.get("difficulty")
+    if not isinstance(evidence, str):
+        raise BadRecord("its evidence is no text")
+    if "/" in texts["db_id"] or "\\" in texts["db_id"] or texts["db_id"] in (".", ".."):
+        raise BadRecord("its db_id is no name of a folder")
+    return Question(
+        db_id=texts["db_id"],
+        text=texts["question"],
+        evidence=evidence.strip(),
+        gold_sql=texts[sql_key],
+        question_id=values.get("question_id"),
+        difficulty=None if difficulty is None else str(difficulty),
+    )

@@ -1,0 +1,62 @@
+"""Whether a prompt fits into the training's max_prompt_length."""
+
+from pathlib import Path
+from typing import Any
+
+from rl.common.errors import UserError
+
+# SQL schemas have 2.5 to 4 characters a token with the tokenizers of Llama 3 and Qwen: rather too many than too few.
+CHARACTERS_A_TOKEN = 2.5
+
+
+class Budget:
+    """A limit on the tokens of a chat with one message of the user.
+
+    Without a tokenizer the tokens are estimated from the characters (CHARACTERS_A_TOKEN).
+    """
+
+    def __init__(self, max_tokens: int, tokenizer: Path | None):
+        """
+        Args:
+            tokenizer: a local folder.
+
+        Raises:
+            UserError: the limit is no positive number, or the folder holds no tokenizer.
+        """
+        if max_tokens < 1:
+            raise UserError(f"--max-prompt-tokens is {max_tokens}: give a number of at least 1.")
+        self.max_tokens = max_tokens
+        self._tokenizer = _load(tokenizer) if tokenizer is not None else None
+        self._template_tokens = self._count("") if self._tokenizer is not None else 0
+
+    @property
+    def estimated(self) -> bool:
+        return self._tokenizer is None
+
+    def fits(self, content: str) -> bool:
+        if self._tokenizer is None:
+            return len(content) <= self.max_tokens * CHARACTERS_A_TOKEN
+        # A token of a byte-level or SentencePiece tokenizer holds a byte or more, so most prompts need no counting.
+        return (
+            self._template_tokens + len(content.encode()) <= self.max_tokens or self._count(content) <= self.max_tokens
+        )
+
+    def _count(self, content: str) -> int:
+        if self._tokenizer.chat_template is None:
+            return len(self._tokenizer.encode(content))
+        messages = [{"role": "user", "content": content}]
+        return len(self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
+
+
+def _load(folder: Path) -> Any:
+    if not folder.is_dir():
+        raise UserError(f"--tokenizer {folder} is no folder: give a local model or tokenizer folder.")
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # a damaged tokenizer.json is a bare Exception of the tokenizers library
+        raise UserError(
+            f"--tokenizer {folder} holds no tokenizer that can be loaded ({type(error).__name__}): give a local model "
+            "or tokenizer folder."
+        ) from error

@@ -1,0 +1,115 @@
+"""What the scorer must know of a dataset row to grade an answer to it, by data source."""
+
+import json
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from numbers import Integral
+from typing import Any
+
+from rl.common.errors import UserError
+
+_SQL_KEYS = ("db_id", "gold_sql", "cmp_method")
+_SQL_COMPARISONS = ("bird", "spider")
+
+# Of the data_source of a task that the scorer's configuration names (class_name PythonRewardModel, docs/data.md).
+TASK_PREFIX = "task:"
+
+
+def scorer_question(data_source: str, ground_truth: Any) -> dict[str, Any]:
+    """The question of a scorer request (docs/scorer.md) for a row's data_source and reward_model.ground_truth.
+
+    Args:
+        data_source: its name is compared with DATA_SOURCES in lower case and without the organisation before a /, so
+            that HuggingFaceH4/MATH-500 is math-500. task:NAME is a task of the user's own.
+        ground_truth: for SQL a mapping of db_id, gold_sql and cmp_method, for math the answer as text or whole number,
+            for a task whatever JSON can hold.
+
+    Raises:
+        UserError: an unknown data source, or a ground truth of another kind.
+    """
+    if data_source.startswith(TASK_PREFIX) and data_source != TASK_PREFIX:
+        return {"task": data_source.removeprefix(TASK_PREFIX), "ground_truth": _json_value(ground_truth)}
+    return _builder(data_source)(ground_truth)
+
+
+def answer_kind(data_source: str) -> str:
+    """What the answers to rows of a data source are: sql, math or task (of the user's own).
+
+    Raises:
+        UserError: an unknown data source.
+    """
+    if data_source.startswith(TASK_PREFIX):
+        return "task"
+    return "sql" if _builder(data_source) is _sql_question else "math"
+
+
+def _builder(data_source: str) -> Callable[[Any], dict[str, str]]:
+    name = data_source.lower().rsplit("/", 1)[-1]
+    for build, patterns in DATA_SOURCES.items():
+        if any(fnmatchcase(name, pattern) for pattern in patterns):
+            return build
+    known = ", ".join(pattern for patterns in DATA_SOURCES.values() for pattern in patterns)
+    raise UserError(
+        f"There is no reward for data_source {data_source!r}: use one of {known}, or {TASK_PREFIX}NAME for a task of "
+        "your own (docs/data.md)."
+    )
+
+
+def _json_value(value: Any) -> Any:
+    """The value as JSON's types; arrays, as verl's data set has them for a parquet's lists, become lists."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False, default=lambda part: part.tolist()))
+    except (ValueError, TypeError, AttributeError):
+        raise UserError(
+            f"reward_model.ground_truth is {str(value)[:80]!r}, which JSON cannot hold: use texts, finite numbers, "
+            "lists and objects of them."
+        ) from None
+
+
+def _sql_question(ground_truth: Any) -> dict[str, str]:
+    if not isinstance(ground_truth, Mapping):
+        raise UserError(
+            f"reward_model.ground_truth is {type(ground_truth).__name__}, not an object with {', '.join(_SQL_KEYS)}: "
+            "make the parquet anew."
+        )
+    for key in _SQL_KEYS:
+        if not isinstance(ground_truth.get(key), str) or not ground_truth[key].strip():
+            raise UserError(f"reward_model.ground_truth.{key} is {ground_truth.get(key)!r}, not a text: mend the row.")
+    if ground_truth["cmp_method"] not in _SQL_COMPARISONS:
+        raise UserError(
+            f"reward_model.ground_truth.cmp_method is {ground_truth['cmp_method']!r}: "
+            f"use {' or '.join(_SQL_COMPARISONS)}."
+        )
+    return {key: ground_truth[key] for key in _SQL_KEYS}
+
+
+def _math_question(ground_truth: Any) -> dict[str, str]:
+    if isinstance(ground_truth, Integral) and not isinstance(ground_truth, bool):
+        ground_truth = str(int(ground_truth))
+    if not isinstance(ground_truth, str) or not ground_truth.strip():
+        # A float is refused because its text is not the answer's: 27.0 is 27, and 0.1 + 0.2 has 17 digits.
+        raise UserError(
+            f"reward_model.ground_truth is {str(ground_truth)[:80]!r} ({type(ground_truth).__name__}), not a text or a "
+            "whole number: write the answer as text, such as '27' or '\\frac{1}{2}'."
+        )
+    return {"ground_truth": ground_truth}
+
+
+# docs/configuration.md has this table.
+DATA_SOURCES: dict[Callable[[Any], dict[str, str]], tuple[str, ...]] = {
+    _sql_question: ("sql", "bird", "spider"),
+    _math_question: (
+        "math",
+        "math_dapo*",
+        "math-lighteval",
+        "math500",
+        "math-500",
+        "math_500",
+        "aime*",
+        "amc*",
+        "olympiadbench*",
+        "minerva*",
+        "college_math*",
+        "gsm8k*",
+    ),
+}

@@ -1,0 +1,202 @@
+"""The prompts of parquet files, checked row by row and tokenized as verl's agent loop tokenizes them."""
+
+import os
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from tqdm import tqdm
+
+from rl.common.errors import UserError
+from rl.data.questions import scorer_question
+
+COLUMNS = ("id", "data_source", "prompt", "reward_model")
+# Rows and bytes that are read from a parquet at a time: a prompt may have 60 KB.
+BATCH_ROWS = 64
+BUFFER_BYTES = 1 << 20
+# A bar for what takes longer.
+BAR_DELAY_S = 3.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a task's parquet."""
+
+    id: int
+    data_source: str
+    messages: list[dict[str, str]]  # role and content of each
+    question: dict[str, str]  # what the scorer needs beside a response
+    origin: str  # file and row number, for errors
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A row with its prompt's token ids, which are made when they are asked for."""
+
+    row: Row
+    builder: Any = field(repr=False)  # verl's continuous token builder
+
+    @property
+    def id(self) -> int:
+        return self.row.id
+
+    @cached_property
+    def token_ids(self) -> array:
+        """As verl's single-turn agent loop sends them to the rollout server."""
+        return array("i", self.builder.build_initial_tokens(self.row.messages))
+
+
+class PromptFiles:
+    """The prompts of parquet files that are short enough, in order, read anew in every iteration.
+
+    All rows are read and checked once, here; what stays in memory are the ids.
+
+    Args:
+        files: in the row format.
+        builder: verl's continuous token builder of the tokenizer and model type.
+        max_prompt_length: tokens; longer prompts are left out.
+
+    Attributes:
+        rows: number of rows, those left out among them.
+        overlong: tokens of each prompt that is left out, by its id.
+
+    Raises:
+        UserError: see read_rows.
+    """
+
+    def __init__(self, files: Sequence[str | Path], builder: Any, max_prompt_length: int):
+        self._files, self._builder = [Path(file) for file in files], builder
+        self._stamps = [_stamp(file) for file in self._files]
+        self.rows = 0
+        self.overlong: dict[int, int] = {}
+        for row in iterate_rows(files, progress="reading prompts"):
+            self.rows += 1
+            tokens = len(Prompt(row, builder).token_ids)
+            if tokens > max_prompt_length:
+                self.overlong[row.id] = tokens
+
+    def __len__(self) -> int:
+        return self.rows - len(self.overlong)
+
+    def __iter__(self) -> Iterator[Prompt]:
+        for file, stamp in zip(self._files, self._stamps, strict=True):
+            if _stamp(file) != stamp:
+                raise UserError(f"{file} has changed while it was sampled: run again.")
+            for row in _rows_of(file):
+                if row.id not in self.overlong:
+                    yield Prompt(row, self._builder)
+
+
+def read_rows(files: Sequence[str | Path]) -> list[Row]:
+    """All rows of the files, in order.
+
+    Raises:
+        UserError: see iterate_rows.
+    """
+    return list(iterate_rows(files))
+
+
+def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> Iterator[Row]:
+    """The rows of the files, in order, one at a time.
+
+    Args:
+        progress: the name of a bar, for whom it takes long.
+
+    Raises:
+        UserError: a file is missing or no parquet, a column is missing, a value is of the wrong type, or an id stands
+            twice.
+    """
+    first: dict[int, int] = {}  # the number of an id's row in all files
+    total = sum(_number_of_rows(Path(file)) for file in files)
+    with tqdm(desc=progress, total=total, unit="row", delay=BAR_DELAY_S, disable=progress is None) as bar:
+        for file in files:
+            for row in _rows_of(Path(file)):
+                if row.id in first:
+                    origin = _origin(files, first[row.id])
+                    raise UserError(f"{row.origin}: id {row.id} stands also in {origin}; ids must be unique.")
+                first[row.id] = len(first)
+                bar.update()
+                yield row
+    if not first:
+        raise UserError(
+            f"{', '.join(map(str, files)) or 'The list of data files'} holds no row: give a parquet with rows."
+        )
+
+
+def _rows_of(file: Path) -> Iterator[Row]:
+    for number, values in enumerate(_read_columns(file)):
+        yield to_row(values, f"{file} row {number}")
+
+
+def _origin(files: Sequence[str | Path], number: int) -> str:
+    """File and row number of the row that is the `number`-th of all files."""
+    for file in files:
+        rows = _number_of_rows(Path(file))
+        if number < rows:
+            break
+        number -= rows
+    return f"{file} row {number}"
+
+
+def _number_of_rows(file: Path) -> int:
+    with _open(file) as parquet:
+        return parquet.metadata.num_rows
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    """What differs when a file was written anew; None where there is none."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _read_columns(file: Path) -> Iterator[dict[str, Any]]:
+    with _open(file) as parquet:
+        missing = [name for name in COLUMNS if name not in parquet.schema_arrow.names]
+        if missing:
+            raise UserError(f"{file} has no column {', '.join(missing)}: make it with the project's data scripts.")
+        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=list(COLUMNS)):
+            yield from batch.to_pylist()
+
+
+def _open(file: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(file, buffer_size=BUFFER_BYTES)
+    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
+        raise UserError(
+            f"{file} cannot be read as parquet ({str(error).splitlines()[0]}): give an existing parquet."
+        ) from error
+
+
+def to_row(values: dict[str, Any], origin: str) -> Row:
+    """The row that the COLUMNS of a parquet hold.
+
+    Raises:
+        UserError: a value is of the wrong type; the sentence begins with `origin`.
+    """
+    _require(isinstance(values["id"], int), origin, "id", values["id"], "a whole number")
+    _require(isinstance(values["data_source"], str), origin, "data_source", values["data_source"], "a text")
+    messages = values["prompt"]
+    _require(isinstance(messages, list) and len(messages) > 0, origin, "prompt", messages, "a list of messages")
+    for message in messages:
+        whole = isinstance(message, Mapping) and all(isinstance(message.get(key), str) for key in ("role", "content"))
+        _require(whole, origin, "prompt", message, "a message with the texts role and content")
+    reward_model = values["reward_model"]
+    has_truth = isinstance(reward_model, Mapping) and reward_model.get("ground_truth") is not None
+    _require(has_truth, origin, "reward_model", reward_model, "an object with a ground_truth")
+    try:
+        question = scorer_question(values["data_source"], reward_model["ground_truth"])
+    except UserError as error:
+        raise UserError(f"{origin}: {error}") from error
+    return Row(values["id"], values["data_source"], messages, question, origin)
+
+
+def _require(holds: bool, origin: str, key: str, found: Any, expected: str) -> None:
+    if not holds:
+        raise UserError(f"{origin}: {key} is {str(found)[:80]!r}, not {expected}; mend the row or make the file anew.")

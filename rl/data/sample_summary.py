@@ -1,0 +1,71 @@
+"""What a finished samples file holds: pass counts, Pass@k, outcomes."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rl.data.sample_file import read_metadata, read_samples
+from rl.metrics.pass_at_k import k_values, pass_at_k
+
+BAR_WIDTH = 40
+
+
+@dataclass(frozen=True)
+class SampleSummary:
+    """Counts over all samples of a file with n samples a prompt."""
+
+    n: int
+    prompts_by_correct: Counter  # prompts by their number of correct samples, 0..n
+    outcomes: Counter  # samples by the scorer's outcome
+    truncated: int  # samples cut off at the length limit
+    response_tokens: int
+    overlong: int  # prompts that were left out as too long
+
+    @property
+    def samples(self) -> int:
+        return self.outcomes.total()
+
+    def pass_at(self, k: int) -> float:
+        """Unbiased Pass@k, the mean over prompts; k up to n."""
+        correct = np.array(list(self.prompts_by_correct.elements()))
+        return float(pass_at_k(correct, self.n, k).mean())
+
+    def __str__(self) -> str:
+        most = max(self.prompts_by_correct.values())
+        lines = [f"{'correct of ' + str(self.n):>13}  prompts"]
+        for count in range(self.n + 1):
+            prompts = self.prompts_by_correct[count]
+            lines.append(f"{count:>13} {prompts:>8}  {'#' * round(BAR_WIDTH * prompts / most)}".rstrip())
+        passes = "  ".join(f"Pass@{k} {self.pass_at(k):.4f}" for k in k_values(self.n))
+        lines.append(f"{passes}  ({self.samples} samples of {self.prompts_by_correct.total()} prompts)")
+        truncated, tokens = self.truncated / self.samples, self.response_tokens / self.samples
+        lines.append(f"truncated {truncated:.1%}, {tokens:.1f} tokens a response")
+        lines.append("outcomes: " + ", ".join(f"{name} {number}" for name, number in self.outcomes.most_common()))
+        if self.overlong:
+            lines.append(f"{self.overlong} prompts were left out as too long")
+        return "\n".join(lines)
+
+
+def summarize(samples: Path) -> SampleSummary:
+    """Reads a finished file once, record by record.
+
+    Raises:
+        UserError: the file or its metadata cannot be read.
+    """
+    metadata = read_metadata(samples)
+    correct, outcomes, truncated, tokens = Counter(), Counter(), 0, 0
+    for record in read_samples(samples):
+        correct[record.id] += record.acc
+        outcomes[record.outcome] += 1
+        truncated += record.truncated
+        tokens += len(record.response_ids)
+    return SampleSummary(
+        n=metadata.n,
+        prompts_by_correct=Counter(correct.values()),
+        outcomes=outcomes,
+        truncated=truncated,
+        response_tokens=tokens,
+        overlong=len(metadata.overlong_ids),
+    )

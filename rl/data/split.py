@@ -1,0 +1,141 @@
+"""Splits a training parquet by the pass counts of its samples: near-perfect prompts (D_pef) and the rest (D_exp).
+
+A prompt with at least `threshold` correct samples of n is near-perfect (METHOD.md, "Data"). Both parts keep the number
+of correct samples in a column of its own, BASE_CORRECT: the prompts that the initial policy did not solve have 0 there.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rl.common.errors import UserError
+from rl.common.fingerprint import file_sha256
+from rl.data.sample_file import SampleMetadata, read_metadata, read_samples
+
+CORRECT_NAME = "train_correct.parquet"
+WRONG_NAME = "train_wrong.parquet"
+BASE_CORRECT = "base_correct"
+
+
+@dataclass(frozen=True)
+class Split:
+    """The rows of the input, in its order and schema, with the column BASE_CORRECT: int32, correct samples of n."""
+
+    correct: pa.Table  # at least `threshold` correct samples
+    wrong: pa.Table  # fewer
+    pass_counts: Counter  # prompts by their number of correct samples, 0..n
+    dropped_zero: int  # prompts without a correct sample that were left out
+    overlong: int  # prompts that were never sampled because they are too long, left out too
+
+
+def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_zero: bool) -> Split:
+    """Splits the rows of `data` by the samples of its prompts.
+
+    Args:
+        samples: files of the presampler; several are taken together and must come from the same run settings.
+        threshold: correct samples that make a prompt near-perfect, 1..n.
+        n: samples a prompt.
+        keep_zero: whether prompts without any correct sample stay in the wrong part.
+
+    Raises:
+        UserError: a setting is impossible, the samples are of another parquet or of several runs, or an id lacks
+            samples, has too many, or is unknown.
+    """
+    if not 1 <= threshold <= n:
+        raise UserError(f"The threshold is {threshold} of n = {n} samples: give one from 1 to n.")
+    metadata = _common_metadata(data, samples, n)
+    table = _read_table(data)
+    ids = table["id"].to_pylist()
+    correct = _correct_counts(samples, n)
+    _check_ids(data, ids, correct.keys() | set(metadata.overlong_ids))
+    counts = [correct.get(id) for id in ids]  # None: too long to be sampled
+    near_perfect = [count is not None and count >= threshold for count in counts]
+    lowest_kept = 0 if keep_zero else 1
+    explored = [count is not None and lowest_kept <= count < threshold for count in counts]
+    if BASE_CORRECT in table.column_names:  # a part of an earlier split
+        table = table.drop_columns([BASE_CORRECT])
+    table = table.append_column(BASE_CORRECT, pa.array(counts, pa.int32()))
+    return Split(
+        correct=table.filter(pa.array(near_perfect, pa.bool_())),
+        wrong=table.filter(pa.array(explored, pa.bool_())),
+        pass_counts=Counter(count for count in counts if count is not None),
+        dropped_zero=0 if keep_zero else counts.count(0),
+        overlong=counts.count(None),
+    )
+
+
+def write_split(parts: Split, folder: Path) -> tuple[Path, Path]:
+    """Writes train_correct.parquet and train_wrong.parquet, each in one step, and returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    targets = {folder / CORRECT_NAME: parts.correct, folder / WRONG_NAME: parts.wrong}
+    for target, table in targets.items():
+        pq.write_table(table, _aside(target))
+    for target in targets:
+        os.replace(_aside(target), target)
+    return folder / CORRECT_NAME, folder / WRONG_NAME
+
+
+def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetadata:
+    first = read_metadata(samples[0])
+    for other in samples[1:]:
+        difference = first.difference(read_metadata(other))
+        if difference:
+            raise UserError(
+                f"{samples[0]} and {other} are samples of different runs ({difference}): split one of them."
+            )
+    if first.n != n:
+        raise UserError(f"{samples[0]} was drawn with n = {first.n} samples a prompt, not {n}: pass --n {first.n}.")
+    if file_sha256(data) not in first.data_files.values():
+        raise UserError(
+            f"{data} is not the file that {samples[0]} was sampled from ({', '.join(first.data_files)}): give that "
+            "file, or sample this one."
+        )
+    return first
+
+
+def _read_table(data: Path) -> pa.Table:
+    try:
+        table = pq.read_table(data)
+    except ValueError as error:  # pyarrow's ArrowInvalid
+        raise UserError(f"{data} cannot be read as parquet ({str(error).splitlines()[0]}).") from error
+    if "id" not in table.column_names:
+        raise UserError(f"{data} has no column id: make it with the project's data scripts.")
+    return table
+
+
+def _correct_counts(samples: Sequence[Path], n: int) -> dict[int, int]:
+    """Number of correct samples of each id; every id has its n samples."""
+    correct, drawn = Counter(), Counter()
+    for path in samples:
+        for record in read_samples(path):
+            correct[record.id] += record.acc
+            drawn[record.id] += 1
+    for id, number in drawn.items():
+        if number != n:
+            hint = "run the sampler again, it resumes" if number < n else "sample again"
+            raise UserError(f"{', '.join(map(str, samples))}: id {id} has {number} samples, not {n}: {hint}.")
+    return dict(correct)
+
+
+def _check_ids(data: Path, ids: list, known: set[int]) -> None:
+    if len(set(ids)) != len(ids):
+        [(repeated, _)] = Counter(ids).most_common(1)
+        raise UserError(f"{data} has id {repeated} more than once: ids must be unique.")
+    unsampled = [id for id in ids if id not in known]
+    if unsampled:
+        raise UserError(
+            f"{len(unsampled)} prompts of {data} have no samples (the first is id {unsampled[0]}): run the sampler "
+            "again, it resumes."
+        )
+    unknown = sorted(known - set(ids))
+    if unknown:
+        raise UserError(f"The samples hold {len(unknown)} ids that {data} does not have (the first is {unknown[0]}).")
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(target.name + ".tmp")

@@ -1,0 +1,124 @@
+"""Trains the demo's base model from scratch and writes it as a Hugging Face folder.
+
+    python -m rl.demo.base_model --task outputs/demo/task --out outputs/demo/model
+
+About 250,000 parameters, one to two minutes on one CPU core. DIR2/demo_model.json holds the settings and their hash;
+with the same settings a rerun skips.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.demo.sft import SftSettings, fine_tune, load_examples
+from rl.demo.stage_marks import read_mark, settings_hash, write_mark
+from rl.demo.task import MARK as TASK_MARK
+from rl.demo.tokenizer import CHAT_TEMPLATE, build_tokenizer
+
+# To be raised when the training or what is written changes without a change of the settings.
+FORMAT = "dph-demo-model/1"
+MARK = "demo_model.json"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The transformer's size; the embedding is also the output layer."""
+
+    hidden_size: int = 96
+    intermediate_size: int = 288
+    num_hidden_layers: int = 2
+    num_attention_heads: int = 3
+    num_key_value_heads: int = 1
+    max_position_embeddings: int = 128
+    initializer_range: float = 0.05
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Everything beside the task that decides the weights. The result is exact for a number of threads."""
+
+    seed: int = 0
+    threads: int = 1
+    shape: Shape = field(default_factory=Shape)
+    sft: SftSettings = field(default_factory=SftSettings)
+
+
+def make_model(task: Path, folder: Path, settings: ModelSettings) -> bool:
+    """Trains the base model on `task`'s sft.parquet and writes `folder`; False when it is there with these settings.
+
+    Raises:
+        UserError: the task is not there, or `folder` holds something else.
+    """
+    task_mark = read_mark(task / TASK_MARK)
+    if task_mark is None:
+        raise UserError(f"{task} holds no demo task; write it first: python -m rl.demo.task --out {task}")
+    identity = {"format": FORMAT, "task": task_mark["hash"], "chat_template": CHAT_TEMPLATE, **asdict(settings)}
+    mark = read_mark(folder / MARK)
+    if mark is not None and mark["hash"] == settings_hash(identity):
+        return False
+    if mark is None and folder.exists() and any(folder.iterdir()):
+        raise UserError(f"{folder} holds files but no {MARK}, so it is not a demo model; choose another folder.")
+
+    torch.set_num_threads(settings.threads)
+    tokenizer = build_tokenizer()
+    model = build_model(tokenizer, settings.shape, settings.seed)
+    fine_tune(model, load_examples(task / "sft.parquet", tokenizer), settings.sft, settings.seed)
+
+    aside = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
+    model.save_pretrained(aside)
+    tokenizer.save_pretrained(aside)
+    write_mark(aside / MARK, identity)
+    # A folder that is not empty cannot be replaced in one step.
+    if folder.exists():
+        shutil.rmtree(folder)
+    os.replace(aside, folder)
+    return True
+
+
+def build_model(tokenizer: PreTrainedTokenizerFast, shape: Shape, seed: int) -> LlamaForCausalLM:
+    """A model with random float32 weights and one embedding for each of the tokenizer's tokens.
+
+    Its type is llama because transformers forces Qwen's own tokenizer class on any model of type qwen2; but for the
+    biases of queries, keys and values the two are the same.
+    """
+    special = {
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), tie_word_embeddings=True, dtype="float32", **special, **asdict(shape)
+    )
+    torch.manual_seed(seed)
+    model = LlamaForCausalLM(config)
+    model.generation_config = GenerationConfig(do_sample=True, **special)
+    return model
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m rl.demo.base_model", description="Trains the demo's base model from scratch."
+    )
+    parser.add_argument("--task", type=Path, required=True, metavar="DIR", help="folder of the demo's task")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the model")
+    parser.add_argument("--seed", type=int, default=ModelSettings.seed, help="default %(default)s")
+    parser.add_argument("--threads", type=int, default=ModelSettings.threads, help="CPU threads, default %(default)s")
+    arguments = parser.parse_args()
+    with user_errors_exit():
+        settings = ModelSettings(seed=arguments.seed, threads=arguments.threads)
+        if make_model(arguments.task, arguments.out, settings):
+            sys.stdout.write(f"Wrote the demo's base model to {arguments.out}.\n")
+        else:
+            sys.stdout.write(f"The demo's base model in {arguments.out} has these settings already: skipped.\n")
+
+
+if __name__ == "__main__":
+    main()

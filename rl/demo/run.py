@@ -1,0 +1,75 @@
+"""The demo: the project's main job from end to end on a tiny model, on two cores.
+
+    python -m rl.demo.run --out outputs/demo --methods grpo,dph_js
+
+Makes the task and the base model, pre-samples, splits, stores reference log-probs, trains every method with verl, and
+evaluates them: OUT/report.json and OUT/report.html. It calls the launch scripts that a cluster calls (scripts/llama),
+with smaller settings. What is done is not done again; what was interrupted is continued.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.demo.pipeline import METHODS, Demo
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; the exit code is 1 when the style entropies are not as expected, 2 after a user's error."""
+    parser = argparse.ArgumentParser(prog="python -m rl.demo.run", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("outputs/demo"), help="folder of everything the demo writes")
+    parser.add_argument(
+        "--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)"
+    )
+    parser.add_argument("--steps", type=int, default=80, help="training steps of each method (default: %(default)s)")
+    seed_help = "of sampling, data order and training (default: %(default)s)"
+    parser.add_argument("--seed", type=int, default=1, help=seed_help)
+    options = parser.parse_args(arguments)
+    # Ended from outside, it ends what it started, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with user_errors_exit():
+        methods = _methods(options.methods)
+        if options.steps < 1:
+            raise UserError(f"--steps {options.steps}: give at least 1.")
+        started = time.monotonic()
+        demo = Demo(options.out.resolve(), methods, options.steps, options.seed)
+        failures = demo.run()
+    _print_summary(demo, time.monotonic() - started)
+    for failure in failures:
+        sys.stderr.write(f"Check failed: {failure}\n")
+    return 1 if failures else 0
+
+
+def _methods(text: str) -> list[str]:
+    names = [name for name in text.split(",") if name]
+    unknown = [name for name in names if name not in METHODS]
+    if unknown or not names:
+        raise UserError(f"--methods {text!r}: {unknown or 'nothing'} is no method, give some of {', '.join(METHODS)}.")
+    return list(dict.fromkeys(names))
+
+
+def _print_summary(demo: Demo, seconds: float) -> None:
+    report = json.loads((demo.out / "report.json").read_text())
+    columns = ("greedy", "Pass@1", "Pass@8", "Pass@32", "keep rate", "styles", "style entropy")
+    lines = [f"{'in domain':<18}" + "".join(f"{column:>15}" for column in columns)]
+    for method in (name for name in report if not name.startswith("_")):
+        of = report[method]["in_domain"]
+        passes = of["pass@k"]
+        values = [of["greedy"], passes["1"], passes["8"], passes["32"]]
+        values += [of["keep_rate"], of["styles"], of["style_entropy"]]
+        lines.append(f"{method:<18}" + "".join(f"{value[0]:>15.3f}" if value else f"{'-':>15}" for value in values))
+    memory = f", at most {demo.pipeline.peak_memory / 1e9:.1f} GB of memory" if demo.pipeline.peak_memory else ""
+    sys.stdout.write(
+        "\n".join(lines) + f"\n\n{seconds / 60:.1f} minutes{memory}. Intervals, out-of-domain results and plots:\n"
+        f"{os.path.relpath(demo.out / 'report.html')}\n{os.path.relpath(demo.out / 'report.json')}\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,248 @@
+"""Writes the demo's task: four SQLite databases and four sets of questions, all from one seed.
+
+    python -m rl.demo.task --out outputs/demo/task
+
+DIR/databases/<schema>/<schema>.sqlite, and in the row format of the paper train.parquet, test_in_domain.parquet,
+test_out_of_domain.parquet and sft.parquet (with a further column "solutions": the five SQL texts). No question occurs
+twice, neither within a file nor across files. DIR/task.json, written last, holds the settings and their hash.
+"""
+
+import argparse
+import os
+import random
+import sqlite3
+import sys
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.demo.chat_prompt import prompt_text
+from rl.demo.question_families import FAMILIES, RL_MIX, SFT_MIX, Mix, Question, draw_question
+from rl.demo.schemas import (
+    IN_DOMAIN,
+    OUT_OF_DOMAIN,
+    PARENT_ROWS,
+    SCHEMAS,
+    Schema,
+    example_values,
+    fill_database,
+    table_definitions,
+)
+from rl.demo.sql_solutions import STYLE_NAMES, announced_solution, solve
+from rl.demo.stage_marks import read_mark, settings_hash, write_mark
+
+# To be raised when what is written changes without a change of the settings and definitions in `_identity`.
+FORMAT = "dph-demo-task/1"
+MARK = "task.json"
+GOLD_STYLE = "IN"
+# A question that nearly every parent answers can be solved with half of its conditions.
+MOST_ROWS = int(0.8 * PARENT_ROWS)
+DRAWS_PER_QUESTION = 50
+
+_ROW_TYPE = pa.schema(
+    {
+        "data_source": pa.string(),
+        "prompt": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
+        "reward_model": pa.struct(
+            {
+                "style": pa.string(),
+                "ground_truth": pa.struct({"db_id": pa.string(), "gold_sql": pa.string(), "cmp_method": pa.string()}),
+            }
+        ),
+        "id": pa.int64(),
+        "extra_info": pa.struct(
+            {"index": pa.int64(), "split": pa.string(), "family": pa.string(), "schema": pa.string()}
+        ),
+    }
+)
+_SFT_ROW_TYPE = _ROW_TYPE.append(pa.field("solutions", pa.list_(pa.string())))
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """How many questions each file holds, and the seed of everything random."""
+
+    seed: int = 0
+    train: int = 384
+    eval: int = 96
+    sft: int = 6000
+
+
+@dataclass(frozen=True)
+class Split:
+    """One file of questions. The ids of its rows count up from `first_id`, so no file's size changes another's ids."""
+
+    name: str
+    schemas: tuple[Schema, ...]
+    mix: Mix
+    size: int
+    first_id: int
+
+
+def splits(settings: TaskSettings) -> tuple[Split, ...]:
+    """The files in the order in which they are drawn: a later one leaves out the questions of those before it."""
+    return (
+        Split("test_in_domain", IN_DOMAIN, RL_MIX, settings.eval, first_id=1_000_000),
+        Split("test_out_of_domain", OUT_OF_DOMAIN, RL_MIX, settings.eval, first_id=2_000_000),
+        Split("train", IN_DOMAIN, RL_MIX, settings.train, first_id=0),
+        Split("sft", SCHEMAS, SFT_MIX, settings.sft, first_id=3_000_000),
+    )
+
+
+def make_task(folder: Path, settings: TaskSettings) -> bool:
+    """Writes the task into `folder`; False when it is already there with these settings.
+
+    Raises:
+        UserError: a size is not positive or larger than the templates allow.
+    """
+    for name in ("train", "eval", "sft"):
+        if getattr(settings, name) < 1:
+            raise UserError(f"The demo task's {name} is {getattr(settings, name)}; it must be at least 1.")
+    identity = _identity(settings)
+    mark = read_mark(folder / MARK)
+    if mark is not None and mark["hash"] == settings_hash(identity):
+        return False
+
+    folder.mkdir(parents=True, exist_ok=True)
+    # Without its mark, a folder that is left half-way is made anew.
+    (folder / MARK).unlink(missing_ok=True)
+    paths = {schema.name: _write_database(folder / "databases", schema, settings.seed) for schema in SCHEMAS}
+    connections = {name: sqlite3.connect(f"file:{path.resolve()}?mode=ro", uri=True) for name, path in paths.items()}
+    try:
+        _write_splits(folder, settings, connections)
+    finally:
+        for connection in connections.values():
+            connection.close()
+    write_mark(folder / MARK, identity)
+    return True
+
+
+def draw_questions(
+    split: Split, seed: int, connections: dict[str, sqlite3.Connection], excluded: set[str]
+) -> list[Question]:
+    """`split.size` different questions whose texts are not in `excluded`.
+
+    Each has a gold result that is neither empty nor larger than MOST_ROWS distinct rows.
+
+    Args:
+        connections: an open database for each schema's name.
+
+    Raises:
+        UserError: the templates do not hold that many questions.
+    """
+    rng = random.Random(f"{seed}/questions/{split.name}")
+    texts, questions = set(excluded), []
+    for _ in range(DRAWS_PER_QUESTION * split.size):
+        question = draw_question(rng, split.schemas, split.mix)
+        if question.text in texts:
+            continue
+        rows = set(connections[question.schema.name].execute(solve(question, GOLD_STYLE)))
+        if not 0 < len(rows) <= MOST_ROWS:
+            continue
+        texts.add(question.text)
+        questions.append(question)
+        if len(questions) == split.size:
+            return questions
+    raise UserError(
+        f"Only {len(questions)} of {split.size} different questions for {split.name} were found in "
+        f"{DRAWS_PER_QUESTION * split.size} draws; ask for fewer."
+    )
+
+
+def _identity(settings: TaskSettings) -> dict:
+    """Everything that decides the task's content, as JSON can write it."""
+    return {
+        "format": FORMAT,
+        **asdict(settings),
+        "schemas": [asdict(schema) for schema in SCHEMAS],
+        "families": [asdict(family) for family in FAMILIES],
+        "sft_mix": asdict(SFT_MIX),
+        "rl_mix": asdict(RL_MIX),
+        "prompt": prompt_text(["..."], "..."),
+    }
+
+
+def _write_database(databases: Path, schema: Schema, seed: int) -> Path:
+    path = databases / schema.db_id
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    # SQLite would add to a file that an interrupted run left.
+    aside.unlink(missing_ok=True)
+    with closing(sqlite3.connect(aside)) as connection:
+        fill_database(connection, schema, seed)
+    os.replace(aside, path)
+    return path
+
+
+def _write_splits(folder: Path, settings: TaskSettings, connections: dict[str, sqlite3.Connection]) -> None:
+    definitions = {
+        schema.name: table_definitions(schema, example_values(connections[schema.name], schema)) for schema in SCHEMAS
+    }
+    texts: set[str] = set()
+    for split in splits(settings):
+        questions = draw_questions(split, settings.seed, connections, texts)
+        texts.update(question.text for question in questions)
+        rows = [
+            _row(question, split, index, definitions[question.schema.name]) for index, question in enumerate(questions)
+        ]
+        row_type = _ROW_TYPE
+        if split.name == "sft":
+            row_type = _SFT_ROW_TYPE
+            for row, question in zip(rows, questions, strict=True):
+                row["solutions"] = [announced_solution(question, style) for style in STYLE_NAMES]
+        _write_parquet(folder / f"{split.name}.parquet", rows, row_type)
+
+
+def _row(question: Question, split: Split, index: int, definitions: list[str]) -> dict:
+    return {
+        "data_source": "sql",
+        "prompt": [{"role": "user", "content": prompt_text(definitions, question.text)}],
+        "reward_model": {
+            "style": "rule",
+            "ground_truth": {
+                "db_id": question.schema.db_id,
+                "gold_sql": solve(question, GOLD_STYLE),
+                "cmp_method": "bird",
+            },
+        },
+        "id": split.first_id + index,
+        "extra_info": {
+            "index": index,
+            "split": split.name,
+            "family": question.family.name,
+            "schema": question.schema.name,
+        },
+    }
+
+
+def _write_parquet(path: Path, rows: list[dict], row_type: pa.Schema) -> None:
+    aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    pq.write_table(pa.Table.from_pylist(rows, schema=row_type), aside, compression="zstd")
+    os.replace(aside, path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m rl.demo.task", description="Writes the demo's task.")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the task")
+    parser.add_argument("--seed", type=int, default=TaskSettings.seed, help="default %(default)s")
+    parser.add_argument("--train", type=int, default=TaskSettings.train, help="training questions, default %(default)s")
+    parser.add_argument(
+        "--eval", type=int, default=TaskSettings.eval, help="questions a test file, default %(default)s"
+    )
+    arguments = parser.parse_args()
+    settings = TaskSettings(seed=arguments.seed, train=arguments.train, eval=arguments.eval)
+    with user_errors_exit():
+        written = make_task(arguments.out, settings)
+        if written:
+            sys.stdout.write(f"Wrote the demo task to {arguments.out}.\n")
+        else:
+            sys.stdout.write(f"The demo task in {arguments.out} has these settings already: skipped.\n")
+
+
+if __name__ == "__main__":
+    main()

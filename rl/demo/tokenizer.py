@@ -1,0 +1,68 @@
+"""The tiny model's tokenizer: one token a word, and the chat template that hands the model the question only.
+
+The model has learnt the four schemas by heart (it sees none but these), so its template drops everything from the
+prompt but the line behind "Question:", which starts with the schema's name. A prompt is about 20 tokens instead of
+several hundred, which is what makes training on two cores possible. Any other model in its place reads the whole
+prompt through its own template.
+"""
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from rl.demo.chat_prompt import QUESTION_HEADING
+from rl.demo.question_families import question_vocabulary
+from rl.demo.schemas import SCHEMAS
+from rl.demo.sql_solutions import solution_vocabulary
+
+# A turn is START, its text, END; the generation prompt is START.
+PAD, START, END, UNKNOWN = "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|unknown|>"
+NEWLINE = "\n"
+FENCE_OPEN, FENCE_CLOSE = "```sql\n", "\n```"
+
+CHAT_TEMPLATE = (
+    "{#- The demo's template (rl/demo/tokenizer.py): of a user's message only the question's line is kept. -#}"
+    "{%- for message in messages -%}"
+    "{{- '" + START + "' -}}"
+    "{%- if message['role'] == 'user' -%}"
+    "{{- message['content'].split('" + QUESTION_HEADING + "\\n')[-1].split('\\n')[0] -}}"
+    "{%- else -%}"
+    "{{- message['content'] -}}"
+    "{%- endif -%}"
+    "{{- '" + END + "' -}}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '" + START + "' -}}{%- endif -%}"
+)
+
+
+def response_text(solution: str) -> str:
+    """An answer as the model writes it: the SQL in a fenced block."""
+    return f"{FENCE_OPEN}{solution}{FENCE_CLOSE}"
+
+
+def vocabulary() -> dict[str, int]:
+    """Ids of all tokens: special ones, newline and fences, then the words of all questions and solutions."""
+    words = sorted(question_vocabulary(SCHEMAS) | solution_vocabulary(SCHEMAS))
+    tokens = [PAD, START, END, UNKNOWN, NEWLINE, FENCE_OPEN, FENCE_CLOSE, *words]
+    return {token: index for index, token in enumerate(tokens)}
+
+
+def build_tokenizer() -> PreTrainedTokenizerFast:
+    """The tokenizer, ready to be saved; decoding puts one blank between words and none beside a newline."""
+    tokenizer = Tokenizer(models.WordLevel(vocabulary(), unk_token=UNKNOWN))
+    fences_and_newlines = Regex(f"{FENCE_OPEN}|{FENCE_CLOSE}|{NEWLINE}")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(fences_and_newlines, "isolated"), pre_tokenizers.Split(" ", "removed")]
+    )
+    # WordPiece joins words by blanks; no word of ours starts with its continuation prefix.
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.WordPiece(cleanup=False), decoders.Fuse(), decoders.Replace(Regex(" ?\n ?"), "\n")]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        bos_token=START,
+        eos_token=END,
+        unk_token=UNKNOWN,
+        clean_up_tokenization_spaces=False,
+        chat_template=CHAT_TEMPLATE,
+    )

@@ -1,0 +1,1 @@
+"""From sample files to the numbers and comparisons of a report."""

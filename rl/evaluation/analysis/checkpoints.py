@@ -1,0 +1,40 @@
+"""Pass@k and greedy accuracy of the checkpoints of a run, against the training step."""
+
+from rl.evaluation.analysis.comparison import Comparison, read_greedy, require_same_sampling
+from rl.evaluation.analysis.samples import read_judged, require_same_prompts
+from rl.evaluation.spec import BASE, SplitFiles
+from rl.metrics.bootstrap import Interval, mean_interval
+from rl.metrics.pass_at_k import pass_at_k
+
+# {method: {split: {training step: {metric: [value, low, high]}}}}; metrics are pass@K of solved_in, and greedy
+Progress = dict[str, dict[str, dict[int, dict[str, Interval]]]]
+
+
+def read_progress(comparison: Comparison) -> Progress:
+    """Every method that has checkpoints, from the base at step 0 on; empty where none has.
+
+    Raises:
+        UserError: a checkpoint's file is faulty, or holds other prompts or was sampled otherwise than the base.
+    """
+    spec = comparison.spec
+    wanted = ("greedy", f"pass@{spec.solved_in}")
+    found: Progress = {}
+    for name, method in spec.methods.items():
+        for step, splits in method.checkpoints.items():
+            for split, files in splits.items():
+                if split not in found.setdefault(name, {}):
+                    of_base = comparison.metrics[BASE][split]
+                    found[name][split] = {0: {m: mean_interval(of_base[m]) for m in wanted if m in of_base}}
+                found[name][split][step] = _of_checkpoint(comparison, split, files)
+    return found
+
+
+def _of_checkpoint(comparison: Comparison, split: str, files: SplitFiles) -> dict[str, Interval]:
+    spec, base = comparison.spec, comparison.samples[BASE][split]
+    samples = read_judged(files.samples)
+    require_same_prompts(samples, base)
+    require_same_sampling(samples, base)
+    greedy = read_greedy(files, samples)
+    solved = pass_at_k(samples.correct.sum(axis=1), samples.n, spec.solved_in)
+    values = {} if greedy is None else {"greedy": mean_interval(greedy.correct[:, 0].astype(float))}
+    return values | {f"pass@{spec.solved_in}": mean_interval(solved)}

@@ -1,0 +1,107 @@
+"""All methods of a report on all splits: read, checked against each other, measured."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rl.common.errors import UserError
+from rl.evaluation.analysis.prompt_metrics import prompt_metrics
+from rl.evaluation.analysis.samples import JudgedSamples, SampleSet, read_judged, read_sample_set, require_same_prompts
+from rl.evaluation.analysis.summary import summarise
+from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, SplitFiles
+from rl.metrics.bootstrap import Interval, paired_difference
+
+# Sampling settings that all methods of a report share, so that their Pass@k can be compared.
+COMMON_SETTINGS = ("temperature", "top_p", "top_k", "n", "max_response_length")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the report is made from; the keys are method, then split."""
+
+    spec: ReportSpec
+    samples: dict[str, dict[str, SampleSet]]
+    metrics: dict[str, dict[str, dict[str, np.ndarray]]]  # ... then the metric: [P] float64
+    summaries: dict[str, dict[str, dict]]
+
+    def difference(self, split: str, metric: str, first: str, second: str) -> Interval:
+        """Paired difference first - second of a metric between two methods; None when one of them lacks it."""
+        of_first, of_second = (self.metrics[method][split].get(metric) for method in (first, second))
+        return None if of_first is None or of_second is None else paired_difference(of_first, of_second)
+
+
+def compare(spec: ReportSpec) -> Comparison:
+    """Reads every file of the specification and measures every method on every split.
+
+    Raises:
+        UserError: a file is faulty; or two methods do not hold the same prompts, sampled with the same settings; or one
+            method's files are of two models; or base_again is not another draw of base.
+    """
+    samples = {name: {} for name in spec.methods}
+    metrics = {name: {} for name in spec.methods}
+    greedy: dict[tuple[str, str], JudgedSamples | None] = {}
+    for split in spec.splits:
+        for name, method in spec.methods.items():
+            files = method.splits[split]
+            samples[name][split] = drawn = read_sample_set(files.samples, spec.styles, spec.styles_by)
+            base = samples[BASE][split]
+            require_same_prompts(drawn, base)
+            _require_same_model(drawn, samples[name][spec.splits[0]])
+            require_same_sampling(drawn, base)
+            greedy[name, split] = read_greedy(files, drawn)
+        if BASE_AGAIN in spec.methods:
+            _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
+    summaries = {name: {} for name in spec.methods}
+    for split in spec.splits:
+        # All methods vote alike.
+        by_result = all(samples[name][split].result is not None for name in spec.methods)
+        for name in spec.methods:
+            drawn, base = samples[name][split], samples[BASE][split]
+            of_prompts = prompt_metrics(drawn, greedy[name, split], base, spec.solved_in, by_result)
+            metrics[name][split], summaries[name][split] = of_prompts, summarise(drawn, of_prompts, by_result)
+    return Comparison(spec, samples, metrics, summaries)
+
+
+def read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | None:
+    """The greedy answers that belong to these samples; None where the specification names none."""
+    if files.greedy is None:
+        return None
+    greedy = read_judged(files.greedy)
+    require_same_prompts(greedy, samples)
+    _require_same_model(greedy, samples)
+    if greedy.n != 1:
+        raise UserError(
+            f"{files.greedy} has {greedy.n} greedy answers a prompt: greedy decoding gives one; sample with n 1."
+        )
+    return greedy
+
+
+def _require_same_model(samples: JudgedSamples, others: JudgedSamples) -> None:
+    if samples.metadata.model_hash != others.metadata.model_hash:
+        raise UserError(
+            f"{samples.path} and {others.path} are of one method but of two models ({samples.metadata.model} and "
+            f"{others.metadata.model}); sample both from the same checkpoint."
+        )
+
+
+def require_same_sampling(samples: JudgedSamples, base: JudgedSamples) -> None:
+    """Raises UserError when two sets were not drawn with the same COMMON_SETTINGS."""
+    for name in COMMON_SETTINGS:
+        own, other = getattr(samples.metadata, name), getattr(base.metadata, name)
+        if own != other:
+            raise UserError(
+                f"{samples.path} was sampled with {name} {own} and {base.path} with {other}: sample every method with "
+                "the same settings."
+            )
+
+
+def _require_second_draw(again: SampleSet, base: SampleSet) -> None:
+    if again.metadata.model_hash != base.metadata.model_hash:
+        raise UserError(
+            f"{again.path} is of another model than {base.path}: {BASE_AGAIN} is a second draw of the base."
+        )
+    if again.metadata.seed == base.metadata.seed:
+        raise UserError(
+            f"{again.path} is the same draw as {base.path}, both with seed {base.metadata.seed}: a noise floor needs "
+            "an independent one; sample it with another seed."
+        )

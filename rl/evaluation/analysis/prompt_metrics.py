@@ -1,0 +1,85 @@
+"""Every metric as one value a prompt: what means, intervals and paired differences are taken over."""
+
+import numpy as np
+
+from rl.common.errors import UserError
+from rl.evaluation.analysis.samples import JudgedSamples, SampleSet
+from rl.metrics.distinct_answers import NO_VOTE, distinct_answers
+from rl.metrics.distinct_n import ORDERS
+from rl.metrics.majority import majority_at_k
+from rl.metrics.pass_at_k import k_values, pass_at_k
+from rl.metrics.styles import distinct_styles, style_counts, style_entropy
+
+# A base prompt is solved when one of its first SOLVED_IN samples is correct; Pass@SOLVED_IN measures what is kept.
+SOLVED_IN = 8
+
+
+def prompt_metrics(
+    samples: SampleSet,
+    greedy: JudgedSamples | None,
+    base: SampleSet,
+    solved_in: int = SOLVED_IN,
+    by_result: bool = False,
+) -> dict[str, np.ndarray]:
+    """Metrics of one model on one split.
+
+    Args:
+        samples: n sampled answers a prompt.
+        greedy: one greedy answer a prompt, or None when there is none.
+        base: the base model's samples of the same prompts; `samples` itself for the base.
+        solved_in: see SOLVED_IN.
+        by_result: majorities are of results of SQL (samples.result), else of answers that are written alike.
+
+    Returns:
+        {metric: [P] float64}, NaN where a prompt does not define the metric. Metrics: greedy, pass@K for each of
+        k_values(n) and for solved_in, mean@n, maj@K for each of k_values(n), keep_rate, lost, newly_solved, distinct_1
+        to distinct_4, response_tokens; for SQL distinct_correct and, where results are stored, distinct_results; for a
+        task with styles, styles and style_entropy.
+
+    Raises:
+        UserError: fewer than solved_in samples a prompt.
+    """
+    if samples.n < solved_in:
+        raise UserError(
+            f"{samples.path} has {samples.n} samples a prompt, but the keep rate needs Pass@{solved_in}: sample at "
+            f"least {solved_in}, or lower solved_in."
+        )
+    counts = samples.correct.sum(axis=1)
+    metrics = {} if greedy is None else {"greedy": greedy.correct[:, 0].astype(float)}
+    metrics |= {f"pass@{k}": pass_at_k(counts, samples.n, k) for k in (*k_values(samples.n), solved_in)}
+    metrics[f"mean@{samples.n}"] = samples.correct.mean(axis=1)
+    votes = samples.result if by_result else samples.answer
+    majorities = majority_at_k(votes, samples.correct, k_values(samples.n))
+    metrics |= {f"maj@{k}": values for k, values in majorities.items()}
+    metrics |= _against_base(samples, base, solved_in)
+    metrics |= {f"distinct_{n}": samples.distinct_n[:, i] for i, n in enumerate(ORDERS)}
+    metrics["response_tokens"] = samples.tokens.mean(axis=1)
+    if samples.unparsed is not None:
+        metrics["distinct_correct"] = distinct_answers(samples.answer, samples.correct)
+    if samples.result is not None:
+        metrics["distinct_results"] = distinct_answers(samples.result, samples.result != NO_VOTE)
+    if samples.style_names:
+        among_correct = style_counts(samples.style, samples.correct, len(samples.style_names))
+        metrics["styles"] = distinct_styles(among_correct)
+        metrics["style_entropy"] = style_entropy(among_correct)
+    return metrics
+
+
+def _against_base(samples: SampleSet, base: SampleSet, solved_in: int) -> dict[str, np.ndarray]:
+    """keep_rate and lost on the prompts that the base solved, newly_solved on the others.
+
+    The base is compared through the samples that did not decide what it solved, so that it is not its own witness;
+    with fewer than solved_in of those, it has no such values.
+    """
+    solved = base.correct[:, :solved_in].any(axis=1)
+    answers = samples.correct[:, solved_in:] if samples is base else samples.correct
+    n = answers.shape[1]
+    if n < solved_in:
+        return {name: np.full(samples.prompts, np.nan) for name in ("keep_rate", "lost", "newly_solved")}
+    counts = answers.sum(axis=1)
+    reached = pass_at_k(counts, n, solved_in)
+    return {
+        "keep_rate": np.where(solved, reached, np.nan),
+        "lost": np.where(solved, counts == 0, np.nan),
+        "newly_solved": np.where(solved, np.nan, reached),
+    }

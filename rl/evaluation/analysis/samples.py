@@ -1,0 +1,195 @@
+"""The sample records of one model on one split as arrays: every prompt has the samples 0..n-1, once each."""
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from tqdm import tqdm
+
+from rl.common.errors import UserError
+from rl.data.questions import answer_kind
+from rl.data.sample_file import SampleMetadata, SampleRecord, read_metadata, read_samples
+from rl.evaluation.analysis.sql_results import RAN, Results, query_key, read_results, results_path
+from rl.metrics.distinct_answers import answer_classes, answer_key
+from rl.metrics.distinct_n import distinct_n
+from rl.metrics.sql_structure import canonical_sql
+from rl.metrics.styles import BY_PREFIX, OTHERS, styled
+
+T = TypeVar("T")
+
+GOLD_FAILURES = ("gold_error", "gold_timeout")
+
+
+@dataclass(frozen=True)
+class JudgedSamples:
+    """Which samples of one model on one split are correct. P prompts, n samples a prompt."""
+
+    path: Path
+    metadata: SampleMetadata
+    ids: np.ndarray  # [P] int64, ascending
+    correct: np.ndarray  # [P, n] bool, by sample number
+
+    @property
+    def n(self) -> int:
+        return self.correct.shape[1]
+
+    @property
+    def prompts(self) -> int:
+        return self.correct.shape[0]
+
+
+@dataclass(frozen=True)
+class SampleSet(JudgedSamples):
+    """All that is measured of the samples of one model on one split."""
+
+    style: np.ndarray  # [P, n] int, index into style_names; all 0 when the task has no styles
+    style_names: tuple[str, ...]  # the known styles, then OTHERS; empty when the task has no styles
+    truncated: np.ndarray  # [P, n] bool, the response hit its length limit
+    gold_failures: int  # samples whose reference query itself failed: they count as wrong
+    answer: np.ndarray  # [P, n] int, equal answers to a prompt have equal numbers; answers.NO_VOTE for none
+    result: np.ndarray | None  # [P, n] int, the same for equal results of SQL; None where results are not stored
+    tokens: np.ndarray  # [P, n] int, length of the response
+    distinct_n: np.ndarray  # [P, 4] float, of a prompt's responses together, for n = 1..4
+    unparsed: int | None  # correct SQL that sqlglot does not parse, compared by its text; None for others
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """What the metrics need of a record: the texts and token ids of a whole file would not fit into memory."""
+
+    correct: bool
+    style: int
+    truncated: bool
+    gold_failure: bool
+    answer: str | None
+    result: str | None
+    response_ids: array
+    unparsed: bool | None  # None where it is no SQL
+
+
+def read_judged(path: Path) -> JudgedSamples:
+    """Reads a finished samples file and its metadata for Pass@k alone: no answer is parsed.
+
+    Raises:
+        UserError: as read_sample_set.
+    """
+    metadata = read_metadata(path)
+    by_prompt: dict[int, dict[int, bool]] = {}
+    for record in _records(path, metadata):
+        by_prompt.setdefault(record.id, {})[record.sample] = _is_correct(record)
+    ids, rows = _in_order(path, metadata, by_prompt)
+    return JudgedSamples(path, metadata, ids, np.array(rows))
+
+
+def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> SampleSet:
+    """Reads a finished samples file and the metadata beside it.
+
+    Args:
+        path: JSONL of sample records.
+        styles: the known styles; empty for a task without styles. Answers that are no SQL have none.
+        styles_by: how a style is read (styles.styled).
+
+    Raises:
+        UserError: a file is missing or faulty, or a prompt or a sample that the metadata announce is not there.
+    """
+    metadata = read_metadata(path)
+    names = (*styles, OTHERS) if styles else ()
+    by_prompt: dict[int, dict[int, _Sample]] = {}
+    results = read_results(path)
+    for record in _records(path, metadata):
+        result = None if results is None else _result_of(path, record, results)
+        by_prompt.setdefault(record.id, {})[record.sample] = _needed(record, names, styles_by, result)
+    ids, rows = _in_order(path, metadata, by_prompt)
+    unparsed = [sample.unparsed for row in rows for sample in row]
+    all_sql = None not in unparsed
+    return SampleSet(
+        path=path,
+        metadata=metadata,
+        ids=ids,
+        correct=np.array([[sample.correct for sample in row] for row in rows]),
+        style=np.array([[sample.style for sample in row] for row in rows]),
+        style_names=names if all_sql else (),
+        truncated=np.array([[sample.truncated for sample in row] for row in rows]),
+        gold_failures=sum(sample.gold_failure for row in rows for sample in row),
+        answer=np.array([answer_classes([sample.answer for sample in row]) for row in rows]),
+        result=None if results is None else np.array([answer_classes([s.result for s in row]) for row in rows]),
+        tokens=np.array([[len(sample.response_ids) for sample in row] for row in rows]),
+        distinct_n=np.array([distinct_n([sample.response_ids for sample in row]) for row in rows]),
+        unparsed=sum(unparsed) if all_sql else None,
+    )
+
+
+def require_same_prompts(samples: JudgedSamples, reference: JudgedSamples) -> None:
+    """Raises UserError when two sets do not hold the same prompts: they could not be compared pair by pair."""
+    missing = np.setdiff1d(reference.ids, samples.ids)
+    surplus = np.setdiff1d(samples.ids, reference.ids)
+    if missing.size or surplus.size:
+        example = f"lacks id {missing[0]}" if missing.size else f"has id {surplus[0]} beyond it"
+        raise UserError(
+            f"{samples.path} and {reference.path} hold different prompts ({missing.size} missing, {surplus.size} more; "
+            f"the first {example}): sample both on the same data file."
+        )
+
+
+def _records(path: Path, metadata: SampleMetadata) -> Iterator[SampleRecord]:
+    total = metadata.rows * metadata.n
+    return tqdm(read_samples(path), f"Reading {path.name}", total, unit="sample", delay=5, leave=False)
+
+
+def _is_correct(record: SampleRecord) -> bool:
+    return record.acc == 1
+
+
+def _in_order(
+    path: Path, metadata: SampleMetadata, by_prompt: dict[int, dict[int, T]]
+) -> tuple[np.ndarray, list[list[T]]]:
+    """[P] ids, ascending, and of each prompt what was kept of its samples, by their number."""
+    _require_complete(path, metadata, by_prompt)
+    ids = sorted(by_prompt)
+    return np.array(ids, dtype=np.int64), [[by_prompt[i][s] for s in range(metadata.n)] for i in ids]
+
+
+def _result_of(path: Path, record: SampleRecord, results: Results) -> str | None:
+    if record.pred is None or record.outcome not in RAN:
+        return None
+    key = query_key(record.id, record.pred)
+    if key not in results:
+        raise UserError(
+            f"{results_path(path)} lacks a query of id {record.id}: evaluate again with evaluate.databases, it resumes."
+        )
+    return results[key]
+
+
+def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, result: str | None) -> _Sample:
+    kind = answer_kind(record.data_source)
+    sql = kind == "sql"
+    return _Sample(
+        correct=_is_correct(record),
+        style=names.index(styled(record.pred, names[:-1], styles_by)) if names and sql else 0,
+        truncated=record.truncated,
+        gold_failure=record.outcome in GOLD_FAILURES,
+        answer=answer_key(record.pred, record.outcome, kind),
+        result=result,
+        response_ids=array("i", record.response_ids),
+        unparsed=(_is_correct(record) and canonical_sql(record.pred or "") is None) if sql else None,
+    )
+
+
+def _require_complete(path: Path, metadata: SampleMetadata, by_prompt: dict[int, dict[int, object]]) -> None:
+    n = metadata.n
+    for prompt, samples in by_prompt.items():
+        if len(samples) != n or samples.keys() != set(range(n)):
+            absent = sorted(set(range(n)) - samples.keys())
+            fault = f"lacks sample {absent[0]}" if absent else f"has samples beyond 0..{n - 1}"
+            raise UserError(
+                f"{path}: id {prompt} {fault} of the {n} that its metadata announce; sample again (a stopped "
+                "run resumes)."
+            )
+    if not by_prompt or len(by_prompt) != metadata.rows:
+        raise UserError(
+            f"{path} holds {len(by_prompt)} prompts of the {metadata.rows} that its metadata announce; sample again (a "
+            "stopped run resumes)."
+        )

@@ -1,0 +1,118 @@
+"""One method on one split as the JSON object of report.json."""
+
+import numpy as np
+
+from rl.evaluation.analysis.samples import SampleSet
+from rl.metrics.bootstrap import LEVEL, RESAMPLES, Interval, mean_interval
+from rl.metrics.distinct_n import ORDERS
+from rl.metrics.pass_at_k import k_values
+from rl.metrics.styles import BY_PREFIX, OTHERS
+
+# What a majority is counted over.
+RESULT, SYNTAX = "result", "syntax"
+
+
+def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: bool = False) -> dict:
+    """The summary of one method on one split; every metric is [value, low, high], or null where not defined.
+
+    Args:
+        samples: the sampled answers.
+        metrics: what prompt_metrics made of them, {metric: [P] float64}.
+        by_result: as prompt_metrics had it.
+    """
+    n = samples.n
+    interval = {name: mean_interval(values) for name, values in metrics.items()}
+    return {
+        "n": n,
+        "prompts": samples.prompts,
+        "greedy": interval.get("greedy"),
+        "pass@k": {str(k): interval[f"pass@{k}"] for k in k_values(n)},
+        "mean@k": {str(n): interval[f"mean@{n}"]},
+        "maj@k": {str(k): interval[f"maj@{k}"] for k in k_values(n)},
+        "keep_rate": interval["keep_rate"],
+        "lost": interval["lost"],
+        "newly_solved": interval["newly_solved"],
+        "distinct_correct": interval.get("distinct_correct"),
+        "distinct_results": interval.get("distinct_results"),
+        "maj_by": RESULT if by_result else SYNTAX,
+        "unparsed_sql": samples.unparsed,
+        "styles": interval.get("styles"),
+        "style_entropy": interval.get("style_entropy"),
+        "style_share": style_share(samples),
+        **{f"distinct_{n}": interval[f"distinct_{n}"] for n in ORDERS},
+        "response_tokens": interval["response_tokens"],
+        "truncated": float(samples.truncated.mean()),
+    }
+
+
+_BY_PREFIX = (
+    "A style is the comment that opens the SQL, such as /*JOIN*/ ({names}); anything else, a mix included, is "
+    "'{others}' and counts as one more style."
+)
+_BY_STRUCTURE = (
+    "A style is how the SQL is built, the first that fits of CTE (WITH), AGG (an aggregate of a condition), EXISTS (or "
+    "a subquery that is compared with), IN (with a subquery) and JOIN, among {names}; anything else is '{others}' and "
+    "counts as one more style."
+)
+
+
+def metric_of(summary: dict, name: str) -> Interval:
+    """The interval of a metric by its flat name: greedy, pass@8, mean@32, keep_rate, style_entropy, ..."""
+    family, at, k = name.partition("@")
+    return summary[f"{family}@k"][k] if at else summary[name]
+
+
+def style_share(samples: SampleSet) -> dict[str, float] | None:
+    """{style: share of all samples, correct or not}; None for a task without styles."""
+    if not samples.style_names:
+        return None
+    counts = np.bincount(samples.style.ravel(), minlength=len(samples.style_names))
+    return dict(zip(samples.style_names, (counts / samples.style.size).tolist(), strict=True))
+
+
+def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> dict[str, str]:
+    """What every word of the report means, for the reader of report.json and report.html; n: samples a prompt."""
+    words = {
+        "correct": "An answer is correct when its score is 1 within 1e-6. For SQL: executed on the database, it gives "
+        "the result of the reference query.",
+        "solved": f"The base solves a prompt when at least one of its first {solved_in} samples is correct.",
+        "greedy": "Share of prompts whose one greedy answer (temperature 0) is correct.",
+        "pass@k": f"Probability that at least one of k samples is correct: 1 - C(n-c,k)/C(n,k) with c correct of n = "
+        f"{n} samples, the unbiased estimator; k never exceeds n.",
+        "mean@k": "Share of correct samples over all k samples of a prompt.",
+        "keep_rate": f"Mean Pass@{solved_in} on the prompts that the base solved: the chance that they are still "
+        "solved. A model that has not changed stays below 1, because a prompt can be solved once by luck; a second "
+        f"draw of the base shows this noise floor. For the base itself the samples after its first {solved_in} are "
+        "used, which did not decide what it solved (null when there are too few).",
+        "lost": "Share of the prompts that the base solved for which not one sample is correct.",
+        "newly_solved": f"Mean Pass@{solved_in} on the prompts that the base did not solve; null when it solved all.",
+        "maj@k": "Probability that the most frequent of k answers is correct: the expectation over all subsets of k "
+        "of the n samples. Samples without an answer, or with SQL that fails, do not vote; of t answers that tie each "
+        "wins with chance 1/t. Answers are equal as maj_by says.",
+        "maj_by": f"{RESULT}: SQL with equal results is one answer. {SYNTAX}: answers that are written alike are one, "
+        "SQL by its syntax tree, math by its text without differences of spelling, so that 1/2 and 0.5 are two.",
+        "distinct_correct": "Number of different answers among a prompt's correct SQL, mean over the prompts with one. "
+        "Different are syntax trees (sqlglot) after aliases, case and the order of operands are made alike.",
+        "distinct_results": "Number of different results among a prompt's SQL that ran, correct or not, mean over the "
+        "prompts with one; null where results were not stored (evaluate.databases).",
+        "unparsed_sql": "Correct samples whose SQL sqlglot cannot parse: compared by their text.",
+        **{
+            f"distinct_{order}": f"Different {order}-grams of tokens over all of them in a prompt's {n} responses "
+            "together (distinct-n). Long responses have a lower value, whatever they say."
+            for order in ORDERS
+        },
+        "response_tokens": "Mean length of a response in tokens.",
+        "truncated": "Share of samples that hit the length limit.",
+        "interval": f"[value, low, high]: mean over prompts with its {LEVEL:.0%} percentile bootstrap interval "
+        f"({RESAMPLES:,} resamples of prompts, fixed seed). It covers the choice of prompts, not the seed of training.",
+    }
+    if styles:
+        words |= {
+            "styles": "Mean number of distinct styles among a prompt's correct answers, over the prompts with one. "
+            + (_BY_PREFIX if styles_by == BY_PREFIX else _BY_STRUCTURE).format(names=", ".join(styles), others=OTHERS),
+            "style_entropy": "Entropy in nats of the styles among a prompt's correct answers, mean over the prompts "
+            f"with one: 0 is one style, ln {len(styles)} = {np.log(len(styles)):.2f} is {len(styles)} styles in "
+            "equal parts.",
+            "style_share": "Share of each style over all samples, correct or not.",
+        }
+    return words

@@ -1,0 +1,1 @@
+"""The published figures, and tables in the layouts of the paper."""

@@ -1,0 +1,65 @@
+"""The paper's Tables 1-4 and 8, from paper.json: their columns, rows and figures."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from rl.common.errors import UserError
+
+# The paper's experiments. Table 3 tests the model of Table 1 on math.
+SETTINGS = ("llama-sql", "omnisql-32b", "llama-math", "qwen-math")
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """A method's row. method: the name that a method of evaluate.models has to stand beside it."""
+
+    method: str
+    label: str
+    group: str | None
+    values: tuple[float | None, ...]  # per cent, one a column; None where the paper has none
+    average: float | None
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One block of a table: one model."""
+
+    number: str
+    setting: str
+    model: str
+    task: str  # sql or math
+    columns: tuple[tuple[str, str], ...]  # benchmark and metric (greedy, pass@8, mean@64, ...)
+    rows: tuple[PaperRow, ...]
+
+
+@cache
+def paper_tables() -> tuple[PaperTable, ...]:
+    """All of them, in the paper's order."""
+    content = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
+    return tuple(
+        PaperTable(
+            number=table["table"],
+            setting=table["setting"],
+            model=table["model"],
+            task=table["task"],
+            columns=tuple((benchmark, metric) for benchmark, metric in table["columns"]),
+            rows=tuple(
+                PaperRow(row["method"], row["label"], row["group"], tuple(row["values"]), row.get("average"))
+                for row in table["rows"]
+            ),
+        )
+        for table in content["tables"]
+    )
+
+
+def paper_setting(name: str | None) -> str | None:
+    """The name, if it is one of SETTINGS or None.
+
+    Raises:
+        UserError: it is not.
+    """
+    if name is not None and name not in SETTINGS:
+        raise UserError(f"The paper has no experiment {name!r}: use {', '.join(SETTINGS)}, or null for none.")
+    return name

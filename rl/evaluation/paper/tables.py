@@ -1,0 +1,249 @@
+"""Tables of results: in the layout of the paper's Tables 1-4 and 8, its figures above ours, and one for every split.
+
+    python -m rl.evaluation.paper.tables eval_sql/report.json eval_math/report.json --out DIR --paper llama-sql
+
+writes DIR/tables.md, DIR/tables.tex and DIR/tables.json. A method stands beside the paper's of the same name: base,
+grpo, dapo, rkl, dph_f, dph_js (generator form, eta 0.2), alpha_02, dph_js_005, dph_js_def, ... (paper.json has all).
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rl.common import atomic_write
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.evaluation.paper.published import SETTINGS, PaperRow, PaperTable, paper_setting, paper_tables
+from rl.evaluation.paper.table_text import Cell, Row, Table, latex, markdown
+from rl.evaluation.spec import BASE, BASE_AGAIN
+
+OURS, PAPER = "ours", "paper"
+BENCHMARK_NAMES = {
+    "bird": "Bird",
+    "spider": "Spider",
+    "aime24": "AIME24",
+    "aime25": "AIME25",
+    "amc23": "AMC23",
+    "math500": "Math500",
+    "olympiadbench": "Olympiad",
+    "minerva_math": "Minerva",
+    "college_math": "College Math",
+}
+_CAPTIONS = {
+    "1": "Bird and Spider",
+    "2": "Bird and Spider",
+    "3": "Out-of-domain math, Pass@k",
+    "4": "Math, Pass@k",
+    "8": "Math, Mean@k",
+}
+# Without an experiment of the paper to compare with: these layouts, with our figures alone.
+_PLAIN_LAYOUTS = (("1", "llama-sql"), ("4", "llama-math"), ("8", "llama-math"))
+NOT_PERCENT = ("distinct_correct", "distinct_results", "style_entropy", "response_tokens")
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """What stored reports hold: summaries by method, then split, the labels of methods, and the paired tests."""
+
+    summaries: dict[str, dict[str, dict]]
+    labels: dict[str, str]
+    tests: list[dict]  # paired_test.PairedTest
+
+    @property
+    def splits(self) -> list[str]:
+        return list(dict.fromkeys(split for of_method in self.summaries.values() for split in of_method))
+
+
+def results_of(reports: Sequence[dict]) -> Results:
+    """The reports as one.
+
+    Raises:
+        UserError: two of them have the same method on the same split.
+    """
+    summaries: dict[str, dict[str, dict]] = {}
+    labels: dict[str, str] = {}
+    for report in reports:
+        labels |= report["_labels"]
+        for name in report["_labels"]:
+            of_method = summaries.setdefault(name, {})
+            for split, summary in report[name].items():
+                if split in of_method:
+                    raise UserError(f"Two reports have {name} on {split}: give one of them.")
+                of_method[split] = summary
+    return Results(summaries, labels, [test for report in reports for test in report["_tests"]])
+
+
+def tables_of(results: Results, setting: str | None) -> list[Table]:
+    """The paper's tables that share a benchmark with the results, then a table of every split.
+
+    Args:
+        setting: the experiment of the paper whose figures stand beside ours; None: its layouts without figures.
+    """
+    if setting is None:
+        layouts = [table for table in paper_tables() if (table.number, table.setting) in _PLAIN_LAYOUTS]
+    else:
+        layouts = [table for table in paper_tables() if table.setting == setting]
+    shared = [table for table in layouts if {name for name, _ in table.columns} & set(results.splits)]
+    tables = [_paper_table(table, results, setting) for table in shared]
+    for split in results.splits:
+        tables.append(_split_table(results, split))
+        tables += _tests_table(results, split)
+    return tables
+
+
+def _paper_table(table: PaperTable, results: Results, setting: str | None) -> Table:
+    rows: list[Row] = []
+    group = None
+    of_paper = {row.method for row in table.rows}
+    shown = [row for row in table.rows if setting is not None or row.method in results.summaries]
+    for row in shown:
+        if row.group != group:
+            group = row.group
+            rows.append(Row(group, "", ()))
+        rows += _rows_of(row, table, results, setting)
+    others = [name for name in results.summaries if name not in of_paper and name != BASE_AGAIN]
+    if others:
+        rows.append(Row("Not in the paper", "", ()))
+        rows += [_our_row(name, results.labels[name], table, results) for name in others]
+    caption = _CAPTIONS[table.number]
+    if setting is None:
+        caption += f": the layout of Table {table.number} of the paper."
+    else:
+        caption += f": {table.model}, Table {table.number} of the paper and ours, with 95 % intervals over problems."
+    is_sql = table.task == "sql"
+    columns = tuple(
+        (BENCHMARK_NAMES[name], metric.capitalize()) if is_sql else (metric.capitalize(), BENCHMARK_NAMES[name])
+        for name, metric in table.columns
+    )
+    average = () if is_sql else (("", "Avg"),)
+    return Table(f"dph-{table.number}-{table.setting}", caption, columns + average, tuple(rows))
+
+
+def _rows_of(row: PaperRow, table: PaperTable, results: Results, setting: str | None) -> list[Row]:
+    ours = [_our_row(row.method, row.label, table, results)] if row.method in results.summaries else []
+    if setting is None:
+        return ours
+    values = [*row.values, *([] if table.task == "sql" else [row.average])]
+    cells = tuple(None if value is None else Cell(value, digits=_digits(value)) for value in values)
+    return [Row(row.label, PAPER, cells), *ours]
+
+
+def _our_row(method: str, label: str, table: PaperTable, results: Results) -> Row:
+    cells = [_cell(results.summaries[method].get(name), metric) for name, metric in table.columns]
+    if table.task == "math":
+        # Of the same problems by every method: only where all benchmarks are there.
+        whole = None if None in cells else sum(cell.value for cell in cells) / len(cells)
+        cells.append(None if whole is None else Cell(whole, digits=2))
+    return Row(label, OURS, tuple(cells))
+
+
+def _split_table(results: Results, split: str) -> Table:
+    present = {name: of for name, of in results.summaries.items() if split in of}
+    summary = present[BASE][split] if BASE in present else next(iter(present.values()))[split]
+    n = summary["n"]
+    metrics = ["greedy", f"mean@{n}"]
+    metrics += [f"pass@{k}" for k in sorted({8, n}) if str(k) in summary["pass@k"]]
+    metrics += [f"maj@{n}", "keep_rate", "newly_solved"]
+    metrics += ["distinct_correct"] if summary["distinct_correct"] else []
+    metrics += ["style_entropy"] if summary["style_entropy"] else []
+    rows = tuple(
+        Row(results.labels[name], "", tuple(_cell(of[split], metric) for metric in metrics))
+        for name, of in present.items()
+    )
+    columns = tuple(("", _in_words(metric)) for metric in metrics)
+    drawn = f"{summary['prompts']} problems, {n} samples each"
+    caption = f"{_split_name(split)}: {drawn}, with 95 % intervals over problems."
+    return Table(f"dph-split-{split.replace('_', '-')}", caption, columns, rows)
+
+
+def _tests_table(results: Results, split: str) -> list[Table]:
+    """Every two methods against each other, in one table; none where there is one method."""
+    rows: list[Row] = []
+    for test in (test for test in results.tests if test["split"] == split):
+        pair = f"{results.labels[test['first']]} − {results.labels[test['second']]}"
+        percent = test["metric"] not in NOT_PERCENT
+        scaled = ((100 if percent else 1) * value for value in test["difference"])
+        cells = (Cell(*scaled, digits=1 if percent else 2), Cell(test["p"], digits=4), Cell(test["p_holm"], digits=4))
+        rows.append(Row(f"{pair}: {_in_words(test['metric'])}", "", cells))
+    caption = (
+        f"{_split_name(split)}: paired differences with 95 % intervals, and p of sign-flip permutation tests, "
+        "corrected by Holm over the metrics of two methods."
+    )
+    columns = (("", "Difference"), ("", "p"), ("", "p (Holm)"))
+    return [Table(f"dph-tests-{split.replace('_', '-')}", caption, columns, tuple(rows))] if rows else []
+
+
+def _split_name(split: str) -> str:
+    return BENCHMARK_NAMES.get(split, split.replace("_", " ").capitalize())
+
+
+def _in_words(metric: str) -> str:
+    return metric.replace("_", " ").capitalize()
+
+
+def _cell(summary: dict | None, metric: str) -> Cell | None:
+    """A metric of report.json in per cent; None where it is not there."""
+    if summary is None:
+        return None
+    family, at, k = metric.partition("@")
+    if family == "mean":  # of all samples, however many: the expectation is the same
+        interval = next(iter(summary["mean@k"].values()))
+    else:
+        interval = summary[f"{family}@k"].get(k) if at else summary[metric]
+    if interval is None:
+        return None
+    percent = metric not in NOT_PERCENT
+    return Cell(*((100 if percent else 1) * value for value in interval), digits=1 if percent else 2)
+
+
+def _digits(value: float) -> int:
+    """As many decimals as the paper prints, one at least."""
+    return max(1, len(f"{value:.4f}".rstrip("0").partition(".")[2]))
+
+
+def write_tables(reports: Sequence[dict], out: Path, setting: str | None) -> list[Path]:
+    """Writes tables.md, tables.tex and tables.json, and returns their paths."""
+    tables = tables_of(results_of(reports), setting)
+    texts = {
+        "tables.md": "\n".join(markdown(table) for table in tables),
+        "tables.tex": "% Needs \\usepackage{booktabs}.\n" + "\n".join(latex(table) for table in tables),
+        "tables.json": json.dumps([dataclasses.asdict(table) for table in tables], indent=1, ensure_ascii=False) + "\n",
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        atomic_write.write_text(out / name, text)
+    return [out / name for name in texts]
+
+
+def _read_report(path: Path) -> dict:
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"The report {path} cannot be read ({error.strerror}).") from error
+    except ValueError as error:
+        raise UserError(f"The report {path} is not JSON: make it anew.") from error
+    if not isinstance(report, dict) or "_labels" not in report:
+        raise UserError(f"{path} is no report.json of this version: make it anew from its samples.")
+    return report
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m rl.evaluation.paper.tables",
+        description="Tables in the paper's layout from stored reports: tables.md, tables.tex and tables.json.",
+    )
+    parser.add_argument("reports", type=Path, nargs="+", metavar="report.json", help="of one or several evaluations")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the tables")
+    parser.add_argument("--paper", metavar="NAME", help=f"the paper's figures beside ours: {', '.join(SETTINGS)}")
+    options = parser.parse_args(arguments)
+    with user_errors_exit():
+        setting = paper_setting(options.paper)
+        written = write_tables([_read_report(path) for path in options.reports], options.out, setting)
+    sys.stdout.write("".join(f"{path}\n" for path in written))
+
+
+if __name__ == "__main__":
+    main()

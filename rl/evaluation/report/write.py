@@ -1,0 +1,87 @@
+"""Writes report.json and report.html: `python -m rl.evaluation.report.write --spec SPEC.json --out DIR`.
+
+The specification (spec.py describes it) names the sample files of every method and split.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+from rl.common import atomic_write
+from rl.common.cli import user_errors_exit
+from rl.evaluation.analysis.checkpoints import read_progress
+from rl.evaluation.analysis.claims import assert_styles, claims
+from rl.evaluation.analysis.comparison import compare
+from rl.evaluation.analysis.paired_test import paired_tests
+from rl.evaluation.analysis.summary import definitions
+from rl.evaluation.analysis.training_log import read_training_log
+from rl.evaluation.report.page import render_page
+from rl.evaluation.spec import BASE, ReportSpec, read_spec
+
+CHECK_FAILED_EXIT_CODE = 1
+
+
+def write_report(spec: ReportSpec, out: Path) -> dict:
+    """Measures all methods, writes out/report.json and out/report.html, and returns the content of report.json.
+
+    report.json = {method: {split: summary}} (see summary.summarise), beside "_definitions" {term: meaning},
+    "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, where a method has
+    checkpoints, "_progress" (progress.Progress).
+
+    Raises:
+        UserError: the files cannot be compared; nothing is written then.
+    """
+    comparison = compare(spec)
+    drawn = sorted({samples.n for samples in comparison.samples[BASE].values()})
+    n = " or ".join(map(str, drawn))
+    styled = any(samples.style_names for samples in comparison.samples[BASE].values())
+    meanings = definitions(n, spec.solved_in, spec.styles if styled else (), spec.styles_by)
+    judged = claims(comparison)
+    tests = paired_tests(comparison)
+    logs = {
+        name: read_training_log(method.training_log) for name, method in spec.methods.items() if method.training_log
+    }
+    progress = read_progress(comparison)
+    page = render_page(comparison, judged, tests, meanings, logs, progress)
+    report = comparison.summaries | {
+        "_definitions": meanings,
+        "_claims": [dataclasses.asdict(claim) for claim in judged],
+        "_tests": [dataclasses.asdict(test) for test in tests],
+        "_labels": {name: method.label for name, method in spec.methods.items()},
+    }
+    report |= {"_progress": progress} if progress else {}
+    out.mkdir(parents=True, exist_ok=True)
+    atomic_write.write_text(
+        out / "report.json", json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    )
+    atomic_write.write_text(out / "report.html", page)
+    return report
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rl.evaluation.report.write",
+        description="Pass@k, keep rate and styles of all methods, with intervals: report.json and report.html.",
+    )
+    parser.add_argument(
+        "--spec", type=Path, required=True, help="JSON: methods, their sample files, texts (docs/evaluation.md)"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for report.json and report.html")
+    parser.add_argument(
+        "--check", action="store_true", help="exit code 1 unless grpo ended in one style and dph_js kept several"
+    )
+    options = parser.parse_args(arguments)
+    with user_errors_exit():
+        report = write_report(read_spec(options.spec), options.out)
+    sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")
+    failures = assert_styles(report) if options.check else []
+    for failure in failures:
+        sys.stderr.write(f"Check failed: {failure}\n")
+    return CHECK_FAILED_EXIT_CODE if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

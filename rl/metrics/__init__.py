@@ -1,0 +1,1 @@
+"""Metrics of samples, without files or settings: Pass@k, majority, styles, distinct-n, bootstrap intervals."""

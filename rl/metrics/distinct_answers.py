@@ -1,0 +1,73 @@
+"""Which answers to a prompt are the same: what a majority is counted over, and how many correct ones are different.
+
+SQL: equal canonical texts (sql_tree), or equal results where they were stored (results). Math: equal texts after those
+changes of spelling that change no answer; answers that are equal in another way (1/2 and 0.5) are different here.
+Tasks of one's own: equal texts but for white space.
+"""
+
+import re
+
+import numpy as np
+
+from rl.metrics.sql_structure import canonical_sql
+
+NO_VOTE = -1
+# Nothing was answered, or what was answered cannot be evaluated.
+_NO_ANSWER = ("no_answer", "pred_error", "pred_timeout")
+
+_SPELLINGS = [
+    (re.compile(r"\\[dt]frac(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r"\\(?:left|right|displaystyle|!|,|;|:|quad)(?![A-Za-z])|\\ "), ""),
+    (re.compile(r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"^\$(.*)\$$"), r"\1"),
+    (re.compile(r"\s+"), ""),
+    (re.compile(r"(?<=\d)\.$|\.$"), ""),
+]
+_GROUPED_DIGITS = re.compile(r"^-?\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
+_NUMBER = re.compile(r"^(-?)0*(\d+)(?:\.(\d*?)0*)?$")
+
+
+def answer_key(pred: str | None, outcome: str, kind: str) -> str | None:
+    """A text that equal answers share; None for a sample that answers nothing, or nothing that can be evaluated.
+
+    Args:
+        pred: the answer that the scorer read from the response.
+        outcome: the scorer's.
+        kind: sql, math or task (reward.questions.answer_kind).
+    """
+    if pred is None or outcome in _NO_ANSWER:
+        return None
+    if kind == "math":
+        return canonical_math(pred)
+    return (canonical_sql(pred) if kind == "sql" else None) or " ".join(pred.split())
+
+
+def canonical_math(answer: str) -> str:
+    r"""27.0 is 27, 1,000 is 1000, \dfrac is \frac; white space, \left and \right, \text{} and dollar signs go."""
+    for pattern, spelling in _SPELLINGS:
+        answer = pattern.sub(spelling, answer)
+    if _GROUPED_DIGITS.match(answer):
+        answer = answer.replace(",", "")
+    number = _NUMBER.match(answer)
+    if not number:
+        return answer
+    sign, whole, fraction = number.groups()
+    value = f"{whole}.{fraction}" if fraction else whole
+    return value if value == "0" else sign + value
+
+
+def answer_classes(keys: list[str | None]) -> np.ndarray:
+    """[n] int: equal keys have equal numbers, from 0 in order of appearance; NO_VOTE for None."""
+    numbers: dict[str, int] = {}
+    return np.array([NO_VOTE if key is None else numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int32)
+
+
+def distinct_answers(answer: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """[P] float: different answers among a prompt's counted samples; NaN for a prompt with none.
+
+    Args:
+        answer: [P, n] int, as answer_classes numbers them.
+        counted: [P, n] bool, such as the correct ones.
+    """
+    different = [len(set(row[taken].tolist())) for row, taken in zip(answer, counted, strict=True)]
+    return np.array([number or np.nan for number in different], dtype=float)

@@ -1,0 +1,79 @@
+"""maj@k: the chance that the most frequent of k answers is correct (self-consistency, arXiv 2203.11171).
+
+The exact expectation over all subsets of k of a prompt's n samples, so that no resampling adds noise: an unbiased
+estimate for every k <= n, as pass_at_k is. Samples without an answer do not vote. Of t answers that tie for the first
+place each wins with chance 1/t; where nobody votes, nothing is won.
+"""
+
+from collections import Counter
+from functools import lru_cache
+from math import comb
+
+import numpy as np
+
+from rl.metrics.distinct_answers import NO_VOTE
+
+
+def majority_at_k(answer: np.ndarray, correct: np.ndarray, ks: list[int]) -> dict[int, np.ndarray]:
+    """{k: [P] float64 in [0, 1]}: the chance that a vote among k of a prompt's samples elects a correct answer.
+
+    An answer is as correct as its samples are in the mean: 0 or 1, where equal answers are judged alike.
+
+    Args:
+        answer: [P, n] int, equal answers of a prompt have equal numbers; NO_VOTE for none.
+        correct: [P, n] bool.
+        ks: each 1 <= k <= n, else ValueError.
+    """
+    n = answer.shape[1]
+    if not all(1 <= k <= n for k in ks):
+        raise ValueError(f"maj@k needs 1 <= k <= n, but there are n = {n} samples a prompt and k is {ks}.")
+    chances = [_chances(*_votes(row, right)) for row, right in zip(answer, correct, strict=True)]
+    return {k: np.array([of_prompt[k] for of_prompt in chances]) for k in ks}
+
+
+def _votes(answer: np.ndarray, correct: np.ndarray) -> tuple[tuple[tuple[int, float], ...], int]:
+    """((samples, share of correct ones) of each answer, ...) in order, for the cache; samples without an answer."""
+    votes = Counter(answer.tolist())
+    silent = votes.pop(NO_VOTE, 0)
+    return tuple(sorted((count, float(correct[answer == number].mean())) for number, count in votes.items())), silent
+
+
+@lru_cache(maxsize=100_000)
+def _chances(votes: tuple[tuple[int, float], ...], silent: int) -> tuple[float, ...]:
+    """The chance at index k, 0 <= k <= n.
+
+    With m_i samples of answer i, sum over the winner's votes a the subsets in which every answer has at most a votes
+    and t >= 1 have a, weighted with the correct share of these t, divided by t. 1/t is the integral of y^(t-1) over
+    [0, 1], exact by Gauss-Legendre, so that at a node y the subsets are the coefficients of a product of polynomials
+    in x, and the weight is its derivative in z at z = 1 when tied answers carry the factor y z^correctness.
+    """
+    n = silent + sum(count for count, _ in votes)
+    wins = np.zeros(n + 1)
+    for a in range(1, max((count for count, _ in votes), default=0) + 1):
+        can_tie = sum(count >= a for count, _ in votes)
+        points, weights = np.polynomial.legendre.leggauss(can_tie // 2 + 1)
+        y = (points + 1) / 2
+        value = np.zeros((len(y), n + 1))
+        value[:, : silent + 1] = [comb(silent, c) for c in range(silent + 1)]
+        derivative = np.zeros_like(value)
+        for count, right in votes:
+            below = [comb(count, c) for c in range(min(count, a - 1) + 1)]
+            next_value, next_derivative = _times(value, below), _times(derivative, below)
+            if count >= a:
+                ties = comb(count, a)
+                next_value[:, a:] += ties * y[:, None] * value[:, : n + 1 - a]
+                # y^t / y: the integral is over y^(t-1).
+                next_derivative[:, a:] += ties * (
+                    y[:, None] * derivative[:, : n + 1 - a] + right * value[:, : n + 1 - a]
+                )
+            value, derivative = next_value, next_derivative
+        wins += weights / 2 @ derivative
+    return tuple(min(1.0, float(wins[k]) / comb(n, k)) for k in range(n + 1))
+
+
+def _times(rows: np.ndarray, factor: list[int]) -> np.ndarray:
+    """The product of polynomials, each row one, with another, cut at the rows' length."""
+    product = np.zeros_like(rows)
+    for power, coefficient in enumerate(factor):
+        product[:, power:] += coefficient * rows[:, : rows.shape[1] - power]
+    return product

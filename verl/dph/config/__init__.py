@@ -1,0 +1,1 @@
+"""The settings, and what starts a program with them."""

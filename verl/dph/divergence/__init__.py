@@ -1,0 +1,1 @@
+"""f-divergences, the loss modes that use them, and eta over time. Torch only."""

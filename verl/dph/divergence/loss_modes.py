@@ -1,0 +1,84 @@
+"""`sft_loss_mode`: which divergence a mode computes on D_pef rows and which on D_exp rows (METHOD.md, "Modes"; torch
+only).
+
+On D_pef the samples are pi_ref's (the generator form, no reference model); on D_exp they are pi_theta's (the policy
+form, which needs pi_ref's log-probs of them, that is, a reference model).
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+from verl.dph.divergence import f_divergences
+from verl.dph.divergence.f_divergences import Divergence
+
+# The whole divergence of each mode. A new divergence is a function of f_divergences.py and a line here.
+MODES = {
+    "forward": f_divergences.forward_kl,
+    "js": f_divergences.js_doubled,
+    "js_low_var": f_divergences.js_doubled,
+    "reverse_kl": f_divergences.reverse_kl,
+    "alpha": f_divergences.alpha_divergence,
+    "hellinger": f_divergences.hellinger,
+    "chi_square": f_divergences.chi_square,
+}
+
+# auto: as the paper has it. generator, policy: the whole divergence on D_pef, or on D_exp.
+FORMS = ("auto", "generator", "policy")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is added to the loss: a divergence on D_pef rows, on D_exp rows, on both (js) or on neither (none).
+
+    Attributes:
+        pef: on D_pef rows, or None.
+        exp: on D_exp rows, or None.
+        pef_distance: the non-negative divergence that `pef` estimates, for whole distributions and metrics; `pef`
+        itself but for the k1 estimator of the forward KL.
+    """
+
+    pef: Divergence | None = None
+    exp: Divergence | None = None
+    pef_distance: Divergence | None = None
+
+
+def forms_of(mode: str, form: str, has_data: bool) -> tuple[bool, bool]:
+    """(on D_pef, on D_exp) of a mode.
+
+    Args:
+        mode: a name of MODES, or "none".
+        form: one of FORMS.
+        has_data: whether D_pef is there: in its absence the alpha divergence takes the policy form.
+    """
+    if mode == "none":
+        return False, False
+    if form != "auto":
+        return form == "generator", form == "policy"
+    match mode:
+        case "js":
+            return True, True
+        case "reverse_kl":
+            return False, True
+        case "alpha":
+            return has_data, not has_data
+    return True, False
+
+
+def terms_of(mode: str, form: str, has_data: bool, *, alpha: float, kl_estimator: str) -> Terms:
+    """The divergences of a mode.
+
+    Args:
+        mode, form, has_data: as in `forms_of`.
+        alpha: of the alpha divergence.
+        kl_estimator: "k1" or "k3", of the forward KL on D_pef.
+    """
+    on_pef, on_exp = forms_of(mode, form, has_data)
+    if on_pef and on_exp:
+        return Terms(f_divergences.kl_ref_mixture, f_divergences.kl_policy_mixture, f_divergences.kl_ref_mixture)
+    if not (on_pef or on_exp):
+        return Terms()
+    whole = partial(f_divergences.alpha_divergence, alpha=alpha) if mode == "alpha" else MODES[mode]
+    if on_exp:
+        return Terms(exp=whole)
+    k1 = mode == "forward" and kl_estimator == "k1"
+    return Terms(pef=f_divergences.forward_kl_k1 if k1 else whole, pef_distance=whole)

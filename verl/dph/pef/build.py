@@ -1,0 +1,194 @@
+"""Writes the D_pef store: `actor.generate_sft=True` (scripts/*/get_correct_data_tensor.sh).
+
+Every near-perfect prompt is sampled once more. Where that sample is correct, it is kept as token ids with the
+reference log-probs of the training engine, and with data.sft_top_k its likeliest next tokens at every position; the
+other prompts move to train_wrong (METHOD.md, "Data", refinement). The samples are records of their own file and the
+log-probs parts of their own folder, so that a run that was stopped goes on where it was. The store takes its name only
+when some of its rows, computed once more, came out the same.
+"""
+
+import asyncio
+import logging
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from omegaconf import DictConfig
+from verl.utils.torch_dtypes import PrecisionType
+
+from rl.common.errors import UserError
+from rl.common.fingerprint import model_hash, tokenizer_hash
+from rl.data.sample_file import read_samples
+from verl.dph.pef.logprob_shards import fill_in_parts
+from verl.dph.pef.ref_logprobs import reference_of
+from verl.dph.pef.store import Row, Store
+from verl.dph.pef.verify import Tolerance, check_reference
+from verl.dph.presample import draw_samples
+from verl.dph.sampling.sampler import SamplingSettings
+
+logger = logging.getLogger(__name__)
+logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
+
+# Added to data.sft_seed, so that the refinement sample is a new one and not a sample of the pre-sampling repeated.
+REFINEMENT_SEED = 1_000_003
+
+
+def write_store(trainer) -> None:
+    """Sample, keep the correct ones with reference log-probs, write data.sft_pt, move or drop the other prompts.
+
+    A store that is there already only gets its next-token distributions, where it lacks those of data.sft_top_k.
+
+    Args:
+        trainer: one of training.trainer.TRAINERS whose workers and rollout servers are up and hold the initial policy.
+
+    Raises:
+        UserError: no near-perfect prompt survives, the scorer is not to be reached, a file cannot be written, or the
+            engine does not repeat its log-probs.
+    """
+    data = trainer.config.data
+    correct, path = Path(data.sft_files), Path(data.sft_pt).expanduser()
+    parts = path.with_suffix(".parts")
+    origin = _origin(trainer.config)
+    store = finished_store(path, correct)
+    if store is None:
+        store = _sampled(trainer, correct, path.with_suffix(".samples.jsonl"))
+        store.meta |= origin
+    elif data.sft_top_k in (0, store.top_k):
+        shutil.rmtree(parts, ignore_errors=True)
+        logger.info("%s already holds every prompt of %s: nothing to do (delete it to draw it anew)", path, correct)
+        return
+    else:
+        store.check_origin(path, **{name: origin[name] for name in ("model_hash", "tokenizer_hash", "temperature")})
+    compute = partial(reference_of, trainer, top_k=data.sft_top_k)
+    found = fill_in_parts(
+        store.rows, compute, folder=parts, size=data.sft_reference_rows, origin=origin | {"top_k": data.sft_top_k}
+    )
+    if found:
+        logger.info("%d of %d rows had their log-probs in %s", found, len(store), parts)
+    _write_checked(store, path, compute, trainer.config)
+    shutil.rmtree(parts)
+    # train_correct loses its rows last: a run that dies in between loses no prompt, and the next does the same again.
+    failed = move_rows(correct, _wrong(data), stay={row.id for row in store.rows})
+    logger.info(
+        "%s holds %d of %d near-perfect prompts (%s); the other %d %s",
+        path,
+        len(store),
+        store.meta["prompts"],
+        store.size(path),
+        failed,
+        f"moved to {data.sft_wrong_files}" if _wrong(data) else "were left out",
+    )
+
+
+def _wrong(data: DictConfig) -> Path | None:
+    """Where prompts go whose refinement sample failed, None for nowhere."""
+    return Path(data.sft_wrong_files) if data.sft_refinement_failures == "move" else None
+
+
+def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> None:
+    """Give the store its name when what was written, read back, agrees with the engine."""
+    unchecked = path.with_name(path.name + ".unchecked")
+    store.save(str(unchecked))
+    tolerance = Tolerance.of(store.meta["engine_dtype"], config.data.sft_check_tolerance)
+    try:
+        largest = check_reference(
+            Store.load(str(unchecked)), str(path), compute, tolerance=tolerance, seed=config.data.sft_seed
+        )
+        os.replace(unchecked, path)
+    except BaseException:
+        unchecked.unlink()
+        raise
+    logger.info("reference log-probs computed again differ by %.2g nats at most (%s)", largest, tolerance)
+
+
+def _sampled(trainer, correct: Path, samples: Path) -> Store:
+    """One more sample of every prompt of `correct`; the correct ones as rows without reference log-probs."""
+    config, rollout = trainer.config, trainer.config.actor_rollout_ref.rollout
+    settings = SamplingSettings(
+        n=1,
+        temperature=rollout.temperature,
+        top_p=rollout.top_p,
+        top_k=rollout.top_k,
+        max_response_length=config.data.max_response_length,
+        seed=config.data.sft_seed + REFINEMENT_SEED,
+    )
+    prompts = asyncio.run(
+        draw_samples(config, trainer.get_llm_client(), files=[correct], settings=settings, output=samples)
+    )
+    records = {record.id: record for record in read_samples(samples)}
+    kept = [prompt for prompt in prompts if records[prompt.id].acc == 1 and not records[prompt.id].truncated]
+    if not kept:
+        raise UserError(
+            f"None of the {len(prompts)} prompts of {correct} was answered correctly again: lower the threshold of the "
+            "split, or check the scorer."
+        )
+    rows = [
+        Row(
+            prompt.id,
+            torch.tensor(prompt.token_ids, dtype=torch.int32),
+            torch.tensor(records[prompt.id].response_ids, dtype=torch.int32),
+            None,
+        )
+        for prompt in kept
+    ]
+    return Store({"prompts": len(prompts), "kept": len(kept)}, rows)
+
+
+def _origin(config: DictConfig) -> dict[str, str | int | float]:
+    """Whose log-probs the store holds, for its `meta`."""
+    model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
+    return {
+        "model": str(model.path),
+        "model_hash": model_hash(model.path),
+        "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
+        "temperature": float(rollout.temperature),
+        "top_p": float(rollout.top_p),
+        "seed": int(config.data.sft_seed),
+        "max_response_length": int(config.data.max_response_length),
+        "engine_dtype": _engine_dtype(config),
+    }
+
+
+def _engine_dtype(config: DictConfig) -> str:
+    """In which verl's FSDP engine computes (workers/engine/fsdp/transformer_impl.py): float32, bfloat16 or float16."""
+    mixed_precision = config.actor_rollout_ref.actor.fsdp_config.get("mixed_precision") or {}
+    return str(PrecisionType.to_dtype(mixed_precision.get("param_dtype", "bf16"))).removeprefix("torch.")
+
+
+def finished_store(path: Path, correct: Path) -> Store | None:
+    """The store when it exists and holds exactly the prompts of `correct`, as a finished run leaves them."""
+    if not path.exists():
+        return None
+    store = Store.load(str(path))
+    ids = pq.read_table(correct, columns=["id"])["id"].to_pylist()
+    return store if sorted(row.id for row in store.rows) == sorted(ids) else None
+
+
+def move_rows(correct: Path, wrong: Path | None, *, stay: set[int]) -> int:
+    """Leave the rows of `stay` in `correct`, append the others to `wrong` where they lack; each file atomically.
+
+    Args:
+        wrong: None to leave the others out.
+
+    Returns:
+        How many rows left `correct`.
+    """
+    table = pq.read_table(correct)
+    ids = table["id"].to_pylist()
+    if wrong is not None:
+        others = pq.read_table(wrong)
+        there = set(others["id"].to_pylist())
+        moved = table.filter(pa.array([i not in stay and i not in there for i in ids], pa.bool_()))
+        _replace(wrong, pa.concat_tables([others, moved.cast(others.schema)]))
+    _replace(correct, table.filter(pa.array([i in stay for i in ids], pa.bool_())))
+    return sum(i not in stay for i in ids)
+
+
+def _replace(path: Path, table: pa.Table) -> None:
+    aside = path.with_name(path.name + ".tmp")
+    pq.write_table(table, aside)
+    os.replace(aside, path)

@@ -1,0 +1,66 @@
+"""Which rows of the D_pef store a run can rehearse on: whole responses within the run's limits."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from omegaconf import DictConfig
+from verl.utils import hf_tokenizer
+from verl.utils.fs import copy_to_local
+
+from rl.common.errors import UserError
+from verl.dph.pef.store import Store
+from verl.dph.sampling.job import stop_ids
+
+
+@dataclass(frozen=True)
+class Usable:
+    """The rows that are rehearsed, and how many of the file's were left out for which reason."""
+
+    store: Store
+    left_out: dict[str, int]  # rows by reason, each row under its first
+
+    def __str__(self) -> str:
+        if not self.left_out:
+            return f"{len(self.store):,} rows"
+        total = len(self.store) + sum(self.left_out.values())
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items())
+        return f"{len(self.store):,} of {total:,} rows (left out: {reasons})"
+
+
+def usable(store: Store, config: DictConfig) -> Usable:
+    """Leave out rows over the length limits and responses that were cut off before the model's end token.
+
+    A cut response would be rehearsed as if the initial policy went on after it.
+
+    Args:
+        store: all rows of data.sft_pt, in the file's order, which stays.
+        config: verl's trainer settings; read are data.{sft_pt,sft_batch_size,max_prompt_length,max_response_length} and
+            actor_rollout_ref.model.
+
+    Raises:
+        UserError: fewer rows are left than one training step takes.
+    """
+    data, model = config.data, config.actor_rollout_ref.model
+    tokenizer = hf_tokenizer(
+        copy_to_local(model.tokenizer_path or model.path), trust_remote_code=model.trust_remote_code
+    )
+    ends = stop_ids(model, tokenizer)
+    rows, left_out = [], Counter()
+    for row in store.rows:
+        if len(row.prompt) > data.max_prompt_length:
+            left_out[f"with a prompt over data.max_prompt_length={data.max_prompt_length}"] += 1
+        elif len(row.response) > data.max_response_length:
+            left_out[f"with a response over data.max_response_length={data.max_response_length}"] += 1
+        elif int(row.response[-1]) not in ends:
+            left_out["with a response that was cut off"] += 1
+        else:
+            rows.append(row)
+    found = Usable(Store(store.meta, rows), dict(left_out))
+    if len(rows) < data.sft_batch_size:
+        of_them = f", and this run can rehearse {found}" if left_out else ""
+        raise UserError(
+            f"D_pef store {data.sft_pt} holds {len(store):,} rows{of_them}, but data.sft_batch_size="
+            f"{data.sft_batch_size} are used in every training step: lower sft_batch_size, raise the limits, or make "
+            "more near-perfect prompts with a lower threshold."
+        )
+    return found

@@ -1,0 +1,231 @@
+"""The D_pef store: one correct response of the initial policy a prompt, as token ids, with its reference log-probs.
+
+A `.pt` file of plain tensors, lists and numbers, readable with torch.load(weights_only=True). Token sequences lie end
+to end in one tensor with their lengths beside it; nothing in it is ever tokenised again (METHOD.md, "Data"). Optionally
+it holds, for every response position, the reference's k most probable next tokens as well (data.sft_top_k).
+
+Memory: the file is mapped, not read, and rows are views of it in the dtypes of the file, so that a page is in memory at
+most once, and only when a training step has used it.
+"""
+
+import os
+from dataclasses import dataclass, field
+
+import torch
+
+from rl.common.errors import UserError
+
+FORMAT = "dph-store/1"
+
+# Fields of a row that run along its response, with their name and dtype in the file. The last three are there together
+# or not at all.
+_RESPONSE_FIELDS = {
+    "response": ("responses", torch.int32),
+    "ref_log_probs": ("ref_log_probs", torch.float32),
+    "top_ids": ("top_ids", torch.int32),
+    "top_log_probs": ("top_log_probs", torch.float16),
+    "rest_log_prob": ("rest_log_probs", torch.float16),
+}
+_TOP_FIELDS = ("top_ids", "top_log_probs", "rest_log_prob")
+_HINT = "write it again with get_correct_data_tensor.sh (scripts/llama, scripts/qwen)"
+
+
+@dataclass(slots=True)
+class Row:
+    """One near-perfect prompt: P prompt tokens, R response tokens, k next tokens a response position.
+
+    A row of a file has the dtypes named here; one that is to be written may have wider ones.
+
+    Attributes:
+        prompt, response: (P,) and (R,) int32 token ids.
+        ref_log_probs: (R,) float32, nats, of the response's tokens. None until the training engine has computed it.
+        top_ids: (R, k) int32, the k most probable tokens at each response position; None in a store without them.
+        top_log_probs: (R, k) float16, nats, descending.
+        rest_log_prob: (R,) float16, nats: log of the probability of all other tokens, -inf when k is the vocabulary.
+    """
+
+    id: int | str
+    prompt: torch.Tensor
+    response: torch.Tensor
+    ref_log_probs: torch.Tensor | None
+    top_ids: torch.Tensor | None = None
+    top_log_probs: torch.Tensor | None = None
+    rest_log_prob: torch.Tensor | None = None
+
+
+@dataclass
+class Store:
+    """D_pef in memory.
+
+    Attributes:
+        meta: where it comes from: model (path), model_hash, tokenizer_hash, temperature, top_p, seed, engine dtype, and
+            the counts of the refinement (prompts, kept).
+        rows: in the order of the file.
+    """
+
+    meta: dict[str, str | int | float | None]
+    rows: list[Row] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def num_tokens(self) -> int:
+        """Response tokens of all rows."""
+        return sum(len(row.response) for row in self.rows)
+
+    @property
+    def top_k(self) -> int:
+        """Next tokens stored a response position, 0 for none."""
+        return self.rows[0].top_ids.shape[1] if self.rows and self.rows[0].top_ids is not None else 0
+
+    def save(self, path: str) -> None:
+        """Write aside, then rename: a reader sees the old file or the whole new one.
+
+        The rows become views of what is written, so that nothing is held in memory twice.
+
+        Raises:
+            UserError: the file cannot be written.
+        """
+        top_k = self.top_k
+        for row in self.rows:
+            _check_row(row, top_k)
+        content = {
+            "format": FORMAT,
+            "meta": dict(self.meta, rows=len(self), response_tokens=self.num_tokens, top_k=top_k),
+            "ids": [row.id for row in self.rows],
+            "prompt_lengths": torch.tensor([len(row.prompt) for row in self.rows], dtype=torch.int64),
+            "response_lengths": torch.tensor([len(row.response) for row in self.rows], dtype=torch.int64),
+            "prompts": self._joined("prompt", torch.int32),
+        }
+        for name, (stored_as, dtype) in _RESPONSE_FIELDS.items():
+            if top_k or name not in _TOP_FIELDS:
+                content[stored_as] = self._joined(name, dtype)
+        aside = f"{path}.{os.getpid()}.tmp"
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        try:
+            torch.save(content, aside)
+            os.replace(aside, path)
+        except (OSError, RuntimeError) as error:  # torch turns a failed write into a RuntimeError
+            reason = str(error).splitlines()[0]
+            raise UserError(f"D_pef store {path} cannot be written ({reason}): make room and run again.") from error
+        finally:
+            if os.path.exists(aside):
+                os.remove(aside)
+
+    def _joined(self, name: str, dtype: torch.dtype) -> torch.Tensor:
+        """One field of all rows end to end; the rows' own are then views of it."""
+        parts = [getattr(row, name) for row in self.rows]
+        if not parts:
+            return torch.empty(0, dtype=dtype)
+        joined = torch.cat([part.to(dtype) for part in parts])
+        for row, view in zip(self.rows, joined.split([len(part) for part in parts]), strict=True):
+            setattr(row, name, view)
+        return joined
+
+    @classmethod
+    def load(cls, path: str) -> "Store":
+        """Map a store's file.
+
+        Raises:
+            UserError: when the file is not one, is cut short, or its parts do not fit together.
+        """
+        try:
+            content = torch.load(path, weights_only=True, map_location="cpu", mmap=True)
+        except FileNotFoundError:
+            raise UserError(f"D_pef store {path} does not exist: {_HINT}.") from None
+        except Exception as error:  # torch raises a dozen types for a file that is not its own
+            raise UserError(
+                f"D_pef store {path} cannot be read ({type(error).__name__}; plain tensors are wanted, no pickled "
+                f"objects): {_HINT}."
+            ) from error
+        found = content.get("format") if isinstance(content, dict) else type(content).__name__
+        if found != FORMAT:
+            raise UserError(f"{path} is no D_pef store of this version (format {found!r}, wanted {FORMAT!r}): {_HINT}.")
+        problem = _problem(content)
+        if problem:
+            raise UserError(f"D_pef store {path} does not fit together ({problem}): {_HINT}.")
+        lengths = content["response_lengths"].tolist()
+        columns = {"id": content["ids"], "prompt": content["prompts"].split(content["prompt_lengths"].tolist())}
+        for name, (stored_as, _) in _RESPONSE_FIELDS.items():
+            if stored_as in content:
+                columns[name] = content[stored_as].split(lengths)
+        rows = [Row(**dict(zip(columns, parts, strict=True))) for parts in zip(*columns.values(), strict=True)]
+        return cls(content["meta"], rows)
+
+    def size(self, path: str) -> str:
+        """The size of its file at `path` in words: tokens, megabytes, and what the top-k takes of it."""
+        words = f"{self.num_tokens:,} response tokens, {os.path.getsize(path) / 1e6:.3g} MB"
+        if not self.top_k:
+            return words
+        row = self.rows[0]
+        bytes_a_token = sum(getattr(row, name).nbytes for name in _TOP_FIELDS) / len(row.response)
+        return f"{words}; top-{self.top_k} next tokens take {bytes_a_token:.0f} bytes a response token"
+
+    def check_origin(self, path: str, **expected: str | float) -> None:
+        """Refuse a store that another initial policy, tokenizer or temperature made.
+
+        Args:
+            path: the file, for the message.
+            expected: what this run has, by the name in `meta`: model_hash, tokenizer_hash, temperature.
+        """
+        for name, value in expected.items():
+            stored = self.meta.get(name)
+            if stored != value:
+                raise UserError(
+                    f"D_pef store {path} was made with another {name.removesuffix('_hash')} ({_short(stored)}, from "
+                    f"{self.meta.get('model')}) than this run's ({_short(value)}): its reference log-probs do not hold "
+                    f"here, {_HINT}."
+                )
+
+
+def stored_dtype(name: str) -> torch.dtype:
+    """That of a response field of a Row in the file."""
+    return _RESPONSE_FIELDS[name][1]
+
+
+def _check_row(row: Row, top_k: int) -> None:
+    """Raise ValueError for a row that is not complete."""
+    tokens = len(row.response)
+    if row.ref_log_probs is None or len(row.ref_log_probs) != tokens or not tokens:
+        found = 0 if row.ref_log_probs is None else len(row.ref_log_probs)
+        raise ValueError(f"row {row.id}: {tokens} response tokens, {found} log-probs")
+    found = [None if part is None else tuple(part.shape) for part in (getattr(row, name) for name in _TOP_FIELDS)]
+    wanted = [(tokens, top_k), (tokens, top_k), (tokens,)] if top_k else [None] * 3
+    if found != wanted:
+        raise ValueError(f"row {row.id}: top-k of shapes {found}, wanted {wanted}")
+
+
+def _problem(content: dict) -> str | None:
+    """The first thing that is wrong with the parts of a file, or None."""
+    if not isinstance(content.get("ids"), list) or not isinstance(content.get("meta"), dict):
+        return "ids or meta is missing"
+    top_k, rows = content["meta"].get("top_k", 0), len(content["ids"])
+    dtypes = {"prompt_lengths": torch.int64, "response_lengths": torch.int64, "prompts": torch.int32}
+    dtypes |= {
+        stored_as: dtype
+        for name, (stored_as, dtype) in _RESPONSE_FIELDS.items()
+        if name not in _TOP_FIELDS or top_k or stored_as in content
+    }
+    for name, dtype in dtypes.items():
+        tensor = content.get(name)
+        if not isinstance(tensor, torch.Tensor):
+            return f"{name} is missing"
+        if tensor.dtype != dtype:
+            return f"{name} is {tensor.dtype}, not {dtype}"
+    for name in ("prompt_lengths", "response_lengths"):
+        if content[name].shape != (rows,):
+            return f"{rows} ids have {content[name].numel()} {name}"
+        if (content[name] < 1).any():
+            return f"{name} holds a length below 1"
+    prompt_tokens, tokens = (int(content[name].sum()) for name in ("prompt_lengths", "response_lengths"))
+    shapes = {stored_as: (tokens,) for stored_as, _ in _RESPONSE_FIELDS.values()}
+    shapes |= {"prompts": (prompt_tokens,), "top_ids": (tokens, top_k), "top_log_probs": (tokens, top_k)}
+    for name, shape in shapes.items():
+        if name in content and tuple(content[name].shape) != shape:
+            return f"{name} has shape {tuple(content[name].shape)}, but its lengths and top_k={top_k} make {shape}"
+    return None
+
+
+def _short(value: object) -> str:
+    return value[:12] if isinstance(value, str) and len(value) == 64 else str(value)

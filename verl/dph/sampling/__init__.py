@@ -1,0 +1,1 @@
+"""Sampling from verl's rollout engines, for pre-sampling and evaluation."""

@@ -1,0 +1,168 @@
+"""From what `evaluate.models` names to a folder that a rollout engine can load.
+
+A model is a Hugging Face folder, a checkpoint that verl's trainer wrote (global_step_N, or the actor folder in it), or
+a training run (its newest checkpoint counts). verl's FSDP checkpoints hold one file of shards a rank; where no weights
+in the Hugging Face format lie beside them, they are put together once, in `huggingface_merged` beside the shards.
+"""
+
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import torch
+from torch.distributed.tensor import DTensor  # the import also makes sharded tensors known to torch.load
+from tqdm import tqdm
+from verl.model_merger.base_model_merger import ModelMergerConfig
+from verl.model_merger.fsdp_model_merger import FSDPModelMerger, merge_non_dtensor_shards
+
+from rl.common.errors import UserError
+from rl.common.fingerprint import file_sha256
+
+NEWEST = "latest_checkpointed_iteration.txt"
+SHARDS, SAVED, MERGED = "model_world_size_{world}_rank_{rank}.pt", "huggingface", "huggingface_merged"
+MERGED_FROM = "merged_from.json"
+
+
+def model_folder(model: str, trust_remote_code: bool = False) -> str:
+    """The Hugging Face folder of a model.
+
+    Args:
+        model: a Hugging Face folder, a verl checkpoint or run folder, or a name of the Hugging Face Hub.
+        trust_remote_code: as actor_rollout_ref.model.trust_remote_code.
+
+    Returns:
+        A folder with weights and tokenizer; what is no folder comes back as it is.
+
+    Raises:
+        UserError: a folder that is none of these, or a checkpoint that cannot be read.
+    """
+    folder = Path(model).expanduser()
+    if not folder.is_dir():
+        return model
+    checkpoint = _checkpoint(folder)
+    return str(folder if checkpoint is None else _with_weights(checkpoint, trust_remote_code))
+
+
+def _checkpoint(folder: Path) -> Path | None:
+    """The actor folder of a checkpoint, or None for a folder that holds weights itself."""
+    if _has_weights(folder):
+        return None
+    if (folder / NEWEST).is_file():
+        step = (folder / NEWEST).read_text().strip()
+        if not (folder / f"global_step_{step}").is_dir():
+            raise UserError(f"{folder / NEWEST} says step {step}, but there is no {folder / f'global_step_{step}'}.")
+        folder = folder / f"global_step_{step}"
+    if (folder / "actor").is_dir():
+        folder = folder / "actor"
+    if (folder / "fsdp_config.json").is_file() or _has_weights(folder / SAVED):
+        return folder
+    raise UserError(
+        f"The model folder {folder} holds neither weights in the Hugging Face format nor a checkpoint of verl "
+        f"(fsdp_config.json), and is no run folder ({NEWEST}): name one of these."
+    )
+
+
+def _has_weights(folder: Path) -> bool:
+    return any(any(folder.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin"))
+
+
+def _with_weights(checkpoint: Path, trust_remote_code: bool) -> Path:
+    """The checkpoint's weights in the Hugging Face format, put together where that has not been done."""
+    if _has_weights(checkpoint / SAVED):
+        return checkpoint / SAVED
+    shards = _shards(checkpoint)
+    merged, hashes = checkpoint / MERGED, {shard.name: file_sha256(shard) for shard in shards}
+    if _merged_from(merged) != hashes:
+        aside = checkpoint / f"{MERGED}.part"
+        shutil.rmtree(aside, ignore_errors=True)
+        try:
+            aside.mkdir()
+            _Merger(checkpoint, aside, trust_remote_code).merge_and_save()
+            (aside / MERGED_FROM).write_text(json.dumps(hashes, indent=1) + "\n")
+            shutil.rmtree(merged, ignore_errors=True)
+            os.replace(aside, merged)
+        except OSError as error:
+            raise UserError(
+                f"The shards of {checkpoint} cannot be put together in {merged} ({error.strerror}): make room, or copy "
+                "the checkpoint to where it can be written."
+            ) from error
+    return merged
+
+
+def _shards(checkpoint: Path) -> list[Path]:
+    try:
+        world = int(json.loads((checkpoint / "fsdp_config.json").read_text())["world_size"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        path = checkpoint / "fsdp_config.json"
+        raise UserError(f"{path} does not say how many ranks wrote the checkpoint: copy it anew.") from error
+    shards = [checkpoint / SHARDS.format(world=world, rank=rank) for rank in range(world)]
+    missing = [shard.name for shard in shards if not shard.is_file()]
+    if missing:
+        raise UserError(
+            f"{checkpoint} was written by {world} ranks, but {missing[0]} is missing ({len(missing)} of {world}): copy "
+            "the whole checkpoint, and save it with 'model' among actor.checkpoint.save_contents."
+        )
+    return shards
+
+
+def _merged_from(merged: Path) -> dict[str, str] | None:
+    try:
+        return json.loads((merged / MERGED_FROM).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+class _Merger(FSDPModelMerger):
+    """verl's merger, but nothing is unpickled beyond tensors, and the weights keep their dtype."""
+
+    def __init__(self, checkpoint: Path, target: Path, trust_remote_code: bool):
+        config = ModelMergerConfig(
+            operation="merge",
+            backend="fsdp",
+            local_dir=str(checkpoint),
+            target_dir=str(target),
+            hf_model_config_path=str(checkpoint / SAVED),
+            trust_remote_code=trust_remote_code,
+        )
+        try:
+            super().__init__(config)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{checkpoint / SAVED} has no model configuration: copy the whole checkpoint.") from error
+
+    def _load_rank_zero_state_dict(self, world_size: int) -> dict[str, torch.Tensor]:
+        state = self._load(world_size, 0)
+        if any("lora_" in name for name in state):
+            raise UserError(
+                f"{self.config.local_dir} holds a LoRA adapter beside its base model, and no merged weights: merge the "
+                "adapter into the model (peft's merge_and_unload), save that and name its folder."
+            )
+        return state
+
+    def _load_and_merge_state_dicts(
+        self, world_size: int, total_shards: int, mesh_shape: tuple[int, ...], mesh_dim_names: tuple[str, ...]
+    ) -> dict[str, torch.Tensor]:
+        """{name: whole tensor} of the ranks that hold one copy of the model between them (all, without replicas)."""
+        ranks = tqdm(range(total_shards), desc="Reading shards", unit="rank", delay=5)
+        states = [self._load(world_size, rank) for rank in ranks]
+        return {
+            name: self._whole(name, [state[name] for state in states])
+            for name in tqdm(sorted(states[0]), desc="Joining shards", unit="tensor", delay=5)
+        }
+
+    def _whole(self, name: str, parts: list[torch.Tensor]) -> torch.Tensor:
+        if not isinstance(parts[0], DTensor):
+            return merge_non_dtensor_shards(name, parts)
+        # Before the last dimension of a mesh come replicas.
+        return self._merge_by_placement([part.to_local() for part in parts], parts[0].placements[-1])
+
+    def _load(self, world_size: int, rank: int) -> dict[str, torch.Tensor]:
+        path = Path(self.config.local_dir) / SHARDS.format(world=world_size, rank=rank)
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        except (pickle.UnpicklingError, RuntimeError) as error:
+            raise UserError(
+                f"{path} cannot be read without running code from it ({str(error).splitlines()[0]}): checkpoints of "
+                "FSDP2 can; convert others with `python -m verl.model_merger`, where you trust them."
+            ) from error

@@ -1,0 +1,192 @@
+"""From verl's settings to a file of samples: checks everything first, then draws what the file lacks."""
+
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from transformers import AutoConfig, PreTrainedTokenizerBase
+from verl.utils import hf_tokenizer
+from verl.utils.fs import copy_to_local
+from verl.utils.model import get_generation_config
+from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
+
+from rl.common.errors import UserError
+from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
+from rl.data.rows import PromptFiles
+from rl.data.sample_file import SampleMetadata, SampleWriter
+from verl.dph.reward.client import ScorerClient
+from verl.dph.reward.score import scorer_address
+from verl.dph.sampling.rollout_engine import replica_count
+from verl.dph.sampling.sampler import Drawn, SamplingSettings, sample
+
+logger = logging.getLogger(__name__)
+
+SCORER_WAIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class SamplingJob:
+    """Everything that a run of the sampler needs but the engine."""
+
+    prompts: PromptFiles
+    tokenizer: PreTrainedTokenizerBase
+    stop_ids: frozenset[int]
+    settings: SamplingSettings
+    metadata: SampleMetadata
+    output: Path
+    scorer_settings: dict[str, Any]
+    max_in_flight: int
+
+    @property
+    def total(self) -> int:
+        return len(self.prompts) * self.settings.n
+
+    def complete(self) -> bool:
+        """Whether the file holds every sample.
+
+        Raises:
+            UserError: it holds samples of another run.
+        """
+        with SampleWriter(self.output, self.metadata) as writer:
+            return len(writer.done) == self.total
+
+    def progress(self) -> str:
+        """What the file holds, in words."""
+        with SampleWriter(self.output, self.metadata) as writer:
+            waiting = f", {len(writer.waiting)} more are drawn and wait for their score" if writer.waiting else ""
+            return f"{self.output} holds {len(writer.done)} of {self.total} samples{waiting}"
+
+
+def prepare(
+    config: DictConfig,
+    *,
+    files: Sequence[str | Path],
+    settings: SamplingSettings,
+    output: Path,
+    max_in_flight: int | None = None,
+) -> SamplingJob:
+    """Reads rows, model files and settings.
+
+    Args:
+        config: verl's trainer settings; read are actor_rollout_ref.model, data.max_prompt_length,
+            data.filter_overlong_prompts, data.apply_chat_template_kwargs and reward.custom_reward_function's
+            reward_kwargs.
+        files: parquet files in the row format.
+        output: F.jsonl.
+        max_in_flight: requests to the engine at a time; None: twice what the replicas batch.
+
+    Raises:
+        UserError: a file, row, model or setting that cannot work, and prompts that are too long unless
+            data.filter_overlong_prompts leaves them out.
+    """
+    model = config.actor_rollout_ref.model
+    tokenizer_path = model.tokenizer_path or model.path
+    hashes = model_hash(model.path), tokenizer_hash(tokenizer_path)
+    tokenizer = hf_tokenizer(copy_to_local(tokenizer_path), trust_remote_code=model.trust_remote_code)
+    if model.custom_chat_template is not None:
+        tokenizer.chat_template = model.custom_chat_template
+    model_type = AutoConfig.from_pretrained(
+        copy_to_local(model.path), trust_remote_code=model.trust_remote_code
+    ).model_type
+    template_settings = OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
+    builder = create_continuous_token_builder(
+        tokenizer, hf_model_type=model_type, chat_template_kwargs=template_settings
+    )
+    prompts = PromptFiles(files, builder, config.data.max_prompt_length)
+    _report_overlong(prompts, config.data)
+    metadata = SampleMetadata(
+        model=str(model.path),
+        model_hash=hashes[0],
+        tokenizer_hash=hashes[1],
+        temperature=float(settings.temperature),
+        top_p=float(settings.top_p),
+        top_k=int(settings.top_k),
+        n=settings.n,
+        seed=settings.seed,
+        max_response_length=settings.max_response_length,
+        data_files={str(file): file_sha256(file) for file in files},
+        rows=len(prompts),
+        overlong_ids=list(prompts.overlong),
+    )
+    return SamplingJob(
+        prompts=prompts,
+        tokenizer=tokenizer,
+        stop_ids=stop_ids(model, tokenizer),
+        settings=settings,
+        metadata=metadata,
+        output=output,
+        scorer_settings=scorer_settings(config),
+        max_in_flight=max_in_flight or 2 * config.actor_rollout_ref.rollout.max_num_seqs * replica_count(config),
+    )
+
+
+async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManager[Any]]) -> Drawn:
+    """Draws and scores what the job's file lacks.
+
+    A complete file needs neither scorer nor engine, one whose answers only lack their scores no engine.
+
+    Args:
+        engine: opens a context that yields a client with verl's `generate`.
+
+    Returns:
+        What was drawn now.
+
+    Raises:
+        ScorerUnavailable: no scorer answers at the start or later; what is written stays and is continued.
+    """
+    with SampleWriter(job.output, job.metadata) as writer:
+        if len(writer.done) == job.total:
+            logger.info("%s is complete.", job.output)
+            return Drawn(samples=0, tokens=0, seconds=0.0)
+        all_drawn = len(writer.done) + len(writer.waiting) == job.total
+        async with ScorerClient(**job.scorer_settings) as scorer:
+            await scorer.wait_until_healthy(SCORER_WAIT_S)
+            async with contextlib.nullcontext() if all_drawn else engine() as client:
+                return await sample(
+                    client,
+                    job.tokenizer,
+                    job.prompts,
+                    settings=job.settings,
+                    stop_ids=job.stop_ids,
+                    scorer=scorer,
+                    writer=writer,
+                    max_in_flight=job.max_in_flight,
+                )
+
+
+def stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Ids at which the engine ends a response: the tokenizer's end token and those of the generation config."""
+    generation = get_generation_config(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
+    listed = None if generation is None else generation.eos_token_id
+    ids = [tokenizer.eos_token_id, *(listed if isinstance(listed, list) else [listed])]
+    return frozenset(ids) - {None}
+
+
+def _report_overlong(prompts: PromptFiles, data: DictConfig) -> None:
+    if not prompts.overlong:
+        return
+    longest, tokens = max(prompts.overlong.items(), key=lambda item: item[1])
+    found = (
+        f"{len(prompts.overlong)} of {prompts.rows} prompts are longer than "
+        f"data.max_prompt_length={data.max_prompt_length} tokens (the longest is id {longest} with {tokens})"
+    )
+    if not data.filter_overlong_prompts:
+        raise UserError(f"{found}: raise it, or set data.filter_overlong_prompts=True to leave them out.")
+    if not len(prompts):
+        raise UserError(f"{found}, so none is left: raise it.")
+    logger.warning("%s and are left out.", found)
+
+
+def scorer_settings(config: DictConfig) -> dict[str, Any]:
+    """ScorerClient's arguments from reward.custom_reward_function.reward_kwargs, as compute_score reads them."""
+    kwargs = OmegaConf.to_container(
+        config.reward.custom_reward_function.get("reward_kwargs") or OmegaConf.create({}), resolve=True
+    )
+    names = {"timeout": "timeout_s", "retries": "retries", "busy_limit": "busy_limit_s"}
+    options = {names[name]: value for name, value in kwargs.items() if name in names}
+    return {"scorer": scorer_address(kwargs.get("scorer"))} | options

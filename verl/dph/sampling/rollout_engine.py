@@ -1,0 +1,139 @@
+"""verl's own rollout servers without a trainer: what presample and evaluate draw from."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import ray
+from omegaconf import DictConfig, OmegaConf
+from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
+from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
+from verl.workers.rollout.replica import RolloutReplicaRegistry
+
+from rl.common.errors import UserError
+from rl.common.signals import own_sigterm
+from verl.dph.sampling.ray_cluster import join_running
+from verl.dph.training.checks import check_platform
+
+logger = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
+    """Starts Ray where none runs, and rollout replicas with the weights of actor_rollout_ref.model.path.
+
+    The replicas, data-parallel over trainer.nnodes x trainer.n_gpus_per_node, are gone when the block is left, and so
+    is a Ray that was started here.
+
+    Args:
+        config: verl's trainer settings, with rollout.nnodes above 0 and rollout.load_format not "dummy".
+
+    Raises:
+        UserError: an unknown rollout, settings that cannot work, or fewer GPUs than asked for.
+    """
+    check_rollout(config)
+    starts_ray = not ray.is_initialized()
+    if starts_ray:
+        _start_ray(config)
+    manager = client = None
+    try:
+        _check_gpus(config)
+        manager = await _start_servers(config)
+        client = _with_whole_answers(client_of(manager))
+        yield client
+    finally:
+        if hasattr(client, "close"):  # of hf servers
+            await client.close()
+        if manager is not None:
+            _stop_servers(manager)
+        if starts_ray:
+            ray.shutdown()
+
+
+def client_of(manager: LLMServerManager) -> LLMServerClient:
+    """The client of the manager's servers; that of hf servers sends bursts together."""
+    client = manager.get_client()
+    if manager.rollout_config.name != "hf":
+        return client
+    from verl.dph.cpu.burst_client import BurstClient
+
+    return BurstClient(client)
+
+
+def _with_whole_answers(client: LLMServerClient) -> LLMServerClient:
+    if client.config.actor_rollout_ref.rollout.name != "vllm":
+        return client
+    from verl.dph.sampling.vllm_client import WholeAnswerClient
+
+    return WholeAnswerClient(client)
+
+
+def replica_count(config: DictConfig) -> int:
+    """How many replicas the settings make: all ranks over the ranks of one replica."""
+    rollout = config.actor_rollout_ref.rollout
+    ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
+    of_one = rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
+    return ranks // of_one
+
+
+def check_rollout(config: DictConfig) -> None:
+    """Refuse, before Ray starts, rollout settings that cannot work.
+
+    Raises:
+        UserError: naming the setting.
+    """
+    check_platform(config)
+    rollout = config.actor_rollout_ref.rollout
+    if "dummy" in rollout.load_format:
+        raise UserError(
+            f"actor_rollout_ref.rollout.load_format={rollout.load_format} would sample from random weights: use auto."
+        )
+    if rollout.full_determinism:
+        raise UserError(
+            "actor_rollout_ref.rollout.full_determinism=True names all samples of a prompt alike, which vLLM refuses: "
+            "leave it False; every sample has a seed of its own here."
+        )
+    if replica_count(config) < 1:
+        raise UserError(
+            f"trainer.nnodes x trainer.n_gpus_per_node = {config.trainer.nnodes} x {config.trainer.n_gpus_per_node} is "
+            "less than one replica: lower actor_rollout_ref.rollout.tensor_model_parallel_size."
+        )
+    try:
+        RolloutReplicaRegistry.get(rollout.name)
+    except (ValueError, ImportError) as error:
+        raise UserError(f"actor_rollout_ref.rollout.name={rollout.name} cannot be used here ({error}).") from error
+
+
+def _start_ray(config: DictConfig) -> None:
+    """As verl's run_ppo does, with the settings of ray_kwargs.ray_init."""
+    join_running(config)
+    settings = config.ray_kwargs.get("ray_init", {})
+    runtime_env = OmegaConf.merge(get_ppo_ray_runtime_env(config), settings.get("runtime_env", {}))
+    with own_sigterm():
+        ray.init(**OmegaConf.to_container(OmegaConf.create({**settings, "runtime_env": runtime_env})))
+
+
+def _check_gpus(config: DictConfig) -> None:
+    wanted = config.trainer.nnodes * config.trainer.n_gpus_per_node
+    found = ray.cluster_resources().get("GPU", 0)
+    if found < wanted:
+        raise UserError(
+            f"trainer.nnodes x trainer.n_gpus_per_node asks for {wanted} GPUs and Ray has {found:g}: lower them, or "
+            "use a machine with more."
+        )
+
+
+async def _start_servers(config: DictConfig) -> LLMServerManager:
+    # verl decides by the kind of its caller whether `create` is to be awaited: it must be a plain coroutine.
+    return await LLMServerManager.create(config)
+
+
+def _stop_servers(manager: LLMServerManager) -> None:
+    """Ends the actors of all replicas, so that their names and devices are free again."""
+    for replica in manager.get_replicas():
+        for actor in [*replica.servers, *replica.workers]:
+            ray.kill(actor)
+        if replica.resource_pool is not None:
+            for group in replica.resource_pool.get_placement_groups():
+                ray.util.remove_placement_group(group)
+    ray.kill(manager.global_load_balancer)

@@ -1,0 +1,219 @@
+"""Samples every prompt n times and scores the answers, both at once, appending each record as it comes.
+
+Resumable at the granularity of a sample: what the writer holds is not sampled again, and an answer that waits for its
+score not drawn again. The seed of a sample depends on the run's seed, the prompt's id and the sample's number alone, so
+records do not depend on batching, order or interruptions (on an engine whose answers do not depend on the batch).
+
+Memory holds what is under way, never more than three answers for each of `max_in_flight`: one that is scored, one that
+waits for it, and one that waits for room. An engine that is faster than the scorer waits.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tqdm import tqdm
+
+from rl.common.errors import UserError
+from rl.data.pending_responses import Answer
+from rl.data.rows import Prompt
+from rl.data.sample_file import LOG_PROB_DECIMALS, SampleRecord, SampleWriter
+from verl.dph.reward.client import ScorerClient
+
+
+@dataclass(frozen=True)
+class SamplingSettings:
+    """How answers are drawn. Temperature 0 with n = 1 is greedy decoding."""
+
+    n: int  # samples a prompt
+    temperature: float
+    top_p: float
+    top_k: int  # -1: all tokens
+    max_response_length: int  # tokens
+    seed: int
+    log_probs: bool = False  # whether records hold the engine's log-probs
+
+    def request(self, prompt_id: int, sample: int) -> dict[str, Any]:
+        """The sampling_params of one request to verl's rollout server."""
+        params = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            "repetition_penalty": 1.0,
+            "max_tokens": self.max_response_length,
+            "seed": sample_seed(self.seed, prompt_id, sample),
+            "logprobs": self.log_probs,
+        }
+        if self.temperature == 0:  # as verl asks for greedy answers
+            params |= {"top_p": 1.0, "top_k": -1}
+        return params
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What was drawn, and in what time."""
+
+    samples: int
+    tokens: int  # of responses
+    seconds: float  # sampling and scoring, without the engine's start
+    seconds_before: float = 0.0  # in earlier runs on the file
+
+    def __str__(self) -> str:
+        tokens, samples = (count / self.seconds if self.seconds else 0.0 for count in (self.tokens, self.samples))
+        return (
+            f"{self.samples} samples, {self.tokens} response tokens in {self.seconds:.1f} s ({tokens:.0f} tokens/s, "
+            f"{samples:.1f} samples/s)"
+        )
+
+
+def sample_seed(seed: int, prompt_id: int, sample: int) -> int:
+    """63 bits that depend on the three numbers and on nothing else, the same on every machine."""
+    digest = hashlib.sha256(f"{seed}/{prompt_id}/{sample}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+async def sample(
+    client: Any,
+    tokenizer: Any,
+    prompts: Collection[Prompt],
+    *,
+    settings: SamplingSettings,
+    stop_ids: frozenset[int],
+    scorer: ScorerClient,
+    writer: SampleWriter,
+    max_in_flight: int,
+) -> Drawn:
+    """Draws, scores and writes every sample that `writer` lacks.
+
+    Args:
+        client: verl's LLMServerClient, or anything with its `generate`; not used when every answer is there.
+        tokenizer: decodes prompts and responses.
+        prompts: what to sample, each within the engine's length; read once, as far as it is needed at the time.
+        stop_ids: the model's end tokens; a response that does not end in one was cut off.
+        max_in_flight: requests to the engine at a time; as many answers may wait for their score.
+
+    Returns:
+        What was drawn now; samples that the file held already do not count.
+
+    Raises:
+        ScorerUnavailable, ScorerRefused: an answer could not be scored; everything before it is written.
+    """
+    total = len(prompts) * settings.n
+    missing = total - len(writer.done)
+    run = _Run(client, tokenizer, settings, stop_ids, scorer, writer, asyncio.Queue(max_in_flight))
+    to_draw = run.missing(prompts)
+    with tqdm(total=total, initial=len(writer.done), unit="sample", smoothing=0.1) as run.progress:
+        try:
+            async with asyncio.TaskGroup() as scoring:
+                scorers = [scoring.create_task(run.score_answers()) for _ in range(max_in_flight)]
+                async with asyncio.TaskGroup() as drawing:
+                    for _ in range(min(max_in_flight, missing)):
+                        drawing.create_task(run.draw_answers(to_draw))
+                await run.answers.join()
+                for task in scorers:
+                    task.cancel()
+        except ExceptionGroup as failures:
+            raise _first(failures) from failures
+    return Drawn(run.samples, run.tokens, time.monotonic() - run.started, run.seconds_before)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A prompt as its samples share it."""
+
+    prompt: Prompt
+    token_ids: list[int]
+    text: str
+
+
+class _Run:
+    """What the tasks of one call share."""
+
+    def __init__(
+        self,
+        client: Any,
+        tokenizer: Any,
+        settings: SamplingSettings,
+        stop_ids: frozenset[int],
+        scorer: ScorerClient,
+        writer: SampleWriter,
+        answers: asyncio.Queue[tuple[_Question, Answer]],
+    ):
+        self.client, self.tokenizer, self.settings, self.stop_ids = client, tokenizer, settings, stop_ids
+        self.scorer, self.writer, self.answers = scorer, writer, answers
+        self.progress: tqdm | None = None
+        self.samples = self.tokens = 0  # drawn
+        self.started, self.seconds_before = time.monotonic(), writer.seconds
+
+    def missing(self, prompts: Collection[Prompt]) -> Iterator[tuple[_Question, int]]:
+        """The samples without a record, with their numbers; those of one prompt together, for the engine's cache."""
+        for prompt in prompts:
+            numbers = [number for number in range(self.settings.n) if (prompt.id, number) not in self.writer.done]
+            if numbers:
+                token_ids = prompt.token_ids.tolist()
+                question = _Question(prompt, token_ids, self.tokenizer.decode(token_ids))
+                yield from ((question, number) for number in numbers)
+
+    async def draw_answers(self, to_draw: Iterator[tuple[_Question, int]]) -> None:
+        for question, number in to_draw:
+            answer = self.writer.waiting.get((question.prompt.id, number))  # drawn by a run that ended before its score
+            await self.answers.put((question, answer or await self.draw(question, number)))
+
+    async def draw(self, question: _Question, number: int) -> Answer:
+        id = question.prompt.id
+        output = await self.client.generate(
+            request_id=str(id),  # the router sends requests of one name to one replica, for its prefix cache
+            prompt_ids=question.token_ids,
+            sampling_params=self.settings.request(id, number),
+        )
+        if output.stop_reason == "aborted":
+            raise RuntimeError(f"The rollout server aborted sample {number} of id {id}; run again, it resumes.")
+        response_ids = [int(token) for token in output.token_ids][: self.settings.max_response_length]
+        log_probs = self.read_log_probs(output.log_probs, len(response_ids)) if self.settings.log_probs else None
+        seconds = self.seconds_before + time.monotonic() - self.started
+        answer = Answer(id, number, response_ids, log_probs, round(seconds, 3))
+        self.writer.keep(answer)
+        self.samples += 1
+        self.tokens += len(response_ids)
+        return answer
+
+    def read_log_probs(self, log_probs: Sequence[float] | None, tokens: int) -> list[float]:
+        if log_probs is None or len(log_probs) < tokens:
+            raise UserError(
+                f"The rollout gave {len(log_probs or ())} log-probs for a response of {tokens} tokens: set "
+                "presample.log_probs=False to sample without them."
+            )
+        return [round(float(log_prob), LOG_PROB_DECIMALS) for log_prob in log_probs[:tokens]]
+
+    async def score_answers(self) -> None:
+        while True:
+            question, answer = await self.answers.get()
+            row, response_ids = question.prompt.row, answer.response_ids
+            text = self.tokenizer.decode(response_ids, skip_special_tokens=True)
+            score = await self.scorer.score(text, row.question)
+            self.writer.append(
+                SampleRecord(
+                    id=answer.id,
+                    sample=answer.sample,
+                    input=question.text,
+                    output=text,
+                    response_ids=response_ids,
+                    score=score.score,
+                    acc=score.acc,
+                    pred=score.pred,
+                    outcome=score.outcome,
+                    data_source=row.data_source,
+                    truncated=not response_ids or response_ids[-1] not in self.stop_ids,
+                    response_log_probs=answer.response_log_probs,
+                )
+            )
+            self.progress.update()
+            self.answers.task_done()
+
+
+def _first(failures: BaseExceptionGroup) -> BaseException:
+    first = failures.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

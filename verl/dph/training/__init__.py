@@ -1,0 +1,1 @@
+"""verl's trainers with rehearsal: losses, workers, batches, checks, checkpoints."""

@@ -1,0 +1,166 @@
+"""D_pef rows in TransferQueue: added to one training step's batch, interleaved with its D_exp rows, and removed.
+
+verl's actor reads a batch by key from TransferQueue; every row must have every selected field, in the same dtype.
+"""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+
+from verl.dph.pef.batch_fields import (
+    PEF_MASK,
+    PEF_NUM_TOKENS,
+    PEF_REF_LOG_PROBS,
+    PEF_REST_LOG_PROBS,
+    PEF_TOP_IDS,
+    PEF_TOP_LOG_PROBS,
+)
+from verl.dph.pef.store import Row
+from verl.dph.training.interleave import interleave
+
+# What the actor's update reads of a D_exp row (engine_workers.py, losses.py), and what is there only in some runs.
+FIELDS = [
+    "input_ids",
+    "position_ids",
+    "prompts",
+    "responses",
+    "response_mask",
+    "loss_mask",
+    "old_log_probs",
+    "advantages",
+]
+OPTIONAL_FIELDS = ["ref_log_prob", "rollout_is_weights"]
+OURS = [PEF_MASK, PEF_REF_LOG_PROBS, PEF_NUM_TOKENS]
+# With the stored distributions; which field of store.Row each is.
+OUR_TOP_K = {PEF_TOP_IDS: "top_ids", PEF_TOP_LOG_PROBS: "top_log_probs", PEF_REST_LOG_PROBS: "rest_log_prob"}
+
+
+@contextmanager
+def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool = False) -> Iterator[KVBatchMeta]:
+    """The step's batch with the D_pef rows in place; they are gone from TransferQueue afterwards.
+
+    Args:
+        batch: the D_exp rows of the step, rank-major, complete but for our fields.
+        pef: for each mini-batch of the step its D_pef rows, over all ranks; none in a mode without D_pef.
+        ranks: data-parallel size.
+        top_k: send the stored next-token distributions along. Jagged, one entry a response token of the D_pef rows:
+            (entries, k) int32, (entries, k) float16 and (entries,) float16; D_exp rows have none.
+    """
+    fields = FIELDS + [name for name in OPTIONAL_FIELDS if name in batch.fields]
+    if not any(pef):
+        yield KVBatchMeta(
+            keys=list(batch.keys),
+            tags=list(batch.tags),
+            partition_id=batch.partition_id,
+            fields=fields,
+            extra_info=dict(batch.extra_info),
+        )
+        return
+    num_tokens = [sum(len(row.response) for row in rows) for rows in pef]
+    # A row of length 0 is a row of a jagged tensor as any other, and costs a D_exp row nothing.
+    nothing = {name: getattr(pef[0][0], of_row)[:0] for name, of_row in OUR_TOP_K.items()} if top_k else {}
+    _extend_exp_rows(batch, num_tokens, ranks, nothing)
+    first = tq.kv_batch_get(keys=batch.keys[:1], partition_id=batch.partition_id, select_fields=fields)
+    dtypes = {name: first[name].dtype for name in fields}
+
+    keys = [[f"pef{uuid.uuid4().hex}_0_0" for _ in rows] for rows in pef]
+    tags = [[_tag(row) for row in rows] for rows in pef]
+    try:
+        # One mini-batch at a time: the columns are a copy of the rows, several times their size.
+        for rows, count, its_keys, its_tags in zip(pef, num_tokens, keys, tags, strict=True):
+            columns = columns_of(rows, [count] * len(rows), dtypes, top_k=top_k)
+            tq.kv_batch_put(keys=its_keys, tags=its_tags, partition_id=batch.partition_id, fields=columns)
+        order = interleave(
+            list(zip(batch.keys, batch.tags, strict=True)),
+            list(zip(sum(keys, []), sum(tags, []), strict=True)),
+            mini_batches=len(pef),
+            ranks=ranks,
+        )
+        yield KVBatchMeta(
+            keys=[key for key, _ in order],
+            tags=[tag for _, tag in order],
+            partition_id=batch.partition_id,
+            fields=fields + OURS + (list(OUR_TOP_K) if top_k else []),
+            extra_info=dict(batch.extra_info),
+        )
+    finally:
+        tq.kv_clear(keys=sum(keys, []), partition_id=batch.partition_id)
+
+
+def _extend_exp_rows(batch: KVBatchMeta, num_tokens: list[int], ranks: int, same: dict[str, torch.Tensor]) -> None:
+    """Give the D_exp rows our fields: no D_pef tokens in them, and their mini-batch's count of D_pef tokens.
+
+    same: jagged fields of which every row has this.
+    """
+    responses = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"])
+    zeros = [torch.zeros(length) for length in responses["response_mask"].offsets().diff().tolist()]
+    rows_a_part = len(batch.keys) // (len(num_tokens) * ranks)
+    counts = [count for _ in range(ranks) for count in num_tokens for _ in range(rows_a_part)]
+    columns = {PEF_MASK: _jagged(zeros), PEF_REF_LOG_PROBS: _jagged(zeros), PEF_NUM_TOKENS: torch.tensor(counts)}
+    columns |= {name: _jagged([part] * len(batch.keys)) for name, part in same.items()}
+    tq.kv_batch_put(
+        keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(columns, batch_size=len(batch.keys))
+    )
+
+
+def columns_of(rows: list[Row], counts: list[int], dtypes: dict[str, torch.dtype], *, top_k: bool) -> TensorDict:
+    """The rows as jagged columns. Masked out of everything that is verl's: response_mask, loss_mask, advantages are 0.
+
+    old_log_probs is the reference's, so that no importance ratio of a masked token can overflow.
+
+    Args:
+        rows: D_pef rows.
+        counts: for each of them the D_pef tokens of its mini-batch.
+        dtypes: of verl's fields in this run, by name.
+        top_k: with the stored distributions, in the dtypes of the store.
+    """
+
+    lengths = [len(row.response) for row in rows]
+    positions = torch.arange(max(len(row.prompt) + len(row.response) for row in rows))
+    zeros, ones = torch.zeros(max(lengths)), torch.ones(max(lengths))
+
+    def column(name: str) -> torch.Tensor:
+        match name:
+            case "input_ids":
+                parts = [torch.cat([row.prompt, row.response]) for row in rows]
+            case "position_ids":
+                parts = [positions[: len(row.prompt) + len(row.response)] for row in rows]
+            case "prompts":
+                parts = [row.prompt for row in rows]
+            case "responses":
+                parts = [row.response for row in rows]
+            case "old_log_probs":
+                parts = [row.ref_log_probs for row in rows]
+            case _:
+                parts = [zeros[:length] for length in lengths]
+        return _jagged(parts, dtypes[name])
+
+    columns = {name: column(name) for name in dtypes}
+    columns[PEF_MASK] = _jagged([ones[:length] for length in lengths])
+    columns[PEF_REF_LOG_PROBS] = _jagged([row.ref_log_probs for row in rows], torch.float32)
+    columns[PEF_NUM_TOKENS] = torch.tensor(counts)
+    if top_k:
+        columns |= {name: _jagged([getattr(row, of_row) for row in rows]) for name, of_row in OUR_TOP_K.items()}
+    return TensorDict(columns, batch_size=len(rows))
+
+
+def _tag(row: Row) -> dict:
+    prompt_len, response_len = len(row.prompt), len(row.response)
+    return {
+        "is_padding": True,
+        "prompt_len": prompt_len,
+        "response_len": response_len,
+        "seq_len": prompt_len + response_len,
+    }
+
+
+def _jagged(parts: list[torch.Tensor], dtype: torch.dtype | None = None) -> torch.Tensor:
+    """The parts as rows, converted together: one by one they would leave the allocator full of small holes."""
+    values = torch.cat(parts)
+    offsets = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0)
+    return torch.nested.nested_tensor_from_jagged(values.to(dtype or values.dtype), offsets)

@@ -1,0 +1,53 @@
+"""The actor's training worker in this process, without Ray and without a trainer: for benchmarks and tests of the
+update.
+
+The process is one rank: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set as for torchrun.
+"""
+
+from functools import partial
+
+import torch
+from omegaconf import DictConfig
+from tensordict import TensorDict
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.config import HFModelConfig, TrainingWorkerConfig
+from verl.workers.engine_workers import TrainingWorker
+from verl.workers.utils.losses import ppo_loss
+
+from verl.dph.training.rehearsal_loss import rehearsal_loss
+
+
+def actor_worker(config: DictConfig) -> TrainingWorker:
+    """verl's TrainingWorker as ActorRolloutRefWorker.init_model builds it for the actor, with the loss of `config`.
+
+    Args:
+        config: of dph_trainer.yaml.
+    """
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    engine = actor.engine
+    engine.use_dynamic_bsz = actor.use_dynamic_bsz
+    engine.max_token_len_per_gpu = engine.infer_max_token_len_per_gpu = actor.ppo_max_token_len_per_gpu
+    engine.micro_batch_size_per_gpu = engine.infer_micro_batch_size_per_gpu = actor.ppo_micro_batch_size_per_gpu
+    worker = TrainingWorker(
+        TrainingWorkerConfig(
+            model_type="language_model",
+            model_config=omega_conf_to_dataclass(config.actor_rollout_ref.model, dataclass_type=HFModelConfig),
+            engine_config=engine,
+            optimizer_config=actor.optim,
+            checkpoint_config=actor.checkpoint,
+        )
+    )
+    worker.reset()
+    loss = ppo_loss if actor.sft_loss_mode == "none" else rehearsal_loss
+    worker.set_loss_fn(partial(loss, config=actor))
+    return worker
+
+
+def batch_of(rows: list[dict[str, torch.Tensor]]) -> TensorDict:
+    """A batch as TransferQueue gives it to a worker: fields of one number a row are dense, all others jagged."""
+    columns = {}
+    for name in sorted(rows[0]):
+        parts = [row[name] for row in rows]
+        scalar = parts[0].dim() == 0
+        columns[name] = torch.stack(parts) if scalar else torch.nested.as_nested_tensor(parts, layout=torch.jagged)
+    return TensorDict(columns, batch_size=len(rows))

@@ -1,0 +1,99 @@
+"""The exact rehearsal term, inside the engine's forward pass: the divergence between next-token distributions.
+
+verl's FSDP engine calls the loss function a second time with the logits of a micro-batch when the batch says
+`distillation_use_topk` (fsdp/transformer_impl.py, prepare_model_outputs), and passes on what it returns, one number a
+token. With `distillation_only` it leaves the log-probs to us, so that both come from one pass over the logits
+(topk_logprobs.py).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from tensordict import TensorDict
+from verl.utils import tensordict_utils as tu
+from verl.utils.ulysses import get_ulysses_sequence_parallel_rank, get_ulysses_sequence_parallel_world_size
+
+from verl.dph.divergence import f_divergences, topk_logprobs
+from verl.dph.pef.batch_fields import PEF_MASK, PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
+
+# What the engine hands from the forward pass to the loss, beside log_probs: per token, zero where it is not D_pef's.
+DIVERGENCE, KL = "pef_divergence", "pef_kl"
+
+# The batch's settings that make the engine call us with the logits.
+ENGINE_SETTINGS = {"distillation_use_topk": True, "distillation_only": True}
+
+
+@dataclass
+class PefPositions:
+    """Where a packed micro-batch predicts D_pef tokens. N of them.
+
+    Attributes:
+        positions: (N,) int64, increasing, among the micro-batch's tokens.
+        entries: (N,) int64, the same tokens' places in the micro-batch's stored distributions.
+    """
+
+    positions: torch.Tensor
+    entries: torch.Tensor
+
+
+def pef_positions(data: TensorDict) -> PefPositions:
+    """The logits at position t predict token t + 1: a response's begin one before it."""
+    device = data["input_ids"].device
+    starts, ends = data["input_ids"].offsets()[:-1].tolist(), data["input_ids"].offsets()[1:].tolist()
+    lengths, of_pef = data["responses"].offsets().diff().tolist(), _rows_of_pef(data)
+    stored = data[PEF_TOP_IDS].offsets().tolist()
+    positions, entries = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, dtype=torch.int64)]
+    for row in (row for row in range(len(starts)) if of_pef[row]):
+        positions.append(torch.arange(ends[row] - lengths[row] - 1, ends[row] - 1))
+        entries.append(torch.arange(stored[row], stored[row] + lengths[row]))
+    return PefPositions(torch.cat(positions).to(device), torch.cat(entries).to(device))
+
+
+def _rows_of_pef(data: TensorDict) -> list[bool]:
+    mask = data[PEF_MASK]
+    first = mask.offsets()[:-1].clamp(max=len(mask.values()) - 1)
+    return (mask.values()[first] > 0).tolist()  # a D_pef row's mask is all ones
+
+
+def log_probs_and_divergence(terms, student_logits: torch.Tensor, data: TensorDict) -> dict[str, torch.Tensor]:
+    """What the engine asks for in the forward pass of a micro-batch.
+
+    Args:
+        terms: modes.Terms with a divergence on D_pef.
+        student_logits: (1, T, V), already divided by the temperature; with Ulysses this rank's slice of the T tokens.
+        data: the micro-batch, with the stored distributions.
+
+    Returns:
+        (1, T) float32 each: "log_probs", DIVERGENCE (with gradient) and KL(pi_ref || pi_theta) (without).
+    """
+    logits = student_logits.squeeze(0)
+    labels = torch.roll(data["input_ids"].values(), shifts=-1, dims=0)
+    found = pef_positions(data)
+    labels, found = _slice_of_this_rank(labels, found, len(logits))
+    ids = data[PEF_TOP_IDS].values()[found.entries]
+    log_p = topk_logprobs.reference(
+        data[PEF_TOP_LOG_PROBS].values()[found.entries], data[PEF_REST_LOG_PROBS].values()[found.entries]
+    )
+    # The entropy bonus keeps the logits for its own gradient.
+    overwrite = not tu.get_non_tensor_data(data, "calculate_entropy", default=False)
+    log_probs, log_q = topk_logprobs.LogProbs.apply(logits, labels, found.positions, ids, overwrite)
+    zeros = torch.zeros_like(log_probs)
+    value = f_divergences.exact(terms.pef_distance, log_p, log_q)
+    with torch.no_grad():
+        kl = f_divergences.exact(f_divergences.forward_kl, log_p, log_q)
+    return {
+        "log_probs": log_probs[None],
+        DIVERGENCE: zeros.index_add(0, found.positions, value)[None],
+        KL: zeros.index_add(0, found.positions, kl)[None],
+    }
+
+
+def _slice_of_this_rank(labels: torch.Tensor, found: PefPositions, size: int) -> tuple[torch.Tensor, PefPositions]:
+    """With Ulysses each rank of a group has `size` consecutive tokens, the last ranks some padding at the end."""
+    ranks = get_ulysses_sequence_parallel_world_size()
+    if ranks == 1:
+        return labels, found
+    start = get_ulysses_sequence_parallel_rank() * size
+    labels = torch.nn.functional.pad(labels, (0, size * ranks - len(labels)))[start : start + size]
+    mine = (found.positions >= start) & (found.positions < start + size)
+    return labels, PefPositions(found.positions[mine] - start, found.entries[mine])
