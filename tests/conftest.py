@@ -13,10 +13,15 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
 import yaml
+
+# Time decides no test.
+hypothesis.settings.register_profile("dph", deadline=None)
+hypothesis.settings.load_profile("dph")
 
 REPOSITORY = Path(__file__).parents[1]
 SERVER_PROGRAM = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rl.common.errors import UserError
-from verl.dph.sampling.checkpoint import NEWEST
 
+# What verl names the newest checkpoint in (trainer.default_local_dir).
+NEWEST = "latest_checkpointed_iteration.txt"
 ALL = "all"
 # Where the launch scripts have verl's file logger write (scripts/lib/launch.sh).
 LOGS = "metrics"

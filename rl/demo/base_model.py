@@ -12,9 +12,7 @@ import shutil
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-
-import torch
-from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from typing import TYPE_CHECKING
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
@@ -22,6 +20,9 @@ from rl.demo.sft import SftSettings, fine_tune, load_examples
 from rl.demo.stage_marks import read_mark, settings_hash, write_mark
 from rl.demo.task import MARK as TASK_MARK
 from rl.demo.tokenizer import CHAT_TEMPLATE, build_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 # To be raised when the training or what is written changes without a change of the settings.
 FORMAT = "dph-demo-model/1"
@@ -67,6 +68,8 @@ def make_model(task: Path, folder: Path, settings: ModelSettings) -> bool:
     if mark is None and folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} holds files but no {MARK}, so it is not a demo model; choose another folder.")
 
+    import torch
+
     torch.set_num_threads(settings.threads)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, settings.shape, settings.seed)
@@ -83,12 +86,15 @@ def make_model(task: Path, folder: Path, settings: ModelSettings) -> bool:
     return True
 
 
-def build_model(tokenizer: PreTrainedTokenizerFast, shape: Shape, seed: int) -> LlamaForCausalLM:
+def build_model(tokenizer: "PreTrainedTokenizerFast", shape: Shape, seed: int) -> "LlamaForCausalLM":
     """A model with random float32 weights and one embedding for each of the tokenizer's tokens.
 
     Its type is llama because transformers forces Qwen's own tokenizer class on any model of type qwen2; but for the
     biases of queries, keys and values the two are the same.
     """
+    import torch
+    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+
     special = {
         "bos_token_id": tokenizer.bos_token_id,
         "eos_token_id": tokenizer.eos_token_id,

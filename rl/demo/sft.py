@@ -4,15 +4,17 @@ import math
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
-import torch
-import torch.nn.functional as F
 from tqdm import tqdm
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from rl.common.errors import UserError
 from rl.demo.tokenizer import response_text
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 IGNORED = -100
 
@@ -39,7 +41,7 @@ class Example:
     solutions: list[list[int]]
 
 
-def load_examples(path: Path, tokenizer: PreTrainedTokenizerFast) -> list[Example]:
+def load_examples(path: Path, tokenizer: "PreTrainedTokenizerFast") -> list[Example]:
     """The rows of sft.parquet as token ids.
 
     Raises:
@@ -57,11 +59,14 @@ def load_examples(path: Path, tokenizer: PreTrainedTokenizerFast) -> list[Exampl
     return examples
 
 
-def fine_tune(model: PreTrainedModel, examples: list[Example], settings: SftSettings, seed: int) -> list[float]:
+def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSettings, seed: int) -> list[float]:
     """Trains `model` in place; returns each step's loss, the mean negative log-likelihood of a response token in nats.
 
     Questions are drawn with replacement and styles uniformly, from `seed` alone.
     """
+    import torch
+    import torch.nn.functional as F
+
     rng = random.Random(f"{seed}/sft")
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay
@@ -86,12 +91,14 @@ def fine_tune(model: PreTrainedModel, examples: list[Example], settings: SftSett
     return losses
 
 
-def collate(pairs: list[tuple[list[int], list[int]]]) -> tuple[torch.Tensor, torch.Tensor]:
+def collate(pairs: list[tuple[list[int], list[int]]]) -> "tuple[torch.Tensor, torch.Tensor]":
     """Input ids and labels, both [batch, longest] int64, of (prompt, response) pairs.
 
     Rows are padded on the right, which causal attention never looks at, so no mask is needed. Labels are IGNORED
     everywhere but on the response.
     """
+    import torch
+
     longest = max(len(prompt) + len(response) for prompt, response in pairs)
     input_ids = torch.zeros(len(pairs), longest, dtype=torch.long)
     labels = torch.full_like(input_ids, IGNORED)

@@ -6,13 +6,15 @@ several hundred, which is what makes training on two cores possible. Any other m
 prompt through its own template.
 """
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from typing import TYPE_CHECKING
 
 from rl.demo.chat_prompt import QUESTION_HEADING
 from rl.demo.question_families import question_vocabulary
 from rl.demo.schemas import SCHEMAS
 from rl.demo.sql_solutions import solution_vocabulary
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 # A turn is START, its text, END; the generation prompt is START.
 PAD, START, END, UNKNOWN = "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|unknown|>"
@@ -46,8 +48,11 @@ def vocabulary() -> dict[str, int]:
     return {token: index for index, token in enumerate(tokens)}
 
 
-def build_tokenizer() -> PreTrainedTokenizerFast:
+def build_tokenizer() -> "PreTrainedTokenizerFast":
     """The tokenizer, ready to be saved; decoding puts one blank between words and none beside a newline."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
     tokenizer = Tokenizer(models.WordLevel(vocabulary(), unk_token=UNKNOWN))
     fences_and_newlines = Regex(f"{FENCE_OPEN}|{FENCE_CLOSE}|{NEWLINE}")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(

@@ -7,7 +7,7 @@ from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
 from verl.dph.config.program import CONFIG_DIR
-from verl.dph.training.checks import check_platform
+from verl.dph.sampling.rollout_engine import check_platform
 
 
 @pytest.fixture

@@ -209,7 +209,7 @@ def test_draw_samples_uses_an_engine_that_is_up(overrides, tmp_path, train_parqu
     async def scenario():
         async with hf_server_here(config) as server:
             settings = presample._settings(config)
-            return await presample.draw_samples(config, server, files=[train_parquet], settings=settings, output=output)
+            return await job.draw_samples(config, server, files=[train_parquet], settings=settings, output=output)
 
     prompts = asyncio.run(scenario())
     assert [prompt.id for prompt in prompts] == [10, 11, 12, 13, 14, 15]

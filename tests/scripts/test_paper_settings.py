@@ -12,6 +12,7 @@ from rl.data.prepare.math import TEST_SETS
 from rl.data.questions import scorer_question
 from tests.scripts.conftest import composed
 from verl.dph.training import checks, model_checks
+from verl.dph.training import config as training_config
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Script folder, SETTINGS (empty: the folder's own), then METHOD.md's table "Settings of the paper".
@@ -70,7 +71,7 @@ def test_training(launcher, files, monkeypatch, experiment, method):
     mode, eta, rehearses, reference = RUNS[method]
     assert actor.sft_loss_mode == mode and actor.use_kl_loss == reference
     assert eta is None or actor.sft_loss_coeff == eta
-    assert checks.rehearses(config) == rehearses
+    assert training_config.rehearses(config) == rehearses
     if rehearses:
         assert (data.sft_batch_size, actor.sft_loss_normalization) == (256, "joint")
         assert (data.train_files, data.sft_pt) == (files["TRAIN_WRONG"], files["SFT_PT"])

@@ -26,8 +26,8 @@ from verl.dph.pef.batch_fields import (
     PEF_TOP_LOG_PROBS,
 )
 from verl.dph.pef.store import Row
-from verl.dph.training import checks
 from verl.dph.training.actor_worker import DPHPasses
+from verl.dph.training.config import rehearses
 from verl.dph.training.interleave import interleave
 from verl.dph.training.rehearsal_loss import HISTOGRAM
 from verl.dph.training.standalone_worker import actor_worker, batch_of
@@ -121,7 +121,7 @@ def rows_of_rank(rank, ranks, config):
     masked = config.trainer.get("masked_row")
     if masked is not None:
         exp[masked] = padding_like(exp[masked])
-    actor, has_pef = config.actor_rollout_ref.actor, checks.rehearses(config)
+    actor, has_pef = config.actor_rollout_ref.actor, rehearses(config)
     per = EXP_ROWS // MINI_BATCHES // ranks
     # The same rows in the same mini-batch whatever the number of ranks: rank-major order of them.
     order = interleave(

@@ -6,6 +6,7 @@ from hydra import compose, initialize_config_dir
 from rl.common.errors import UserError
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.training import checks
+from verl.dph.training.config import mini_batches
 
 SEPARATE = {
     "trainer__v1__trainer_mode": "separate_async",
@@ -32,7 +33,7 @@ def check(training, monkeypatch):
 
 @pytest.mark.parametrize("mode", [{}, {"trainer__v1__trainer_mode": "colocate_async"}, SEPARATE])
 def test_a_step_has_its_rows_of_d_pef_in_every_mode(check, mode):
-    assert checks.mini_batches(check(**mode)) == 2
+    assert mini_batches(check(**mode)) == 2
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Store
 from verl.dph.sampling.ray_cluster import join_running, on_head
 from verl.dph.training import checks, preflight, tracking
+from verl.dph.training.config import rehearses
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ def prepare(config: DictConfig) -> None:
     join_running(config)
     generates = config.actor_rollout_ref.actor.generate_sft
     rows = preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
-    if checks.rehearses(config):
+    if rehearses(config):
         check_store(config)
     asyncio.run(preflight.check_scorer(config, rows))
     if generates:

@@ -4,44 +4,19 @@ Samples every training prompt n times from the initial policy on verl's rollout 
 and appends them to F.jsonl (verl/dph/config/presample.yaml, docs/presampling.md). A run that was stopped is continued.
 """
 
-import contextlib
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.common.signals import Stopped, run_stoppable
-from rl.data.rows import Prompt
 from rl.data.sample_summary import summarize
 from verl.dph.config.program import run_main
 from verl.dph.sampling.job import draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import Drawn, SamplingSettings
-
-
-async def draw_samples(
-    config: DictConfig, client: Any, *, files: Sequence[str | Path], settings: SamplingSettings, output: Path
-) -> list[Prompt]:
-    """Samples the prompts of `files` with an engine that is already up, such as a trainer's.
-
-    Args:
-        config: verl's trainer settings (see sampling_job.prepare).
-        client: verl's LLMServerClient.
-        output: F.jsonl; continued where it is unfinished.
-
-    Returns:
-        The prompts, in file order.
-
-    Raises:
-        UserError: see sampling_job.prepare and sampling_job.draw.
-    """
-    job = prepare(config, files=files, settings=settings, output=output)
-    await draw(job, lambda: contextlib.nullcontext(client))
-    return list(job.prompts)
 
 
 def main(config: DictConfig) -> None:

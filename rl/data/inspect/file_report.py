@@ -3,12 +3,13 @@
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any
 
 from rl.data.inspect.tally import Keys
 from rl.metrics.pass_at_k import k_values, pass_at_k
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Options:
 
     examples: int
     seed: int
-    tokenizer: PreTrainedTokenizerBase | None
+    tokenizer: "PreTrainedTokenizerBase | None"
     tokenizer_hash: str | None
 
 

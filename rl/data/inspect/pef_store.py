@@ -2,14 +2,16 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from rl.data.inspect.file_kinds import STORE
 from rl.data.inspect.file_report import FileReport, Options
 from rl.data.inspect.tally import Keys, Reservoir, length_summary, number_of, text_hash
-from verl.dph.pef.store import Row, Store
+
+if TYPE_CHECKING:
+    import torch
+
+    from verl.dph.pef.store import Row, Store
 
 # Token ids of an example without a tokenizer.
 _SHOWN_IDS = 12
@@ -20,6 +22,8 @@ def inspect_store(path: Path, options: Options) -> FileReport:
     Raises:
         UserError: the file is no store of this version, or is damaged.
     """
+    from verl.dph.pef.store import Store  # loads verl and torch: seconds that other files do not take
+
     store = Store.load(str(path))
     tally = _Tally(options)
     for row in store.rows:
@@ -47,7 +51,7 @@ class _Tally:
         self._tokens, self._log_prob, self._lowest, self._top_tokens, self._top_mass = 0, 0.0, 0.0, 0, 0.0
         self._impossible = self._impossible_top = 0
 
-    def add(self, row: Row) -> None:
+    def add(self, row: "Row") -> None:
         self.keys.ids.append(row.id)
         self.keys.add_text(row.id, text_hash(row.prompt.numpy().tobytes()))
         self.lengths["prompt tokens"][len(row.prompt)] += 1
@@ -62,7 +66,7 @@ class _Tally:
         if row.top_ids is not None:
             self._add_top(row)
 
-    def _add_top(self, row: Row) -> None:
+    def _add_top(self, row: "Row") -> None:
         mass = row.top_log_probs.double().exp().sum(-1)
         # float16 log-probs: a probability is off by up to 0.4 % (at a log-prob of -8).
         possible = (mass >= 0) & (mass <= 1.01)
@@ -92,7 +96,7 @@ class _Tally:
         )
 
 
-def _origin_problems(store: Store, tokenizer_hash: str | None) -> list[str]:
+def _origin_problems(store: "Store", tokenizer_hash: str | None) -> list[str]:
     problems = []
     if tokenizer_hash and store.meta.get("tokenizer_hash") != tokenizer_hash:
         problems.append("It was made with another tokenizer than the one given: do not trust the texts shown.")
@@ -101,8 +105,8 @@ def _origin_problems(store: Store, tokenizer_hash: str | None) -> list[str]:
     return problems
 
 
-def _example(row: Row, tokenizer) -> dict[str, Any]:
-    def text(ids: torch.Tensor) -> str:
+def _example(row: "Row", tokenizer) -> dict[str, Any]:
+    def text(ids: "torch.Tensor") -> str:
         if tokenizer is not None:
             return tokenizer.decode(ids.tolist())
         more = f" ... ({len(ids)})" if len(ids) > _SHOWN_IDS else ""

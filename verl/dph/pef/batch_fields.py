@@ -8,3 +8,6 @@ PEF_MASK, PEF_REF_LOG_PROBS, PEF_NUM_TOKENS = "pef_mask", "pef_ref_log_probs", "
 # (k, float16) and of all other tokens together (float16).
 PEF_TOP_IDS, PEF_TOP_LOG_PROBS = "pef_top_ids", "pef_top_log_probs"
 PEF_REST_LOG_PROBS = "pef_rest_log_probs"
+
+# Which field of store.Row each of these is.
+ROW_FIELD_OF = {PEF_TOP_IDS: "top_ids", PEF_TOP_LOG_PROBS: "top_log_probs", PEF_REST_LOG_PROBS: "rest_log_prob"}

@@ -27,7 +27,7 @@ from verl.dph.pef.logprob_shards import fill_in_parts
 from verl.dph.pef.ref_logprobs import reference_of
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.verify import Tolerance, check_reference
-from verl.dph.presample import draw_samples
+from verl.dph.sampling.job import draw_samples
 from verl.dph.sampling.sampler import SamplingSettings
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.workers.utils.padding import response_from_nested
 
+from verl.dph.pef.batch_fields import ROW_FIELD_OF
 from verl.dph.pef.store import Row
-from verl.dph.training.mixed_batch import OUR_TOP_K
 
 
 def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torch.Tensor]]:
@@ -51,7 +51,7 @@ def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torc
             trainer.actor_rollout_wg.compute_top_k(batch)
         else:
             trainer.actor_rollout_wg.compute_log_prob(batch)
-        wanted = ["log_probs", "response_mask", *(OUR_TOP_K if top_k else [])]
+        wanted = ["log_probs", "response_mask", *(ROW_FIELD_OF if top_k else [])]
         data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=wanted)
     finally:
         tq.kv_clear(keys=keys, partition_id="train")
@@ -59,5 +59,5 @@ def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torc
     responses = response_from_nested(data["log_probs"], data["response_mask"]).unbind()
     found = {"ref_log_probs": [part.to(torch.float32, copy=True) for part in responses]}
     if top_k:
-        found |= {of_row: data[name].unbind() for name, of_row in OUR_TOP_K.items()}
+        found |= {of_row: data[name].unbind() for name, of_row in ROW_FIELD_OF.items()}
     return {name: list(values)[: len(rows)] for name, values in found.items()}

@@ -3,19 +3,16 @@
 import asyncio
 import json
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rl.common.errors import UserError
 from rl.data.questions import scorer_question
 from verl.dph.reward.client import DEFAULT_BUSY_LIMIT_S, DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, ScorerClient
 from verl.dph.reward.protocol import Score
+from verl.dph.reward.settings import scorer_address
 
 logger = logging.getLogger(__name__)
-
-SCORER_VARIABLE = "DPH_SCORER"
 
 # One client, with its session and view of the servers, for each event loop and settings. A reward worker has one loop.
 _clients: dict[tuple, ScorerClient] = {}
@@ -67,22 +64,6 @@ async def compute_score(
         "outcome": result.outcome,
         "scorer": json.dumps(asdict(result.effort)),
     }
-
-
-def scorer_address(setting: str | Sequence[str] | None) -> str | Sequence[str]:
-    """The setting, else $DPH_SCORER.
-
-    Raises:
-        UserError: neither is set.
-    """
-    address = setting or os.environ.get(SCORER_VARIABLE)
-    if not address:
-        raise UserError(
-            "No scorer server is named: set reward.custom_reward_function.reward_kwargs.scorer or the environment "
-            f"variable {SCORER_VARIABLE} to an address (http://host:port), a comma-separated list of them, or a "
-            "directory of address files."
-        )
-    return address
 
 
 def _client(scorer: str | Sequence[str] | None, timeout: float, retries: int, busy_limit: float) -> ScorerClient:

@@ -19,8 +19,8 @@ from verl.model_merger.fsdp_model_merger import FSDPModelMerger, merge_non_dtens
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
+from rl.data.training_run import NEWEST
 
-NEWEST = "latest_checkpointed_iteration.txt"
 SHARDS, SAVED, MERGED = "model_world_size_{world}_rank_{rank}.pt", "huggingface", "huggingface_merged"
 MERGED_FROM = "merged_from.json"
 

@@ -17,16 +17,14 @@ from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
-from rl.data.rows import PromptFiles
+from rl.data.rows import Prompt, PromptFiles
 from rl.data.sample_file import SampleMetadata, SampleWriter
 from verl.dph.reward.client import ScorerClient
-from verl.dph.reward.score import scorer_address
+from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 from verl.dph.sampling.rollout_engine import replica_count
 from verl.dph.sampling.sampler import Drawn, SamplingSettings, sample
 
 logger = logging.getLogger(__name__)
-
-SCORER_WAIT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -159,6 +157,27 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
                 )
 
 
+async def draw_samples(
+    config: DictConfig, client: Any, *, files: Sequence[str | Path], settings: SamplingSettings, output: Path
+) -> list[Prompt]:
+    """Samples the prompts of `files` with an engine that is already up, such as a trainer's.
+
+    Args:
+        config: verl's trainer settings (see prepare).
+        client: verl's LLMServerClient.
+        output: F.jsonl; continued where it is unfinished.
+
+    Returns:
+        The prompts, in file order.
+
+    Raises:
+        UserError: see prepare and draw.
+    """
+    job = prepare(config, files=files, settings=settings, output=output)
+    await draw(job, lambda: contextlib.nullcontext(client))
+    return list(job.prompts)
+
+
 def stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Ids at which the engine ends a response: the tokenizer's end token and those of the generation config."""
     generation = get_generation_config(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
@@ -180,13 +199,3 @@ def _report_overlong(prompts: PromptFiles, data: DictConfig) -> None:
     if not len(prompts):
         raise UserError(f"{found}, so none is left: raise it.")
     logger.warning("%s and are left out.", found)
-
-
-def scorer_settings(config: DictConfig) -> dict[str, Any]:
-    """ScorerClient's arguments from reward.custom_reward_function.reward_kwargs, as compute_score reads them."""
-    kwargs = OmegaConf.to_container(
-        config.reward.custom_reward_function.get("reward_kwargs") or OmegaConf.create({}), resolve=True
-    )
-    names = {"timeout": "timeout_s", "retries": "retries", "busy_limit": "busy_limit_s"}
-    options = {names[name]: value for name, value in kwargs.items() if name in names}
-    return {"scorer": scorer_address(kwargs.get("scorer"))} | options

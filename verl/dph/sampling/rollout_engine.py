@@ -1,6 +1,7 @@
 """verl's own rollout servers without a trainer: what presample and evaluate draw from."""
 
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,8 +13,8 @@ from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 from rl.common.errors import UserError
 from rl.common.signals import own_sigterm
+from verl.dph.cpu import vllm_plugin
 from verl.dph.sampling.ray_cluster import join_running
-from verl.dph.training.checks import check_platform
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +103,24 @@ def check_rollout(config: DictConfig) -> None:
         RolloutReplicaRegistry.get(rollout.name)
     except (ValueError, ImportError) as error:
         raise UserError(f"actor_rollout_ref.rollout.name={rollout.name} cannot be used here ({error}).") from error
+
+
+def check_platform(config: DictConfig) -> None:
+    """Refuse a device setting that does not go with the platform that verl chose when it was imported, or a rollout
+    that this environment does not have.
+
+    Raises:
+        UserError: naming them.
+    """
+    wanted, found = config.trainer.device, os.environ.get("VERL_PLATFORM")
+    if (wanted == "cpu") != (found == "cpu"):
+        raise UserError(
+            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: for a machine "
+            "without GPU "
+            "set VERL_PLATFORM=cpu and device=cpu, else neither."
+        )
+    if wanted == "cpu" and config.actor_rollout_ref.rollout.name == "vllm":
+        vllm_plugin.check_environment()
 
 
 def _start_ray(config: DictConfig) -> None:

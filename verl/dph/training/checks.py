@@ -1,17 +1,13 @@
-"""The settings of DPH-RL: the actor's dataclass, and every check that can be made before anything is started."""
-
-import os
-from dataclasses import dataclass, field
+"""Every check of the settings that can be made before anything is started."""
 
 from omegaconf import DictConfig
-from verl.workers.config import FSDPActorConfig
 
 from rl.common.errors import UserError
-from verl.dph.cpu import vllm_plugin
 from verl.dph.divergence import eta_schedule
-from verl.dph.divergence.eta_schedule import CoefficientControl
-from verl.dph.divergence.loss_modes import FORMS, MODES, forms_of
+from verl.dph.divergence.loss_modes import FORMS, MODES
+from verl.dph.sampling.rollout_engine import check_platform
 from verl.dph.training import keep_probe, model_checks, store_checks
+from verl.dph.training.config import active_forms, mini_batches, rehearses
 from verl.dph.training.required_files import require_files
 
 TRAINER_MODES = ("sync", "colocate_async", "separate_async")
@@ -21,39 +17,7 @@ ESTIMATORS = ("sampled", "topk")
 
 # What verl reserves with Ray: for each rank (single_controller/ray/base.py, ResourcePoolManager), and for its task
 # runner and TransferQueue.
-CPUS_A_RANK, CPUS_OF_OTHERS = 3, 3
-
-
-@dataclass
-class DPHActorConfig(FSDPActorConfig):
-    """verl's FSDP actor settings and the rehearsal's (see verl/dph/config/dph_trainer.yaml for each)."""
-
-    sft_loss_mode: str = "none"
-    sft_loss_coeff: float = 0.01
-    sft_loss_control: CoefficientControl = field(default_factory=CoefficientControl)
-    sft_loss_normalization: str = "joint"
-    sft_loss_form: str = "auto"
-    sft_loss_estimator: str = "sampled"
-    sft_kl_estimator: str = "k1"
-    alpha_coeff: float = 0.2
-    sft_grad_norm_freq: int = 0
-    generate_sft: bool = False
-
-
-def rehearses(config: DictConfig) -> bool:
-    """Whether this run trains with D_pef rows."""
-    return _forms(config)[0] and not config.actor_rollout_ref.actor.generate_sft
-
-
-def has_divergence(config: DictConfig) -> bool:
-    """Whether this run trains with a divergence to the initial policy, on whatever rows."""
-    return any(_forms(config)) and not config.actor_rollout_ref.actor.generate_sft
-
-
-def _forms(config: DictConfig) -> tuple[bool, bool]:
-    """Whether the mode has a divergence on D_pef, and one on D_exp."""
-    actor = config.actor_rollout_ref.actor
-    return forms_of(actor.sft_loss_mode, actor.sft_loss_form, has_data=bool(config.data.sft_pt))
+CPUS_PER_RANK, CPUS_OF_OTHERS = 3, 3
 
 
 def read_none(config: DictConfig) -> None:
@@ -96,24 +60,6 @@ def _check_no_kl_budget(actor: DictConfig) -> None:
         )
 
 
-def check_platform(config: DictConfig) -> None:
-    """Refuse a device setting that does not go with the platform that verl chose when it was imported, or a rollout
-    that this environment does not have.
-
-    Raises:
-        UserError: naming them.
-    """
-    wanted, found = config.trainer.device, os.environ.get("VERL_PLATFORM")
-    if (wanted == "cpu") != (found == "cpu"):
-        raise UserError(
-            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: for a machine "
-            "without GPU "
-            "set VERL_PLATFORM=cpu and device=cpu, else neither."
-        )
-    if wanted == "cpu" and config.actor_rollout_ref.rollout.name == "vllm":
-        vllm_plugin.check_environment()
-
-
 def _check_cpus(config: DictConfig) -> None:
     """On a CPU Ray's CPUs are only names too, but ranks that reserve more than there are wait for ever."""
     trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
@@ -122,7 +68,7 @@ def _check_cpus(config: DictConfig) -> None:
         return
     ranks = trainer.nnodes * trainer.n_gpus_per_node
     ranks += rollout.nnodes * rollout.n_gpus_per_node if trainer.v1.trainer_mode == "separate_async" else 0
-    needed = ranks * CPUS_A_RANK + CPUS_OF_OTHERS
+    needed = ranks * CPUS_PER_RANK + CPUS_OF_OTHERS
     if needed > found:
         raise UserError(
             f"{ranks} ranks (trainer.nnodes x trainer.n_gpus_per_node, and the rollout's in separate_async) reserve "
@@ -205,7 +151,7 @@ def _check_needs(config: DictConfig) -> None:
     actor, data = config.actor_rollout_ref.actor, config.data
     mode = f"actor.sft_loss_mode={actor.sft_loss_mode}"
     mode += "" if actor.sft_loss_form == "auto" else f" with sft_loss_form={actor.sft_loss_form}"
-    on_pef, on_exp = _forms(config)
+    on_pef, on_exp = active_forms(config)
     if on_exp and not actor.use_kl_loss:
         has_both = (actor.sft_loss_mode, actor.sft_loss_form) == ("alpha", "auto")
         hint = " (or name the D_pef store in data.sft_pt)" if has_both else ""
@@ -236,11 +182,6 @@ def _check_needs(config: DictConfig) -> None:
                 "then; "
                 "switch it off, or use sft_loss_estimator=sampled."
             )
-
-
-def mini_batches(config: DictConfig) -> int:
-    """Optimizer mini-batches of one training step."""
-    return config.data.train_batch_size // config.actor_rollout_ref.actor.ppo_mini_batch_size
 
 
 def _check_shares(config: DictConfig) -> None:

@@ -16,9 +16,7 @@ from verl.dph.pef.batch_fields import (
     PEF_MASK,
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
-    PEF_REST_LOG_PROBS,
-    PEF_TOP_IDS,
-    PEF_TOP_LOG_PROBS,
+    ROW_FIELD_OF,
 )
 from verl.dph.pef.store import Row
 from verl.dph.training.interleave import interleave
@@ -36,8 +34,6 @@ FIELDS = [
 ]
 OPTIONAL_FIELDS = ["ref_log_prob", "rollout_is_weights"]
 OURS = [PEF_MASK, PEF_REF_LOG_PROBS, PEF_NUM_TOKENS]
-# With the stored distributions; which field of store.Row each is.
-OUR_TOP_K = {PEF_TOP_IDS: "top_ids", PEF_TOP_LOG_PROBS: "top_log_probs", PEF_REST_LOG_PROBS: "rest_log_prob"}
 
 
 @contextmanager
@@ -63,7 +59,7 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
         return
     num_tokens = [sum(len(row.response) for row in rows) for rows in pef]
     # A row of length 0 is a row of a jagged tensor as any other, and costs a D_exp row nothing.
-    nothing = {name: getattr(pef[0][0], of_row)[:0] for name, of_row in OUR_TOP_K.items()} if top_k else {}
+    nothing = {name: getattr(pef[0][0], of_row)[:0] for name, of_row in ROW_FIELD_OF.items()} if top_k else {}
     _extend_exp_rows(batch, num_tokens, ranks, nothing)
     first = tq.kv_batch_get(keys=batch.keys[:1], partition_id=batch.partition_id, select_fields=fields)
     dtypes = {name: first[name].dtype for name in fields}
@@ -85,7 +81,7 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
             keys=[key for key, _ in order],
             tags=[tag for _, tag in order],
             partition_id=batch.partition_id,
-            fields=fields + OURS + (list(OUR_TOP_K) if top_k else []),
+            fields=fields + OURS + (list(ROW_FIELD_OF) if top_k else []),
             extra_info=dict(batch.extra_info),
         )
     finally:
@@ -145,7 +141,7 @@ def columns_of(rows: list[Row], counts: list[int], dtypes: dict[str, torch.dtype
     columns[PEF_REF_LOG_PROBS] = _jagged([row.ref_log_probs for row in rows], torch.float32)
     columns[PEF_NUM_TOKENS] = torch.tensor(counts)
     if top_k:
-        columns |= {name: _jagged([getattr(row, of_row) for row in rows]) for name, of_row in OUR_TOP_K.items()}
+        columns |= {name: _jagged([getattr(row, of_row) for row in rows]) for name, of_row in ROW_FIELD_OF.items()}
     return TensorDict(columns, batch_size=len(rows))
 
 

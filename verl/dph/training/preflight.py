@@ -11,7 +11,7 @@ from rl.common.errors import UserError
 from rl.data.rows import Row, read_rows
 from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.protocol import ScorerRefused
-from verl.dph.sampling.job import SCORER_WAIT_S, scorer_settings
+from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 
 OUR_REWARD = "pkg://verl.dph.reward.score"
 

@@ -19,9 +19,6 @@ from verl.dph.pef.batch_fields import PEF_MASK, PEF_REST_LOG_PROBS, PEF_TOP_IDS,
 # What the engine hands from the forward pass to the loss, beside log_probs: per token, zero where it is not D_pef's.
 DIVERGENCE, KL = "pef_divergence", "pef_kl"
 
-# The batch's settings that make the engine call us with the logits.
-ENGINE_SETTINGS = {"distillation_use_topk": True, "distillation_only": True}
-
 
 @dataclass
 class PefPositions:

@@ -33,8 +33,9 @@ from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.visit_order import RehearsalOrder
 from verl.dph.sampling.rollout_engine import client_of
-from verl.dph.training import checks, keep_probe, mixed_batch
+from verl.dph.training import keep_probe, mixed_batch
 from verl.dph.training.actor_worker import DPHDetachWorker, DPHWorker
+from verl.dph.training.config import has_divergence, mini_batches, rehearses
 from verl.dph.training.keep_probe import KeepProbe
 from verl.dph.training.rehearsal_loss import HISTOGRAM, rehearsal_loss
 from verl.dph.training.rollout_accounting import CheckedRollouts
@@ -51,14 +52,14 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
 
     def __init__(self, config: DictConfig):
         super().__init__(config)
-        self.has_divergence = checks.has_divergence(config)
+        self.has_divergence = has_divergence(config)
         self.store: Store | None = None
         self.keep_probe: KeepProbe | None = None
         self.manifest = Manifest(config)
-        if checks.rehearses(config):
+        if rehearses(config):
             self.store = usable(Store.load(os.path.expanduser(config.data.sft_pt)), config).store
             self.order = RehearsalOrder(len(self.store), config.data.sft_seed)
-            self.rows_a_mini_batch = config.data.sft_batch_size // checks.mini_batches(config)
+            self.rows_per_mini_batch = config.data.sft_batch_size // mini_batches(config)
 
     def _init_dataloader(self):
         super()._init_dataloader()  # counts the run's steps
@@ -85,12 +86,12 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
             self.actor_rollout_wg.set_loss_fn(partial(rehearsal_loss, config=actor_config))
         if self.store is not None:
             logger.info(
-                "rehearsing %s on %d rows (%d response tokens) of %s, %d a mini-batch",
+                "rehearsing %s on %d rows (%d response tokens) of %s, %d per mini-batch",
                 actor_config.sft_loss_mode,
                 len(self.store),
                 self.store.num_tokens,
                 self.config.data.sft_pt,
-                self.rows_a_mini_batch,
+                self.rows_per_mini_batch,
             )
         super().on_init_end()
 
@@ -168,7 +169,7 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
     def _next_rows(self) -> list[Row]:
         if self.store is None:
             return []
-        return [self.store.rows[i] for i in self.order.take(self.rows_a_mini_batch)]
+        return [self.store.rows[i] for i in self.order.take(self.rows_per_mini_batch)]
 
     def _validate(self) -> dict[str, float]:
         metrics = super()._validate()

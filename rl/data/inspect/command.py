@@ -1,0 +1,103 @@
+"""What the project's files hold: python -m verl.dph.inspect FILE [FILE ...]
+
+FILE is a parquet of prompts, samples of a model (JSON lines) or a D_pef store (.pt); which of them is read from its
+content. Prints counts, lengths, pass counts and a few rows, and at the end what is wrong: unreadable rows, ids that
+stand twice or are missing, prompts that stand in two of the parquets. Exit code 0: nothing is wrong; 1: something is;
+2: a file is none of these (docs/inspect.md).
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.common.fingerprint import tokenizer_hash
+from rl.data.inspect.across_files import check_against, leaks
+from rl.data.inspect.file_kinds import PROMPTS, SAMPLES, STORE, kind_of
+from rl.data.inspect.file_report import FileReport, Options
+from rl.data.inspect.pef_store import inspect_store
+from rl.data.inspect.prompt_parquet import inspect_prompts
+from rl.data.inspect.samples import inspect_samples
+from rl.data.inspect.text_report import page, problems_section
+
+PROBLEMS_EXIT_CODE = 1
+_INSPECTORS = {PROMPTS: inspect_prompts, SAMPLES: inspect_samples, STORE: inspect_store}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Returns:
+        The exit code, 0 or PROBLEMS_EXIT_CODE.
+
+    Raises:
+        SystemExit: 2, a file is none of the project's, or an option is wrong.
+    """
+    options = _parse_arguments(arguments)
+    with user_errors_exit():
+        kinds = [kind_of(file) for file in options.files]  # before the first long read
+        given = _options(options)
+        reports = [_INSPECTORS[kind](file, given) for kind, file in zip(kinds, options.files, strict=True)]
+        if options.against:
+            check_against(reports, options.against)
+    shared = leaks(reports)
+    problems = [f"{report.path}: {problem}" for report in reports for problem in report.problems]
+    problems += [leak["problem"] for leak in shared]
+    sys.stdout.write(_as_json(reports, shared, problems) if options.json else _as_text(reports, problems))
+    return PROBLEMS_EXIT_CODE if problems else 0
+
+
+def _as_json(reports: list[FileReport], shared: list[dict], problems: list[str]) -> str:
+    content = {"files": [report.as_json() for report in reports], "leaks": shared, "problems": problems}
+    return json.dumps(content, indent=2, default=str) + "\n"
+
+
+def _as_text(reports: list[FileReport], problems: list[str]) -> str:
+    return "\n".join([*(page(report) for report in reports), problems_section(problems)])
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    folder = arguments.tokenizer
+    return Options(
+        examples=arguments.examples,
+        seed=arguments.seed,
+        tokenizer=None if folder is None else _tokenizer(folder),
+        tokenizer_hash=None if folder is None else tokenizer_hash(folder),
+    )
+
+
+def _tokenizer(folder: Path):
+    from transformers import AutoTokenizer
+
+    if not folder.is_dir():
+        raise UserError(f"--tokenizer {folder} is no folder: name one that holds a tokenizer.")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise UserError(f"--tokenizer {folder} holds no tokenizer ({str(error).splitlines()[0]}).") from error
+    if tokenizer.chat_template is None:
+        raise UserError(f"The tokenizer of {folder} has no chat template, which prompts are made with: name another.")
+    return tokenizer
+
+
+def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m verl.dph.inspect", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", metavar="FILE", type=Path, nargs="+", help="parquet, JSON lines or .pt")
+    parser.add_argument(
+        "--against", metavar="PARQUET", type=Path, help="prompts among which every id of the files must be"
+    )
+    parser.add_argument(
+        "--tokenizer", metavar="FOLDER", type=Path, help="counts prompts in tokens and decodes what a store holds"
+    )
+    parser.add_argument("--examples", type=int, default=2, help="rows to show of each file (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of examples (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""The actor's settings with rehearsal, and what they say of a run."""
+
+from dataclasses import dataclass, field
+
+from omegaconf import DictConfig
+from verl.workers.config import FSDPActorConfig
+
+from verl.dph.divergence.eta_schedule import CoefficientControl
+from verl.dph.divergence.loss_modes import forms_of
+
+
+@dataclass
+class DPHActorConfig(FSDPActorConfig):
+    """verl's FSDP actor settings and the rehearsal's (see verl/dph/config/dph_trainer.yaml for each)."""
+
+    sft_loss_mode: str = "none"
+    sft_loss_coeff: float = 0.01
+    sft_loss_control: CoefficientControl = field(default_factory=CoefficientControl)
+    sft_loss_normalization: str = "joint"
+    sft_loss_form: str = "auto"
+    sft_loss_estimator: str = "sampled"
+    sft_kl_estimator: str = "k1"
+    alpha_coeff: float = 0.2
+    sft_grad_norm_freq: int = 0
+    generate_sft: bool = False
+
+
+def rehearses(config: DictConfig) -> bool:
+    """Whether this run trains with D_pef rows."""
+    return active_forms(config)[0] and not config.actor_rollout_ref.actor.generate_sft
+
+
+def has_divergence(config: DictConfig) -> bool:
+    """Whether this run trains with a divergence to the initial policy, on whatever rows."""
+    return any(active_forms(config)) and not config.actor_rollout_ref.actor.generate_sft
+
+
+def active_forms(config: DictConfig) -> tuple[bool, bool]:
+    """Whether the mode has a divergence on D_pef, and one on D_exp."""
+    actor = config.actor_rollout_ref.actor
+    return forms_of(actor.sft_loss_mode, actor.sft_loss_form, has_data=bool(config.data.sft_pt))
+
+
+def mini_batches(config: DictConfig) -> int:
+    """Optimizer mini-batches of one training step."""
+    return config.data.train_batch_size // config.actor_rollout_ref.actor.ppo_mini_batch_size
