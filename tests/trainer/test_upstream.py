@@ -7,13 +7,14 @@ import pytest
 import verl.utils.model
 from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
 from verl.models.transformers.monkey_patch import apply_monkey_patch
+from verl.trainer import main_ppo
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.utils.fsdp_utils import fsdp2_sharded_save_to_cpu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
-from verl.workers.rollout.llm_server import LLMServerClient
+from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 
 from verl.dph.training.rollout_accounting import NOTHING_CAME
 from verl.dph.training.trainer import TRAINERS
@@ -51,6 +52,11 @@ UPSTREAM = {
     ),
     "verl.dph.cpu.agent_loop.SharedAgentLoopManager": (AgentLoopManagerTQ.generate_sequences, "de5ab7fe338523ca"),
     "verl.dph.cpu.agent_loop._LocalRewardWorker": (AgentLoopWorker._compute_score, "cf4b57719ad3c1b2"),
+    "verl.dph.main.main": (main_ppo.run_ppo, "a65eddb189e56ae1"),
+    "verl.dph.cpu.in_process.use_in_process_router": (
+        LLMServerManager._init_global_load_balancer,
+        "cc3dcac74089a597",
+    ),
     "verl.dph.cpu.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
     "verl.dph.cpu.engine.log_probs_from_logits": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
     "verl.dph.cpu.engine.load_value_model": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),

@@ -20,6 +20,7 @@ from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.signals import stoppable_when_armed
 from verl.dph import plugin
 from verl.dph.config.program import run_main
+from verl.dph.cpu.in_process import InProcessActorClass
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Store
 from verl.dph.sampling.ray_cluster import join_running, on_head
@@ -109,7 +110,8 @@ class Arming:
 def main(config: DictConfig) -> None:
     prepare(config)
     with stoppable_when_armed() as arm:
-        task_runner = ray.remote(resources=on_head())(TaskRunner)
+        on_cpu = config.trainer.device == "cpu"
+        task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(resources=on_head())(TaskRunner)
         main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm))
 
 

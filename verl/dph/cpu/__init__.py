@@ -17,6 +17,7 @@ def register() -> None:
     after_import("verl.workers.engine.fsdp.transformer_impl", _register_engine)
     after_import("verl.workers.rollout.replica", _register_rollout)
     after_import("verl.checkpoint_engine.base", _register_checkpoint_engine)
+    after_import("verl.workers.rollout.router", _use_in_process_router)
 
 
 def _register_engine() -> None:
@@ -37,6 +38,12 @@ def _register_checkpoint_engine() -> None:
     from verl.dph.cpu.checkpoint_engine import register_checkpoint_engine
 
     register_checkpoint_engine()
+
+
+def _use_in_process_router() -> None:
+    from verl.dph.cpu.in_process import use_in_process_router
+
+    use_in_process_router()
 
 
 def _load_replica() -> type:

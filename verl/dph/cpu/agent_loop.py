@@ -16,7 +16,6 @@ from contextvars import ContextVar
 from typing import Any
 
 import hydra
-import ray
 import torch
 from tensordict import TensorDict
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap, _agent_loop_registry
@@ -27,6 +26,7 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorke
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from verl.dph.cpu.burst_client import Burst, BurstClient
+from verl.dph.cpu.in_process import InProcessActorClass
 from verl.dph.cpu.sampling import stable_key
 
 SHARED = "single_turn_agent"
@@ -50,7 +50,7 @@ class SharedAgentLoopWorker(_AgentLoopWorkerTQ):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self._shared = None
-        if self.reward_loop_worker_handles and not self.config.reward.reward_model.enable:
+        if not self.config.reward.reward_model.enable:
             self.reward_loop_worker_handles = [_LocalRewardWorker(self.config)]
         # The worker's module hands each sample to TransferQueue through these two names.
         agent_loop_tq.tq = BurstQueue(agent_loop_tq.tq)
@@ -113,7 +113,7 @@ class SharedAgentLoopManager(AgentLoopManagerTQ):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.agent_loop_workers_class = ray.remote(SharedAgentLoopWorker)
+        self.agent_loop_workers_class = InProcessActorClass(SharedAgentLoopWorker)
         self._validated: dict[int, int] = {}  # the last step that validated prompts: how many
 
     def generate_sequences(self, prompts: TensorDict) -> None:

@@ -1,0 +1,76 @@
+"""Objects of this process behind the interface of Ray actors.
+
+Without a GPU a training run is over in minutes, and each actor spends about six seconds of a core importing verl before
+its first call. The trainer, the agent loop and the load balancer need no process of their own there.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ray
+
+
+class InProcessActor:
+    """`actor.method.remote(...)` calls the method here and returns its result as a ray.ObjectRef.
+
+    Coroutines run on an event loop in a thread of their own, where the tasks that they start live on. What a method
+    raises is raised by `remote`.
+    """
+
+    def __init__(self, instance: Any):
+        self._instance = instance
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __getattr__(self, name: str) -> "_Method":
+        return _Method(self, getattr(self._instance, name))
+
+    def __reduce__(self):
+        raise TypeError(f"{type(self._instance).__name__} lives in one process and cannot be sent to another.")
+
+    def call(self, method: Callable, *args: Any, **kwargs: Any) -> Any:
+        if not asyncio.iscoroutinefunction(method):
+            return method(*args, **kwargs)
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(method(*args, **kwargs), self._loop).result()
+
+
+class _Method:
+    def __init__(self, actor: InProcessActor, method: Callable):
+        self._actor, self._method = actor, method
+
+    def remote(self, *args: Any, **kwargs: Any) -> ray.ObjectRef:
+        return ray.put(self._actor.call(self._method, *args, **kwargs))
+
+
+class InProcessActorClass:
+    """`actor_class.remote(...)` makes an InProcessActor; a Ray actor's options have no meaning here."""
+
+    def __init__(self, of: type):
+        self._of = of
+
+    def options(self, **options: Any) -> "InProcessActorClass":
+        return self
+
+    def remote(self, *args: Any, **kwargs: Any) -> InProcessActor:
+        return InProcessActor(self._of(*args, **kwargs))
+
+
+def use_in_process_router() -> None:
+    """Let verl's default load balancer live in the process that makes it; every client of it does too on a CPU."""
+    from verl.workers.rollout import router
+
+    stock = router.get_router_handle
+    if getattr(stock, "in_process", False):
+        return
+
+    def get_router_handle(servers, router_config_path=None, full_determinism=False, load_balancer_cls=None):
+        if router_config_path or load_balancer_cls:
+            return stock(servers, router_config_path, full_determinism, load_balancer_cls)
+        return InProcessActor(router.GlobalRequestLoadBalancer(servers, full_determinism=full_determinism))
+
+    get_router_handle.in_process = True
+    router.get_router_handle = get_router_handle
