@@ -28,7 +28,8 @@ SPECIAL = ["<pad>", "<eos>", "<unk>", "<user>", "<answer>"]
 WORDS = [f"w{i}" for i in range(24)]
 CHAT_TEMPLATE = "<user>{{ messages[0]['content'] }}{% if add_generation_prompt %}<answer>{% endif %}"
 TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
-PROMPTS, STORED, VALIDATED = 26, 10, 6  # 26 prompts are six steps of 4 and two that wait for the next epoch
+PROMPTS, STORED, VALIDATED = 14, 10, 6  # 14 prompts are three steps of 4 and two that wait for the next epoch
+STOP, TOTAL = 4, 8  # steps: both halves of a resumed run cross an epoch of the prompts and of the store
 SETTINGS = {
     "DEVICE": "cpu",
     "GPUS_PER_NODE": "1",
@@ -44,11 +45,16 @@ SETTINGS = {
     "MAX_TOKENS_PER_GPU": "120",  # several micro-batches a mini-batch
     "EPOCHS": "100",
     "TEST_FREQ": "-1",
-    "SAVE_FREQ": "20",
+    "SAVE_FREQ": str(STOP),
     "VAL_N": "2",
     "SEED": "1",
     "OMP_NUM_THREADS": "1",
 }
+OVERRIDES = (
+    "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+    "actor_rollout_ref.actor.optim.lr_warmup_steps=6",
+    "actor_rollout_ref.actor.clip_ratio_high=0.2",  # which the scripts choose differently
+)
 TIME_LIMIT_S = 280
 
 
@@ -108,8 +114,9 @@ class Task:
 
     def train(self, script: str, name: str, *arguments: str, steps: int, **environment: str) -> None:
         """Run scripts/llama/`script`.sh to `steps`; it resumes from the newest checkpoint of `name`."""
+        dump = f"trainer.rollout_data_dir={self.folder / 'rollouts' / name}"
         finished = subprocess.run(
-            ["bash", f"scripts/llama/{script}.sh", name, *arguments],
+            ["bash", f"scripts/llama/{script}.sh", name, *arguments, *OVERRIDES, dump],
             cwd=REPOSITORY,
             env=os.environ | self.environment | {"TOTAL_STEPS": str(steps)} | environment,
             stdout=subprocess.PIPE,
@@ -125,6 +132,11 @@ class Task:
         entries = [json.loads(line) for part in parts for line in part.read_text().splitlines()]
         return {entry["step"]: entry["data"] for entry in entries}
 
+    def rollouts(self, name: str, step: int) -> list[tuple]:
+        """(prompt, response, score) of every sample of a step."""
+        lines = (self.folder / "rollouts" / name / f"{step}.jsonl").read_text().splitlines()
+        return [(row["input"], row["output"], row["score"]) for row in map(json.loads, lines)]
+
     def checkpoint(self, name: str, step: int) -> Path:
         """The actor's checkpoint."""
         return self.runs / name / f"global_step_{step}" / "actor"
@@ -132,4 +144,11 @@ class Task:
 
 @pytest.fixture(scope="session")
 def task(tmp_path_factory, scorer_server, word_llama):
-    return Task(tmp_path_factory.mktemp("resume"), scorer_server, word_llama)
+    """Five runs: js_kl at once and resumed, verl's GRPO, and rehearsal that weighs nothing."""
+    task = Task(tmp_path_factory.mktemp("resume"), scorer_server, word_llama)
+    task.train("js_kl", "at_once", "0.2", steps=TOTAL, TEST_FREQ=str(STOP))
+    for steps in (STOP, TOTAL):
+        task.train("js_kl", "resumed", "0.2", steps=steps, TEST_FREQ=str(STOP))
+    task.train("grpo", "plain", steps=STOP)
+    task.train("js_kl", "weightless", "0", steps=STOP)
+    return task

@@ -1,10 +1,12 @@
-"""The same bits after a stop: 40 steps at once equal 20, a new process from the checkpoint, and 20 more."""
+"""The same bits after a stop: 8 steps at once equal 4, a new process from the checkpoint, and 4 more."""
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed.tensor  # makes sharded tensors known to torch.load
 from safetensors.torch import load_file
+
+from tests.resume.conftest import STOP, TOTAL
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -27,23 +29,10 @@ def same(left, right) -> bool:
     return left == right
 
 
-@pytest.fixture(scope="module")
-def runs(task):
-    """The run without a stop and the resumed one: rehearsal, validation every ten steps, a rising learning rate."""
-    settings = (
-        "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
-        "actor_rollout_ref.actor.optim.lr_warmup_steps=30",
-    )
-    task.train("js_kl", "at_once", "0.2", *settings, steps=40, TEST_FREQ="10")
-    for steps in (20, 40):
-        task.train("js_kl", "resumed", "0.2", *settings, steps=steps, TEST_FREQ="10")
-    return task
-
-
-def test_every_metric_of_every_step_is_the_same(runs):
-    at_once, resumed = runs.metrics("at_once"), runs.metrics("resumed")
-    assert list(at_once) == list(resumed) == list(range(1, 41))
-    assert len({metrics["critic/score/mean"] for metrics in at_once.values()}) > 10  # so there are gradients
+def test_every_metric_of_every_step_is_the_same(task):
+    at_once, resumed = task.metrics("at_once"), task.metrics("resumed")
+    assert list(at_once) == list(resumed) == list(range(1, TOTAL + 1))
+    assert len({metrics["critic/score/mean"] for metrics in at_once.values()}) > 4  # so there are gradients
     for step, metrics in at_once.items():
         assert metrics.keys() == resumed[step].keys()
         different = {
@@ -54,22 +43,22 @@ def test_every_metric_of_every_step_is_the_same(runs):
         assert not different, f"step {step}"
 
 
-@pytest.mark.parametrize("step", [20, 40])
-def test_weights_are_the_same(runs, step):
+@pytest.mark.parametrize("step", [STOP, TOTAL])
+def test_weights_are_the_same(task, step):
     at_once, resumed = (
-        load_file(runs.checkpoint(name, step) / "huggingface" / "model.safetensors") for name in ("at_once", "resumed")
+        load_file(task.checkpoint(name, step) / "huggingface" / "model.safetensors") for name in ("at_once", "resumed")
     )
     assert at_once.keys() == resumed.keys() and at_once
     assert [name for name in at_once if not same(at_once[name], resumed[name])] == []
 
 
-@pytest.mark.parametrize("step", [20, 40])
-def test_the_optimizer_and_its_schedule_are_the_same(runs, step):
+@pytest.mark.parametrize("step", [STOP, TOTAL])
+def test_the_optimizer_and_its_schedule_are_the_same(task, step):
     """verl saves random states too, which it seeds by chance and which nothing here draws from."""
 
     def load(name, part):
         with torch.serialization.safe_globals(RANDOM_STATE):
-            return torch.load(runs.checkpoint(name, step) / f"{part}_world_size_1_rank_0.pt", weights_only=True)
+            return torch.load(task.checkpoint(name, step) / f"{part}_world_size_1_rank_0.pt", weights_only=True)
 
     optimizers = [load(name, "optim") for name in ("at_once", "resumed")]
     schedules = [load(name, "extra_state")["lr_scheduler"] for name in ("at_once", "resumed")]

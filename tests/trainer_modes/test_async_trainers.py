@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 # The server works on all 16 answers that are asked for. When the first 4 prompts are done, an answer that is not has
 # some 500 words to go (they end at random), which is many times what the trainer takes to stop it.

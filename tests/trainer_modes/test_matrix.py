@@ -11,7 +11,7 @@ from transfer_queue import KVBatchMeta
 
 from verl.dph.training.trainer import Rehearsal
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 MINI_BATCHES, EPOCHS, STEPS = 2, 2, 2
 
