@@ -43,6 +43,7 @@ class Project:
     def __init__(self, folder: Path):
         self.folder, self.task, self.model = folder, folder / "task", folder / "model"
         self.data, self.runs = folder / "data", folder / "runs"
+        self.outputs: dict[str, str] = {}  # what each program printed
         self.environment = SETTINGS | {
             "PYTHON": sys.executable,
             "MODEL_PATH": str(self.model),
@@ -69,6 +70,23 @@ class Project:
         finished = self.run(*command, **environment)
         assert finished.returncode == 0, f"{command} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
         return finished.stdout
+
+    def train_until(self, step: int, script: str, *arguments: str, **environment: str) -> tuple[subprocess.Popen, str]:
+        """A training run that has logged `step` and goes on, and what it printed until then."""
+        training = subprocess.Popen(
+            ["bash", f"scripts/llama/{script}.sh", *arguments],
+            cwd=REPOSITORY,
+            env=os.environ | self.environment | {"TOTAL_STEPS": "1000", "SAVE_FREQ": "-1"} | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        lines = []
+        for line in training.stdout:
+            lines.append(line)
+            if f"step:{step} " in line:
+                break
+        return training, "".join(lines)
 
     def die_in_the_second_part(self, *command: str) -> None:
         """Kill -9 while the second part of the reference log-probs is written: a pipe that nobody reads holds it up."""
@@ -104,7 +122,9 @@ def project(tmp_path_factory):
 @pytest.fixture(scope="session")
 def presampled(project):
     """Every training prompt is sampled 4 times, on two replicas."""
-    project.output = project.succeed("bash", "scripts/llama/offline_sampling.sh", "sampling", GPUS_PER_NODE="2")
+    project.outputs["presample"] = project.succeed(
+        "bash", "scripts/llama/offline_sampling.sh", "sampling", GPUS_PER_NODE="2"
+    )
     return project
 
 
@@ -120,21 +140,30 @@ def stored(presampled):
     project.split = {name: (project.data / f"train_{name}.parquet").read_bytes() for name in ("correct", "wrong")}
     writes = ("bash", "scripts/llama/get_correct_data_tensor.sh", "data.sft_top_k=8", "data.sft_reference_rows=2")
     project.die_in_the_second_part(*writes)
-    project.output = project.succeed(*writes)
+    project.outputs["store"] = project.succeed(*writes)
     return project
 
 
 @pytest.fixture(scope="session")
 def trained(stored):
-    """DPH-JS between next-token distributions, on two ranks for 2 steps, then resumed to 3."""
-    for steps in ("2", "3"):
-        stored.succeed(
-            *("bash", "scripts/llama/js_kl.sh", "js", "0.2"),
-            "actor_rollout_ref.actor.sft_loss_estimator=topk",
-            "actor_rollout_ref.actor.sft_grad_norm_freq=2",
-            "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
-            GPUS_PER_NODE="2",
-            TOTAL_STEPS=steps,
-            SAVE_FREQ="1",
-        )
+    """DPH-JS between next-token distributions on two ranks: SIGTERM after step 2, then resumed for two steps."""
+    settings = (
+        *("js_kl", "js", "0.2", "actor_rollout_ref.actor.sft_loss_estimator=topk"),
+        "actor_rollout_ref.actor.sft_grad_norm_freq=2",
+        "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+        "trainer.max_actor_ckpt_to_keep=100",
+    )
+    training, output = stored.train_until(2, *settings, GPUS_PER_NODE="2", SAVE_FREQ="1")
+    training.terminate()
+    output += training.communicate(timeout=120)[0]
+    stored.stopped, stored.resumed_from = (training.returncode, output), newest_checkpoint(stored.runs / "js")
+    stored.succeed(
+        *("bash", f"scripts/llama/{settings[0]}.sh", *settings[1:]),
+        **{"GPUS_PER_NODE": "2", "SAVE_FREQ": "1", "TOTAL_STEPS": str(stored.resumed_from + 2)},
+    )
     return stored
+
+
+def newest_checkpoint(run: Path) -> int:
+    """The step at which the run resumes."""
+    return int((run / "latest_checkpointed_iteration.txt").read_text())
