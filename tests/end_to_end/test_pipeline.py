@@ -89,7 +89,8 @@ def test_sigterm_ends_training_in_order(trained):
 def test_training_rehearses_in_every_step_and_resumes(trained):
     steps = steps_of(trained.runs / "js")
     assert [step for step, _ in steps[-2:]] == [trained.resumed_from + 1, trained.resumed_from + 2]
-    assert {1, 2} <= {step for step, _ in steps[:-2]}  # SIGTERM comes in a later one
+    # SIGTERM may come between the console's line of step 2 and the file's.
+    assert trained.resumed_from >= 2 and steps[0][0] == 1
     rows = len(Store.load(str(trained.data / "pef.pt")))
     for step, metrics in steps:
         assert metrics["dph/rows"] == 4 and metrics["dph/tokens"] > 0 and metrics["dph/failed_rollouts"] == 0
