@@ -28,7 +28,7 @@ from rl.evaluation.benchmarks import Split, splits_of
 from rl.evaluation.paper.published import paper_setting
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import write_report
-from rl.evaluation.spec import BASE, BASE_AGAIN, check_described, read_spec
+from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, read_spec
 from rl.evaluation.spec_writer import NO_STYLES, greedy_file, samples_file, write_spec
 from rl.evaluation.stored_base import stored_base
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
@@ -199,7 +199,7 @@ def _check_methods(evaluate: DictConfig) -> None:
     if unknown := [name for name in evaluate.methods if name not in known]:
         raise UserError(f"evaluate.methods has {unknown[0]}, which is none of {', '.join(map(str, known))}.")
     for name, entry in OmegaConf.to_container(evaluate.methods).items():
-        check_described(f"evaluate.methods.{name}", entry)
+        check_description(f"evaluate.methods.{name}", entry)
 
 
 if __name__ == "__main__":

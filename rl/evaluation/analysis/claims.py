@@ -1,4 +1,4 @@
-"""What the numbers show: each claim of the method, with the paired difference or value that decides it."""
+"""The method's claims, each judged by a paired difference or a value with its interval."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,13 @@ from rl.evaluation.spec import BASE, BASE_AGAIN
 from rl.metrics.bootstrap import Interval
 from rl.metrics.styles import BY_PREFIX
 
-# Of styles that the base announces by a prefix. A policy of one style stays below the first, one that keeps several
-# above the second (measured on every base, seed and length tried; without a divergence term the entropy ends below .3,
-# with DPH at eta 0.2 above .6).
+# Style entropy, for styles read from a prefix: of a policy with one style, and of one that keeps several (measured on
+# every base, seed and length tried: below .3 without a divergence term, above .6 with DPH at eta 0.2).
 ONE_STYLE_ENTROPY = 0.35
 SEVERAL_STYLES_ENTROPY = 0.6
 
 WITH_DIVERGENCE = "dph"
-# Methods whose only pull is the reward; a reverse KL baseline is in neither group.
+# Methods trained on the reward alone; a reverse KL baseline is in neither group.
 REWARD_ONLY = ("grpo", "dapo")
 
 SEEN, NOT_SEEN, NOT_MEASURED = "seen", "not seen", "not measured"
@@ -22,7 +21,7 @@ SEEN, NOT_SEEN, NOT_MEASURED = "seen", "not seen", "not measured"
 
 @dataclass(frozen=True)
 class Claim:
-    """A predicate of a method on a split, what was measured for it as [value, low, high], and whether it was seen."""
+    """A predicate of a method on a split, its measured [value, low, high], and the verdict."""
 
     split: str
     method: str
@@ -34,7 +33,7 @@ class Claim:
 
 
 def claims(comparison: Comparison) -> list[Claim]:
-    """Every claim that the methods and splits of a report allow to be judged."""
+    """Every claim that can be judged from a report's methods and splits."""
     spec = comparison.spec
     with_divergence = [name for name in spec.trained if name.startswith(WITH_DIVERGENCE)]
     without = [name for name in spec.trained if name not in with_divergence]
@@ -103,7 +102,7 @@ class _Judge:
 
 
 def verdict(value: Interval, bound: float, above: bool = True) -> str:
-    """Whether a claim that a value lies above (or below) a bound was seen, and with its whole interval."""
+    """Verdict of the claim that a value lies above (or below) a bound, by its mean and by its whole interval."""
     if value is None:
         return NOT_MEASURED
     mean, low, high = value
@@ -114,19 +113,18 @@ def verdict(value: Interval, bound: float, above: bool = True) -> str:
 
 
 def metric_name(metric: str) -> str:
-    """A metric as a word of a sentence."""
+    """A metric's name in running text."""
     return {"greedy": "greedy accuracy", "keep_rate": "keep rate"}.get(metric, metric.capitalize())
 
 
 def assert_styles(report: dict) -> list[str]:
-    """The demo's one assertion: in domain, GRPO ends in one style and DPH-JS keeps several.
+    """Check the demo's one assertion: in domain, GRPO ends in one style and DPH-JS keeps several.
 
     Args:
         report: the content of report.json.
 
     Returns:
-        One sentence for each failure; empty when it holds. A method that was not run is not asserted, but with neither
-        of the two there is nothing to assert, which is a failure too.
+        One sentence per failure. A method that was not run is not checked; having neither of the two is a failure.
     """
     entropy = {
         name: report[name]["in_domain"]["style_entropy"]
@@ -136,7 +134,7 @@ def assert_styles(report: dict) -> list[str]:
     if not entropy:
         return ["The report has neither grpo nor dph_js in domain, so their styles cannot be checked; run one of them."]
     failures = [
-        f"{name} has no style entropy in domain: none of its answers is correct, or the task has no styles."
+        f"{name} has no style entropy in domain: none of its responses is correct, or the task has no styles."
         for name, value in entropy.items()
         if value is None
     ]
