@@ -266,7 +266,9 @@ def test_the_demos_assertion_holds_strictly_within_its_bounds():
         "grpo keeps a style entropy of 0.35 in domain, not below 0.35.",
         "dph_js has a style entropy of 0.60 in domain, not above 0.6.",
     ]
-    assert "neither grpo nor dph_js" in failures(base=[1.3])[0] and "grpo has no style entropy" in failures(grpo=None)[0]
+    assert (
+        "neither grpo nor dph_js" in failures(base=[1.3])[0] and "grpo has no style entropy" in failures(grpo=None)[0]
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ figures

@@ -98,8 +98,8 @@ def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by
         "wins with probability 1/t. maj_by defines equal answers.",
         "maj_by": f"{RESULT}: SQL with equal results is one answer. {SYNTAX}: SQL with equal syntax trees, and math "
         "with equal text after spelling is normalised, is one answer; 1/2 and 0.5 are two.",
-        "distinct_correct": "Number of distinct syntax trees (sqlglot) among a prompt's correct SQL after aliases, case "
-        "and the order of operands are normalised; mean over the prompts with one.",
+        "distinct_correct": "Number of distinct syntax trees (sqlglot) among a prompt's correct SQL after aliases, "
+        "case and the order of operands are normalised; mean over the prompts with one.",
         "distinct_results": "Number of distinct results among a prompt's SQL that ran, correct or not; mean over the "
         "prompts with one; null if results were not stored (evaluate.databases).",
         "unparsed_sql": "Correct samples whose SQL sqlglot cannot parse; they are compared by their text.",
