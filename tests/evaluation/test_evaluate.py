@@ -1,6 +1,6 @@
-"""`verl.dph.evaluate` as a user calls it: settings, presets, a stored base, report and tables; its refusals.
+"""`verl.dph.evaluate` as a user calls it: settings, presets, a stored base, report and tables; what it rejects.
 
-All runs are in one process, because importing verl takes seconds, and random answers stand in for the engine's:
+All runs share one process, because importing verl takes seconds, and random responses replace the engine's:
 tests/end_to_end evaluates with a real engine and scorer.
 """
 
@@ -239,17 +239,17 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
     [
         ("no such step", "names step 9, but js, the run"),
         ("no such step", "has checkpoints of the steps 3, 5, 7 up to 7: name some of these, or write all"),
-        ("no step", "evaluate.checkpoints=['first'] is no list of training steps: write [40,80], or all."),
+        ("no step", "evaluate.checkpoints=['first'] is not a list of training steps: use [40,80], or all."),
         ("no run", "but no model of evaluate.models is a training run"),
         ("no such method", "evaluate.methods has js, which is none of base, base_again."),
-        ("half a family", "evaluate.methods.base has only one of 'family' and 'eta'"),
-        ("unknown key", "evaluate.methods.base: the entry has the unknown key 'colour'"),
+        ("half a family", "evaluate.methods.base is invalid: it has only one of 'family' and 'eta'"),
+        ("unknown key", "evaluate.methods.base is invalid: the key colour is unknown."),
         ("other settings", "amc23.jsonl cannot be compared: its temperature is 0.7, here it is 0.6; use the same"),
-        ("two bases", "evaluate.base names a stored base run and evaluate.models has base too: give one of them."),
+        ("two bases", "evaluate.base names a stored base run and evaluate.models has base too: use one of them."),
         ("nothing", "and evaluate.benchmarks a benchmark or evaluate.splits a parquet file."),
-        ("no mapping", "is no mapping: write evaluate.models={NAME:...}."),
+        ("no mapping", "is not a mapping: use evaluate.models={NAME:...}."),
         ("unknown benchmark", "evaluate.benchmarks has birds, which is unknown: use bird, spider, aime24"),
-        ("few samples", "bird has 4 samples a prompt, but the report's keep rate needs Pass@8: raise n"),
+        ("few samples", "bird has 4 samples per prompt, but the report's keep rate needs Pass@8: raise n"),
         ("no such style", "evaluate.styles_by=colour is unknown: use prefix, structure or none."),
         ("no such paper", "The paper has no experiment 'gpt': use llama-sql"),
         ("no model", "holds neither weights in the Hugging Face format nor a checkpoint of verl"),
