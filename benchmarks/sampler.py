@@ -200,8 +200,8 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def speed(options: argparse.Namespace) -> None:
-    from rl.demo.scorer_process import ScorerServer
     from rl.common.processes import end_process_tree
+    from rl.demo.scorer_process import ScorerServer
 
     ratios = []  # of tokens/s, and of tokens a second of CPU
     with tempfile.TemporaryDirectory() as name:

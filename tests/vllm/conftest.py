@@ -15,10 +15,10 @@ import torch
 from transformers import LlamaForCausalLM
 
 from rl.common.fingerprint import model_hash, tokenizer_hash
+from rl.common.processes import end_process_tree
 from rl.demo.base_model import Shape, build_model
 from rl.demo.scorer_process import ScorerServer
 from rl.demo.sft import load_examples
-from rl.common.processes import end_process_tree
 from rl.demo.task import TaskSettings, make_task
 from rl.demo.tokenizer import build_tokenizer
 from verl.dph.pef.store import Row, Store
