@@ -44,25 +44,6 @@ GOLD_STYLE = "IN"
 MOST_ROWS = int(0.8 * PARENT_ROWS)
 DRAWS_PER_QUESTION = 50
 
-_ROW_TYPE = pa.schema(
-    {
-        "data_source": pa.string(),
-        "prompt": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
-        "reward_model": pa.struct(
-            {
-                "style": pa.string(),
-                "ground_truth": pa.struct({"db_id": pa.string(), "gold_sql": pa.string(), "cmp_method": pa.string()}),
-            }
-        ),
-        "id": pa.int64(),
-        "extra_info": pa.struct(
-            {"index": pa.int64(), "split": pa.string(), "family": pa.string(), "schema": pa.string()}
-        ),
-    }
-)
-_SFT_ROW_TYPE = _ROW_TYPE.append(pa.field("solutions", pa.list_(pa.string())))
-
-
 @dataclass(frozen=True)
 class TaskSettings:
     """Number of questions per file, and the seed."""
@@ -190,12 +171,10 @@ def _write_splits(folder: Path, settings: TaskSettings, connections: dict[str, s
         rows = [
             _row(question, split, index, definitions[question.schema.name]) for index, question in enumerate(questions)
         ]
-        row_type = _ROW_TYPE
         if split.name == "sft":
-            row_type = _SFT_ROW_TYPE
             for row, question in zip(rows, questions, strict=True):
                 row["solutions"] = [announced_solution(question, style) for style in STYLE_NAMES]
-        _write_parquet(folder / f"{split.name}.parquet", rows, row_type)
+        _write_parquet(folder / f"{split.name}.parquet", rows)
 
 
 def _row(question: Question, split: Split, index: int, definitions: list[str]) -> dict:
@@ -220,9 +199,9 @@ def _row(question: Question, split: Split, index: int, definitions: list[str]) -
     }
 
 
-def _write_parquet(path: Path, rows: list[dict], row_type: pa.Schema) -> None:
+def _write_parquet(path: Path, rows: list[dict]) -> None:
     aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    pq.write_table(pa.Table.from_pylist(rows, schema=row_type), aside, compression="zstd")
+    pq.write_table(pa.Table.from_pylist(rows), aside, compression="zstd")
     os.replace(aside, path)
 
 
