@@ -78,7 +78,7 @@ def test_a_failure_is_named_and_ends_the_others_which_go_on_later(tmp_path):
     assert (runs(tmp_path, "long"), runs(tmp_path, "never")) == (2, 1)  # its file was kept and continued
 
 
-def test_a_stage_whose_input_is_made_anew_starts_from_nothing(tmp_path):
+def test_a_stage_whose_input_is_made_again_starts_from_scratch(tmp_path):
     def run(program):
         pipeline = Pipeline(tmp_path, {})
         pipeline.run(stage(tmp_path, "a", program))

@@ -1,4 +1,4 @@
-"""The paper's figures as they were typed, and tables of ours beside them: their structure, values and refusals."""
+"""The paper's figures and ours beside them: structure, values and errors."""
 
 import json
 import re
