@@ -37,68 +37,41 @@ def claims(comparison: Comparison) -> list[Claim]:
     spec = comparison.spec
     with_divergence = [name for name in spec.trained if name.startswith(WITH_DIVERGENCE)]
     without = [name for name in spec.trained if name not in with_divergence]
+    floor, floor_name = (BASE, "the base in its later samples")
+    if BASE_AGAIN in spec.methods:
+        floor, floor_name = BASE_AGAIN, "a second draw of the base"
     found = []
-    for split in spec.splits:
-        judge = _Judge(comparison, split)
-        found += [judge.beats_base(name, metric) for metric in ("greedy", "pass@1") for name in spec.trained]
-        has_styles = spec.styles_by == BY_PREFIX and comparison.samples[BASE][split].style_names
-        if has_styles and split == spec.splits[0]:
-            found += [judge.one_style(name) for name in without if name.startswith(REWARD_ONLY)]
-            found += [judge.several_styles(name) for name in with_divergence]
-        found += [
-            judge.higher(name, other, metric)
-            for other in without
-            for metric in (f"pass@{spec.solved_in}", f"pass@{judge.n}", "keep_rate")
-            for name in with_divergence
-        ]
-        found += [judge.keeps_less_than_noise_floor(name) for name in without]
-        found += [judge.keeps_more_than_noise_floor(name) for name in with_divergence]
-    return found
 
+    def difference(split: str, name: str, other: str, metric: str, predicate: str, above: bool = True) -> None:
+        value = comparison.difference(split, metric, name, other)
+        measure = f"{metric_name(metric)} minus that of {spec.methods[other].label}"
+        found.append(Claim(split, name, predicate, measure, "share", value, verdict(value, 0.0, above)))
 
-class _Judge:
-    """Claims about one split."""
-
-    def __init__(self, comparison: Comparison, split: str):
-        self.comparison = comparison
-        self.split = split
-        self.n = comparison.samples[BASE][split].n
-        methods = comparison.spec.methods
-        self.floor, self.floor_name = (
-            (BASE_AGAIN, "a second draw of the base")
-            if BASE_AGAIN in methods
-            else (BASE, "the base in its later samples")
-        )
-
-    def beats_base(self, name: str, metric: str) -> Claim:
-        return self._difference(name, BASE, metric, f"beats the base in {metric_name(metric)}")
-
-    def higher(self, name: str, other: str, metric: str) -> Claim:
-        label = self.comparison.spec.methods[other].label
-        return self._difference(name, other, metric, f"has a higher {metric_name(metric)} than {label}")
-
-    def keeps_less_than_noise_floor(self, name: str) -> Claim:
-        predicate = f"forgets: it keeps less than {self.floor_name}"
-        return self._difference(name, self.floor, "keep_rate", predicate, above=False)
-
-    def keeps_more_than_noise_floor(self, name: str) -> Claim:
-        return self._difference(name, self.floor, "keep_rate", f"keeps more than {self.floor_name}")
-
-    def one_style(self, name: str) -> Claim:
-        return self._style_entropy(name, "ends in one style", ONE_STYLE_ENTROPY, above=False)
-
-    def several_styles(self, name: str) -> Claim:
-        return self._style_entropy(name, "keeps several styles", SEVERAL_STYLES_ENTROPY, above=True)
-
-    def _difference(self, name: str, other: str, metric: str, predicate: str, above: bool = True) -> Claim:
-        value = self.comparison.difference(self.split, metric, name, other)
-        measure = f"{metric_name(metric)} minus that of {self.comparison.spec.methods[other].label}"
-        return Claim(self.split, name, predicate, measure, "share", value, verdict(value, 0.0, above))
-
-    def _style_entropy(self, name: str, predicate: str, bound: float, above: bool) -> Claim:
-        value = self.comparison.summaries[name][self.split]["style_entropy"]
+    def style_entropy(split: str, name: str, predicate: str, bound: float, above: bool) -> None:
+        value = comparison.summaries[name][split]["style_entropy"]
         measure = f"style entropy {'above' if above else 'below'} {bound}"
-        return Claim(self.split, name, predicate, measure, "nats", value, verdict(value, bound, above))
+        found.append(Claim(split, name, predicate, measure, "nats", value, verdict(value, bound, above)))
+
+    for split in spec.splits:
+        base = comparison.samples[BASE][split]
+        for metric in ("greedy", "pass@1"):
+            for name in spec.trained:
+                difference(split, name, BASE, metric, f"beats the base in {metric_name(metric)}")
+        if spec.styles_by == BY_PREFIX and base.style_names and split == spec.splits[0]:
+            for name in (name for name in without if name.startswith(REWARD_ONLY)):
+                style_entropy(split, name, "ends in one style", ONE_STYLE_ENTROPY, above=False)
+            for name in with_divergence:
+                style_entropy(split, name, "keeps several styles", SEVERAL_STYLES_ENTROPY, above=True)
+        for other in without:
+            for metric in (f"pass@{spec.solved_in}", f"pass@{base.n}", "keep_rate"):
+                predicate = f"has a higher {metric_name(metric)} than {spec.methods[other].label}"
+                for name in with_divergence:
+                    difference(split, name, other, metric, predicate)
+        for name in without:
+            difference(split, name, floor, "keep_rate", f"forgets: it keeps less than {floor_name}", above=False)
+        for name in with_divergence:
+            difference(split, name, floor, "keep_rate", f"keeps more than {floor_name}")
+    return found
 
 
 def verdict(value: Interval, bound: float, above: bool = True) -> str:
