@@ -44,6 +44,7 @@ GOLD_STYLE = "IN"
 MOST_ROWS = int(0.8 * PARENT_ROWS)
 DRAWS_PER_QUESTION = 50
 
+
 @dataclass(frozen=True)
 class TaskSettings:
     """Number of questions per file, and the seed."""
