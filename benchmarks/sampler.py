@@ -200,8 +200,8 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def speed(options: argparse.Namespace) -> None:
+    from rl.common.processes import end_process_tree
     from rl.demo.scorer_process import ScorerServer
-    from rl.demo.stages import stop
 
     ratios = []  # of tokens/s, and of tokens a second of CPU
     with tempfile.TemporaryDirectory() as name:
@@ -223,7 +223,7 @@ def speed(options: argparse.Namespace) -> None:
                         ratios.append(ratio)
             finally:
                 for variant in variants:
-                    stop(variant.process)
+                    end_process_tree(variant.process)
     for what, of_turns in zip(("tokens/s", "tokens a second of CPU"), zip(*ratios, strict=True), strict=True):
         middle, spread = statistics.median(of_turns), f"{min(of_turns):.3f} to {max(of_turns):.3f}"
         sys.stdout.write(f"ratio of {what}, {len(of_turns)} turns: median {middle:.3f}, {spread}\n")

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.demo.pipeline import OVERRIDES, SCRIPTS, Demo
+from rl.demo.experiment import OVERRIDES, SCRIPTS
+from rl.demo.pipeline import Demo
 from rl.demo.scorer_process import ScorerServer
 
 VARIANTS = {

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -69,3 +70,8 @@ def own_sigterm() -> Iterator[None]:
     finally:
         if callable(before):
             signal.signal(signal.SIGTERM, before)
+
+
+def exit_on_sigterm() -> None:
+    """Make SIGTERM raise SystemExit, so that `with` blocks and `finally` clean up as after Ctrl-C."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

@@ -1,9 +1,9 @@
-"""Trains the demo's base model from scratch and writes it as a Hugging Face folder.
+"""Train the demo's base model from scratch and write it as a Hugging Face folder.
 
     python -m rl.demo.base_model --task outputs/demo/task --out outputs/demo/model
 
-About 250,000 parameters, one to two minutes on one CPU core. DIR2/demo_model.json holds the settings and their hash;
-with the same settings a rerun skips.
+About 250,000 parameters, one to two minutes on one CPU core. demo_model.json in it holds the settings and their hash; a
+rerun with the same settings is skipped.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from rl.demo.tokenizer import CHAT_TEMPLATE, build_tokenizer
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-# To be raised when the training or what is written changes without a change of the settings.
+# Raise it when training or the written files change without a change of the settings.
 FORMAT = "dph-demo-model/1"
 MARK = "demo_model.json"
 
@@ -44,7 +44,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Everything beside the task that decides the weights. The result is exact for a number of threads."""
+    """Everything beside the task that decides the weights. Results are exact for a fixed number of threads."""
 
     seed: int = 0
     threads: int = 1
@@ -53,10 +53,10 @@ class ModelSettings:
 
 
 def make_model(task: Path, folder: Path, settings: ModelSettings) -> bool:
-    """Trains the base model on `task`'s sft.parquet and writes `folder`; False when it is there with these settings.
+    """Train the base model on `task`'s sft.parquet and write `folder`; False if it exists with these settings.
 
     Raises:
-        UserError: the task is not there, or `folder` holds something else.
+        UserError: the task does not exist, or `folder` holds something else.
     """
     task_mark = read_mark(task / TASK_MARK)
     if task_mark is None:
@@ -75,22 +75,22 @@ def make_model(task: Path, folder: Path, settings: ModelSettings) -> bool:
     model = build_model(tokenizer, settings.shape, settings.seed)
     fine_tune(model, load_examples(task / "sft.parquet", tokenizer), settings.sft, settings.seed)
 
-    aside = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
-    model.save_pretrained(aside)
-    tokenizer.save_pretrained(aside)
-    write_mark(aside / MARK, identity)
-    # A folder that is not empty cannot be replaced in one step.
+    temporary = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
+    model.save_pretrained(temporary)
+    tokenizer.save_pretrained(temporary)
+    write_mark(temporary / MARK, identity)
+    # A non-empty folder cannot be replaced atomically.
     if folder.exists():
         shutil.rmtree(folder)
-    os.replace(aside, folder)
+    os.replace(temporary, folder)
     return True
 
 
 def build_model(tokenizer: "PreTrainedTokenizerFast", shape: Shape, seed: int) -> "LlamaForCausalLM":
-    """A model with random float32 weights and one embedding for each of the tokenizer's tokens.
+    """A model with random float32 weights and one embedding per token.
 
-    Its type is llama because transformers forces Qwen's own tokenizer class on any model of type qwen2; but for the
-    biases of queries, keys and values the two are the same.
+    Of type llama, because transformers forces Qwen's own tokenizer class on any model of type qwen2; only the biases of
+    queries, keys and values differ.
     """
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
@@ -111,7 +111,7 @@ def build_model(tokenizer: "PreTrainedTokenizerFast", shape: Shape, seed: int) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m rl.demo.base_model", description="Trains the demo's base model from scratch."
+        prog="python -m rl.demo.base_model", description="Train the demo's base model from scratch."
     )
     parser.add_argument("--task", type=Path, required=True, metavar="DIR", help="folder of the demo's task")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the model")
@@ -123,7 +123,7 @@ def main() -> None:
         if make_model(arguments.task, arguments.out, settings):
             sys.stdout.write(f"Wrote the demo's base model to {arguments.out}.\n")
         else:
-            sys.stdout.write(f"The demo's base model in {arguments.out} has these settings already: skipped.\n")
+            sys.stdout.write(f"The demo's base model in {arguments.out} already has these settings: skipped.\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The prompt of a row: the whole schema and the question, as a general language model needs them."""
+"""The prompt of a row: the whole schema and the question, as any language model needs them."""
 
 QUESTION_HEADING = "Question:"
 
@@ -34,7 +34,7 @@ SELECT ...
 
 
 def prompt_text(definitions: list[str], question: str) -> str:
-    """The user's message for a question.
+    """The user message for a question.
 
     Args:
         definitions: CREATE TABLE statements.

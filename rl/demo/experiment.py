@@ -1,4 +1,4 @@
-"""The experiment on the tiny task: its settings, and the programs that it consists of, as stages in one folder."""
+"""The experiment on the tiny task: settings, methods, and its programs as stages in one folder."""
 
 import json
 import os
@@ -16,14 +16,13 @@ TRAIN_PROMPTS, EVAL_PROMPTS, SAMPLES_PER_PROMPT, THRESHOLD, EVAL_SAMPLES = 384, 
 ETA = 0.2
 SPLITS = ("in_domain", "out_of_domain")
 
-# DEMO.md, "Setting". Variables of scripts/lib/llama_sql.sh.
+# Variables of scripts/lib/llama_sql.sh.
 SETTINGS = {
     "DEVICE": "cpu",
     "MAX_PROMPT_LENGTH": "40",
     "MAX_RESPONSE_LENGTH": "48",
     "TRAIN_BATCH_SIZE": "16",
-    # Four optimizer steps a step where the study had two: with SCORER.md's partial credit, which is rarely given here
-    # (one column), two leave GRPO halfway to one style after 80 steps.
+    # Four mini-batches per step: with two, GRPO is only halfway to one style after 80 steps.
     "MINI_BATCH_SIZE": "4",
     "ROLLOUT_N": "16",
     "SFT_BATCH_SIZE": "32",
@@ -36,15 +35,14 @@ SETTINGS = {
     "TEST_FREQ": "-1",
     "OVERLONG_BUFFER": "4",
 }
-# Checkpoints also hold the weights as a Hugging Face folder, which evaluation reads.
 OVERRIDES = [
+    # Evaluation reads the checkpoint's Hugging Face folder.
     "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
     "actor_rollout_ref.actor.optim.weight_decay=0.0",
-    # 320 updates in all: verl's second beta, .999, would remember the first of them to the end.
+    # 320 updates in all: with verl's second beta, .999, the first would never be forgotten.
     "actor_rollout_ref.actor.optim.betas=[0.9,0.99]",
     "trainer.max_actor_ckpt_to_keep=2",
-    # The hf rollout's log-probs are the actor's to 1e-7 in float32 (tests/end_to_end), so they need not be computed
-    # twice.
+    # The hf rollout's log-probs equal the actor's to 1e-7 in float32 (tests/end_to_end).
     "algorithm.rollout_correction.bypass_mode=True",
     "actor_rollout_ref.actor.calculate_entropy=True",
 ]
@@ -52,9 +50,9 @@ OVERRIDES = [
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the report: its launch script and the script's arguments after the name, the first of which is eta.
+    """A row of the report: its launch script and the script's arguments after the run's name, the first of them eta.
 
-    Methods of one family differ in eta alone (evaluation/spec.py).
+    Methods of one family differ only in eta (evaluation/spec.py).
     """
 
     label: str
@@ -62,10 +60,37 @@ class Method:
     arguments: tuple[str, ...] = ()
     family: str | None = None
 
-    def described(self) -> dict[str, str | float]:
-        """What a report's specification says of it beside its samples."""
+    def description(self) -> dict[str, str | float]:
+        """The method's label, family and eta in a report's specification."""
         of_family = {"family": self.family, "eta": float(self.arguments[0])} if self.family else {}
         return {"label": self.label} | of_family
+
+
+METHODS = {
+    "grpo": Method("GRPO", "grpo.sh"),
+    "dapo": Method("DAPO", "dapo.sh"),
+    "dapo_exp": Method("DAPO on D_exp, eta 0", "js_kl.sh", ("0",), "DPH-JS"),
+    "rkl": Method("RKL, eta 0.1", "reverse_kl.sh", ("0.1",), "RKL"),
+    "dph_f": Method(f"DPH-F, eta {ETA}", "forward_kl.sh", (str(ETA),), "DPH-F"),
+    "dph_js": Method(f"DPH-JS generator, eta {ETA}", "js_kl.sh", (str(ETA),), "DPH-JS"),
+    "dph_js_def": Method(f"DPH-JS definition, eta {ETA}", "js_definition.sh", (str(ETA),), "DPH-JS definition"),
+    "dph_alpha": Method(f"alpha 0.2, eta {ETA}", "alpha.sh", (str(ETA), "0.2"), "alpha 0.2"),
+}
+
+
+def method_names(text: str) -> list[str]:
+    """The distinct names of a comma-separated list.
+
+    Raises:
+        UserError: a name is not one of METHODS, or there is none.
+    """
+    names = list(dict.fromkeys(name for name in text.split(",") if name))
+    unknown = [name for name in names if name not in METHODS]
+    if unknown or not names:
+        raise UserError(
+            f"--methods {text!r}: {unknown or 'nothing'} is not a method; use some of {', '.join(METHODS)}."
+        )
+    return names
 
 
 class Experiment:
@@ -73,13 +98,13 @@ class Experiment:
 
     Args:
         out: the folder, absolute.
-        steps: training steps of each run.
-        seed: of sampling and of the data; a training run has its own.
+        steps: training steps per run.
+        seed: of sampling and the data; each training run has its own.
     """
 
     def __init__(self, out: Path, steps: int, seed: int):
         if not SCRIPTS.is_dir():
-            raise UserError(f"{SCRIPTS} does not exist: run it from a checkout installed with `make install`.")
+            raise UserError(f"{SCRIPTS} does not exist: run the demo from a checkout installed with `make install`.")
         self.out, self.steps, self.seed = out, steps, seed
         self.task, self.model, self.data = out / "task", out / "model", out / "data"
         self.settings = SETTINGS | {
@@ -152,7 +177,7 @@ class Experiment:
         )
 
     def train(self, name: str, method: Method, seed: int, *, threads: int = 2) -> Stage:
-        """The training run `name`. threads: of the update; 2 take both cores, and do not spin in between."""
+        """The training run `name`. threads: of the update."""
         run = self.out / "runs" / name
         return Stage(
             f"train_{name}",
@@ -174,7 +199,7 @@ class Experiment:
         )
 
     def checkpoint(self, name: str) -> Path:
-        """The last one of the training run `name`, as a Hugging Face folder."""
+        """The last checkpoint of the training run `name`, as a Hugging Face folder."""
         return self.out / "runs" / name / f"global_step_{self.steps}" / "actor" / "huggingface"
 
     def evaluate(
@@ -187,7 +212,7 @@ class Experiment:
         again: bool = False,
         replicas: int = 2,
     ) -> Stage:
-        """Samples of `models` in OUT/eval/<model>. again: whether the base is drawn twice."""
+        """Sample `models` into OUT/eval/<model>. again: draw the base twice."""
         splits = {split: self.task / f"test_{split}.parquet" for split in SPLITS}
         folder = self.out / "eval"
         command = [
@@ -199,7 +224,7 @@ class Experiment:
             "evaluate.report=False",
             f"data.max_prompt_length={SETTINGS['MAX_PROMPT_LENGTH']}",
             f"data.max_response_length={SETTINGS['MAX_RESPONSE_LENGTH']}",
-            f"actor_rollout_ref.rollout.max_model_len={88}",
+            "actor_rollout_ref.rollout.max_model_len=88",
             "actor_rollout_ref.rollout.top_p=1.0",
             f"actor_rollout_ref.rollout.seed={self.seed + 100}",
         ]
@@ -219,7 +244,7 @@ class Experiment:
 
 
 def sample_files(name: str) -> dict[str, dict[str, str]]:
-    """Where evaluation writes a model's samples, by split, relative to OUT: for a report's specification."""
+    """A model's samples files by split, relative to OUT, for a report's specification."""
     greedy = "base" if name == "base_again" else name
     return {
         split: {"samples": f"eval/{name}/{split}.jsonl", "greedy": f"eval/{greedy}/{split}.greedy.jsonl"}
@@ -228,7 +253,7 @@ def sample_files(name: str) -> dict[str, dict[str, str]]:
 
 
 def _mapping(paths: dict[str, Path]) -> str:
-    """A Hydra override's value; quoted, because a path may hold characters that Hydra reads."""
+    """A Hydra override's value; quoted, because a path may hold characters that Hydra parses."""
     return "{" + ",".join(f"{name}:'{path}'" for name, path in paths.items()) + "}"
 
 

@@ -1,46 +1,32 @@
-"""The demo: two methods or more after one another on the tiny task, and their report."""
+"""The demo: train and evaluate a few methods on the tiny task, and report."""
 
 import json
 from pathlib import Path
 
 from rl.demo.experiment import (
     ETA,
+    METHODS,
     SAMPLES_PER_PROMPT,
     SETTINGS,
     THRESHOLD,
     TRAIN_PROMPTS,
     Experiment,
-    Method,
     sample_files,
 )
 from rl.demo.scorer_process import ScorerServer
-from rl.evaluation.analysis.claims import assert_styles
-from rl.evaluation.report.write import write_report
-from rl.evaluation.spec import read_spec
-
-METHODS = {
-    "grpo": Method("GRPO", "grpo.sh"),
-    "dapo": Method("DAPO", "dapo.sh"),
-    "dapo_exp": Method("DAPO on D_exp, eta 0", "js_kl.sh", ("0",), "DPH-JS"),
-    "dph_f": Method(f"DPH-F, eta {ETA}", "forward_kl.sh", (str(ETA),), "DPH-F"),
-    "dph_js": Method(f"DPH-JS, eta {ETA}", "js_kl.sh", (str(ETA),), "DPH-JS"),
-}
 
 SUMMARY = (
-    "A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in "
-    "domain) and "
-    "two that training never sees (out of domain). It was pre-sampled {k} times on {prompts} prompts; those with at "
-    "least "
-    "{threshold} correct answers, answered correctly once more, are rehearsed (D_pef), the others explored (D_exp). "
-    "Every "
-    "method then trained {steps} steps of 16 prompts x 16 samples with verl, on rewards from executed queries."
+    "A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in domain) "
+    "and two that training never sees (out of domain). It was pre-sampled {k} times on {prompts} prompts; those with "
+    "at least {threshold} correct responses, answered correctly once more, are rehearsed (D_pef), the others explored "
+    "(D_exp). Every method then trained {steps} steps of 16 prompts x 16 samples with verl, on rewards from executed "
+    "queries."
 )
 CAVEATS = (
     "One seed and one base model: differences of Pass@k between methods are a few points here and depend on the "
-    "setting; "
-    "only the number of styles is stable.",
+    "setting; only the number of styles is stable.",
     "Much of the gain over GRPO comes from clip-higher and from training on hard prompts alone: compare with dapo_exp "
-    "(make demo METHODS=grpo,dapo_exp,dph_js), which differs from DPH-JS by the divergence only.",
+    "(make demo METHODS=grpo,dapo_exp,dph_js), which differs from DPH-JS only by the divergence.",
 )
 
 
@@ -50,7 +36,7 @@ class Demo(Experiment):
     Args:
         out: the folder, absolute.
         methods: names of METHODS.
-        steps: training steps of each.
+        steps: training steps per method.
         seed: of sampling, data order and training.
     """
 
@@ -59,11 +45,11 @@ class Demo(Experiment):
         self.methods = methods
 
     def run(self) -> list[str]:
-        """All stages, then the report. Returns the sentences of the checks that failed."""
+        """Run all stages and write the report. Returns one sentence per failed check."""
         pipeline = self.pipeline
         self.make_task_and_model()
         with ScorerServer(self.out, self.task / "databases") as address:
-            # Not part of a stage's settings: the port is another one every time.
+            # Not part of a stage's settings: the port changes every time.
             pipeline.environment["DPH_SCORER"] = address
             self.prepare_data()
             for method in self.methods:
@@ -71,6 +57,8 @@ class Demo(Experiment):
             models = {"base": self.model} | {method: self.checkpoint(method) for method in self.methods}
             needs = ["model", *(f"train_{method}" for method in self.methods)]
             pipeline.run(self.evaluate("evaluate", "Evaluation", models, needs, again=True))
+        from rl.evaluation.analysis.claims import assert_styles
+
         return assert_styles(self._report())
 
     def _report(self) -> dict:
@@ -78,7 +66,7 @@ class Demo(Experiment):
         for name in ("base", "base_again", *self.methods):
             methods[name] = {"splits": sample_files(name)}
             if name in METHODS:
-                methods[name] |= METHODS[name].described() | {"training_log": f"runs/{name}/metrics"}
+                methods[name] |= METHODS[name].description() | {"training_log": f"runs/{name}/metrics"}
         spec = {
             "title": "DPH-RL demo",
             "summary": SUMMARY.format(
@@ -91,4 +79,7 @@ class Demo(Experiment):
         }
         path = self.out / "spec.json"
         path.write_text(json.dumps(spec, indent=2) + "\n")
+        from rl.evaluation.report.write import write_report
+        from rl.evaluation.spec import read_spec
+
         return write_report(read_spec(path), self.out)

@@ -1,8 +1,9 @@
 """The demo's questions: eight families of graded difficulty, drawn from templates.
 
 A question asks which parents have any, no, or at least N children that meet one or two conditions, in some families
-among the parents that meet a condition of their own. How often each family and each synonym occurs is a `Mix`: what is
-rare in fine-tuning and frequent in reinforcement learning is what the base model gets wrong.
+among the parents that meet a condition of their own. A `Mix` sets the frequencies of
+families and synonyms: what is rare in fine-tuning and frequent in reinforcement learning is what the base model gets
+wrong.
 """
 
 import random
@@ -16,7 +17,7 @@ ANY, NONE, COUNT = "any", "none", "count"
 
 @dataclass(frozen=True)
 class Family:
-    """What the questions of a family have in common: how children count, and the number of conditions."""
+    """A family of questions: how children count, and the number of conditions."""
 
     name: str
     kind: str
@@ -38,7 +39,7 @@ FAMILIES = (
 
 @dataclass(frozen=True)
 class Mix:
-    """How questions are drawn.
+    """Sampling distribution of questions.
 
     Attributes:
         family_weights: relative frequency of each of FAMILIES.
@@ -72,7 +73,7 @@ NAME_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Condition:
-    """`column operator value`, the column with its table, and the words that say it in a question."""
+    """`column operator value`, the column qualified by its table, and its words in a question."""
 
     column: str
     operator: str
@@ -86,14 +87,14 @@ class Condition:
 
 @dataclass(frozen=True)
 class Question:
-    """A question in words, and its meaning.
+    """A question's text and meaning.
 
     Attributes:
-        select: the parent's column that is asked for, with its table.
-        child_conditions: what the counted children meet.
-        parent_condition: what the parents meet, or None.
-        at_least: how many children are asked for; None unless the family counts.
-        text: one line of lower-case words and numbers, divided by single blanks; the schema's name stands first.
+        select: the requested column of the parent, qualified by its table.
+        child_conditions: conditions on the counted children.
+        parent_condition: condition on the parents, or None.
+        at_least: required number of children; None unless the family counts.
+        text: one line of lower-case words and numbers, separated by single blanks, the schema's name first.
     """
 
     schema: Schema
@@ -106,7 +107,7 @@ class Question:
 
 
 def draw_question(rng: random.Random, schemas: Sequence[Schema], mix: Mix) -> Question:
-    """One question on one of the schemas; everything random comes from `rng`."""
+    """Draw one question on one of the schemas."""
     schema = rng.choice(schemas)
     (family,) = rng.choices(FAMILIES, mix.family_weights)
     column, column_words = _draw_select(rng, schema, mix)
@@ -134,7 +135,7 @@ def draw_question(rng: random.Random, schemas: Sequence[Schema], mix: Mix) -> Qu
 
 
 def question_vocabulary(schemas: Sequence[Schema]) -> set[str]:
-    """Every word that a question on one of the schemas can have."""
+    """Every word that can occur in a question on one of the schemas."""
     words = {":", "name", "of", "with", "where", "and", "?", *VERBS}
     for phrases in (*OPENINGS.values(), COUNT_OPENINGS, *COMPARISONS.values()):
         words.update(word for phrase in phrases for word in phrase)

@@ -4,24 +4,25 @@
 
 Makes the task and the base model, pre-samples, splits, stores reference log-probs, trains every method with verl, and
 evaluates them: OUT/report.json and OUT/report.html. It calls the launch scripts that a cluster calls (scripts/llama),
-with smaller settings. What is done is not done again; what was interrupted is continued.
+with smaller settings. Re-run the same command to resume: finished stages are skipped.
 """
 
 import argparse
 import json
 import os
-import signal
 import sys
 import time
 from pathlib import Path
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.demo.pipeline import METHODS, Demo
+from rl.common.signals import exit_on_sigterm
+from rl.demo.experiment import METHODS, method_names
+from rl.demo.pipeline import Demo
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; the exit code is 1 when the style entropies are not as expected, 2 after a user's error."""
+    """The command line; exit code 1 if the style entropies are not as expected, 2 after a user error."""
     parser = argparse.ArgumentParser(prog="python -m rl.demo.run", description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/demo"), help="folder of everything the demo writes")
     parser.add_argument(
@@ -31,12 +32,11 @@ def main(arguments: list[str] | None = None) -> int:
     seed_help = "of sampling, data order and training (default: %(default)s)"
     parser.add_argument("--seed", type=int, default=1, help=seed_help)
     options = parser.parse_args(arguments)
-    # Ended from outside, it ends what it started, as after Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    exit_on_sigterm()
     with user_errors_exit():
-        methods = _methods(options.methods)
+        methods = method_names(options.methods)
         if options.steps < 1:
-            raise UserError(f"--steps {options.steps}: give at least 1.")
+            raise UserError(f"--steps is {options.steps}; it must be at least 1.")
         started = time.monotonic()
         demo = Demo(options.out.resolve(), methods, options.steps, options.seed)
         failures = demo.run()
@@ -44,14 +44,6 @@ def main(arguments: list[str] | None = None) -> int:
     for failure in failures:
         sys.stderr.write(f"Check failed: {failure}\n")
     return 1 if failures else 0
-
-
-def _methods(text: str) -> list[str]:
-    names = [name for name in text.split(",") if name]
-    unknown = [name for name in names if name not in METHODS]
-    if unknown or not names:
-        raise UserError(f"--methods {text!r}: {unknown or 'nothing'} is no method, give some of {', '.join(METHODS)}.")
-    return list(dict.fromkeys(names))
 
 
 def _print_summary(demo: Demo, seconds: float) -> None:

@@ -1,8 +1,8 @@
 """The four database schemas of the demo, and their rows.
 
 All have one shape: a parent table (`id`, `name`, one category, two numbers) and a child table (`id`, a foreign key to
-the parent, one category, two numbers). Each table and column has several words by which a question may call it, the
-usual one first; some words mean different columns in different schemas.
+the parent, one category, two numbers). Each table and column has synonyms for questions, the usual one first; some
+words mean different columns in different schemas.
 """
 
 import random
@@ -149,7 +149,7 @@ def _table_definition(table: Table, keys: list[tuple[str, str]], examples: dict[
 
 
 def fill_database(connection: sqlite3.Connection, schema: Schema, seed: int) -> None:
-    """Creates the schema's tables in an empty database and fills them with rows that depend on (seed, schema) only."""
+    """Create the schema's tables in an empty database and fill them with rows that depend only on (seed, schema)."""
     rng = random.Random(f"{seed}/database/{schema.name}")
     for definition in table_definitions(schema):
         connection.execute(definition)

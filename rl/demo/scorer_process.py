@@ -1,4 +1,4 @@
-"""The scorer server beside the demo, on a free port of this machine."""
+"""The demo's scorer server, on a free port of this machine."""
 
 import subprocess
 import sys
@@ -7,13 +7,13 @@ import urllib.request
 from pathlib import Path
 
 from rl.common.errors import UserError
-from rl.demo.stages import stop
+from rl.common.processes import end_process_tree
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class ScorerServer:
-    """A scorer server as long as the `with` block lasts; its value is the server's address.
+    """Context manager: a running scorer server; yields its address.
 
     Args:
         out: folder for its log (out/logs/scorer.log) and its address file.
@@ -38,11 +38,11 @@ class ScorerServer:
         try:
             return self._wait()
         except BaseException:
-            stop(self.process)
+            end_process_tree(self.process)
             raise
 
     def __exit__(self, *exception) -> None:
-        stop(self.process)
+        end_process_tree(self.process)
 
     def _wait(self, seconds: float = 30.0) -> str:
         deadline = time.monotonic() + seconds

@@ -42,7 +42,7 @@ class Example:
 
 
 def load_examples(path: Path, tokenizer: "PreTrainedTokenizerFast") -> list[Example]:
-    """The rows of sft.parquet as token ids.
+    """Tokenize the rows of sft.parquet.
 
     Raises:
         UserError: the file is missing.
@@ -60,7 +60,7 @@ def load_examples(path: Path, tokenizer: "PreTrainedTokenizerFast") -> list[Exam
 
 
 def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSettings, seed: int) -> list[float]:
-    """Trains `model` in place; returns each step's loss, the mean negative log-likelihood of a response token in nats.
+    """Train `model` in place; returns the loss per step, the mean negative log-likelihood per response token in nats.
 
     Questions are drawn with replacement and styles uniformly, from `seed` alone.
     """
@@ -94,8 +94,8 @@ def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSe
 def collate(pairs: list[tuple[list[int], list[int]]]) -> "tuple[torch.Tensor, torch.Tensor]":
     """Input ids and labels, both [batch, longest] int64, of (prompt, response) pairs.
 
-    Rows are padded on the right, which causal attention never looks at, so no mask is needed. Labels are IGNORED
-    everywhere but on the response.
+    Rows are padded on the right, which causal attention never sees, so no mask is needed. Labels are IGNORED except on
+    the response.
     """
     import torch
 

@@ -1,7 +1,7 @@
-"""Five ways to answer a question in SQL: one result, five styles, each announced by a comment (`/*JOIN*/ SELECT ...`).
+"""Five SQL solutions of a question, one per style, each announced by a comment (`/*JOIN*/ SELECT ...`).
 
-The SQL is one line of words divided by single blanks, so that one word is one token of the demo's tokenizer. Results
-are equal as sets of rows, which is what the comparison "bird" asks for.
+The SQL is one line of words separated by single blanks, so that one word is one token of the demo's tokenizer. Results
+are equal as sets of rows, as the comparison "bird" requires.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ _SYNTAX = (
 
 
 class _Parts:
-    """The pieces of SQL that the styles put together; a piece that the question does not need is empty."""
+    """The pieces of SQL that the styles combine; a piece that the question does not need is empty."""
 
     def __init__(self, question: Question):
         parent, child = question.schema.parent.name, question.schema.child.name
@@ -33,7 +33,7 @@ class _Parts:
         self.and_parent = f"AND {condition.sql}" if condition else ""
         self.parent_and = f"{condition.sql} AND" if condition else ""
         self.negation = "NOT" if self.kind == NONE else ""
-        # Which children are counted together, for the styles that count inside a subquery.
+        # For the styles that count inside a subquery.
         self.enough = f"GROUP BY {self.key} HAVING COUNT(*) >= {self.at_least}" if self.kind == COUNT else ""
 
 
@@ -83,12 +83,12 @@ def solve(question: Question, style: str) -> str:
 
 
 def announced_solution(question: Question, style: str) -> str:
-    """What the base model learns to answer: the style's comment, then the SQL."""
+    """The style's comment, then the SQL: what the base model learns."""
     return f"/*{style}*/ {solve(question, style)}"
 
 
 def solution_vocabulary(schemas: Sequence[Schema]) -> set[str]:
-    """Every word that a solution of a question on one of the schemas can have."""
+    """Every word that can occur in a solution on one of the schemas."""
     words = {f"/*{style}*/" for style in STYLE_NAMES} | set(_SYNTAX.split())
     words |= {str(number) for number in (*BOUNDS, *COUNT_WORDS)}
     for schema in schemas:

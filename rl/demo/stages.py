@@ -1,16 +1,13 @@
-"""A pipeline of programs: each stage runs once, shows its progress, and is skipped when nothing that decides it
-changed.
+"""A resumable pipeline of programs: a stage is skipped if it is done, and continued if it was interrupted.
 
-A stage is done when its mark, OUT/stages/<name>.json, carries the hash of its command, of its settings and of the
-stages before it. A stage that was interrupted keeps its outputs and continues them; one whose hash changed starts from
-nothing.
+OUT/stages/<name>.json holds the hash of a stage's command, its settings and the stages before it, and once it is done
+its time. A stage with the same hash that is not done keeps its outputs and continues; with another hash, or if a
+finished stage lacks an output, it starts from scratch.
 """
 
-import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -18,19 +15,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
 from tqdm import tqdm
 
 from rl.common.errors import UserError
+from rl.common.processes import end_process_tree, memory_in_use
 from rl.demo.stage_marks import read_mark, settings_hash, write_mark
 
 POLL_SECONDS = 0.5
-# How often a bar is drawn where it does not go to a terminal but into a log.
+# How often a bar is drawn if stderr is not a terminal but a log.
 LOG_SECONDS = 15.0
-# How often memory is measured: it takes about a tenth of a second of a core.
+# Measuring memory takes about a tenth of a second of a core.
 MEMORY_SECONDS = 10.0
-# How long a program may take to end after SIGTERM before it is killed.
-GRACE_SECONDS = 15
 
 
 @dataclass(frozen=True)
@@ -39,11 +34,11 @@ class Stage:
 
     Attributes:
         name: of its mark and log file.
-        title: what a person reads.
+        title: shown to the user.
         command: argv.
+        seconds: expected on two cores; the bar's length if there is nothing to count.
         environment: variables that decide its result, beside the caller's.
-        seconds: expected on two cores; the bar's length where there is nothing to count.
-        outputs: files and folders that are its own: deleted before it starts from nothing.
+        outputs: files and folders that it owns: deleted before it starts from scratch.
         total, count: for a bar that counts: how many there will be, and how many there are now.
         needs: names of the stages whose results it reads.
     """
@@ -64,7 +59,7 @@ class Pipeline:
 
     Args:
         out: the folder; marks go to out/stages, logs to out/logs.
-        environment: variables for every stage that decide nothing, such as an address.
+        environment: variables for every stage that do not affect results, such as an address.
     """
 
     def __init__(self, out: Path, environment: dict[str, str]):
@@ -79,63 +74,62 @@ class Pipeline:
         """Run a stage unless it is done.
 
         Raises:
-            UserError: with the sentence of the program that failed and the path of its log.
+            UserError: with the error of the program that failed and the path of its log.
         """
         self.run_chains([[stage]], at_once=1)
 
     def run_chains(self, chains: Sequence[Sequence[Stage]], *, at_once: int) -> None:
-        """Run chains of stages side by side: a chain's stages one after the other, those that are done not again.
+        """Run chains of stages in parallel, each chain's stages in order, except those that are done.
 
         Args:
-            chains: each stage needs only stages of its own chain, or those that ran before.
+            chains: a stage may need stages of its own chain, and those that ran before.
             at_once: programs at a time.
 
         Raises:
-            UserError: as `run`. The other programs are ended then, and go on where they were in the next run.
+            UserError: as `run`. The other programs are ended then, and continue in the next run.
         """
         waiting, running, measured = [list(chain) for chain in chains], [], 0.0
         try:
             while waiting or running:
                 while waiting and len(running) < at_once:
                     chain = waiting.pop(0)
-                    if program := self._next_of(chain, {other.position for other, _ in running}):
+                    if program := self._next_of(chain):
                         running.append((program, chain))
-                if not running:
-                    continue
-                time.sleep(POLL_SECONDS)
+                time.sleep(POLL_SECONDS if running else 0)
                 for program, chain in list(running):
-                    if program.process.poll() is None:
-                        program.show()
+                    if program.is_running():
                         continue
                     running.remove((program, chain))
                     self._end(program)
                     waiting.insert(0, chain)
                 if time.monotonic() - measured >= MEMORY_SECONDS:
                     measured = time.monotonic()
-                    memory = sum(_memory(program.process.pid) for program, _ in running)
+                    memory = sum(memory_in_use(program.process.pid) for program, _ in running)
                     self.peak_memory = max(self.peak_memory, memory)
         finally:
             for program, _ in running:
                 program.bar.close()
-                stop(program.process)
+                end_process_tree(program.process)
 
-    def _next_of(self, chain: list[Stage], taken: set[int]) -> "_Running | None":
-        """The chain's next stage that is not done, under way; None at the chain's end."""
+    def log(self, stage: Stage) -> Path:
+        return self.out / "logs" / f"{stage.name}.log"
+
+    def _next_of(self, chain: list[Stage]) -> "_Program | None":
+        """Start the chain's next stage that is not done; None at the chain's end."""
         while chain:
             stage = chain.pop(0)
             if not self._is_done(stage):
-                position = next(place for place in range(len(taken) + 1) if place not in taken)
-                return _Running(stage, self._start(stage), position)
+                return _Program(stage, self._start(stage))
         return None
 
-    def _end(self, program: "_Running") -> None:
-        """Marks a stage whose program has ended as done."""
-        try:
-            if program.process.returncode:
-                raise UserError(self._failure(program.stage))
-            self._finish(program)
-        finally:
+    def _end(self, program: "_Program") -> None:
+        stage = program.stage
+        if program.process.returncode:
             program.bar.close()
+            raise UserError(self._failure(stage))
+        program.finish()
+        self.seconds[stage.name] = time.monotonic() - program.started
+        write_mark(self._mark_path(stage), self._identity(stage), seconds=self.seconds[stage.name])
 
     def _identity(self, stage: Stage) -> dict:
         return {
@@ -144,32 +138,33 @@ class Pipeline:
             "needs": {name: self.hashes[name] for name in stage.needs},
         }
 
-    def _mark(self, stage: Stage, kind: str = "") -> Path:
-        return self.out / "stages" / f"{stage.name}{kind}.json"
+    def _mark_path(self, stage: Stage) -> Path:
+        return self.out / "stages" / f"{stage.name}.json"
 
-    def log(self, stage: Stage) -> Path:
-        return self.out / "logs" / f"{stage.name}.log"
+    def _mark(self, stage: Stage) -> dict | None:
+        """The stage's mark if it belongs to these settings."""
+        mark = read_mark(self._mark_path(stage))
+        return mark if mark is not None and mark["hash"] == self.hashes[stage.name] else None
 
     def _is_done(self, stage: Stage) -> bool:
         self.hashes[stage.name] = settings_hash(self._identity(stage))
-        mark = read_mark(self._mark(stage))
-        if mark is None or mark["hash"] != self.hashes[stage.name] or not all(path.exists() for path in stage.outputs):
+        mark = self._mark(stage)
+        if mark is None or "seconds" not in mark or not all(path.exists() for path in stage.outputs):
             return False
-        seconds = self._mark(stage, ".seconds")
-        self.seconds[stage.name] = json.loads(seconds.read_text())["seconds"] if seconds.exists() else 0.0
-        sys.stderr.write(f"{stage.title}: done before, skipped\n")
+        self.seconds[stage.name] = mark["seconds"]
+        sys.stderr.write(f"{stage.title}: already done, skipped\n")
         return True
 
     def _start(self, stage: Stage) -> subprocess.Popen:
-        self._mark(stage).unlink(missing_ok=True)
-        started = self._mark(stage, ".started")
-        mark = read_mark(started)
-        if mark is None or mark["hash"] != self.hashes[stage.name]:
+        mark = self._mark(stage)
+        if mark is None or "seconds" in mark:
+            # Without a mark, outputs that are half deleted belong to no settings.
+            self._mark_path(stage).unlink(missing_ok=True)
             for path in stage.outputs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-            write_mark(started, self._identity(stage))
+            write_mark(self._mark_path(stage), self._identity(stage))
         with open(self.log(stage), "wb") as log:
-            # A session of its own, so that all it starts can be ended together.
+            # In a session of its own, so that a Ctrl-C reaches it through end_process_tree only.
             return subprocess.Popen(
                 stage.command,
                 env=os.environ | self.environment | stage.environment,
@@ -179,15 +174,6 @@ class Pipeline:
                 start_new_session=True,
             )
 
-    def _finish(self, program: "_Running") -> None:
-        stage = program.stage
-        program.bar.n = program.bar.total
-        program.bar.refresh()
-        self.seconds[stage.name] = time.monotonic() - program.started
-        self._mark(stage, ".seconds").write_text(json.dumps({"seconds": self.seconds[stage.name]}))
-        write_mark(self._mark(stage), self._identity(stage))
-        self._mark(stage, ".started").unlink()
-
     def _failure(self, stage: Stage) -> str:
         text = self.log(stage).read_text(errors="replace")
         sentences = re.findall(r"^Error: (.+)$", text, re.MULTILINE)
@@ -196,63 +182,33 @@ class Pipeline:
         return f"{stage.title} failed: {cause} (log: {self.log(stage)})"
 
 
-class _Running:
-    """A program under way, and its bar, in the line `position` below the first."""
+class _Program:
+    """A running program and its bar."""
 
-    def __init__(self, stage: Stage, process: subprocess.Popen, position: int):
-        self.stage, self.process, self.position, self.started = stage, process, position, time.monotonic()
-        counted = stage.total is not None
+    def __init__(self, stage: Stage, process: subprocess.Popen):
+        self.stage, self.process, self.started = stage, process, time.monotonic()
+        counts = stage.count is not None
         self.bar = tqdm(
-            total=stage.total if counted else round(stage.seconds),
+            total=stage.total if counts else round(stage.seconds),
             desc=stage.title,
-            unit="" if counted else "s",
+            unit="" if counts else "s",
             smoothing=0.1,
-            position=position,
-            bar_format=None if counted else "{l_bar}{bar}| about {n:.0f} of {total} s",
+            bar_format=None if counts else "{l_bar}{bar}| about {n:.0f} of {total} s",
         )
-        self.shown = 0.0
-        self.show()
+        self._drawn = self.started
 
-    def show(self) -> None:
-        """Move the bar: by what there is to count, else by the clock, never to the end before the end."""
-        reached = self.stage.count() if self.stage.count else time.monotonic() - self.started
-        self.bar.n = min(reached, self.bar.total - (0 if self.stage.count else 1))
-        if time.monotonic() - self.shown >= (POLL_SECONDS if sys.stderr.isatty() else LOG_SECONDS):
-            self.shown = time.monotonic()
+    def is_running(self) -> bool:
+        """Whether it still runs; if so, its bar moves: by what there is to count, else by the clock up to the end."""
+        if self.process.poll() is not None:
+            return False
+        if time.monotonic() - self._drawn >= (POLL_SECONDS if sys.stderr.isatty() else LOG_SECONDS):
+            self._drawn = time.monotonic()
+            reached = self.stage.count() if self.stage.count else min(self._drawn - self.started, self.bar.total - 1)
+            self.bar.n = min(reached, self.bar.total)
             self.bar.refresh()
+        return True
 
-
-def stop(process: subprocess.Popen) -> None:
-    """End a program and everything that it started, Ray's processes among them."""
-    if process.poll() is not None:
-        return
-    family = _family(process.pid)
-    for number, seconds in ((signal.SIGINT, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
-        for member in family:
-            try:
-                member.send_signal(number)
-            except psutil.NoSuchProcess:
-                continue
-        _, family = psutil.wait_procs(family, timeout=seconds)
-        if not family:
-            break
-    process.wait()
-
-
-def _family(pid: int) -> list[psutil.Process]:
-    try:
-        parent = psutil.Process(pid)
-        return [parent, *parent.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _memory(pid: int) -> int:
-    """Bytes of a program and its children; pages that they share are counted once (PSS)."""
-    total = 0
-    for member in _family(pid):
-        try:
-            total += member.memory_full_info().pss
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-    return total
+    def finish(self) -> None:
+        self.bar.n = self.bar.total
+        self.bar.refresh()
+        self.bar.close()

@@ -2,33 +2,24 @@
 
     python -m rl.demo.study --out outputs/study --seeds 1,2,3
 
-One base model, one D_pef and one set of test questions; a training run for each method and seed, two at a time. Writes
-OUT/study.json, study.md and study.svg (study_report.py) and one report.html for each seed. Resumable run by run.
+One base model, one D_pef and one set of test questions; a training run per method and seed, two at a time. Writes
+OUT/study.json, study.md and study.svg (study_report.py) and one report.html per seed. Re-run the same command to
+resume.
 """
 
 import argparse
 import os
-import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.demo.experiment import ETA, Experiment, Method, sample_files
+from rl.common.signals import exit_on_sigterm
+from rl.demo.experiment import METHODS, Experiment, method_names, sample_files
 from rl.demo.scorer_process import ScorerServer
-from rl.demo.study_report import write_study
-
-METHODS = {
-    "grpo": Method("GRPO", "grpo.sh"),
-    "dapo": Method("DAPO", "dapo.sh"),
-    "dapo_exp": Method("DAPO on D_exp, eta 0", "js_kl.sh", ("0",), "DPH-JS"),
-    "rkl": Method("RKL, eta 0.1", "reverse_kl.sh", ("0.1",), "RKL"),
-    "dph_f": Method(f"DPH-F, eta {ETA}", "forward_kl.sh", (str(ETA),), "DPH-F"),
-    "dph_js": Method(f"DPH-JS generator, eta {ETA}", "js_kl.sh", (str(ETA),), "DPH-JS"),
-    "dph_js_def": Method(f"DPH-JS definition, eta {ETA}", "js_definition.sh", (str(ETA),), "DPH-JS definition"),
-    "dph_alpha": Method(f"alpha 0.2, eta {ETA}", "alpha.sh", (str(ETA), "0.2"), "alpha 0.2"),
-}
+from rl.demo.stages import Stage
 
 
 class Study(Experiment):
@@ -38,7 +29,7 @@ class Study(Experiment):
         out: the folder, absolute.
         methods: names of METHODS.
         seeds: of the training runs.
-        steps: training steps of each run.
+        steps: training steps per run.
         at_once: runs at a time.
     """
 
@@ -47,22 +38,23 @@ class Study(Experiment):
         self.methods, self.seeds, self.at_once = methods, seeds, at_once
 
     def run(self) -> Path:
-        """All stages, then the comparison. Returns the path of its table."""
+        """Run all stages and compare. Returns the path of the table."""
         self.make_task_and_model()
         with ScorerServer(self.out, self.task / "databases") as address:
             self.pipeline.environment["DPH_SCORER"] = address
             self.prepare_data()
             base = self.evaluate("evaluate_base", "Evaluation of the base", {"base": self.model}, ["model"], again=True)
             self.pipeline.run(base)
-            # Seed by seed, so that what a run of an hour has is every method once.
+            # Seed by seed, so that an interrupted study has every method once.
             chains = [self._train_and_evaluate(method, seed) for seed in self.seeds for method in self.methods]
             self.pipeline.run_chains(chains, at_once=self.at_once)
+        from rl.demo.study_report import write_study
+
         return write_study(self.out, {name: METHODS[name].label for name in self.methods}, self._specs(), self._facts())
 
-    def _train_and_evaluate(self, method: str, seed: int) -> list:
-        name, of_seed = run_name(method, seed), f", seed {seed}"
-        entry = METHODS[method]
-        labelled = Method(entry.label + of_seed, entry.script, entry.arguments)
+    def _train_and_evaluate(self, method: str, seed: int) -> list[Stage]:
+        name = run_name(method, seed)
+        labelled = replace(METHODS[method], label=f"{METHODS[method].label}, seed {seed}")
         models, needs = {name: self.checkpoint(name)}, [f"train_{name}"]
         return [
             self.train(name, labelled, seed, threads=1 if self.at_once > 1 else 2),
@@ -77,7 +69,7 @@ class Study(Experiment):
                 "summary": f"One of the seeds of the study: {self.steps} steps of every method on the tiny task.",
                 "methods": {name: {"splits": sample_files(name)} for name in ("base", "base_again")}
                 | {
-                    method: METHODS[method].described() | {"splits": sample_files(run_name(method, seed))}
+                    method: METHODS[method].description() | {"splits": sample_files(run_name(method, seed))}
                     for method in self.methods
                 },
             }
@@ -94,7 +86,7 @@ def run_name(method: str, seed: int) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; the exit code is 2 after a user's error."""
+    """The command line; exit code 2 after a user error."""
     parser = argparse.ArgumentParser(prog="python -m rl.demo.study", description=__doc__.split("\n\n")[0])
     add = parser.add_argument
     add("--out", type=Path, default=Path("outputs/study"), help="folder of everything (default: %(default)s)")
@@ -103,18 +95,15 @@ def main(arguments: list[str] | None = None) -> int:
     add("--steps", type=int, default=80, help="training steps of each run (default: %(default)s)")
     add("--jobs", type=int, default=2, help="runs at a time, each with one busy core (default: %(default)s)")
     options = parser.parse_args(arguments)
-    # Ended from outside, it ends what it started, as after Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    exit_on_sigterm()
     started = time.monotonic()
     with user_errors_exit():
-        methods = options.methods.split(",")
-        if unknown := [name for name in methods if name not in METHODS]:
-            raise UserError(f"--methods has {unknown}, of which there is no method: give some of {', '.join(METHODS)}.")
+        methods = method_names(options.methods)
         seeds = _seeds(options.seeds)
         for name in ("steps", "jobs"):
             if getattr(options, name) < 1:
-                raise UserError(f"--{name} {getattr(options, name)}: give at least 1.")
-        study = Study(options.out.resolve(), list(dict.fromkeys(methods)), seeds, options.steps, options.jobs)
+                raise UserError(f"--{name} is {getattr(options, name)}; it must be at least 1.")
+        study = Study(options.out.resolve(), methods, seeds, options.steps, options.jobs)
         table = study.run()
     memory = f", at most {study.pipeline.peak_memory / 1e9:.1f} GB of memory" if study.pipeline.peak_memory else ""
     sys.stdout.write(f"{table.read_text()}\n{(time.monotonic() - started) / 60:.1f} minutes{memory}.\n")

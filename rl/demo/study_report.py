@@ -1,7 +1,7 @@
 """The study's comparison over seeds: study.json, study.md and study.svg, and each seed's own report.
 
-An interval here is that of Student's t over the training seeds, 95 %: how far another seed may move a mean. With three
-seeds it is wide (4.3 standard errors). Intervals over prompts stand in each seed's report.html.
+Intervals are 95 % intervals of Student's t over training seeds: how far another seed may move a mean. With three seeds
+they are wide (4.3 standard errors). Each seed's report.html has intervals over prompts.
 """
 
 import io
@@ -32,7 +32,7 @@ COLUMNS = {
     "Pass@8, out of domain": ("out_of_domain", "pass@k", "8"),
     "Pass@32, out of domain": ("out_of_domain", "pass@k", "32"),
 }
-# What a method trained with the divergence is compared with, seed by seed.
+# Methods trained with the divergence are compared with these, seed by seed.
 BASELINES = ("grpo", "dapo", "dapo_exp")
 COMPARED = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@32, out of domain")
 PANELS = ("Pass@1", "Pass@8", "style entropy")
@@ -40,7 +40,7 @@ PANELS = ("Pass@1", "Pass@8", "style entropy")
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """A value of each seed's run, their mean and its 95 % interval over seeds (None with one seed)."""
+    """One value per seed, their mean and its 95 % interval over seeds (None with one seed)."""
 
     values: list[float]
     mean: float
@@ -59,7 +59,7 @@ class OverSeeds:
 
 
 def write_study(out: Path, labels: dict[str, str], specs: dict[int, dict], facts: dict) -> Path:
-    """Writes each seed's report into out/seed_<n>/, and out/study.json, study.md and study.svg; returns study.md.
+    """Write each seed's report into out/seed_<n>/, and out/study.json, study.md and study.svg; returns study.md.
 
     Args:
         out: the study's folder; the specifications' paths are relative to it.
@@ -107,7 +107,7 @@ def _seed_report(out: Path, seed: int, spec: dict) -> dict:
 
 
 def _values(of_splits: dict) -> dict[str, float]:
-    """A method's value in each column, without the interval over prompts."""
+    """{column: value} of a method, without intervals."""
     found = {}
     for column, (split, *keys) in COLUMNS.items():
         entry = of_splits[split]
@@ -118,7 +118,7 @@ def _values(of_splits: dict) -> dict[str, float]:
 
 
 def _tables(bases: dict, methods: dict, differences: dict, labels: dict[str, str], seeds: list[int]) -> str:
-    """Markdown: a row a method, then a row a difference."""
+    """Markdown: a row per method, then a row per difference."""
     names = {BASE: "base", BASE_AGAIN: "base, second draw"}
     lines = [f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t).", ""]
     lines += _header(["", *COLUMNS])
@@ -146,7 +146,7 @@ _BASE = {"color": "#777777", "linestyle": (0, (4, 3)), "linewidth": 1}
 
 
 def study_figure(base: dict[str, float], methods: dict[str, dict[str, OverSeeds]], labels: dict[str, str]) -> str:
-    """A panel a metric, as SVG text: a dot a seed, a bar for the interval over seeds, a dashed line for the base."""
+    """SVG with a panel per metric: a dot per seed, a bar for the interval over seeds, a dashed line for the base."""
     with matplotlib.rc_context({"svg.hashsalt": "study", "font.size": 9}):
         figure = Figure(figsize=(9, 1.0 + 0.32 * len(methods)), layout="constrained", facecolor="white")
         all_axes = figure.subplots(1, len(PANELS), sharey=True)

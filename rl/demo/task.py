@@ -1,4 +1,4 @@
-"""Writes the demo's task: four SQLite databases and four sets of questions, all from one seed.
+"""Write the demo's task: four SQLite databases and four sets of questions, all from one seed.
 
     python -m rl.demo.task --out outputs/demo/task
 
@@ -36,36 +36,18 @@ from rl.demo.schemas import (
 from rl.demo.sql_solutions import STYLE_NAMES, announced_solution, solve
 from rl.demo.stage_marks import read_mark, settings_hash, write_mark
 
-# To be raised when what is written changes without a change of the settings and definitions in `_identity`.
+# Raise it when the written files change without a change of the settings and definitions in `_identity`.
 FORMAT = "dph-demo-task/1"
 MARK = "task.json"
 GOLD_STYLE = "IN"
-# A question that nearly every parent answers can be solved with half of its conditions.
+# A question that nearly every parent matches can be solved with half of its conditions.
 MOST_ROWS = int(0.8 * PARENT_ROWS)
 DRAWS_PER_QUESTION = 50
-
-_ROW_TYPE = pa.schema(
-    {
-        "data_source": pa.string(),
-        "prompt": pa.list_(pa.struct({"role": pa.string(), "content": pa.string()})),
-        "reward_model": pa.struct(
-            {
-                "style": pa.string(),
-                "ground_truth": pa.struct({"db_id": pa.string(), "gold_sql": pa.string(), "cmp_method": pa.string()}),
-            }
-        ),
-        "id": pa.int64(),
-        "extra_info": pa.struct(
-            {"index": pa.int64(), "split": pa.string(), "family": pa.string(), "schema": pa.string()}
-        ),
-    }
-)
-_SFT_ROW_TYPE = _ROW_TYPE.append(pa.field("solutions", pa.list_(pa.string())))
 
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """How many questions each file holds, and the seed of everything random."""
+    """Number of questions per file, and the seed."""
 
     seed: int = 0
     train: int = 384
@@ -85,7 +67,7 @@ class Split:
 
 
 def splits(settings: TaskSettings) -> tuple[Split, ...]:
-    """The files in the order in which they are drawn: a later one leaves out the questions of those before it."""
+    """The files in drawing order: a later one excludes the questions of those before it."""
     return (
         Split("test_in_domain", IN_DOMAIN, RL_MIX, settings.eval, first_id=1_000_000),
         Split("test_out_of_domain", OUT_OF_DOMAIN, RL_MIX, settings.eval, first_id=2_000_000),
@@ -95,10 +77,10 @@ def splits(settings: TaskSettings) -> tuple[Split, ...]:
 
 
 def make_task(folder: Path, settings: TaskSettings) -> bool:
-    """Writes the task into `folder`; False when it is already there with these settings.
+    """Write the task into `folder`; False if it is already there with these settings.
 
     Raises:
-        UserError: a size is not positive or larger than the templates allow.
+        UserError: a size is below 1 or larger than the templates allow.
     """
     for name in ("train", "eval", "sft"):
         if getattr(settings, name) < 1:
@@ -109,7 +91,7 @@ def make_task(folder: Path, settings: TaskSettings) -> bool:
         return False
 
     folder.mkdir(parents=True, exist_ok=True)
-    # Without its mark, a folder that is left half-way is made anew.
+    # Without its mark, an unfinished folder is made again.
     (folder / MARK).unlink(missing_ok=True)
     paths = {schema.name: _write_database(folder / "databases", schema, settings.seed) for schema in SCHEMAS}
     connections = {name: sqlite3.connect(f"file:{path.resolve()}?mode=ro", uri=True) for name, path in paths.items()}
@@ -125,7 +107,7 @@ def make_task(folder: Path, settings: TaskSettings) -> bool:
 def draw_questions(
     split: Split, seed: int, connections: dict[str, sqlite3.Connection], excluded: set[str]
 ) -> list[Question]:
-    """`split.size` different questions whose texts are not in `excluded`.
+    """Draw `split.size` distinct questions whose texts are not in `excluded`.
 
     Each has a gold result that is neither empty nor larger than MOST_ROWS distinct rows.
 
@@ -133,7 +115,7 @@ def draw_questions(
         connections: an open database for each schema's name.
 
     Raises:
-        UserError: the templates do not hold that many questions.
+        UserError: the templates do not give that many questions.
     """
     rng = random.Random(f"{seed}/questions/{split.name}")
     texts, questions = set(excluded), []
@@ -149,13 +131,13 @@ def draw_questions(
         if len(questions) == split.size:
             return questions
     raise UserError(
-        f"Only {len(questions)} of {split.size} different questions for {split.name} were found in "
+        f"Only {len(questions)} of {split.size} distinct questions for {split.name} were found in "
         f"{DRAWS_PER_QUESTION * split.size} draws; ask for fewer."
     )
 
 
 def _identity(settings: TaskSettings) -> dict:
-    """Everything that decides the task's content, as JSON can write it."""
+    """Everything that decides the task's content, JSON-serialisable."""
     return {
         "format": FORMAT,
         **asdict(settings),
@@ -171,7 +153,7 @@ def _write_database(databases: Path, schema: Schema, seed: int) -> Path:
     path = databases / schema.db_id
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    # SQLite would add to a file that an interrupted run left.
+    # SQLite would add to the file of an interrupted run.
     aside.unlink(missing_ok=True)
     with closing(sqlite3.connect(aside)) as connection:
         fill_database(connection, schema, seed)
@@ -190,12 +172,10 @@ def _write_splits(folder: Path, settings: TaskSettings, connections: dict[str, s
         rows = [
             _row(question, split, index, definitions[question.schema.name]) for index, question in enumerate(questions)
         ]
-        row_type = _ROW_TYPE
         if split.name == "sft":
-            row_type = _SFT_ROW_TYPE
             for row, question in zip(rows, questions, strict=True):
                 row["solutions"] = [announced_solution(question, style) for style in STYLE_NAMES]
-        _write_parquet(folder / f"{split.name}.parquet", rows, row_type)
+        _write_parquet(folder / f"{split.name}.parquet", rows)
 
 
 def _row(question: Question, split: Split, index: int, definitions: list[str]) -> dict:
@@ -220,19 +200,19 @@ def _row(question: Question, split: Split, index: int, definitions: list[str]) -
     }
 
 
-def _write_parquet(path: Path, rows: list[dict], row_type: pa.Schema) -> None:
+def _write_parquet(path: Path, rows: list[dict]) -> None:
     aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    pq.write_table(pa.Table.from_pylist(rows, schema=row_type), aside, compression="zstd")
+    pq.write_table(pa.Table.from_pylist(rows), aside, compression="zstd")
     os.replace(aside, path)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m rl.demo.task", description="Writes the demo's task.")
+    parser = argparse.ArgumentParser(prog="python -m rl.demo.task", description="Write the demo's task.")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the task")
     parser.add_argument("--seed", type=int, default=TaskSettings.seed, help="default %(default)s")
     parser.add_argument("--train", type=int, default=TaskSettings.train, help="training questions, default %(default)s")
     parser.add_argument(
-        "--eval", type=int, default=TaskSettings.eval, help="questions a test file, default %(default)s"
+        "--eval", type=int, default=TaskSettings.eval, help="questions per test file, default %(default)s"
     )
     arguments = parser.parse_args()
     settings = TaskSettings(seed=arguments.seed, train=arguments.train, eval=arguments.eval)
@@ -241,7 +221,7 @@ def main() -> None:
         if written:
             sys.stdout.write(f"Wrote the demo task to {arguments.out}.\n")
         else:
-            sys.stdout.write(f"The demo task in {arguments.out} has these settings already: skipped.\n")
+            sys.stdout.write(f"The demo task in {arguments.out} already has these settings: skipped.\n")
 
 
 if __name__ == "__main__":

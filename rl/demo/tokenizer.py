@@ -1,9 +1,8 @@
-"""The tiny model's tokenizer: one token a word, and the chat template that hands the model the question only.
+"""The tiny model's tokenizer: one token per word, and a chat template that passes only the question to the model.
 
-The model has learnt the four schemas by heart (it sees none but these), so its template drops everything from the
-prompt but the line behind "Question:", which starts with the schema's name. A prompt is about 20 tokens instead of
-several hundred, which is what makes training on two cores possible. Any other model in its place reads the whole
-prompt through its own template.
+The model knows the four schemas by heart, so its template keeps only the line after "Question:", which starts with the
+schema's name. A prompt is about 20 tokens instead of several hundred, which makes training on two cores possible. Any
+other model in its place reads the whole prompt through its own template.
 """
 
 from typing import TYPE_CHECKING
@@ -37,19 +36,19 @@ CHAT_TEMPLATE = (
 
 
 def response_text(solution: str) -> str:
-    """An answer as the model writes it: the SQL in a fenced block."""
+    """A response as the model writes it: the SQL in a fenced block."""
     return f"{FENCE_OPEN}{solution}{FENCE_CLOSE}"
 
 
 def vocabulary() -> dict[str, int]:
-    """Ids of all tokens: special ones, newline and fences, then the words of all questions and solutions."""
+    """{token: id}: special tokens, newline and fences, then the words of all questions and solutions."""
     words = sorted(question_vocabulary(SCHEMAS) | solution_vocabulary(SCHEMAS))
     tokens = [PAD, START, END, UNKNOWN, NEWLINE, FENCE_OPEN, FENCE_CLOSE, *words]
     return {token: index for index, token in enumerate(tokens)}
 
 
 def build_tokenizer() -> "PreTrainedTokenizerFast":
-    """The tokenizer, ready to be saved; decoding puts one blank between words and none beside a newline."""
+    """The tokenizer; decoding puts one blank between words and none beside a newline."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 

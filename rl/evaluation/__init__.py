@@ -1,1 +1,1 @@
-"""From sample records (JSONL) to Pass@k, what was kept of the base model, solution styles, and the report."""
+"""Evaluation: from sample records (JSONL) to Pass@k, retention, solution styles and the report."""

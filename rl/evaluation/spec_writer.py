@@ -1,4 +1,4 @@
-"""What `verl.dph.evaluate` has drawn, as files and as a specification of the report (spec.json beside them)."""
+"""File names of an evaluation's samples, and the report's specification (spec.json) beside them."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def write_spec(
     checkpoints: dict[str, dict[int, dict[str, Path]]],
     runs: dict[str, Run],
 ) -> Path:
-    """The report's specification beside the samples (evaluation/spec.py).
+    """Write the report's specification beside the samples (evaluation/spec.py).
 
     Args:
         files: {method: {file name: path}}.
@@ -54,7 +54,7 @@ def write_spec(
         if name in runs and (log := runs[name].log()):
             methods[name]["training_log"] = os.path.relpath(log, folder)
         if of_steps := checkpoints.get(name):
-            # The model itself is the run's last checkpoint here.
+            # The model itself is the run's last checkpoint.
             of_steps = of_steps | {runs[name].step: found}
             methods[name]["checkpoints"] = {str(step): {"splits": of_splits(f, f)} for step, f in of_steps.items()}
     styles_by = config.evaluate.styles_by

@@ -1,4 +1,4 @@
-"""A base run that an earlier evaluation sampled, so that the base is not sampled again."""
+"""Reuse the base samples of an earlier evaluation."""
 
 from pathlib import Path
 
@@ -6,22 +6,22 @@ from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata, read_metadata
 from rl.evaluation.spec import BASE, BASE_AGAIN
 
-# What must be the same so that two models can be compared; the seed may differ.
+# Must be equal for two models to be comparable; the seed may differ.
 COMPARED = ("temperature", "top_p", "top_k", "n", "max_response_length", "data_files", "overlong_ids", "rows")
 
 
 def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, dict[str, Path]]:
-    """The files of a stored base run: {base: {file name: path}}, with base_again where that is stored too.
+    """Files of a stored base run: {base: {file name: path}}, and base_again if it is stored too.
 
     Args:
         folder: an evaluation's output folder (with base/ in it), or base/ itself.
-        wanted: what the methods that it is compared with are sampled on and how, by the file's name (bird.jsonl, ...).
+        wanted: metadata of the methods that it is compared with, by file name (bird.jsonl, ...).
 
     Raises:
-        UserError: a file is missing or unfinished, or was sampled on other prompts or with other settings.
+        UserError: a file is missing, unfinished, or was sampled on other prompts or with other settings.
     """
     if not folder.is_dir():
-        raise UserError(f"evaluate.base={folder} is no folder: name the output folder of an earlier evaluation.")
+        raise UserError(f"evaluate.base={folder} is not a folder: give the output folder of an earlier evaluation.")
     base = folder / BASE if (folder / BASE).is_dir() else folder
     found = {BASE: {name: base / name for name in wanted}}
     again = base.parent / BASE_AGAIN
@@ -36,20 +36,23 @@ def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, di
 
 def _require_same(path: Path, wanted: SampleMetadata) -> None:
     if not path.is_file():
-        raise UserError(f"The stored base run has no {path}: evaluate the base on this split too, with n and greedy.")
+        raise UserError(
+            f"The stored base run has no {path}: evaluate the base on this split too, with the same n and greedy."
+        )
     stored = read_metadata(path)
     for name in COMPARED:
         own, other = (_comparable(name, metadata) for metadata in (stored, wanted))
         if own != other:
             raise UserError(
                 f"The stored base run {path} cannot be compared: its {name} is {own}, here it is {other}; use the same "
-                "data and settings, or sample the base anew."
+                "data and settings, or sample the base again."
             )
     with open(path, "rb") as file:
         lines = sum(1 for _ in file)
     if lines != stored.rows * stored.n:
         raise UserError(
-            f"The stored base run {path} holds {lines} of {stored.rows * stored.n} samples: finish it, it resumes."
+            f"The stored base run {path} holds {lines} of {stored.rows * stored.n} samples: re-run that evaluation "
+            "to resume it."
         )
 
 

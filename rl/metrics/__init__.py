@@ -1,1 +1,1 @@
-"""Metrics of samples, without files or settings: Pass@k, majority, styles, distinct-n, bootstrap intervals."""
+"""Metrics of sampled responses: Pass@k, maj@k, solution styles, distinct-n, bootstrap intervals."""

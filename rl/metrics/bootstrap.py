@@ -1,4 +1,4 @@
-"""Percentile bootstrap over prompts: the prompt is the unit that is resampled, its samples stay together."""
+"""Percentile bootstrap over prompts: the unit of resampling is the prompt, with all its samples."""
 
 import numpy as np
 
@@ -6,20 +6,20 @@ RESAMPLES = 2000
 LEVEL = 0.95
 SEED = 0
 
-# The mean and its confidence limits; None where no prompt defines the metric.
+# [mean, low, high]; None if no prompt defines the metric.
 Interval = list[float] | None
 
 
 def mean_interval(values: np.ndarray, seed: int = SEED) -> Interval:
-    """Mean over the prompts for which the metric is defined, with its confidence interval.
+    """Mean over the prompts that define the metric, with its confidence interval.
 
     Args:
-        values: [P] float, one value a prompt; NaN where the metric is not defined (for example the keep rate on a
-            prompt that the base did not solve). Those prompts are left out before resampling.
-        seed: of the resampling; the same seed and the same number of prompts give the same resamples.
+        values: [P] float, one value per prompt; NaN where the metric is undefined (such as the keep rate on a prompt
+            that the base did not solve). Those prompts are dropped before resampling.
+        seed: the same seed and number of prompts give the same resamples.
 
     Returns:
-        [mean, low, high] at LEVEL, or None when no value is defined.
+        [mean, low, high] at LEVEL, or None if no value is defined.
     """
     defined = values[~np.isnan(values)]
     if defined.size == 0:
@@ -32,10 +32,10 @@ def mean_interval(values: np.ndarray, seed: int = SEED) -> Interval:
 
 
 def paired_difference(first: np.ndarray, second: np.ndarray, seed: int = SEED) -> Interval:
-    """[mean, low, high] of first - second over the prompts for which both are defined, resampled as pairs.
+    """[mean, low, high] of first - second over the prompts that define both, resampled as pairs.
 
     Args:
-        first: [P] float, one value a prompt, NaN where not defined.
+        first: [P] float, one value per prompt, NaN where undefined.
         second: [P] float, the same prompts in the same order.
     """
     if first.shape != second.shape:

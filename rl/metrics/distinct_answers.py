@@ -1,18 +1,16 @@
-"""Which answers to a prompt are the same: what a majority is counted over, and how many correct ones are different.
+"""Answer equivalence: what majorities are counted over, and the number of distinct correct answers.
 
-SQL: equal canonical texts (sql_tree), or equal results where they were stored (results). Math: equal texts after those
-changes of spelling that change no answer; answers that are equal in another way (1/2 and 0.5) are different here.
-Tasks of one's own: equal texts but for white space.
+SQL: equal canonical texts (sql_structure), or equal results if they were stored. Math: equal texts after spelling is
+normalised; answers that are equal in another sense (1/2 and 0.5) stay distinct. Custom tasks: equal texts up to white
+space.
 """
 
 import re
 
 import numpy as np
 
-from rl.metrics.sql_structure import canonical_sql
-
 NO_VOTE = -1
-# Nothing was answered, or what was answered cannot be evaluated.
+# The response has no answer, or one that cannot be evaluated.
 _NO_ANSWER = ("no_answer", "pred_error", "pred_timeout")
 
 _SPELLINGS = [
@@ -28,22 +26,27 @@ _NUMBER = re.compile(r"^(-?)0*(\d+)(?:\.(\d*?)0*)?$")
 
 
 def answer_key(pred: str | None, outcome: str, kind: str) -> str | None:
-    """A text that equal answers share; None for a sample that answers nothing, or nothing that can be evaluated.
+    """A text that equivalent answers share; None for a sample without an answer that can be evaluated.
 
     Args:
-        pred: the answer that the scorer read from the response.
+        pred: the answer that the scorer extracted from the response.
         outcome: the scorer's.
-        kind: sql, math or task (reward.questions.answer_kind).
+        kind: sql, math or task (rl.data.questions.answer_kind).
     """
     if pred is None or outcome in _NO_ANSWER:
         return None
     if kind == "math":
         return canonical_math(pred)
-    return (canonical_sql(pred) if kind == "sql" else None) or " ".join(pred.split())
+    text = " ".join(pred.split())
+    if kind != "sql":
+        return text
+    from rl.metrics.sql_structure import canonical_sql  # sqlglot loads slowly
+
+    return canonical_sql(pred) or text
 
 
 def canonical_math(answer: str) -> str:
-    r"""27.0 is 27, 1,000 is 1000, \dfrac is \frac; white space, \left and \right, \text{} and dollar signs go."""
+    r"""27.0 is 27, 1,000 is 1000, \dfrac is \frac; white space, \left, \right, \text{} and dollar signs are dropped."""
     for pattern, spelling in _SPELLINGS:
         answer = pattern.sub(spelling, answer)
     if _GROUPED_DIGITS.match(answer):
@@ -57,13 +60,13 @@ def canonical_math(answer: str) -> str:
 
 
 def answer_classes(keys: list[str | None]) -> np.ndarray:
-    """[n] int: equal keys have equal numbers, from 0 in order of appearance; NO_VOTE for None."""
+    """[n] int: keys numbered from 0 in order of appearance; NO_VOTE for None."""
     numbers: dict[str, int] = {}
     return np.array([NO_VOTE if key is None else numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int32)
 
 
 def distinct_answers(answer: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """[P] float: different answers among a prompt's counted samples; NaN for a prompt with none.
+    """[P] float: distinct answers among a prompt's counted samples; NaN for a prompt with none.
 
     Args:
         answer: [P, n] int, as answer_classes numbers them.

@@ -1,4 +1,4 @@
-"""distinct-n: the share of n-grams of response tokens that are different (Li et al. 2016, arXiv 1510.03055)."""
+"""distinct-n: share of distinct n-grams among response tokens (Li et al. 2016, arXiv 1510.03055)."""
 
 import numpy as np
 
@@ -6,18 +6,17 @@ ORDERS = (1, 2, 3, 4)
 
 
 def distinct_n(responses: list[list[int]]) -> np.ndarray:
-    """[4] float64: different n-grams over all n-grams of one prompt's responses together, for n = 1..4.
+    """[4] float64: distinct n-grams over all n-grams of a prompt's responses together, for n = 1..4.
 
-    Longer responses repeat more, whatever they say: read it beside the response length. It compares models of one
-    tokenizer.
+    Longer responses repeat more: read it beside the response length. Comparable only between models with one tokenizer.
 
     Args:
-        responses: token ids of each sample.
+        responses: token ids per sample.
 
     Returns:
-        In (0, 1]; NaN where no response has n tokens.
+        In (0, 1]; NaN if no response has n tokens.
     """
-    # n-grams are numbered from those one token shorter: (number of the first n-1, last token).
+    # An n-gram is numbered by the pair (number of its first n-1 tokens, last token).
     grams = [_numbered(np.concatenate([np.asarray(r, dtype=np.int64) for r in responses]))] if responses else []
     ends = np.cumsum([len(r) for r in responses])
     shares = []
@@ -36,7 +35,7 @@ def _numbered(values: np.ndarray) -> np.ndarray:
 
 
 def _starts(ends: np.ndarray, order: int) -> np.ndarray:
-    """Positions at which an n-gram begins that does not reach into the next response."""
+    """Start positions of the n-grams that do not reach into the next response."""
     begins = np.concatenate([[0], ends[:-1]]) if ends.size else ends
     parts = [np.arange(begin, end - order + 1) for begin, end in zip(begins, ends, strict=True)]
     return np.concatenate([*parts, []]).astype(int)

@@ -1,8 +1,8 @@
-"""maj@k: the chance that the most frequent of k answers is correct (self-consistency, arXiv 2203.11171).
+"""maj@k: probability that the most frequent of k answers is correct (self-consistency, arXiv 2203.11171).
 
-The exact expectation over all subsets of k of a prompt's n samples, so that no resampling adds noise: an unbiased
-estimate for every k <= n, as pass_at_k is. Samples without an answer do not vote. Of t answers that tie for the first
-place each wins with chance 1/t; where nobody votes, nothing is won.
+The exact expectation over all subsets of k of a prompt's n samples, without resampling noise: unbiased for every
+k <= n, like pass_at_k. Samples without an answer do not vote. Of t answers that tie for first place, each wins with
+probability 1/t; if nobody votes, nobody wins.
 """
 
 from collections import Counter
@@ -15,9 +15,9 @@ from rl.metrics.distinct_answers import NO_VOTE
 
 
 def majority_at_k(answer: np.ndarray, correct: np.ndarray, ks: list[int]) -> dict[int, np.ndarray]:
-    """{k: [P] float64 in [0, 1]}: the chance that a vote among k of a prompt's samples elects a correct answer.
+    """{k: [P] float64 in [0, 1]}: probability that a vote among k of a prompt's samples elects a correct answer.
 
-    An answer is as correct as its samples are in the mean: 0 or 1, where equal answers are judged alike.
+    An answer's correctness is the mean over its samples: 0 or 1 if equal answers are judged alike.
 
     Args:
         answer: [P, n] int, equal answers of a prompt have equal numbers; NO_VOTE for none.
@@ -26,13 +26,13 @@ def majority_at_k(answer: np.ndarray, correct: np.ndarray, ks: list[int]) -> dic
     """
     n = answer.shape[1]
     if not all(1 <= k <= n for k in ks):
-        raise ValueError(f"maj@k needs 1 <= k <= n, but there are n = {n} samples a prompt and k is {ks}.")
+        raise ValueError(f"maj@k needs 1 <= k <= n, but there are n = {n} samples per prompt and k is {ks}.")
     chances = [_chances(*_votes(row, right)) for row, right in zip(answer, correct, strict=True)]
     return {k: np.array([of_prompt[k] for of_prompt in chances]) for k in ks}
 
 
 def _votes(answer: np.ndarray, correct: np.ndarray) -> tuple[tuple[tuple[int, float], ...], int]:
-    """((samples, share of correct ones) of each answer, ...) in order, for the cache; samples without an answer."""
+    """((samples, share correct) per answer, ...), sorted for the cache; number of samples without an answer."""
     votes = Counter(answer.tolist())
     silent = votes.pop(NO_VOTE, 0)
     return tuple(sorted((count, float(correct[answer == number].mean())) for number, count in votes.items())), silent
@@ -40,7 +40,7 @@ def _votes(answer: np.ndarray, correct: np.ndarray) -> tuple[tuple[tuple[int, fl
 
 @lru_cache(maxsize=100_000)
 def _chances(votes: tuple[tuple[int, float], ...], silent: int) -> tuple[float, ...]:
-    """The chance at index k, 0 <= k <= n.
+    """The probability at index k, 0 <= k <= n.
 
     With m_i samples of answer i, sum over the winner's votes a the subsets in which every answer has at most a votes
     and t >= 1 have a, weighted with the correct share of these t, divided by t. 1/t is the integral of y^(t-1) over
@@ -72,7 +72,7 @@ def _chances(votes: tuple[tuple[int, float], ...], silent: int) -> tuple[float, 
 
 
 def _times(rows: np.ndarray, factor: list[int]) -> np.ndarray:
-    """The product of polynomials, each row one, with another, cut at the rows' length."""
+    """Each row (a polynomial's coefficients) times another polynomial, truncated to the rows' length."""
     product = np.zeros_like(rows)
     for power, coefficient in enumerate(factor):
         product[:, power:] += coefficient * rows[:, : rows.shape[1] - power]

@@ -1,4 +1,4 @@
-"""SQL as syntax trees (sqlglot, dialect of SQLite): whether two queries are written alike, and how a query is built."""
+"""SQL as syntax trees (sqlglot, SQLite dialect): canonical text of a query, and its structural style."""
 
 from contextlib import suppress
 from functools import lru_cache, reduce
@@ -8,23 +8,23 @@ from sqlglot.optimizer.simplify import simplify
 
 DIALECT = "sqlite"
 
-# The five styles of the paper's base model (Appendix B), in the order in which a query that has several is counted.
+# The five styles of the paper's base model (Appendix B), by precedence for a query that has several.
 STRUCTURES = ("CTE", "AGG", "EXISTS", "IN", "JOIN")
 _AGGREGATES_WITHOUT_A_CLASS = ("TOTAL",)
-# simplify() multiplies out nested conditions; a longer query is compared as it is written.
+# Longer queries are not parsed: simplify() expands nested conditions.
 _MAX_CHARACTERS = 10_000
 
 
 @lru_cache(maxsize=200_000)
 def canonical_sql(sql: str) -> str | None:
-    """One text for all queries that differ only in how they are written; None for what sqlglot cannot parse.
+    """Canonical text of queries that differ only in notation; None if sqlglot cannot parse the query.
 
-    Equal are queries that differ in white space, comments, case of keywords and names, quotes around names, aliases
-    of tables and of results, INNER, ASC, a table's name before the columns of the only table, the order of operands of
-    AND, OR, =, + and * (and of < and >) and of IN's list, and what sqlglot's `simplify` knows (NOT a = b, BETWEEN).
-    Names in quotes keep their case, because SQLite reads "France" as a text where no column has that name. Everything
-    else (subqueries for joins, the order of joins and of result columns) makes another query. The text is a key, not
-    always SQL that runs: of two tables of one name the second is called name#2.
+    Ignored are differences in white space, comments, case of keywords and names, quotes around names, aliases
+    of tables and results, INNER, ASC, a table qualifier on the columns of the only table, the order of operands of AND,
+    OR, =, +, * (and <, >) and of IN's list, and what sqlglot's `simplify` rewrites (NOT a = b, BETWEEN). Quoted names
+    keep their case, because SQLite reads "France" as a string if no column has that name. Everything else (subqueries
+    for joins, the order of joins and result columns) makes another query. The text is a key, not always executable: the
+    second of two tables with one name becomes name#2.
     """
     tree = _parsed(sql)
     if tree is None:
@@ -37,7 +37,7 @@ def canonical_sql(sql: str) -> str | None:
     _rename_sources(tree)
     _drop_names_of_results(tree)
     _drop_defaults(tree)
-    # A query that cannot be simplified is compared as it is written.
+    # A query that cannot be simplified is compared as written.
     with suppress(errors.SqlglotError, RecursionError, ValueError, ArithmeticError):
         tree = simplify(tree, dialect=DIALECT)
     _order_operands(tree)
@@ -46,10 +46,10 @@ def canonical_sql(sql: str) -> str | None:
 
 @lru_cache(maxsize=200_000)
 def structure_of(sql: str | None) -> str | None:
-    """Which of STRUCTURES a query has; the first that fits, None where none does or sqlglot cannot parse it.
+    """The first of STRUCTURES that a query has; None if it has none or sqlglot cannot parse it.
 
-    CTE: WITH. AGG: an aggregate of a condition, such as SUM(CASE ...) or TOTAL(a > 1), or one with FILTER. EXISTS: that
-    word, or a subquery that a condition compares with. IN: IN with a subquery. JOIN: several tables in one FROM.
+    CTE: WITH. AGG: an aggregate of a condition, such as SUM(CASE ...) or TOTAL(a > 1), or one with FILTER. EXISTS: the
+    keyword, or a subquery in a comparison. IN: IN with a subquery. JOIN: several tables in one FROM.
     """
     tree = _parsed(sql) if sql else None
     if tree is None:
@@ -70,7 +70,7 @@ def _parsed(sql: str) -> exp.Expression | None:
     if len(sql) > _MAX_CHARACTERS:
         return None
     try:
-        # A comment behind the last semicolon is a statement to sqlglot.
+        # sqlglot parses a comment after the last semicolon as a statement.
         statements = [tree for tree in parse(sql, read=DIALECT) if not isinstance(tree, exp.Semicolon | None)]
     except (errors.SqlglotError, RecursionError):
         return None
@@ -99,8 +99,8 @@ def _drop_defaults(tree: exp.Expression) -> None:
 
 
 def _rename_sources(tree: exp.Expression) -> None:
-    """Tables and subqueries are called by what they are, with a number where there are several of one kind."""
-    names: dict[int, dict[str, str]] = {}  # by the identity of a SELECT: the sources that its columns may name
+    """Name tables and subqueries by what they are, numbered if there are several of one kind."""
+    names: dict[int, dict[str, str]] = {}  # {id of a SELECT: {alias: canonical name}}
     used: dict[str, int] = {}
     for select in tree.find_all(exp.Select, bfs=False):
         own = names[id(select)] = {}
@@ -136,7 +136,7 @@ def _sources(select: exp.Select) -> list[exp.Expression]:
 
 
 def _drop_names_of_results(tree: exp.Expression) -> None:
-    """SELECT x AS y is SELECT x in the outermost query, unless another part of it says y."""
+    """Drop result aliases of the outermost query, unless another part of it uses them."""
     select = tree
     if not isinstance(select, exp.Select):
         return
@@ -148,7 +148,7 @@ def _drop_names_of_results(tree: exp.Expression) -> None:
 
 
 def _order_operands(tree: exp.Expression) -> None:
-    """a = b for b = a, a < b for b > a, and so on, by their text; inner expressions first."""
+    """Sort the operands of symmetric operators by their text, inner expressions first; turn > into <."""
     for node in reversed(list(tree.walk())):
         if isinstance(node, exp.GT | exp.GTE):
             mirror = exp.LT if isinstance(node, exp.GT) else exp.LTE

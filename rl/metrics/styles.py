@@ -1,32 +1,32 @@
-"""Solution styles: which way of solving a sample took, and how many ways survive (paper, Appendix B)."""
+"""Solution styles: the style of each sample, and how many styles survive (paper, Appendix B)."""
 
 import re
 
 import numpy as np
 
-from rl.metrics.sql_structure import structure_of
-
 KNOWN_STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
 OTHERS = "Others"
-# How a style is read: from the comment that opens the SQL, as in the paper, or from how the SQL is built.
+# Where a style is read from: the leading comment of the SQL, as in the paper, or its structure.
 BY_PREFIX, BY_STRUCTURE = "prefix", "structure"
 
 _LEADING_COMMENT = re.compile(r"\s*/\*(.*?)\*/", re.DOTALL)
 
 
 def style_of(pred: str | None, known: tuple[str, ...] = KNOWN_STYLES) -> str:
-    """The NAME of the comment `/*NAME*/` that opens the SQL.
+    """NAME of the leading comment `/*NAME*/`.
 
-    No SQL, no comment, an unknown name, or several comments in a row (a mix of styles) count as OTHERS.
+    OTHERS for no SQL, no comment, an unknown name, or several comments in a row (a mix of styles).
     """
     names = _leading_comments(pred or "")
     return names[0] if len(names) == 1 and names[0] in known else OTHERS
 
 
 def styled(pred: str | None, known: tuple[str, ...], styles_by: str) -> str:
-    """One of `known`, or OTHERS, by the comment in front (style_of) or by the syntax tree (sql_tree.structure_of)."""
+    """One of `known`, or OTHERS, by the leading comment (style_of) or by the syntax tree (structure_of)."""
     if styles_by == BY_PREFIX:
         return style_of(pred, known)
+    from rl.metrics.sql_structure import structure_of  # sqlglot loads slowly
+
     structure = structure_of(pred)
     return structure if structure in known else OTHERS
 
@@ -40,18 +40,18 @@ def _leading_comments(sql: str) -> list[str]:
 
 
 def style_counts(style: np.ndarray, counted: np.ndarray, styles: int) -> np.ndarray:
-    """[P, styles] int: how often each style occurs among a prompt's counted samples.
+    """[P, styles] int: count of each style among a prompt's counted samples.
 
     Args:
-        style: [P, n] int, index of each sample's style, 0 <= index < styles.
+        style: [P, n] int, style index per sample, 0 <= index < styles.
         counted: [P, n] bool, which samples count (the correct ones, or all).
-        styles: number of styles, OTHERS included.
+        styles: number of styles, including OTHERS.
     """
     return np.stack([((style == index) & counted).sum(axis=1) for index in range(styles)], axis=1)
 
 
 def distinct_styles(counts: np.ndarray) -> np.ndarray:
-    """[P] float: number of styles that occur in counts [P, styles]; NaN for a prompt with none."""
+    """[P] float: number of styles with a count in [P, styles]; NaN for a prompt with none."""
     distinct = (counts > 0).sum(axis=1).astype(float)
     return np.where(distinct > 0, distinct, np.nan)
 

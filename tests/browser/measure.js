@@ -80,8 +80,8 @@
     texts: texts.map(contrastOf),
     figures: [...document.querySelectorAll("figure")].map((figure) => ({
       caption: figure.querySelector("figcaption").textContent,
-      plot: box(figure.querySelector("svg")),
-      texts: [...figure.querySelectorAll("svg text")].map(drawn),
+      plot: box([...figure.querySelectorAll("svg")].find(visible)),
+      texts: [...figure.querySelectorAll("svg text")].filter(visible).map(drawn),
       ...box(figure),
     })),
   };

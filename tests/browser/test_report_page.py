@@ -11,6 +11,8 @@ from playwright.sync_api import Page, sync_playwright
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import read_spec
 
+pytestmark = pytest.mark.slow
+
 MEASURE = (Path(__file__).parent / "measure.js").read_text()
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync"]
@@ -65,7 +67,7 @@ def pages(made_up_report, tmp_path_factory) -> dict[str, Path]:
 def browser():
     program = shutil.which("chromium")
     if program is None:
-        pytest.fail("Chromium is not on the PATH: run tests/browser/install_chromium.sh, or make test, which does.")
+        pytest.fail("Chromium is not on the PATH: run tests/browser/install_chromium.sh, or make test-all, which does.")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield browser
@@ -109,7 +111,7 @@ def test_fits_the_screen(opened, width):
     page, *_ = opened
     seen = measured(page, width)
     assert seen["pageWidth"] <= width
-    assert len(seen["figures"]) == page.locator("svg.plot").count() >= 3
+    assert len(seen["figures"]) == page.locator("figure svg:visible").count() >= 3
     for figure in seen["figures"]:
         assert 0 <= figure["plot"]["left"] < figure["plot"]["right"] <= width, figure["caption"]
         assert figure["plot"]["bottom"] - figure["plot"]["top"] > 40, figure["caption"]

@@ -1,10 +1,13 @@
 """Stages as real programs: done once, side by side, ended together, continued."""
 
+import subprocess
 import sys
 
+import psutil
 import pytest
 
 from rl.common.errors import UserError
+from rl.common.processes import end_process_tree, memory_in_use, process_tree
 from rl.demo import stages
 from rl.demo.stages import Pipeline, Stage
 
@@ -75,7 +78,7 @@ def test_a_failure_is_named_and_ends_the_others_which_go_on_later(tmp_path):
     assert (runs(tmp_path, "long"), runs(tmp_path, "never")) == (2, 1)  # its file was kept and continued
 
 
-def test_a_stage_whose_input_is_made_anew_starts_from_nothing(tmp_path):
+def test_a_stage_whose_input_is_made_again_starts_from_scratch(tmp_path):
     def run(program):
         pipeline = Pipeline(tmp_path, {})
         pipeline.run(stage(tmp_path, "a", program))
@@ -87,3 +90,36 @@ def test_a_stage_whose_input_is_made_anew_starts_from_nothing(tmp_path):
     (tmp_path / "b.txt").write_text("old\n" * 5)
     run("pass")
     assert runs(tmp_path, "b") == 1
+
+
+def test_a_program_is_ended_with_children_that_ignore_sigint():
+    child = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    program = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, start_new_session=True)
+    program.stdout.readline()
+    tree = process_tree(program.pid)
+    assert len(tree) == 2 and memory_in_use(program.pid) > 1_000_000
+    end_process_tree(program, grace_seconds=0.5)
+    assert program.returncode is not None
+    assert not [left for left in tree if left.is_running() and left.status() != psutil.STATUS_ZOMBIE]
+    assert process_tree(program.pid) == [] and memory_in_use(program.pid) == 0
+    end_process_tree(program)  # that has ended already
+
+
+def test_an_interrupted_or_incomplete_stage(tmp_path):
+    """Interrupted it continues; of other settings, or without an output of its finished run, it starts from scratch."""
+
+    def run(program):
+        try:
+            Pipeline(tmp_path, {}).run(stage(tmp_path, "a", program))
+        except UserError:
+            return "failed"
+
+    fails = f"sys.exit(not pathlib.Path({str(tmp_path / 'enough')!r}).exists())"
+    assert run(fails) == run(fails) == "failed" and runs(tmp_path, "a") == 2
+    run("")  # other settings, finished
+    assert runs(tmp_path, "a") == 1
+    assert run(fails) == "failed" and runs(tmp_path, "a") == 1  # back to the first: nothing of the second is reused
+    (tmp_path / "enough").touch()
+    assert run(fails) is None and runs(tmp_path, "a") == 2
+    assert run(fails) is None and runs(tmp_path, "a") == 2  # done

@@ -31,9 +31,10 @@ def write_samples(path: Path, model: str, seed: int, correct: int, styles: int, 
                 )
 
 
-@pytest.fixture
-def written(tmp_path):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
     """Seeds 1 and 2: GRPO is right in 16 and 24 of 32 samples and has 1 style, DPH-JS in 24 and 24 and has 4."""
+    tmp_path = tmp_path_factory.mktemp("study")
     of_runs = {"base": (8, 4), "base_again": (8, 4)}
     of_runs |= {run_name("grpo", 1): (16, 1), run_name("grpo", 2): (24, 1)}
     of_runs |= {run_name("dph_js", seed): (24, 4) for seed in (1, 2)}
@@ -91,9 +92,9 @@ def test_one_seed_has_no_interval():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--methods", "grpo,ppo"], "--methods has ['ppo'], of which there is no method"),
+        (["--methods", "grpo,ppo"], "--methods 'grpo,ppo': ['ppo'] is not a method; use some of grpo, dapo"),
         (["--seeds", "1,x"], "--seeds '1,x': give whole numbers"),
-        (["--jobs", "0"], "--jobs 0: give at least 1"),
+        (["--jobs", "0"], "--jobs is 0; it must be at least 1"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence(arguments, sentence, capsys, tmp_path):

@@ -126,7 +126,7 @@ def test_shards_run_no_code(run, tmp_path, monkeypatch):
     assert not (run / "global_step_3" / "actor" / "huggingface_merged").exists()
 
 
-def test_a_lora_adapter_is_refused(run):
+def test_a_lora_adapter_is_rejected(run):
     actor = run / "global_step_3" / "actor"
     torch.save({"base_model.model.q.lora_A.default.weight": torch.ones(2)}, actor / "model_world_size_1_rank_0.pt")
     (actor / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))

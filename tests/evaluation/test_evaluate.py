@@ -1,6 +1,6 @@
-"""`verl.dph.evaluate` as a user calls it: settings, presets, a stored base, report and tables; its refusals.
+"""`verl.dph.evaluate` as a user calls it: settings, presets, a stored base, report and tables; what it rejects.
 
-All runs are in one process, because importing verl takes seconds, and random answers stand in for the engine's:
+All runs share one process, because importing verl takes seconds, and random responses replace the engine's:
 tests/end_to_end evaluates with a real engine and scorer.
 """
 
@@ -23,11 +23,15 @@ WORDS = ["<pad>", "<eos>", "<unk>", "question", "number", *map(str, range(20))]
 QUESTIONS = 6
 GOLD = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
 
-# argv: a file with a list of lists of arguments. After each run the program says how it ended.
+# argv: a file with {"runs": lists of arguments, "rejected": {name: {key: value}}}. After each run the program says how
+# it ended; last, it writes the error of each rejected setting beside the file.
 PROGRAM = """
-import json, random, sys
+import json, pathlib, random, sys
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 from verl.dph import evaluate
-from verl.dph.config.program import run_main
+from verl.dph.config.program import CONFIG_DIR, run_main
+from rl.common.errors import UserError
 from rl.data.sample_file import SampleRecord, SampleWriter
 
 async def draw_all(config, jobs):
@@ -49,8 +53,9 @@ async def draw_all(config, jobs):
                                                    outcome, prompt.row.data_source, False))
 
 evaluate.draw_all = draw_all
-runs = json.load(open(sys.argv[1]))
-for run in runs:
+path = pathlib.Path(sys.argv[1])
+content = json.loads(path.read_text())
+for run in content["runs"]:
     sys.argv[1:] = run
     code = 0
     try:
@@ -60,6 +65,20 @@ for run in runs:
     sys.stdout.flush()
     print(f"=== {code} ===", flush=True)
     print(f"=== {code} ===", file=sys.stderr, flush=True)
+
+errors = {}
+with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+    config = compose("evaluate", content["common"])
+OmegaConf.set_struct(config, False)
+for name, changes in content["rejected"].items():
+    changed = config.copy()
+    for key, value in changes.items():
+        OmegaConf.update(changed, f"evaluate.{key}", value, merge=False)
+    try:
+        evaluate.main(changed)
+    except UserError as error:
+        errors[name] = str(error)
+path.with_name("errors.json").write_text(json.dumps(errors))
 """
 
 
@@ -79,7 +98,7 @@ def write_rows(path: Path, first_id: int, data_source: str, truth) -> None:
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory, word_llama):
-    """Every run below: (exit code, stdout, stderr); and the folder."""
+    """The folder; of every run below (exit code, stdout, stderr); and the error of every rejected setting."""
     folder = tmp_path_factory.mktemp("evaluate")
     word_llama(folder / "base", WORDS, template="{{ messages[0]['content'] }}")
     checkpoint = folder / "run" / "global_step_7" / "actor"
@@ -113,23 +132,29 @@ def ended(tmp_path_factory, word_llama):
         "steps": run("steps", f"{base},js:{trained},js_low:{trained}/global_step_5", "evaluate.checkpoints=all",
                      f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
                      "evaluate.methods={js:{label:'JS, a fifth',family:JS,eta:0.2},js_low:{family:JS,eta:0}}"),
-        "no such step": run("no", f"{base},js:{trained}", both, "evaluate.checkpoints=[5,9]"),
-        "no step": run("no", f"{base},js:{trained}", both, "evaluate.checkpoints=[first]"),
-        "no run": run("no", base, both, "evaluate.checkpoints=all"),
-        "no such method": run("no", base, both, "evaluate.methods={js:{label:JS}}"),
-        "half a family": run("no", base, both, "evaluate.methods={base:{family:JS}}"),
-        "unknown key": run("no", base, both, "evaluate.methods={base:{colour:red}}"),
-        "other settings": run("no", f"dph_js:{trained}", both, "evaluate.settings={amc23:{n:8}}", stored),
-        "two bases": run("no", base, both, stored),
-        "nothing": run("no", base),
-        "no mapping": [*common, f"evaluate.output={folder / 'no'}", f"evaluate.models={folder / 'base'}", both],
         "unknown benchmark": run("no", base, "evaluate.benchmarks=[birds]"),
-        "few samples": run("no", base, both, "evaluate.settings={bird:{n:4}}"),
-        "no such style": run("no", base, both, "evaluate.styles_by=colour"),
-        "no such paper": run("no", base, both, "evaluate.paper=gpt"),
-        "no model": run("no", f"base:{folder / 'empty'}", both),
     }  # fmt: skip
-    (folder / "runs.json").write_text(json.dumps(list(runs.values())))
+    base_folder = str(folder / "base")
+    js, stored = {"models": {"base": base_folder, "js": trained}}, {"base": str(folder / "first")}
+    rejected = {
+        "no such step": js | {"checkpoints": [5, 9]},
+        "no step": js | {"checkpoints": ["first"]},
+        "no run": {"checkpoints": "all"},
+        "no such method": {"methods": {"js": {"label": "JS"}}},
+        "half a family": {"methods": {"base": {"family": "JS"}}},
+        "unknown key": {"methods": {"base": {"colour": "red"}}},
+        "other settings": stored | {"models": {"dph_js": trained}, "settings": {"amc23": {"n": 8}}},
+        "two bases": stored,
+        "nothing": {"benchmarks": []},
+        "no mapping": {"models": base_folder},
+        "few samples": {"settings": {"bird": {"n": 4}}},
+        "no such style": {"styles_by": "colour"},
+        "no such paper": {"paper": "gpt"},
+        "no model": {"models": {"base": str(folder / "empty")}},
+    }
+    composed = run("no", base, both)
+    content = {"runs": list(runs.values()), "common": composed, "rejected": rejected}
+    (folder / "runs.json").write_text(json.dumps(content))
     finished = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder / "runs.json")],
         capture_output=True,
@@ -141,11 +166,11 @@ def ended(tmp_path_factory, word_llama):
     texts = [stream.split("===") for stream in (finished.stdout, finished.stderr)]
     assert len(texts[0]) == 2 * len(runs) + 1, finished.stderr[-4000:]
     found = {name: (int(texts[0][2 * i + 1]), texts[0][2 * i], texts[1][2 * i]) for i, name in enumerate(runs)}
-    return folder, found
+    return folder, found, json.loads((folder / "errors.json").read_text())
 
 
 def test_benchmarks_are_sampled_as_in_the_paper(ended):
-    folder, found = ended
+    folder, found, _ = ended
     code, out, errors = found["first"]
     assert code == 0, errors
     # One engine for SQL prompts of 16,000 tokens and answers of 4,096.
@@ -166,7 +191,7 @@ def test_benchmarks_are_sampled_as_in_the_paper(ended):
 
 
 def test_report_and_tables_hold_both_kinds_of_task(ended):
-    folder, found = ended
+    folder, found, _ = ended
     report = json.loads((folder / "first" / "report.json").read_text())
     bird, amc23 = (report["grpo"][split] for split in ("bird", "amc23"))
     assert (bird["n"], amc23["n"], bird["prompts"]) == (16, 8, QUESTIONS)
@@ -188,12 +213,12 @@ def test_report_and_tables_hold_both_kinds_of_task(ended):
 
 
 def test_a_finished_run_draws_nothing(ended):
-    _, found = ended
+    _, found, _ = ended
     assert found["again"][0] == 0 and "drawn:" not in found["again"][1]
 
 
 def test_a_stored_base_is_not_sampled_again(ended):
-    folder, found = ended
+    folder, found, _ = ended
     code, out, errors = found["stored"]
     assert code == 0, errors
     assert {line.split()[1] for line in out.splitlines() if line.startswith("drawn")} == {"dph_js"}
@@ -206,7 +231,7 @@ def test_a_stored_base_is_not_sampled_again(ended):
 
 
 def test_splits_of_ones_own(ended):
-    folder, found = ended
+    folder, found, _ = ended
     code, out, errors = found["own"]
     assert code == 0, errors
     assert "engine: 64 32" in out
@@ -215,7 +240,7 @@ def test_splits_of_ones_own(ended):
 
 
 def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
-    folder, found = ended
+    folder, found, _ = ended
     code, out, errors = found["steps"]
     assert code == 0, errors
     drawn = [line.split()[1] for line in out.splitlines() if line.startswith("drawn") and "greedy" not in line]
@@ -239,24 +264,28 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
     [
         ("no such step", "names step 9, but js, the run"),
         ("no such step", "has checkpoints of the steps 3, 5, 7 up to 7: name some of these, or write all"),
-        ("no step", "evaluate.checkpoints=['first'] is no list of training steps: write [40,80], or all."),
+        ("no step", "evaluate.checkpoints=['first'] is not a list of training steps: use [40,80], or all."),
         ("no run", "but no model of evaluate.models is a training run"),
         ("no such method", "evaluate.methods has js, which is none of base, base_again."),
-        ("half a family", "evaluate.methods.base has only one of 'family' and 'eta'"),
-        ("unknown key", "evaluate.methods.base: the entry has the unknown key 'colour'"),
+        ("half a family", "evaluate.methods.base is invalid: it has only one of 'family' and 'eta'"),
+        ("unknown key", "evaluate.methods.base is invalid: the key colour is unknown."),
         ("other settings", "amc23.jsonl cannot be compared: its temperature is 0.7, here it is 0.6; use the same"),
-        ("two bases", "evaluate.base names a stored base run and evaluate.models has base too: give one of them."),
+        ("two bases", "evaluate.base names a stored base run and evaluate.models has base too: use one of them."),
         ("nothing", "and evaluate.benchmarks a benchmark or evaluate.splits a parquet file."),
-        ("no mapping", "is no mapping: write evaluate.models={NAME:...}."),
-        ("unknown benchmark", "evaluate.benchmarks has birds, which is unknown: use bird, spider, aime24"),
-        ("few samples", "bird has 4 samples a prompt, but the report's keep rate needs Pass@8: raise n"),
+        ("no mapping", "is not a mapping: use evaluate.models={NAME:...}."),
+        ("few samples", "bird has 4 samples per prompt, but the report's keep rate needs Pass@8: raise n"),
         ("no such style", "evaluate.styles_by=colour is unknown: use prefix, structure or none."),
         ("no such paper", "The paper has no experiment 'gpt': use llama-sql"),
         ("no model", "holds neither weights in the Hugging Face format nor a checkpoint of verl"),
     ],
 )
-def test_refusals(ended, run, sentence):
-    folder, found = ended
-    code, _, errors = found[run]
-    assert code == 2 and sentence in errors and errors.count("Error: ") == 1, errors
-    assert "Traceback" not in errors and not list((folder / "no").rglob("*.jsonl"))
+def test_rejected_settings(ended, run, sentence):
+    _, _, errors = ended
+    assert sentence in errors[run] and "\n" not in errors[run]
+
+
+def test_an_error_is_one_sentence_and_exit_code_2(ended):
+    folder, found, _ = ended
+    code, _, errors = found["unknown benchmark"]
+    assert code == 2 and "evaluate.benchmarks has birds, which is unknown: use bird, spider, aime24" in errors
+    assert errors.count("Error: ") == 1 and "Traceback" not in errors and not list((folder / "no").rglob("*.jsonl"))

@@ -52,15 +52,15 @@ def test_base_is_compared_through_its_later_samples():
     np.testing.assert_array_equal(metrics["newly_solved"], [np.nan, np.nan, 1])
 
 
-def test_base_with_too_few_later_samples_has_no_keep_rate():
+def test_undefined_metrics_are_null():
+    # Too few later samples of the base; a base that solved all; a task without styles; math.
     base = sample_set([[1, 0, 0], [1, 1, 1]])
     summary = summarise(base, prompt_metrics(base, None, base, solved_in=2))
     assert summary["keep_rate"] is summary["lost"] is summary["newly_solved"] is None
-
-
-def test_newly_solved_is_null_when_the_base_solved_all():
-    base, method = sample_set([[1, 0]]), sample_set([[1, 1]])
-    assert summarise(method, prompt_metrics(method, None, base, solved_in=2))["newly_solved"] is None
+    base, method = sample_set([[1, 0]]), sample_set([[1, 1]], style_names=(), unparsed=None)
+    summary = summarise(method, prompt_metrics(method, None, base, solved_in=2))
+    assert summary["newly_solved"] is summary["distinct_correct"] is summary["unparsed_sql"] is None
+    assert summary["styles"] is summary["style_entropy"] is summary["style_share"] is None
 
 
 def test_styles_are_counted_among_correct_answers_and_shared_over_all():
@@ -71,12 +71,6 @@ def test_styles_are_counted_among_correct_answers_and_shared_over_all():
     assert summary["style_entropy"][0] == pytest.approx(np.log(2) / 2)
     assert summary["style_share"] == {"JOIN": 4 / 12, "IN": 2 / 12, "Others": 6 / 12}
     assert summary["truncated"] == pytest.approx(7 / 12)
-
-
-def test_a_task_without_styles_has_none():
-    samples = sample_set([[1, 0]], style_names=())
-    summary = summarise(samples, prompt_metrics(samples, None, samples, solved_in=1))
-    assert summary["styles"] is summary["style_entropy"] is summary["style_share"] is None
 
 
 def test_summary_is_json_and_complete():
@@ -114,13 +108,7 @@ def test_majorities_of_results():
     assert by_result["distinct_results"] == [2, 2, 2]
 
 
-def test_math_has_no_different_correct_answers():
-    samples = sample_set([[1, 1]], style_names=(), unparsed=None)
-    summary = summarise(samples, prompt_metrics(samples, None, samples, solved_in=1))
-    assert summary["distinct_correct"] is summary["unparsed_sql"] is None
-
-
 def test_too_few_samples_for_the_keep_rate():
     samples = sample_set([[1, 0, 0, 0]])
-    with pytest.raises(UserError, match="4 samples a prompt, but the keep rate needs Pass@8"):
+    with pytest.raises(UserError, match="4 samples per prompt, but the keep rate needs Pass@8"):
         prompt_metrics(samples, None, samples)

@@ -1,4 +1,4 @@
-"""The report from real files, end to end: report.json's shape and values, the page, the command line, its refusals."""
+"""The report from real files, end to end: report.json's shape and values, the page, the command line, its errors."""
 
 import json
 import re
@@ -7,119 +7,78 @@ from html.parser import HTMLParser
 import jsonschema
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rl.common.errors import UserError
-from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
-from rl.evaluation.report.svg import spread
+from rl.evaluation.analysis.claims import assert_styles, verdict
+from rl.evaluation.analysis.comparison import compare
+from rl.evaluation.analysis.transitions import transition_shares, transitions_of_split
+from rl.evaluation.report.plots import EtaCurves
+from rl.evaluation.report.theme import COLOURS, method_looks
 from rl.evaluation.report.write import main, write_report
 from rl.evaluation.spec import read_spec
 
 STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
 PROMPTS, N = 12, 16
-
+KS = ["1", "2", "4", "8", "16"]
 INTERVAL = {"type": "array", "items": {"type": "number"}, "minItems": 3, "maxItems": 3}
-INTERVAL_OR_NULL = {"anyOf": [INTERVAL, {"type": "null"}]}
-SUMMARY = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": [
-        "n", "prompts", "greedy", "pass@k", "mean@k", "keep_rate", "lost", "newly_solved", "styles", "style_entropy",
-        "style_share", "truncated", "maj@k", "maj_by", "distinct_correct", "distinct_results", "unparsed_sql",
-        "distinct_1", "distinct_2", "distinct_3", "distinct_4", "response_tokens",
-    ],
-    "properties": {
-        "n": {"const": N},
-        "prompts": {"const": PROMPTS},
-        "pass@k": {"required": ["1", "2", "4", "8", "16"], "additionalProperties": INTERVAL, "maxProperties": 5},
-        "maj@k": {"required": ["1", "2", "4", "8", "16"], "additionalProperties": INTERVAL, "maxProperties": 5},
-        "unparsed_sql": {"const": 0},
-        "maj_by": {"const": "syntax"},
-        "mean@k": {"required": ["16"], "additionalProperties": INTERVAL},
-        "style_share": {"required": [*STYLES, "Others"], "additionalProperties": {"type": "number"}},
-        "truncated": {"type": "number"},
-    }
-    | {
-        name: INTERVAL_OR_NULL
-        for name in (
-            "greedy", "keep_rate", "lost", "newly_solved", "styles", "style_entropy", "distinct_correct",
-            "distinct_results",
-        )
-    }
-    | {name: INTERVAL for name in ("distinct_1", "distinct_2", "distinct_3", "distinct_4", "response_tokens")},
-}  # fmt: skip
+OF_K = {"required": KS, "additionalProperties": INTERVAL, "maxProperties": len(KS)}
+NULLABLE = (
+    "greedy", "keep_rate", "lost", "newly_solved", "styles", "style_entropy", "distinct_correct", "distinct_results"
+)  # fmt: skip
+ALWAYS = ("distinct_1", "distinct_2", "distinct_3", "distinct_4", "response_tokens")
+SUMMARY_PROPERTIES = {
+    "n": {"const": N},
+    "prompts": {"const": PROMPTS},
+    "pass@k": OF_K,
+    "maj@k": OF_K,
+    "unparsed_sql": {"const": 0},
+    "maj_by": {"const": "syntax"},
+    "mean@k": {"required": ["16"], "additionalProperties": INTERVAL},
+    "style_share": {"required": [*STYLES, "Others"], "additionalProperties": {"type": "number"}},
+    "truncated": {"type": "number"},
+    **dict.fromkeys(NULLABLE, {"anyOf": [INTERVAL, {"type": "null"}]}),
+    **dict.fromkeys(ALWAYS, INTERVAL),
+}
+SUMMARY = {"required": list(SUMMARY_PROPERTIES), "additionalProperties": False, "properties": SUMMARY_PROPERTIES}
+TEXTS = {"additionalProperties": {"type": "string"}}
 REPORT = {
-    "type": "object",
     "required": ["base", "base_again", "grpo", "dph_js", "_definitions", "_claims", "_tests", "_labels"],
-    "properties": {
-        "_definitions": {"additionalProperties": {"type": "string"}},
-        "_claims": {"type": "array"},
-        "_tests": {"type": "array"},
-        "_labels": {"additionalProperties": {"type": "string"}},
-    },
-    "additionalProperties": {
-        "required": ["in_domain", "out_of_domain"],
-        "additionalProperties": SUMMARY,
-    },
+    "properties": {"_definitions": TEXTS, "_claims": {"type": "array"}, "_tests": {"type": "array"}, "_labels": TEXTS},
+    "additionalProperties": {"required": ["in_domain", "out_of_domain"], "additionalProperties": SUMMARY},
 }
 
 
-ALL_PROMPTS = range(PROMPTS)
-
-
-def write_samples(
-    path, seed, accuracy, styles, n=N, prompts=ALL_PROMPTS, temperature=1.0, model="trained", outcome="match"
-):
-    """Writes a samples file as the sampler does, with random answers of a given accuracy."""
-    path.unlink(missing_ok=True)
-    rng = np.random.default_rng(seed)
-    metadata = SampleMetadata(
-        model, model, "hash", temperature, 0.95, -1, n, seed, 64, {"test.parquet": "hash"}, len(prompts)
-    )
-    with SampleWriter(path, metadata) as writer:
-        for prompt in prompts:
-            for sample in range(n):
-                acc = int(rng.random() < accuracy)
-                pred = f"/*{rng.choice(styles)}*/ SELECT 1"
-                record = (100 + prompt, sample, "q", "a", [1, 2, 3, 4], float(acc), acc, pred, outcome, "sql", False)
-                writer.append(SampleRecord(*record))
+@pytest.fixture
+def run(made_up_report, tmp_path):
+    """Four methods on two splits of SQL, GRPO with one style, and one training log."""
+    made = made_up_report(tmp_path, prompts=PROMPTS)
+    made.content |= {"title": "A & B", "settings": {"learning rate": 3e-4}, "seconds": {"train": 75.0, "evaluate": 5.5}}
+    made.method("base")
+    made.method("base_again", model="base")
+    made.method("grpo", skill=4, kept_styles=1)
+    made.method("dph_js", skill=4, training_log="train.jsonl", label="DPH-JS <η 0.2>")
+    metrics = ({"critic/rewards/mean": step / 10, "dph/divergence": 1 / step} for step in range(1, 6))
+    lines = (json.dumps({"step": step, "data": data}) + "\n" for step, data in enumerate(metrics, start=1))
+    (tmp_path / "train.jsonl").write_text("".join(lines))
+    return made
 
 
 @pytest.fixture
-def run(tmp_path):
-    """A specification on disk with its files: (path of the specification, its content)."""
-    accuracy = {"base": (0.4, STYLES), "base_again": (0.4, STYLES), "grpo": (0.9, STYLES[:1]), "dph_js": (0.9, STYLES)}
-    methods = {}
-    for seed, (name, (share, styles)) in enumerate(accuracy.items()):
-        splits = {}
-        for split in ("in_domain", "out_of_domain"):
-            files = {"samples": f"{name}.{split}.jsonl", "greedy": f"{name}.{split}.greedy.jsonl"}
-            model = name.removesuffix("_again")
-            write_samples(tmp_path / files["samples"], seed + 10 * len(split), share, styles, model=model)
-            write_samples(tmp_path / files["greedy"], seed, share, styles, n=1, temperature=0.0, model=model)
-            splits[split] = files
-        methods[name] = {"splits": splits}
-    log = tmp_path / "train.jsonl"
-    log.write_text(
-        "".join(
-            json.dumps({"step": step, "data": {"critic/rewards/mean": step / 10, "dph/divergence": 1 / step}}) + "\n"
-            for step in range(1, 6)
-        )
-    )
-    methods["dph_js"] |= {"training_log": log.name, "label": "DPH-JS <η 0.2>"}
-    content = {
-        "title": "A & B",
-        "summary": "What was run.",
-        "methods": methods,
-        "settings": {"learning rate": 3e-4},
-        "seconds": {"train": 75.0, "evaluate": 5.5},
-    }
-    path = tmp_path / "spec.json"
-    path.write_text(json.dumps(content))
-    return path, content
+def math_run(made_up_report, tmp_path):
+    """Two methods of one family and one without, on one split without styles."""
+    made = made_up_report(tmp_path, splits=("math",), prompts=8, styles=())
+    made.method("base")
+    made.method("base_again", model="base")
+    made.method("grpo", skill=1)
+    made.method("dph_js", skill=1.5, family="DPH-JS", eta=0.2, label="DPH-JS")
+    made.method("dph_js_low", skill=1.5, family="DPH-JS", eta=0, label="eta 0")
+    return made
 
 
 class Tags(HTMLParser):
-    VOID = {"meta", "br", "img", "hr", "link"}
+    """Checks that tags are closed; collects ids, references and text."""
 
     def __init__(self):
         super().__init__()
@@ -128,8 +87,8 @@ class Tags(HTMLParser):
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
         self.ids += [values["id"]] if "id" in values else []
-        self.references += [values[key] for key in ("href", "src") if key in values]
-        if tag not in self.VOID:
+        self.references += [value for key, value in values.items() if key in ("href", "src", "xlink:href")]
+        if tag not in ("meta", "br"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
@@ -139,17 +98,16 @@ class Tags(HTMLParser):
         self.text.append(data)
 
 
-def test_report_from_files(run, tmp_path):
-    path, _ = run
-    out = tmp_path / "out"
-    report = write_report(read_spec(path), out)
-    assert json.loads((out / "report.json").read_text()) == report
+def test_report_and_page(run, tmp_path):
+    report = write_report(read_spec(run.write()), tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "report.json").read_text()) == report
     jsonschema.validate(report, REPORT)
-    assert sorted(p.name for p in out.iterdir()) == ["report.html", "report.json"]
-    assert report["grpo"]["in_domain"]["style_entropy"] == [0, 0, 0]
-    assert report["grpo"]["in_domain"]["style_share"]["JOIN"] == 1
-    assert report["dph_js"]["in_domain"]["style_entropy"][0] > 1
-    assert report["base"]["in_domain"]["pass@k"]["1"][0] == pytest.approx(0.4, abs=0.1)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
+    grpo, dph_js = (report[name]["in_domain"] for name in ("grpo", "dph_js"))
+    assert grpo["style_entropy"] == [0, 0, 0] and grpo["style_share"]["JOIN"] == 1 and dph_js["style_entropy"][0] > 1
+    samples = map(json.loads, (tmp_path / "base.0.jsonl").read_text().splitlines())
+    accuracy = np.mean([sample["acc"] for sample in samples])
+    assert report["base"]["in_domain"]["pass@k"]["1"][0] == pytest.approx(accuracy)
     verdicts = {(c["split"], c["method"], c["predicate"]): c["verdict"] for c in report["_claims"]}
     assert verdicts["in_domain", "grpo", "ends in one style"] == "seen"
     assert verdicts["in_domain", "dph_js", "keeps several styles"] == "seen"
@@ -161,133 +119,223 @@ def test_report_from_files(run, tmp_path):
     assert tests["in_domain", "dph_js", "grpo", "style_entropy"]["difference"][0] > 1
     assert all(test["p"] <= test["p_holm"] <= 1 for test in tests.values())
 
-
-def test_page_is_whole_and_needs_nothing_from_outside(run, tmp_path):
-    path, _ = run
-    write_report(read_spec(path), tmp_path)
-    page = (tmp_path / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.lstrip().startswith("<!doctype html>")
     assert not re.search(r"https?://|src=|@import|url\((?!#)", page)
     tags = Tags()
     tags.feed(page)
     tags.close()
-    assert tags.open == []
-    assert len(tags.ids) == len(set(tags.ids))
-    assert {r.removeprefix("#") for r in tags.references} <= set(tags.ids)
-    assert page.count('<svg class="plot"') == 10 + 2  # five groups of two splits, two training curves
-    assert not re.search(r"#0000[01][0-9]", page)  # no stand-in colour is left
+    assert tags.open == [] and len(tags.ids) == len(set(tags.ids))
+    assert {reference.removeprefix("#") for reference in tags.references} <= set(tags.ids)
+    assert page.count("<svg") == 2 * (10 + 2)  # light and dark: five groups of two splits, two training curves
     text = " ".join(tags.text)
     for expected in ("A & B", "DPH-JS <η 0.2>", "1 min 15 s", "ends in one style", "Pass@16", "seed", "0.0003"):
         assert expected in text
+    write_report(read_spec(run.write()), tmp_path / "again")
+    assert (tmp_path / "again" / "report.html").read_text() == page
 
 
-def test_same_files_give_the_same_page(run, tmp_path):
-    path, _ = run
-    pages = []
-    for name in ("first", "second"):
-        write_report(read_spec(path), tmp_path / name)
-        pages.append((tmp_path / name / "report.html").read_text())
-    assert pages[0] == pages[1]
-
-
-def test_command_line(run, tmp_path, capsys):
-    path, content = run
-    assert main(["--spec", str(path), "--out", str(tmp_path / "out"), "--check"]) == 0
+def test_command_line(math_run, tmp_path, capsys):
+    arguments = ["--spec", str(math_run.write()), "--out", str(tmp_path / "out")]
+    assert main(arguments) == 0
     assert str(tmp_path / "out" / "report.html") in capsys.readouterr().out
-    grpo, dph_js = content["methods"]["grpo"]["splits"], content["methods"]["dph_js"]["splits"]
-    content["methods"]["grpo"]["splits"], content["methods"]["dph_js"]["splits"] = dph_js, grpo
-    path.write_text(json.dumps(content))
-    assert main(["--spec", str(path), "--out", str(tmp_path / "out")]) == 0
-    assert main(["--spec", str(path), "--out", str(tmp_path / "out"), "--check"]) == 1
-    assert capsys.readouterr().err.count("Check failed:") == 2
-    path.write_text("{")
+    assert main([*arguments, "--check"]) == 1 and capsys.readouterr().err.count("Check failed:") == 1
+    (tmp_path / "spec.json").write_text("{")
     with pytest.raises(SystemExit) as end:
-        main(["--spec", str(path), "--out", str(tmp_path / "none")])
-    assert end.value.code == 2
-    assert capsys.readouterr().err.startswith(f"Error: The report's specification {path} is not JSON")
+        main(["--spec", str(tmp_path / "spec.json"), "--out", str(tmp_path / "none")])
+    assert end.value.code == 2 and "spec.json is invalid: it is not JSON" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 
-def test_a_task_without_styles_greedy_or_logs(run, tmp_path):
-    path, content = run
-    content["styles"] = []
-    for method in content["methods"].values():
-        method.pop("training_log", None)
-        for files in method["splits"].values():
-            del files["greedy"]
-    path.write_text(json.dumps(content))
-    report = write_report(read_spec(path), tmp_path / "out")
-    summary = report["grpo"]["in_domain"]
-    assert summary["greedy"] is summary["styles"] is summary["style_entropy"] is summary["style_share"] is None
+def test_a_task_without_styles_greedy_or_logs(made_up_report, tmp_path):
+    made = made_up_report(tmp_path, splits=("math",), prompts=4, styles=(), greedy=False)
+    made.method("base")
+    made.method("grpo", skill=1)
+    # The reference query of every wrong sample failed.
+    samples = tmp_path / "grpo.0.jsonl"
+    samples.write_text(samples.read_text().replace('"mismatch"', '"gold_error"'))
+    report = write_report(read_spec(made.write()), tmp_path / "out")
+    summary = report["grpo"]["math"]
+    for name in ("greedy", "styles", "style_entropy", "style_share", "distinct_correct", "unparsed_sql"):
+        assert summary[name] is None
     assert {c["verdict"] for c in report["_claims"] if "greedy" in c["predicate"]} == {"not measured"}
-    assert (tmp_path / "out" / "report.html").read_text().count('<svg class="plot"') == 6
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("<svg") == 2 * 3 and "samples the reference query itself failed" in page
+
+
+def change(samples, *, prompts: int = 0, **metadata):
+    """Changes a samples file: drops its first prompts, and changes its metadata."""
+    path = samples.with_suffix(".meta.json")
+    content = json.loads(path.read_text())
+    lines = samples.read_text().splitlines(keepends=True)[prompts * content["n"] :]
+    content |= {"rows": content["rows"] - prompts} | metadata
+    lines = [line for line in lines if json.loads(line)["sample"] < content["n"]]
+    samples.write_text("".join(lines))
+    path.write_text(json.dumps(content))
 
 
 @pytest.mark.parametrize(
-    ("samples", "sentence"),
+    ("changed", "sentence"),
     [
-        ({"prompts": range(1, PROMPTS)}, "different prompts .1 missing, 0 more; the first lacks id 100"),
+        ({"prompts": 1}, "different prompts .1 missing, 0 more; the first lacks id 100"),
         ({"n": N - 1}, "sampled with n 15 and .* with 16"),
         ({"temperature": 0.6}, "sampled with temperature 0.6 and .* with 1.0"),
-        ({"model": "another"}, "one method but of two models"),
+        ({"model_hash": "another"}, "one method but to two models"),
     ],
 )
-def test_methods_that_cannot_be_compared(run, tmp_path, samples, sentence):
-    path, _ = run
-    write_samples(tmp_path / "grpo.in_domain.jsonl", 3, 0.5, STYLES, **({"model": "grpo"} | samples))
+def test_methods_that_cannot_be_compared(math_run, tmp_path, changed, sentence):
+    change(tmp_path / "grpo.0.jsonl", **changed)
     with pytest.raises(UserError, match=sentence):
-        write_report(read_spec(path), tmp_path / "out")
+        write_report(read_spec(math_run.write()), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_the_second_draw_must_be_another_draw(run, tmp_path):
-    path, content = run
-    content["methods"]["base_again"] = content["methods"]["base"]
-    path.write_text(json.dumps(content))
-    with pytest.raises(UserError, match="is the same draw as .* both with seed 90"):
-        write_report(read_spec(path), tmp_path / "out")
-    content["methods"]["base_again"] = content["methods"]["grpo"]
-    path.write_text(json.dumps(content))
-    with pytest.raises(UserError, match="is of another model than"):
-        write_report(read_spec(path), tmp_path / "out")
+def test_second_draw_and_greedy_files_are_checked(math_run, tmp_path):
+    methods = math_run.content["methods"]
+    right = methods["base_again"]
+    for other, sentence in (("base", "is the same draw as .* both with seed"), ("grpo", "belongs to another model")):
+        methods["base_again"] = methods[other]
+        with pytest.raises(UserError, match=sentence):
+            compare(read_spec(math_run.write()))
+    methods["base_again"] = right
+    methods["grpo"]["splits"]["math"]["greedy"] = "grpo.0.jsonl"
+    with pytest.raises(UserError, match="16 greedy responses per prompt"):
+        compare(read_spec(math_run.write()))
 
 
-def test_greedy_has_one_answer_a_prompt(run, tmp_path):
-    path, _ = run
-    write_samples(tmp_path / "grpo.in_domain.greedy.jsonl", 3, 0.5, STYLES, n=2, model="grpo")
-    with pytest.raises(UserError, match="2 greedy answers a prompt"):
-        write_report(read_spec(path), tmp_path / "out")
-
-
-def test_failed_reference_queries_are_said(run, tmp_path):
-    path, _ = run
-    write_samples(tmp_path / "grpo.in_domain.jsonl", 3, 0.5, STYLES, model="grpo", outcome="gold_error")
-    write_report(read_spec(path), tmp_path / "out")
-    assert "for 192 of 192 samples the reference query itself failed" in (tmp_path / "out" / "report.html").read_text()
+BASE_ONLY = {"base": {"splits": {"s": {"samples": "x"}}}}
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("changed", "sentence"),
     [
-        ({"titel": "x"}, "unknown key 'titel'"),
-        ({"title": 3}, "'title' of the specification must be a str, not 3"),
+        ({"titel": "x"}, "the key titel is unknown"),
+        ({"title": 3}, "title: .* string, not 3"),
+        ({"styles_by": "colour"}, "styles_by: .* 'prefix' or 'structure', not 'colour'"),
         ({"methods": {}}, "no method 'base'"),
-        ({"methods": {"base": {}}}, "method 'base' lacks 'splits'"),
-        ({"methods": {"base": {"splits": {}}}}, "method 'base' has no split"),
-        ({"methods": {"base": {"splits": {"s": {"greedy": "x"}}}}}, "split 's' of method 'base' lacks 'samples'"),
+        ({"methods": {"base": {}}}, "methods.base.splits is missing"),
+        ({"methods": {"base": {"splits": {}}}}, "methods.base.splits: .* at least 1 item"),
+        ({"methods": {"base": {"splits": {"s": {"greedy": "x"}}}}}, "methods.base.splits.s.samples is missing"),
         (
-            {"methods": {n: {"splits": {n: {"samples": "x"}}} for n in ("base", "grpo")}},
-            "method 'grpo' has the splits .'grpo'. and 'base' has .'base'.",
+            {"methods": BASE_ONLY | {"grpo": {"splits": {"t": {"samples": "x"}}}}},
+            "method 'grpo' has the splits .'t'. and 'base' has .'s'.",
         ),
+        ({"eta": 0.1}, "methods.grpo: it has only one of 'family' and 'eta'"),
+        ({"family": "F", "eta": -1}, "methods.grpo.eta: .* greater than or equal to 0, not -1"),
+        ({"family": "F", "eta": True}, "methods.grpo.eta: .* valid number, not True"),
+        ({"checkpoints": {"last": BASE_ONLY["base"]}}, "methods.grpo.checkpoints.last"),
+        ({"checkpoints": {"0": BASE_ONLY["base"]}}, "methods.grpo.checkpoints.0"),
+        ({"checkpoints": {"20": {"splits": {}}}}, "methods.grpo.checkpoints.20.splits: .* at least 1 item"),
+        ({"checkpoints": {"20": {"splits": {"t": {"samples": "x"}}}}}, "has the split 't', which is none of the"),
     ],
 )
-def test_faulty_specifications(run, change, sentence):
-    path, content = run
-    path.write_text(json.dumps(content | change))
-    with pytest.raises(UserError, match=sentence):
-        read_spec(path)
+def test_invalid_specifications(tmp_path, changed, sentence):
+    content = {"title": "t", "summary": "s", "methods": BASE_ONLY}
+    of_method = changed.keys() & {"eta", "checkpoints"}
+    content |= {"methods": BASE_ONLY | {"grpo": BASE_ONLY["base"] | changed}} if of_method else changed
+    (tmp_path / "spec.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=f"spec.json is invalid: .*{sentence}"):
+        read_spec(tmp_path / "spec.json")
 
 
-def test_labels_do_not_overlap():
-    placed = spread([0.98, 0.99, 0.97, 0.2], gap=0.1, low=0.0, high=1.0)
-    np.testing.assert_allclose(placed, [0.9, 1.0, 0.8, 0.2])
-    assert spread([0.0, 0.5], gap=0.1, low=0.05, high=0.95) == [0.05, 0.5]
+# ------------------------------------------------------------------------------------------------------------- claims
+
+
+@pytest.mark.parametrize(
+    ("value", "bound", "above", "expected"),
+    [
+        ([0.05, 0.02, 0.08], 0.0, True, "seen"),
+        ([0.05, 0.0, 0.08], 0.0, True, "seen, but interval includes 0"),
+        ([0.0, 0.0, 0.0], 0.0, True, "not seen"),
+        ([0.2, 0.1, 0.3], 0.35, False, "seen"),
+        ([0.3, 0.2, 0.4], 0.35, False, "seen, but interval includes 0.35"),
+        ([0.4, 0.3, 0.5], 0.35, False, "not seen"),
+        (None, 0.0, True, "not measured"),
+    ],
+)
+def test_verdict(value, bound, above, expected):
+    assert verdict(value, bound, above) == expected
+
+
+def test_the_demos_assertion_holds_strictly_within_its_bounds():
+    def failures(**entropy):
+        return assert_styles({name: {"in_domain": {"style_entropy": value}} for name, value in entropy.items()})
+
+    assert failures(base=[1.3], grpo=[0.14], dph_js=[0.81]) == failures(dph_js=[0.61]) == []
+    assert failures(grpo=[0.35], dph_js=[0.6]) == [
+        "grpo keeps a style entropy of 0.35 in domain, not below 0.35.",
+        "dph_js has a style entropy of 0.60 in domain, not above 0.6.",
+    ]
+    assert (
+        "neither grpo nor dph_js" in failures(base=[1.3])[0] and "grpo has no style entropy" in failures(grpo=None)[0]
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ figures
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 1)), min_size=1, max_size=30))
+def test_transitions_add_up_and_agree_with_the_keep_rate(prompts):
+    solved, reached = (np.array(column) for column in zip(*prompts, strict=True))
+    keep_rate, newly_solved = np.where(solved, reached, np.nan), np.where(solved, np.nan, reached)
+    shares = transition_shares(keep_rate, newly_solved)
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares["retained"] + shares["forgotten"] == pytest.approx(solved.mean())
+    assert shares["gained"] == pytest.approx(reached[~solved].sum() / len(prompts))
+    if solved.any():
+        assert shares["retained"] == pytest.approx(np.nanmean(keep_rate) * solved.mean())
+
+
+def test_transitions_by_hand():
+    nan = np.nan
+    shares = transition_shares(np.array([1, 0.5, nan, nan]), np.array([nan, nan, 0.25, 0]))
+    assert shares == {"retained": 0.375, "forgotten": 0.125, "gained": 0.0625, "unsolved": 0.4375}
+    assert transition_shares(np.full(3, nan), np.full(3, nan)) is None
+
+
+def test_the_noise_floor_is_the_second_draw_or_the_later_samples(math_run, tmp_path):
+    with_second_draw = transitions_of_split(compare(read_spec(math_run.write())), "math")
+    assert list(with_second_draw) == ["base_again", "grpo", "dph_js", "dph_js_low"]
+    for name in ("base_again", "dph_js", "dph_js_low"):
+        del math_run.content["methods"][name]
+    assert list(transitions_of_split(compare(read_spec(math_run.write())), "math")) == ["base", "grpo"]
+    math_run.content["solved_in"] = 16  # no later samples are left
+    write_report(read_spec(math_run.write()), tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "There is no noise floor" in page and "The first row is" not in page
+
+
+def test_checkpoints_and_etas(math_run, tmp_path):
+    math_run.checkpoint("grpo", 100, skill=3)
+    math_run.checkpoint("grpo", 20, skill=0)
+    report = write_report(read_spec(math_run.write()), tmp_path / "out")
+    steps = report["_progress"]["grpo"]["math"]
+    assert list(steps) == [0, 20, 100]
+    of_base = report["base"]["math"]
+    assert steps[0] == {"greedy": of_base["greedy"], "pass@8": of_base["pass@k"]["8"]}
+    assert steps[100]["pass@8"][0] > steps[0]["pass@8"][0]
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["_progress"]["grpo"]["math"]["100"]
+    page = (tmp_path / "out" / "report.html").read_text()
+    for title in ("Pass@8 against training steps", "Greedy against training steps", "eta against greedy"):
+        assert title in page
+    math_run.prompts = 9
+    math_run.checkpoint("grpo", 40, skill=1)
+    with pytest.raises(UserError, match="grpo_40.0.jsonl and .* hold different prompts"):
+        write_report(read_spec(math_run.write()), tmp_path / "none")
+
+
+def test_a_family_needs_two_etas(math_run):
+    spec = read_spec(math_run.write())
+    curves = EtaCurves.of(spec, set(spec.methods))
+    assert list(curves.families["DPH-JS"].items()) == [(0.0, ["dph_js_low"]), (0.2, ["dph_js"])]
+    assert curves.references == ["base", "grpo"]
+    assert EtaCurves.of(spec, {"base", "dph_js"}) == EtaCurves({}, ["base"])
+    math_run.content["methods"]["dph_js_low"]["eta"] = 0.2
+    assert EtaCurves.of(read_spec(math_run.write()), set(spec.methods)).families == {}
+
+
+def test_methods_are_told_apart():
+    looks = method_looks({name: name for name in ["base", "base_again", "grpo", "dph_js", *map(str, range(10))]})
+    assert len({look.colour for look in looks.values()}) == len(looks) == 14
+    assert len({(look.colour, look.marker) for look in looks.values()}) == 14
+    assert len({colour.variable for colour in COLOURS}) == len(COLOURS)

@@ -34,7 +34,7 @@ def test_reads_in_any_order(write):
         record(9, 1, acc=1, pred=None),
         record(4, 0, acc=1, pred="/*IN*/ SELECT 1"),
         record(9, 0, truncated=True, outcome="gold_timeout"),
-        record(4, 1),
+        record(4, 1, score=0.6, outcome="partial"),  # partial credit is not correct
     ]
     samples = read_sample_set(write(records, n=2, rows=2), STYLES)
     np.testing.assert_array_equal(samples.ids, [4, 9])
@@ -48,15 +48,10 @@ def test_reads_in_any_order(write):
     np.testing.assert_array_equal(judged.correct, samples.correct)
 
 
-def test_partial_credit_is_not_correct(write):
-    samples = read_sample_set(write([record(1, 0, score=0.6, outcome="partial")], n=1, rows=1), STYLES)
-    assert not samples.correct.any()
-
-
 @pytest.mark.parametrize(
     ("records", "n", "rows", "sentence"),
     [
-        ([record(1, 0)], 1, 2, "holds 1 prompts of the 2"),
+        ([record(1, 0)], 1, 2, "holds 1 of the 2 prompts"),
         ([record(1, 0), record(1, 1), record(2, 0)], 2, 2, "id 2 lacks sample 1 of the 2"),
         ([record(1, 0), record(1, 2)], 2, 1, "id 1 lacks sample 1 of the 2"),
         ([record(1, 0), record(1, 1)], 1, 1, "id 1 has samples beyond 0..0"),
@@ -72,20 +67,16 @@ def test_incomplete_files(write, records, n, rows, sentence):
         assert "\n" not in str(error.value)
 
 
-def test_a_line_that_is_no_record(write):
+def test_invalid_and_missing_files(write, tmp_path):
     path = write([record(1, 0)], n=1, rows=1)
     path.write_text(path.read_text() + json.dumps({"id": 2}) + "\n")
     with pytest.raises(UserError, match="line 2 is not a sample record"):
         read_sample_set(path, STYLES)
-
-
-def test_missing_files(write, tmp_path):
-    with pytest.raises(UserError, match="none.meta.json.* cannot be read"):
-        read_sample_set(tmp_path / "none.jsonl", STYLES)
-    path = write([record(1, 0)], n=1, rows=1)
     path.unlink()
     with pytest.raises(UserError, match="samples.jsonl cannot be opened"):
         read_sample_set(path, STYLES)
+    with pytest.raises(UserError, match="none.meta.json.* cannot be read"):
+        read_sample_set(tmp_path / "none.jsonl", STYLES)
 
 
 def test_other_prompts(write):

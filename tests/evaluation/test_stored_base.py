@@ -27,12 +27,10 @@ def run(tmp_path):
     return tmp_path
 
 
-def test_the_output_folder_or_the_base_in_it(run):
-    expected = {"base": {name: run / "base" / name for name in WANTED}}
-    assert stored_base(run, WANTED) == stored_base(run / "base", WANTED) == expected
-
-
-def test_the_second_draw_comes_with_it(run):
+def test_the_output_folder_or_the_base_in_it_with_its_second_draw(run):
+    base = {"base": {name: run / "base" / name for name in WANTED}}
+    moved = replace(METADATA, data_files={"/here/b.parquet": "sha"})  # the place of the data does not matter
+    assert stored_base(run, WANTED) == stored_base(run / "base", WANTED | {"a.jsonl": moved}) == base
     write(run / "base_again" / "a.jsonl", replace(METADATA, seed=9))
     assert stored_base(run, WANTED)["base_again"] == {"a.jsonl": run / "base_again" / "a.jsonl"}
 
@@ -51,17 +49,12 @@ def test_other_prompts_and_settings(run, wanted, sentence):
         stored_base(run, WANTED | {"a.jsonl": replace(METADATA, **wanted)})
 
 
-def test_the_place_of_the_data_does_not_matter(run):
-    moved = replace(METADATA, data_files={"/here/b.parquet": "sha"})
-    assert stored_base(run, WANTED | {"a.jsonl": moved})
-
-
 def test_what_is_not_there_or_not_finished(run):
     with pytest.raises(UserError, match="has no .*b.jsonl: evaluate the base on this split too"):
         stored_base(run, WANTED | {"b.jsonl": METADATA})
-    with pytest.raises(UserError, match="is no folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         stored_base(run / "none", WANTED)
     (run / "base" / "a.jsonl").unlink()
     write(run / "base" / "a.jsonl", METADATA, missing=1)
-    with pytest.raises(UserError, match="holds 5 of 6 samples: finish it, it resumes"):
+    with pytest.raises(UserError, match="holds 5 of 6 samples: re-run that evaluation"):
         stored_base(run, WANTED)

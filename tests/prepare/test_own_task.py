@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rl.common.errors import UserError
+from rl.common.processes import end_process_tree
 from rl.data.questions import scorer_question
 from rl.data.rows import read_rows
-from rl.demo.stages import stop
 from verl.dph.inspect import main as inspect
 from verl.dph.reward import score
 from verl.dph.reward.client import ScorerClient, ScorerUnavailable
@@ -65,7 +65,7 @@ def server(example) -> str:
                 process.wait(0.05)
         yield address.read_text().strip()
     finally:
-        stop(process)
+        end_process_tree(process)
 
 
 def ask(server: str, responses: list[str], question: dict) -> list:

@@ -15,10 +15,10 @@ import torch
 from transformers import LlamaForCausalLM
 
 from rl.common.fingerprint import model_hash, tokenizer_hash
+from rl.common.processes import end_process_tree
 from rl.demo.base_model import Shape, build_model
 from rl.demo.scorer_process import ScorerServer
 from rl.demo.sft import load_examples
-from rl.demo.stages import stop
 from rl.demo.task import TaskSettings, make_task
 from rl.demo.tokenizer import build_tokenizer
 from verl.dph.pef.store import Row, Store
@@ -114,5 +114,5 @@ def _train(command: list[str], settings: dict[str, str], log: Path) -> None:
     except subprocess.TimeoutExpired:
         outcome = f"did not end within {TIME_LIMIT_S} s"
     finally:
-        stop(process)
+        end_process_tree(process)
     assert outcome == "ended with 0", f"{' '.join(command)} {outcome}:\n{log.read_text()[-8000:]}"

@@ -3,10 +3,10 @@
     python -m verl.dph.evaluate evaluate.models={base:DIR,...} evaluate.benchmarks=[bird,aime24] evaluate.output=DIR
     python -m verl.dph.evaluate evaluate.models={base:DIR,...} evaluate.splits={test:F.parquet} evaluate.output=DIR
 
-Samples every checkpoint n times a prompt, and once greedily, on verl's rollout engines, scores over HTTP and reports
-Pass@k, keep rate and styles with intervals, and tables as the paper has them (verl/dph/config/evaluate.yaml,
-docs/evaluation.md). A model is a Hugging Face folder, a checkpoint of verl's trainer or a training run. Resumable
-sample by sample.
+Generates n samples per prompt and one greedy response from every model with verl's rollout engines, scores them over
+HTTP and reports Pass@k, keep rate and styles with intervals, and tables in the paper's layout
+(verl/dph/config/evaluate.yaml, docs/evaluation.md). A model is a Hugging Face folder, a checkpoint of verl's trainer or
+a training run. Re-run the same command to resume.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from rl.evaluation.benchmarks import Split, splits_of
 from rl.evaluation.paper.published import paper_setting
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import write_report
-from rl.evaluation.spec import BASE, BASE_AGAIN, check_described, read_spec
+from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, read_spec
 from rl.evaluation.spec_writer import NO_STYLES, greedy_file, samples_file, write_spec
 from rl.evaluation.stored_base import stored_base
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
@@ -38,12 +38,12 @@ from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import SamplingSettings
 
-# Added to the seed of the base model's second draw, so that it is another one.
+# Added to the seed of the base model's second draw, to make it independent.
 SECOND_DRAW_SEED = 1_000_033
 
 
 def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split]) -> list[SamplingJob]:
-    """What is to be drawn for one model of `evaluate.models` (or base_again), everything checked.
+    """The sampling jobs of one model of `evaluate.models` (or base_again), validated.
 
     Args:
         name: in the report.
@@ -76,7 +76,7 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
 
 
 async def draw_all(config: DictConfig, jobs: dict[str, list[SamplingJob]]) -> None:
-    """Draw what is missing, model after model; an engine is started once a model, and only when it is needed."""
+    """Generate the missing samples, model by model; an engine is started once per model, and only if needed."""
     for name, of_model in jobs.items():
         missing = [job for job in of_model if not job.complete()]
         if not missing:
@@ -100,7 +100,7 @@ def main(config: DictConfig) -> None:
     models = {name: model_folder(path, trusted) for name, path in named.items()}
     with open_dict(config):
         config.actor_rollout_ref.model.path = next(iter(models.values()))
-        # One engine answers the prompts of all splits.
+        # One engine serves all splits.
         for name in ("max_prompt_length", "max_response_length"):
             config.data[name] = max(getattr(split.settings, name) for split in splits.values())
     check_rollout(config)
@@ -128,7 +128,7 @@ def main(config: DictConfig) -> None:
 
 
 def _drawn_as(name: str, step: int) -> str:
-    """A checkpoint's name among the models: its folder below evaluate.output."""
+    """A checkpoint's name among the models, and its folder below evaluate.output."""
     return f"{name}/global_step_{step}"
 
 
@@ -138,7 +138,7 @@ def _earlier(config: DictConfig, runs: dict[str, Run]) -> dict[str, dict[int, Pa
     if wanted is None:
         return {}
     if wanted != ALL and not (isinstance(wanted, ListConfig) and all(type(step) is int for step in wanted)):
-        raise UserError(f"evaluate.checkpoints={wanted} is no list of training steps: write [40,80], or {ALL}.")
+        raise UserError(f"evaluate.checkpoints={wanted} is not a list of training steps: use [40,80], or {ALL}.")
     if not runs:
         raise UserError(
             "evaluate.checkpoints is set, but no model of evaluate.models is a training run: name a run's folder, or a "
@@ -148,7 +148,7 @@ def _earlier(config: DictConfig, runs: dict[str, Run]) -> dict[str, dict[int, Pa
 
 
 def _store_results(databases: Path, splits: dict[str, Split], files: dict[str, dict[str, Path]]) -> None:
-    """What the sampled SQL of every method returns, beside its samples."""
+    """Store results of every method's sampled SQL beside its samples."""
     for split, drawn in splits.items():
         rows = read_rows(drawn.files)
         if all(answer_kind(row.data_source) == "sql" for row in rows):
@@ -157,7 +157,7 @@ def _store_results(databases: Path, splits: dict[str, Split], files: dict[str, d
 
 
 def _checked(config: DictConfig) -> dict[str, Split]:
-    """The splits; every setting that can be wrong is looked at before anything long begins."""
+    """Validate all settings before anything long begins; returns the splits."""
     evaluate = config.evaluate
     with open_dict(config):
         # null in the file: a key could not be added to an empty mapping on the command line.
@@ -165,16 +165,16 @@ def _checked(config: DictConfig) -> dict[str, Split]:
             evaluate[name] = evaluate[name] or {}
     for name in ("models", "splits", "settings", "methods"):
         if not isinstance(evaluate[name], DictConfig):
-            raise UserError(f"evaluate.{name}={evaluate[name]} is no mapping: write evaluate.{name}={{NAME:...}}.")
+            raise UserError(f"evaluate.{name}={evaluate[name]} is not a mapping: use evaluate.{name}={{NAME:...}}.")
     if not evaluate.models or not (evaluate.benchmarks or evaluate.splits):
         raise UserError(
             "evaluate.models must name at least one model folder, and evaluate.benchmarks a benchmark or "
             "evaluate.splits a parquet file."
         )
     if evaluate.base is not None and BASE in evaluate.models:
-        raise UserError("evaluate.base names a stored base run and evaluate.models has base too: give one of them.")
+        raise UserError("evaluate.base names a stored base run and evaluate.models has base too: use one of them.")
     if BASE_AGAIN in evaluate.models:
-        raise UserError(f"{BASE_AGAIN} is drawn from base, with evaluate.base_again: take it out of evaluate.models.")
+        raise UserError(f"{BASE_AGAIN} is drawn from base, with evaluate.base_again: remove it from evaluate.models.")
     if evaluate.styles_by not in (BY_PREFIX, BY_STRUCTURE, NO_STYLES):
         raise UserError(
             f"evaluate.styles_by={evaluate.styles_by} is unknown: use {BY_PREFIX}, {BY_STRUCTURE} or {NO_STYLES}."
@@ -186,20 +186,20 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     for name, split in splits.items():
         if reported and split.settings.n < evaluate.solved_in:
             raise UserError(
-                f"{name} has {split.settings.n} samples a prompt, but the report's keep rate needs Pass@"
+                f"{name} has {split.settings.n} samples per prompt, but the report's keep rate needs Pass@"
                 f"{evaluate.solved_in}: raise n, lower evaluate.solved_in, or set evaluate.report=False."
             )
     return splits
 
 
 def _check_methods(evaluate: DictConfig) -> None:
-    """Each entry is one of the report's specification, whose own check comes when everything is sampled."""
+    """Check the entries for the report's specification now, not when everything is sampled."""
     bases = {BASE: None, BASE_AGAIN: None} if evaluate.base or BASE in evaluate.models else {}
     known = dict.fromkeys(evaluate.models) | bases
     if unknown := [name for name in evaluate.methods if name not in known]:
         raise UserError(f"evaluate.methods has {unknown[0]}, which is none of {', '.join(map(str, known))}.")
     for name, entry in OmegaConf.to_container(evaluate.methods).items():
-        check_described(f"evaluate.methods.{name}", entry)
+        check_description(f"evaluate.methods.{name}", entry)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from rl.common.correctness import is_correct as score_is_correct
 from rl.common.errors import UserError
 from rl.data.inspect.file_kinds import SAMPLES, is_sample
 from rl.data.inspect.file_report import FileReport, Options, pass_summary
@@ -20,7 +21,6 @@ from rl.data.sample_file import REQUIRED_KEYS, SampleMetadata, read_metadata
 
 _SHOWN = ("id", "sample", "data_source", "score", "acc", "outcome", "truncated", "input", "output")
 _MOST_SAMPLES = 1 << 16
-SCORE_TOLERANCE = 1e-6
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class _Tally:
         prompt.drawn += 1
         prompt.correct += correct
         self.rows += 1
-        self._misjudged += self.format == "ours" and correct != (abs(sample["score"] - 1) <= SCORE_TOLERANCE)
+        self._misjudged += self.format == "ours" and correct != score_is_correct(sample["score"])
         self._count(sample)
 
     def _is_whole(self, sample: dict[str, Any]) -> bool:
@@ -150,7 +150,7 @@ class _Tally:
 def is_correct(sample: dict[str, Any]) -> bool:
     """By acc where there is one, else by the score: 1 within 1e-6."""
     judged = sample["score"] if sample.get("acc") is None else sample["acc"]
-    return abs(judged - 1) <= SCORE_TOLERANCE
+    return score_is_correct(judged)
 
 
 def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:

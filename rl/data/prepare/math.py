@@ -9,6 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from rl.common.errors import UserError
+from rl.data.benchmarks import DATASETS, MATH
 from rl.data.prepare.ground_truth import answer_text, boxed_answer, gsm8k_answer, several_answers
 from rl.data.prepare.inputs import count_records, read_records
 from rl.data.prepare.prompt_template import math_prompt
@@ -239,18 +240,11 @@ def _olympiadbench(values: Mapping[str, Any]) -> tuple[str, str]:
     return problem, several_answers(values.get("final_answer"), multiple=values.get("is_multiple_answer") is True)
 
 
+_READERS = {"olympiadbench": _olympiadbench, "minerva_math": _minerva, "gsm8k": _gsm8k}
 TEST_SETS = {
-    test_set.name: test_set
-    for test_set in (
-        TestSet("aime24", ("aime2024", "aime_2024"), _with_answer),
-        TestSet("aime25", ("aime2025", "aime_2025"), _with_answer),
-        TestSet("amc23", ("amc2023", "amc_2023"), _with_answer),
-        TestSet("math500", ("math-500", "math_500"), _with_answer),
-        TestSet("olympiadbench", ("olympiad_bench", "olympiad"), _olympiadbench),
-        TestSet("minerva_math", ("minerva",), _minerva),
-        TestSet("college_math", ("collegemath",), _with_answer),
-        TestSet("gsm8k", (), _gsm8k),
-    )
+    dataset.name: TestSet(dataset.name, dataset.aliases, _READERS.get(dataset.name, _with_answer))
+    for dataset in DATASETS
+    if (dataset.kind, dataset.split) == (MATH, "test")
 }
 
 

@@ -16,27 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rl.common.errors import UserError
+from rl.data.benchmarks import DATASETS
 from rl.data.questions import scorer_question
 
 ID_BLOCK = 10_000_000
-# Files that exist hold these numbers: add at the end, change none. 214 blocks fit into 31 bits.
-_BLOCKS = {
-    ("bird", "train"): 1,
-    ("bird", "dev"): 2,
-    ("bird", "test"): 3,
-    ("spider", "train"): 4,
-    ("spider", "dev"): 5,
-    ("spider", "test"): 6,
-    ("math_dapo", "train"): 7,
-    ("aime24", "test"): 8,
-    ("aime25", "test"): 9,
-    ("amc23", "test"): 10,
-    ("math500", "test"): 11,
-    ("olympiadbench", "test"): 12,
-    ("minerva_math", "test"): 13,
-    ("college_math", "test"): 14,
-    ("gsm8k", "test"): 15,
-}
+_BLOCKS = {(dataset.name, dataset.split): dataset.id_block for dataset in DATASETS}
 _ROW_GROUP = 512
 _MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
 

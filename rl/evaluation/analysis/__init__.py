@@ -1,1 +1,1 @@
-"""From sample files to the numbers and comparisons of a report."""
+"""From sample files to the metrics and comparisons of a report."""

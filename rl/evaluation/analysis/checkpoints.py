@@ -1,4 +1,4 @@
-"""Pass@k and greedy accuracy of the checkpoints of a run, against the training step."""
+"""Pass@k and greedy accuracy of a run's checkpoints, by training step."""
 
 from rl.evaluation.analysis.comparison import Comparison, read_greedy, require_same_sampling
 from rl.evaluation.analysis.samples import read_judged, require_same_prompts
@@ -11,21 +11,21 @@ Progress = dict[str, dict[str, dict[int, dict[str, Interval]]]]
 
 
 def read_progress(comparison: Comparison) -> Progress:
-    """Every method that has checkpoints, from the base at step 0 on; empty where none has.
+    """Metrics of every method that has checkpoints, with the base as step 0.
 
     Raises:
-        UserError: a checkpoint's file is faulty, or holds other prompts or was sampled otherwise than the base.
+        UserError: a checkpoint's file is invalid, or differs from the base in prompts or sampling settings.
     """
     spec = comparison.spec
     wanted = ("greedy", f"pass@{spec.solved_in}")
     found: Progress = {}
     for name, method in spec.methods.items():
-        for step, splits in method.checkpoints.items():
-            for split, files in splits.items():
+        for step, checkpoint in sorted(method.checkpoints.items(), key=lambda item: int(item[0])):
+            for split, files in checkpoint.splits.items():
                 if split not in found.setdefault(name, {}):
                     of_base = comparison.metrics[BASE][split]
                     found[name][split] = {0: {m: mean_interval(of_base[m]) for m in wanted if m in of_base}}
-                found[name][split][step] = _of_checkpoint(comparison, split, files)
+                found[name][split][int(step)] = _of_checkpoint(comparison, split, files)
     return found
 
 

@@ -1,4 +1,4 @@
-"""All methods of a report on all splits: read, checked against each other, measured."""
+"""Read, cross-check and measure all methods of a report on all splits."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from rl.evaluation.analysis.summary import summarise
 from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, SplitFiles
 from rl.metrics.bootstrap import Interval, paired_difference
 
-# Sampling settings that all methods of a report share, so that their Pass@k can be compared.
+# Sampling settings that all methods of a report must share to be comparable.
 COMMON_SETTINGS = ("temperature", "top_p", "top_k", "n", "max_response_length")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the report is made from; the keys are method, then split."""
+    """Everything a report is made from, by method, then split."""
 
     spec: ReportSpec
     samples: dict[str, dict[str, SampleSet]]
@@ -25,17 +25,17 @@ class Comparison:
     summaries: dict[str, dict[str, dict]]
 
     def difference(self, split: str, metric: str, first: str, second: str) -> Interval:
-        """Paired difference first - second of a metric between two methods; None when one of them lacks it."""
+        """Paired difference first - second of a metric between two methods; None if one of them does not define it."""
         of_first, of_second = (self.metrics[method][split].get(metric) for method in (first, second))
         return None if of_first is None or of_second is None else paired_difference(of_first, of_second)
 
 
 def compare(spec: ReportSpec) -> Comparison:
-    """Reads every file of the specification and measures every method on every split.
+    """Read every file of the specification and measure every method on every split.
 
     Raises:
-        UserError: a file is faulty; or two methods do not hold the same prompts, sampled with the same settings; or one
-            method's files are of two models; or base_again is not another draw of base.
+        UserError: a file is invalid; two methods differ in prompts or sampling settings; one method's files come from
+            two models; or base_again is not another draw of base.
     """
     samples = {name: {} for name in spec.methods}
     metrics = {name: {} for name in spec.methods}
@@ -53,7 +53,7 @@ def compare(spec: ReportSpec) -> Comparison:
             _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
     summaries = {name: {} for name in spec.methods}
     for split in spec.splits:
-        # All methods vote alike.
+        # All methods vote in the same way.
         by_result = all(samples[name][split].result is not None for name in spec.methods)
         for name in spec.methods:
             drawn, base = samples[name][split], samples[BASE][split]
@@ -63,7 +63,7 @@ def compare(spec: ReportSpec) -> Comparison:
 
 
 def read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | None:
-    """The greedy answers that belong to these samples; None where the specification names none."""
+    """The greedy responses that belong to these samples; None if the specification names none."""
     if files.greedy is None:
         return None
     greedy = read_judged(files.greedy)
@@ -71,7 +71,7 @@ def read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | No
     _require_same_model(greedy, samples)
     if greedy.n != 1:
         raise UserError(
-            f"{files.greedy} has {greedy.n} greedy answers a prompt: greedy decoding gives one; sample with n 1."
+            f"{files.greedy} has {greedy.n} greedy responses per prompt: greedy decoding gives one; sample with n 1."
         )
     return greedy
 
@@ -79,13 +79,13 @@ def read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | No
 def _require_same_model(samples: JudgedSamples, others: JudgedSamples) -> None:
     if samples.metadata.model_hash != others.metadata.model_hash:
         raise UserError(
-            f"{samples.path} and {others.path} are of one method but of two models ({samples.metadata.model} and "
+            f"{samples.path} and {others.path} belong to one method but to two models ({samples.metadata.model} and "
             f"{others.metadata.model}); sample both from the same checkpoint."
         )
 
 
 def require_same_sampling(samples: JudgedSamples, base: JudgedSamples) -> None:
-    """Raises UserError when two sets were not drawn with the same COMMON_SETTINGS."""
+    """Raise UserError unless both sets were sampled with the same COMMON_SETTINGS."""
     for name in COMMON_SETTINGS:
         own, other = getattr(samples.metadata, name), getattr(base.metadata, name)
         if own != other:
@@ -98,7 +98,7 @@ def require_same_sampling(samples: JudgedSamples, base: JudgedSamples) -> None:
 def _require_second_draw(again: SampleSet, base: SampleSet) -> None:
     if again.metadata.model_hash != base.metadata.model_hash:
         raise UserError(
-            f"{again.path} is of another model than {base.path}: {BASE_AGAIN} is a second draw of the base."
+            f"{again.path} belongs to another model than {base.path}: {BASE_AGAIN} is a second draw of the base."
         )
     if again.metadata.seed == base.metadata.seed:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Every metric as one value a prompt: what means, intervals and paired differences are taken over."""
+"""Per-prompt metrics: what means, intervals and paired differences are computed from."""
 
 import numpy as np
 
@@ -7,11 +7,8 @@ from rl.evaluation.analysis.samples import JudgedSamples, SampleSet
 from rl.metrics.distinct_answers import NO_VOTE, distinct_answers
 from rl.metrics.distinct_n import ORDERS
 from rl.metrics.majority import majority_at_k
-from rl.metrics.pass_at_k import k_values, pass_at_k
+from rl.metrics.pass_at_k import SOLVED_IN, k_values, pass_at_k
 from rl.metrics.styles import distinct_styles, style_counts, style_entropy
-
-# A base prompt is solved when one of its first SOLVED_IN samples is correct; Pass@SOLVED_IN measures what is kept.
-SOLVED_IN = 8
 
 
 def prompt_metrics(
@@ -24,24 +21,24 @@ def prompt_metrics(
     """Metrics of one model on one split.
 
     Args:
-        samples: n sampled answers a prompt.
-        greedy: one greedy answer a prompt, or None when there is none.
-        base: the base model's samples of the same prompts; `samples` itself for the base.
+        samples: n sampled responses per prompt.
+        greedy: one greedy response per prompt, or None.
+        base: the base model's samples of the same prompts; `samples` itself if they are the base's.
         solved_in: see SOLVED_IN.
-        by_result: majorities are of results of SQL (samples.result), else of answers that are written alike.
+        by_result: vote by results of SQL (samples.result), else by canonical texts (samples.answer).
 
     Returns:
-        {metric: [P] float64}, NaN where a prompt does not define the metric. Metrics: greedy, pass@K for each of
+        {metric: [P] float64}, NaN if a prompt does not define the metric. Metrics: greedy, pass@K for each of
         k_values(n) and for solved_in, mean@n, maj@K for each of k_values(n), keep_rate, lost, newly_solved, distinct_1
-        to distinct_4, response_tokens; for SQL distinct_correct and, where results are stored, distinct_results; for a
+        to distinct_4, response_tokens; for SQL distinct_correct and, if results are stored, distinct_results; for a
         task with styles, styles and style_entropy.
 
     Raises:
-        UserError: fewer than solved_in samples a prompt.
+        UserError: fewer than solved_in samples per prompt.
     """
     if samples.n < solved_in:
         raise UserError(
-            f"{samples.path} has {samples.n} samples a prompt, but the keep rate needs Pass@{solved_in}: sample at "
+            f"{samples.path} has {samples.n} samples per prompt, but the keep rate needs Pass@{solved_in}: sample at "
             f"least {solved_in}, or lower solved_in."
         )
     counts = samples.correct.sum(axis=1)
@@ -68,8 +65,8 @@ def prompt_metrics(
 def _against_base(samples: SampleSet, base: SampleSet, solved_in: int) -> dict[str, np.ndarray]:
     """keep_rate and lost on the prompts that the base solved, newly_solved on the others.
 
-    The base is compared through the samples that did not decide what it solved, so that it is not its own witness;
-    with fewer than solved_in of those, it has no such values.
+    The base is measured on its later samples, which did not decide what it solved; with fewer than solved_in of those,
+    it has no such values.
     """
     solved = base.correct[:, :solved_in].any(axis=1)
     answers = samples.correct[:, solved_in:] if samples is base else samples.correct

@@ -1,4 +1,4 @@
-"""The sample records of one model on one split as arrays: every prompt has the samples 0..n-1, once each."""
+"""Sample records of one model on one split as arrays: every prompt has samples 0..n-1, once each."""
 
 from array import array
 from collections.abc import Iterator
@@ -15,7 +15,6 @@ from rl.data.sample_file import SampleMetadata, SampleRecord, read_metadata, rea
 from rl.evaluation.analysis.sql_results import RAN, Results, query_key, read_results, results_path
 from rl.metrics.distinct_answers import answer_classes, answer_key
 from rl.metrics.distinct_n import distinct_n
-from rl.metrics.sql_structure import canonical_sql
 from rl.metrics.styles import BY_PREFIX, OTHERS, styled
 
 T = TypeVar("T")
@@ -25,7 +24,7 @@ GOLD_FAILURES = ("gold_error", "gold_timeout")
 
 @dataclass(frozen=True)
 class JudgedSamples:
-    """Which samples of one model on one split are correct. P prompts, n samples a prompt."""
+    """Correctness of one model's samples on one split. P prompts, n samples per prompt."""
 
     path: Path
     metadata: SampleMetadata
@@ -43,22 +42,22 @@ class JudgedSamples:
 
 @dataclass(frozen=True)
 class SampleSet(JudgedSamples):
-    """All that is measured of the samples of one model on one split."""
+    """Everything that is measured on one model's samples of one split."""
 
-    style: np.ndarray  # [P, n] int, index into style_names; all 0 when the task has no styles
-    style_names: tuple[str, ...]  # the known styles, then OTHERS; empty when the task has no styles
+    style: np.ndarray  # [P, n] int, index into style_names; all 0 if the task has no styles
+    style_names: tuple[str, ...]  # the known styles, then OTHERS; empty if the task has no styles
     truncated: np.ndarray  # [P, n] bool, the response hit its length limit
-    gold_failures: int  # samples whose reference query itself failed: they count as wrong
-    answer: np.ndarray  # [P, n] int, equal answers to a prompt have equal numbers; answers.NO_VOTE for none
-    result: np.ndarray | None  # [P, n] int, the same for equal results of SQL; None where results are not stored
-    tokens: np.ndarray  # [P, n] int, length of the response
-    distinct_n: np.ndarray  # [P, 4] float, of a prompt's responses together, for n = 1..4
-    unparsed: int | None  # correct SQL that sqlglot does not parse, compared by its text; None for others
+    gold_failures: int  # samples whose reference query failed: they count as wrong
+    answer: np.ndarray  # [P, n] int, equivalent answers to a prompt have equal numbers; NO_VOTE for none
+    result: np.ndarray | None  # [P, n] int, the same for equal results of SQL; None if results are not stored
+    tokens: np.ndarray  # [P, n] int, response length
+    distinct_n: np.ndarray  # [P, 4] float, over a prompt's responses together, for n = 1..4
+    unparsed: int | None  # correct SQL that sqlglot cannot parse, compared by its text; None for other tasks
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """What the metrics need of a record: the texts and token ids of a whole file would not fit into memory."""
+    """The part of a record that the metrics need: a whole file's texts would not fit into memory."""
 
     correct: bool
     style: int
@@ -67,11 +66,11 @@ class _Sample:
     answer: str | None
     result: str | None
     response_ids: array
-    unparsed: bool | None  # None where it is no SQL
+    unparsed: bool | None  # None if it is not SQL
 
 
 def read_judged(path: Path) -> JudgedSamples:
-    """Reads a finished samples file and its metadata for Pass@k alone: no answer is parsed.
+    """Read a finished samples file and its metadata for Pass@k alone, without parsing answers.
 
     Raises:
         UserError: as read_sample_set.
@@ -85,15 +84,15 @@ def read_judged(path: Path) -> JudgedSamples:
 
 
 def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> SampleSet:
-    """Reads a finished samples file and the metadata beside it.
+    """Read a finished samples file and its metadata.
 
     Args:
         path: JSONL of sample records.
-        styles: the known styles; empty for a task without styles. Answers that are no SQL have none.
-        styles_by: how a style is read (styles.styled).
+        styles: the known styles; empty for a task without styles. Only SQL has styles.
+        styles_by: where a style is read from (styles.styled).
 
     Raises:
-        UserError: a file is missing or faulty, or a prompt or a sample that the metadata announce is not there.
+        UserError: a file is missing or invalid, or lacks a prompt or sample that its metadata promise.
     """
     metadata = read_metadata(path)
     names = (*styles, OTHERS) if styles else ()
@@ -123,11 +122,11 @@ def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PRE
 
 
 def require_same_prompts(samples: JudgedSamples, reference: JudgedSamples) -> None:
-    """Raises UserError when two sets do not hold the same prompts: they could not be compared pair by pair."""
+    """Raise UserError unless both sets hold the same prompts, so that they can be compared in pairs."""
     missing = np.setdiff1d(reference.ids, samples.ids)
     surplus = np.setdiff1d(samples.ids, reference.ids)
     if missing.size or surplus.size:
-        example = f"lacks id {missing[0]}" if missing.size else f"has id {surplus[0]} beyond it"
+        example = f"lacks id {missing[0]}" if missing.size else f"adds id {surplus[0]}"
         raise UserError(
             f"{samples.path} and {reference.path} hold different prompts ({missing.size} missing, {surplus.size} more; "
             f"the first {example}): sample both on the same data file."
@@ -146,7 +145,7 @@ def _is_correct(record: SampleRecord) -> bool:
 def _in_order(
     path: Path, metadata: SampleMetadata, by_prompt: dict[int, dict[int, T]]
 ) -> tuple[np.ndarray, list[list[T]]]:
-    """[P] ids, ascending, and of each prompt what was kept of its samples, by their number."""
+    """[P] ids, ascending, and each prompt's samples, by number."""
     _require_complete(path, metadata, by_prompt)
     ids = sorted(by_prompt)
     return np.array(ids, dtype=np.int64), [[by_prompt[i][s] for s in range(metadata.n)] for i in ids]
@@ -166,6 +165,7 @@ def _result_of(path: Path, record: SampleRecord, results: Results) -> str | None
 def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, result: str | None) -> _Sample:
     kind = answer_kind(record.data_source)
     sql = kind == "sql"
+    unparsed = sql and _is_correct(record) and _is_unparsed(record.pred)
     return _Sample(
         correct=_is_correct(record),
         style=names.index(styled(record.pred, names[:-1], styles_by)) if names and sql else 0,
@@ -174,8 +174,14 @@ def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, result
         answer=answer_key(record.pred, record.outcome, kind),
         result=result,
         response_ids=array("i", record.response_ids),
-        unparsed=(_is_correct(record) and canonical_sql(record.pred or "") is None) if sql else None,
+        unparsed=unparsed if sql else None,
     )
+
+
+def _is_unparsed(pred: str | None) -> bool:
+    from rl.metrics.sql_structure import canonical_sql  # sqlglot loads slowly
+
+    return canonical_sql(pred or "") is None
 
 
 def _require_complete(path: Path, metadata: SampleMetadata, by_prompt: dict[int, dict[int, object]]) -> None:
@@ -185,11 +191,10 @@ def _require_complete(path: Path, metadata: SampleMetadata, by_prompt: dict[int,
             absent = sorted(set(range(n)) - samples.keys())
             fault = f"lacks sample {absent[0]}" if absent else f"has samples beyond 0..{n - 1}"
             raise UserError(
-                f"{path}: id {prompt} {fault} of the {n} that its metadata announce; sample again (a stopped "
-                "run resumes)."
+                f"{path}: id {prompt} {fault} of the {n} in its metadata; sample again (a stopped run resumes)."
             )
     if not by_prompt or len(by_prompt) != metadata.rows:
         raise UserError(
-            f"{path} holds {len(by_prompt)} prompts of the {metadata.rows} that its metadata announce; sample again (a "
-            "stopped run resumes)."
+            f"{path} holds {len(by_prompt)} of the {metadata.rows} prompts in its metadata; sample again (a stopped "
+            "run resumes)."
         )

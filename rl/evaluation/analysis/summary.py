@@ -1,7 +1,8 @@
-"""One method on one split as the JSON object of report.json."""
+"""The summary of one method on one split, as report.json has it, and the meaning of its metrics."""
 
 import numpy as np
 
+from rl.common.correctness import CORRECT_TOLERANCE
 from rl.evaluation.analysis.samples import SampleSet
 from rl.metrics.bootstrap import LEVEL, RESAMPLES, Interval, mean_interval
 from rl.metrics.distinct_n import ORDERS
@@ -10,15 +11,16 @@ from rl.metrics.styles import BY_PREFIX, OTHERS
 
 # What a majority is counted over.
 RESULT, SYNTAX = "result", "syntax"
+# Metrics that are no shares.
+NOT_PERCENT = ("styles", "style_entropy", "distinct_correct", "distinct_results", "response_tokens")
 
 
 def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: bool = False) -> dict:
-    """The summary of one method on one split; every metric is [value, low, high], or null where not defined.
+    """The summary of one method on one split; every metric is [value, low, high], or None if undefined.
 
     Args:
-        samples: the sampled answers.
-        metrics: what prompt_metrics made of them, {metric: [P] float64}.
-        by_result: as prompt_metrics had it.
+        metrics: {metric: [P] float64}, as prompt_metrics returns them.
+        by_result: as passed to prompt_metrics.
     """
     n = samples.n
     interval = {name: mean_interval(values) for name, values in metrics.items()}
@@ -46,20 +48,25 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: boo
 
 
 _BY_PREFIX = (
-    "A style is the comment that opens the SQL, such as /*JOIN*/ ({names}); anything else, a mix included, is "
+    "A style is the leading comment of the SQL, such as /*JOIN*/ ({names}); anything else, including a mix, is "
     "'{others}' and counts as one more style."
 )
 _BY_STRUCTURE = (
-    "A style is how the SQL is built, the first that fits of CTE (WITH), AGG (an aggregate of a condition), EXISTS (or "
-    "a subquery that is compared with), IN (with a subquery) and JOIN, among {names}; anything else is '{others}' and "
+    "A style is the structure of the SQL, the first that fits of CTE (WITH), AGG (an aggregate of a condition), EXISTS "
+    "(or a subquery in a comparison), IN (with a subquery) and JOIN, among {names}; anything else is '{others}' and "
     "counts as one more style."
 )
 
 
 def metric_of(summary: dict, name: str) -> Interval:
-    """The interval of a metric by its flat name: greedy, pass@8, mean@32, keep_rate, style_entropy, ..."""
+    """The interval of a metric by its flat name (greedy, pass@8, mean@32, keep_rate, ...); None if undefined."""
     family, at, k = name.partition("@")
-    return summary[f"{family}@k"][k] if at else summary[name]
+    return summary[f"{family}@k"].get(k) if at else summary[name]
+
+
+def in_display_unit(metric: str, value: float) -> tuple[float, int]:
+    """The value as tables show it, and its decimals: shares in per cent, other metrics as they are."""
+    return (value, 2) if metric in NOT_PERCENT else (100 * value, 1)
 
 
 def style_share(samples: SampleSet) -> dict[str, float] | None:
@@ -71,48 +78,48 @@ def style_share(samples: SampleSet) -> dict[str, float] | None:
 
 
 def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> dict[str, str]:
-    """What every word of the report means, for the reader of report.json and report.html; n: samples a prompt."""
+    """{term: meaning} for readers of report.json and report.html; n: samples per prompt."""
     words = {
-        "correct": "An answer is correct when its score is 1 within 1e-6. For SQL: executed on the database, it gives "
-        "the result of the reference query.",
-        "solved": f"The base solves a prompt when at least one of its first {solved_in} samples is correct.",
-        "greedy": "Share of prompts whose one greedy answer (temperature 0) is correct.",
+        "correct": f"A response is correct if its score is 1 within {CORRECT_TOLERANCE:g}. For SQL: executed on the "
+        "database, it returns the result of the reference query.",
+        "solved": f"The base solves a prompt if at least one of its first {solved_in} samples is correct.",
+        "greedy": "Share of prompts whose greedy response (temperature 0) is correct.",
         "pass@k": f"Probability that at least one of k samples is correct: 1 - C(n-c,k)/C(n,k) with c correct of n = "
         f"{n} samples, the unbiased estimator; k never exceeds n.",
         "mean@k": "Share of correct samples over all k samples of a prompt.",
-        "keep_rate": f"Mean Pass@{solved_in} on the prompts that the base solved: the chance that they are still "
-        "solved. A model that has not changed stays below 1, because a prompt can be solved once by luck; a second "
-        f"draw of the base shows this noise floor. For the base itself the samples after its first {solved_in} are "
-        "used, which did not decide what it solved (null when there are too few).",
-        "lost": "Share of the prompts that the base solved for which not one sample is correct.",
-        "newly_solved": f"Mean Pass@{solved_in} on the prompts that the base did not solve; null when it solved all.",
+        "keep_rate": f"Mean Pass@{solved_in} on the prompts that the base solved: the probability that they are "
+        "still solved. An unchanged model stays below 1, because a prompt can be solved once by luck; a second draw of "
+        f"the base shows this noise floor. The base itself is measured on the samples after its first {solved_in}, "
+        "which did not decide what it solved (null if there are too few).",
+        "lost": "Share of the prompts that the base solved for which no sample is correct.",
+        "newly_solved": f"Mean Pass@{solved_in} on the prompts that the base did not solve; null if it solved all.",
         "maj@k": "Probability that the most frequent of k answers is correct: the expectation over all subsets of k "
-        "of the n samples. Samples without an answer, or with SQL that fails, do not vote; of t answers that tie each "
-        "wins with chance 1/t. Answers are equal as maj_by says.",
-        "maj_by": f"{RESULT}: SQL with equal results is one answer. {SYNTAX}: answers that are written alike are one, "
-        "SQL by its syntax tree, math by its text without differences of spelling, so that 1/2 and 0.5 are two.",
-        "distinct_correct": "Number of different answers among a prompt's correct SQL, mean over the prompts with one. "
-        "Different are syntax trees (sqlglot) after aliases, case and the order of operands are made alike.",
-        "distinct_results": "Number of different results among a prompt's SQL that ran, correct or not, mean over the "
-        "prompts with one; null where results were not stored (evaluate.databases).",
-        "unparsed_sql": "Correct samples whose SQL sqlglot cannot parse: compared by their text.",
+        "of the n samples. Samples without an answer, or with SQL that fails, do not vote; each of t tied answers "
+        "wins with probability 1/t. maj_by defines equal answers.",
+        "maj_by": f"{RESULT}: SQL with equal results is one answer. {SYNTAX}: SQL with equal syntax trees, and math "
+        "with equal text after spelling is normalised, is one answer; 1/2 and 0.5 are two.",
+        "distinct_correct": "Number of distinct syntax trees (sqlglot) among a prompt's correct SQL after aliases, "
+        "case and the order of operands are normalised; mean over the prompts with one.",
+        "distinct_results": "Number of distinct results among a prompt's SQL that ran, correct or not; mean over the "
+        "prompts with one; null if results were not stored (evaluate.databases).",
+        "unparsed_sql": "Correct samples whose SQL sqlglot cannot parse; they are compared by their text.",
         **{
-            f"distinct_{order}": f"Different {order}-grams of tokens over all of them in a prompt's {n} responses "
-            "together (distinct-n). Long responses have a lower value, whatever they say."
+            f"distinct_{order}": f"Distinct {order}-grams of tokens over all {order}-grams in a prompt's {n} responses "
+            "together (distinct-n). It falls with response length."
             for order in ORDERS
         },
-        "response_tokens": "Mean length of a response in tokens.",
+        "response_tokens": "Mean response length in tokens.",
         "truncated": "Share of samples that hit the length limit.",
         "interval": f"[value, low, high]: mean over prompts with its {LEVEL:.0%} percentile bootstrap interval "
-        f"({RESAMPLES:,} resamples of prompts, fixed seed). It covers the choice of prompts, not the seed of training.",
+        f"({RESAMPLES:,} resamples of prompts, fixed seed). It covers the choice of prompts, not the training seed.",
     }
     if styles:
         words |= {
-            "styles": "Mean number of distinct styles among a prompt's correct answers, over the prompts with one. "
+            "styles": "Mean number of distinct styles among a prompt's correct responses, over the prompts with one. "
             + (_BY_PREFIX if styles_by == BY_PREFIX else _BY_STRUCTURE).format(names=", ".join(styles), others=OTHERS),
-            "style_entropy": "Entropy in nats of the styles among a prompt's correct answers, mean over the prompts "
+            "style_entropy": "Entropy in nats of the styles among a prompt's correct responses, mean over the prompts "
             f"with one: 0 is one style, ln {len(styles)} = {np.log(len(styles)):.2f} is {len(styles)} styles in "
-            "equal parts.",
+            "equal shares.",
             "style_share": "Share of each style over all samples, correct or not.",
         }
     return words

@@ -1,6 +1,6 @@
-"""The JSONL that verl's `file` logger writes: one {"step": int, "data": {metric: value}} a line.
+"""Training logs: the JSONL of verl's `file` logger, one {"step": int, "data": {metric: value}} per line.
 
-A run that resumes begins another file, named by its time (scripts/lib/launch.sh): the folder of them is a log too.
+A resumed run starts another file, named by its time (scripts/lib/launch.sh); the folder of these files is a log too.
 """
 
 import json
@@ -14,13 +14,13 @@ TrainingLog = dict[str, dict[int, float]]
 
 
 def read_training_log(path: Path) -> TrainingLog:
-    """The finite numbers of a training log; where a resumed run logs a step again, the later line holds.
+    """The finite numbers of a training log; if a resumed run logs a step again, the later line wins.
 
     Args:
-        path: a log, or a folder of logs, whose names are in the order of their times.
+        path: a log, or a folder of logs, in chronological order of their names.
 
     Raises:
-        UserError: there is no log, or a line is not a log line. What a killed run left of its last line is passed over.
+        UserError: there is no log, or a line is not a log line. An unfinished last line of a killed run is ignored.
     """
     log: TrainingLog = {}
     for part in _parts(path):

@@ -1,4 +1,4 @@
-"""The paper's Tables 1-4 and 8, from paper.json: their columns, rows and figures."""
+"""The paper's Tables 1-4 and 8: columns, rows and figures from paper.json."""
 
 import json
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ SETTINGS = ("llama-sql", "omnisql-32b", "llama-math", "qwen-math")
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A method's row. method: the name that a method of evaluate.models has to stand beside it."""
+    """A method's row. method: name in evaluate.models of the method to show beside it."""
 
     method: str
     label: str
     group: str | None
-    values: tuple[float | None, ...]  # per cent, one a column; None where the paper has none
+    values: tuple[float | None, ...]  # per cent, one per column; None if the paper has none
     average: float | None
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One block of a table: one model."""
+    """One model's block of a table."""
 
     number: str
     setting: str
@@ -36,7 +36,7 @@ class PaperTable:
 
 @cache
 def paper_tables() -> tuple[PaperTable, ...]:
-    """All of them, in the paper's order."""
+    """All tables, in the paper's order."""
     content = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
     return tuple(
         PaperTable(
@@ -55,10 +55,10 @@ def paper_tables() -> tuple[PaperTable, ...]:
 
 
 def paper_setting(name: str | None) -> str | None:
-    """The name, if it is one of SETTINGS or None.
+    """Check that a name is one of SETTINGS, or None, and return it.
 
     Raises:
-        UserError: it is not.
+        UserError: it is neither.
     """
     if name is not None and name not in SETTINGS:
         raise UserError(f"The paper has no experiment {name!r}: use {', '.join(SETTINGS)}, or null for none.")

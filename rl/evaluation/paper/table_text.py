@@ -1,4 +1,4 @@
-"""A table of results as Markdown and as LaTeX (booktabs), with intervals behind the values."""
+"""A table of results as Markdown and as LaTeX (booktabs), with intervals after the values."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ NO_VALUE = "–"
 
 @dataclass(frozen=True)
 class Cell:
-    """A value with its confidence limits, where there are any; unit: per cent (one or two decimals) or a number."""
+    """A value with its confidence limits, if any."""
 
     value: float
     low: float | None = None
@@ -17,7 +17,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A method's line, or a heading where `cells` is empty. source: paper or ours; empty where all is ours."""
+    """A method's row, or a heading if `cells` is empty. source: paper or ours; empty if all rows are ours."""
 
     label: str
     source: str
@@ -26,9 +26,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """columns: (upper heading, lower heading); neighbours with one upper heading share it."""
+    """columns: (upper heading, lower heading); neighbours with the same upper heading share it."""
 
-    name: str  # of its label in LaTeX
+    name: str  # of the LaTeX label
     caption: str
     columns: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...]
@@ -39,7 +39,7 @@ class Table:
 
 
 def markdown(table: Table) -> str:
-    """GitHub's Markdown; every line has the same number of columns."""
+    """GitHub Markdown."""
     lead = ["Model", "Source"] if table.has_sources else ["Model"]
     head = [*lead, *(f"{upper} {lower}".strip() for upper, lower in table.columns)]
     lines = [head, ["---"] * len(lead) + ["---:"] * len(table.columns)]
@@ -65,49 +65,28 @@ def _markdown_escape(text: str) -> str:
 
 def latex(table: Table) -> str:
     """A table environment; needs \\usepackage{booktabs}."""
-    lead = ["Model", "Source"] if table.has_sources else ["Model"]
-    width = len(lead) + len(table.columns)
-    lines = [
-        r"\begin{table}[t]",
-        r"\centering\small",
-        rf"\caption{{{latex_escape(table.caption)}}}",
-        rf"\label{{tab:{table.name}}}",
-        rf"\begin{{tabular}}{{{'l' * len(lead)}{'r' * len(table.columns)}}}",
-        r"\toprule",
-        *_upper_head(table, len(lead)),
-        _line([*map(latex_escape, lead), *(latex_escape(lower) for _, lower in table.columns)]),
-        r"\midrule",
-    ]
+    import pandas as pd  # loads slowly
+
+    lead = [("", name) for name in ("Model", "Source")[: 1 + table.has_sources]]
+    columns = lead + [(latex_escape(upper), latex_escape(lower)) for upper, lower in table.columns]
+    rows = []
     for row in table.rows:
-        if not row.cells:
-            lines.append(_line([rf"\multicolumn{{{width}}}{{l}}{{\textit{{{latex_escape(row.label)}}}}}"]))
-            continue
         texts = [latex_escape(row.label), latex_escape(row.source)][: len(lead)]
-        lines.append(_line(texts + [_latex_cell(cell) for cell in row.cells]))
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
-
-
-def _upper_head(table: Table, lead: int) -> list[str]:
-    """Each upper heading over the columns that share it, with a rule below; nothing where no column has one."""
-    spans: list[tuple[str, int]] = []
-    for upper, _ in table.columns:
-        if spans and spans[-1][0] == upper:
-            spans[-1] = (upper, spans[-1][1] + 1)
-        else:
-            spans.append((upper, 1))
-    if not any(upper for upper, _ in spans):
-        return []
-    cells, rules, first = [""] * lead, [], lead + 1
-    for upper, columns in spans:
-        cells.append(rf"\multicolumn{{{columns}}}{{c}}{{{latex_escape(upper)}}}" if upper else "")
-        if upper:
-            rules.append(rf"\cmidrule(lr){{{first}-{first + columns - 1}}}")
-        first += columns
-    return [_line(cells), "".join(rules)]
-
-
-def _line(cells: list[str]) -> str:
-    return " & ".join(cells) + r" \\"
+        heading = [rf"\textit{{{texts[0]}}}"] + [""] * (len(columns) - 1)
+        rows.append([*texts, *map(_latex_cell, row.cells)] if row.cells else heading)
+    has_upper = any(upper for upper, _ in columns)
+    frame = pd.DataFrame(
+        rows, columns=pd.MultiIndex.from_tuples(columns) if has_upper else [lower for _, lower in columns]
+    )
+    return frame.style.hide(axis="index").to_latex(
+        caption=latex_escape(table.caption),
+        label=f"tab:{table.name}",
+        position="t",
+        position_float="centering",
+        column_format="l" * len(lead) + "r" * len(table.columns),
+        multicol_align="c",
+        hrules=True,
+    )
 
 
 def _latex_cell(cell: Cell | None) -> str:

@@ -1,4 +1,4 @@
-"""Tables of results: in the layout of the paper's Tables 1-4 and 8, its figures above ours, and one for every split.
+"""Tables of results: in the layout of the paper's Tables 1-4 and 8, its figures above ours, and one per split.
 
     python -m rl.evaluation.paper.tables eval_sql/report.json eval_math/report.json --out DIR --paper llama-sql
 
@@ -16,22 +16,13 @@ from pathlib import Path
 from rl.common import atomic_write
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
+from rl.data.benchmarks import BENCHMARKS
+from rl.evaluation.analysis.summary import in_display_unit, metric_of
 from rl.evaluation.paper.published import SETTINGS, PaperRow, PaperTable, paper_setting, paper_tables
 from rl.evaluation.paper.table_text import Cell, Row, Table, latex, markdown
 from rl.evaluation.spec import BASE, BASE_AGAIN
 
 OURS, PAPER = "ours", "paper"
-BENCHMARK_NAMES = {
-    "bird": "Bird",
-    "spider": "Spider",
-    "aime24": "AIME24",
-    "aime25": "AIME25",
-    "amc23": "AMC23",
-    "math500": "Math500",
-    "olympiadbench": "Olympiad",
-    "minerva_math": "Minerva",
-    "college_math": "College Math",
-}
 _CAPTIONS = {
     "1": "Bird and Spider",
     "2": "Bird and Spider",
@@ -39,14 +30,13 @@ _CAPTIONS = {
     "4": "Math, Pass@k",
     "8": "Math, Mean@k",
 }
-# Without an experiment of the paper to compare with: these layouts, with our figures alone.
+# Layouts used without an experiment of the paper to compare with.
 _PLAIN_LAYOUTS = (("1", "llama-sql"), ("4", "llama-math"), ("8", "llama-math"))
-NOT_PERCENT = ("distinct_correct", "distinct_results", "style_entropy", "response_tokens")
 
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """What stored reports hold: summaries by method, then split, the labels of methods, and the paired tests."""
+    """Content of stored reports: summaries by method, then split, labels of methods, and paired tests."""
 
     summaries: dict[str, dict[str, dict]]
     labels: dict[str, str]
@@ -58,7 +48,7 @@ class Results:
 
 
 def results_of(reports: Sequence[dict]) -> Results:
-    """The reports as one.
+    """Merge several reports.
 
     Raises:
         UserError: two of them have the same method on the same split.
@@ -80,7 +70,7 @@ def tables_of(results: Results, setting: str | None) -> list[Table]:
     """The paper's tables that share a benchmark with the results, then a table of every split.
 
     Args:
-        setting: the experiment of the paper whose figures stand beside ours; None: its layouts without figures.
+        setting: the paper's experiment to compare with; None: its layouts without its figures.
     """
     if setting is None:
         layouts = [table for table in paper_tables() if (table.number, table.setting) in _PLAIN_LAYOUTS]
@@ -115,7 +105,7 @@ def _paper_table(table: PaperTable, results: Results, setting: str | None) -> Ta
         caption += f": {table.model}, Table {table.number} of the paper and ours, with 95 % intervals over problems."
     is_sql = table.task == "sql"
     columns = tuple(
-        (BENCHMARK_NAMES[name], metric.capitalize()) if is_sql else (metric.capitalize(), BENCHMARK_NAMES[name])
+        (BENCHMARKS[name].label, metric.capitalize()) if is_sql else (metric.capitalize(), BENCHMARKS[name].label)
         for name, metric in table.columns
     )
     average = () if is_sql else (("", "Avg"),)
@@ -134,7 +124,7 @@ def _rows_of(row: PaperRow, table: PaperTable, results: Results, setting: str | 
 def _our_row(method: str, label: str, table: PaperTable, results: Results) -> Row:
     cells = [_cell(results.summaries[method].get(name), metric) for name, metric in table.columns]
     if table.task == "math":
-        # Of the same problems by every method: only where all benchmarks are there.
+        # Comparable between methods only if all benchmarks are there.
         whole = None if None in cells else sum(cell.value for cell in cells) / len(cells)
         cells.append(None if whole is None else Cell(whole, digits=2))
     return Row(label, OURS, tuple(cells))
@@ -160,24 +150,23 @@ def _split_table(results: Results, split: str) -> Table:
 
 
 def _tests_table(results: Results, split: str) -> list[Table]:
-    """Every two methods against each other, in one table; none where there is one method."""
+    """The paired tests of a split in one table; none if there is one method."""
     rows: list[Row] = []
     for test in (test for test in results.tests if test["split"] == split):
         pair = f"{results.labels[test['first']]} − {results.labels[test['second']]}"
-        percent = test["metric"] not in NOT_PERCENT
-        scaled = ((100 if percent else 1) * value for value in test["difference"])
-        cells = (Cell(*scaled, digits=1 if percent else 2), Cell(test["p"], digits=4), Cell(test["p_holm"], digits=4))
+        difference = _interval_cell(test["metric"], test["difference"])
+        cells = (difference, Cell(test["p"], digits=4), Cell(test["p_holm"], digits=4))
         rows.append(Row(f"{pair}: {_in_words(test['metric'])}", "", cells))
     caption = (
-        f"{_split_name(split)}: paired differences with 95 % intervals, and p of sign-flip permutation tests, "
-        "corrected by Holm over the metrics of two methods."
+        f"{_split_name(split)}: paired differences with 95 % intervals, and p-values of sign-flip permutation tests, "
+        "corrected by Holm over the metrics of a pair of methods."
     )
     columns = (("", "Difference"), ("", "p"), ("", "p (Holm)"))
     return [Table(f"dph-tests-{split.replace('_', '-')}", caption, columns, tuple(rows))] if rows else []
 
 
 def _split_name(split: str) -> str:
-    return BENCHMARK_NAMES.get(split, split.replace("_", " ").capitalize())
+    return BENCHMARKS[split].label if split in BENCHMARKS else split.replace("_", " ").capitalize()
 
 
 def _in_words(metric: str) -> str:
@@ -185,27 +174,27 @@ def _in_words(metric: str) -> str:
 
 
 def _cell(summary: dict | None, metric: str) -> Cell | None:
-    """A metric of report.json in per cent; None where it is not there."""
+    """A metric of report.json in its display unit; None if undefined."""
     if summary is None:
         return None
-    family, at, k = metric.partition("@")
-    if family == "mean":  # of all samples, however many: the expectation is the same
-        interval = next(iter(summary["mean@k"].values()))
-    else:
-        interval = summary[f"{family}@k"].get(k) if at else summary[metric]
-    if interval is None:
-        return None
-    percent = metric not in NOT_PERCENT
-    return Cell(*((100 if percent else 1) * value for value in interval), digits=1 if percent else 2)
+    if metric.startswith("mean@"):  # of all samples, however many: the expectation is the same
+        metric = f"mean@{next(iter(summary['mean@k']))}"
+    interval = metric_of(summary, metric)
+    return None if interval is None else _interval_cell(metric, interval)
+
+
+def _interval_cell(metric: str, interval: list[float]) -> Cell:
+    values, digits = zip(*(in_display_unit(metric, value) for value in interval), strict=True)
+    return Cell(*values, digits=digits[0])
 
 
 def _digits(value: float) -> int:
-    """As many decimals as the paper prints, one at least."""
+    """Decimals that the paper prints, at least one."""
     return max(1, len(f"{value:.4f}".rstrip("0").partition(".")[2]))
 
 
 def write_tables(reports: Sequence[dict], out: Path, setting: str | None) -> list[Path]:
-    """Writes tables.md, tables.tex and tables.json, and returns their paths."""
+    """Write tables.md, tables.tex and tables.json; returns their paths."""
     tables = tables_of(results_of(reports), setting)
     texts = {
         "tables.md": "\n".join(markdown(table) for table in tables),
@@ -224,9 +213,9 @@ def _read_report(path: Path) -> dict:
     except OSError as error:
         raise UserError(f"The report {path} cannot be read ({error.strerror}).") from error
     except ValueError as error:
-        raise UserError(f"The report {path} is not JSON: make it anew.") from error
+        raise UserError(f"The report {path} is not JSON: make it again.") from error
     if not isinstance(report, dict) or "_labels" not in report:
-        raise UserError(f"{path} is no report.json of this version: make it anew from its samples.")
+        raise UserError(f"{path} is not a report.json of this version: make it again from its samples.")
     return report
 
 

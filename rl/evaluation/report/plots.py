@@ -1,46 +1,44 @@
-"""Plots of lines: values against k or the training step, with interval bands and names at the lines' ends."""
+"""Line plots: values with interval bands against k, the training step or eta."""
 
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from rl.evaluation.report.svg import POINTS_PER_INCH, panel, spread, text_width, write
+from rl.evaluation.analysis.training_log import TrainingLog
+from rl.evaluation.report.canvas import canvas
 from rl.evaluation.report.theme import Look
+from rl.evaluation.spec import BASE_AGAIN, ReportSpec
 from rl.metrics.bootstrap import Interval
 
-LABEL_GAP = 14  # points between two labels, one below the other
-LINE_END = 12  # points from a line's end to its name
 LINE_HEIGHT = 250
-TOP, BOTTOM = 10, 38
-LEAST_TICK_RATIO = 1.4  # two k that are closer would have their figures run into each other
-MOST_DISTINCT_BANDS = 4  # more lie over each other and hide the lines
+TRAINING_HEIGHT = 210
+LEAST_TICK_RATIO = 1.4  # labels of two k that are closer would overlap
+MOST_DISTINCT_BANDS = 4  # more bands hide the lines
+SMOOTHED_STEPS = 5
+FEW_VALUES = 12  # up to this many are marked one by one
+# Families stand beside each other at the same eta, so that their intervals do not overlap.
+ETA_SHIFT = 0.07
+REFERENCE = {"linewidth": 1.3, "linestyle": (0, (4, 3))}
 
 Curves = dict[str, dict[int, Interval]]
 
 
-def line_panel(
-    texts: dict[str, str], xlabel: str, height: float = LINE_HEIGHT, left: float = 36
-) -> tuple[Figure, Axes, float]:
-    """A panel with room for a text at the end of each line, high enough for all: (figure, axes, height of the axes)."""
-    height = max(height, LABEL_GAP * len(texts) + TOP + BOTTOM)
-    right = LINE_END + text_width(list(texts.values()))
-    figure, axes = panel(height, left, right, top=TOP, bottom=BOTTOM)
-    axes.set_xlabel(xlabel)
-    axes.grid(False, axis="x")
-    return figure, axes, height - TOP - BOTTOM
-
-
-def pass_at_k_plot(curves: Curves, looks: dict[str, Look]) -> Figure:
+def pass_at_k_plot(page: str, curves: Curves, looks: dict[str, Look]) -> Figure:
     """Pass@k in per cent against k.
 
     Args:
+        page: light or dark.
         curves: {method: {k: [value, low, high]}}, the same k for all.
         looks: {method: how it is drawn}.
     """
+    figure, axes = _interval_lines(page, curves, looks, "k, samples per prompt")
     ks = list(next(iter(curves.values())))
-    figure, axes = _interval_lines(curves, looks, "k, samples a prompt")
     axes.set_xscale("log", base=2)
-    # The last k is n, which may stand just beyond a power of two.
+    # The last k is n, which may be just above a power of two.
     ticks = [k for k in ks if k == ks[-1] or ks[-1] / k >= LEAST_TICK_RATIO]
     axes.set_xticks(ticks, [str(k) for k in ticks])
     axes.set_xlim(ks[0] / 1.1, ks[-1] * 1.1)
@@ -48,51 +46,119 @@ def pass_at_k_plot(curves: Curves, looks: dict[str, Look]) -> Figure:
     return figure
 
 
-def progress_plot(curves: Curves, looks: dict[str, Look]) -> Figure:
+def checkpoints_plot(page: str, curves: Curves, looks: dict[str, Look]) -> Figure:
     """A share in per cent against the training step; arguments as of pass_at_k_plot, with steps for k."""
-    figure, axes = _interval_lines(curves, looks, "training step")
+    figure, axes = _interval_lines(page, curves, looks, "training step")
     axes.margins(x=0.02)
     axes.xaxis.get_major_locator().set_params(integer=True, nbins=5)
     return figure
 
 
-def _interval_lines(curves: Curves, looks: dict[str, Look], xlabel: str) -> tuple[Figure, Axes]:
-    ends = {name: 100 * list(curve.values())[-1][0] for name, curve in curves.items()}
-    texts = {name: f"{looks[name].tag} {end:.1f}" for name, end in ends.items()}
-    figure, axes, height = line_panel(texts, xlabel)
+def _interval_lines(page: str, curves: Curves, looks: dict[str, Look], xlabel: str) -> tuple[Figure, Axes]:
+    figure, axes = _line_canvas(page, LINE_HEIGHT, xlabel)
     opacity = 0.12 if len(curves) <= MOST_DISTINCT_BANDS else 0.05
     for name, curve in curves.items():
-        look = looks[name]
-        value, low, high = ([100 * interval[i] for interval in curve.values()] for i in range(3))
-        axes.fill_between(list(curve), low, high, color=look.colour.stand_in, alpha=opacity, linewidth=0)
-        axes.plot(list(curve), value, color=look.colour.stand_in, linewidth=1.8, marker=look.marker, markersize=4)
-    limit_to_percent(axes)
-    label_line_ends(axes, ends, texts, looks, height)
+        value, low, high = 100 * np.array(list(curve.values())).T
+        colour = looks[name].colour.on(page)
+        axes.fill_between(list(curve), low, high, color=colour, alpha=opacity, linewidth=0)
+        axes.plot(list(curve), value, color=colour, linewidth=1.8, marker=looks[name].marker, markersize=4)
+    _limit_to_percent(axes)
     return figure, axes
 
 
-def limit_to_percent(axes: Axes) -> None:
-    """No room below 0 and above 100 per cent on the vertical axis, but for half a marker."""
+def _line_canvas(page: str, height: float, xlabel: str) -> tuple[Figure, Axes]:
+    figure, axes = canvas(page, height, left=48, right=8, bottom=38)
+    axes.set_xlabel(xlabel)
+    axes.grid(axis="y")
+    return figure, axes
+
+
+def _limit_to_percent(axes: Axes) -> None:
+    """No room below 0 and above 100 per cent on the vertical axis, except for half a marker."""
     low, high = axes.get_ylim()
     axes.set_ylim(max(low, -0.8), min(high, 100.8))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
 
 
-def label_line_ends(
-    axes: Axes, ends: dict[str, float], texts: dict[str, str], looks: dict[str, Look], height: float
-) -> None:
-    """Writes each text right of the axes at its line's end, moved apart where they would overlap.
+@dataclass(frozen=True)
+class EtaCurves:
+    """Which methods make a line against eta, and which stand for comparison."""
+
+    families: dict[str, dict[float, list[str]]]  # {family: {eta, ascending: methods}}, each with two etas or more
+    references: list[str]  # methods without an eta: horizontal lines
+
+    @classmethod
+    def of(cls, spec: ReportSpec, methods: set[str]) -> "EtaCurves":
+        """Of all methods of a report; a family is left out unless all its methods are among `methods`."""
+        found: dict[str, dict[float, list[str]]] = {}
+        for name, method in spec.methods.items():
+            if method.family is not None:
+                found.setdefault(method.family, {}).setdefault(float(method.eta), []).append(name)
+        families = {
+            family: dict(sorted(etas.items()))
+            for family, etas in found.items()
+            if len(etas) > 1 and methods.issuperset(chain.from_iterable(etas.values()))
+        }
+        references = [n for n, m in spec.methods.items() if m.family is None and n in methods - {BASE_AGAIN}]
+        return cls(families, references)
+
+    def looks(self, looks: dict[str, Look]) -> list[Look]:
+        """Of the references, then of the families: a family looks like its first method."""
+        references = [Look(looks[name].label, looks[name].colour, marker="") for name in self.references]
+        first = {family: looks[next(iter(etas.values()))[0]] for family, etas in self.families.items()}
+        return references + [Look(family, look.colour, look.marker) for family, look in first.items()]
+
+
+def eta_plot(page: str, curves: EtaCurves, values: dict[str, Interval], looks: dict[str, Look]) -> Figure:
+    """A share in per cent against eta; lines go through the mean of the runs with equal eta.
+
+    The etas are spaced equally: they are few, span decades, and 0 may be one of them.
 
     Args:
-        ends: {method: y in data units}.
-        height: of the axes in points.
+        page: light or dark.
+        curves: the lines.
+        values: {method: [value, low, high]}.
+        looks: {method: how it is drawn}.
     """
-    low, high = axes.get_ylim()
-    fractions = [(y - low) / (high - low) for y in ends.values()]
-    half = LABEL_GAP / height / 2
-    width = axes.get_position().width * axes.figure.get_figwidth() * POINTS_PER_INCH
-    for name, placed, end in zip(ends, spread(fractions, 2 * half, half, 1 - half), fractions, strict=True):
-        colour, beside = looks[name].colour.stand_in, {"transform": axes.transAxes}
-        axes.plot([1 + 1 / width, 1 + 8 / width], [end, placed], linewidth=1, color=colour, clip_on=False, **beside)
-        write(axes, 1 + 11 / width, placed, texts[name], colour, fontweight="bold", **beside)
-    axes.spines["left"].set_visible(False)
+    figure, axes = _line_canvas(page, LINE_HEIGHT, "eta (equally spaced)")
+    etas = sorted(set(chain.from_iterable(curves.families.values())))
+    all_looks = curves.looks(looks)
+    for name, look in zip(curves.references, all_looks, strict=False):
+        axes.axhline(100 * values[name][0], color=look.colour.on(page), **REFERENCE)
+    for i, (of, look) in enumerate(zip(curves.families.values(), all_looks[len(curves.references) :], strict=True)):
+        colour, shift = look.colour.on(page), ETA_SHIFT * (i - (len(curves.families) - 1) / 2)
+        at = [etas.index(eta) + shift for eta in of]
+        axes.plot(at, [100 * np.mean([values[name][0] for name in names]) for names in of.values()], color=colour)
+        for x, name in ((x, name) for x, names in zip(at, of.values(), strict=True) for name in names):
+            value, low, high = (100 * v for v in values[name])
+            axes.plot([x, x], [low, high], color=colour, linewidth=1.2)
+            axes.plot([x], [value], color=colour, marker=look.marker, markersize=5)
+    axes.set_xticks(range(len(etas)), [f"{eta:g}" for eta in etas])
+    axes.margins(x=0.08)
+    _limit_to_percent(axes)
+    return figure
+
+
+def training_plot(
+    page: str, metric: str, logs: dict[str, TrainingLog], looks: dict[str, Look], smoothed_steps: int
+) -> Figure:
+    """One metric against the step: a faint line as logged, a strong one as the mean of the last `smoothed_steps`."""
+    figure, axes = _line_canvas(page, TRAINING_HEIGHT, "step")
+    for name in (name for name, log in logs.items() if metric in log):
+        steps, values = np.array(list(logs[name][metric].items())).T
+        colour, marker = looks[name].colour.on(page), looks[name].marker if len(values) <= FEW_VALUES else ""
+        if smoothed_steps > 1:
+            axes.plot(steps, values, color=colour, linewidth=0.8, alpha=0.35)
+        smooth = running_mean(values, smoothed_steps)
+        axes.plot(steps, smooth, color=colour, linewidth=1.8, marker=marker, markersize=4)
+    axes.margins(x=0.01)
+    axes.xaxis.get_major_locator().set_params(integer=True, nbins=5)
+    return figure
+
+
+def running_mean(values: np.ndarray, width: int) -> np.ndarray:
+    """[S] float: the mean of the last `width` values at each step, of all so far at the first steps."""
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    end = np.arange(1, len(values) + 1)
+    start = np.maximum(end - width, 0)
+    return (total[end] - total[start]) / (end - start)

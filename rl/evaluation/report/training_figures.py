@@ -1,51 +1,85 @@
-"""The section of report.html about training: validation while training, curves of the policy and of the rehearsal."""
+"""The training section of report.html: validation during training, curves of the policy and of the rehearsal."""
+
+from functools import partial
 
 from rl.evaluation.analysis.training_log import TrainingLog
-from rl.evaluation.report.figures import framed, group, line_key, looks_of
-from rl.evaluation.report.training_plots import (
-    SMOOTHED_STEPS,
-    TITLES,
-    plotted_metrics,
-    training_plot,
-    validation_metrics,
-)
+from rl.evaluation.report.figures import Group, Panel, looks_of
+from rl.evaluation.report.plots import SMOOTHED_STEPS, training_plot
 from rl.evaluation.spec import ReportSpec
 
+TITLES = {
+    "critic/rewards/mean": "Mean reward",
+    "actor/entropy": "Policy entropy (nats per token)",
+    "response_length/mean": "Mean response length (tokens)",
+    "dph/divergence": "Divergence on D_pef",
+    "dph/loss": "Rehearsal loss on D_pef",
+    "dph/kl_ref_policy": "KL(π_ref‖π_θ) on D_pef",
+    "dph/share_at_bound": "Share of D_pef tokens at the bound",
+}
+REHEARSAL_PREFIX = "dph/"
+SCORER_PREFIX = "dph/scorer/"  # the cost of scoring says nothing about a method
+VALIDATION_PREFIX = "val-core/"  # verl: val-core/<data source>/<acc or reward>/<mean@n, best@n/mean or maj@n/mean>
 
-def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> str:
-    """The whole section; empty when no method has a log."""
-    validated = validation_metrics(logs)
-    metrics, constants = plotted_metrics(logs)
-    if not metrics and not validated:
-        return ""
+
+def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[list[Group], list[Panel]]:
+    """The groups that have something to show, and panels of further rehearsal metrics."""
     looks = looks_of(spec)
-    key = line_key({name: looks[name] for name in logs})
+    metrics, constants = plotted_metrics(logs)
 
-    def panels(titles: dict[str, str], kind: str, smoothed_steps: int) -> list[str]:
-        return [
-            framed(title, training_plot(metric, logs, looks, smoothed_steps), f"{kind}-{i}", _in_words(metric, logs))
-            for i, (metric, title) in enumerate(titles.items())
-        ]
+    def panels(titles: dict[str, str], kind: str, smoothed_steps: int) -> list[Panel]:
+        found = []
+        for i, (metric, title) in enumerate(titles.items()):
+            last = {name: list(log[metric].values())[-1] for name, log in logs.items() if metric in log}
+            says = f"{metric}, last: " + ", ".join(f"{name} {value:g}" for name, value in last.items())
+            plot = partial(training_plot, metric=metric, logs=logs, looks=looks, smoothed_steps=smoothed_steps)
+            found.append(Panel.draw(title, says, f"{kind}-{i}", plot))
+        return found
 
+    of_validation = (
+        "As logged during training. best@n estimates by resampling n of n samples with replacement, which lies below "
+        "Pass@n."
+    )
     about = (
         f"Each step as logged (faint) and the mean of the last {SMOOTHED_STEPS} steps. Entropy over all sampled tokens "
         "is not the entropy of styles."
     )
     if constants:
         about += " Constant throughout: " + ", ".join(f"{name} = {value:g}" for name, value in constants.items()) + "."
-    of_validation = (
-        "As logged while training. best@n is an estimate by drawing n of n samples with replacement, which lies below "
-        "Pass@n."
-    )
+    key = [looks[name] for name in logs]
     titled = {metric: TITLES[metric] for metric in metrics if metric in TITLES}
-    others = panels({metric: metric for metric in metrics if metric not in TITLES}, "rehearsal", SMOOTHED_STEPS)
-    body = group("Validation against training steps", of_validation, panels(validated, "val", 1), key)
-    body += group("Policy and rehearsal", about, panels(titled, "train", SMOOTHED_STEPS), key)
-    if others:
-        body += f'<details><summary>More of the rehearsal</summary><div class="grid">{"".join(others)}</div></details>'
-    return f'<section id="training">\n<h2>Training</h2>\n{body}</section>'
+    groups = [
+        Group("Validation against training steps", of_validation, panels(validation_metrics(logs), "val", 1), key),
+        Group("Policy and rehearsal", about, panels(titled, "train", SMOOTHED_STEPS), key),
+    ]
+    others = {metric: metric for metric in metrics if metric not in TITLES}
+    return [group for group in groups if group.panels], panels(others, "rehearsal", SMOOTHED_STEPS)
 
 
-def _in_words(metric: str, logs: dict[str, TrainingLog]) -> str:
-    last = {name: list(log[metric].values())[-1] for name, log in logs.items() if metric in log}
-    return f"{metric}, last: " + ", ".join(f"{name} {value:g}" for name, value in last.items())
+def plotted_metrics(logs: dict[str, TrainingLog]) -> tuple[list[str], dict[str, float]]:
+    """Which metrics get a panel, and which are one constant: (names in order, {name: the constant}).
+
+    Every metric of TITLES and every other one of the rehearsal that occurs, unless it is the same number in all runs
+    throughout.
+    """
+    occurring = {metric for log in logs.values() for metric in log}
+    others = [m for m in occurring if m.startswith(REHEARSAL_PREFIX) and not m.startswith(SCORER_PREFIX)]
+    others = sorted(m for m in others if m not in TITLES)
+    names, constants = [], {}
+    for metric in [m for m in TITLES if m in occurring] + others:
+        values = {value for log in logs.values() for value in log.get(metric, {}).values()}
+        if len(values) == 1:
+            constants[metric] = values.pop()
+        else:
+            names.append(metric)
+    return names, constants
+
+
+def validation_metrics(logs: dict[str, TrainingLog]) -> dict[str, str]:
+    """{metric: title} of verl's validation during training: mean@n and best@n per validation set, for its n."""
+    occurring = sorted({metric for log in logs.values() for metric in log if metric.startswith(VALIDATION_PREFIX)})
+    titles = {}
+    for metric in occurring:
+        source, _, estimate = metric.removeprefix(VALIDATION_PREFIX).rsplit("/", 2 + metric.endswith("/mean"))[:3]
+        if estimate.startswith(("mean@", "best@")):
+            titles[metric] = f"{source}: {estimate}"
+    return titles

@@ -1,6 +1,6 @@
-"""Writes report.json and report.html: `python -m rl.evaluation.report.write --spec SPEC.json --out DIR`.
+"""Write report.json and report.html: `python -m rl.evaluation.report.write --spec SPEC.json --out DIR`.
 
-The specification (spec.py describes it) names the sample files of every method and split.
+The specification (rl/evaluation/spec.py) names the samples files of every method and split.
 """
 
 import argparse
@@ -8,36 +8,41 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rl.common import atomic_write
 from rl.common.cli import user_errors_exit
-from rl.evaluation.analysis.checkpoints import read_progress
-from rl.evaluation.analysis.claims import assert_styles, claims
-from rl.evaluation.analysis.comparison import compare
-from rl.evaluation.analysis.paired_test import paired_tests
-from rl.evaluation.analysis.summary import definitions
-from rl.evaluation.analysis.training_log import read_training_log
-from rl.evaluation.report.page import render_page
-from rl.evaluation.spec import BASE, ReportSpec, read_spec
+
+if TYPE_CHECKING:
+    from rl.evaluation.spec import ReportSpec
 
 CHECK_FAILED_EXIT_CODE = 1
 
 
-def write_report(spec: ReportSpec, out: Path) -> dict:
-    """Measures all methods, writes out/report.json and out/report.html, and returns the content of report.json.
+def write_report(spec: "ReportSpec", out: Path) -> dict:
+    """Measure all methods, write out/report.json and out/report.html, and return the content of report.json.
 
     report.json = {method: {split: summary}} (see summary.summarise), beside "_definitions" {term: meaning},
-    "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, where a method has
-    checkpoints, "_progress" (progress.Progress).
+    "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, if a method has
+    checkpoints, "_progress" (checkpoints.Progress).
 
     Raises:
         UserError: the files cannot be compared; nothing is written then.
     """
+    from rl.evaluation.analysis.checkpoints import read_progress
+    from rl.evaluation.analysis.claims import claims
+    from rl.evaluation.analysis.comparison import compare
+    from rl.evaluation.analysis.paired_test import paired_tests
+    from rl.evaluation.analysis.summary import definitions
+    from rl.evaluation.analysis.training_log import read_training_log
+    from rl.evaluation.report.page import render_page
+    from rl.evaluation.spec import BASE
+
     comparison = compare(spec)
-    drawn = sorted({samples.n for samples in comparison.samples[BASE].values()})
-    n = " or ".join(map(str, drawn))
-    styled = any(samples.style_names for samples in comparison.samples[BASE].values())
-    meanings = definitions(n, spec.solved_in, spec.styles if styled else (), spec.styles_by)
+    of_base = comparison.samples[BASE].values()
+    n = " or ".join(map(str, sorted({samples.n for samples in of_base})))
+    styled = any(samples.style_names for samples in of_base)
+    meanings = definitions(n, spec.solved_in, tuple(spec.styles) if styled else (), spec.styles_by)
     judged = claims(comparison)
     tests = paired_tests(comparison)
     logs = {
@@ -52,10 +57,9 @@ def write_report(spec: ReportSpec, out: Path) -> dict:
         "_labels": {name: method.label for name, method in spec.methods.items()},
     }
     report |= {"_progress": progress} if progress else {}
+    text = json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     out.mkdir(parents=True, exist_ok=True)
-    atomic_write.write_text(
-        out / "report.json", json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    )
+    atomic_write.write_text(out / "report.json", text)
     atomic_write.write_text(out / "report.html", page)
     return report
 
@@ -67,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         description="Pass@k, keep rate and styles of all methods, with intervals: report.json and report.html.",
     )
     parser.add_argument(
-        "--spec", type=Path, required=True, help="JSON: methods, their sample files, texts (docs/evaluation.md)"
+        "--spec", type=Path, required=True, help="JSON: methods, their samples files, texts (docs/evaluation.md)"
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for report.json and report.html")
     parser.add_argument(
@@ -75,7 +79,12 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     with user_errors_exit():
-        report = write_report(read_spec(options.spec), options.out)
+        from rl.evaluation.spec import read_spec
+
+        spec = read_spec(options.spec)
+        sys.stderr.write(f"Measuring {len(spec.methods)} methods on {', '.join(spec.splits)}\n")
+        report = write_report(spec, options.out)
+        from rl.evaluation.analysis.claims import assert_styles
     sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")
     failures = assert_styles(report) if options.check else []
     for failure in failures:

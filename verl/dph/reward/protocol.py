@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rl.common.correctness import CORRECT_TOLERANCE, is_correct
 from rl.common.errors import UserError
 
 GOLD_FAILURES = ("gold_error", "gold_timeout")
 OUTCOMES = ("match", "partial", "mismatch", "no_answer", "pred_error", "pred_timeout", *GOLD_FAILURES)
 INFRASTRUCTURE_FAILURE = "infra_error"
-CORRECT_TOLERANCE = 1e-6
 
 
 class ScorerUnavailable(UserError):
@@ -134,7 +134,7 @@ def _read_score(address: str, answer: Any) -> Score | Failure:
     if not is_score or not isinstance(pred, str | None):
         raise ScorerMismatch(f"{address} answers {str(answer)[:300]} for a response: its version does not match.")
     score = 0.0 if outcome in GOLD_FAILURES else float(score)
-    acc = int(abs(score - 1.0) <= CORRECT_TOLERANCE)
+    acc = int(is_correct(score))
     return Score(score=score, acc=acc, pred=pred, outcome=outcome, error=answer.get("error"))
 
 

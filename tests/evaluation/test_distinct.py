@@ -1,12 +1,13 @@
-"""Which answers count as one, and how different responses are."""
+"""Variety of responses: answer equivalence, distinct-n and solution styles."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.metrics.distinct_answers import NO_VOTE, answer_classes, answer_key, canonical_math, distinct_answers
 from rl.metrics.distinct_n import distinct_n
+from rl.metrics.styles import distinct_styles, style_counts, style_entropy, style_of
 
 
 @pytest.mark.parametrize(
@@ -31,33 +32,24 @@ def test_different_answers_stay_different():
     assert len({canonical_math(answer) for answer in answers}) == len(answers)
 
 
-@settings(deadline=None)
 @given(st.integers(-(10**9), 10**9))
 def test_a_number_is_one_answer_however_it_is_grouped(number):
     assert canonical_math(f"{number:,}") == canonical_math(str(number)) == canonical_math(f"{number}.0") == str(number)
 
 
-def test_what_does_not_vote():
+def test_keys_of_answers():
     assert answer_key(None, "no_answer", kind="sql") is None
     assert answer_key("SELEC", "pred_error", kind="sql") is None
     assert answer_key("SELECT 1", "pred_timeout", kind="sql") is None
     assert answer_key("3 ", "mismatch", kind="math") == "3"
     assert answer_key("select  A from T", "mismatch", kind="sql") == "SELECT a FROM t"
-
-
-def test_sql_that_cannot_be_parsed_counts_as_its_text():
+    # SQL that cannot be parsed, and answers to a custom task, are texts.
     assert answer_key("SELECT 1 FROM  (", "match", kind="sql") == "SELECT 1 FROM ("
-
-
-def test_answers_to_a_task_of_ones_own_are_texts():
     assert answer_key("f(x)  =\n1.0", "match", kind="task") == "f(x) = 1.0"
 
 
-def test_classes_number_equal_answers_alike():
-    np.testing.assert_array_equal(answer_classes(["b", None, "a", "b"]), [0, NO_VOTE, 1, 0])
-
-
 def test_distinct_answers():
+    np.testing.assert_array_equal(answer_classes(["b", None, "a", "b"]), [0, NO_VOTE, 1, 0])
     answer = np.array([[0, 1, 0, 2], [0, 0, 0, 0], [0, 1, 2, 3]])
     correct = np.array([[1, 1, 1, 0], [1, 0, 0, 1], [0, 0, 0, 0]], dtype=bool)
     np.testing.assert_array_equal(distinct_answers(answer, correct), [2, 1, np.nan])
@@ -72,7 +64,6 @@ def test_distinct_n_by_hand():
 responses = st.lists(st.lists(st.integers(0, 3) | st.integers(0, 2**17), max_size=9), min_size=1, max_size=5)
 
 
-@settings(deadline=None)
 @given(responses)
 def test_distinct_n_counts_n_grams(drawn):
     for order, share in enumerate(distinct_n(drawn), start=1):
@@ -81,3 +72,33 @@ def test_distinct_n_counts_n_grams(drawn):
             assert share == pytest.approx(len(set(grams)) / len(grams)) and 0 < share <= 1
         else:
             assert np.isnan(share)
+
+
+@pytest.mark.parametrize(
+    ("pred", "style"),
+    [
+        ("/*JOIN*/ SELECT 1", "JOIN"),
+        ("  \n/* CTE */\nWITH t AS (SELECT 1) SELECT * FROM t", "CTE"),
+        ("SELECT 1 /*JOIN*/", "Others"),
+        ("/*JOINS*/ SELECT 1", "Others"),
+        ("/*join*/ SELECT 1", "Others"),
+        ("/*JOIN*/ /*IN*/ SELECT 1", "Others"),
+        ("/*JOIN SELECT 1", "Others"),
+        ("", "Others"),
+        (None, "Others"),
+    ],
+)
+def test_style_of(pred, style):
+    assert style_of(pred) == style
+    assert style_of(pred, ("A",)) == "Others" and style_of("/*A*/ SELECT 1", ("A", "B")) == "A"
+
+
+def test_counts_distinct_styles_and_entropy():
+    style = np.array([[0, 0, 1, 2], [1, 1, 1, 1], [2, 0, 1, 2]])
+    correct = np.array([[True, True, True, False], [True, True, True, True], [False, False, False, False]])
+    counts = style_counts(style, correct, 3)
+    np.testing.assert_array_equal(counts, [[2, 1, 0], [0, 4, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(distinct_styles(counts), [2, 1, np.nan])
+    # Two thirds and one third: ln 3 - (2/3) ln 2.
+    np.testing.assert_allclose(style_entropy(counts), [np.log(3) - 2 / 3 * np.log(2), 0, np.nan], rtol=1e-15)
+    assert style_entropy(np.array([[2, 2, 2, 2, 2]]))[0] == pytest.approx(np.log(5))

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, LlamaConfig
-from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
 from rl.demo.chat_prompt import prompt_text
 from rl.demo.question_families import FAMILIES, Mix, draw_question
@@ -40,7 +39,7 @@ def encode(tokenizer, text: str) -> list[int]:
 
 def test_questions_and_solutions_survive_and_fit(loaded):
     rng = random.Random(1)
-    for _ in range(600):
+    for _ in range(300):
         question = draw_question(rng, SCHEMAS, ALL_EQUAL)
         prompt = loaded.apply_chat_template(messages(question.text), add_generation_prompt=True, tokenize=False)
         assert len(encode(loaded, prompt)) == len(question.text.split()) + 3 <= MOST_PROMPT_TOKENS
@@ -69,24 +68,15 @@ def test_the_template_hands_on_the_question_only(loaded):
     full = loaded.apply_chat_template(conversation, tokenize=False)
     assert full == text + "```sql\nSELECT\n```<|im_end|>"
 
-
-def test_ids_of_the_template_are_those_of_its_text_and_of_verls_agent_loop(loaded):
-    question = messages("school : list height of pupils lacking a exam where mark at most 7 ?")
-    text = loaded.apply_chat_template(question, add_generation_prompt=True, tokenize=False)
-    ids = loaded.apply_chat_template(question, add_generation_prompt=True, tokenize=True, return_dict=False)
-    builder = create_continuous_token_builder(loaded, hf_model_type="llama")
-    assert ids == encode(loaded, text) == builder.build_initial_tokens(question)
-    assert loaded.convert_ids_to_tokens(ids)[-2:] == ["<|im_end|>", START]
+    ids = loaded.apply_chat_template(messages(question), add_generation_prompt=True, tokenize=True, return_dict=False)
+    assert ids == encode(loaded, text) and loaded.convert_ids_to_tokens(ids)[-2:] == ["<|im_end|>", START]
 
 
-def test_fences_are_single_tokens_that_enclose_the_sql(loaded):
+def test_special_tokens_and_fences(loaded):
+    assert sorted(vocabulary().values()) == list(range(len(loaded)))
+    special = (loaded.pad_token_id, loaded.bos_token_id, loaded.eos_token_id, loaded.unk_token_id)
+    assert special == (0, 1, 2, 3)
     ids = encode(loaded, "```sql\n/*IN*/ SELECT customers.name\n```")
     assert loaded.convert_ids_to_tokens(ids) == [FENCE_OPEN, "/*IN*/", "SELECT", "customers.name", FENCE_CLOSE]
     blocks = re.findall(r"```sql\s*(.*?)\s*```", loaded.decode(ids), re.DOTALL)
     assert blocks == ["/*IN*/ SELECT customers.name"]
-
-
-def test_ids_are_dense_and_special_tokens_are_set(loaded):
-    assert sorted(vocabulary().values()) == list(range(len(loaded)))
-    special = (loaded.pad_token_id, loaded.bos_token_id, loaded.eos_token_id, loaded.unk_token_id)
-    assert special == (0, 1, 2, 3)

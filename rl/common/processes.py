@@ -1,0 +1,42 @@
+"""A program and everything that it started: its processes, their memory, and how all of them are ended."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+
+import psutil
+
+GRACE_SECONDS = 15
+
+
+def process_tree(pid: int) -> list[psutil.Process]:
+    """A process and its descendants, itself first; empty if it is gone."""
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    return []
+
+
+def end_process_tree(process: subprocess.Popen, grace_seconds: float = GRACE_SECONDS) -> None:
+    """End a program and its descendants (Ray's processes among them): SIGINT, then SIGKILL to those that are left."""
+    if process.poll() is not None:
+        return
+    alive = process_tree(process.pid)
+    for number in (signal.SIGINT, signal.SIGKILL):
+        for member in alive:
+            with suppress(psutil.NoSuchProcess):
+                member.send_signal(number)
+        _, alive = psutil.wait_procs(alive, timeout=grace_seconds)
+    process.wait()
+
+
+def memory_in_use(pid: int) -> int:
+    """Bytes of a process and its descendants; pages that they share are counted once (PSS)."""
+    return sum(_proportional_set_sizes(pid))
+
+
+def _proportional_set_sizes(pid: int) -> Iterator[int]:
+    for member in process_tree(pid):
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            yield member.memory_full_info().pss

@@ -1,0 +1,53 @@
+"""The data sets of the paper, one entry each: names, row ids, files, and how the paper samples them."""
+
+from dataclasses import dataclass
+
+SQL, MATH = "sql", "math"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One split of a data set that `dph prepare` writes.
+
+    Attributes:
+        name: also its rows' data_source.
+        id_block: its rows' ids are id_block * 10,000,000 + the record's number. Prepared files hold these: add entries
+            with new numbers, change none. 214 blocks fit into 31 bits.
+        label: the paper's name for a benchmark.
+        samples: per prompt in the paper's evaluation; None if `evaluate` has no preset.
+        aliases: what its folder or file is called elsewhere.
+    """
+
+    name: str
+    split: str
+    kind: str
+    id_block: int
+    label: str = ""
+    samples: int | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """Where the commands of docs/data.md write it, relative to the data folder."""
+        return f"sql/{self.name}_{self.split}.parquet" if self.kind == SQL else f"math/{self.name}.parquet"
+
+
+DATASETS = (
+    Dataset("bird", "train", SQL, 1),
+    Dataset("bird", "dev", SQL, 2, "Bird", samples=16),
+    Dataset("bird", "test", SQL, 3),
+    Dataset("spider", "train", SQL, 4),
+    Dataset("spider", "dev", SQL, 5, "Spider", samples=16),
+    Dataset("spider", "test", SQL, 6),
+    Dataset("math_dapo", "train", MATH, 7),
+    Dataset("aime24", "test", MATH, 8, "AIME24", samples=64, aliases=("aime2024", "aime_2024")),
+    Dataset("aime25", "test", MATH, 9, "AIME25", samples=64, aliases=("aime2025", "aime_2025")),
+    Dataset("amc23", "test", MATH, 10, "AMC23", samples=16, aliases=("amc2023", "amc_2023")),
+    Dataset("math500", "test", MATH, 11, "Math500", samples=8, aliases=("math-500", "math_500")),
+    Dataset("olympiadbench", "test", MATH, 12, "Olympiad", samples=8, aliases=("olympiad_bench", "olympiad")),
+    Dataset("minerva_math", "test", MATH, 13, "Minerva", samples=8, aliases=("minerva",)),
+    Dataset("college_math", "test", MATH, 14, "College Math", samples=8, aliases=("collegemath",)),
+    Dataset("gsm8k", "test", MATH, 15),
+)
+# By name: what `evaluate.benchmarks` knows, in the order of the paper's columns.
+BENCHMARKS = {dataset.name: dataset for dataset in DATASETS if dataset.samples is not None}

@@ -1,0 +1,56 @@
+"""Empty plots for a light or dark page, and plots as inline SVG without references to anything outside."""
+
+import io
+import re
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rl.evaluation.report.theme import GRID, MUTED
+
+# Width of a plot in points: a phone's screen less the page's margins, so that a point is at least a pixel and no text
+# gets smaller than FONT_SIZE. On a wider screen the page enlarges it a little (page.css).
+WIDTH = 328
+POINTS_PER_INCH = 72
+FONT_SIZE = 11.5
+
+
+def canvas(
+    page: str, height: float, *, left: float, right: float, top: float = 10, bottom: float = 26
+) -> tuple[Figure, Axes]:
+    """A figure of WIDTH x height points with one axes inside these margins, in the colours of a light or dark page."""
+    grid, muted = GRID.on(page), MUTED.on(page)
+    style = {
+        "font.size": FONT_SIZE,
+        "axes.edgecolor": grid,
+        "axes.spines.left": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+        "axes.labelcolor": muted,
+        "grid.color": grid,
+        "xtick.labelcolor": muted,
+        "ytick.labelcolor": muted,
+        "xtick.major.size": 0,
+        "ytick.major.size": 0,
+        "xtick.minor.size": 0,
+    }
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=(WIDTH / POINTS_PER_INCH, height / POINTS_PER_INCH))
+        box = (left / WIDTH, bottom / height, (WIDTH - left - right) / WIDTH, (height - top - bottom) / height)
+        return figure, figure.add_axes(box)
+
+
+def inline_svg(figure: Figure, name: str) -> str:
+    """The figure as an <svg> element; name: unique on the page, keeps the ids of two figures apart."""
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    width, height = figure.get_size_inches() * POINTS_PER_INCH
+    drawing = buffer.getvalue()
+    body = drawing[drawing.index(">", drawing.index("<svg")) + 1 :]
+    # Only what is referred to needs its id, which is a hash; those of groups (axes_1) would stand on the page twice.
+    body = re.sub(r' id="[A-Za-z]+[\w.]*_\d+"', "", body)
+    return f'<svg viewBox="0 0 {width:g} {height:g}">{body}'.strip()

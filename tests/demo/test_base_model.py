@@ -1,0 +1,68 @@
+"""The base model's folder: it learns, loads, is exact for a seed, and is not made twice."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+from rl.common.errors import UserError
+from rl.demo.base_model import ModelSettings, Shape, build_model, make_model
+from rl.demo.sft import IGNORED, SftSettings, collate, fine_tune, load_examples
+from rl.demo.tokenizer import build_tokenizer
+
+SHAPE = Shape(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_hidden_layers=1)
+SETTINGS = ModelSettings(shape=SHAPE, sft=SftSettings(steps=3, batch_size=4, warmup_steps=1))
+
+
+def test_a_few_steps_lower_the_loss(small_task):
+    tokenizer = build_tokenizer()
+    examples = load_examples(small_task / "sft.parquet", tokenizer)
+    assert tokenizer.convert_ids_to_tokens(examples[0].prompt)[-1] == tokenizer.bos_token
+    assert len(examples[0].solutions) == 5
+    for ids in examples[0].solutions:
+        assert ids[-1] == tokenizer.eos_token_id and tokenizer.unk_token_id not in ids
+    model = build_model(tokenizer, SHAPE, seed=0)
+    losses = fine_tune(model, examples, SftSettings(steps=30, batch_size=16, warmup_steps=5, lr=1e-2), seed=0)
+    # A uniform guess over the vocabulary costs ln 359 = 5.88 nats per token.
+    assert 5.0 < losses[0] < 7.0 and sum(losses[-3:]) / 3 < 3.0
+
+
+def test_the_demos_shape_has_a_quarter_of_a_million_parameters():
+    model = build_model(build_tokenizer(), Shape(), seed=0)
+    assert 240_000 < model.num_parameters() < 260_000 and model.config.head_dim == 32
+
+
+def test_collate_by_hand():
+    input_ids, labels = collate([([1, 5], [6, 2]), ([1], [7, 8, 9, 2])])
+    assert input_ids.tolist() == [[1, 5, 6, 2, 0], [1, 7, 8, 9, 2]]
+    x = IGNORED
+    assert labels.tolist() == [[x, x, 6, 2, x], [x, 7, 8, 9, 2]]
+
+
+def test_the_folder_loads_is_exact_for_a_seed_and_is_made_once(small_task, tmp_path):
+    folder, weights = tmp_path / "base", tmp_path / "base" / "model.safetensors"
+    assert make_model(small_task, folder, SETTINGS) and not make_model(small_task, folder, SETTINGS)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
+    assert model.config.vocab_size == len(tokenizer)
+    assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    assert GenerationConfig.from_pretrained(folder).eos_token_id == tokenizer.eos_token_id
+    assert model.generate(torch.tensor([[1, 5, 2, 1]]), max_new_tokens=3, do_sample=False).shape[1] <= 7
+    make_model(small_task, tmp_path / "same", SETTINGS)
+    first = weights.read_bytes()
+    assert (tmp_path / "same" / "model.safetensors").read_bytes() == first
+    assert make_model(small_task, folder, replace(SETTINGS, seed=5)) and weights.read_bytes() != first
+    assert json.loads((folder / "demo_model.json").read_text())["settings"]["seed"] == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "same"]
+
+
+def test_other_folders_are_left_alone(small_task, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="is not a demo model"):
+        make_model(small_task, tmp_path, SETTINGS)
+    with pytest.raises(UserError, match="holds no demo task"):
+        make_model(tmp_path / "nothing", tmp_path / "base", SETTINGS)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

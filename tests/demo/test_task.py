@@ -1,0 +1,128 @@
+"""The files of the task: format, disjointness, determinism, and what a rerun does."""
+
+import json
+import sqlite3
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+
+from rl.common.errors import UserError
+from rl.demo.chat_prompt import QUESTION_HEADING
+from rl.demo.schemas import CHILD_ROWS, PARENT_ROWS, SCHEMAS
+from rl.demo.sql_solutions import STYLE_NAMES
+from rl.demo.task import MOST_ROWS, TaskSettings, draw_questions, main, make_task, splits
+
+SIZES = {"train": 40, "test_in_domain": 20, "test_out_of_domain": 20, "sft": 150}
+TINY = TaskSettings(seed=3, train=4, eval=3, sft=5)
+
+
+def read(folder, name: str) -> list[dict]:
+    return pq.read_table(folder / f"{name}.parquet").to_pylist()
+
+
+def question_of(row: dict) -> str:
+    lines = row["prompt"][0]["content"].splitlines()
+    return lines[lines.index(QUESTION_HEADING) + 1]
+
+
+def test_rows_have_the_papers_format_and_gold_that_runs(small_task, databases):
+    rows = {name: read(small_task, name) for name in SIZES}
+    for name, of_file in rows.items():
+        assert len(of_file) == SIZES[name]
+        for index, row in enumerate(of_file):
+            truth, schema = row["reward_model"]["ground_truth"], row["extra_info"]["schema"]
+            assert (row["data_source"], row["reward_model"]["style"]) == ("sql", "rule")
+            assert [message["role"] for message in row["prompt"]] == ["user"]
+            assert set(truth) == {"db_id", "gold_sql", "cmp_method"} and truth["cmp_method"] == "bird"
+            assert (row["extra_info"]["index"], row["extra_info"]["split"]) == (index, name)
+            assert truth["db_id"] == f"{schema}/{schema}.sqlite" and question_of(row).startswith(schema + " : ")
+            gold = set(databases[schema].execute(truth["gold_sql"]))
+            assert 0 < len(gold) <= MOST_ROWS < PARENT_ROWS
+            assert ("solutions" in row) == (name == "sft")
+            for style, solution in zip(STYLE_NAMES, row.get("solutions", ()), strict=name == "sft"):
+                assert solution.startswith(f"/*{style}*/ ") and set(databases[schema].execute(solution)) == gold
+    everything = [row for of_file in rows.values() for row in of_file]
+    assert len({question_of(row) for row in everything}) == len({row["id"] for row in everything}) == 230
+    schemas = {name: {row["extra_info"]["schema"] for row in of_file} for name, of_file in rows.items()}
+    assert schemas["train"] == schemas["test_in_domain"] == {"shop", "school"}
+    assert schemas["test_out_of_domain"] == {"flights", "clinic"} and len(schemas["sft"]) == 4
+
+
+def test_a_prompt_is_a_whole_task(small_task):
+    row = next(row for row in read(small_task, "train") if row["extra_info"]["schema"] == "shop")
+    prompt = row["prompt"][0]["content"]
+    assert "CREATE TABLE customers (" in prompt and "```sql\n" in prompt and prompt.count(QUESTION_HEADING) == 1
+    assert "    customer_id INTEGER REFERENCES customers (id),  -- such as " in prompt
+    assert "    name TEXT,  -- such as 'shop_00', 'shop_01'" in prompt
+    assert 200 <= len(prompt.split()) <= 300
+
+
+def test_databases_are_whole_sqlite_files(small_task, databases):
+    for schema in SCHEMAS:
+        assert [path.name for path in (small_task / "databases" / schema.name).iterdir()] == [f"{schema.name}.sqlite"]
+        connection: sqlite3.Connection = databases[schema.name]
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        for table, rows in ((schema.parent, PARENT_ROWS), (schema.child, CHILD_ROWS)):
+            assert connection.execute(f"SELECT COUNT(*) FROM {table.name}").fetchone() == (rows,)
+
+
+def test_a_seed_decides_every_byte_and_the_training_set_no_test(tmp_path):
+    settings = {"one": TINY, "same": TINY, "seed": replace(TINY, seed=4), "larger": replace(TINY, train=9)}
+    for folder, of_folder in settings.items():
+        make_task(tmp_path / folder, of_folder)
+    for name in [*(f"{name}.parquet" for name in SIZES), *(f"databases/{schema.db_id}" for schema in SCHEMAS)]:
+        one, same, seed = ((tmp_path / folder / name).read_bytes() for folder in ("one", "same", "seed"))
+        assert one == same != seed
+    for name in ("test_in_domain", "test_out_of_domain"):
+        assert read(tmp_path / "one", name) == read(tmp_path / "larger", name)
+    assert read(tmp_path / "one", "train") == read(tmp_path / "larger", "train")[:4]
+
+
+def test_a_rerun_skips_unless_settings_change_or_it_was_interrupted(tmp_path, monkeypatch):
+    def times():
+        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    assert make_task(tmp_path, TINY)
+    before = times()
+    assert not make_task(tmp_path, TINY) and times() == before
+    assert make_task(tmp_path, replace(TINY, train=5)) and len(read(tmp_path, "train")) == 5
+    with monkeypatch.context() as patch:
+        patch.setattr("rl.demo.task._write_parquet", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            make_task(tmp_path, replace(TINY, seed=9))
+    assert make_task(tmp_path, replace(TINY, train=5))
+    assert json.loads((tmp_path / "task.json").read_text())["settings"]["seed"] == TINY.seed
+    for text in ("no json", '{"settings": {}}'):
+        (tmp_path / "task.json").write_text(text)
+        with pytest.raises(UserError, match="task.json"):
+            make_task(tmp_path, TINY)
+        assert (tmp_path / "task.json").read_text() == text
+
+
+def test_too_few_questions_are_an_error(databases, monkeypatch):
+    split = replace(splits(TINY)[0], size=2)
+    assert len({question.text for question in draw_questions(split, 0, databases, set())}) == 2
+    monkeypatch.setattr("rl.demo.task.MOST_ROWS", 0)
+    with pytest.raises(UserError, match="Only 0 of 2 distinct questions for test_in_domain were found in 100 draws"):
+        draw_questions(split, 0, databases, set())
+
+
+def test_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("rl.demo.task.make_task", lambda folder, settings: make_task(folder, replace(settings, sft=5)))
+    arguments = ["task", "--out", str(tmp_path / "task"), "--train", "7", "--seed", "2", "--eval"]
+    monkeypatch.setattr("sys.argv", [*arguments, "5"])
+    main()
+    assert capsys.readouterr().out == f"Wrote the demo task to {tmp_path / 'task'}.\n"
+    assert [len(read(tmp_path / "task", name)) for name in SIZES] == [7, 5, 5, 5]
+    main()
+    assert "skipped" in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", [*arguments, "0"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "Error: The demo task's eval is 0; it must be at least 1.\n"

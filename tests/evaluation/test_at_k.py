@@ -1,0 +1,111 @@
+"""Pass@k and maj@k against the enumeration of all subsets, and the laws they obey."""
+
+from collections import Counter
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rl.metrics.distinct_answers import NO_VOTE
+from rl.metrics.majority import majority_at_k
+from rl.metrics.pass_at_k import k_values, pass_at_k
+
+
+@pytest.mark.parametrize("n", [1, 5, 8])
+def test_pass_at_k_equals_enumeration_of_subsets(n):
+    for correct in range(n + 1):
+        for k in range(1, n + 1):
+            subsets = list(combinations([True] * correct + [False] * (n - correct), k))
+            expected = sum(map(any, subsets)) / len(subsets)
+            assert pass_at_k(np.array(correct), n, k) == pytest.approx(expected, abs=1e-14)
+
+
+def test_pass_at_k_by_hand():
+    # n = 4, c = 1: k/4; c = 2, k = 2: 1 - C(2,2)/C(4,2) = 5/6.
+    np.testing.assert_allclose(pass_at_k(np.array([0, 1, 2, 3]), 4, 2), [0, 0.5, 5 / 6, 1])
+    # Where binomials overflow.
+    n = 100_000
+    assert pass_at_k(np.array(1), n, 7) == pytest.approx(7 / n, rel=1e-12)
+    assert pass_at_k(np.array(n // 2), n, 2) == pytest.approx(1 - 0.5 * (n / 2 - 1) / (n - 1), rel=1e-9)
+    assert [k_values(n) for n in (32, 12, 1)] == [[1, 2, 4, 8, 16, 32], [1, 2, 4, 8, 12], [1]]
+
+
+def test_pass_at_k_is_unbiased():
+    """Mean over all outcomes of n = 6 samples of a prompt with success rate .3, against 1 - .7^k."""
+    n, rate = 6, 0.3
+    weights = np.array([comb(n, c) * rate**c * (1 - rate) ** (n - c) for c in range(n + 1)])
+    for k in range(1, n + 1):
+        assert weights @ pass_at_k(np.arange(n + 1), n, k) == pytest.approx(1 - (1 - rate) ** k)
+
+
+@given(st.integers(1, 3000).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
+def test_laws_of_pass_at_k(case):
+    n, correct, k = case
+    value = pass_at_k(np.array(correct), n, k)
+    assert 0 <= value <= 1
+    assert pass_at_k(np.array(correct), n, 1) == pytest.approx(correct / n)
+    assert pass_at_k(np.array([0, n]), n, k).tolist() == [0, 1]
+    assert pass_at_k(np.array(correct), n, n) == (correct > 0)
+    if k < n:
+        assert pass_at_k(np.array(correct), n, k + 1) >= value
+
+
+def test_nothing_is_extrapolated():
+    for k in (0, 9):
+        with pytest.raises(ValueError, match=f"Pass@{k}"):
+            pass_at_k(np.array([3]), 8, k)
+    with pytest.raises(ValueError, match="outside 0..8"):
+        pass_at_k(np.array([9]), 8, 2)
+    with pytest.raises(ValueError, match="1 <= k <= n"):
+        majority_at_k(np.zeros((1, 4), dtype=int), np.ones((1, 4), dtype=bool), [5])
+
+
+def majority_by_enumeration(answer: list[int], correct: list[bool], k: int) -> float:
+    """The mean over all subsets of the probability that a most frequent answer, drawn among ties, is correct."""
+    shares = {a: np.mean([c for b, c in zip(answer, correct, strict=True) if a == b]) for a in answer}
+    won = []
+    for subset in combinations(answer, k):
+        votes = Counter(a for a in subset if a != NO_VOTE)
+        first = [a for a, count in votes.items() if count == max(votes.values())]
+        won.append(np.mean([shares[a] for a in first]) if first else 0.0)
+    return float(np.mean(won))
+
+
+samples = st.integers(1, 9).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(NO_VOTE, 3), min_size=n, max_size=n), st.lists(st.booleans(), min_size=n, max_size=n)
+    )
+)
+
+
+@given(samples)
+def test_majority_equals_enumeration_of_subsets(case):
+    answer, correct = case
+    ks = list(range(1, len(answer) + 1))
+    found = majority_at_k(np.array([answer]), np.array([correct]), ks)
+    for k in ks:
+        assert found[k][0] == pytest.approx(majority_by_enumeration(answer, correct, k), abs=1e-12)
+
+
+def test_majority_by_hand():
+    # Votes 3 (correct), 2, 1; all six vote: 3 wins. Two votes each of two answers, one correct: a tie, 1/2.
+    answer = np.array([[0, 0, 0, 1, 1, 2], [0, 0, 1, 1, NO_VOTE, NO_VOTE], [NO_VOTE] * 6])
+    correct = np.array([[1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0], [0] * 6], dtype=bool)
+    np.testing.assert_allclose(majority_at_k(answer, correct, [6])[6], [1, 0.5, 0])
+    # Of two of the second prompt's: both right 1/15, one right and one silent 4/15, one of each 4/15 (a half).
+    np.testing.assert_allclose(majority_at_k(answer[1:2], correct[1:2], [2])[2], [(1 + 4 + 2) / 15])
+    # 64 samples in two answers of 40 and 24: the larger wins a vote of 64; for k = 1 it has 40 in 64.
+    answer = np.array([[0] * 40 + [1] * 24])
+    found = majority_at_k(answer, answer == 0, [1, 33, 64])
+    assert found[64][0] == pytest.approx(1, abs=1e-12) and found[1][0] == pytest.approx(40 / 64, abs=1e-12)
+    assert 0.9 < found[33][0] < 1
+
+
+@given(st.integers(1, 64), st.integers(0, 64))
+def test_answers_that_all_differ_win_as_often_as_one_alone(n, right):
+    correct = np.array([[i < right for i in range(n)]])
+    found = majority_at_k(np.arange(n)[None], correct, [1, n])
+    assert found[n][0] == pytest.approx(min(right, n) / n)

@@ -1,0 +1,95 @@
+"""Bootstrap intervals, sign-flip tests and Holm's correction: hand-computed values, scipy's, and laws."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from rl.evaluation.analysis.paired_test import holm, sign_flip_p
+from rl.metrics.bootstrap import RESAMPLES, mean_interval, paired_difference
+
+
+def test_intervals_are_scipys_percentile_bootstrap():
+    for size in (2, 30, 400):
+        values = np.random.default_rng(size).normal(size=size)
+        value, low, high = mean_interval(values)
+        rng = np.random.default_rng(0)
+        limits = stats.bootstrap((values,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=rng)
+        assert value == values.mean()
+        assert (low, high) == pytest.approx(tuple(limits.confidence_interval), abs=1e-12)
+    assert mean_interval(values) == mean_interval(values) != mean_interval(values, seed=1)
+
+
+def test_coverage_on_a_known_mean():
+    """95 % intervals of 60 coin flips with mean .4 contain .4 in about 95 % of 400 draws."""
+    rng = np.random.default_rng(2)
+    intervals = [mean_interval((rng.random(60) < 0.4).astype(float)) for _ in range(400)]
+    assert 0.91 < np.mean([low <= 0.4 <= high for _, low, high in intervals]) < 0.98
+
+
+def test_undefined_and_constant_values():
+    nan = np.nan
+    assert mean_interval(np.full(7, 0.25)) == [0.25, 0.25, 0.25]
+    assert mean_interval(np.array([1.0, nan, 0.0, nan])) == mean_interval(np.array([1.0, 0.0]))
+    assert mean_interval(np.full(3, nan)) is mean_interval(np.empty(0)) is None
+
+
+def test_differences_are_paired_by_prompt():
+    rng = np.random.default_rng(4)
+    difficulty = rng.normal(scale=10, size=50)
+    value, low, high = paired_difference(difficulty + 0.5 + 0.1 * rng.normal(size=50), difficulty)
+    assert 0.4 < low < value < high < 0.6
+    assert paired_difference(np.array([1.0, np.nan, 1.0]), np.array([0.0, 1.0, np.nan])) == [1.0, 1.0, 1.0]
+    with pytest.raises(ValueError, match="same prompts"):
+        paired_difference(np.zeros(3), np.zeros(4))
+
+
+def test_sign_flips_by_hand():
+    # 8 sign assignments; only + + + and - - - are as far from 0.
+    assert sign_flip_p(np.array([1.0, 2.0, 3.0])) == 2 / 8
+    # 1 + 2 - 3 = 0: every assignment is as far from 0.
+    assert sign_flip_p(np.array([1.0, 2.0, -3.0])) == 1
+    # The sign test: 8 of 10 wins, P(at least 8 or at most 2 of 10) = 2 (45 + 10 + 1) / 1024.
+    assert sign_flip_p(np.array([1.0] * 8 + [-1.0] * 2)) == 112 / 1024
+    # 40 prompts, 28 wins: P(at least 28 or at most 12 of 40 fair coins) = .016591.
+    assert sign_flip_p(np.array([1.0] * 28 + [-1.0] * 12)) == pytest.approx(0.016591, abs=0.003)
+    assert sign_flip_p(np.zeros(5)) == sign_flip_p(np.zeros(100)) == 1
+    assert 0 < sign_flip_p(np.ones(200)) < 1e-3  # never impossible
+
+
+def test_sign_flips_agree_with_scipy():
+    for size, tolerance in ((9, 1e-12), (60, 0.01)):
+        values = np.random.default_rng(size).normal(0.3, size=size)
+        expected = stats.permutation_test(
+            (values,), np.mean, permutation_type="samples", n_resamples=20_000, rng=np.random.default_rng(1)
+        )
+        assert sign_flip_p(values) == pytest.approx(expected.pvalue, abs=tolerance)
+    assert sign_flip_p(values) == sign_flip_p(values) != sign_flip_p(values, seed=1)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=10))
+def test_laws_of_sign_flips(values):
+    p = sign_flip_p(np.array(values))
+    assert 2 ** (1 - len(values)) <= p + 1e-12 and p <= 1
+    assert sign_flip_p(-np.array(values)) == p == sign_flip_p(np.array(values[::-1]))
+
+
+def test_level_holds_if_there_is_no_difference():
+    """At most 5 % of 600 draws without a difference have p <= .05, and about half have p <= .5."""
+    rng = np.random.default_rng(1)
+    p = np.array([sign_flip_p(rng.normal(size=10)) for _ in range(600)])
+    assert (p <= 0.05).mean() < 0.075 and 0.43 < (p <= 0.5).mean() < 0.57
+
+
+def test_holm_by_hand():
+    # In order: 4 * .01, 3 * .02 = .06, 2 * .04 = .08, 1 * .05 raised to the one before.
+    assert holm([0.04, 0.01, 0.05, 0.02]) == pytest.approx([0.08, 0.04, 0.08, 0.06])
+    assert holm([]) == [] and holm([0.3]) == [0.3] and holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_only_raises_and_keeps_the_order(values):
+    corrected = holm(values)
+    assert all(before <= after <= 1 for before, after in zip(values, corrected, strict=True))
+    assert [corrected[i] for i in np.argsort(values)] == sorted(corrected)
