@@ -7,9 +7,8 @@ NODE_RANK=${NODE_RANK:-}
 MASTER_ADDR=${MASTER_ADDR:-}
 # This node's own address; empty: that of the network which leads to the head.
 NODE_ADDR=${NODE_ADDR:-}
-# Seconds until all nodes must be ready, ports of the head, and further arguments of `ray start`.
+# Seconds until all nodes must be ready, Ray's port on the head, and further arguments of `ray start`.
 CLUSTER_WAIT_S=${CLUSTER_WAIT_S:-600}
-CLUSTER_PORT=${CLUSTER_PORT:-6378}
 RAY_PORT=${RAY_PORT:-6379}
 RAY_START_ARGS=${RAY_START_ARGS:-}
 
@@ -60,17 +59,19 @@ cluster_exec() {
   exec "$PYTHON" -m rl.cluster --nodes "$NNODES" --rank "$NODE_RANK" --head "$MASTER_ADDR" \
     --scorer-nodes "$SCORER_NODES" --gpus "$GPUS_PER_NODE" --device "$DEVICE" --node-address "$NODE_ADDR" \
     --scorer "$SCORER_ELSEWHERE" --scorer-config "$SCORER_CONFIG" --scorer-port "$SCORER_PORT" \
-    --cluster-port "$CLUSTER_PORT" --ray-port "$RAY_PORT" --wait-seconds "$CLUSTER_WAIT_S" "${arguments[@]}" -- "$@"
+    --ray-port "$RAY_PORT" --wait-seconds "$CLUSTER_WAIT_S" "${arguments[@]}" -- "$@"
 }
 
 # cluster_check: refuse what a start cannot do without.
 cluster_check() {
   [[ -n $NODE_RANK ]] || fail "NNODES=$NNODES, and nothing says which of them this node is: set NODE_RANK to 0 on the head \
 and to 1 to $((NNODES - 1)) on the others, or NNODES=1 for this machine alone."
-  cluster_whole_numbers NODE_RANK CLUSTER_WAIT_S CLUSTER_PORT RAY_PORT SCORER_PORT
+  cluster_whole_numbers NODE_RANK CLUSTER_WAIT_S RAY_PORT SCORER_PORT
   ((NODE_RANK < NNODES)) || fail "NODE_RANK=$NODE_RANK is not one of 0 to $((NNODES - 1)), as NNODES=$NNODES has it."
   [[ $NNODES == 1 || -n $MASTER_ADDR ]] ||
     fail "NNODES=$NNODES, and nothing names the head: set MASTER_ADDR to the address of the node with NODE_RANK=0."
+  [[ $NNODES == 1 || -n ${RAY_AUTH_TOKEN:-} ]] || fail "NNODES=$NNODES and RAY_AUTH_TOKEN is not set: give all nodes of the \
+run the same secret of its own, such as one from 'openssl rand -hex 32'; Ray lets nobody in without it."
 }
 
 # cluster_whole_numbers NAME...: refuse a variable that is none.
