@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from rl.cluster.head import run_head
-from rl.cluster.programs import exit_code_of, handle_signals, pause, run, say, supervise
+from rl.cluster.programs import exit_code_of, pause, run, say, supervise
 from rl.cluster.scorer import ScorerServer, is_healthy
 from rl.cluster.settings import HEAD_RANK, Settings, parse
 from rl.cluster.worker import run_worker
@@ -22,7 +22,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _node(settings: Settings, folder: Path) -> int:
-    handle_signals()
     if settings.nodes > 1:
         # Without it, whoever reaches Ray's port can run code on every node.
         os.environ["RAY_AUTH_MODE"] = "token"

@@ -27,11 +27,11 @@ def run_head(settings: Settings, folder: Path) -> int:
         UserError: a port is taken, a node is missing, or a scorer does not start.
         ConnectionError: a node or Ray was lost.
     """
-    import ray
-
     check_port(settings)
     deadline = Deadline(settings.wait_seconds)
     ray_node = start_ray(settings, folder, deadline)
+    import ray
+
     with own_sigterm():
         ray.init(address=f"{ray_node.address}:{settings.ray_port}", logging_level=logging.ERROR)
     head = _Head(settings, ray_node)

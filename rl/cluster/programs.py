@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from rl.common.signals import Stopped
 
 # Within what SLURM and Kubernetes allow between SIGTERM and SIGKILL (30 s): the command's time, and that of the others.
 COMMAND_GRACE_S = 15.0
+LAUNCHER_GRACE_S = 25
 PROGRAM_GRACE_S = 3.0
 KILL_S = 5.0
 POLL_S = 0.2
@@ -40,19 +42,30 @@ def supervise(work: Callable[[Path], int]) -> int:
     # Orphans among our descendants become our children instead of init's, so that they are found.
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     pid = os.fork()
-    handle_signals(lambda number: pid and os.kill(pid, number))
     if pid == 0:
         end_with_parent()
+        handle_signals()
         code = 1
         try:
             code = work(folder)
+        except Exception:
+            traceback.print_exc()
         finally:
             sys.stderr.flush()
+            # Without what Ray would do at exit.
             os._exit(code)
+
+    def forward(number: signal.Signals) -> None:
+        os.kill(pid, number)
+        signal.alarm(LAUNCHER_GRACE_S)
+
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(pid, signal.SIGKILL))
+    handle_signals(forward)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    signal.alarm(0)
     if code < 0:
         say(f"the launcher was ended by {signal.Signals(-code).name}")
-        code = 1
+        code = 128 + _received[0] if _received else 1
     _end_descendants()
     if code and any(folder.iterdir()):
         say(f"logs of what was started here: {folder}")
@@ -62,7 +75,7 @@ def supervise(work: Callable[[Path], int]) -> int:
 
 
 def handle_signals(forward: Callable[[signal.Signals], object] = lambda number: None) -> None:
-    """Note the first SIGINT, SIGTERM or SIGHUP for pause(), and forward it; an impatient second changes nothing."""
+    """Note the first SIGINT, SIGTERM or SIGHUP for pause(), and forward it; later ones are ignored."""
 
     def handle(number: int, frame: object) -> None:
         if not _received:

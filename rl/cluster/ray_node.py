@@ -91,7 +91,7 @@ def check_port(settings: Settings) -> None:
 
 
 def start_ray(settings: Settings, folder: Path, deadline: Deadline) -> RayNode:
-    """Start Ray on this node, again until the time is over: a busy machine gets only 30 s, and a head is slow to answer.
+    """Start Ray on this node. It is tried again until the time is over: Ray gives a busy machine only 30 s.
 
     Raises:
         ConnectionError: it has ended each time, or on the head at once.

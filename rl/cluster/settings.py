@@ -53,8 +53,8 @@ def parse(arguments: list[str] | None) -> Settings:
     add("--scorer-nodes", type=int, default=0, help="the last ranks, which only score (SCORER_NODES; %(default)s)")
     add("--gpus", type=int, default=8, help="required on each training node (GPUS_PER_NODE; default: %(default)s)")
     add("--device", choices=("cuda", "cpu"), default="cuda", help="for training (DEVICE; default: %(default)s)")
-    add("--node-address", help="of this node; default: on the route to the head (NODE_ADDR)")
-    add("--scorer", help="addresses of running servers: none is started (DPH_SCORER)")
+    add("--node-address", type=_optional, help="of this node; default: on the route to the head (NODE_ADDR)")
+    add("--scorer", type=_optional, help="addresses of running servers: none is started (DPH_SCORER)")
     add("--scorer-config", type=Path, help="configuration of the scorers that are started (SCORER_CONFIG)")
     add("--scorer-port", type=int, default=5001, help="of the scorers (SCORER_PORT; default: %(default)s)")
     add("--ray-port", type=int, default=6379, help="of Ray on the head (RAY_PORT; default: %(default)s)")
@@ -62,3 +62,7 @@ def parse(arguments: list[str] | None) -> Settings:
     add("--ray-argument", action="append", default=[], help="further argument of `ray start` (RAY_START_ARGS)")
     add("command", nargs="+", metavar="COMMAND", help="after --: what the head runs")
     return parser.parse_args(arguments, namespace=Settings())
+
+
+def _optional(text: str) -> str | None:
+    return text or None

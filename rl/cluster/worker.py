@@ -11,6 +11,7 @@ from rl.common.errors import UserError
 
 CONNECT_S = 5.0
 POLL_S = 0.5
+END_S = 30.0
 
 
 def run_worker(settings: Settings, folder: Path) -> int:
@@ -28,6 +29,7 @@ def run_worker(settings: Settings, folder: Path) -> int:
         if (end := told_to_end(folder)) is not None:
             if end.sentence:
                 raise UserError(end.sentence)
+            _wait_for_end(settings)
             return end.exit_code
         # Where the machine itself is gone, Ray on this node ends after a minute.
         if isinstance(problem, ConnectionRefusedError):
@@ -48,6 +50,13 @@ def _wait_for_head(settings: Settings, deadline: Deadline) -> None:
             say(f"node {settings.rank} waits for {where}")
             asked = True
         pause(min(POLL_S, deadline.left))
+
+
+def _wait_for_end(settings: Settings) -> None:
+    """Wait until the head's Ray has ended: the next script on this node must not join that one."""
+    deadline = Deadline(END_S)
+    while _head_problem(settings) is None and deadline.left > 0:
+        pause()
 
 
 def _head_problem(settings: Settings) -> OSError | None:

@@ -15,7 +15,7 @@ from rl.demo.task import TaskSettings, make_task
 from rl.demo.tokenizer import build_tokenizer
 from verl.dph.reward.protocol import OUTCOMES
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 # The test sees the second step, and kills a node while the others run.
 STEPS = 8
@@ -70,7 +70,6 @@ def test_a_scorer_node_dies_and_no_reward_is_lost(cluster, settings, address_of)
         "NNODES": "3",
         "SCORER_NODES": "1",
         "MASTER_ADDR": address_of(0),
-        "CLUSTER_PORT": str(cluster.cluster_port),
         "RAY_PORT": str(cluster.ray_port),
         "SCORER_PORT": str(cluster.scorer_port),
     }
@@ -78,14 +77,14 @@ def test_a_scorer_node_dies_and_no_reward_is_lost(cluster, settings, address_of)
     nodes = [cluster.start(script, **shared, NODE_RANK=str(rank), NODE_ADDR=address_of(rank)) for rank in range(3)]
     head, worker, victim = nodes
     # The servers take turns, so that two steps have asked both.
-    head.await_text("step:2 ")
+    head.wait_for_text("step:2 ")
     assert all(requests_to(f"{address_of(rank)}:{cluster.scorer_port}") > 0 for rank in (1, 2))
     assert [count(node, "raylet") for node in nodes] == [1, 1, 1]
     assert [count(node, "ray::WorkerDict") for node in nodes] == [1, 1, 0]
     victim.vanish()
     assert head.end() == 0, head.text()[-6000:]
     assert worker.end() == 0, worker.text()
-    assert "node 2, which only scores, is gone (its connection broke)" in head.text()
+    assert "node 2, which only scores, is gone" in head.text()
 
     [log] = (Path(settings["OUTPUT_DIR"]) / "three" / "metrics").glob("*.jsonl")
     steps = [json.loads(line)["data"] for line in log.read_text().splitlines()]
