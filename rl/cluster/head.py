@@ -8,7 +8,7 @@ from typing import Any
 
 from rl.cluster.node_agent import NodeAgent
 from rl.cluster.programs import exit_code_of, pause, run, say
-from rl.cluster.ray_node import RayNode, check_port, start_ray
+from rl.cluster.ray_node import RayNode, check_port, connection_problem, start_ray
 from rl.cluster.scorer import is_healthy
 from rl.cluster.settings import HEAD_RANK, Deadline, Settings
 from rl.common.cli import USER_ERROR_EXIT_CODE
@@ -140,7 +140,7 @@ class _Head:
     def _update(self) -> None:
         import ray
 
-        alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+        alive = {node["NodeID"]: node for node in ray.nodes() if _is_alive(node)}
         for rank, node in list(self._nodes.items()):
             if node["NodeID"] not in alive:
                 del self._nodes[rank]
@@ -186,6 +186,14 @@ class _Head:
         if int(rank) in self._nodes:
             return f"There are two nodes with NODE_RANK={rank}: give each its own."
         return None
+
+
+def _is_alive(node: dict) -> bool:
+    """Ray alone takes up to a minute to notice that a node's Ray was killed."""
+    if not node["Alive"]:
+        return False
+    problem = connection_problem(node["NodeManagerAddress"], node["NodeManagerPort"])
+    return not isinstance(problem, ConnectionRefusedError)
 
 
 def _start_agent(node_id: str, scores: bool) -> Any:

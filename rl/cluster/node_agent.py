@@ -2,41 +2,26 @@
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from rl.cluster.scorer import ScorerServer
 from rl.cluster.settings import Settings
 from rl.common.atomic_write import write_text
 
-# Ray's processes on a node inherit it: the node's own settings.
+# Inherited by Ray's processes on a node: its folder, and the configuration, address and port of its scorer.
 _VARIABLE = "DPH_CLUSTER_NODE"
 _END = "end.json"
 
 
 def environment(settings: Settings, folder: Path, address: str) -> dict[str, str]:
     """What an agent reads on its node."""
-    node = {
-        "folder": str(folder),
-        "config": str(settings.scorer_config),
-        "host": address,
-        "port": settings.scorer_port,
-    }
-    return {_VARIABLE: json.dumps(node)}
+    return {_VARIABLE: json.dumps([str(folder), str(settings.scorer_config), address, settings.scorer_port])}
 
 
-@dataclass(frozen=True)
-class End:
-    """How a node is to end; the sentence is empty where the head has said why."""
-
-    exit_code: int
-    sentence: str = ""
-
-
-def told_to_end(folder: Path) -> End | None:
-    """What the head has said to this node's agent."""
+def told_to_end(folder: Path) -> tuple[int, str] | None:
+    """Exit code and sentence that the head has given this node's agent; the sentence is empty unless it is rejected."""
     file = folder / _END
-    return End(**json.loads(file.read_text())) if file.exists() else None
+    return tuple(json.loads(file.read_text())) if file.exists() else None
 
 
 class NodeAgent:
@@ -47,11 +32,9 @@ class NodeAgent:
     """
 
     def __init__(self, scores: bool):
-        node = json.loads(os.environ[_VARIABLE])
-        self._folder = Path(node["folder"])
-        self._scorer = None
-        if scores:
-            self._scorer = ScorerServer(node["config"], node["host"], node["port"], self._folder / "scorer.log")
+        folder, *scorer = json.loads(os.environ[_VARIABLE])
+        self._folder = Path(folder)
+        self._scorer = ScorerServer(*scorer, self._folder / "scorer.log") if scores else None
 
     def scorer_address(self, seconds: float) -> str:
         """The scorer's address, once it answers; UserError when it does not within so many seconds."""
@@ -59,4 +42,4 @@ class NodeAgent:
 
     def end(self, exit_code: int, sentence: str) -> None:
         """Let the launcher of this node end."""
-        write_text(self._folder / _END, json.dumps({"exit_code": exit_code, "sentence": sentence}))
+        write_text(self._folder / _END, json.dumps([exit_code, sentence]))

@@ -19,6 +19,7 @@ from rl.common.errors import UserError
 
 # On a CPU Ray's CPUs and GPUs are only names (verl/dph/config/device/cpu.yaml).
 _CPUS_WITHOUT_GPU = 16
+CONNECT_S = 5.0
 # A start that fails sooner fails again.
 SLOW_S = 20.0
 _STARTED = "Ray runtime started"
@@ -109,6 +110,15 @@ def start_ray(settings: Settings, folder: Path, deadline: Deadline) -> RayNode:
             if at_once or deadline.left == 0:
                 raise
             say(f"{error}; it is started again")
+
+
+def connection_problem(address: str, port: int) -> OSError | None:
+    """Why a port of Ray cannot be connected to, or None; ConnectionRefusedError: the machine is there, Ray is not."""
+    try:
+        socket.create_connection((address, port), timeout=CONNECT_S).close()
+    except OSError as error:
+        return error
+    return None
 
 
 def _address_towards(head: str, port: int) -> str:

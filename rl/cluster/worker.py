@@ -1,15 +1,13 @@
 """A node that is not the head: runs Ray until the head's agent says that it is to end."""
 
-import socket
 from pathlib import Path
 
 from rl.cluster.node_agent import told_to_end
 from rl.cluster.programs import pause, say
-from rl.cluster.ray_node import start_ray
+from rl.cluster.ray_node import connection_problem, start_ray
 from rl.cluster.settings import Deadline, Settings
 from rl.common.errors import UserError
 
-CONNECT_S = 5.0
 POLL_S = 0.5
 END_S = 30.0
 
@@ -25,12 +23,13 @@ def run_worker(settings: Settings, folder: Path) -> int:
     _wait_for_head(settings, deadline)
     ray_node = start_ray(settings, folder, deadline)
     while True:
-        problem = _head_problem(settings)
+        problem = connection_problem(settings.head, settings.ray_port)
         if (end := told_to_end(folder)) is not None:
-            if end.sentence:
-                raise UserError(end.sentence)
+            exit_code, sentence = end
+            if sentence:
+                raise UserError(sentence)
             _wait_for_end(settings)
-            return end.exit_code
+            return exit_code
         # Where the machine itself is gone, Ray on this node ends after a minute.
         if isinstance(problem, ConnectionRefusedError):
             raise ConnectionError(f"The head at {settings.head} is gone without a word: look at its output.")
@@ -40,7 +39,7 @@ def run_worker(settings: Settings, folder: Path) -> int:
 
 def _wait_for_head(settings: Settings, deadline: Deadline) -> None:
     where, asked = f"Ray's head at {settings.head} port {settings.ray_port}", False
-    while (problem := _head_problem(settings)) is not None:
+    while (problem := connection_problem(settings.head, settings.ray_port)) is not None:
         if deadline.left == 0:
             raise UserError(
                 f"Node {settings.rank} did not reach {where} within {deadline.seconds:g} s ({problem}): start the same "
@@ -55,14 +54,5 @@ def _wait_for_head(settings: Settings, deadline: Deadline) -> None:
 def _wait_for_end(settings: Settings) -> None:
     """Wait until the head's Ray has ended: the next script on this node must not join that one."""
     deadline = Deadline(END_S)
-    while _head_problem(settings) is None and deadline.left > 0:
+    while connection_problem(settings.head, settings.ray_port) is None and deadline.left > 0:
         pause()
-
-
-def _head_problem(settings: Settings) -> OSError | None:
-    """Why no connection to Ray's head can be opened, None where it can."""
-    try:
-        socket.create_connection((settings.head, settings.ray_port), timeout=CONNECT_S).close()
-    except OSError as error:
-        return error
-    return None

@@ -11,7 +11,7 @@ FOR_EVER = ("sleep", "1000000")
 
 
 def test_nodes_join_late_and_end_together(cluster, address_of):
-    """A scorer that dies is restarted, another run's node does not get in, SIGTERM to the head ends all."""
+    """A scorer that dies is restarted, a node of a rank that is taken is rejected, SIGTERM to the head ends all."""
     worker = cluster.node(1, 2)
     worker.wait_for_text("waits for Ray's head")
     head = cluster.node(0, 2, *FOR_EVER)
@@ -23,10 +23,15 @@ def test_nodes_join_late_and_end_together(cluster, address_of):
     assert second.errors() == ["Error: There are two nodes with NODE_RANK=1: give each its own."]
 
     [server] = cluster.processes("rl.scorer")
+    agent = server.parent()
     server.kill()
     # Ray brings the agent's output to the head.
     head.wait_for_text("it is restarted in 1 s")
     head.wait_for(lambda: is_healthy(scorer))
+    [server] = cluster.processes("rl.scorer")
+    # Ray restarts the agent, which serves again.
+    agent.kill()
+    head.wait_for(lambda: server not in cluster.processes("rl.scorer") and is_healthy(scorer))
     assert (head.end(signal.SIGTERM), worker.end()) == (143, 143)
     assert not cluster.processes()
 
