@@ -141,10 +141,10 @@ class _Head:
         import ray
 
         alive = {node["NodeID"]: node for node in ray.nodes() if _is_alive(node)}
+        self._agents = {node_id: agent for node_id, agent in self._agents.items() if node_id in alive}
         for rank, node in list(self._nodes.items()):
             if node["NodeID"] not in alive:
                 del self._nodes[rank]
-                self._agents.pop(node["NodeID"], None)
                 self._lost(rank)
         known = {node["NodeID"] for node in self._nodes.values()} | self._agents.keys()
         for node_id in alive.keys() - known:

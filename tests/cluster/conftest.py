@@ -160,13 +160,3 @@ def cluster(tmp_path, scorer_config):
     cluster = Cluster(tmp_path, scorer_config)
     yield cluster
     cluster.close()
-
-
-@pytest.fixture
-def address_of():
-    return address
-
-
-@pytest.fixture(scope="session")
-def scorer_config_for():
-    return write_scorer_config

@@ -9,6 +9,7 @@ import psutil
 from rl.cluster.node_agent import NodeAgent, environment, told_to_end
 from rl.cluster.scorer import is_healthy
 from rl.cluster.settings import parse
+from tests.cluster.conftest import address
 
 # A command that runs until it is ended.
 FOR_EVER = ("sleep", "1000000")
@@ -19,12 +20,12 @@ def test_a_scorer_serves_as_long_as_the_command_runs(cluster):
     node = cluster.node(0, 1, "bash", "-c", "(setsid sleep 1000000 &) ; exec sleep 1000000")
     node.wait_for_text("a scorer was started")
     node.wait_for(lambda: len(cluster.processes("sleep")) == 2)
-    address = f"http://127.0.0.1:{cluster.scorer_port}"
-    assert is_healthy(address)
+    scorer = f"http://127.0.0.1:{cluster.scorer_port}"
+    assert is_healthy(scorer)
     [server] = cluster.processes("rl.scorer")
     server.kill()
     node.wait_for_text("it is restarted in 1 s")
-    node.wait_for(lambda: is_healthy(address))
+    node.wait_for(lambda: is_healthy(scorer))
     assert len(cluster.processes("sleep")) == 2
     assert node.end(signal.SIGTERM) == 128 + signal.SIGTERM
     assert not cluster.processes()
@@ -48,16 +49,16 @@ def test_a_launcher_that_is_killed_takes_its_programs_along(cluster):
     assert not psutil.wait_procs(running, timeout=60)[1]
 
 
-def test_what_cannot_start_is_one_sentence(cluster, address_of):
+def test_what_cannot_start_is_one_sentence(cluster):
     """Ports in use, a head that is not there, a program that does not exist."""
-    taken = ("127.0.0.1", cluster.scorer_port), (address_of(0), cluster.ray_port)
+    taken = ("127.0.0.1", cluster.scorer_port), (address(0), cluster.ray_port)
     with socket.create_server(taken[0]), socket.create_server(taken[1]):
         started = [
             (cluster.node(0, 1), rf"cannot listen on 127.0.0.1 port {cluster.scorer_port}.*SCORER_PORT"),
             (cluster.node(0, 2), rf"port {cluster.ray_port} \(Address already in use\).*RAY_PORT"),
             (
-                cluster.node(1, 2, head=address_of(2), wait_seconds=1),
-                rf"Node 1 did not reach Ray's head at {address_of(2)} port {cluster.ray_port} within 1 s .*refused",
+                cluster.node(1, 2, head=address(2), wait_seconds=1),
+                rf"Node 1 did not reach Ray's head at {address(2)} port {cluster.ray_port} within 1 s .*refused",
             ),
             (cluster.node(0, 1, "/no/program", scorer="http://elsewhere:1"), "/no/program cannot be run"),
         ]

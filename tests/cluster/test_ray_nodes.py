@@ -5,20 +5,21 @@ import signal
 import pytest
 
 from rl.cluster.scorer import is_healthy
+from tests.cluster.conftest import address, write_scorer_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 FOR_EVER = ("sleep", "1000000")
 
 
-def test_nodes_join_late_and_end_together(cluster, address_of):
+def test_nodes_join_late_and_end_together(cluster):
     """A scorer that dies is restarted, a node of a rank that is taken is rejected, SIGTERM to the head ends all."""
     worker = cluster.node(1, 2)
     worker.wait_for_text("waits for Ray's head")
     head = cluster.node(0, 2, *FOR_EVER)
     head.wait_for_text("2 nodes are ready")
-    scorer = f"http://{address_of(1)}:{cluster.scorer_port}"
+    scorer = f"http://{address(1)}:{cluster.scorer_port}"
     assert f"scorers: {scorer}" in head.text() and is_healthy(scorer)
-    second = cluster.node(1, 2, node_address=address_of(2))
+    second = cluster.node(1, 2, node_address=address(2))
     assert second.end() == 2
     assert second.errors() == ["Error: There are two nodes with NODE_RANK=1: give each its own."]
 
@@ -55,11 +56,11 @@ def test_a_head_that_vanishes_ends_the_others(cluster):
     assert not cluster.processes()
 
 
-def test_a_node_without_its_databases_ends_all(cluster, tmp_path, scorer_config_for, address_of):
-    config = scorer_config_for(tmp_path / "wrong.yaml", tmp_path / "nothing")
+def test_a_node_without_its_databases_ends_all(cluster, tmp_path):
+    config = write_scorer_config(tmp_path / "wrong.yaml", tmp_path / "nothing")
     head, worker = cluster.node(0, 2), cluster.node(1, 2, scorer_config=config)
     assert (head.end(), worker.end()) == (2, 2)
     [sentence] = head.errors()
-    assert f"The scorer at http://{address_of(1)}:{cluster.scorer_port} did not start" in sentence
+    assert f"The scorer at http://{address(1)}:{cluster.scorer_port} did not start" in sentence
     assert str(tmp_path / "nothing") in sentence
     assert not cluster.processes()
