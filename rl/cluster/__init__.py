@@ -1,5 +1,4 @@
-"""Runs a command with what it needs around it on one machine or several: Ray on all, scorer servers, and their end.
+"""Run a command with Ray on every node and a scorer server on all but the first (docs/cluster.md).
 
-scripts/lib/cluster.sh starts `python -m rl.cluster` on every node (docs/cluster.md). It imports neither torch, verl nor
-Ray, since it lives as long as training does.
+scripts/lib/cluster.sh starts `python -m rl.cluster` on every node; `ray start` joins them. Only the head imports Ray.
 """

@@ -1,76 +1,55 @@
 """`python -m rl.cluster [options] -- COMMAND`: one node of a run; scripts/lib/cluster.sh calls it."""
 
-import asyncio
-import signal
+import os
 import sys
+from functools import partial
+from pathlib import Path
 
-from rl.cluster.errors import ClusterError
 from rl.cluster.head import run_head
-from rl.cluster.programs import Interruption, Programs, race, run, say
-from rl.cluster.scorer import Scorer, answers
-from rl.cluster.settings import HEAD_RANK, Deadline, Settings, parse
+from rl.cluster.programs import exit_code_of, pause, run, say, supervise
+from rl.cluster.scorer import ScorerServer, is_healthy
+from rl.cluster.settings import HEAD_RANK, Settings, parse
 from rl.cluster.worker import run_worker
+from rl.common.cli import find_user_error
+from rl.common.signals import Stopped
 
 LOOPBACK = "127.0.0.1"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit code: the command's, that of a ClusterError, or 128 + n after signal n."""
-    settings = parse(arguments)
+    """Returns the exit code: the command's, 2 after a UserError, 1 when a node was lost, 128 + n after signal n."""
+    return supervise(partial(_node, parse(arguments)))
+
+
+def _node(settings: Settings, folder: Path) -> int:
+    if settings.nodes > 1:
+        # Without it, whoever reaches Ray's port can run code on every node.
+        os.environ["RAY_AUTH_MODE"] = "token"
+    work = _run_alone if settings.nodes == 1 else run_head if settings.rank == HEAD_RANK else run_worker
     try:
-        return asyncio.run(_until_signal(settings))
-    except ClusterError as error:
-        sys.stderr.write(f"Error: {error}\n")
-        return error.exit_code
+        return work(settings, folder)
+    except Stopped as stopped:
+        say(str(stopped))
+        return stopped.exit_code
+    except Exception as error:
+        sentence = find_user_error(error) or (str(error) if isinstance(error, ConnectionError) else None)
+        if sentence is None:
+            raise
+        sys.stderr.write(f"Error: {sentence}\n")
+        return exit_code_of(error)
 
 
-async def _until_signal(settings: Settings) -> int:
-    """The node's exit code; a signal to end cancels its work, and waits until everything is taken down."""
-    interruption = Interruption()
-    task = asyncio.ensure_future(_node(settings, interruption))
-
-    def end(number: signal.Signals) -> None:
-        # The first one counts: an impatient second must not break off the taking down.
-        if interruption.number is None:
-            say(f"{number.name}: ending what was started")
-            interruption.number = number
-            task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # One that is ignored, as under nohup, stays so.
-        if signal.getsignal(number) != signal.SIG_IGN:
-            asyncio.get_running_loop().add_signal_handler(number, end, number)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        return interruption.exit_code
-
-
-async def _node(settings: Settings, interruption: Interruption) -> int:
-    async with Programs() as programs:
-        programs.keep_logs = True
-        if settings.nodes == 1:
-            exit_code = await _run_alone(programs, settings)
-        elif settings.rank == HEAD_RANK:
-            exit_code = await run_head(programs, settings, interruption)
-        else:
-            exit_code = await run_worker(programs, settings)
-        programs.keep_logs = exit_code != 0
-        return exit_code
-
-
-async def _run_alone(programs: Programs, settings: Settings) -> int:
-    """One machine: the command has its own Ray, and a scorer, where no other one serves."""
+def _run_alone(settings: Settings, folder: Path) -> int:
+    """One machine: the command starts a Ray of its own; a scorer is started where none answers."""
+    scorer = f"http://{LOOPBACK}:{settings.scorer_port}"
     if settings.scorer is not None:
-        return await run(programs, settings.command, {"DPH_SCORER": settings.scorer})
-    scorer = Scorer(programs, settings, LOOPBACK)
-    environment = {"DPH_SCORER": scorer.address}
-    if await answers(scorer.address):
-        say(f"the scorer that runs at {scorer.address} is used")
-        return await run(programs, settings.command, environment)
-    await scorer.start(Deadline.after(settings.wait_seconds))
-    say(f"a scorer was started at {scorer.address}")
-    return await race(run(programs, settings.command, environment), scorer.keep_running())
+        scorer = settings.scorer
+    elif is_healthy(scorer):
+        say(f"the scorer that runs at {scorer} is used")
+    else:
+        server = ScorerServer(settings.scorer_config, LOOPBACK, settings.scorer_port, folder / "scorer.log")
+        say(f"a scorer was started at {server.wait_until_ready(settings.wait_seconds, pause)}")
+    return run(settings.command, {"DPH_SCORER": scorer})
 
 
 if __name__ == "__main__":

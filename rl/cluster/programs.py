@@ -1,138 +1,166 @@
-"""The programs that a node runs, and their end: whatever they started ends with them, wherever it went."""
+"""Programs of one node, and their end: no process that they started outlives the launcher."""
 
-import asyncio
 import ctypes
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
-from asyncio.subprocess import DEVNULL, STDOUT, Process
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from rl.cluster.errors import ClusterError
+from rl.common.cli import USER_ERROR_EXIT_CODE, find_user_error
+from rl.common.errors import UserError
+from rl.common.signals import Stopped
 
-# Within what SLURM and Kubernetes allow between SIGTERM and SIGKILL (30 s), the command's time and that of the others.
+# Within what SLURM and Kubernetes allow between SIGTERM and SIGKILL (30 s): the command's time, and that of the others.
 COMMAND_GRACE_S = 15.0
+LAUNCHER_GRACE_S = 25
 PROGRAM_GRACE_S = 3.0
 KILL_S = 5.0
-POLL_S = 0.05
+POLL_S = 0.2
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LIBC = ctypes.CDLL(None)
+_received: list[signal.Signals] = []
 
 
-class Programs:
-    """Programs of one node, for `async with`: none of them, nor anything that they started, outlives the block.
+def supervise(work: Callable[[Path], int]) -> int:
+    """Run `work` in a child process, then end all its descendants. Returns its exit code.
 
-    Attributes:
-        folder: for logs and for Ray, short enough for its sockets. It stays where `keep_logs` was set.
+    A process of its own, since Ray's client aborts the one that it runs in when Ray is lost.
+
+    Args:
+        work: takes a folder for logs and for Ray's sockets, which is kept after a failure.
     """
+    folder = Path(tempfile.mkdtemp(prefix="dph-", dir=os.environ.get("RAY_TMPDIR", "/tmp")))
+    # Orphans among our descendants become our children instead of init's, so that they are found.
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    pid = os.fork()
+    if pid == 0:
+        end_with_parent()
+        handle_signals()
+        code = 1
+        try:
+            code = work(folder)
+        except Exception:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            # Without what Ray would do at exit.
+            os._exit(code)
 
-    def __init__(self):
-        # Processes whose parent ends become our children instead of init's, and can be found.
-        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self.folder = Path(tempfile.mkdtemp(prefix="dph-", dir=os.environ.get("RAY_TMPDIR", "/tmp")))
-        self.keep_logs = False
+    def forward(number: signal.Signals) -> None:
+        os.kill(pid, number)
+        signal.alarm(LAUNCHER_GRACE_S)
 
-    async def __aenter__(self) -> "Programs":
-        return self
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(pid, signal.SIGKILL))
+    handle_signals(forward)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    signal.alarm(0)
+    if code < 0:
+        say(f"the launcher was ended by {signal.Signals(-code).name}")
+        code = 128 + _received[0] if _received else 1
+    _end_descendants()
+    if code and any(folder.iterdir()):
+        say(f"logs of what was started here: {folder}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return code
 
-    async def __aexit__(self, *exception) -> None:
-        await asyncio.to_thread(_end_children)
-        if self.keep_logs and any(self.folder.iterdir()):
-            say(f"logs of what was started here: {self.folder}")
-        else:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
-    def log(self, name: str) -> Path:
-        return self.folder / f"{name}.log"
+def handle_signals(forward: Callable[[signal.Signals], object] = lambda number: None) -> None:
+    """Note the first SIGINT, SIGTERM or SIGHUP for pause(), and forward it; later ones are ignored."""
 
-    async def start(
-        self, command: Sequence[str], environment: Mapping[str, str] | None = None, *, log: str | None = None
-    ) -> Process:
-        """Starts a program in a session of its own, so that a Ctrl-C reaches it through us alone, and in its turn.
+    def handle(number: int, frame: object) -> None:
+        if not _received:
+            _received.append(signal.Signals(number))
+            forward(signal.Signals(number))
 
-        Args:
-            environment: in addition to ours.
-            log: name of the log that takes its output; None: our output takes it.
-        """
-        start = partial(
-            asyncio.create_subprocess_exec,
-            *command,
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # One that is ignored, as under nohup, stays so.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handle)
+
+
+def pause(seconds: float = POLL_S) -> None:
+    """Sleep.
+
+    Raises:
+        Stopped: a signal has asked this process to end.
+    """
+    time.sleep(seconds)
+    if _received:
+        raise Stopped(_received[0])
+
+
+def start(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, log: Path | None = None
+) -> subprocess.Popen:
+    """Start a program in a session of its own, so that Ctrl-C reaches it through us alone.
+
+    Args:
+        environment: in addition to ours.
+        log: takes its output; None: our output takes it.
+    """
+    with nullcontext() if log is None else open(log, "ab") as output:
+        return subprocess.Popen(
+            command,
             env=os.environ | (environment or {}),
-            stdin=DEVNULL,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
-            preexec_fn=_end_with_parent,
+            preexec_fn=end_with_parent,
         )
-        if log is None:
-            return await start()
-        with open(self.log(log), "ab") as output:
-            return await start(stdout=output, stderr=STDOUT)
-
-    def last_line(self, name: str) -> str:
-        """The last line of a log, for an error's sentence."""
-        lines = [line.strip() for line in self.log(name).read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1][:300] if lines else "it printed nothing"
 
 
-async def stop(process: Process, number: int = signal.SIGTERM, seconds: float = PROGRAM_GRACE_S) -> None:
-    """Asks a program to end; it is killed when it has not after so many seconds."""
-    if process.returncode is not None:
+def stop(process: subprocess.Popen, number: int = signal.SIGTERM, seconds: float = PROGRAM_GRACE_S) -> None:
+    """Ask a program to end; kill it when it has not after so many seconds."""
+    if process.poll() is not None:
         return
-    with suppress(ProcessLookupError):
-        process.send_signal(number)
+    process.send_signal(number)
     try:
-        await asyncio.wait_for(process.wait(), seconds)
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
-async def run(programs: Programs, command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Runs a command to its end, with our output. It is interrupted, as by Ctrl-C, when we are cancelled.
+def run(command: Sequence[str], environment: Mapping[str, str], tick: Callable[[], None] = pause) -> int:
+    """Run a command to its end, with our output; what tick() raises meanwhile interrupts it, as Ctrl-C does.
 
     Returns its exit code, 128 + n where signal n ended it.
     """
     try:
-        process = await programs.start(command, environment)
+        process = start(command, environment)
     except OSError as error:
-        raise ClusterError(f"{command[0]} cannot be run ({error.strerror}): give a program.") from None
+        raise UserError(f"{command[0]} cannot be run ({error.strerror}): give a program.") from None
     try:
-        code = await process.wait()
+        while process.poll() is None:
+            tick()
     finally:
         # The programs of verl.dph then end their own Ray.
-        await stop(process, signal.SIGINT, COMMAND_GRACE_S)
-    return code if code >= 0 else 128 - code
+        stop(process, signal.SIGINT, COMMAND_GRACE_S)
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
-async def race(*works: Coroutine) -> Any:
-    """The outcome of the first of some works to return or raise; the others are cancelled, and have ended."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return next(task for task in tasks if task.done()).result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+def exit_code_of(error: Exception) -> int:
+    """Exit code of a launcher that ends with this error."""
+    if isinstance(error, Stopped):
+        return error.exit_code
+    return USER_ERROR_EXIT_CODE if find_user_error(error) else 1
 
 
-class Interruption:
-    """The first signal that tells this node to end."""
-
-    number: int | None = None
-
-    @property
-    def exit_code(self) -> int:
-        return 128 + self.number
+def last_line(log: Path) -> str:
+    """The last line of a log, for an error's sentence."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it printed nothing"
 
 
 def say(sentence: str) -> None:
@@ -141,27 +169,16 @@ def say(sentence: str) -> None:
     sys.stderr.flush()
 
 
-def _end_with_parent() -> None:
-    """A SIGKILL of ours, after which we end nothing, is a SIGTERM of theirs."""
+def end_with_parent() -> None:
+    """Let a SIGKILL of the parent, which then ends nothing, be a SIGTERM of this process."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-def _end_children() -> None:
-    """SIGTERM, then SIGKILL, to all descendants, again while a dying one leaves others behind."""
+def _end_descendants() -> None:
+    """SIGTERM, then SIGKILL, again while a dying process leaves others behind."""
     for number, seconds in ((signal.SIGTERM, PROGRAM_GRACE_S), (signal.SIGKILL, KILL_S), (signal.SIGKILL, KILL_S)):
-        for child in _descendants():
+        descendants = psutil.Process().children(recursive=True)
+        for process in descendants:
             with suppress(psutil.NoSuchProcess):
-                child.send_signal(number)
-        deadline = time.monotonic() + seconds
-        while _descendants() and time.monotonic() < deadline:
-            time.sleep(POLL_S)
-
-
-def _descendants() -> list[psutil.Process]:
-    """Those that run. The others are left to be reaped by asyncio, and at our end by init."""
-    found = []
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if child.status() != psutil.STATUS_ZOMBIE:
-                found.append(child)
-    return found
+                process.send_signal(number)
+        psutil.wait_procs(descendants, timeout=seconds)

@@ -1,20 +1,20 @@
-# Several nodes: who this one is, and the program that puts them together (docs/cluster.md). The same script runs on all.
+# Several nodes: which one this is, and the program that joins them (docs/cluster.md). The same script runs on all.
 
-# The last so many nodes only score: nothing of training is placed there, and they may be lost while it runs.
+# The last SCORER_NODES ranks only score: nothing of training is placed there, and they may be lost while it runs.
 SCORER_NODES=${SCORER_NODES:-0}
 # This node's rank and the head's address; empty: as SLURM, Kubernetes or ModelArts says.
 NODE_RANK=${NODE_RANK:-}
 MASTER_ADDR=${MASTER_ADDR:-}
-# This node's own address; empty: that of the network which leads to the head.
+# This node's own address; empty: the one on the route to the head.
 NODE_ADDR=${NODE_ADDR:-}
-# Seconds until all nodes must be ready, ports of the head, and further arguments of `ray start`.
+# Seconds until all nodes must be ready, Ray's port on the head, and further arguments of `ray start`. Several nodes also
+# need a secret in RAY_AUTH_TOKEN, which --help does not print.
 CLUSTER_WAIT_S=${CLUSTER_WAIT_S:-600}
-CLUSTER_PORT=${CLUSTER_PORT:-6378}
 RAY_PORT=${RAY_PORT:-6379}
 RAY_START_ARGS=${RAY_START_ARGS:-}
 
-# cluster_detect: complete NNODES, NODE_RANK, MASTER_ADDR and GPUS_PER_NODE, where what is set counts more than what a
-# scheduler says, and set TRAIN_NODES and SCORER_ELSEWHERE, the DPH_SCORER that was given.
+# cluster_detect: complete NNODES, NODE_RANK, MASTER_ADDR and GPUS_PER_NODE from the scheduler, whose variables your own
+# override, and set TRAIN_NODES and SCORER_ELSEWHERE, the DPH_SCORER that was given.
 cluster_detect() {
   local scheduler='' size='' rank='' head='' gpus=''
   cluster_modelarts || cluster_slurm || cluster_pytorchjob || true
@@ -41,8 +41,7 @@ MASTER_ADDR too."
   SCORER_ELSEWHERE=$DPH_SCORER
 }
 
-# cluster_exec COMMAND...: become this node's part in running COMMAND: on the head COMMAND with all that it needs, on the
-# others what it needs of them.
+# cluster_exec COMMAND...: replace the shell by this node's launcher: the head runs COMMAND, the others its Ray and scorers.
 cluster_exec() {
   local argument arguments=()
   if [[ -n ${RAY_ADDRESS:-} ]]; then
@@ -60,20 +59,22 @@ cluster_exec() {
   exec "$PYTHON" -m rl.cluster --nodes "$NNODES" --rank "$NODE_RANK" --head "$MASTER_ADDR" \
     --scorer-nodes "$SCORER_NODES" --gpus "$GPUS_PER_NODE" --device "$DEVICE" --node-address "$NODE_ADDR" \
     --scorer "$SCORER_ELSEWHERE" --scorer-config "$SCORER_CONFIG" --scorer-port "$SCORER_PORT" \
-    --cluster-port "$CLUSTER_PORT" --ray-port "$RAY_PORT" --wait-seconds "$CLUSTER_WAIT_S" "${arguments[@]}" -- "$@"
+    --ray-port "$RAY_PORT" --wait-seconds "$CLUSTER_WAIT_S" "${arguments[@]}" -- "$@"
 }
 
-# cluster_check: refuse what a start cannot do without.
+# cluster_check: reject a cluster that cannot start.
 cluster_check() {
   [[ -n $NODE_RANK ]] || fail "NNODES=$NNODES, and nothing says which of them this node is: set NODE_RANK to 0 on the head \
 and to 1 to $((NNODES - 1)) on the others, or NNODES=1 for this machine alone."
-  cluster_whole_numbers NODE_RANK CLUSTER_WAIT_S CLUSTER_PORT RAY_PORT SCORER_PORT
+  cluster_whole_numbers NODE_RANK CLUSTER_WAIT_S RAY_PORT SCORER_PORT
   ((NODE_RANK < NNODES)) || fail "NODE_RANK=$NODE_RANK is not one of 0 to $((NNODES - 1)), as NNODES=$NNODES has it."
   [[ $NNODES == 1 || -n $MASTER_ADDR ]] ||
     fail "NNODES=$NNODES, and nothing names the head: set MASTER_ADDR to the address of the node with NODE_RANK=0."
+  [[ $NNODES == 1 || -n ${RAY_AUTH_TOKEN:-} ]] || fail "NNODES=$NNODES and RAY_AUTH_TOKEN is not set: give all nodes of the \
+run the same secret of its own, such as one from 'openssl rand -hex 32'; Ray lets nobody in without it."
 }
 
-# cluster_whole_numbers NAME...: refuse a variable that is none.
+# cluster_whole_numbers NAME...: reject a variable that is not a whole number.
 cluster_whole_numbers() {
   local name
   for name in "$@"; do
@@ -81,7 +82,7 @@ cluster_whole_numbers() {
   done
 }
 
-# Each of these sets scheduler, size, rank, head and gpus where it finds its scheduler's variables, and fails elsewhere.
+# Each of these sets scheduler, size, rank, head and gpus if its scheduler's variables are set, and fails otherwise.
 
 cluster_modelarts() {
   local hosts
@@ -90,7 +91,7 @@ cluster_modelarts() {
   IFS=, read -ra hosts <<<"${VC_WORKER_HOSTS:-}"
   size=${MA_NUM_HOSTS:-${#hosts[@]}} rank=${VC_TASK_INDEX:-} head=${hosts[0]:-} gpus=${MA_NUM_GPUS:-}
   [[ ${#hosts[@]} == 0 || ${#hosts[@]} == "$size" ]] ||
-    fail "MA_NUM_HOSTS=$size, but VC_WORKER_HOSTS names ${#hosts[@]} hosts: mend the one that is wrong."
+    fail "MA_NUM_HOSTS=$size, but VC_WORKER_HOSTS names ${#hosts[@]} hosts: correct the one that is wrong."
 }
 
 cluster_slurm() {
@@ -110,7 +111,7 @@ cluster_slurm() {
   head=${head%%$'\n'*}
 }
 
-# PyTorchJob sets PET_... as torchrun reads it, and WORLD_SIZE, which counts processes where nprocPerNode is set.
+# PyTorchJob sets PET_... as torchrun reads it, and WORLD_SIZE, which counts processes if nprocPerNode is set.
 cluster_pytorchjob() {
   [[ -n ${PET_NNODES:-} || -n ${WORLD_SIZE:-} ]] || return 1
   scheduler=PyTorchJob
@@ -119,7 +120,7 @@ cluster_pytorchjob() {
     fail "the PyTorchJob has '$size' nodes: give it a fixed number of replicas, without an elasticPolicy."
 }
 
-# cluster_first_host LIST: of a node list as SLURM writes it: node[003-006,9],other7
+# cluster_first_host LIST: the first host of a SLURM node list such as node[003-006,9],other7
 cluster_first_host() {
   if [[ $1 =~ ^([^][,]*)\[([0-9]+)[^]]*\]([^,]*) ]]; then
     printf '%s' "${BASH_REMATCH[1]}${BASH_REMATCH[2]}${BASH_REMATCH[3]}"

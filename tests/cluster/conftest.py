@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -57,15 +58,20 @@ class Node:
     def errors(self) -> list[str]:
         return [line for line in self.text().splitlines() if line.startswith("Error: ")]
 
-    def await_text(self, text: str) -> None:
-        """Returns when the node has printed it."""
+    def wait_for(self, condition: Callable[[], object]) -> None:
+        """Returns when the condition holds, while the launcher runs."""
         deadline = time.monotonic() + PATIENCE_S
-        while text not in self.text():
-            assert self.process.poll() is None and time.monotonic() < deadline, f"no {text!r} in:\n{self.text()}"
+        while not condition():
+            assert self.process.poll() is None and time.monotonic() < deadline, self.text()
             time.sleep(0.05)
 
-    def end(self) -> int:
-        """Its exit code."""
+    def wait_for_text(self, text: str) -> None:
+        self.wait_for(lambda: text in self.text())
+
+    def end(self, number: int | None = None) -> int:
+        """Its exit code, after this signal."""
+        if number is not None:
+            self.process.send_signal(number)
         try:
             return self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -90,17 +96,15 @@ class Cluster:
     def __init__(self, folder: Path, scorer_config: Path):
         self.folder, self.scorer_config = folder, scorer_config
         self.mark = uuid.uuid4().hex
-        self.cluster_port, self.ray_port, self.scorer_port = free_ports(3)
+        self.ray_port, self.scorer_port = free_ports(2)
         # Short, for Ray's sockets.
         self.temporary = Path(tempfile.mkdtemp(prefix="c-", dir="/tmp"))
         self.nodes: list[Node] = []
 
-    def environment(self, **settings: str) -> dict[str, str]:
-        ours = {MARK: self.mark, "RAY_TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"}
-        return {name: value for name, value in os.environ.items() if name != "DPH_SCORER"} | ours | settings
-
     def start(self, command: list[str], **settings: str) -> Node:
-        node = Node(command, self.environment(**settings), self.folder / f"node{len(self.nodes)}.log")
+        ours = {MARK: self.mark, "RAY_AUTH_TOKEN": self.mark, "RAY_TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"}
+        environment = {name: value for name, value in os.environ.items() if name != "DPH_SCORER"} | ours | settings
+        node = Node(command, environment, self.folder / f"node{len(self.nodes)}.log")
         self.nodes.append(node)
         return node
 
@@ -115,32 +119,24 @@ class Cluster:
             "gpus": 1,
             "scorer_config": self.scorer_config,
             "scorer_port": self.scorer_port,
-            "cluster_port": self.cluster_port,
             "ray_port": self.ray_port,
             "wait_seconds": wait_seconds,
         } | options
-        words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not None]
+        words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         return self.start([sys.executable, "-m", "rl.cluster", *words, "--", *(command or ("true",))])
 
-    def processes(self) -> list[psutil.Process]:
-        """Those of all nodes that run."""
+    def processes(self, word: str = "") -> list[psutil.Process]:
+        """Those of all nodes that run, or only those of this program or Python module."""
         found = []
-        for process in psutil.process_iter(["environ", "status"]):
+        for process in psutil.process_iter(["environ", "status", "cmdline"]):
             marked = (process.info["environ"] or {}).get(MARK) == self.mark
-            if marked and process.info["status"] != psutil.STATUS_ZOMBIE:
+            running = process.info["status"] != psutil.STATUS_ZOMBIE
+            if marked and running and (not word or word in process.info["cmdline"][:3]):
                 found.append(process)
         return found
 
-    def await_processes(self, name: str, count: int) -> None:
-        """Returns when so many of this name run."""
-        deadline = time.monotonic() + PATIENCE_S
-        while sum(process.name() == name for process in self.processes()) != count:
-            living = all(node.process.poll() is None for node in self.nodes)
-            assert living and time.monotonic() < deadline, [node.text() for node in self.nodes]
-            time.sleep(0.05)
-
     def close(self) -> None:
-        """Whatever a failed test left."""
+        """Kill whatever a failed test left."""
         for process in self.processes():
             with suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -164,13 +160,3 @@ def cluster(tmp_path, scorer_config):
     cluster = Cluster(tmp_path, scorer_config)
     yield cluster
     cluster.close()
-
-
-@pytest.fixture
-def address_of():
-    return address
-
-
-@pytest.fixture(scope="session")
-def scorer_config_for():
-    return write_scorer_config

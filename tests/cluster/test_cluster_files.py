@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rl.cluster import programs
+from rl.cluster.head import LAST_WORDS_S
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SBATCH = REPOSITORY / "scripts" / "cluster" / "slurm.sbatch"
 PYTORCHJOB = REPOSITORY / "scripts" / "cluster" / "pytorchjob.yaml"
@@ -33,14 +36,15 @@ def test_sbatch_asks_for_one_task_a_node():
 def test_sbatch_starts_the_script_on_every_node(tmp_path, settings):
     """With an srun that says what it was asked for."""
     srun = tmp_path / "srun"
-    srun.write_text('#!/bin/sh\nprintf "%s\\n" "$RAY_START_ARGS" "$PWD" "$@"\n')
+    srun.write_text('#!/bin/sh\nprintf "%s\\n" "$RAY_AUTH_TOKEN" "$RAY_START_ARGS" "$PWD" "$@"\n')
     srun.chmod(0o755)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     job = {"SLURM_SUBMIT_DIR": str(REPOSITORY), "SLURM_CPUS_PER_TASK": "64"}
     words = ["bash", str(SBATCH), "scripts/llama/js_kl.sh", "js", "0.2"]
     started = subprocess.run(words, env=environment | job, capture_output=True, text=True, timeout=60)
     assert started.returncode == 0, started.stderr
-    ray, folder, *arguments = started.stdout.splitlines()
+    token, ray, folder, *arguments = started.stdout.splitlines()
+    assert re.fullmatch("[0-9a-f]{64}", token)
     assert (ray, folder) == ("--num-cpus=64", str(REPOSITORY))
     assert arguments == ["--label", "--cpus-per-task=64", *("bash", "scripts/llama/js_kl.sh", "js", "0.2")]
     assert "RAY_START_ARGS" in settings
@@ -60,15 +64,16 @@ def test_pytorchjob_is_one_head_and_workers_alike(settings):
     assert container["name"] == "pytorch"
     interpreter, script, *_ = container["command"]
     assert interpreter == "bash" and (REPOSITORY / script).is_file()
-    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+    token, *plain = container["env"]
+    assert token["name"] == "RAY_AUTH_TOKEN" and set(token["valueFrom"]) == {"secretKeyRef"}
+    variables = {variable["name"]: variable["value"] for variable in plain}
     assert set(variables) <= settings and all(isinstance(value, str) for value in variables.values())
     assert variables["GPUS_PER_NODE"] == str(container["resources"]["limits"]["nvidia.com/gpu"])
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert set(mounts) == {volume["name"] for volume in pod["volumes"]}
     scorer = yaml.safe_load((REPOSITORY / "rl" / "scorer" / "sql.yaml").read_text())["Scorers"]["Scorer1"]
     assert Path(scorer["database_path"]) == Path(mounts["databases"])
-    # Longer than rl.cluster takes to end a node: the command, and what it left, twice.
-    from rl.cluster import programs
-
-    ending = programs.COMMAND_GRACE_S + programs.PROGRAM_GRACE_S + 2 * programs.KILL_S
+    # Longer than rl.cluster takes to end a node: the command and the other nodes, then what they left, twice.
+    assert programs.LAUNCHER_GRACE_S > programs.COMMAND_GRACE_S + LAST_WORDS_S
+    ending = programs.LAUNCHER_GRACE_S + programs.PROGRAM_GRACE_S + 2 * programs.KILL_S
     assert pod["terminationGracePeriodSeconds"] > ending

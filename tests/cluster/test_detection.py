@@ -45,12 +45,13 @@ PET = {
     "RANK": "1",
 }
 PLAIN = {"NNODES": "4", "NODE_RANK": "3", "MASTER_ADDR": "10.0.0.1"}
+TOKEN = {"RAY_AUTH_TOKEN": "secret"}
 
 
 def run(path: str = "", **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         ["bash", "-c", PROGRAM],
-        env={"PATH": path + os.environ["PATH"], "LIB": str(LIB)} | environment,
+        env={"PATH": path + os.environ["PATH"], "LIB": str(LIB)} | TOKEN | environment,
         capture_output=True,
         text=True,
         timeout=60,
@@ -109,6 +110,7 @@ def test_scontrol_is_asked_for_the_hosts(tmp_path):
         ({"NNODES": "3", "NODE_RANK": "1"}, "nothing names the head: set MASTER_ADDR"),
         (PLAIN | {"NODE_RANK": "4"}, "NODE_RANK=4 is not one of 0 to 3"),
         ({"NODE_RANK": "1"}, "NODE_RANK=1 is not one of 0 to 0"),
+        (PLAIN | {"RAY_AUTH_TOKEN": ""}, "RAY_AUTH_TOKEN is not set: give all nodes of the run the same secret"),
         (PLAIN | {"NODE_RANK": "first"}, "NODE_RANK is 'first': give a whole number"),
         ({"NNODES": "0"}, "NNODES is 0"),
         ({"NNODES": "two"}, "NNODES is 'two': give a whole number"),

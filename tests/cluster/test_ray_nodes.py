@@ -1,35 +1,66 @@
 """Two nodes with Ray: what ends them, and that nothing stays."""
 
+import signal
+
 import pytest
 
-pytestmark = pytest.mark.timeout(1200)
+from rl.cluster.scorer import is_healthy
+from tests.cluster.conftest import address, write_scorer_config
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+FOR_EVER = ("sleep", "1000000")
 
 
-def two_nodes(cluster):
-    head, worker = cluster.node(0, 2, "sleep", "1000000"), cluster.node(1, 2)
-    cluster.await_processes("sleep", 1)
-    assert sum(process.name() == "raylet" for process in cluster.processes()) == 2
-    return head, worker
+def test_nodes_join_late_and_end_together(cluster):
+    """A scorer that dies is restarted, a node of a rank that is taken is rejected, SIGTERM to the head ends all."""
+    worker = cluster.node(1, 2)
+    worker.wait_for_text("waits for Ray's head")
+    head = cluster.node(0, 2, *FOR_EVER)
+    head.wait_for_text("2 nodes are ready")
+    scorer = f"http://{address(1)}:{cluster.scorer_port}"
+    assert f"scorers: {scorer}" in head.text() and is_healthy(scorer)
+    second = cluster.node(1, 2, node_address=address(2))
+    assert second.end() == 2
+    assert second.errors() == ["Error: There are two nodes with NODE_RANK=1: give each its own."]
 
-
-def test_sigterm_to_the_head_ends_all_nodes(cluster):
-    head, worker = two_nodes(cluster)
-    head.process.terminate()
-    assert (head.end(), worker.end()) == (143, 143)
+    [server] = cluster.processes("rl.scorer")
+    agent = server.parent()
+    server.kill()
+    # Ray brings the agent's output to the head.
+    head.wait_for_text("it is restarted in 1 s")
+    head.wait_for(lambda: is_healthy(scorer))
+    [server] = cluster.processes("rl.scorer")
+    # Ray restarts the agent, which serves again.
+    agent.kill()
+    head.wait_for(lambda: server not in cluster.processes("rl.scorer") and is_healthy(scorer))
+    assert (head.end(signal.SIGTERM), worker.end()) == (143, 143)
     assert not cluster.processes()
 
 
-def test_a_lost_node_of_training_ends_the_run(cluster):
-    head, worker = two_nodes(cluster)
-    worker.process.terminate()
-    assert (head.end(), worker.end()) == (1, 143)
-    assert head.errors() == ["Error: Node 1 is gone: it was told to end"]
+def test_a_lost_training_node_ends_the_run(cluster):
+    head, worker = cluster.node(0, 2, *FOR_EVER), cluster.node(1, 2)
+    head.wait_for_text("2 nodes are ready")
+    assert (worker.end(signal.SIGTERM), head.end()) == (143, 1)
+    [sentence] = head.errors()
+    assert "Node 1 is gone" in sentence
     assert not cluster.processes()
 
 
-def test_a_node_with_too_few_gpus_is_named(cluster, address_of):
-    head, worker = cluster.node(0, 2), cluster.node(1, 2, ray_argument="--num-gpus=0")
+def test_a_head_that_vanishes_ends_the_others(cluster):
+    head, worker = cluster.node(0, 2, *FOR_EVER), cluster.node(1, 2)
+    head.wait_for_text("2 nodes are ready")
+    head.vanish()
+    assert worker.end() == 1
+    [sentence] = worker.errors()
+    assert "is gone without a word" in sentence
+    assert not cluster.processes()
+
+
+def test_a_node_without_its_databases_ends_all(cluster, tmp_path):
+    config = write_scorer_config(tmp_path / "wrong.yaml", tmp_path / "nothing")
+    head, worker = cluster.node(0, 2), cluster.node(1, 2, scorer_config=config)
     assert (head.end(), worker.end()) == (2, 2)
     [sentence] = head.errors()
-    assert f"1 GPUs on each of 2 nodes, and Ray found 1 at {address_of(0)}, 0 at {address_of(1)}" in sentence
+    assert f"The scorer at http://{address(1)}:{cluster.scorer_port} did not start" in sentence
+    assert str(tmp_path / "nothing") in sentence
     assert not cluster.processes()

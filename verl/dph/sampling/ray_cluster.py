@@ -1,22 +1,22 @@
-"""Joining a Ray that runs already (RAY_ADDRESS), such as that of several nodes (scripts/lib/cluster.sh)."""
+"""Join a running Ray (RAY_ADDRESS), such as that of several nodes (scripts/lib/cluster.sh)."""
 
 import os
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.utils.device import get_resource_name
 
-# Set by the launcher of several nodes: the head's address.
+# Set by rl.cluster: the head's address.
 _HEAD = "DPH_HEAD"
-# What a node's Ray has from its own start. ray.init refuses them where it joins.
-_OF_A_NODE = ("num_cpus", "num_gpus")
+# Resources that each node's own `ray start` defines: ray.init rejects them when it joins.
+_RESOURCES_OF_A_NODE = ("num_cpus", "num_gpus")
 # Every node has 1 of a resource of its own name.
 _A_LITTLE = 0.001
-# The driver's, which processes on other nodes must have alike. There they would inherit those of their node's Ray.
-_OF_THE_RUN = ("DPH_SCORER", "VERL_FILE_LOGGER_PATH")
+# The driver's, for processes on other nodes, which inherit the environment of their node's Ray.
+_ENVIRONMENT_OF_THE_RUN = ("DPH_SCORER", "VERL_FILE_LOGGER_PATH")
 
 
 def join_running(config: DictConfig) -> None:
-    """Where RAY_ADDRESS is set, let ray.init join that Ray, and all of this run's processes find what they need.
+    """If RAY_ADDRESS is set, let ray.init join that Ray, and pass this run's environment to all of its processes.
 
     Args:
         config: verl's trainer settings; ray_kwargs.ray_init and transfer_queue are changed.
@@ -25,19 +25,19 @@ def join_running(config: DictConfig) -> None:
         return
     with open_dict(config):
         settings = config.ray_kwargs.ray_init
-        for name in _OF_A_NODE:
+        for name in _RESOURCES_OF_A_NODE:
             settings[name] = None
         settings.runtime_env = settings.get("runtime_env") or {}
-        ours = {name: os.environ[name] for name in _OF_THE_RUN if name in os.environ}
-        # Those that the user has set count more.
+        ours = {name: os.environ[name] for name in _ENVIRONMENT_OF_THE_RUN if name in os.environ}
+        # What the user has set overrides ours.
         settings.runtime_env.env_vars = ours | dict(settings.runtime_env.get("env_vars") or {})
         storage = OmegaConf.select(config, "transfer_queue.backend.SimpleStorage")
         if storage is not None and storage.get("required_node_resource") is None:
-            # Nodes that only score have no GPU, and may be lost: none of a step's rows may lie there.
+            # Nodes that only score have no GPU, and may be lost: none of a step's rows may be stored there.
             storage.required_node_resource = get_resource_name()
 
 
 def on_head() -> dict[str, float]:
-    """Ray's resources that bind a process to the head of several nodes, whose user looks there for what it writes."""
+    """Ray resources that place a process on the head of several nodes, where the user looks for what it writes."""
     head = os.environ.get(_HEAD)
     return {f"node:{head}": _A_LITTLE} if head else {}

@@ -1,0 +1,45 @@
+"""The head's agent on another node: a Ray actor that serves the scorer there and ends the node."""
+
+import json
+import os
+from pathlib import Path
+
+from rl.cluster.scorer import ScorerServer
+from rl.cluster.settings import Settings
+from rl.common.atomic_write import write_text
+
+# Inherited by Ray's processes on a node: its folder, and the configuration, address and port of its scorer.
+_VARIABLE = "DPH_CLUSTER_NODE"
+_END = "end.json"
+
+
+def environment(settings: Settings, folder: Path, address: str) -> dict[str, str]:
+    """What an agent reads on its node."""
+    return {_VARIABLE: json.dumps([str(folder), str(settings.scorer_config), address, settings.scorer_port])}
+
+
+def told_to_end(folder: Path) -> tuple[int, str] | None:
+    """Exit code and sentence that the head has given this node's agent; the sentence is empty unless it is rejected."""
+    file = folder / _END
+    return tuple(json.loads(file.read_text())) if file.exists() else None
+
+
+class NodeAgent:
+    """To be made a Ray actor on the node.
+
+    Args:
+        scores: whether to serve a scorer; it starts at once.
+    """
+
+    def __init__(self, scores: bool):
+        folder, *scorer = json.loads(os.environ[_VARIABLE])
+        self._folder = Path(folder)
+        self._scorer = ScorerServer(*scorer, self._folder / "scorer.log") if scores else None
+
+    def scorer_address(self, seconds: float) -> str:
+        """The scorer's address, once it answers; UserError when it does not within so many seconds."""
+        return self._scorer.wait_until_ready(seconds)
+
+    def end(self, exit_code: int, sentence: str) -> None:
+        """Let the launcher of this node end."""
+        write_text(self._folder / _END, json.dumps([exit_code, sentence]))

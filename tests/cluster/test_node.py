@@ -1,0 +1,80 @@
+"""One node's launcher without Ray: what it starts, what it says, its exit code, and that nothing stays."""
+
+import re
+import signal
+import socket
+
+import psutil
+
+from rl.cluster.node_agent import NodeAgent, environment, told_to_end
+from rl.cluster.scorer import is_healthy
+from rl.cluster.settings import parse
+from tests.cluster.conftest import address
+
+# A command that runs until it is ended.
+FOR_EVER = ("sleep", "1000000")
+
+
+def test_a_scorer_serves_as_long_as_the_command_runs(cluster):
+    """It is restarted when it dies; a signal ends all of them, also what the command started and left."""
+    node = cluster.node(0, 1, "bash", "-c", "(setsid sleep 1000000 &) ; exec sleep 1000000")
+    node.wait_for_text("a scorer was started")
+    node.wait_for(lambda: len(cluster.processes("sleep")) == 2)
+    scorer = f"http://127.0.0.1:{cluster.scorer_port}"
+    assert is_healthy(scorer)
+    [server] = cluster.processes("rl.scorer")
+    server.kill()
+    node.wait_for_text("it is restarted in 1 s")
+    node.wait_for(lambda: is_healthy(scorer))
+    assert len(cluster.processes("sleep")) == 2
+    assert node.end(signal.SIGTERM) == 128 + signal.SIGTERM
+    assert not cluster.processes()
+
+
+def test_a_scorer_that_runs_already_is_used_and_left(cluster, scorer_process):
+    scorer_process.start()
+    node = cluster.node(0, 1, "bash", "-c", 'echo "at $DPH_SCORER"; exit 7', scorer_port=scorer_process.port)
+    assert node.end() == 7
+    assert f"at http://127.0.0.1:{scorer_process.port}" in node.text() and "is used" in node.text()
+    assert is_healthy(f"http://127.0.0.1:{scorer_process.port}")
+    assert not cluster.processes()
+
+
+def test_a_launcher_that_is_killed_takes_its_programs_along(cluster):
+    node = cluster.node(0, 1, *FOR_EVER)
+    node.wait_for(lambda: cluster.processes("sleep"))
+    running = cluster.processes()
+    assert any("rl.scorer" in process.cmdline() for process in running)
+    node.process.kill()
+    assert not psutil.wait_procs(running, timeout=60)[1]
+
+
+def test_what_cannot_start_is_one_sentence(cluster):
+    """Ports in use, a head that is not there, a program that does not exist."""
+    taken = ("127.0.0.1", cluster.scorer_port), (address(0), cluster.ray_port)
+    with socket.create_server(taken[0]), socket.create_server(taken[1]):
+        started = [
+            (cluster.node(0, 1), rf"cannot listen on 127.0.0.1 port {cluster.scorer_port}.*SCORER_PORT"),
+            (cluster.node(0, 2), rf"port {cluster.ray_port} \(Address already in use\).*RAY_PORT"),
+            (
+                cluster.node(1, 2, head=address(2), wait_seconds=1),
+                rf"Node 1 did not reach Ray's head at {address(2)} port {cluster.ray_port} within 1 s .*refused",
+            ),
+            (cluster.node(0, 1, "/no/program", scorer="http://elsewhere:1"), "/no/program cannot be run"),
+        ]
+        for node, said in started:
+            assert node.end() == 2
+            [sentence] = node.errors()
+            assert re.search(said, sentence)
+    assert not cluster.processes()
+
+
+def test_an_agent_ends_its_node(tmp_path, monkeypatch):
+    """In process, as Ray would make it an actor on another node."""
+    settings = parse(["--scorer-config=sql.yaml", "--", "true"])
+    for name, value in environment(settings, tmp_path, "127.0.0.1").items():
+        monkeypatch.setenv(name, value)
+    agent = NodeAgent(scores=False)
+    assert told_to_end(tmp_path) is None
+    agent.end(2, "There are two.")
+    assert told_to_end(tmp_path) == (2, "There are two.")
