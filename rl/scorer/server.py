@@ -14,8 +14,10 @@ from pathlib import Path
 
 import uvicorn
 
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
 from rl.scorer.app import create_app
-from rl.scorer.config import ConfigError, Settings, load_settings
+from rl.scorer.config import Settings, load_settings
 from rl.scorer.logs import LogFile, set_up
 from rl.scorer.task.check import check_task
 
@@ -25,22 +27,19 @@ _KEEP_ALIVE_SECONDS = 300
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the server until it is told to end.
+    """Run the server until it is told to end.
 
-    Returns the exit code: 0, 2 after one sentence about a wrong setting, 1 when its worker processes do not start.
+    Returns the exit code: 0, or 1 if the worker processes do not start. A wrong setting exits with code 2.
     """
     options = _parse(arguments)
-    try:
+    with user_errors_exit():
         settings = load_settings(options.config, options.address, options.port, options.database_path)
         for task in settings.tasks.values():
             check_task(task)
         log = _set_up_logging(settings.ScorerServer.log_file, settings.ScorerServer.log_file_bytes)
         if options.address_file is not None and not options.address_file.parent.is_dir():
-            raise ConfigError(f"--address-file {options.address_file} lies in no directory; create it or give another.")
+            raise UserError(f"--address-file {options.address_file} lies in no directory; create it or give another.")
         listener = _listen(settings.ScorerServer.address, settings.ScorerServer.port)
-    except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
     with listener:
         return _serve(settings, listener, options.address_file, log)
 
@@ -60,7 +59,7 @@ def _set_up_logging(log_file: Path | None, max_bytes: int) -> LogFile | None:
     try:
         return set_up(log_file, max_bytes)
     except OSError as error:
-        raise ConfigError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
+        raise UserError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
 
 
 def _listen(address: str, port: int) -> socket.socket:
@@ -68,7 +67,7 @@ def _listen(address: str, port: int) -> socket.socket:
     try:
         return socket.create_server((address, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise ConfigError(
+        raise UserError(
             f"The server cannot listen on {address} port {port}: {error}; give another --address or --port."
         ) from None
 

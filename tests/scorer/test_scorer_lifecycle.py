@@ -58,34 +58,42 @@ WRONG = [
     ("Scorers: {}", "Scorers"),
     ("Scorers: [1]", "Scorers"),
     ("ScorerServer: {}", "Scorers"),
+    ("Scorers:", "Scorers"),
+    ("ScorerServer: {prot: }\nScorers: {Scorer1: {class_name: MathRewardModel}}", "key ScorerServer.prot"),
     ("just text", "holds no settings"),
     ("a: [", "cannot be read"),
 ]
 
 
-@pytest.mark.parametrize(("text", "named"), WRONG)
-def test_a_wrong_setting_is_one_sentence(text: str, named: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    (tmp_path / "wrong.yaml").write_text(text)
-    assert main(["-c", str(tmp_path / "wrong.yaml")]) == 2
-    said = capsys.readouterr().err
-    assert named in said
-    assert said.count("\n") == 1
+def test_a_wrong_setting_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    def error(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        said = capsys.readouterr().err
+        assert ended.value.code == 2 and said.startswith("Error: ") and said.count("\n") == 1, said
+        return said
 
-
-def test_what_cannot_be_read_written_or_listened_on_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    assert main(["-c", str(tmp_path / "none.yaml")]) == 2
-    assert "none.yaml" in capsys.readouterr().err
+    for text, named in WRONG:
+        (tmp_path / "wrong.yaml").write_text(text)
+        assert named in error("-c", str(tmp_path / "wrong.yaml"))
+    assert "none.yaml" in error("-c", str(tmp_path / "none.yaml"))
     missing = tmp_path / "none" / "address"
-    assert main(["--database-path", str(tmp_path), "--address-file", str(missing)]) == 2
-    assert str(missing) in capsys.readouterr().err
+    assert str(missing) in error("--database-path", str(tmp_path), "--address-file", str(missing))
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert main(["--database-path", str(tmp_path), "--port", str(port)]) == 2
-    said = capsys.readouterr().err
-    assert str(port) in said
-    assert said.count("\n") == 1
+        port = str(taken.getsockname()[1])
+        assert port in error("--database-path", str(tmp_path), "--port", port)
+
+
+def test_an_empty_section_or_key_means_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    scorers = f"Scorers: {{Scorer1: {{class_name: SqlRewardModel, database_path: {tmp_path}"
+    path.write_text(scorers + "}}")
+    defaults = load_settings(path, None, None, None)
+    path.write_text(f"ScorerServer:\n{scorers}, gold_seconds: , num_instances: null}}}}")
+    assert load_settings(path, None, None, None) == defaults
+    assert load_settings(path, None, 7000, None).ScorerServer.port == 7000
+    path.write_text(f"ScorerServer: {{port: , address: null}}\n{scorers}}}}}")
+    assert load_settings(path, None, None, None) == defaults
 
 
 def test_the_module_has_help() -> None:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from rl.common.errors import UserError
 from rl.scorer.audit.check import OUTCOMES, Finding, Query
-from rl.scorer.audit.problems import AuditError, Dataset, Problem, import_parquet
+from rl.scorer.audit.problems import Dataset, Problem, import_parquet
 
 COLUMNS = ("id", "file", "db_id", "gold_sql", "outcome", "seconds", "error")
 _SLOWEST = 5
@@ -17,11 +18,11 @@ _SHOWN_SQL_CHARS = 80
 
 
 def check_out(path: Path) -> None:
-    """Raises AuditError for a table that cannot be written, before anything has run."""
+    """Raises UserError for a table that cannot be written, before anything has run."""
     if path.suffix not in _WRITERS:
-        raise AuditError(f"--out {path} is none of {', '.join(_WRITERS)}; give it one of these suffixes.")
+        raise UserError(f"--out {path} is none of {', '.join(_WRITERS)}; give it one of these suffixes.")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise AuditError(f"--out {path} lies in no directory that can be written to; create it or give another.")
+        raise UserError(f"--out {path} lies in no directory that can be written to; create it or give another.")
 
 
 def table(problems: list[Problem], findings: dict[Query, Finding]) -> list[dict]:
