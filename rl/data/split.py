@@ -4,7 +4,6 @@ A prompt with at least `threshold` correct samples of n is near-perfect (METHOD.
 of correct samples in a column of its own, BASE_CORRECT: the prompts that the initial policy did not solve have 0 there.
 """
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.sample_file import SampleMetadata, read_metadata, read_samples
@@ -72,12 +72,11 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
 def write_split(parts: Split, folder: Path) -> tuple[Path, Path]:
     """Writes train_correct.parquet and train_wrong.parquet, each in one step, and returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    targets = {folder / CORRECT_NAME: parts.correct, folder / WRONG_NAME: parts.wrong}
-    for target, table in targets.items():
-        pq.write_table(table, _aside(target))
-    for target in targets:
-        os.replace(_aside(target), target)
-    return folder / CORRECT_NAME, folder / WRONG_NAME
+    correct, wrong = folder / CORRECT_NAME, folder / WRONG_NAME
+    with replacing(correct) as correct_part, replacing(wrong) as wrong_part:
+        pq.write_table(parts.correct, correct_part)
+        pq.write_table(parts.wrong, wrong_part)
+    return correct, wrong
 
 
 def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetadata:
@@ -135,7 +134,3 @@ def _check_ids(data: Path, ids: list, known: set[int]) -> None:
     unknown = sorted(known - set(ids))
     if unknown:
         raise UserError(f"The samples hold {len(unknown)} ids that {data} does not have (the first is {unknown[0]}).")
-
-
-def _aside(target: Path) -> Path:
-    return target.with_name(target.name + ".tmp")

@@ -7,13 +7,12 @@ with the same settings a rerun skips.
 """
 
 import argparse
-import os
-import shutil
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rl.common.atomic_write import replacing
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.demo.sft import SftSettings, fine_tune, load_examples
@@ -75,14 +74,10 @@ def make_model(task: Path, folder: Path, settings: ModelSettings) -> bool:
     model = build_model(tokenizer, settings.shape, settings.seed)
     fine_tune(model, load_examples(task / "sft.parquet", tokenizer), settings.sft, settings.seed)
 
-    aside = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
-    model.save_pretrained(aside)
-    tokenizer.save_pretrained(aside)
-    write_mark(aside / MARK, identity)
-    # A folder that is not empty cannot be replaced in one step.
-    if folder.exists():
-        shutil.rmtree(folder)
-    os.replace(aside, folder)
+    with replacing(folder) as temporary:
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+        write_mark(temporary / MARK, identity)
     return True
 
 

@@ -21,7 +21,6 @@ from pydantic import (
 
 from rl.common.errors import UserError
 
-
 _WITHOUT_DATABASES = ("MathRewardModel", "PythonRewardModel")
 _CLASS_NAMES = ("SqlDetailRewardModel", "SqlRewardModel", *_WITHOUT_DATABASES)
 

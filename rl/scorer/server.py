@@ -6,7 +6,6 @@ requests under way and ends every worker process.
 
 import argparse
 import ipaddress
-import os
 import signal
 import socket
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import uvicorn
 
+from rl.common.atomic_write import write_text
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.scorer.app import create_app
@@ -81,7 +81,7 @@ def _serve(settings: Settings, listener: socket.socket, address_file: Path | Non
 
     def ready() -> None:
         if address_file is not None:
-            _write_aside(address_file, address)
+            write_text(address_file, address)
         sys.stdout.write(f"The scorer listens on http://{address}\n")
         sys.stdout.flush()
 
@@ -113,9 +113,3 @@ def _serve(settings: Settings, listener: socket.socket, address_file: Path | Non
 
 def _exit_quietly(*_: object) -> None:
     raise SystemExit(0)
-
-
-def _write_aside(path: Path, text: str) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(text, encoding="ascii")
-    os.replace(aside, path)

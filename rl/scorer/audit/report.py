@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
 from rl.scorer.audit.check import OUTCOMES, Finding, Query
 from rl.scorer.audit.problems import Dataset, Problem, import_parquet
@@ -37,13 +38,9 @@ def table(problems: list[Problem], findings: dict[Query, Finding]) -> list[dict]
 
 
 def write(rows: list[dict], path: Path) -> None:
-    """Writes the table in the format of its suffix, aside and then in place: a reader sees all of it or none."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        _WRITERS[path.suffix](rows, aside)
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    """Write the table in the format of its suffix, atomically."""
+    with replacing(path) as temporary:
+        _WRITERS[path.suffix](rows, temporary)
 
 
 def summary(dataset: Dataset, findings: dict[Query, Finding]) -> str:
