@@ -16,10 +16,9 @@ from rl.data.inspect.file_kinds import SAMPLES, is_sample
 from rl.data.inspect.file_report import FileReport, Options, pass_summary
 from rl.data.inspect.parquet import parquet_rows, progress
 from rl.data.inspect.tally import Keys, Reservoir, length_summary, named, number_of, text_hash
-from rl.data.sample_file import REQUIRED_KEYS, SampleMetadata, read_metadata
+from rl.data.sample_file import MOST_SAMPLES, REQUIRED_KEYS, SampleMetadata, read_metadata
 
 _SHOWN = ("id", "sample", "data_source", "score", "acc", "outcome", "truncated", "input", "output")
-_MOST_SAMPLES = 1 << 16
 SCORE_TOLERANCE = 1e-6
 
 
@@ -97,7 +96,7 @@ class _Tally:
         right_types &= isinstance(sample.get("acc"), int | float | None)
         if self.format == "ours":
             right_types &= sample.keys() >= REQUIRED_KEYS and type(sample["sample"]) is int
-            return right_types and 0 <= sample["sample"] < _MOST_SAMPLES
+            return right_types and 0 <= sample["sample"] < MOST_SAMPLES
         return right_types
 
     def _prompt(self, sample: dict[str, Any]) -> _Prompt:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from rl.common.append_log import LineFile
+from rl.common.append_log import AppendLog
 from rl.common.errors import UserError
 from rl.data.sample_file import read_samples
 from rl.scorer.config import SqlSettings
@@ -72,7 +72,7 @@ def store_results(samples: Path, questions: Mapping[int, Mapping[str, Any]], dat
         for record in read_samples(samples)
         if record.outcome in RAN and record.pred is not None
     }
-    file = LineFile(results_path(samples))
+    file = AppendLog(results_path(samples))
     try:
         done = {key for key, _ in file.read(_parse)}
         missing = {key: pred for key, pred in queries.items() if key not in done}
@@ -82,7 +82,7 @@ def store_results(samples: Path, questions: Mapping[int, Mapping[str, Any]], dat
         file.close()
 
 
-async def _run(file: LineFile, queries: Mapping[tuple[int, str], str], questions, databases: Path, total: int) -> None:
+async def _run(file: AppendLog, queries: Mapping[tuple[int, str], str], questions, databases: Path, total: int) -> None:
     limits = SqlSettings.model_fields
     settings = SqlSettings(
         class_name="SqlRewardModel",
