@@ -7,9 +7,9 @@ from numbers import Integral
 from typing import Any
 
 from rl.common.errors import UserError
+from rl.scorer.sql.compare import COMPARISONS
 
 _SQL_KEYS = ("db_id", "gold_sql", "cmp_method")
-_SQL_COMPARISONS = ("bird", "spider")
 
 # Of the data_source of a task that the scorer's configuration names (class_name PythonRewardModel, docs/data.md).
 TASK_PREFIX = "task:"
@@ -75,10 +75,9 @@ def _sql_question(ground_truth: Any) -> dict[str, str]:
     for key in _SQL_KEYS:
         if not isinstance(ground_truth.get(key), str) or not ground_truth[key].strip():
             raise UserError(f"reward_model.ground_truth.{key} is {ground_truth.get(key)!r}, not a text: mend the row.")
-    if ground_truth["cmp_method"] not in _SQL_COMPARISONS:
+    if ground_truth["cmp_method"] not in COMPARISONS:
         raise UserError(
-            f"reward_model.ground_truth.cmp_method is {ground_truth['cmp_method']!r}: "
-            f"use {' or '.join(_SQL_COMPARISONS)}."
+            f"reward_model.ground_truth.cmp_method is {ground_truth['cmp_method']!r}: use {' or '.join(COMPARISONS)}."
         )
     return {key: ground_truth[key] for key in _SQL_KEYS}
 

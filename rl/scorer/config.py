@@ -87,10 +87,6 @@ class SqlSettings(_ScorerSettings):
     gold_cache_bytes: NonNegativeInt = 256_000_000
     worker_gold_cache_bytes: NonNegativeInt = 16_000_000
 
-    @property
-    def partial_credit(self) -> bool:
-        return self.class_name == "SqlDetailRewardModel"
-
 
 class MathSettings(_ScorerSettings):
     """A section of Scorers whose class_name is MathRewardModel."""

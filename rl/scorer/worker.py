@@ -1,8 +1,8 @@
 """A worker process: does one job at a time for the server, over stdin and stdout (frames.py).
 
 The settings, JSON on the command line, say which jobs it does: "kind" is "sql" (sql/jobs.py), "math" (math/jobs.py) or
-"task" (task/jobs.py), and each has an `answer(job, body)` that returns the reply's header and body. Every header gets
-"cpu", the processor time of the process in seconds. "last": true in one says that the worker ends after this answer.
+"task" (task/jobs.py), and each has an `reply(job, body)` that returns the reply's header and body. Every header gets
+"cpu", the processor time of the process in seconds. "last": true in one says that the worker ends after this reply.
 
 The process is the sandbox: its memory is bounded, it cannot write a file (RLIMIT_FSIZE 0), and the server
 kills it when it overruns. It does not confine an attacker who takes over SQLite or the interpreter itself: no system
@@ -29,7 +29,7 @@ class Jobs(Protocol):
     # Address space for files that are mapped for reading.
     mapped_bytes: int
 
-    def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]: ...
+    def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]: ...
 
 
 def _jobs(settings: dict) -> Jobs:
@@ -71,7 +71,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     _reply(replies, {"outcome": "ready"}, b"")
     while (frame := frames.read(sys.stdin.buffer)) is not None:
-        header, body = jobs.answer(*frame)
+        header, body = jobs.reply(*frame)
         del frame
         _reply(replies, header, body)
         if header.get("last"):

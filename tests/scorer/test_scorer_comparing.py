@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.scorer.sql.columns import equal_under_column_permutation
-from rl.scorer.sql.compare import GoldRows, equal_bird, equal_spider, partial_score
+from rl.scorer.sql.compare import GoldRows, column_credit, equal_bird, equal_spider
 
 BIRD = [
     ([(1, 2)], [(1, 2)], True),
@@ -173,4 +173,4 @@ PARTIAL = [
 
 @pytest.mark.parametrize(("gold", "predicted", "score"), PARTIAL)
 def test_partial_credit(gold: list, predicted: list, score: float) -> None:
-    assert partial_score(GoldRows(gold, ordered=False), predicted) == pytest.approx(score, abs=1e-12)
+    assert column_credit(GoldRows(gold, ordered=False), predicted) == pytest.approx(score, abs=1e-12)

@@ -174,7 +174,7 @@ if sys.argv[1] == "bare":
     verify(parse("$e$"), parse(rf"\\boxed{{{sys.argv[2]}}}"))
 else:
     from rl.scorer.math.jobs import MathJobs
-    print(MathJobs().answer({"job": "math", "gold": "e", "pred": sys.argv[2], "seconds": 60}, b"")[0]["outcome"])
+    print(MathJobs().reply({"job": "math", "gold": "e", "pred": sys.argv[2], "seconds": 60}, b"")[0]["outcome"])
 print(hasattr(builtins.license, "marker"))
 """
 

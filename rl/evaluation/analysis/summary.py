@@ -94,7 +94,7 @@ def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by
         "distinct_correct": "Number of different answers among a prompt's correct SQL, mean over the prompts with one. "
         "Different are syntax trees (sqlglot) after aliases, case and the order of operands are made alike.",
         "distinct_results": "Number of different results among a prompt's SQL that ran, correct or not, mean over the "
-        "prompts with one; null where results were not stored (evaluate.databases).",
+        "prompts with one; null for samples of a version without them.",
         "unparsed_sql": "Correct samples whose SQL sqlglot cannot parse: compared by their text.",
         **{
             f"distinct_{order}": f"Different {order}-grams of tokens over all of them in a prompt's {n} responses "

@@ -50,7 +50,7 @@ class MathJobs:
         _warm_up()
         self._largest = self._process.memory_info().rss + recycle_bytes
 
-    def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]:
+    def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         """The reply's header and an empty body."""
         header = self._refusal(job) or self._judgement(job)
         grown = self._process.memory_info().rss > self._largest

@@ -24,7 +24,7 @@ class TaskJobs:
     def __init__(self, path: str, function: str):
         self._function = _load(Path(path), function)
 
-    def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]:
+    def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         """The reply's header and an empty body."""
         try:
             return _judged(self._function(job["response"], job["ground_truth"])), b""

@@ -37,6 +37,7 @@ class ScorerClient:
         retries: requests after the first that failed, with exponential backoff.
         busy_limit_s: how long servers that are healthy may be too busy.
         max_in_flight: requests at a time; more wait.
+        digests: whether scores of SQL have a digest of its result.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class ScorerClient:
         busy_limit_s: float = DEFAULT_BUSY_LIMIT_S,
         first_backoff_s: float = FIRST_BACKOFF_S,
         max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+        digests: bool = False,
     ):
         self._servers = ServerPool(scorer)
         self._transport = Transport(
@@ -57,6 +59,7 @@ class ScorerClient:
             busy_limit_s=busy_limit_s,
             first_backoff_s=first_backoff_s,
             max_in_flight=max_in_flight,
+            digests=digests,
         )
         self._waiting: list[Job] = []
         self._characters = 0

@@ -51,6 +51,7 @@ class Score:
     pred: str | None  # the answer read from the response, None where there is none
     outcome: str  # one of OUTCOMES
     error: str | None = None  # the server's sentence on the outcome
+    result_digest: str | None = None  # of the result of SQL, if the client requests it
     effort: Effort = field(default_factory=Effort, compare=False)
 
     @property
@@ -93,11 +94,10 @@ def by_question(jobs: Sequence[Job]) -> list[list[Job]]:
     return list(groups.values())
 
 
-def request_body(groups: Sequence[Sequence[Job]]) -> dict[str, Any]:
+def request_body(groups: Sequence[Sequence[Job]], digests: bool) -> dict[str, Any]:
     """The body of POST /v1/score for jobs that are grouped by question."""
-    return {
-        "questions": [{"question": group[0].question, "responses": [job.response for job in group]} for group in groups]
-    }
+    questions = [{"question": group[0].question, "responses": [job.response for job in group]} for group in groups]
+    return {"questions": questions, "digests": digests}
 
 
 def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> list[tuple[Job, Score | Failure]]:
@@ -131,11 +131,12 @@ def _read_score(address: str, answer: Any) -> Score | Failure:
         return Failure(str(answer.get("error"))[:300])
     score, pred = (answer.get("score"), answer.get("pred")) if outcome in OUTCOMES else (None, None)
     is_score = isinstance(score, int | float) and 0 <= score <= 1 + CORRECT_TOLERANCE  # a NaN is not
-    if not is_score or not isinstance(pred, str | None):
+    digest = answer.get("digest") if is_score else None  # an older server sends none
+    if not is_score or not isinstance(pred, str | None) or not isinstance(digest, str | None):
         raise ScorerMismatch(f"{address} answers {str(answer)[:300]} for a response: its version does not match.")
     score = 0.0 if outcome in GOLD_FAILURES else float(score)
     acc = int(abs(score - 1.0) <= CORRECT_TOLERANCE)
-    return Score(score=score, acc=acc, pred=pred, outcome=outcome, error=answer.get("error"))
+    return Score(score=score, acc=acc, pred=pred, outcome=outcome, error=answer.get("error"), result_digest=digest)
 
 
 def sentence(text: str) -> str:

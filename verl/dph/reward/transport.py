@@ -55,6 +55,7 @@ class Transport:
         busy_limit_s: how long servers may say that they are busy.
         first_backoff_s: the pause after the first failure; each further one is twice as long.
         max_in_flight: requests at a time; more wait.
+        digests: whether digests of results are requested.
     """
 
     def __init__(
@@ -66,12 +67,14 @@ class Transport:
         busy_limit_s: float,
         first_backoff_s: float,
         max_in_flight: int,
+        digests: bool,
     ):
         self._servers = servers
         self._timeout_s = timeout_s
         self._retries = retries
         self._busy_limit_s = busy_limit_s
         self._first_backoff_s = first_backoff_s
+        self._digests = digests
         self._slots = asyncio.Semaphore(max_in_flight)
         self._session: aiohttp.ClientSession | None = None
 
@@ -159,7 +162,7 @@ class Transport:
             job.effort.requests += 1 / len(jobs)
         limit = aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=CONNECT_TIMEOUT_S)
         async with self._open_session().post(
-            f"{server.address}/v1/score", json=request_body(groups), timeout=limit
+            f"{server.address}/v1/score", json=request_body(groups, self._digests), timeout=limit
         ) as answer:
             text = await answer.text(errors="replace")
         if says_busy(answer.status, text):

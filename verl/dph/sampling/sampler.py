@@ -208,6 +208,7 @@ class _Run:
                     data_source=row.data_source,
                     truncated=not response_ids or response_ids[-1] not in self.stop_ids,
                     response_log_probs=answer.response_log_probs,
+                    result_digest=score.result_digest,
                 )
             )
             self.progress.update()
