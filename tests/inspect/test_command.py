@@ -9,8 +9,8 @@ import zipfile
 import pytest
 import torch
 
+from rl.data.inspect.command import main
 from rl.data.sample_file import metadata_path
-from verl.dph.inspect import main
 
 
 @pytest.fixture

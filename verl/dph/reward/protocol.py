@@ -97,7 +97,7 @@ def by_question(jobs: Sequence[Job]) -> list[list[Job]]:
 def request_body(groups: Sequence[Sequence[Job]], digests: bool) -> dict[str, Any]:
     """The body of POST /v1/score for jobs that are grouped by question."""
     questions = [{"question": group[0].question, "responses": [job.response for job in group]} for group in groups]
-    return {"questions": questions, "digests": digests}
+    return {"questions": questions} | ({"digests": True} if digests else {})
 
 
 def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> list[tuple[Job, Score | Failure]]:
