@@ -51,7 +51,7 @@ class Prompt:
 
 
 class PromptFiles:
-    """The prompts of parquet files that are short enough, in order, read anew in every iteration.
+    """The prompts of parquet files that are short enough, in order, re-read in every iteration.
 
     All rows are read and checked once, here; what stays in memory are the ids.
 
@@ -148,7 +148,7 @@ def _number_of_rows(file: Path) -> int:
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
-    """What differs when a file was written anew; None where there is none."""
+    """Identity of a file's content; None if it does not exist."""
     try:
         status = os.stat(file)
     except OSError:
@@ -199,4 +199,6 @@ def to_row(values: dict[str, Any], origin: str) -> Row:
 
 def _require(holds: bool, origin: str, key: str, found: Any, expected: str) -> None:
     if not holds:
-        raise UserError(f"{origin}: {key} is {str(found)[:80]!r}, not {expected}; mend the row or make the file anew.")
+        raise UserError(
+            f"{origin}: {key} is {str(found)[:80]!r}, not {expected}; correct the row or make the file again."
+        )

@@ -1,6 +1,6 @@
 """Splits a training parquet by the pass counts of its samples: near-perfect prompts (D_pef) and the rest (D_exp).
 
-A prompt with at least `threshold` correct samples of n is near-perfect (METHOD.md, "Data"). Both parts keep the number
+A prompt with at least `threshold` correct samples of n is near-perfect (docs/method.md). Both parts keep the number
 of correct samples in a column of its own, BASE_CORRECT: the prompts that the initial policy did not solve have 0 there.
 """
 
@@ -34,12 +34,12 @@ class Split:
 
 
 def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_zero: bool) -> Split:
-    """Splits the rows of `data` by the samples of its prompts.
+    """Split the rows of `data` by the samples of its prompts.
 
     Args:
         samples: files of the presampler; several are taken together and must come from the same run settings.
         threshold: correct samples that make a prompt near-perfect, 1..n.
-        n: samples a prompt.
+        n: samples per prompt.
         keep_zero: whether prompts without any correct sample stay in the wrong part.
 
     Raises:
@@ -70,7 +70,7 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
 
 
 def write_split(parts: Split, folder: Path) -> tuple[Path, Path]:
-    """Writes train_correct.parquet and train_wrong.parquet, each in one step, and returns their paths."""
+    """Write train_correct.parquet and train_wrong.parquet, each in one step, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     correct, wrong = folder / CORRECT_NAME, folder / WRONG_NAME
     with replacing(correct) as correct_part, replacing(wrong) as wrong_part:
@@ -88,7 +88,7 @@ def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetad
                 f"{samples[0]} and {other} are samples of different runs ({difference}): split one of them."
             )
     if first.n != n:
-        raise UserError(f"{samples[0]} was drawn with n = {first.n} samples a prompt, not {n}: pass --n {first.n}.")
+        raise UserError(f"{samples[0]} was drawn with n = {first.n} samples per prompt, not {n}: pass --n {first.n}.")
     if file_sha256(data) not in first.data_files.values():
         raise UserError(
             f"{data} is not the file that {samples[0]} was sampled from ({', '.join(first.data_files)}): give that "
@@ -116,7 +116,7 @@ def _correct_counts(samples: Sequence[Path], n: int) -> dict[int, int]:
             drawn[record.id] += 1
     for id, number in drawn.items():
         if number != n:
-            hint = "run the sampler again, it resumes" if number < n else "sample again"
+            hint = "re-run the sampler to resume" if number < n else "sample again"
             raise UserError(f"{', '.join(map(str, samples))}: id {id} has {number} samples, not {n}: {hint}.")
     return dict(correct)
 
@@ -128,8 +128,8 @@ def _check_ids(data: Path, ids: list, known: set[int]) -> None:
     unsampled = [id for id in ids if id not in known]
     if unsampled:
         raise UserError(
-            f"{len(unsampled)} prompts of {data} have no samples (the first is id {unsampled[0]}): run the sampler "
-            "again, it resumes."
+            f"{len(unsampled)} prompts of {data} have no samples (the first is id {unsampled[0]}): re-run the "
+            "sampler to resume."
         )
     unknown = sorted(known - set(ids))
     if unknown:

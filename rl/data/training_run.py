@@ -43,7 +43,7 @@ class Run:
         if (folder / NEWEST).is_file():
             newest = (folder / NEWEST).read_text().strip()
             if not newest.isdecimal():
-                raise UserError(f"{folder / NEWEST} holds {newest!r} and no training step: copy the run anew.")
+                raise UserError(f"{folder / NEWEST} holds {newest!r} and no training step: copy the run again.")
             return cls(folder, int(newest))
         checkpoint = folder.parent if folder.name == "actor" else folder
         named = _CHECKPOINT.fullmatch(checkpoint.name)

@@ -56,7 +56,7 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
 
     @app.put("/api", openapi_extra=_body_of(ApiRequest))
     async def score(request: Request) -> Response:
-        """Scores responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
+        """Score responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
         body = parse(ApiRequest, await _read(request, server.max_body_bytes))
         labels = {"type": body.type, "idx": body.idx, "round": body.round}
         [scores] = await score_all([(body.extra.question(), body.gen_responses)], labels)
@@ -68,7 +68,7 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
 
     @app.post("/v1/score", openapi_extra=_body_of(BatchRequest))
     async def score_batch(request: Request) -> Response:
-        """Scores responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
+        """Score responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
         body = parse(BatchRequest, await _read(request, server.max_body_bytes))
         questions = [(item.question.question(), item.responses) for item in body.questions]
         scores = await score_all(questions, {}, body.digests)
@@ -76,7 +76,7 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
 
     @app.get("/heartbeat")
     async def heartbeat() -> dict[str, str]:
-        """Answers while the server runs, however busy its workers are."""
+        """Answer while the server runs, however busy its workers are."""
         return {"status": "healthy"}
 
     @app.get("/metrics")
@@ -86,7 +86,7 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
 
     @app.put("/shutdown")
     async def shutdown(request: Request) -> dict[str, str]:
-        """Ends the server when the requests under way are answered."""
+        """End the server when the requests under way are answered."""
         _check_may_shut_down(request, server.shutdown_token)
         shut_down()
         return {"status": "ending"}

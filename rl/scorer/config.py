@@ -98,7 +98,7 @@ class MathSettings(_ScorerSettings):
 
 
 class TaskSettings(_ScorerSettings):
-    """A section of Scorers whose class_name is PythonRewardModel: a task of the user's own.
+    """A section of Scorers whose class_name is PythonRewardModel: a custom task.
 
     task: the name in its rows' data_source. function: the file and the name of its reward function, FILE.py:NAME.
     """
@@ -192,7 +192,7 @@ def _sentence(path: Path, error: ValidationError) -> str:
         found = first["input"].get("class_name") if isinstance(first["input"], dict) else first["input"]
         return f"The configuration {path} has {key}.class_name = {found!r}; use one of {', '.join(_CLASS_NAMES)}."
     if first["type"] == "extra_forbidden":
-        return f"The configuration {path} has an unknown key {key}; remove it or mend its name."
+        return f"The configuration {path} has an unknown key {key}; remove it or correct its name."
     if first["type"] == "missing":
         return f"The configuration {path} lacks {key}; add it."
     if first["loc"][-1] == "database_path":

@@ -38,7 +38,7 @@ class MathExtra(BaseModel):
 
 
 class TaskExtra(BaseModel):
-    """What responses to a task of the user's own are compared with."""
+    """What responses to a custom task are compared with."""
 
     task: str = Field(description="the name in the section of its PythonRewardModel")
     ground_truth: Any = Field(description="any JSON value; the task's function gets it")

@@ -25,7 +25,7 @@ class Busy(Exception):
 
 
 class Scorers:
-    """SQL, math and users' own tasks, whichever the settings name."""
+    """SQL, math and custom tasks, whichever the settings name."""
 
     def __init__(self, settings: Settings):
         self._max_waiting = settings.ScorerServer.max_waiting
@@ -50,11 +50,11 @@ class Scorers:
         return {f"{kind}:{name}": task for name, task in self._tasks.items()}
 
     async def start(self) -> None:
-        """Starts the workers; WorkerLost when they cannot."""
+        """Start the workers; WorkerLost when they cannot."""
         await asyncio.gather(*(pool.start() for pool in self.pools().values()))
 
     async def close(self) -> None:
-        """Ends the workers."""
+        """End the workers."""
         await asyncio.gather(*(pool.close() for pool in self.pools().values()))
 
     async def score(self, questions: list[tuple[Question, list[str]]], digests: bool = False) -> list[list[Score]]:

@@ -45,7 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="scorer_server_without_ray.py", description="Scores SQL answers over HTTP.")
+    parser = argparse.ArgumentParser(
+        prog="scorer_server_without_ray.py", description="Scores responses (SQL, math, tasks of your own) over HTTP."
+    )
     default = Path(__file__).resolve().with_name("sql.yaml")
     parser.add_argument("-c", "--config", type=Path, default=default, help="YAML settings (default: %(default)s)")
     parser.add_argument("--address", help="where to listen, in place of ScorerServer.address")

@@ -84,7 +84,7 @@ class SqlScorer:
         return [by_prediction[pred] for pred in predictions]
 
     async def check_gold(self, db_id: str, gold_sql: str) -> GoldCheck:
-        """Runs a gold query. Raises UnknownQuestion for the db_id, ScoringUnavailable when nothing can be said."""
+        """Run a gold query. Raises UnknownQuestion for the db_id, ScoringUnavailable when nothing can be said."""
         started = time.perf_counter()
         gold = await self._gold(find_database(self._root, db_id), repair(gold_sql))
         seconds = time.perf_counter() - started

@@ -33,7 +33,7 @@ class Jobs(Protocol):
 
 
 def _jobs(settings: dict) -> Jobs:
-    """Imports only what the kind needs: a worker for SQL starts within a twentieth of a second."""
+    """Import only what the kind needs: a worker for SQL starts within a twentieth of a second."""
     if settings["kind"] == "sql":
         from rl.scorer.sql.jobs import SqlJobs, SqlJobSettings
 
@@ -48,7 +48,7 @@ def _jobs(settings: dict) -> Jobs:
 
 
 def _confine(memory_bytes: int, mapped_bytes: int) -> None:
-    """Bounds memory beyond what the process has now, forbids writing files, and ends the process with the server."""
+    """Bound memory beyond what the process has now, forbid writing files, and end the process with the server."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
@@ -62,7 +62,7 @@ def _confine(memory_bytes: int, mapped_bytes: int) -> None:
 
 
 def main() -> None:
-    """Serves jobs until stdin ends."""
+    """Serve jobs until stdin ends."""
     settings = json.loads(sys.argv[1])
     jobs = _jobs(settings)
     _confine(settings["memory_bytes"], jobs.mapped_bytes)

@@ -49,7 +49,7 @@ def test_what_an_unfinished_file_lacks(tmp_path, data, make_record, write_sample
     code, found = inspect(path)
     assert code == 1
     assert found["files"][0]["problems"] == [
-        "The last line is torn, as a stopped sampler leaves it: run it again, it resumes.",
+        "The last line is torn, as a stopped sampler leaves it: re-run it to resume.",
         "1 of 3 prompts have other samples than 0 to 3 (id 20; the first, id 20, has 3).",
         "There are samples of 3 prompts, but the metadata announce 4.",
     ]

@@ -155,8 +155,8 @@ def test_any_json_is_a_ground_truth():
 WRONG_FUNCTIONS = {
     "countdown/reward.py": "is not of the form FILE.py:FUNCTION",
     "countdown/absent.py:score": "countdown/absent.py does not exist",
-    "countdown/reward.py:absent": "cannot be loaded: AttributeError: module 'reward' has no attribute 'absent'; mend",
-    "countdown/broken.py:score": "cannot be loaded: KeyError: 'x' (line 2); mend",
+    "countdown/reward.py:absent": "cannot be loaded: AttributeError: module 'reward' has no attribute 'absent'",
+    "countdown/broken.py:score": "cannot be loaded: KeyError: 'x' (line 2); correct",
 }
 
 

@@ -38,7 +38,7 @@ def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
 
 
 def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
-    """Adds to each report how its ids compare with those of a parquet of prompts.
+    """Add to each report how its ids compare with those of a parquet of prompts.
 
     Raises:
         UserError: the parquet is none, or has no ids.

@@ -147,7 +147,7 @@ class _Tally:
 
 
 def is_correct(sample: dict[str, Any]) -> bool:
-    """By acc where there is one, else by the score: 1 within 1e-6."""
+    """By acc if there is one, else by the score: 1 within 1e-6."""
     judged = sample["score"] if sample.get("acc") is None else sample["acc"]
     return abs(judged - 1) <= SCORE_TOLERANCE
 
@@ -170,7 +170,7 @@ def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
     if bad:
         problems.append(f"{number_of(bad, 'line')} cannot be read as a sample (the first is line {first_bad}).")
     if torn:
-        problems.append("The last line is torn, as a stopped sampler leaves it: run it again, it resumes.")
+        problems.append("The last line is torn, as a stopped sampler leaves it: re-run it to resume.")
 
 
 def _parquet_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:

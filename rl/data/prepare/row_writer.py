@@ -119,7 +119,7 @@ class RowWriter:
         return self.reasons.total()
 
     def add(self, row: dict[str, Any]) -> None:
-        """Takes a row.
+        """Take a row.
 
         Raises:
             BadRecord: its id is taken, or the scorer could not read its ground truth; it is not written.
@@ -138,7 +138,7 @@ class RowWriter:
             self._flush()
 
     def reject(self, source: Path, number: int, reason: str, *, kind: str | None = None, about: Any = None) -> None:
-        """Lists a record that makes no row.
+        """List a record that makes no row.
 
         Args:
             number: of the record in its file, from 0.
@@ -207,7 +207,9 @@ class RowWriter:
             self._pending = []
 
     def _unwritable(self, error: OSError) -> UserError:
-        return UserError(f"{self.output} cannot be written ({error.strerror or error}): make room and run this again.")
+        return UserError(
+            f"{self.output} cannot be written ({error.strerror or error}): make room and re-run the same command."
+        )
 
 
 def _aside(target: Path) -> Path:

@@ -119,7 +119,7 @@ def _check_with_progress(settings: SqlSettings, queries: list[Query]) -> dict[Qu
 
 
 async def _refresh(progress: tqdm) -> None:
-    """Lets the bar go on while a query runs for a minute."""
+    """Let the bar go on while a query runs for a minute."""
     while True:
         await asyncio.sleep(_REFRESH_SECONDS)
         progress.refresh()

@@ -19,7 +19,7 @@ _SHOWN_SQL_CHARS = 80
 
 
 def check_out(path: Path) -> None:
-    """Raises UserError for a table that cannot be written, before anything has run."""
+    """Raise UserError for a table that cannot be written, before anything has run."""
     if path.suffix not in _WRITERS:
         raise UserError(f"--out {path} is none of {', '.join(_WRITERS)}; give it one of these suffixes.")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):

@@ -14,7 +14,7 @@ _PROGRAM = (
 
 
 def check_task(settings: TaskSettings) -> None:
-    """Raises UserError with the exception and the line of the user's file that it came from."""
+    """Raise UserError with the exception and the line of the user's file that it came from."""
     command = [sys.executable, "-c", _PROGRAM, str(_REPOSITORY), str(settings.path), settings.function_name]
     tried = subprocess.run(command, stderr=subprocess.PIPE, text=True)
     if tried.returncode == 0:
@@ -25,5 +25,5 @@ def check_task(settings: TaskSettings) -> None:
     where = f" ({places[-1].split(', in ')[0]})" if places else ""
     raise UserError(
         f"The reward function {settings.function} of the task {settings.task} cannot be loaded: {lines[-1]}{where}; "
-        "mend the file."
+        "correct the file."
     )

@@ -1,4 +1,4 @@
-"""What a worker of a user's own task does: calls the task's function for one response at a time.
+"""What a worker of a custom task does: calls the task's function for one response at a time.
 
 Job: {"job": "task", "response", "ground_truth"}; ground_truth is any JSON value. Reply:
 - {"outcome": "match" | "partial" | "mismatch" | "no_answer", "score", "pred"}.

@@ -73,7 +73,7 @@ class ScorerClient:
         await self.close()
 
     async def close(self) -> None:
-        """Gives up what is under way: its callers are cancelled."""
+        """Give up what is under way: its callers are cancelled."""
         self._send()
         for task in self._sending:
             task.cancel()
@@ -81,7 +81,7 @@ class ScorerClient:
         await self._transport.close()
 
     async def score(self, response: str, question: Mapping[str, Any]) -> Score:
-        """Grades one response.
+        """Grade one response.
 
         Args:
             response: the model's text.
@@ -107,7 +107,7 @@ class ScorerClient:
         return replace(score, effort=replace(job.effort, seconds=loop.time() - started))
 
     async def wait_until_healthy(self, timeout_s: float = 30.0) -> None:
-        """Returns when a server answers its heartbeat; call it before work that a missing scorer would waste.
+        """Return when a server answers its heartbeat; call it before work that a missing scorer would waste.
 
         Raises:
             ScorerUnavailable: none does within timeout_s.
@@ -135,7 +135,7 @@ class ScorerClient:
         return {server.address: reason for server, reason in zip(servers, reasons, strict=True)}
 
     def _send(self) -> None:
-        """Sends what waits."""
+        """Send what waits."""
         if self._window is not None:
             self._window.cancel()
         jobs, self._waiting, self._characters, self._window = self._waiting, [], 0, None

@@ -48,7 +48,7 @@ class Score:
 
     score: float  # 0..1; 0 where the reference itself cannot be evaluated
     acc: int  # 1 when score is 1 within 1e-6
-    pred: str | None  # the answer read from the response, None where there is none
+    pred: str | None  # the answer read from the response, None if there is none
     outcome: str  # one of OUTCOMES
     error: str | None = None  # the server's sentence on the outcome
     result_digest: str | None = None  # of the result of SQL, if the client requests it

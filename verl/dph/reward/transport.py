@@ -84,7 +84,7 @@ class Transport:
             self._session = None
 
     async def score(self, jobs: Sequence[Job]) -> None:
-        """Gives every job its score, or an error to those on which a worker of the servers keeps failing.
+        """Give every job its score, or an error to those on which a worker of the servers keeps failing.
 
         Raises (jobs that have no score by then have none):
             ScorerUnavailable, ScorerBusy: see the limits above.
@@ -173,14 +173,14 @@ class Transport:
         try:
             if answer.status != 200:
                 reason = f"(HTTP {answer.status}): {sentence(text)}"
-                raise ScorerRefused(f"Scorer {server.address} refuses a request {reason}")
+                raise ScorerRefused(f"Scorer {server.address} rejects a request {reason}")
             return read_answers(server.address, text, groups)
         except (ScorerRefused, ScorerMismatch):
             self._servers.succeeded(server)  # it lives
             raise
 
     def _hand_out(self, job: Job, score: Score | Failure) -> bool:
-        """Resolves a job with its score, or with an error when it may not be tried again; else False."""
+        """Resolve a job with its score, or with an error when it may not be tried again; else False."""
         if isinstance(score, Score):
             job.effort.healthy_servers = self._servers.healthy()
             job.resolve(score)
@@ -197,7 +197,7 @@ class Transport:
         return True
 
     async def _wait_for_time(self, jobs: Sequence[Job]) -> None:
-        """Returns when a server may have time: at once when another one has."""
+        """Return when a server may have time: at once when another one has."""
         wait = self._servers.busy_for()
         if wait == 0:
             return
