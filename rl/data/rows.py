@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from rl.common.errors import UserError
+from rl.data.parquet_file import open_parquet
 from rl.data.questions import scorer_question
 
 COLUMNS = ("id", "data_source", "prompt", "reward_model")
@@ -158,20 +159,12 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 def _read_columns(file: Path) -> Iterator[dict[str, Any]]:
     with _open(file) as parquet:
-        missing = [name for name in COLUMNS if name not in parquet.schema_arrow.names]
-        if missing:
-            raise UserError(f"{file} has no column {', '.join(missing)}: make it with the project's data scripts.")
         for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=list(COLUMNS)):
             yield from batch.to_pylist()
 
 
 def _open(file: Path) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(file, buffer_size=BUFFER_BYTES)
-    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise UserError(
-            f"{file} cannot be read as parquet ({str(error).splitlines()[0]}): give an existing parquet."
-        ) from error
+    return open_parquet(file, COLUMNS, "make it with the project's data scripts", BUFFER_BYTES)
 
 
 def to_row(values: dict[str, Any], origin: str) -> Row:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
+from rl.data.parquet_file import open_parquet
 from rl.data.sample_file import SampleMetadata, read_metadata, read_samples
 
 CORRECT_NAME = "train_correct.parquet"
@@ -49,7 +50,8 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
     if not 1 <= threshold <= n:
         raise UserError(f"The threshold is {threshold} of n = {n} samples: give one from 1 to n.")
     metadata = _common_metadata(data, samples, n)
-    table = _read_table(data)
+    with open_parquet(data, ["id"], "make it with the project's data scripts") as parquet:
+        table = parquet.read()
     ids = table["id"].to_pylist()
     correct = _correct_counts(samples, n)
     _check_ids(data, ids, correct.keys() | set(metadata.overlong_ids))
@@ -95,16 +97,6 @@ def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetad
             "file, or sample this one."
         )
     return first
-
-
-def _read_table(data: Path) -> pa.Table:
-    try:
-        table = pq.read_table(data)
-    except ValueError as error:  # pyarrow's ArrowInvalid
-        raise UserError(f"{data} cannot be read as parquet ({str(error).splitlines()[0]}).") from error
-    if "id" not in table.column_names:
-        raise UserError(f"{data} has no column id: make it with the project's data scripts.")
-    return table
 
 
 def _correct_counts(samples: Sequence[Path], n: int) -> dict[int, int]:

@@ -14,9 +14,10 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
+from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import Settings
 from rl.scorer.metrics import Measured, Metrics
-from rl.scorer.outcomes import INFRA_ERROR, Score, UnknownQuestion
+from rl.scorer.outcomes import Score, UnknownQuestion
 from rl.scorer.protocol import ApiRequest, BadRequest, BatchRequest, api_reply, batch_reply, parse
 from rl.scorer.scorers import Busy, Question, Scorers
 

@@ -7,7 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rl.scorer.outcomes import OUTCOMES, Score
+from rl.common.outcomes import INFRA_ERROR, OUTCOMES
+from rl.scorer.outcomes import Score
 from rl.scorer.scorers import Scorers
 
 _PATHS = frozenset({"/api", "/v1/score", "/heartbeat", "/metrics", "/shutdown"})
@@ -25,7 +26,7 @@ class Metrics:
         self._scores = Counter("answers", "Scores by outcome", ["outcome"], **named)
         self._seconds = Histogram("request_seconds", "Time of a request", ["path"], buckets=_BUCKETS, **named)
         self.log_failures = Counter("log_failures", "Records that could not be written to the log file", **named)
-        for outcome in OUTCOMES:
+        for outcome in (*OUTCOMES, INFRA_ERROR):
             self._scores.labels(outcome)
 
     def text(self) -> bytes:

@@ -4,21 +4,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.pool import WorkerCrashed, WorkerOverran, WorkerPool
 from rl.scorer.process import Reply, WorkerLost, WorkerProcess
-
-OUTCOMES = (
-    "match",
-    "partial",
-    "mismatch",
-    "no_answer",
-    "pred_error",
-    "pred_timeout",
-    "gold_error",
-    "gold_timeout",
-    "infra_error",
-)
-INFRA_ERROR = "infra_error"
 
 # Of a score with its key, beside their texts: objects and tables.
 _ENTRY_BYTES = 800
@@ -34,9 +22,9 @@ class UnknownQuestion(Exception):
 class Score:
     """The score of one response.
 
-    outcome: one of OUTCOMES; infra_error says nothing about the response, which must be scored again. pred: the answer
-    extracted from it, None if there is none. flag: "result", "error" or "gold_error". payload: JSON text of the rows,
-    "timeout" or "error: ...". digest: of all rows, if requested.
+    outcome: of rl.common.outcomes; infra_error says nothing about the response, which must be scored again. pred: the
+    answer extracted from it, None if there is none. flag: "result", "error" or "gold_error". payload: JSON text of the
+    rows, "timeout" or "error: ...". digest: of all rows, if requested.
     """
 
     outcome: str

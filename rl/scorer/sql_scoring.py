@@ -6,9 +6,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import SqlSettings
 from rl.scorer.databases import Database, find_database
-from rl.scorer.outcomes import INFRA_ERROR, Score, ask, failure, no_answer
+from rl.scorer.outcomes import Score, ask, failure, no_answer
 from rl.scorer.pool import WorkerPool
 from rl.scorer.process import Reply, WorkerProcess
 from rl.scorer.shared import SharedResults

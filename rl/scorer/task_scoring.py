@@ -5,8 +5,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import TaskSettings
-from rl.scorer.outcomes import INFRA_ERROR, Score, ask, failure, no_answer
+from rl.scorer.outcomes import Score, ask, failure, no_answer
 from rl.scorer.pool import WorkerPool
 from rl.scorer.shared import SharedResults
 

@@ -15,10 +15,10 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from rl.common.fingerprint import file_sha256, model_hash
+from rl.common.outcomes import OUTCOMES
 from rl.data.sample_file import read_samples
 from rl.demo.scorer_process import ScorerServer
 from verl.dph.pef.store import Store
-from verl.dph.reward.protocol import OUTCOMES
 
 GRADIENT_NORMS = ("dph/grad_norm_policy", "dph/grad_norm_rehearsal")
 

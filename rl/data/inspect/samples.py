@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rl.common.errors import UserError
+from rl.common.outcomes import is_correct
 from rl.data.inspect.file_kinds import SAMPLES, is_sample
 from rl.data.inspect.file_report import FileReport, Options, pass_summary
 from rl.data.inspect.parquet import parquet_rows, progress
@@ -19,7 +20,6 @@ from rl.data.inspect.tally import Keys, Reservoir, length_summary, named, number
 from rl.data.sample_file import MOST_SAMPLES, REQUIRED_KEYS, SampleMetadata, read_metadata
 
 _SHOWN = ("id", "sample", "data_source", "score", "acc", "outcome", "truncated", "input", "output")
-SCORE_TOLERANCE = 1e-6
 
 
 @dataclass(slots=True)
@@ -82,12 +82,12 @@ class _Tally:
         if prompt.seen >> number & 1:
             self._repeated += 1
             return
-        correct = is_correct(sample)
+        correct = _is_correct(sample)
         prompt.seen |= 1 << number
         prompt.drawn += 1
         prompt.correct += correct
         self.rows += 1
-        self._misjudged += self.format == "ours" and correct != (abs(sample["score"] - 1) <= SCORE_TOLERANCE)
+        self._misjudged += self.format == "ours" and correct != is_correct(sample["score"])
         self._count(sample)
 
     def _is_whole(self, sample: dict[str, Any]) -> bool:
@@ -146,10 +146,9 @@ class _Tally:
         return sentences + self.keys().problems("prompt") + ([] if self.rows else ["There is no sample."])
 
 
-def is_correct(sample: dict[str, Any]) -> bool:
-    """By acc if there is one, else by the score: 1 within 1e-6."""
-    judged = sample["score"] if sample.get("acc") is None else sample["acc"]
-    return abs(judged - 1) <= SCORE_TOLERANCE
+def _is_correct(sample: dict[str, Any]) -> bool:
+    """By acc if there is one, else by the score."""
+    return is_correct(sample["score"] if sample.get("acc") is None else sample["acc"])
 
 
 def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:

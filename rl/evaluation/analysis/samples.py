@@ -10,6 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from rl.common.errors import UserError
+from rl.common.outcomes import GOLD_FAILURES
 from rl.data.questions import answer_kind
 from rl.data.sample_file import SampleMetadata, SampleRecord, read_metadata, read_samples
 from rl.evaluation.analysis.sql_results import UNKNOWN, result_of, stored_results
@@ -19,8 +20,6 @@ from rl.metrics.sql_structure import canonical_sql
 from rl.metrics.styles import BY_PREFIX, OTHERS, styled
 
 T = TypeVar("T")
-
-GOLD_FAILURES = ("gold_error", "gold_timeout")
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ import json
 from pathlib import Path
 
 from rl.common.errors import UserError
+from rl.common.outcomes import COMPARED
 from rl.data.sample_file import SampleRecord
 
-# Outcomes of the scorer that say that a query returned a result.
-RAN = ("match", "partial", "mismatch")
 UNKNOWN = "unknown"
 
 # (id of the prompt, sha256 of the query): digest of its result, None if it gave none when it was run again.
@@ -37,7 +36,7 @@ def stored_results(samples: Path) -> StoredResults:
 
 def result_of(record: SampleRecord, stored: StoredResults) -> str | None:
     """The digest of what a query returned; None for one that gave no result, UNKNOWN if there is no digest of it."""
-    if record.pred is None or record.outcome not in RAN:
+    if record.pred is None or record.outcome not in COMPARED:
         return None
     query = hashlib.sha256(record.pred.encode("utf-8", "surrogatepass")).hexdigest()
     return record.result_digest or stored.get((record.id, query), UNKNOWN)

@@ -6,12 +6,13 @@ Job: {"job": "task", "response", "ground_truth"}; ground_truth is any JSON value
 """
 
 import importlib.util
-import math
 import sys
 from collections.abc import Callable, Mapping
 from numbers import Real
 from pathlib import Path
 from typing import Any
+
+from rl.common.outcomes import is_correct
 
 _PRED_CHARS = 2_000
 
@@ -50,5 +51,5 @@ def _judged(result: Any) -> dict:
         return {"outcome": "infra_error", "error": f"the reward function returned {result!r:.200}, no score of 0 to 1"}
     if score == 0 and has_pred and pred is None:
         return {"outcome": "no_answer", "score": 0.0, "pred": None}
-    outcome = "match" if math.isclose(score, 1, abs_tol=1e-6) else "partial" if score else "mismatch"
+    outcome = "match" if is_correct(score) else "partial" if score else "mismatch"
     return {"outcome": outcome, "score": float(score), "pred": None if pred is None else str(pred)[:_PRED_CHARS]}

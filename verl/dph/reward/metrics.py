@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from verl.dph.reward.protocol import OUTCOMES
+from rl.common.outcomes import OUTCOMES
 
 
 def reward_metrics(infos: Sequence[Mapping[str, Any]]) -> dict[str, float]:

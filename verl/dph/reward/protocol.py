@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rl.common.errors import UserError
-
-GOLD_FAILURES = ("gold_error", "gold_timeout")
-OUTCOMES = ("match", "partial", "mismatch", "no_answer", "pred_error", "pred_timeout", *GOLD_FAILURES)
-INFRASTRUCTURE_FAILURE = "infra_error"
-CORRECT_TOLERANCE = 1e-6
+from rl.common.outcomes import CORRECT_TOLERANCE, GOLD_FAILURES, INFRA_ERROR, OUTCOMES, is_correct
 
 
 class ScorerUnavailable(UserError):
@@ -49,7 +45,7 @@ class Score:
     score: float  # 0..1; 0 where the reference itself cannot be evaluated
     acc: int  # 1 when score is 1 within 1e-6
     pred: str | None  # the answer read from the response, None if there is none
-    outcome: str  # one of OUTCOMES
+    outcome: str  # one of rl.common.outcomes.OUTCOMES
     error: str | None = None  # the server's sentence on the outcome
     result_digest: str | None = None  # of the result of SQL, if the client requests it
     effort: Effort = field(default_factory=Effort, compare=False)
@@ -127,7 +123,7 @@ def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> li
 
 def _read_score(address: str, answer: Any) -> Score | Failure:
     outcome = answer.get("outcome") if isinstance(answer, dict) else None
-    if outcome == INFRASTRUCTURE_FAILURE:
+    if outcome == INFRA_ERROR:
         return Failure(str(answer.get("error"))[:300])
     score, pred = (answer.get("score"), answer.get("pred")) if outcome in OUTCOMES else (None, None)
     is_score = isinstance(score, int | float) and 0 <= score <= 1 + CORRECT_TOLERANCE  # a NaN is not
@@ -135,7 +131,7 @@ def _read_score(address: str, answer: Any) -> Score | Failure:
     if not is_score or not isinstance(pred, str | None) or not isinstance(digest, str | None):
         raise ScorerMismatch(f"{address} answers {str(answer)[:300]} for a response: its version does not match.")
     score = 0.0 if outcome in GOLD_FAILURES else float(score)
-    acc = int(abs(score - 1.0) <= CORRECT_TOLERANCE)
+    acc = int(is_correct(score))
     return Score(score=score, acc=acc, pred=pred, outcome=outcome, error=answer.get("error"), result_digest=digest)
 
 

@@ -24,6 +24,7 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from rl.common.errors import UserError
+from rl.common.outcomes import CORRECT_TOLERANCE
 from rl.data.rows import read_rows
 from rl.data.split import BASE_CORRECT
 
@@ -33,7 +34,6 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
 
 # A sample is correct when its score is 1 within this (METHOD.md, "Data").
-SCORE_TOLERANCE = 1e-6
 
 # verl's names of a prompt's number of samples, and ours of the seed that verl.dph.cpu.agent_loop gives to the rollout.
 SAMPLES, SAMPLING_SEED = "__rollout_n__", "sampling_seed"
@@ -139,7 +139,7 @@ def _solved(answers: KVBatchMeta) -> dict[str, bool]:
     for key, score, extra in zip(answers.keys, scores, data["extra_fields"], strict=True):
         accuracy = extra.get("reward_extra_info", {}).get("acc", score)  # a reward manager may have shaped the score
         prompt = key.split("_")[0]
-        solved[prompt] = solved.get(prompt, False) or accuracy >= 1 - SCORE_TOLERANCE
+        solved[prompt] = solved.get(prompt, False) or accuracy >= 1 - CORRECT_TOLERANCE
     return solved
 
 
