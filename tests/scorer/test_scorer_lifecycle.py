@@ -134,7 +134,7 @@ def wait_until_gone(processes: list[int]) -> None:
 def test_a_signal_finishes_what_ends_soon_cuts_off_the_rest_and_leaves_no_process(
     start_scorer: Callable, number: int, seconds: float, finishes: bool, runaway: str
 ) -> None:
-    scorer = start_scorer(prediction_seconds=seconds)
+    scorer = start_scorer(prediction_seconds=seconds, server={"shutdown_seconds": 20 if finishes else 2})
     assert scorer.process.stdout.readline().decode().split()[-1] == scorer.url
     workers = scorer.workers()
     assert len(workers) == 2
@@ -235,8 +235,9 @@ def test_a_worker_that_has_just_died_gets_no_job(tmp_path: Path) -> None:
         try:
             for attempt in range(5):
                 for child in psutil.Process().children():
-                    if "rl.scorer.worker" in " ".join(child.cmdline()):
-                        child.kill()
+                    with suppress(psutil.ZombieProcess):
+                        if "rl.scorer.worker" in " ".join(child.cmdline()):
+                            child.kill()
                 asked = []
                 for number in range(100):
                     check = scorer.check_gold("shop/shop.sqlite", f"SELECT {attempt}, {number}")
