@@ -1,4 +1,4 @@
-"""Programs that Ctrl-C and SIGTERM end in order: what is under way is cancelled and cleans up."""
+"""Graceful shutdown on SIGINT and SIGTERM: work in progress is cancelled and cleans up."""
 
 import asyncio
 import signal

@@ -1,6 +1,6 @@
 """Responses that were drawn and have no score yet, on disk: the engine's work survives the program.
 
-Beside F.jsonl stands F.drawn while samples are missing. Every response is appended to it when it comes from the engine;
+F.drawn is beside F.jsonl while samples are missing. Every response is appended to it when it comes from the engine;
 those whose record F.jsonl has are passed over when it is read.
 """
 

@@ -1,4 +1,4 @@
-"""What the scorer must know of a dataset row to grade an answer to it, by data source."""
+"""The question that the scorer needs to score responses to a dataset row, by data source."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -105,11 +105,11 @@ def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> It
     """The rows of the files, in order, one at a time.
 
     Args:
-        progress: the name of a bar, for whom it takes long.
+        progress: label of the progress bar; None for no bar.
 
     Raises:
-        UserError: a file is missing or no parquet, a column is missing, a value is of the wrong type, or an id stands
-            twice.
+        UserError: a file is missing or no parquet, a column is missing, a value is of the wrong type, or an id is
+            duplicated.
     """
     first: dict[int, int] = {}  # the number of an id's row in all files
     total = sum(_number_of_rows(Path(file)) for file in files)
@@ -118,7 +118,7 @@ def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> It
             for row in _rows_of(Path(file)):
                 if row.id in first:
                     origin = _origin(files, first[row.id])
-                    raise UserError(f"{row.origin}: id {row.id} stands also in {origin}; ids must be unique.")
+                    raise UserError(f"{row.origin}: id {row.id} is also in {origin}; ids must be unique.")
                 first[row.id] = len(first)
                 bar.update()
                 yield row

@@ -113,7 +113,7 @@ def read_samples(samples: Path) -> Iterator[SampleRecord]:
 
     Raises:
         UserError: the file is missing, a line is not a record (the torn last line of a stopped sampler among them), or
-            a sample stands there twice.
+            a sample is duplicated.
     """
     seen = set()
     with open_samples(samples, "rb") as file:

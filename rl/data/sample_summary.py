@@ -1,4 +1,4 @@
-"""What a finished samples file holds: pass counts, Pass@k, outcomes."""
+"""Summary of a finished samples file: pass counts, Pass@k, outcomes."""
 
 from collections import Counter
 from dataclasses import dataclass

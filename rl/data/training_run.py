@@ -1,4 +1,4 @@
-"""What a model of `evaluate.models` that is a training run has besides its newest weights: earlier checkpoints, a log.
+"""Training runs among `evaluate.models`: their earlier checkpoints and their logs.
 
 A run is named by its folder, by a checkpoint of it (global_step_N: what came later does not count) or by the actor
 folder in that.

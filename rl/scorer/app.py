@@ -1,4 +1,4 @@
-"""The HTTP side. Every error is JSON, {"error": one sentence}; what must be asked again is 503 with Retry-After."""
+"""The HTTP application. Errors are JSON, {"error": one sentence}; 503 with Retry-After means: repeat the request."""
 
 import asyncio
 import hmac

@@ -15,7 +15,7 @@ _NO_ANSWER = no_answer("the response has neither a \\boxed{} nor an Answer: line
 
 @dataclass(frozen=True)
 class MathQuestion:
-    """What a response is compared with."""
+    """The reference of a response."""
 
     ground_truth: str
 

@@ -1,4 +1,4 @@
-"""Jobs for worker processes that can be killed: one job at a time each, in order of arrival, slow ones apart.
+"""Pool of killable worker processes: one job at a time each, in order of arrival, slow jobs in a lane of their own.
 
 A busy worker gets the next job before it has finished (its socket holds it), so that it need not be woken for each.
 

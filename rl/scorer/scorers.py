@@ -60,7 +60,7 @@ class Scorers:
     async def score(self, questions: list[tuple[Question, list[str]]], digests: bool = False) -> list[list[Score]]:
         """For each question with its responses, their scores in order; `digests`: with those of results of SQL.
 
-        Raises UnknownQuestion, with the number of the question in the text where there are several; Busy when too
+        Raises UnknownQuestion, with the number of the question in the text if there are several; Busy when too
         much waits already, or when the scores are not there in time, in which case the work goes on and asking again
         joins it.
         """

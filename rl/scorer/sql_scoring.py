@@ -24,7 +24,7 @@ _NO_ANSWER = no_answer("the response has no closed ```sql block")
 
 @dataclass(frozen=True)
 class SqlQuestion:
-    """What a response is compared with."""
+    """The reference of a response."""
 
     db_id: str
     gold_sql: str

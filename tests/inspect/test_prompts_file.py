@@ -37,7 +37,7 @@ def test_duplicates(tmp_path, make_row, write_parquet, inspect):
     code, found = inspect(write_parquet(tmp_path / "x.parquet", *rows))
     assert code == 1
     assert found["files"][0]["problems"] == [
-        "1 row with an id that stands before (id 2).",
+        "1 row with the id of an earlier one (id 2).",
         "2 rows with the prompt text of another row (for example ids 3 and 4).",
     ]
 

@@ -1,4 +1,4 @@
-"""What holds between files: prompts that stand in two of them, and ids that another file lacks."""
+"""Checks across files: shared ids and prompts, and ids that are missing in another file."""
 
 from collections.abc import Sequence
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""Which of the project's files a file is, by its content: names and endings say nothing."""
+"""Detection of a file's kind by its content, whatever its name."""
 
 import json
 import zipfile

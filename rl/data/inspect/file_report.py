@@ -1,4 +1,4 @@
-"""What is found out about one file: plain values, for the printed page and for --json alike."""
+"""Report on one file, as plain values for the printed page and for --json."""
 
 import dataclasses
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The rows of a parquet, a batch at a time: memory does not grow with the file."""
+"""Reading a parquet in batches: memory does not grow with the file."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -138,7 +138,7 @@ class _Tally:
     def problems(self) -> list[str]:
         found = [
             (self._incomplete, "without a key that samples have, or with a value of another type"),
-            (self._repeated, "of an id and sample number that stand before"),
+            (self._repeated, "that repeat an earlier id and sample number"),
             (self._other_text, "with another prompt text than the first sample of the id"),
             (self._misjudged, "with an acc that is not what the score says"),
         ]

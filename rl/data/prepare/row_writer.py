@@ -63,7 +63,7 @@ MATH_ROWS = _row_schema(pa.string(), {"source_id": pa.string(), "subject": pa.st
 
 
 class BadRecord(Exception):
-    """A record that makes no row; the text is the reason, as it stands in the list of those that are left out."""
+    """A record that makes no row; the text is the reason, as listed in OUTPUT.bad.jsonl."""
 
 
 def row_id(dataset: str, split: str, number: int) -> int:

@@ -1,4 +1,4 @@
-"""Runs every gold query of a dataset and writes a table of those that fail, time out or return nothing.
+"""Run every gold query of a dataset and write a table of those that fail, time out or return nothing.
 
     python -m rl.scorer.audit train.parquet test.parquet --database-path /cache/ --out audit.csv
 

@@ -13,7 +13,7 @@ _ROWS_PER_BATCH = 1024
 
 @dataclass(frozen=True)
 class Problem:
-    """One row. db_id: None where the row has none."""
+    """One row. db_id: None if the row has none."""
 
     id: int | str
     file: str
@@ -84,7 +84,7 @@ def _rows(file: Path) -> Iterator[dict]:
 
 
 def import_parquet():
-    """pyarrow.parquet, which a server does without. Raises UserError where it is not installed."""
+    """pyarrow.parquet, which a server does without. Raises UserError if it is not installed."""
     try:
         import pyarrow.parquet
     except ModuleNotFoundError:

@@ -126,7 +126,7 @@ class ScorerClient:
             await asyncio.sleep(HEARTBEAT_INTERVAL_S)
 
     async def _heartbeats(self) -> dict[str, str | None]:
-        """What is wrong with each server, None where nothing is."""
+        """The fault of each server, None if it is healthy."""
         try:
             servers = self._servers.servers()
         except NoServerKnown as error:

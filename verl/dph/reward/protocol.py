@@ -11,24 +11,24 @@ from rl.common.outcomes import CORRECT_TOLERANCE, GOLD_FAILURES, INFRA_ERROR, OU
 
 
 class ScorerUnavailable(UserError):
-    """A response could not be scored, for a reason that is not the model's."""
+    """A response could not be scored, through no fault of the model."""
 
 
 class ScorerBusy(ScorerUnavailable):
-    """The servers are healthy, and have had no time for longer than the limit."""
+    """The servers are healthy, but have been busy for longer than the limit."""
 
 
 class ScorerRefused(UserError):
-    """The server says that a request is wrong: asking again would not help."""
+    """The server rejects the request: retrying would not help."""
 
 
 class ScorerMismatch(UserError):
-    """What answers is no scorer, or one of another version."""
+    """The server is not a scorer, or one of another version."""
 
 
 @dataclass
 class Effort:
-    """What it took to score one response."""
+    """Effort of scoring one response."""
 
     seconds: float = 0.0  # from the call to the score
     requests: float = 0.0  # HTTP requests; of one that carried n responses, 1 / n

@@ -1,4 +1,4 @@
-"""Which scorer server takes the next request: addresses from a list or from a directory that is re-read, and health."""
+"""Scorer servers and their health: addresses from a list or a re-read directory, and who takes the next request."""
 
 import itertools
 import logging

@@ -1,4 +1,4 @@
-"""Batches of responses to the scorer servers and their scores back, over whatever goes wrong on the way.
+"""Transport of batches of responses to the scorer servers, with retries.
 
 Three things go wrong, and each has a limit of its own. A request that fails (no connection, no answer in time, a 5xx)
 is made again, after growing pauses and on another server if there is one, `retries` times in a row. A response on which
@@ -115,7 +115,7 @@ class Transport:
                     await asyncio.sleep(self._backoff(max(job.effort.infra_errors for job in failed_on)))
 
     async def heartbeat(self, address: str) -> str | None:
-        """What is wrong with a server, None where nothing is."""
+        """The fault of a server, None if it is healthy."""
         limit = aiohttp.ClientTimeout(total=HEARTBEAT_TIMEOUT_S)
         try:
             async with self._open_session().get(f"{address}/heartbeat", timeout=limit) as answer:
@@ -124,7 +124,7 @@ class Transport:
             return str(error) or f"no answer within {HEARTBEAT_TIMEOUT_S:g} s"
 
     def silence(self, effort: str, reason: str) -> str:
-        """The sentence for servers that do not answer."""
+        """Error message for servers that do not respond."""
         return (
             f"No scorer answers at {self._servers} ({effort}; {reason}): "
             f"{START_HINT}, or set DPH_SCORER to its address."
