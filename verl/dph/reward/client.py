@@ -9,17 +9,10 @@ from typing import Any
 
 from verl.dph.reward.protocol import Job, Score, ScorerRefused, ScorerUnavailable, by_question
 from verl.dph.reward.servers import NoServerKnown, ServerPool
-from verl.dph.reward.transport import Transport
+from verl.dph.reward.transport import RequestSettings, Transport
 
 logger = logging.getLogger(__name__)
 
-# Above what the server allows a request before it says that it is busy (request_seconds, 120 s).
-DEFAULT_TIMEOUT_S = 180.0
-# With the backoff below about 90 s: a server that restarts is waited for.
-DEFAULT_RETRIES = 8
-DEFAULT_BUSY_LIMIT_S = 1800.0
-DEFAULT_MAX_IN_FLIGHT = 32
-FIRST_BACKOFF_S = 0.5
 # Responses that come within this time travel in one request, up to a number (fewer requests, but they are to be spread
 # over several servers, and a slow query holds up those that travel with it) and a size (a server bounds bodies).
 BATCH_WINDOW_S = 0.005
@@ -33,34 +26,12 @@ class ScorerClient:
 
     Args:
         scorer: an address, a comma-separated list, or a directory of address files (see ServerPool).
-        timeout_s: of one request; above the server's request_seconds.
-        retries: requests after the first that failed, with exponential backoff.
-        busy_limit_s: how long servers that are healthy may be too busy.
-        max_in_flight: requests at a time; more wait.
-        digests: whether scores of SQL have a digest of its result.
+        settings: fields of RequestSettings.
     """
 
-    def __init__(
-        self,
-        scorer: str | Sequence[str],
-        *,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        retries: int = DEFAULT_RETRIES,
-        busy_limit_s: float = DEFAULT_BUSY_LIMIT_S,
-        first_backoff_s: float = FIRST_BACKOFF_S,
-        max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
-        digests: bool = False,
-    ):
+    def __init__(self, scorer: str | Sequence[str], **settings: Any):
         self._servers = ServerPool(scorer)
-        self._transport = Transport(
-            self._servers,
-            timeout_s=timeout_s,
-            retries=retries,
-            busy_limit_s=busy_limit_s,
-            first_backoff_s=first_backoff_s,
-            max_in_flight=max_in_flight,
-            digests=digests,
-        )
+        self._transport = Transport(self._servers, RequestSettings(**settings))
         self._waiting: list[Job] = []
         self._characters = 0
         self._window: asyncio.TimerHandle | None = None
