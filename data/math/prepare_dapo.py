@@ -4,7 +4,7 @@
 
 The published file has about 100 rows for each of its 17 thousand problems. One row is written for each, in the order
 in which they first stand there; DAPO's instructions around the problem give way to ours, which ask for a boxed
-answer. A problem that stands there with different answers is left out. A row's id is 70,000,000 plus the number of
+answer. A problem with different answers is left out. A row's id is 70,000,000 plus the number of
 the problem's first row over all files: the same in every run over the same files, and different from every other
 dataset's. Records that make no row are listed in OUTPUT.bad.jsonl. Memory grows with the problems, not with the
 rows. docs/data.md has more.

@@ -1,4 +1,4 @@
-"""A file of lines that is only appended to, by one process at a time.
+"""Append-only files of lines, written by one process at a time.
 
 A program that dies while it writes leaves a torn last line: the next one cuts it off. A write that fails leaves none.
 """
@@ -6,7 +6,7 @@ A program that dies while it writes leaves a torn last line: the next one cuts i
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,8 +15,8 @@ from rl.common.errors import UserError
 Item = TypeVar("Item")
 
 
-class LineFile:
-    """An append-only file, made where there is none. Close it.
+class AppendLog:
+    """An append-only file of lines, created if missing. Close it.
 
     Args:
         path: in a folder that exists.
@@ -27,16 +27,12 @@ class LineFile:
 
     def __init__(self, path: Path):
         self.path = path
-        self._file = self._open()
-
-    def _open(self):
-        file = open_samples(self.path, "a+b", buffering=0)
+        self._file = open_samples(path, "a+b", buffering=0)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            file.close()
-            raise UserError(f"Another process is writing {self.path}: wait for it, or name another file.") from error
-        return file
+            self.close()
+            raise UserError(f"Another process is writing {path}: wait for it, or name another file.") from error
 
     @property
     def size(self) -> int:
@@ -44,10 +40,10 @@ class LineFile:
         return os.fstat(self._file.fileno()).st_size
 
     def read(self, parse: Callable[[bytes], Item | None]) -> Iterator[Item]:
-        """What each line holds, one at a time; a last line that is torn or unreadable is cut off.
+        """Yield the content of each line; a last line that is torn or unreadable is cut off.
 
         Args:
-            parse: of one line with its end; None for one that cannot be read.
+            parse: of one line with its newline; None for one that cannot be read.
 
         Raises:
             UserError: a line before the last cannot be read.
@@ -62,12 +58,12 @@ class LineFile:
                 elif end + len(line) < size:
                     raise UserError(
                         f"{self.path} line {number} is damaged and others follow it: restore the file, or delete it to "
-                        "sample anew."
+                        "sample again."
                     )
         self._file.truncate(end)
 
     def append(self, line: bytes) -> None:
-        """Writes a line, with its end, whole or not at all.
+        """Write a line, with its newline, whole or not at all.
 
         Raises:
             UserError: the disk is full or the file cannot be written.
@@ -75,27 +71,12 @@ class LineFile:
         before = self.size
         try:
             self._write(line)
-        except UserError:
+        except OSError as error:
             with contextlib.suppress(OSError):  # what is left is a torn line, which the next reader cuts off
                 self._file.truncate(before)
-            raise
-
-    def replace(self, lines: Iterable[bytes]) -> None:
-        """Makes these the file's lines, all at once.
-
-        Raises:
-            UserError: see append; the file keeps its lines.
-        """
-        aside = LineFile(self.path.with_name(self.path.name + ".tmp"))
-        try:
-            aside._file.truncate(0)
-            aside._write(b"".join(lines))
-            os.replace(aside.path, self.path)
-        except BaseException:
-            aside.delete()
-            raise
-        self.close()
-        self._file = aside._file
+            raise UserError(
+                f"{self.path} cannot be written ({error.strerror}): make room and re-run the same command to resume."
+            ) from error
 
     def delete(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -106,13 +87,8 @@ class LineFile:
 
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)
-        try:
-            while rest:  # a disk that becomes full takes a part
-                rest = rest[self._file.write(rest) :]
-        except OSError as error:
-            raise UserError(
-                f"{self.path} cannot be written ({error.strerror}): make room and run again, it resumes."
-            ) from error
+        while rest:  # a disk that becomes full takes a part
+            rest = rest[self._file.write(rest) :]
 
 
 def open_samples(path: Path, mode: str, **options):

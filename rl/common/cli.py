@@ -1,7 +1,7 @@
-"""How command-line programs end: a UserError is one sentence on stderr and exit code 2, and no Ray process stays.
+"""Exit handling of command-line programs: a UserError becomes one sentence on stderr and exit code 2; Ray shuts down.
 
-Hydra programs start through verl.dph.config.program.run_main, which uses the same handler. An error that is not the
-user's keeps its traceback and exit code 1.
+Hydra programs use the same handler through verl.dph.config.program.run_main. Any other error keeps its traceback and
+exit code 1.
 """
 
 import re
@@ -20,7 +20,7 @@ _QUALIFIED_USER_ERROR = re.compile(r"^(?:rl|verl\.dph)\.[\w.]+: (.+)$", re.MULTI
 
 
 def find_user_error(error: BaseException) -> str | None:
-    """The sentence of the UserError that lies behind `error`, or None.
+    """Return the text of the UserError behind `error`, or None.
 
     Looks through Ray's wrappers (an exception of a remote task or of a remote constructor), exception groups and
     `raise ... from`.
@@ -42,7 +42,7 @@ def find_user_error(error: BaseException) -> str | None:
 
 @contextmanager
 def user_errors_exit() -> Iterator[None]:
-    """Ends the program with one sentence on stderr and exit code 2 when a UserError comes out of the block."""
+    """Exit with one sentence on stderr and code 2 when the block raises a UserError."""
     try:
         yield
     except KeyboardInterrupt:
@@ -62,9 +62,9 @@ def user_errors_exit() -> Iterator[None]:
 
 
 def _missing_setting(error: Exception) -> str | None:
-    from omegaconf.errors import MissingMandatoryValue
-
-    if not isinstance(error, MissingMandatoryValue):
+    # A program that never imported OmegaConf has no such error: the scorer installs without it.
+    omegaconf = sys.modules.get("omegaconf.errors")
+    if omegaconf is None or not isinstance(error, omegaconf.MissingMandatoryValue):
         return None
     return f"The setting {error.full_key} has no value; pass {error.full_key}=VALUE."
 

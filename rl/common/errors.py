@@ -1,5 +1,8 @@
-"""The one exception for what a user can mend."""
+"""The one exception for user-fixable errors."""
 
 
 class UserError(Exception):
-    """A wrong setting, file or state. Its text is one sentence: what it is, what was found, what to do; exit code 2."""
+    """User-fixable error: a wrong setting, file or state.
+
+    Its text is one sentence: what is wrong, what was found, what to do. Programs print it and exit with code 2.
+    """

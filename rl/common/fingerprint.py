@@ -79,7 +79,7 @@ def _folder(name: str | os.PathLike) -> Path:
 
 
 def _hub_folder(name: str) -> Path:
-    """The cached folder of a Hugging Face Hub model, fetched where it is not there: the engine will want it too."""
+    """The cached folder of a Hugging Face Hub model, downloaded if missing: the engine will need it too."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 

@@ -1,4 +1,4 @@
-"""Programs that Ctrl-C and SIGTERM end in order: what is under way is cancelled and cleans up."""
+"""Graceful shutdown on SIGINT and SIGTERM: work in progress is cancelled and cleans up."""
 
 import asyncio
 import signal
@@ -39,7 +39,7 @@ def run_stoppable(coroutine: Coroutine) -> Any:
 
 @contextmanager
 def stoppable_when_armed() -> Iterator[Callable[[], None]]:
-    """Yields a function; once it was called, in the main thread, SIGTERM ends the block as Ctrl-C does.
+    """Yield a function; once it was called, in the main thread, SIGTERM ends the block as Ctrl-C does.
 
     It is for blocks that call ray.init, whose handler aborts the process: arm afterwards. Ray's blocking calls pass a
     KeyboardInterrupt on, but of a SystemExit not the exit code.

@@ -1,4 +1,4 @@
-"""What the scorer must know of a dataset row to grade an answer to it, by data source."""
+"""The question that the scorer needs to score responses to a dataset row, by data source."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -7,9 +7,9 @@ from numbers import Integral
 from typing import Any
 
 from rl.common.errors import UserError
+from rl.scorer.sql.compare import COMPARISONS
 
 _SQL_KEYS = ("db_id", "gold_sql", "cmp_method")
-_SQL_COMPARISONS = ("bird", "spider")
 
 # Of the data_source of a task that the scorer's configuration names (class_name PythonRewardModel, docs/data.md).
 TASK_PREFIX = "task:"
@@ -20,7 +20,7 @@ def scorer_question(data_source: str, ground_truth: Any) -> dict[str, Any]:
 
     Args:
         data_source: its name is compared with DATA_SOURCES in lower case and without the organisation before a /, so
-            that HuggingFaceH4/MATH-500 is math-500. task:NAME is a task of the user's own.
+            that HuggingFaceH4/MATH-500 is math-500. task:NAME is a custom task.
         ground_truth: for SQL a mapping of db_id, gold_sql and cmp_method, for math the answer as text or whole number,
             for a task whatever JSON can hold.
 
@@ -33,7 +33,7 @@ def scorer_question(data_source: str, ground_truth: Any) -> dict[str, Any]:
 
 
 def answer_kind(data_source: str) -> str:
-    """What the answers to rows of a data source are: sql, math or task (of the user's own).
+    """What the answers to rows of a data source are: sql, math or task (a custom one).
 
     Raises:
         UserError: an unknown data source.
@@ -70,15 +70,16 @@ def _sql_question(ground_truth: Any) -> dict[str, str]:
     if not isinstance(ground_truth, Mapping):
         raise UserError(
             f"reward_model.ground_truth is {type(ground_truth).__name__}, not an object with {', '.join(_SQL_KEYS)}: "
-            "make the parquet anew."
+            "make the parquet again."
         )
     for key in _SQL_KEYS:
         if not isinstance(ground_truth.get(key), str) or not ground_truth[key].strip():
-            raise UserError(f"reward_model.ground_truth.{key} is {ground_truth.get(key)!r}, not a text: mend the row.")
-    if ground_truth["cmp_method"] not in _SQL_COMPARISONS:
+            raise UserError(
+                f"reward_model.ground_truth.{key} is {ground_truth.get(key)!r}, not a text: correct the row."
+            )
+    if ground_truth["cmp_method"] not in COMPARISONS:
         raise UserError(
-            f"reward_model.ground_truth.cmp_method is {ground_truth['cmp_method']!r}: "
-            f"use {' or '.join(_SQL_COMPARISONS)}."
+            f"reward_model.ground_truth.cmp_method is {ground_truth['cmp_method']!r}: use {' or '.join(COMPARISONS)}."
         )
     return {key: ground_truth[key] for key in _SQL_KEYS}
 
@@ -87,7 +88,7 @@ def _math_question(ground_truth: Any) -> dict[str, str]:
     if isinstance(ground_truth, Integral) and not isinstance(ground_truth, bool):
         ground_truth = str(int(ground_truth))
     if not isinstance(ground_truth, str) or not ground_truth.strip():
-        # A float is refused because its text is not the answer's: 27.0 is 27, and 0.1 + 0.2 has 17 digits.
+        # A float is rejected because its text is not the answer's: 27.0 is 27, and 0.1 + 0.2 has 17 digits.
         raise UserError(
             f"reward_model.ground_truth is {str(ground_truth)[:80]!r} ({type(ground_truth).__name__}), not a text or a "
             "whole number: write the answer as text, such as '27' or '\\frac{1}{2}'."

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from rl.common.errors import UserError
+from rl.data.parquet_file import open_parquet
 from rl.data.questions import scorer_question
 
 COLUMNS = ("id", "data_source", "prompt", "reward_model")
@@ -51,7 +52,7 @@ class Prompt:
 
 
 class PromptFiles:
-    """The prompts of parquet files that are short enough, in order, read anew in every iteration.
+    """The prompts of parquet files that are short enough, in order, re-read in every iteration.
 
     All rows are read and checked once, here; what stays in memory are the ids.
 
@@ -104,11 +105,11 @@ def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> It
     """The rows of the files, in order, one at a time.
 
     Args:
-        progress: the name of a bar, for whom it takes long.
+        progress: label of the progress bar; None for no bar.
 
     Raises:
-        UserError: a file is missing or no parquet, a column is missing, a value is of the wrong type, or an id stands
-            twice.
+        UserError: a file is missing or no parquet, a column is missing, a value is of the wrong type, or an id is
+            duplicated.
     """
     first: dict[int, int] = {}  # the number of an id's row in all files
     total = sum(_number_of_rows(Path(file)) for file in files)
@@ -117,7 +118,7 @@ def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> It
             for row in _rows_of(Path(file)):
                 if row.id in first:
                     origin = _origin(files, first[row.id])
-                    raise UserError(f"{row.origin}: id {row.id} stands also in {origin}; ids must be unique.")
+                    raise UserError(f"{row.origin}: id {row.id} is also in {origin}; ids must be unique.")
                 first[row.id] = len(first)
                 bar.update()
                 yield row
@@ -148,7 +149,7 @@ def _number_of_rows(file: Path) -> int:
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
-    """What differs when a file was written anew; None where there is none."""
+    """Identity of a file's content; None if it does not exist."""
     try:
         status = os.stat(file)
     except OSError:
@@ -158,20 +159,12 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 def _read_columns(file: Path) -> Iterator[dict[str, Any]]:
     with _open(file) as parquet:
-        missing = [name for name in COLUMNS if name not in parquet.schema_arrow.names]
-        if missing:
-            raise UserError(f"{file} has no column {', '.join(missing)}: make it with the project's data scripts.")
         for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=list(COLUMNS)):
             yield from batch.to_pylist()
 
 
 def _open(file: Path) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(file, buffer_size=BUFFER_BYTES)
-    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise UserError(
-            f"{file} cannot be read as parquet ({str(error).splitlines()[0]}): give an existing parquet."
-        ) from error
+    return open_parquet(file, COLUMNS, "make it with the project's data scripts", BUFFER_BYTES)
 
 
 def to_row(values: dict[str, Any], origin: str) -> Row:
@@ -199,4 +192,6 @@ def to_row(values: dict[str, Any], origin: str) -> Row:
 
 def _require(holds: bool, origin: str, key: str, found: Any, expected: str) -> None:
     if not holds:
-        raise UserError(f"{origin}: {key} is {str(found)[:80]!r}, not {expected}; mend the row or make the file anew.")
+        raise UserError(
+            f"{origin}: {key} is {str(found)[:80]!r}, not {expected}; correct the row or make the file again."
+        )

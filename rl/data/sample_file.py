@@ -1,8 +1,8 @@
-"""Sample records: what a model answered and how it scored, one JSON line a sample.
+"""Sample records: a model's responses and their scores, one JSON line per sample.
 
-F.jsonl is only ever appended to, so a program that dies loses at most the line it was writing; the next one cuts that
-line off and goes on. F.drawn beside it holds, until all samples are there, the answers that have no score yet.
-F.meta.json says whose the samples are; those of another model or of other settings are not mixed in.
+F.jsonl is append-only, so a program that dies loses at most the line it was writing; the next one cuts that line off
+and resumes. F.drawn beside it holds, until all samples are there, the responses that were drawn. F.meta.json says where
+the samples come from; those of another model or of other settings are not mixed in.
 """
 
 import dataclasses
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rl.common import atomic_write
-from rl.common.append_log import LineFile, open_samples
+from rl.common.append_log import AppendLog, open_samples
 from rl.common.errors import UserError
-from rl.data.pending_responses import Answer, AnswerJournal, SampleNumbers
+from rl.data.pending_responses import PendingResponse, PendingResponses
 
 FORMAT = "dph-samples/1"
 LOG_PROB_DECIMALS = 6
@@ -30,21 +30,23 @@ class SampleRecord:
     sample: int  # 0..n-1
     input: str  # the prompt as the model saw it, chat template applied
     output: str  # the response, special tokens removed
-    response_ids: list[int]  # its token ids, with the end token where there is one
+    response_ids: list[int]  # its token ids, with the end token if there is one
     score: float
     acc: int  # 1 when score is 1 within 1e-6
-    pred: str | None  # the answer that was read from output
+    pred: str | None  # the answer extracted from output
     outcome: str  # the scorer's: match, partial, mismatch, no_answer, ...
     data_source: str
     truncated: bool  # cut off at max_response_length
-    # The rollout engine's, of each response token, rounded to LOG_PROB_DECIMALS; None where they were not asked for.
+    # The rollout engine's, of each response token, rounded to LOG_PROB_DECIMALS; None if they were not requested.
     response_log_probs: list[float] | None = None
+    # Of what `pred` returned, equal for equal results; None if it is no SQL, did not run, or the scorer gave none.
+    result_digest: str | None = None
 
 
-# What every record has; those of older files lack the others.
-REQUIRED_KEYS = frozenset(
-    field.name for field in dataclasses.fields(SampleRecord) if field.default is dataclasses.MISSING
-)
+_FIELDS = dataclasses.fields(SampleRecord)
+# What every record has; older files may lack the others.
+REQUIRED_KEYS = frozenset(field.name for field in _FIELDS if field.default is dataclasses.MISSING)
+_OPTIONAL_KEYS = frozenset(field.name for field in _FIELDS) - REQUIRED_KEYS
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,13 @@ class SampleMetadata:
     temperature: float
     top_p: float
     top_k: int
-    n: int  # samples a prompt
+    n: int  # samples per prompt
     seed: int
     max_response_length: int
     data_files: dict[str, str]  # path: sha256
     rows: int  # prompts that are sampled
-    overlong_ids: list[int] = dataclasses.field(
-        default_factory=list
-    )  # prompts of the data files that are left out as too long
+    # Prompts of the data files that are left out as too long.
+    overlong_ids: list[int] = dataclasses.field(default_factory=list)
 
     def difference(self, other: "SampleMetadata") -> str | None:
         """The first setting in which samples of `other` are not samples of this, or None. Paths do not count."""
@@ -112,18 +113,19 @@ def read_samples(samples: Path) -> Iterator[SampleRecord]:
 
     Raises:
         UserError: the file is missing, a line is not a record (the torn last line of a stopped sampler among them), or
-            a sample stands there twice.
+            a sample is duplicated.
     """
-    seen = SampleNumbers()
+    seen = set()
     with open_samples(samples, "rb") as file:
         for number, line in enumerate(file, start=1):
             record = _parse(line) if line.endswith(b"\n") else None
             if record is None:
-                raise UserError(f"{samples} line {number} is not a sample record: run the sampler again, it resumes.")
-            if not seen.add(record.id, record.sample):
+                raise UserError(f"{samples} line {number} is not a sample record: re-run the sampler to resume.")
+            if (record.id, record.sample) in seen:
                 raise UserError(
                     f"{samples} line {number} repeats sample {record.sample} of id {record.id}: sample again."
                 )
+            seen.add((record.id, record.sample))
             yield record
 
 
@@ -141,65 +143,63 @@ class SampleWriter:
     def __init__(self, samples: Path, metadata: SampleMetadata):
         self._path, self._wanted = samples, metadata.rows * metadata.n
         samples.parent.mkdir(parents=True, exist_ok=True)
-        self._file = LineFile(samples)
+        self._file = AppendLog(samples)
         try:
             self._claim(metadata)
-            self.done = SampleNumbers()
-            for record in self._file.read(_parse):
-                self.done.add(record.id, record.sample)
-            self._journal = AnswerJournal(journal_path(samples), self.done)
+            self.done = {(record.id, record.sample) for record in self._file.read(_parse)}
+            self._pending = PendingResponses(journal_path(samples), self.done)
         except BaseException:
             self._file.close()
             raise
 
     @property
-    def waiting(self) -> Mapping[tuple[int, int], Answer]:
-        """The answers that were drawn and have no record, by (id, sample)."""
-        return self._journal.waiting
+    def waiting(self) -> Mapping[tuple[int, int], PendingResponse]:
+        """The responses that were drawn and have no record, by (id, sample)."""
+        return self._pending.waiting
 
     @property
     def seconds(self) -> float:
-        """For how long the file was sampled, in all runs together, as far as its answers say."""
-        return self._journal.seconds
+        """Sampling time of the file in all runs together, as far as its responses say."""
+        return self._pending.seconds
 
     def __enter__(self) -> "SampleWriter":
         return self
 
     def __exit__(self, *exception) -> None:
         if len(self.done) == self._wanted:
-            self._journal.delete()
-        # A run that failed before its first answer leaves nothing behind.
+            self._pending.delete()
+        # A run that failed before its first response leaves nothing behind.
         if self._file.size == 0 and not self.waiting:
             metadata_path(self._path).unlink()
-            self._journal.delete()
+            self._pending.delete()
             self._file.delete()
-        self._journal.close()
+        self._pending.close()
         self._file.close()
 
-    def keep(self, answer: Answer) -> None:
-        """Writes an answer down until it has its record.
+    def keep(self, response: PendingResponse) -> None:
+        """Write a response down until it has its record.
 
         Raises:
             UserError: see append.
         """
-        self._journal.add(answer)
+        self._pending.add(response)
 
     def append(self, record: SampleRecord) -> None:
-        """Writes one record, whole, before it returns.
+        """Write one record, whole, before returning.
 
         Raises:
             UserError: the disk is full or the file cannot be written.
         """
         # ASCII only: a torn line is then never half a character.
         self._file.append(json.dumps(vars(record)).encode("ascii") + b"\n")
-        self.done.add(record.id, record.sample)
-        self._journal.forget(record.id, record.sample)
+        self.done.add((record.id, record.sample))
+        self._pending.waiting.pop((record.id, record.sample), None)
 
     def _claim(self, metadata: SampleMetadata) -> None:
-        """Writes the metadata of a new file, checks those of an old one."""
+        """Write the metadata of a new file, check those of an old one."""
         journal = journal_path(self._path)
-        answered = journal.exists() and journal.stat().st_size > 0 and metadata_path(self._path).exists()
-        if self._file.size == 0 and not answered:
+        drawn = journal.exists() and journal.stat().st_size > 0 and metadata_path(self._path).exists()
+        if self._file.size == 0 and not drawn:
             journal.unlink(missing_ok=True)  # of a file that was deleted
             _write_metadata(metadata_path(self._path), {"format": FORMAT} | dataclasses.asdict(metadata))
             return
@@ -207,18 +207,17 @@ class SampleWriter:
         if difference:
             raise UserError(
                 f"{self._path} holds samples of another run ({difference}): name another file, or delete it and its "
-                ".meta.json and .drawn to sample anew."
+                ".meta.json and .drawn to sample again."
             )
 
 
 def _parse(line: bytes) -> SampleRecord | None:
-    """The record of one line, None when it is none. What older files lack has its default."""
+    """The record of one line, None if it is not one. Keys that older files lack have their defaults."""
     try:
         content = json.loads(line)
-        record = SampleRecord(
-            **{name: content[name] for name in REQUIRED_KEYS}, response_log_probs=content.get("response_log_probs")
-        )
-    except (ValueError, KeyError, TypeError):
+        keys = REQUIRED_KEYS | (_OPTIONAL_KEYS & content.keys())
+        record = SampleRecord(**{name: content[name] for name in keys})
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
     whole_numbers = all(type(value) is int for value in (record.id, record.sample, record.acc))
     return record if whole_numbers and record.acc in (0, 1) and 0 <= record.sample < MOST_SAMPLES else None
@@ -228,7 +227,9 @@ def _write_metadata(path: Path, content: dict) -> None:
     try:
         atomic_write.write_text(path, json.dumps(content, indent=2) + "\n")
     except OSError as error:
-        raise UserError(f"{path} cannot be written ({error.strerror}): make room and run again.") from error
+        raise UserError(
+            f"{path} cannot be written ({error.strerror}): make room and re-run the same command."
+        ) from error
 
 
 def _comparable(name: str, value):

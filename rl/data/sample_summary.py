@@ -1,4 +1,4 @@
-"""What a finished samples file holds: pass counts, Pass@k, outcomes."""
+"""Summary of a finished samples file: pass counts, Pass@k, outcomes."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ BAR_WIDTH = 40
 
 @dataclass(frozen=True)
 class SampleSummary:
-    """Counts over all samples of a file with n samples a prompt."""
+    """Counts over all samples of a file with n samples per prompt."""
 
     n: int
     prompts_by_correct: Counter  # prompts by their number of correct samples, 0..n
@@ -41,7 +41,7 @@ class SampleSummary:
         passes = "  ".join(f"Pass@{k} {self.pass_at(k):.4f}" for k in k_values(self.n))
         lines.append(f"{passes}  ({self.samples} samples of {self.prompts_by_correct.total()} prompts)")
         truncated, tokens = self.truncated / self.samples, self.response_tokens / self.samples
-        lines.append(f"truncated {truncated:.1%}, {tokens:.1f} tokens a response")
+        lines.append(f"truncated {truncated:.1%}, {tokens:.1f} tokens per response")
         lines.append("outcomes: " + ", ".join(f"{name} {number}" for name, number in self.outcomes.most_common()))
         if self.overlong:
             lines.append(f"{self.overlong} prompts were left out as too long")
@@ -49,7 +49,7 @@ class SampleSummary:
 
 
 def summarize(samples: Path) -> SampleSummary:
-    """Reads a finished file once, record by record.
+    """Read a finished file once, record by record.
 
     Raises:
         UserError: the file or its metadata cannot be read.

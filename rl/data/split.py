@@ -1,10 +1,9 @@
-"""Splits a training parquet by the pass counts of its samples: near-perfect prompts (D_pef) and the rest (D_exp).
+"""Split of a training parquet by the pass counts of its samples: near-perfect prompts (D_pef) and the rest (D_exp).
 
-A prompt with at least `threshold` correct samples of n is near-perfect (METHOD.md, "Data"). Both parts keep the number
+A prompt with at least `threshold` correct samples of n is near-perfect (docs/method.md). Both parts keep the number
 of correct samples in a column of its own, BASE_CORRECT: the prompts that the initial policy did not solve have 0 there.
 """
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
+from rl.data.parquet_file import open_parquet
 from rl.data.sample_file import SampleMetadata, read_metadata, read_samples
 
 CORRECT_NAME = "train_correct.parquet"
@@ -34,12 +35,12 @@ class Split:
 
 
 def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_zero: bool) -> Split:
-    """Splits the rows of `data` by the samples of its prompts.
+    """Split the rows of `data` by the samples of its prompts.
 
     Args:
         samples: files of the presampler; several are taken together and must come from the same run settings.
         threshold: correct samples that make a prompt near-perfect, 1..n.
-        n: samples a prompt.
+        n: samples per prompt.
         keep_zero: whether prompts without any correct sample stay in the wrong part.
 
     Raises:
@@ -49,7 +50,8 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
     if not 1 <= threshold <= n:
         raise UserError(f"The threshold is {threshold} of n = {n} samples: give one from 1 to n.")
     metadata = _common_metadata(data, samples, n)
-    table = _read_table(data)
+    with open_parquet(data, ["id"], "make it with the project's data scripts") as parquet:
+        table = parquet.read()
     ids = table["id"].to_pylist()
     correct = _correct_counts(samples, n)
     _check_ids(data, ids, correct.keys() | set(metadata.overlong_ids))
@@ -70,14 +72,13 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
 
 
 def write_split(parts: Split, folder: Path) -> tuple[Path, Path]:
-    """Writes train_correct.parquet and train_wrong.parquet, each in one step, and returns their paths."""
+    """Write train_correct.parquet and train_wrong.parquet, each in one step, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    targets = {folder / CORRECT_NAME: parts.correct, folder / WRONG_NAME: parts.wrong}
-    for target, table in targets.items():
-        pq.write_table(table, _aside(target))
-    for target in targets:
-        os.replace(_aside(target), target)
-    return folder / CORRECT_NAME, folder / WRONG_NAME
+    correct, wrong = folder / CORRECT_NAME, folder / WRONG_NAME
+    with replacing(correct) as correct_part, replacing(wrong) as wrong_part:
+        pq.write_table(parts.correct, correct_part)
+        pq.write_table(parts.wrong, wrong_part)
+    return correct, wrong
 
 
 def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetadata:
@@ -89,23 +90,13 @@ def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetad
                 f"{samples[0]} and {other} are samples of different runs ({difference}): split one of them."
             )
     if first.n != n:
-        raise UserError(f"{samples[0]} was drawn with n = {first.n} samples a prompt, not {n}: pass --n {first.n}.")
+        raise UserError(f"{samples[0]} was drawn with n = {first.n} samples per prompt, not {n}: pass --n {first.n}.")
     if file_sha256(data) not in first.data_files.values():
         raise UserError(
             f"{data} is not the file that {samples[0]} was sampled from ({', '.join(first.data_files)}): give that "
             "file, or sample this one."
         )
     return first
-
-
-def _read_table(data: Path) -> pa.Table:
-    try:
-        table = pq.read_table(data)
-    except ValueError as error:  # pyarrow's ArrowInvalid
-        raise UserError(f"{data} cannot be read as parquet ({str(error).splitlines()[0]}).") from error
-    if "id" not in table.column_names:
-        raise UserError(f"{data} has no column id: make it with the project's data scripts.")
-    return table
 
 
 def _correct_counts(samples: Sequence[Path], n: int) -> dict[int, int]:
@@ -117,7 +108,7 @@ def _correct_counts(samples: Sequence[Path], n: int) -> dict[int, int]:
             drawn[record.id] += 1
     for id, number in drawn.items():
         if number != n:
-            hint = "run the sampler again, it resumes" if number < n else "sample again"
+            hint = "re-run the sampler to resume" if number < n else "sample again"
             raise UserError(f"{', '.join(map(str, samples))}: id {id} has {number} samples, not {n}: {hint}.")
     return dict(correct)
 
@@ -129,13 +120,9 @@ def _check_ids(data: Path, ids: list, known: set[int]) -> None:
     unsampled = [id for id in ids if id not in known]
     if unsampled:
         raise UserError(
-            f"{len(unsampled)} prompts of {data} have no samples (the first is id {unsampled[0]}): run the sampler "
-            "again, it resumes."
+            f"{len(unsampled)} prompts of {data} have no samples (the first is id {unsampled[0]}): re-run the "
+            "sampler to resume."
         )
     unknown = sorted(known - set(ids))
     if unknown:
         raise UserError(f"The samples hold {len(unknown)} ids that {data} does not have (the first is {unknown[0]}).")
-
-
-def _aside(target: Path) -> Path:
-    return target.with_name(target.name + ".tmp")

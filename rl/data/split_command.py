@@ -9,7 +9,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.data.split import Split, split, write_split
 
-# Correct samples of 8 that make a prompt near-perfect, by model family (METHOD.md, "Data"). OmniSQL is a Qwen.
+# Correct samples of 8 that make a prompt near-perfect, by model family (docs/method.md). OmniSQL is a Qwen.
 THRESHOLDS = {"llama": 6, "qwen": 7}
 PAPER_N = 8
 BAR_WIDTH = 40
@@ -22,11 +22,11 @@ class Task:
     data: str  # the parquet that was sampled
     folder: str  # of the samples (generate_data/0.jsonl) and of the two parts
     keep_zero: bool  # whether prompts without a correct sample stay in D_exp
-    paper_sizes: dict[str, tuple[int, int]]  # (D_exp, D_pef) in the paper, METHOD.md "Data"
+    paper_sizes: dict[str, tuple[int, int]]  # (D_exp, D_pef) in the paper, docs/method.md
 
 
 def run(task: Task, description: str) -> None:
-    """Splits as sys.argv says, writes both parts and prints their sizes."""
+    """Split as sys.argv says, write both parts and print their sizes."""
     arguments = _parse_arguments(task, description)
     with user_errors_exit():
         threshold = _threshold(arguments)
@@ -65,7 +65,7 @@ def _threshold(arguments: argparse.Namespace) -> int:
         return arguments.threshold
     if arguments.n != PAPER_N:
         raise UserError(
-            f"The family's threshold is of {PAPER_N} samples a prompt, not of {arguments.n}: pass --threshold."
+            f"The family's threshold is of {PAPER_N} samples per prompt, not of {arguments.n}: pass --threshold."
         )
     return THRESHOLDS[arguments.family]
 
@@ -98,7 +98,7 @@ def _parse_arguments(task: Task, description: str) -> argparse.Namespace:
     parser.add_argument(
         "--threshold", type=_positive, help="correct samples of a near-perfect prompt, instead of the family's"
     )
-    parser.add_argument("--n", type=_positive, default=PAPER_N, help="samples a prompt (default: %(default)s)")
+    parser.add_argument("--n", type=_positive, default=PAPER_N, help="samples per prompt (default: %(default)s)")
     zero = parser.add_mutually_exclusive_group()
     keeps, drops = (" (default)", "") if task.keep_zero else ("", " (default)")
     zero.add_argument(

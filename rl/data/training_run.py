@@ -1,4 +1,4 @@
-"""What a model of `evaluate.models` that is a training run has besides its newest weights: earlier checkpoints, a log.
+"""Training runs among `evaluate.models`: their earlier checkpoints and their logs.
 
 A run is named by its folder, by a checkpoint of it (global_step_N: what came later does not count) or by the actor
 folder in that.
@@ -43,7 +43,7 @@ class Run:
         if (folder / NEWEST).is_file():
             newest = (folder / NEWEST).read_text().strip()
             if not newest.isdecimal():
-                raise UserError(f"{folder / NEWEST} holds {newest!r} and no training step: copy the run anew.")
+                raise UserError(f"{folder / NEWEST} holds {newest!r} and no training step: copy the run again.")
             return cls(folder, int(newest))
         checkpoint = folder.parent if folder.name == "actor" else folder
         named = _CHECKPOINT.fullmatch(checkpoint.name)

@@ -7,13 +7,12 @@ rerun with the same settings is skipped.
 """
 
 import argparse
-import os
-import shutil
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rl.common.atomic_write import replacing
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.demo.sft import SftSettings, fine_tune, load_examples
@@ -75,14 +74,10 @@ def make_model(task: Path, folder: Path, settings: ModelSettings) -> bool:
     model = build_model(tokenizer, settings.shape, settings.seed)
     fine_tune(model, load_examples(task / "sft.parquet", tokenizer), settings.sft, settings.seed)
 
-    temporary = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
-    model.save_pretrained(temporary)
-    tokenizer.save_pretrained(temporary)
-    write_mark(temporary / MARK, identity)
-    # A non-empty folder cannot be replaced atomically.
-    if folder.exists():
-        shutil.rmtree(folder)
-    os.replace(temporary, folder)
+    with replacing(folder) as temporary:
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+        write_mark(temporary / MARK, identity)
     return True
 
 

@@ -8,7 +8,6 @@ twice, neither within a file nor across files. DIR/task.json, written last, hold
 """
 
 import argparse
-import os
 import random
 import sqlite3
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rl.common.atomic_write import replacing
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.demo.chat_prompt import prompt_text
@@ -152,12 +152,8 @@ def _identity(settings: TaskSettings) -> dict:
 def _write_database(databases: Path, schema: Schema, seed: int) -> Path:
     path = databases / schema.db_id
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    # SQLite would add to the file of an interrupted run.
-    aside.unlink(missing_ok=True)
-    with closing(sqlite3.connect(aside)) as connection:
+    with replacing(path) as temporary, closing(sqlite3.connect(temporary)) as connection:
         fill_database(connection, schema, seed)
-    os.replace(aside, path)
     return path
 
 
@@ -201,9 +197,8 @@ def _row(question: Question, split: Split, index: int, definitions: list[str]) -
 
 
 def _write_parquet(path: Path, rows: list[dict]) -> None:
-    aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    pq.write_table(pa.Table.from_pylist(rows), aside, compression="zstd")
-    os.replace(aside, path)
+    with replacing(path) as temporary:
+        pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
 
 
 def main() -> None:

@@ -1,1 +1,1 @@
-"""The reward server: turns a model's answer into a score over HTTP. Installs and runs without torch or verl."""
+"""The reward server: scores model responses over HTTP. Installs and runs without torch or verl."""

@@ -1,4 +1,4 @@
-"""The HTTP side. Every error is JSON, {"error": one sentence}; what must be asked again is 503 with Retry-After."""
+"""The HTTP application. Errors are JSON, {"error": one sentence}; 503 with Retry-After means: repeat the request."""
 
 import asyncio
 import hmac
@@ -14,10 +14,11 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
+from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import Settings
 from rl.scorer.metrics import Measured, Metrics
-from rl.scorer.outcomes import INFRA_ERROR, Answer, UnknownQuestion
-from rl.scorer.protocol import ApiRequest, BadRequest, BatchRequest, api_answer, batch_answer, parse
+from rl.scorer.outcomes import Score, UnknownQuestion
+from rl.scorer.protocol import ApiRequest, BadRequest, BatchRequest, api_reply, batch_reply, parse
 from rl.scorer.scorers import Busy, Question, Scorers
 
 logger = logging.getLogger(__name__)
@@ -43,39 +44,40 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
     app.state.metrics = metrics = Metrics(scorers)
     app.add_middleware(Measured, metrics=metrics)
 
-    async def answer(questions: Questions, labels: dict) -> list[list[Answer]]:
+    async def score_all(questions: Questions, labels: dict, digests: bool = False) -> list[list[Score]]:
         started = time.perf_counter()
         try:
-            answers = await scorers.score(questions)
+            scores = await scorers.score(questions, digests)
         except asyncio.CancelledError:
             # uvicorn cancels what is still under way when the server has been told to end.
             raise Busy("the server is ending") from None
-        metrics.answered(answer for of_question in answers for answer in of_question)
-        _log(questions, answers, labels, time.perf_counter() - started, server.log_responses)
-        return answers
+        metrics.scored(score for of_question in scores for score in of_question)
+        _log(questions, scores, labels, time.perf_counter() - started, server.log_responses)
+        return scores
 
     @app.put("/api", openapi_extra=_body_of(ApiRequest))
     async def score(request: Request) -> Response:
-        """Scores responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
+        """Score responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
         body = parse(ApiRequest, await _read(request, server.max_body_bytes))
         labels = {"type": body.type, "idx": body.idx, "round": body.round}
-        [answers] = await answer([(body.extra.question(), body.gen_responses)], labels)
-        lost = next((answer for answer in answers if answer.outcome == INFRA_ERROR), None)
+        [scores] = await score_all([(body.extra.question(), body.gen_responses)], labels)
+        lost = next((score for score in scores if score.outcome == INFRA_ERROR), None)
         if lost is not None:
             # This protocol has no word for it.
             raise Busy(lost.error)
-        return Response(api_answer(answers), media_type="application/json")
+        return Response(api_reply(scores), media_type="application/json")
 
     @app.post("/v1/score", openapi_extra=_body_of(BatchRequest))
     async def score_batch(request: Request) -> Response:
-        """Scores responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
+        """Score responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
         body = parse(BatchRequest, await _read(request, server.max_body_bytes))
-        answers = await answer([(item.question.question(), item.responses) for item in body.questions], {})
-        return Response(batch_answer(answers, body.rows), media_type="application/json")
+        questions = [(item.question.question(), item.responses) for item in body.questions]
+        scores = await score_all(questions, {}, body.digests)
+        return Response(batch_reply(scores, body.rows, body.digests), media_type="application/json")
 
     @app.get("/heartbeat")
     async def heartbeat() -> dict[str, str]:
-        """Answers while the server runs, however busy its workers are."""
+        """Answer while the server runs, however busy its workers are."""
         return {"status": "healthy"}
 
     @app.get("/metrics")
@@ -85,7 +87,7 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
 
     @app.put("/shutdown")
     async def shutdown(request: Request) -> dict[str, str]:
-        """Ends the server when the requests under way are answered."""
+        """End the server when the requests under way are answered."""
         _check_may_shut_down(request, server.shutdown_token)
         shut_down()
         return {"status": "ending"}
@@ -132,10 +134,10 @@ def _check_may_shut_down(request: Request, token: str | None) -> None:
         raise HTTPException(403, "without a shutdown_token in its settings the server is shut down from its own host")
 
 
-def _log(questions: Questions, answers: list[list[Answer]], labels: dict, seconds: float, with_text: bool) -> None:
+def _log(questions: Questions, scores: list[list[Score]], labels: dict, seconds: float, with_text: bool) -> None:
     if not logger.isEnabledFor(logging.INFO):
         return
-    outcomes = Counter(answer.outcome for of_question in answers for answer in of_question)
+    outcomes = Counter(score.outcome for of_question in scores for score in of_question)
     fields = {"questions": len(questions), "outcomes": dict(outcomes), "ms": round(seconds * 1000, 1)}
     if len(questions) == 1:
         fields["question"] = getattr(questions[0][0], "db_id", None)

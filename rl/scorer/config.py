@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
@@ -16,18 +16,25 @@ from pydantic import (
     PositiveInt,
     ValidationError,
     field_validator,
+    model_validator,
 )
 
+from rl.common.errors import UserError
 
-class ConfigError(Exception):
-    """A wrong setting: one sentence that names it, what was found and what to do."""
-
-
-_CLASS_NAMES = ("SqlDetailRewardModel", "SqlRewardModel", "MathRewardModel", "PythonRewardModel")
+_WITHOUT_DATABASES = ("MathRewardModel", "PythonRewardModel")
+_CLASS_NAMES = ("SqlDetailRewardModel", "SqlRewardModel", *_WITHOUT_DATABASES)
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_means_default(cls, values: Any) -> Any:
+        """Drop known keys without a value; an unknown key stays and is rejected."""
+        if not isinstance(values, dict):
+            return values
+        return {key: value for key, value in values.items() if value is not None or key not in cls.model_fields}
 
 
 class ServerSettings(_Section):
@@ -80,10 +87,6 @@ class SqlSettings(_ScorerSettings):
     gold_cache_bytes: NonNegativeInt = 256_000_000
     worker_gold_cache_bytes: NonNegativeInt = 16_000_000
 
-    @property
-    def partial_credit(self) -> bool:
-        return self.class_name == "SqlDetailRewardModel"
-
 
 class MathSettings(_ScorerSettings):
     """A section of Scorers whose class_name is MathRewardModel."""
@@ -95,7 +98,7 @@ class MathSettings(_ScorerSettings):
 
 
 class TaskSettings(_ScorerSettings):
-    """A section of Scorers whose class_name is PythonRewardModel: a task of the user's own.
+    """A section of Scorers whose class_name is PythonRewardModel: a custom task.
 
     task: the name in its rows' data_source. function: the file and the name of its reward function, FILE.py:NAME.
     """
@@ -158,43 +161,27 @@ class Settings(_Section):
 def load_settings(path: Path, address: str | None, port: int | None, database_path: Path | None) -> Settings:
     """The settings of the YAML file `path`; an argument that is not None takes the place of its key.
 
-    Raises ConfigError for a file that cannot be read, an unknown key or a value that cannot work.
+    Raises UserError for a file that cannot be read, an unknown key or a value that cannot work.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"The configuration {path} cannot be read: {reason}; give a YAML file with -c.") from None
+        raise UserError(f"The configuration {path} cannot be read: {reason}; give a YAML file with -c.") from None
     if not isinstance(content, dict):
-        raise ConfigError(f"The configuration {path} holds no settings; give the sections ScorerServer and Scorers.")
-    _override(content, ("ScorerServer", "address"), address)
-    _override(content, ("ScorerServer", "port"), port)
-    if database_path is not None:
-        _override_database_path(content, str(database_path))
+        raise UserError(f"The configuration {path} holds no settings; give the sections ScorerServer and Scorers.")
+    given = {key: value for key, value in {"address": address, "port": port}.items() if value is not None}
+    server, scorers = content.get("ScorerServer") or {}, content.get("Scorers")
+    if given and isinstance(server, dict):  # anything else is rejected below
+        content["ScorerServer"] = server | given
+    if database_path is not None and isinstance(scorers, dict):
+        for scorer in scorers.values():
+            if isinstance(scorer, dict) and scorer.get("class_name") not in _WITHOUT_DATABASES:
+                scorer["database_path"] = str(database_path)
     try:
         return Settings.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(_sentence(path, error)) from None
-
-
-def _override(content: dict, keys: tuple[str, ...], value: object) -> None:
-    if value is None:
-        return
-    *sections, last = keys
-    for section in sections:
-        content = content.setdefault(section, {})
-        if not isinstance(content, dict):
-            # The check of the whole names this section.
-            return
-    content[last] = value
-
-
-def _override_database_path(content: dict, value: str) -> None:
-    scorers = content.get("Scorers")
-    sections = list(scorers.values()) if isinstance(scorers, dict) else []
-    for section in sections:
-        if isinstance(section, dict) and section.get("class_name") not in ("MathRewardModel", "PythonRewardModel"):
-            section["database_path"] = value
+        raise UserError(_sentence(path, error)) from None
 
 
 def _sentence(path: Path, error: ValidationError) -> str:
@@ -205,7 +192,7 @@ def _sentence(path: Path, error: ValidationError) -> str:
         found = first["input"].get("class_name") if isinstance(first["input"], dict) else first["input"]
         return f"The configuration {path} has {key}.class_name = {found!r}; use one of {', '.join(_CLASS_NAMES)}."
     if first["type"] == "extra_forbidden":
-        return f"The configuration {path} has an unknown key {key}; remove it or mend its name."
+        return f"The configuration {path} has an unknown key {key}; remove it or correct its name."
     if first["type"] == "missing":
         return f"The configuration {path} lacks {key}; add it."
     if first["loc"][-1] == "database_path":

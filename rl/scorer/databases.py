@@ -1,4 +1,4 @@
-"""From a request's db_id to a SQLite file below database_path, with what identifies its present content."""
+"""Resolution of a request's db_id to a SQLite file below database_path and the identity of its present content."""
 
 import os
 import stat

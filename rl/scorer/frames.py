@@ -27,7 +27,7 @@ def read(stream: BinaryIO) -> tuple[dict, bytes] | None:
 
 
 def take(buffer: bytearray) -> tuple[dict, bytes] | None:
-    """Removes the first frame from `buffer` and returns its (header, body); None while it is not complete."""
+    """Remove the first frame from `buffer` and return its (header, body); None while it is not complete."""
     if len(buffer) < _LENGTHS.size:
         return None
     header_size, body_size = _LENGTHS.unpack_from(buffer)

@@ -1,4 +1,4 @@
-"""The server's log: one JSON object a line, in a file that is bounded, and no trouble when its disk is full."""
+"""The server's log: one JSON object per line, in a file of bounded size; a full disk does no harm."""
 
 import json
 import logging

@@ -28,7 +28,7 @@ class ByteLru(Generic[Held]):
         return entry[0]
 
     def put(self, key: Hashable, value: Held, size: int) -> None:
-        """Holds `value`, dropping the least recently used; a value larger than the capacity is not held."""
+        """Hold `value`, dropping the least recently used; a value larger than the capacity is not held."""
         if size > self.capacity:
             return
         if key in self._entries:

@@ -7,7 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rl.scorer.outcomes import OUTCOMES, Answer
+from rl.common.outcomes import INFRA_ERROR, OUTCOMES
+from rl.scorer.outcomes import Score
 from rl.scorer.scorers import Scorers
 
 _PATHS = frozenset({"/api", "/v1/score", "/heartbeat", "/metrics", "/shutdown"})
@@ -22,18 +23,18 @@ class Metrics:
         self._registry.register(_State(scorers))
         named = {"namespace": "scorer", "registry": self._registry}
         self._requests = Counter("requests", "Requests by path and HTTP status", ["path", "status"], **named)
-        self._answers = Counter("answers", "Answers by outcome", ["outcome"], **named)
+        self._scores = Counter("answers", "Scores by outcome", ["outcome"], **named)
         self._seconds = Histogram("request_seconds", "Time of a request", ["path"], buckets=_BUCKETS, **named)
         self.log_failures = Counter("log_failures", "Records that could not be written to the log file", **named)
-        for outcome in OUTCOMES:
-            self._answers.labels(outcome)
+        for outcome in (*OUTCOMES, INFRA_ERROR):
+            self._scores.labels(outcome)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
 
-    def answered(self, answers: Iterable[Answer]) -> None:
-        for answer in answers:
-            self._answers.labels(answer.outcome).inc()
+    def scored(self, scores: Iterable[Score]) -> None:
+        for score in scores:
+            self._scores.labels(score.outcome).inc()
 
     def request_ended(self, path: str, status: int, seconds: float) -> None:
         self._seconds.labels(path).observe(seconds)

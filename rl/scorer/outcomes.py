@@ -1,28 +1,16 @@
-"""What the scorers of every kind say of a response."""
+"""The score of a response, as scorers of every kind give it."""
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.pool import WorkerCrashed, WorkerOverran, WorkerPool
 from rl.scorer.process import Reply, WorkerLost, WorkerProcess
 
-OUTCOMES = (
-    "match",
-    "partial",
-    "mismatch",
-    "no_answer",
-    "pred_error",
-    "pred_timeout",
-    "gold_error",
-    "gold_timeout",
-    "infra_error",
-)
-INFRA_ERROR = "infra_error"
-
-# Of an answer with its key, beside their texts: objects and tables.
+# Of a score with its key, beside their texts: objects and tables.
 _ENTRY_BYTES = 800
-# Payload of an answer that ran out of time, as the released server has it.
+# Payload after a timeout, as in the released server.
 _TIMEOUT = "timeout"
 
 
@@ -31,12 +19,12 @@ class UnknownQuestion(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Score:
     """The score of one response.
 
-    outcome: one of OUTCOMES; infra_error says nothing about the response, which must be scored again. pred: the answer
-    that was read from it, None without. flag: "result", "error" or "gold_error". payload: JSON text of the rows, of
-    "timeout" or of "error: ...".
+    outcome: of rl.common.outcomes; infra_error says nothing about the response, which must be scored again. pred: the
+    answer extracted from it, None if there is none. flag: "result", "error" or "gold_error". payload: JSON text of the
+    rows, "timeout" or "error: ...". digest: of all rows, if requested.
     """
 
     outcome: str
@@ -44,32 +32,33 @@ class Answer:
     flag: str
     payload: str
     pred: str | None = None
+    digest: str | None = None
 
     @property
     def error(self) -> str | None:
-        """Why there is no result, None when there is one."""
+        """Why there is no result; None if there is one."""
         return None if self.flag == "result" else json.loads(self.payload).removeprefix("error: ")
 
     @property
     def kept_bytes(self) -> int | None:
-        """About what it takes in a cache, its key included; None when it must not be kept."""
+        """About its size in a cache, key included; None if it must not be kept."""
         return None if self.outcome == INFRA_ERROR else len(self.payload) + 2 * len(self.pred or "") + _ENTRY_BYTES
 
-    def of(self, pred: str | None) -> "Answer":
-        """The same said of another prediction."""
+    def of(self, pred: str | None) -> "Score":
+        """The same score for another prediction."""
         return replace(self, pred=pred)
 
 
-def failure(header: dict, pred: str | None = None) -> Answer:
-    """The answer for a worker's reply that has no result."""
+def failure(header: dict, pred: str | None = None) -> Score:
+    """The score for a worker's reply without a result."""
     outcome = header["outcome"]
     flag = "gold_error" if outcome.startswith("gold_") else "error"
     text = _TIMEOUT if outcome.endswith("_timeout") else f"error: {header['error']}"
-    return Answer(outcome, 0.0, flag, json.dumps(text), pred)
+    return Score(outcome, 0.0, flag, json.dumps(text), pred)
 
 
-def no_answer(reason: str) -> Answer:
-    """The answer for a response in which nothing was found."""
+def no_answer(reason: str) -> Score:
+    """The score of a response in which no answer was found."""
     return failure({"outcome": "no_answer", "error": reason})
 
 

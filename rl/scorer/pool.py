@@ -1,4 +1,4 @@
-"""Jobs for worker processes that can be killed: one job at a time each, in order of arrival, slow ones apart.
+"""Pool of killable worker processes: one job at a time each, in order of arrival, slow jobs in a lane of their own.
 
 A busy worker gets the next job before it has finished (its socket holds it), so that it need not be woken for each.
 
@@ -20,7 +20,7 @@ from rl.scorer.process import Reply, WorkerLost, WorkerProcess
 
 logger = logging.getLogger(__name__)
 
-# Processor time. With 1 % of endless statements the first tenth of a second of each is 1 ms an answer.
+# Processor time. With 1 % of endless statements the first tenth of a second of each is 1 ms per score.
 SLOW_SECONDS = 0.1
 # A slow job that finds the slow lane full goes on where it is for this long before it is stopped.
 STOP_SECONDS = 0.25
@@ -36,7 +36,7 @@ _DEPTH = 2
 
 
 class WorkerOverran(Exception):
-    """The worker had no answer within the job's time and was killed."""
+    """The worker had no reply within the job's time and was killed."""
 
 
 class WorkerCrashed(Exception):
@@ -114,7 +114,7 @@ class WorkerPool:
         return self.waiting * self._recent_seconds / self._sizes[False]
 
     async def start(self) -> None:
-        """Starts every ordinary worker, so that one that cannot start is known before the first request."""
+        """Start every ordinary worker, so that one that cannot start is known before the first request."""
         started = await asyncio.gather(*(self._new_worker() for _ in range(self._sizes[False])), return_exceptions=True)
         for worker in started:
             if isinstance(worker, BaseException):
@@ -136,7 +136,7 @@ class WorkerPool:
         return await job.done
 
     async def close(self) -> None:
-        """Ends every worker; what still runs is lost."""
+        """End every worker; what still runs is lost."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
@@ -195,7 +195,7 @@ class WorkerPool:
     def _replied(self, worker: WorkerProcess, reply: Reply) -> None:
         load = self._loads.get(worker)
         if load is None:
-            return  # the answer to a job that others do
+            return  # the reply to a job that others do
         job = load.jobs.popleft()
         self._recent_seconds += (time.monotonic() - load.started - self._recent_seconds) / 100
         if not job.done.done():
@@ -243,7 +243,7 @@ class WorkerPool:
         else:
             self.ends["crashed" if worker.crashed else "lost"] += 1
             job.crashes += worker.crashed
-            self._lost(job, load.slow, f"worker {worker.pid} ended without an answer (exit code {worker.returncode})")
+            self._lost(job, load.slow, f"worker {worker.pid} ended without a reply (exit code {worker.returncode})")
 
     def _take_back(self, load: _Load) -> None:
         """Jobs that wait in a worker's socket, to the front of the others."""
@@ -276,12 +276,12 @@ class WorkerPool:
                         logger.exception("worker %d could not be looked at", worker.pid)
 
     def _check(self, worker: WorkerProcess, load: _Load, now: float) -> None:
-        """Looks at a job that may be slow."""
+        """Look at a job that may be slow."""
         cpu, limit = worker.cpu_seconds(), load.jobs[0].cpu_limit
         if cpu - load.cpu > _STALLED_CPU_SECONDS:
             load.cpu, load.moved = cpu, now
         if cpu - load.cpu_before > limit:
-            logger.warning("a worker was killed: no answer within %g s of processor time", limit)
+            logger.warning("a worker was killed: no reply within %g s of processor time", limit)
             load.overran = True
             worker.terminate()
         elif now - load.moved > _STALL_SECONDS:
@@ -291,7 +291,7 @@ class WorkerPool:
             self._make_room(worker, load, cpu - load.cpu_before)
 
     def _make_room(self, worker: WorkerProcess, load: _Load, seconds: float) -> None:
-        """Takes a slow job out of the ordinary lane."""
+        """Take a slow job out of the ordinary lane."""
         if self._busy[True] < self._sizes[True]:
             worker.set_priority(SLOW_NICE)
             load.slow = True

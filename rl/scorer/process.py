@@ -29,13 +29,13 @@ Reply = tuple[dict, bytes]
 
 
 class WorkerLost(Exception):
-    """The worker ended without an answer, by no fault of its job's that can be seen."""
+    """The worker ended without a reply, by no fault of its job's that can be seen."""
 
 
 class WorkerProcess(asyncio.Protocol):
-    """One worker. Callbacks: `on_reply(worker, reply)` for every answer, `on_end(worker)` once when it is gone.
+    """One worker. Callbacks: `on_reply(worker, reply)` for every reply, `on_end(worker)` once when it is gone.
 
-    held: mirrors the gold results that the worker holds. cpu_used: its processor time at its last answer, in seconds.
+    held: mirrors the gold results that the worker holds. cpu_used: its processor time at its last reply, in seconds.
     returncode: after its end, as subprocess has it.
     """
 
@@ -106,7 +106,7 @@ class WorkerProcess(asyncio.Protocol):
         return not self._transport.is_closing()
 
     def send(self, header: dict, body: bytes) -> None:
-        """Gives it a job; the answer comes through on_reply, unless on_end comes first."""
+        """Give it a job; the reply comes through on_reply, unless on_end comes first."""
         if self.usable:
             self._transport.write(frames.encode(header, body))
 
@@ -133,7 +133,7 @@ class WorkerProcess(asyncio.Protocol):
                 os.kill(self.pid, signal.SIGKILL)
 
     async def kill(self) -> None:
-        """Ends the process, whatever it does, and waits for its end."""
+        """End the process, whatever it does, and wait for its end."""
         self.terminate()
         await self.gone.wait()
 

@@ -1,13 +1,14 @@
-"""The bodies of requests and answers: PUT /api as the released server has it, POST /v1/score with typed answers."""
+"""Request and reply bodies: PUT /api in the released server's format, POST /v1/score with typed scores."""
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError
 
 from rl.scorer.math_scoring import MathQuestion
-from rl.scorer.outcomes import Answer
+from rl.scorer.outcomes import Score
 from rl.scorer.scorers import Question
+from rl.scorer.sql.compare import Comparison
 from rl.scorer.sql_scoring import SqlQuestion
 from rl.scorer.task_scoring import TaskQuestion
 
@@ -21,7 +22,7 @@ class SqlExtra(BaseModel):
 
     db_id: str = Field(description="path of the SQLite file below database_path, such as shop/shop.sqlite")
     gold_sql: str
-    cmp_method: Literal["bird", "spider"]
+    cmp_method: Comparison
 
     def question(self) -> Question:
         return SqlQuestion(self.db_id, self.gold_sql, self.cmp_method)
@@ -37,7 +38,7 @@ class MathExtra(BaseModel):
 
 
 class TaskExtra(BaseModel):
-    """What responses to a task of the user's own are compared with."""
+    """What responses to a custom task are compared with."""
 
     task: str = Field(description="the name in the section of its PythonRewardModel")
     ground_truth: Any = Field(description="any JSON value; the task's function gets it")
@@ -80,10 +81,11 @@ class Item(BaseModel):
 
 
 class BatchRequest(BaseModel):
-    """The body of POST /v1/score. rows: whether the answers bring the rows of predictions."""
+    """The body of POST /v1/score. rows, digests: whether scores have the rows of predictions, or a digest of them."""
 
     questions: list[Item]
     rows: bool = False
+    digests: bool = False
 
 
 def parse(model: type[BaseModel], body: bytes) -> Any:
@@ -97,21 +99,24 @@ def parse(model: type[BaseModel], body: bytes) -> Any:
         raise BadRequest(f"{where}: {first['msg']}") from None
 
 
-def api_answer(answers: list[Answer]) -> bytes:
+def api_reply(scores: list[Score]) -> bytes:
     """{"Scorer1": [[score, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}."""
     # Payloads are JSON already.
-    entries = (f'[{json.dumps(a.score)},[["{a.flag}",{a.payload}]]]' for a in answers)
-    details = json.dumps([{"outcome": a.outcome, "pred": a.pred} for a in answers])
+    entries = (f'[{json.dumps(a.score)},[["{a.flag}",{a.payload}]]]' for a in scores)
+    details = json.dumps([{"outcome": a.outcome, "pred": a.pred} for a in scores])
     return f'{{"Scorer1":[{",".join(entries)}],"details":{details}}}'.encode()
 
 
-def batch_answer(answers: list[list[Answer]], rows: bool) -> bytes:
-    """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}, with "rows" where they are asked for."""
-    return json.dumps({"answers": [[_typed(a, rows) for a in of_question] for of_question in answers]}).encode()
+def batch_reply(scores: list[list[Score]], rows: bool, digests: bool) -> bytes:
+    """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}, with "rows" and "digest" if requested."""
+    typed = [[_typed(score, rows, digests) for score in of_question] for of_question in scores]
+    return json.dumps({"answers": typed}).encode()
 
 
-def _typed(answer: Answer, rows: bool) -> dict:
-    typed = {"outcome": answer.outcome, "score": answer.score, "pred": answer.pred, "error": answer.error}
+def _typed(score: Score, rows: bool, digests: bool) -> dict:
+    typed = {"outcome": score.outcome, "score": score.score, "pred": score.pred, "error": score.error}
     if rows:
-        typed["rows"] = json.loads(answer.payload) if answer.flag == "result" else None
+        typed["rows"] = json.loads(score.payload) if score.flag == "result" else None
+    if digests:
+        typed["digest"] = score.digest
     return typed

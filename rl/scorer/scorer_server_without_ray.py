@@ -1,4 +1,4 @@
-"""Starts the scorer server: python rl/scorer/scorer_server_without_ray.py -c ./rl/scorer/sql.yaml"""
+"""Start the scorer server: python rl/scorer/scorer_server_without_ray.py -c ./rl/scorer/sql.yaml"""
 
 import os
 import sys

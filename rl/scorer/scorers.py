@@ -5,7 +5,7 @@ import math
 
 from rl.scorer.config import Settings
 from rl.scorer.math_scoring import MathQuestion, MathScorer
-from rl.scorer.outcomes import Answer, UnknownQuestion
+from rl.scorer.outcomes import Score, UnknownQuestion
 from rl.scorer.pool import WorkerPool
 from rl.scorer.shared import SharedResults
 from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
@@ -25,7 +25,7 @@ class Busy(Exception):
 
 
 class Scorers:
-    """SQL, math and users' own tasks, whichever the settings name."""
+    """SQL, math and custom tasks, whichever the settings name."""
 
     def __init__(self, settings: Settings):
         self._max_waiting = settings.ScorerServer.max_waiting
@@ -42,26 +42,26 @@ class Scorers:
 
     def caches(self) -> dict[str, SharedResults]:
         """By name."""
-        sql = {"gold": self._sql.golds, "sql_answers": self._sql.answers} if self._sql else {}
-        math = {"math_answers": self._math.answers} if self._math else {}
-        return sql | math | {name: task.answers for name, task in self._tasks_by_kind("task_answers").items()}
+        sql = {"gold": self._sql.golds, "sql_answers": self._sql.scores} if self._sql else {}
+        math = {"math_answers": self._math.scores} if self._math else {}
+        return sql | math | {name: task.scores for name, task in self._tasks_by_kind("task_answers").items()}
 
     def _tasks_by_kind(self, kind: str) -> dict[str, TaskScorer]:
         return {f"{kind}:{name}": task for name, task in self._tasks.items()}
 
     async def start(self) -> None:
-        """Starts the workers; WorkerLost when they cannot."""
+        """Start the workers; WorkerLost when they cannot."""
         await asyncio.gather(*(pool.start() for pool in self.pools().values()))
 
     async def close(self) -> None:
-        """Ends the workers."""
+        """End the workers."""
         await asyncio.gather(*(pool.close() for pool in self.pools().values()))
 
-    async def score(self, questions: list[tuple[Question, list[str]]]) -> list[list[Answer]]:
-        """For each question with its responses, one answer a response, in order.
+    async def score(self, questions: list[tuple[Question, list[str]]], digests: bool = False) -> list[list[Score]]:
+        """For each question with its responses, their scores in order; `digests`: with those of results of SQL.
 
-        Raises UnknownQuestion, with the number of the question in the text where there are several; Busy when too
-        much waits already, or when the answers are not there in time, in which case the work goes on and asking again
+        Raises UnknownQuestion, with the number of the question in the text if there are several; Busy when too
+        much waits already, or when the scores are not there in time, in which case the work goes on and asking again
         joins it.
         """
         scorers = [self._scorer(question) for question, _ in questions]
@@ -71,7 +71,10 @@ class Scorers:
         try:
             async with asyncio.timeout(self._request_seconds):
                 found = await asyncio.gather(
-                    *(scorer.score(*question) for scorer, question in zip(scorers, questions, strict=True)),
+                    *(
+                        scorer.score(*question, digests) if scorer is self._sql else scorer.score(*question)
+                        for scorer, question in zip(scorers, questions, strict=True)
+                    ),
                     return_exceptions=True,
                 )
         except TimeoutError:
@@ -107,4 +110,4 @@ class Scorers:
         if waiting and waiting + count > self._max_waiting:
             seconds = max(pool.seconds_to_clear() for pool in self.pools().values())
             retry_after = min(max(math.ceil(seconds), 1), _LONGEST_RETRY_SECONDS)
-            raise Busy(f"{waiting} answers wait already (setting max_waiting {self._max_waiting})", retry_after)
+            raise Busy(f"{waiting} responses wait already (setting max_waiting {self._max_waiting})", retry_after)

@@ -6,7 +6,6 @@ requests under way and ends every worker process.
 
 import argparse
 import ipaddress
-import os
 import signal
 import socket
 import sys
@@ -14,8 +13,11 @@ from pathlib import Path
 
 import uvicorn
 
+from rl.common.atomic_write import write_text
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
 from rl.scorer.app import create_app
-from rl.scorer.config import ConfigError, Settings, load_settings
+from rl.scorer.config import Settings, load_settings
 from rl.scorer.logs import LogFile, set_up
 from rl.scorer.task.check import check_task
 
@@ -25,28 +27,27 @@ _KEEP_ALIVE_SECONDS = 300
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the server until it is told to end.
+    """Run the server until it is told to end.
 
-    Returns the exit code: 0, 2 after one sentence about a wrong setting, 1 when its worker processes do not start.
+    Returns the exit code: 0, or 1 if the worker processes do not start. A wrong setting exits with code 2.
     """
     options = _parse(arguments)
-    try:
+    with user_errors_exit():
         settings = load_settings(options.config, options.address, options.port, options.database_path)
         for task in settings.tasks.values():
             check_task(task)
         log = _set_up_logging(settings.ScorerServer.log_file, settings.ScorerServer.log_file_bytes)
         if options.address_file is not None and not options.address_file.parent.is_dir():
-            raise ConfigError(f"--address-file {options.address_file} lies in no directory; create it or give another.")
+            raise UserError(f"--address-file {options.address_file} lies in no directory; create it or give another.")
         listener = _listen(settings.ScorerServer.address, settings.ScorerServer.port)
-    except ConfigError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
     with listener:
         return _serve(settings, listener, options.address_file, log)
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="scorer_server_without_ray.py", description="Scores SQL answers over HTTP.")
+    parser = argparse.ArgumentParser(
+        prog="scorer_server_without_ray.py", description="Scores responses (SQL, math, tasks of your own) over HTTP."
+    )
     default = Path(__file__).resolve().with_name("sql.yaml")
     parser.add_argument("-c", "--config", type=Path, default=default, help="YAML settings (default: %(default)s)")
     parser.add_argument("--address", help="where to listen, in place of ScorerServer.address")
@@ -60,7 +61,7 @@ def _set_up_logging(log_file: Path | None, max_bytes: int) -> LogFile | None:
     try:
         return set_up(log_file, max_bytes)
     except OSError as error:
-        raise ConfigError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
+        raise UserError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
 
 
 def _listen(address: str, port: int) -> socket.socket:
@@ -68,7 +69,7 @@ def _listen(address: str, port: int) -> socket.socket:
     try:
         return socket.create_server((address, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise ConfigError(
+        raise UserError(
             f"The server cannot listen on {address} port {port}: {error}; give another --address or --port."
         ) from None
 
@@ -82,7 +83,7 @@ def _serve(settings: Settings, listener: socket.socket, address_file: Path | Non
 
     def ready() -> None:
         if address_file is not None:
-            _write_aside(address_file, address)
+            write_text(address_file, address)
         sys.stdout.write(f"The scorer listens on http://{address}\n")
         sys.stdout.flush()
 
@@ -114,9 +115,3 @@ def _serve(settings: Settings, listener: socket.socket, address_file: Path | Non
 
 def _exit_quietly(*_: object) -> None:
     raise SystemExit(0)
-
-
-def _write_aside(path: Path, text: str) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(text, encoding="ascii")
-    os.replace(aside, path)

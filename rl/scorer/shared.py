@@ -1,4 +1,4 @@
-"""Work that is done once for all who ask for it at the same time, and remembered."""
+"""Cached asynchronous work: one run per key for all concurrent callers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable

@@ -1,4 +1,4 @@
-"""SQL: from a question and its responses to answers. Gold once, each distinct prediction once, in workers."""
+"""SQL: from a question and its responses to scores. Gold once, each distinct prediction once, in workers."""
 
 import asyncio
 import hashlib
@@ -6,12 +6,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import SqlSettings
 from rl.scorer.databases import Database, find_database
-from rl.scorer.outcomes import INFRA_ERROR, Answer, ask, failure, no_answer
+from rl.scorer.outcomes import Score, ask, failure, no_answer
 from rl.scorer.pool import WorkerPool
 from rl.scorer.process import Reply, WorkerProcess
 from rl.scorer.shared import SharedResults
+from rl.scorer.sql.compare import Comparison
 from rl.scorer.sql.execute import Limits
 from rl.scorer.sql.extract import read_sql
 from rl.scorer.sql.jobs import SqlJobSettings
@@ -22,11 +24,11 @@ _NO_ANSWER = no_answer("the response has no closed ```sql block")
 
 @dataclass(frozen=True)
 class SqlQuestion:
-    """What a response is compared with. cmp_method: "bird" or "spider"."""
+    """The reference of a response."""
 
     db_id: str
     gold_sql: str
-    cmp_method: str
+    cmp_method: Comparison
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,13 @@ class ScoringUnavailable(Exception):
 
 @dataclass(frozen=True)
 class _Gold:
-    """key: names the result among workers. body: the marshalled rows. failure: the answer of all when it failed."""
+    """key: names the result among workers. body: the marshalled rows. failure: the score of all if it failed."""
 
     key: str
     body: bytes
     ordered: bool
     rows: int | None
-    failure: Answer | None
+    failure: Score | None
 
     @property
     def kept_bytes(self) -> int | None:
@@ -66,23 +68,24 @@ class SqlScorer:
         self._settings = settings
         self._root = Path(settings.database_path).resolve()
         self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
-        self.answers: SharedResults[Answer] = SharedResults(settings.answer_cache_bytes)
+        self.scores: SharedResults[Score] = SharedResults(settings.answer_cache_bytes)
         self.pool = WorkerPool(settings.processes, settings.slow_processes, _worker_settings(settings))
 
-    async def score(self, question: SqlQuestion, responses: list[str]) -> list[Answer]:
-        """One answer a response, in order. Raises UnknownQuestion for a db_id that names no database."""
+    async def score(self, question: SqlQuestion, responses: list[str], digests: bool = False) -> list[Score]:
+        """The scores of the responses, in order. Raises UnknownQuestion for a db_id that names no database."""
         database = find_database(self._root, question.db_id)
         predictions = [read_sql(response) for response in responses]
         gold = await self._gold(database, repair(question.gold_sql))
         if gold.failure is not None:
             return [gold.failure.of(pred) for pred in predictions]
         distinct = [pred for pred in dict.fromkeys(predictions) if pred is not None]
-        answers = await asyncio.gather(*(self._answer(database, gold, question.cmp_method, pred) for pred in distinct))
-        by_prediction = dict(zip(distinct, answers, strict=True)) | {None: _NO_ANSWER}
+        method = question.cmp_method
+        scores = await asyncio.gather(*(self._score(database, gold, method, pred, digests) for pred in distinct))
+        by_prediction = dict(zip(distinct, scores, strict=True)) | {None: _NO_ANSWER}
         return [by_prediction[pred] for pred in predictions]
 
     async def check_gold(self, db_id: str, gold_sql: str) -> GoldCheck:
-        """Runs a gold query. Raises UnknownQuestion for the db_id, ScoringUnavailable when nothing can be said."""
+        """Run a gold query. Raises UnknownQuestion for the db_id, ScoringUnavailable when nothing can be said."""
         started = time.perf_counter()
         gold = await self._gold(find_database(self._root, db_id), repair(gold_sql))
         seconds = time.perf_counter() - started
@@ -105,13 +108,13 @@ class SqlScorer:
         failed = None if header["outcome"] == "gold" else failure(header)
         return _Gold(key, body, header.get("ordered", False), header.get("rows"), failed)
 
-    async def _answer(self, database: Database, gold: _Gold, method: str, pred: str) -> Answer:
-        key = (gold.key, method, pred)
-        return await self.answers.get(
-            key, lambda: self._run_prediction(database, gold, method, pred), lambda answer: answer.kept_bytes
+    async def _score(self, database: Database, gold: _Gold, method: str, pred: str, digest: bool) -> Score:
+        key = (gold.key, method, pred, digest)
+        return await self.scores.get(
+            key, lambda: self._run_prediction(database, gold, method, pred, digest), lambda score: score.kept_bytes
         )
 
-    async def _run_prediction(self, database: Database, gold: _Gold, method: str, pred: str) -> Answer:
+    async def _run_prediction(self, database: Database, gold: _Gold, method: str, pred: str, digest: bool) -> Score:
         seconds = self._settings.prediction_seconds
         job = {
             "job": "score",
@@ -122,7 +125,8 @@ class SqlScorer:
             "gold": gold.key,
             "ordered": gold.ordered and self._settings.order_check,
             "method": method,
-            "partial": self._settings.partial_credit,
+            "credit": self._settings.class_name,
+            "digest": digest,
         }
 
         def prepare(worker: WorkerProcess) -> tuple[dict, bytes]:
@@ -131,10 +135,11 @@ class SqlScorer:
             worker.held.put(gold.key, True, len(gold.body))
             return job, gold.body
 
-        header, payload = await self._ask(prepare, seconds, "pred")
+        # A digest of the largest result takes seconds, which must not decide the outcome.
+        header, payload = await self._ask(prepare, seconds + digest * self._settings.grace_seconds, "pred")
         if "score" not in header:
             return failure(header, pred)
-        return Answer(header["outcome"], header["score"], "result", payload.decode(), pred)
+        return Score(header["outcome"], header["score"], "result", payload.decode(), pred, header.get("digest"))
 
     async def _ask(self, prepare, seconds: float, side: str) -> Reply:
         header, body = await ask(self.pool, prepare, seconds + self._settings.grace_seconds, side)

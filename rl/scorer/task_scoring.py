@@ -1,12 +1,13 @@
-"""A user's own task: from a ground truth and responses to answers, by the task's function in the pool's workers."""
+"""A user's own task: from a ground truth and responses to scores, by the task's function in the pool's workers."""
 
 import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any
 
+from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import TaskSettings
-from rl.scorer.outcomes import INFRA_ERROR, Answer, ask, failure, no_answer
+from rl.scorer.outcomes import Score, ask, failure, no_answer
 from rl.scorer.pool import WorkerPool
 from rl.scorer.shared import SharedResults
 
@@ -30,7 +31,7 @@ class TaskScorer:
 
     def __init__(self, settings: TaskSettings):
         self._settings = settings
-        self.answers: SharedResults[Answer] = SharedResults(settings.answer_cache_bytes)
+        self.scores: SharedResults[Score] = SharedResults(settings.answer_cache_bytes)
         worker = {
             "kind": "task",
             "memory_bytes": settings.worker_memory_bytes,
@@ -39,21 +40,21 @@ class TaskScorer:
         }
         self.pool = WorkerPool(settings.processes, settings.slow_processes, worker)
 
-    async def score(self, question: TaskQuestion, responses: list[str]) -> list[Answer]:
-        """One answer a response, in order."""
-        return await asyncio.gather(*(self._answer(question.ground_truth, response) for response in responses))
+    async def score(self, question: TaskQuestion, responses: list[str]) -> list[Score]:
+        """The scores of the responses, in order."""
+        return await asyncio.gather(*(self._score(question.ground_truth, response) for response in responses))
 
-    async def _answer(self, gold: str, response: str) -> Answer:
-        def kept_bytes(answer: Answer) -> int | None:
-            return None if answer.kept_bytes is None else answer.kept_bytes + 2 * len(response)
+    async def _score(self, gold: str, response: str) -> Score:
+        def kept_bytes(score: Score) -> int | None:
+            return None if score.kept_bytes is None else score.kept_bytes + 2 * len(response)
 
-        return await self.answers.get((gold, response), lambda: self._ask(gold, response), kept_bytes)
+        return await self.scores.get((gold, response), lambda: self._ask(gold, response), kept_bytes)
 
-    async def _ask(self, gold: str, response: str) -> Answer:
+    async def _ask(self, gold: str, response: str) -> Score:
         job = {"job": "task", "response": response, "ground_truth": json.loads(gold)}
         header, _ = await ask(self.pool, lambda _: (job, b""), self._settings.prediction_seconds, "pred")
         if header["outcome"] == "no_answer":
             return no_answer(_NO_ANSWER)
         if header["outcome"] == INFRA_ERROR or "score" not in header:
             return failure(header)
-        return Answer(header["outcome"], header["score"], "result", json.dumps([[header["pred"]]]), header["pred"])
+        return Score(header["outcome"], header["score"], "result", json.dumps([[header["pred"]]]), header["pred"])

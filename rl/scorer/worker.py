@@ -1,8 +1,8 @@
 """A worker process: does one job at a time for the server, over stdin and stdout (frames.py).
 
 The settings, JSON on the command line, say which jobs it does: "kind" is "sql" (sql/jobs.py), "math" (math/jobs.py) or
-"task" (task/jobs.py), and each has an `answer(job, body)` that returns the reply's header and body. Every header gets
-"cpu", the processor time of the process in seconds. "last": true in one says that the worker ends after this answer.
+"task" (task/jobs.py), and each has an `reply(job, body)` that returns the reply's header and body. Every header gets
+"cpu", the processor time of the process in seconds. "last": true in one says that the worker ends after this reply.
 
 The process is the sandbox: its memory is bounded, it cannot write a file (RLIMIT_FSIZE 0), and the server
 kills it when it overruns. It does not confine an attacker who takes over SQLite or the interpreter itself: no system
@@ -29,11 +29,11 @@ class Jobs(Protocol):
     # Address space for files that are mapped for reading.
     mapped_bytes: int
 
-    def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]: ...
+    def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]: ...
 
 
 def _jobs(settings: dict) -> Jobs:
-    """Imports only what the kind needs: a worker for SQL starts within a twentieth of a second."""
+    """Import only what the kind needs: a worker for SQL starts within a twentieth of a second."""
     if settings["kind"] == "sql":
         from rl.scorer.sql.jobs import SqlJobs, SqlJobSettings
 
@@ -48,7 +48,7 @@ def _jobs(settings: dict) -> Jobs:
 
 
 def _confine(memory_bytes: int, mapped_bytes: int) -> None:
-    """Bounds memory beyond what the process has now, forbids writing files, and ends the process with the server."""
+    """Bound memory beyond what the process has now, forbid writing files, and end the process with the server."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
@@ -62,7 +62,7 @@ def _confine(memory_bytes: int, mapped_bytes: int) -> None:
 
 
 def main() -> None:
-    """Serves jobs until stdin ends."""
+    """Serve jobs until stdin ends."""
     settings = json.loads(sys.argv[1])
     jobs = _jobs(settings)
     _confine(settings["memory_bytes"], jobs.mapped_bytes)
@@ -71,7 +71,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     _reply(replies, {"outcome": "ready"}, b"")
     while (frame := frames.read(sys.stdin.buffer)) is not None:
-        header, body = jobs.answer(*frame)
+        header, body = jobs.reply(*frame)
         del frame
         _reply(replies, header, body)
         if header.get("last"):

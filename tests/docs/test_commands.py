@@ -161,7 +161,7 @@ def test_a_program_takes_its_arguments(command, parse_only, monkeypatch, capsys,
             _compose(words[1], words[2:])
         return
     if command.page == "data.md" and words[0].startswith("countdown/"):
-        return  # the page's own file, which tests/prepare/test_own_task.py writes and runs
+        return  # the page's own file, which tests/reward/test_own_task.py writes and runs
     is_module = words[0] == "-m"
     arguments = words[2:] if is_module else words[1:]
     monkeypatch.setattr(sys, "argv", [words[1] if is_module else words[0], *arguments])

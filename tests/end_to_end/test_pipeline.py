@@ -14,11 +14,11 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from rl.common.fingerprint import file_sha256, model_hash
+from rl.common.outcomes import OUTCOMES
 from rl.data.sample_file import read_samples
 from rl.demo.scorer_process import ScorerServer
 from tests.end_to_end.conftest import newest_checkpoint
 from verl.dph.pef.store import Store
-from verl.dph.reward.protocol import OUTCOMES
 
 GRADIENT_NORMS = ("dph/grad_norm_policy", "dph/grad_norm_rehearsal")
 
@@ -140,7 +140,7 @@ def test_checkpoint_is_evaluated_into_a_report(trained):
         *(sys.executable, "-m", "verl.dph.evaluate", "device=cpu", "trainer.n_gpus_per_node=1"),
         f"evaluate.models={{base:'{trained.model}',dph_js:'{checkpoint.parent}'}}",
         f"evaluate.splits={{in_domain:'{trained.task / 'test_in_domain.parquet'}'}}",
-        *(f"evaluate.output={out}", "evaluate.n=8", f"evaluate.databases={trained.task / 'databases'}"),
+        *(f"evaluate.output={out}", "evaluate.n=8"),
         *("data.max_prompt_length=40", "data.max_response_length=48", "actor_rollout_ref.rollout.max_model_len=88"),
         "actor_rollout_ref.rollout.top_p=1.0",
     ]

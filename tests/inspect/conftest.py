@@ -6,12 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 from rl.common.fingerprint import file_sha256
+from rl.data.inspect.command import main
 from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
-from verl.dph.inspect import main
-from verl.dph.pef.store import Row, Store
 
 N = 4
 
@@ -92,6 +90,11 @@ def write_samples():
 @pytest.fixture(scope="session")
 def write_store():
     """Writes (prompt, response) token ids by id; every token has the log-prob -0.5, the next tokens .5, .25 and .25."""
+
+    # Inspecting a store loads verl; inspecting anything else does not.
+    import torch
+
+    from verl.dph.pef.store import Row, Store
 
     def write(path: Path, rows: dict[int, tuple[list[int], list[int]]], top_k: bool = False, **meta) -> Path:
         def top(tokens: int) -> tuple:

@@ -9,8 +9,8 @@ import zipfile
 import pytest
 import torch
 
+from rl.data.inspect.command import main
 from rl.data.sample_file import metadata_path
-from verl.dph.inspect import main
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_files_that_are_none(tmp_path, data, write_parquet, write_samples, refus
     assert "cannot be read (No such file or directory)" in refused(path)
     assert "cannot be read (Is a directory)" in refused(tmp_path)
     path.touch()
-    assert "is empty: make it anew" in refused(path)
+    assert "is empty: make it again" in refused(path)
     path.write_bytes(b"\x93NUMPY and more")
     assert "neither parquet, JSON lines nor a torch file" in refused(path)
     path.write_text('{"problem": "1+1", "answer": "2"}\n')

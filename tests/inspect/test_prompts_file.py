@@ -37,7 +37,7 @@ def test_duplicates(tmp_path, make_row, write_parquet, inspect):
     code, found = inspect(write_parquet(tmp_path / "x.parquet", *rows))
     assert code == 1
     assert found["files"][0]["problems"] == [
-        "1 row with an id that stands before (id 2).",
+        "1 row with the id of an earlier one (id 2).",
         "2 rows with the prompt text of another row (for example ids 3 and 4).",
     ]
 
@@ -52,7 +52,7 @@ def test_rows_that_the_sampler_refuses(tmp_path, make_row, write_parquet, inspec
     code, found = inspect(write_parquet(tmp_path / "x.parquet", *rows))
     [problem] = found["files"][0]["problems"]
     assert code == 1 and found["files"][0]["rows"] == 4
-    assert problem.startswith("The sampler refuses 3 of 4 rows; the first: row 1: reward_model is")
+    assert problem.startswith("The sampler rejects 3 of 4 rows; the first: row 1: reward_model is")
 
 
 def test_missing_columns_and_rows(tmp_path, make_row, write_parquet, inspect):

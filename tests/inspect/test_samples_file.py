@@ -49,7 +49,7 @@ def test_what_an_unfinished_file_lacks(tmp_path, data, make_record, write_sample
     code, found = inspect(path)
     assert code == 1
     assert found["files"][0]["problems"] == [
-        "The last line is torn, as a stopped sampler leaves it: run it again, it resumes.",
+        "The last line is torn, as a stopped sampler leaves it: re-run it to resume.",
         "1 of 3 prompts have other samples than 0 to 3 (id 20; the first, id 20, has 3).",
         "There are samples of 3 prompts, but the metadata announce 4.",
     ]
@@ -76,7 +76,7 @@ def test_faults_in_a_file(tmp_path, data, make_record, write_samples, inspect):
     assert found["files"][0]["problems"] == [
         "1 line cannot be read as a sample (the first is line 6).",
         "1 sample without a key that samples have, or with a value of another type.",
-        "1 sample of an id and sample number that stand before.",
+        "1 sample that repeat an earlier id and sample number.",
         "1 sample with another prompt text than the first sample of the id.",
         "1 sample with an acc that is not what the score says.",
         "1 of 4 prompts have other samples than 0 to 3 (id 20; the first, id 20, has 3).",

@@ -77,7 +77,7 @@ def test_faults_in_a_store(tmp_path, write_store, inspect):
     code, found = inspect(path)
     assert code == 1
     assert found["files"][0]["problems"] == [
-        "1 row with an id that stands before (id 7).",
+        "1 row with the id of an earlier one (id 7).",
         "1 row with the prompt text of another row (for example ids 9 and 10).",
         "2 rows with reference log-probs that no distribution has.",
         "1 row with top-k log-probs that no distribution has.",

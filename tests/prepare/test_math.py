@@ -227,9 +227,10 @@ def test_bad_problems_are_listed(command, tmp_path):
     assert "       2  it is no JSON object\n" in finished.out
 
 
-@pytest.mark.parametrize(
-    "arguments, sentence",
-    [
+def test_wrong_settings(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("{}")
+    for arguments, sentence in [
         (["--input", "/nowhere"], "--input /nowhere is no folder"),
         (["--input", "."], "No test set is found in --input ."),
         (["--input", ".", "--only", "gsm8k"], "There is no gsm8k/test.jsonl in --input ."),
@@ -237,13 +238,9 @@ def test_bad_problems_are_listed(command, tmp_path):
         (["--file", "gsm8k=x.jsonl"], "x.jsonl cannot be read"),
         (["--file", "gsm8k=text.txt"], "text.txt is neither .jsonl, .json nor .parquet"),
         ([], "give --input DIR or --file NAME=FILE"),
-    ],
-)
-def test_wrong_settings(command, tmp_path, monkeypatch, arguments, sentence):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text("{}")
-    finished = command("math/prepare_eval.py", *arguments, "--output", "out")
-    assert finished.exit_code == 2 and sentence in finished.err
+    ]:
+        finished = command("math/prepare_eval.py", *arguments, "--output", "out")
+        assert finished.exit_code == 2 and sentence in finished.err, arguments
     assert not list(tmp_path.rglob("*.parquet"))
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rl.data.prepare.prompt_template import sql_prompt
-from rl.data.prepare.token_budget import CHARACTERS_A_TOKEN
+from rl.data.prepare.token_budget import CHARACTERS_PER_TOKEN
 from rl.data.rows import read_rows
 from rl.scorer.sql.extract import read_sql
 from tests.prepare.conftest import DATA, read_bad, write_database
@@ -140,16 +140,16 @@ def test_database_path_above_the_databases(prepare_bird, bird):
 def test_budget_drops_values_then_records(prepare_bird, bird):
     _, output = prepare_bird()
     shop, _, school = (row[0]["content"] for row in pq.read_table(output)["prompt"].to_pylist())
-    below_shop = int(len(shop) / CHARACTERS_A_TOKEN)
+    below_shop = int(len(shop) / CHARACTERS_PER_TOKEN)
     finished, output = prepare_bird("--max-prompt-tokens", below_shop - 1)
     rows = pq.read_table(output).to_pylist()
     dropped = [row["extra_info"]["tables_without_examples"] for row in rows]
     assert dropped[0] == 1 and dropped[-1] == 0
     assert "'Ann'" not in rows[0]["prompt"][0]["content"] and "9.5" in rows[0]["prompt"][0]["content"]
     assert "show fewer example values" in finished.out and "estimated" in finished.out
-    assert all(len(row["prompt"][0]["content"]) <= (below_shop - 1) * CHARACTERS_A_TOKEN for row in rows)
+    assert all(len(row["prompt"][0]["content"]) <= (below_shop - 1) * CHARACTERS_PER_TOKEN for row in rows)
 
-    finished, output = prepare_bird("--max-prompt-tokens", int(len(school) / CHARACTERS_A_TOKEN) + 1)
+    finished, output = prepare_bird("--max-prompt-tokens", int(len(school) / CHARACTERS_PER_TOKEN) + 1)
     assert pq.read_table(output)["id"].to_pylist() == [20_000_002]
     assert {line["reason"] for line in read_bad(output)} == {
         "its prompt is above --max-prompt-tokens even without example values"

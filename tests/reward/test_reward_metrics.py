@@ -5,8 +5,9 @@ from dataclasses import asdict
 
 import pytest
 
+from rl.common.outcomes import OUTCOMES
 from verl.dph.reward.metrics import reward_metrics
-from verl.dph.reward.protocol import OUTCOMES, Effort
+from verl.dph.reward.protocol import Effort
 
 
 def info(outcome: str, **effort) -> dict:

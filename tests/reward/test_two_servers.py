@@ -4,6 +4,8 @@ import asyncio
 import threading
 import urllib.request
 
+import pytest
+
 from verl.dph.reward.client import ScorerClient
 
 STEPS, SAMPLES, QUESTIONS = 3, 320, 40
@@ -30,6 +32,7 @@ def answered_since_start(address: str) -> bool:
         return 'outcome="match"' in metrics.read().decode()
 
 
+@pytest.mark.slow
 def test_one_of_two_servers_dies_under_load_and_returns(scorer_process, second_scorer_process):
     for server in (scorer_process, second_scorer_process):
         server.start()

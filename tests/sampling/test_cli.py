@@ -1,13 +1,10 @@
-"""What a program shows when it ends: a real process, with real Ray tasks where the error is remote."""
+"""Exit codes and messages of a real process, with real Ray tasks; tests/common/test_cli.py has them in process."""
 
 import os
 import subprocess
 import sys
 
 import pytest
-
-from rl.common.cli import find_user_error, user_errors_exit
-from rl.common.errors import UserError
 
 # One process runs every case (importing verl and starting Ray take seconds); stderr is cut at the markers.
 SCRIPT = """
@@ -88,47 +85,15 @@ def outcomes(tmp_path_factory):
     return found | {"pids": [int(pid) for pid in words["PIDS"].split()], "actor": words["ACTOR"]}
 
 
-def test_a_program_that_succeeds_exits_with_0(outcomes):
+@pytest.mark.slow
+def test_programs_end_as_they_should(outcomes):
     assert outcomes["none"][0] == 0
-
-
-def test_a_user_error_is_one_sentence_and_exit_code_2(outcomes):
     assert outcomes["user"] == (2, "Error: The setting x is 3; set it to 4.\n")
-
-
-def test_a_setting_without_value_is_named(outcomes):
     assert outcomes["missing"] == (2, "Error: The setting needed has no value; pass needed=VALUE.\n")
-
-
-def test_a_bug_is_not_a_user_error(outcomes):
     code, stderr = outcomes["bug"]
-    assert code == 1
-    assert "ValueError: a bug" in stderr
-
-
-def test_a_user_error_from_a_ray_task_is_unwrapped(outcomes):
+    assert code == 1 and "ValueError: a bug" in stderr
     code, stderr = outcomes["ray"]
-    assert code == 2
-    assert stderr.splitlines()[-1] == "Error: The setting x is 3; set it to 4."
-
-
-def test_a_user_error_from_a_ray_constructor_is_unwrapped(outcomes):
+    assert code == 2 and stderr.splitlines()[-1] == "Error: The setting x is 3; set it to 4."
     assert outcomes["actor"] == "The setting x is 3; set it to 4."
-
-
-def test_no_ray_process_is_left(outcomes):
     assert outcomes["pids"]
     assert not [pid for pid in outcomes["pids"] if os.path.exists(f"/proc/{pid}")]
-
-
-def test_find_user_error_looks_through_groups_and_causes():
-    wrapped = RuntimeError("outer")
-    wrapped.__cause__ = UserError("inner")
-    assert find_user_error(ExceptionGroup("tasks", [ValueError("x"), wrapped])) == "inner"
-    assert find_user_error(ValueError("rl.common.errors.UserError: not from Ray")) is None
-
-
-def test_an_interrupt_ends_with_130():
-    with pytest.raises(SystemExit) as stop, user_errors_exit():
-        raise KeyboardInterrupt
-    assert stop.value.code == 130

@@ -9,10 +9,8 @@ import time
 
 import pytest
 
-from rl.common import append_log
-from rl.common.append_log import LineFile
+from rl.common.append_log import AppendLog
 from rl.common.errors import UserError
-from rl.data import pending_responses
 from rl.data.sample_file import journal_path, read_samples
 from verl.dph.reward import transport
 
@@ -97,7 +95,7 @@ def test_kill_9_in_the_middle_of_a_line(
     path, file = tmp_path / "0.jsonl", tmp_path / name
 
     def dies_within_a_line():
-        write = LineFile._write
+        write = AppendLog._write
 
         def half(self, data):
             if self.path == file and lines(file) == whole_lines:
@@ -105,7 +103,7 @@ def test_kill_9_in_the_middle_of_a_line(
                 os.kill(os.getpid(), signal.SIGKILL)
             write(self, data)
 
-        LineFile._write = half
+        AppendLog._write = half
         run(path, seeded_engine())
 
     process = start(dies_within_a_line)
@@ -117,28 +115,6 @@ def test_kill_9_in_the_middle_of_a_line(
     run(path, engine)
     assert len(engine.answered) == TOTAL - answered
     assert sorted_records(path) == undisturbed
-
-
-def test_kill_9_while_the_journal_is_swept(
-    tmp_path, run, start, seeded_engine, sorted_records, undisturbed, monkeypatch
-):
-    path = tmp_path / "0.jsonl"
-    monkeypatch.setattr(pending_responses, "SWEEP_ROOM", 0)
-
-    def dies_before_the_new_journal_has_its_name():
-        append_log.os.replace = lambda aside, file: os.kill(os.getpid(), signal.SIGKILL)
-        run(path, seeded_engine(delay_s=0.002), max_in_flight=2)
-
-    # The metadata are written aside, too: they have to be there before.
-    with pytest.raises(ConnectionError):
-        run(path, seeded_engine(on_answer=fails_after(3)), max_in_flight=1)
-    process = start(dies_before_the_new_journal_has_its_name)
-    process.join(DEADLINE_S)
-    assert process.exitcode == -signal.SIGKILL
-    assert (tmp_path / "0.drawn.tmp").exists()
-    run(path, seeded_engine())
-    assert sorted_records(path) == undisturbed
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["0.jsonl", "0.meta.json", "undisturbed"]
 
 
 def fails_after(number: int):
@@ -171,7 +147,7 @@ def test_a_last_line_that_is_damaged(tmp_path, run, seeded_engine, sorted_record
     for file in (path, journal_path(path)):
         with open(file, "ab") as output:
             output.write(damage)
-    with pytest.raises(UserError, match="is not a sample record: run the sampler again"):
+    with pytest.raises(UserError, match="is not a sample record: re-run the sampler"):
         list(read_samples(path))
     engine = seeded_engine()
     run(path, engine)

@@ -133,15 +133,40 @@ async def hf_server_here(config):
     yield server
 
 
+def test_samples_are_drawn_scored_and_described(overrides, model_folder, train_parquet, tokenizer):
+    config, path = compose(overrides), overrides["presample.output"]
+    drawn = asyncio.run(job.draw(prepared(overrides), lambda: hf_server_here(config)))
+    assert drawn.samples == 6 * N
+    records = sorted_records(path)
+    assert [(r.id, r.sample) for r in records] == [(10 + i, s) for i in range(6) for s in range(N)]
+    assert len({tuple(r.response_ids) for r in records}) > 3
+    metadata = read_metadata(path)
+    assert (metadata.model_hash, metadata.tokenizer_hash) == (model_hash(model_folder), tokenizer_hash(model_folder))
+    assert metadata.data_files == {str(train_parquet): file_sha256(train_parquet)}
+    assert (metadata.temperature, metadata.top_p, metadata.n, metadata.rows) == (1.0, 0.95, N, 6)
+    for record in records:
+        assert len(record.response_log_probs) == len(record.response_ids)
+        assert all(-10 < log_prob < 0 for log_prob in record.response_log_probs)
+        assert 1 <= len(record.response_ids) <= 4
+        assert record.truncated == (tokenizer.eos_token_id not in record.response_ids)
+        assert (record.result_digest is None) == (record.outcome in ("no_answer", "pred_error"))
+    assert len({r.result_digest for r in records if r.outcome == "match"}) <= 1
+    summary = summarize(path)
+    assert summary.prompts_by_correct.total() == 6 and summary.outcomes.total() == 24
+    assert summary.pass_at(1) == pytest.approx(sum(r.acc for r in records) / 24)
+    # A complete file needs neither scorer nor engine.
+    overrides[SCORER] = DEAD_SCORER
+    assert asyncio.run(job.draw(prepared(overrides), lambda: pytest.fail("the engine was started"))).samples == 0
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_end_to_end_stopped_and_resumed(overrides, tmp_path, model_folder, train_parquet, tokenizer, holding_scorer):
-    """The program, stopped while answers wait for their score and continued, ends as a run in another process did."""
+def test_the_program_stopped_and_resumed(overrides, tmp_path, holding_scorer):
+    """Stopped while responses wait for their score and continued, it ends as a run in another process did."""
     whole = tmp_path / "whole.jsonl"
     config = compose(overrides)
     asyncio.run(job.draw(prepared(overrides, whole), lambda: hf_server_here(config)))
     records = sorted_records(whole)
-    assert [(r.id, r.sample) for r in records] == [(10 + i, s) for i in range(6) for s in range(N)]
-    assert len({tuple(r.response_ids) for r in records}) > 3
 
     path = overrides["presample.output"]
     with holding_scorer(1) as scorer:
@@ -169,17 +194,6 @@ def test_end_to_end_stopped_and_resumed(overrides, tmp_path, model_folder, train
     assert_equal_but_for_rounding(sorted_records(path), records)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["samples", "whole.jsonl", "whole.meta.json"]
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["0.jsonl", "0.meta.json"]
-    metadata = read_metadata(path)
-    assert (metadata.model_hash, metadata.tokenizer_hash) == (model_hash(model_folder), tokenizer_hash(model_folder))
-    assert metadata.data_files == {str(train_parquet): file_sha256(train_parquet)}
-    assert (metadata.temperature, metadata.top_p, metadata.n, metadata.rows) == (1.0, 0.95, N, 6)
-    for record in records:
-        assert len(record.response_log_probs) == len(record.response_ids)
-        assert all(-10 < log_prob < 0 for log_prob in record.response_log_probs)
-        assert 1 <= len(record.response_ids) <= 4
-        assert record.truncated == (tokenizer.eos_token_id not in record.response_ids)
-    assert summary.prompts_by_correct.total() == 6 and summary.outcomes.total() == 24
-    assert summary.pass_at(1) == pytest.approx(sum(r.acc for r in records) / 24)
 
 
 def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, monkeypatch):
@@ -192,14 +206,6 @@ def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, m
     with pytest.raises(ScorerUnavailable, match=DEAD_SCORER):
         asyncio.run(job.draw(prepared(overrides), engine))
     assert list((tmp_path / "samples").iterdir()) == []
-
-
-def test_a_complete_file_needs_neither_scorer_nor_engine(overrides):
-    config = compose(overrides)
-    asyncio.run(job.draw(prepared(overrides), lambda: hf_server_here(config)))
-    overrides[SCORER] = DEAD_SCORER
-    drawn = asyncio.run(job.draw(prepared(overrides), lambda: pytest.fail("the engine was started")))
-    assert drawn.samples == 0
 
 
 def test_draw_samples_uses_an_engine_that_is_up(overrides, tmp_path, train_parquet):

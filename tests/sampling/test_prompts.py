@@ -53,7 +53,7 @@ def test_a_repeated_id_names_both_places(tmp_path, make_row, write_parquet):
         write_parquet(tmp_path / "a.parquet", make_row(3), make_row(1)),
         write_parquet(tmp_path / "b.parquet", make_row(1)),
     ]
-    with pytest.raises(UserError, match=r"b.parquet row 0: id 1 stands also in .*a.parquet row 1"):
+    with pytest.raises(UserError, match=r"b.parquet row 0: id 1 is also in .*a.parquet row 1"):
         read_rows(files)
 
 

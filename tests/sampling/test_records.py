@@ -1,14 +1,15 @@
 import dataclasses
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.common.errors import UserError
-from rl.data import pending_responses
-from rl.data.pending_responses import Answer, SampleNumbers
+from rl.data.pending_responses import PendingResponse
 from rl.data.sample_file import (
+    REQUIRED_KEYS,
     SampleMetadata,
     SampleRecord,
     SampleWriter,
@@ -153,27 +154,29 @@ def test_two_writers_do_not_share_a_file(tmp_path):
     write(path, record(1, 0))
 
 
-def test_a_file_of_the_version_without_log_probs_is_read_and_continued(tmp_path):
+def test_a_file_without_the_optional_fields_is_read_and_continued(tmp_path):
     path = tmp_path / "0.jsonl"
     write(path, record(1, 0))
-    older = {key: value for key, value in json.loads(path.read_text()).items() if key != "response_log_probs"}
+    older = {key: value for key, value in json.loads(path.read_text()).items() if key in REQUIRED_KEYS}
+    assert older.keys() < vars(record(1, 0)).keys()
     path.write_text(json.dumps(older) + "\n")
-    write(path, dataclasses.replace(record(1, 1), response_log_probs=[-0.5, -1.25, 0.0]))
-    assert [r.response_log_probs for r in read_samples(path)] == [None, [-0.5, -1.25, 0.0]]
+    newer = dataclasses.replace(record(1, 1), response_log_probs=[-0.5, -1.25, 0.0], result_digest="ab")
+    write(path, newer)
+    assert list(read_samples(path)) == [record(1, 0), newer]
 
 
-def answer(id: int, sample: int, seconds: float = 1.0) -> Answer:
-    return Answer(id, sample, [3, 4, 2], [-0.5, -1.25, 0.0], seconds)
+def response(id: int, sample: int, seconds: float = 1.0) -> PendingResponse:
+    return PendingResponse(id, sample, [3, 4, 2], [-0.5, -1.25, 0.0], seconds)
 
 
 def test_an_answer_waits_until_its_record_is_written(tmp_path):
     path = tmp_path / "0.jsonl"
     with SampleWriter(path, METADATA) as writer:
         for pair in [(1, 0), (1, 1), (2, 0)]:
-            writer.keep(answer(*pair, seconds=2.5))
+            writer.keep(response(*pair, seconds=2.5))
         writer.append(record(1, 1))
     with SampleWriter(path, METADATA) as writer:
-        assert dict(writer.waiting) == {(1, 0): answer(1, 0, 2.5), (2, 0): answer(2, 0, 2.5)}
+        assert dict(writer.waiting) == {(1, 0): response(1, 0, 2.5), (2, 0): response(2, 0, 2.5)}
         assert writer.seconds == 2.5
         for pair in [(1, 0), (2, 0)]:
             writer.append(record(*pair))
@@ -185,7 +188,7 @@ def test_an_answer_waits_until_its_record_is_written(tmp_path):
 def test_answers_without_any_record_are_kept_and_belong_to_their_run(tmp_path):
     path = tmp_path / "0.jsonl"
     with SampleWriter(path, METADATA) as writer:
-        writer.keep(answer(1, 0))
+        writer.keep(response(1, 0))
     with pytest.raises(UserError, match="seed is 1 there and 2 now"):
         write(path, metadata=dataclasses.replace(METADATA, seed=2))
     with SampleWriter(path, METADATA) as writer:
@@ -201,40 +204,15 @@ def test_answers_without_any_record_are_kept_and_belong_to_their_run(tmp_path):
 def test_a_last_answer_that_is_torn_or_damaged_is_cut_off(tmp_path, damage):
     path = tmp_path / "0.jsonl"
     with SampleWriter(path, METADATA) as writer:
-        writer.keep(answer(1, 0))
-        writer.keep(answer(1, 1))
+        writer.keep(response(1, 0))
+        writer.keep(response(1, 1))
     journal_path(path).write_bytes(damage(journal_path(path).read_bytes()))
     with SampleWriter(path, METADATA) as writer:
         assert (1, 0) in writer.waiting
         if (1, 1) not in writer.waiting:
-            writer.keep(answer(1, 1))
+            writer.keep(response(1, 1))
     with SampleWriter(path, METADATA) as writer:
         assert list(writer.waiting) == [(1, 0), (1, 1)]
-
-
-def test_what_is_forgotten_is_swept_out(tmp_path, monkeypatch):
-    """The file stays as small as what waits, whatever number of samples is drawn."""
-    monkeypatch.setattr(pending_responses, "SWEEP_ROOM", 10)
-    path, metadata = tmp_path / "0.jsonl", dataclasses.replace(METADATA, n=500)
-    most = 0
-    with SampleWriter(path, metadata) as writer:
-        for number in range(500):
-            writer.keep(answer(1, number))
-            if number >= 3:
-                writer.append(record(1, number - 3))
-            most = max(most, journal_path(path).read_bytes().count(b"\n"))
-    assert most == 16  # twice the 3 that wait, and the room
-    with SampleWriter(path, metadata) as writer:
-        assert list(writer.waiting) == [(1, 497), (1, 498), (1, 499)]
-
-
-@pytest.mark.parametrize("seen", [set(), {(0, 0), (-7, 3), (2**40, 65_535)}])
-def test_sample_numbers_are_a_set_of_pairs(seen):
-    numbers = SampleNumbers()
-    assert [numbers.add(*pair) for pair in [*seen, *seen]] == [True] * len(seen) + [False] * len(seen)
-    assert len(numbers) == len(seen)
-    for pair in [(0, 0), (0, 1), (-7, 3), (-7, 2), (2**40, 65_535)]:
-        assert (pair in numbers) == (pair in seen)
 
 
 def test_a_full_disk_is_a_sentence_and_leaves_whole_lines(tmp_path, full_disk):
@@ -250,17 +228,30 @@ def test_a_full_disk_is_a_sentence_and_leaves_whole_lines(tmp_path, full_disk):
     assert [(r.id, r.sample) for r in read_samples(path)] == [(1, 0), (1, 1)]
 
 
-def test_a_disk_that_is_full_for_answers_keeps_those_before(tmp_path, monkeypatch, full_disk):
-    monkeypatch.setattr(pending_responses, "SWEEP_ROOM", 0)
+def test_a_disk_that_is_full_for_a_response_keeps_those_before(tmp_path, full_disk):
     path = tmp_path / "0.jsonl"
     with SampleWriter(path, METADATA) as writer:
-        writer.keep(answer(1, 0))
-        size = journal_path(path).stat().st_size
-        for limit in (size + 20, 20):  # while a line is added, while the file is swept
-            with full_disk(limit), pytest.raises(UserError, match="cannot be written"):
-                writer.keep(answer(1, 1))
-            assert list(writer.waiting) == [(1, 0)]
-            monkeypatch.setattr(pending_responses, "SWEEP_ROOM", -2)
+        writer.keep(response(1, 0))
+        with full_disk(journal_path(path).stat().st_size + 20), pytest.raises(UserError, match="cannot be written"):
+            writer.keep(response(1, 1))
+        assert list(writer.waiting) == [(1, 0)]
     with SampleWriter(path, METADATA) as writer:
         assert list(writer.waiting) == [(1, 0)]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["0.drawn", "0.jsonl", "0.meta.json"]
+
+
+def test_what_stays_in_memory_is_a_set_of_numbers(tmp_path):
+    """About 150 bytes per sample: the texts of a large file would not fit."""
+    rows = 2_500
+    path, metadata = tmp_path / "0.jsonl", dataclasses.replace(METADATA, rows=rows, n=8)
+    write(path, record(-1, 0, "SELECT 1 " * 100), metadata=metadata)
+    line = path.read_text()
+    with open(path, "a") as file:
+        for number in range(8 * rows):
+            file.write(line.replace('"id": -1, "sample": 0', f'"id": {number // 8}, "sample": {number % 8}'))
+    tracemalloc.start()
+    with SampleWriter(path, metadata) as writer:
+        assert len(writer.done) == 1 + 8 * rows
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * rows * 250, f"{peak / 8 / rows:.0f} bytes per sample"

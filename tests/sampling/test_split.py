@@ -142,7 +142,7 @@ def test_samples_in_several_files(tmp_path, data):
 @pytest.mark.parametrize(
     "correct, named",
     [
-        ({**CORRECT, 20: [1, 1]}, "id 20 has 2 samples, not 4: run the sampler again"),
+        ({**CORRECT, 20: [1, 1]}, "id 20 has 2 samples, not 4: re-run the sampler"),
         ({**CORRECT, 20: [1] * 5}, "id 20 has 5 samples, not 4: sample again"),
         ({id: accs for id, accs in CORRECT.items() if id != 30}, "1 prompts of .* have no samples .the first is id 30"),
         ({**CORRECT, 99: [1] * 4}, "1 ids that .* does not have .the first is 99"),
@@ -158,7 +158,7 @@ def test_settings_and_files_that_do_not_fit_are_refused(tmp_path, data, make_row
     samples = write_samples(tmp_path / "0.jsonl", metadata_of(data), CORRECT)
     with pytest.raises(UserError, match="threshold is 5 of n = 4"):
         split(data, [samples], threshold=5, n=N, keep_zero=True)
-    with pytest.raises(UserError, match="drawn with n = 4 samples a prompt, not 8: pass --n 4"):
+    with pytest.raises(UserError, match="drawn with n = 4 samples per prompt, not 8: pass --n 4"):
         split(data, [samples], threshold=6, n=8, keep_zero=True)
     changed = write_parquet(tmp_path / "changed.parquet", *(make_row(id, data_source="bird") for id in CORRECT))
     with pytest.raises(UserError, match="changed.parquet is not the file that .*0.jsonl was sampled from"):
@@ -237,4 +237,4 @@ def test_a_familys_threshold_is_of_eight_samples(tmp_path, data, monkeypatch, ca
     with pytest.raises(SystemExit) as stop:
         runpy.run_path(str(PROGRAM), run_name="__main__")
     assert stop.value.code == 2
-    assert "threshold is of 8 samples a prompt, not of 4: pass --threshold" in capsys.readouterr().err
+    assert "threshold is of 8 samples per prompt, not of 4: pass --threshold" in capsys.readouterr().err

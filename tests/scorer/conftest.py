@@ -104,7 +104,11 @@ def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         make_shop(databases / "shop" / "shop.db")
         settings = copy.deepcopy(yaml.safe_load(SHIPPED_SETTINGS.read_text()))
         settings["Scorers"]["Scorer1"] |= {"database_path": str(databases), **LIMITS, **changes}
-        settings["ScorerServer"] |= {"log_file": str(directory / "scorer.log"), "shutdown_seconds": 3, **(server or {})}
+        settings["ScorerServer"] |= {
+            "log_file": str(directory / "scorer.log"),
+            "shutdown_seconds": 20,
+            **(server or {}),
+        }
         if math is not None:
             settings["Scorers"]["Scorer2"] = {"class_name": "MathRewardModel", **math}
         (directory / "settings.yaml").write_text(yaml.safe_dump(settings))

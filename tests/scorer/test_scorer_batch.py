@@ -2,6 +2,8 @@
 
 import pytest
 
+from rl.scorer.sql import jobs
+from rl.scorer.sql.digest import result_digest
 from tests.scorer.conftest import fenced
 
 SHOP = "shop/shop.sqlite"
@@ -46,6 +48,38 @@ def test_rows_come_when_they_are_asked_for(scorer) -> None:
     assert first["rows"] == [[1, "Ann"], [2, "Bob"]]
     assert second["rows"] is None
     assert "rows" not in answers(scorer, question)[0][0]
+
+
+def test_digests_are_equal_for_equal_results(scorer) -> None:
+    def digests(method: str, *responses: str) -> list[str | None]:
+        [found] = answers(scorer, sql("SELECT 1", *responses, method=method), digests=True)
+        return [answer["digest"] for answer in found]
+
+    values = "SELECT column1, column2 FROM (VALUES {})"
+    one, other = values.format("(1, 'a'), (2, NULL)"), values.format("(2.0, NULL), (1, 'a'), (1, 'a')")
+    mixed = values.format("(1, 'a'), (2.0, NULL), (1, 'a'), (x'00ff', 9e999)")
+    of_bird, of_spider = (digests(method, one, other, mixed, "SELEC") for method in ("bird", "spider"))
+    assert of_bird[0] == of_bird[1] and of_spider[0] != of_spider[1]
+    # As in the F.results of earlier versions.
+    assert of_bird[2].startswith("786d376b2c3c") and of_spider[2].startswith("cae45af814a0")
+    assert of_bird[3] is None and of_spider[3] is None
+    assert len({*digests("bird", "SELECT 1", "SELECT '1'", "SELECT NULL", "SELECT 1 WHERE 0")}) == 4
+    assert "digest" not in answers(scorer, sql("SELECT 1", one))[0][0]
+
+
+def test_a_result_that_is_too_large_for_a_digest_keeps_its_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(1,), (2,)]
+    job = {"sql": "SELECT a FROM b", "method": "bird"}
+    assert "last" not in jobs._digest(rows, job)
+
+    def digest(found: list, method: str) -> str:
+        if found is rows:
+            raise MemoryError
+        return result_digest(found, method)
+
+    monkeypatch.setattr(jobs, "result_digest", digest)
+    found = jobs._digest(rows, job)
+    assert found["last"] and found["digest"] != jobs._digest(rows, job | {"sql": "SELECT b FROM b"})["digest"]
 
 
 def test_partial_credit_and_timeouts_have_their_outcomes(scorer, runaway: str) -> None:

@@ -1,7 +1,7 @@
 """`bird` against BIRD's published rule: set(predicted rows) == set(gold rows), of the rows as sqlite3 returns them.
 
-The expected values follow from that rule by hand, on the tables of `league` (conftest.py). Where SCORER.md asks for
-something else than the official evaluation, docs/scorer.md says so under "Compared with the official evaluators".
+The expected values follow from that rule by hand, on the tables of `league` (conftest.py). Where the scorer
+differs from the official evaluation, docs/scorer.md says so under "Compared with the official evaluators".
 """
 
 from collections.abc import Callable
@@ -231,7 +231,7 @@ QUERIES = [
     ("a comment and a semicolon", "SELECT id FROM player", "SELECT id -- all\nFROM player;", True),
 ]
 
-# Asked for by SCORER.md, and more lenient than the official evaluation.
+# Wanted, and more lenient than the official evaluation.
 OURS = [
     ("bytes that are no UTF-8 are ignored", "SELECT word FROM word WHERE id = 11", "SELECT 'ab'", True),
     ("> = reads >=", "SELECT id FROM player WHERE goals >= 3", "SELECT id FROM player WHERE goals > = 3", True),

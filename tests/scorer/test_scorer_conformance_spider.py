@@ -1,4 +1,4 @@
-"""`spider` against the published rule of the test-suite evaluation (Zhong et al. 2020), as SCORER.md words it.
+"""`spider` against the published rule of the test-suite evaluation (Zhong et al. 2020), as docs/scorer.md words it.
 
 Equal bags of rows under some permutation of the columns; equal lists of rows, under one permutation, where gold has a
 top-level ORDER BY; DISTINCT is kept. The expected values follow by hand, on the tables of `league` (conftest.py).

@@ -400,7 +400,7 @@ def jobs() -> MathJobs:
 
 
 def outcome(jobs: MathJobs, gold: str, pred: str) -> str:
-    header, body = jobs.answer({"job": "math", "gold": gold, "pred": pred, "seconds": SECONDS}, b"")
+    header, body = jobs.reply({"job": "math", "gold": gold, "pred": pred, "seconds": SECONDS}, b"")
     assert header.get("score") == {"match": 1.0, "mismatch": 0.0}.get(header["outcome"])
     assert body == b""
     return header["outcome"]
@@ -445,18 +445,18 @@ def test_an_answer_that_is_not_read_is_a_mismatch(jobs: MathJobs) -> None:
 def test_an_answer_that_is_too_long_is_refused_not_cut(jobs: MathJobs) -> None:
     short = MathJobs(max_answer_chars=10)
     job = {"job": "math", "gold": "5", "pred": "0" * 10 + "5", "seconds": SECONDS}
-    assert short.answer(job, b"")[0] == {
+    assert short.reply(job, b"")[0] == {
         "outcome": "pred_error",
         "error": "the answer has 11 characters, more than 10",
     }
-    assert short.answer(job | {"pred": "0" * 9 + "5"}, b"")[0]["outcome"] == "match"
-    assert short.answer(job | {"pred": "5", "gold": "0" * 10 + "5"}, b"")[0]["outcome"] == "gold_error"
+    assert short.reply(job | {"pred": "0" * 9 + "5"}, b"")[0]["outcome"] == "match"
+    assert short.reply(job | {"pred": "5", "gold": "0" * 10 + "5"}, b"")[0]["outcome"] == "gold_error"
     assert outcome(jobs, "5", "0" * 10 + "5") == "match"
 
 
 def test_a_worker_that_has_grown_ends_after_its_answer() -> None:
     grown = MathJobs(recycle_bytes=-1)
-    header, _ = grown.answer({"job": "math", "gold": "5", "pred": "5", "seconds": SECONDS}, b"")
+    header, _ = grown.reply({"job": "math", "gold": "5", "pred": "5", "seconds": SECONDS}, b"")
     assert header == {"outcome": "match", "score": 1.0, "last": True}
 
 

@@ -110,22 +110,11 @@ def test_year_of_the_current_date_is_2020(scorer) -> None:
     assert scorer.outcome("SELECT 2020", "SELECT year( curdate() )") == "match"
 
 
-@pytest.mark.parametrize(
-    ("sql", "outcome"),
-    [
-        ("SELECT 1;", "match"),
-        ("SELECT 1;;", "match"),
-        ("SELECT 1; -- done", "match"),
-        ("-- JOIN\nSELECT 1", "match"),
-        ("SELECT 1; SELECT 1", "pred_error"),
-        ("SELECT 1; DROP TABLE clients", "pred_error"),
-        ("-- nothing", "pred_error"),
-        ("SELECT 1\0", "pred_error"),
-        ("SELECT", "pred_error"),
-    ],
-)
-def test_one_statement_is_taken(scorer, sql: str, outcome: str) -> None:
-    assert scorer.outcome(sql) == outcome
+def test_one_statement_is_taken(scorer) -> None:
+    for sql in ("SELECT 1;", "SELECT 1;;", "SELECT 1; -- done", "-- JOIN\nSELECT 1"):
+        assert scorer.outcome(sql) == "match", sql
+    for sql in ("SELECT 1; SELECT 1", "SELECT 1; DROP TABLE clients", "-- nothing", "SELECT 1\0", "SELECT"):
+        assert scorer.outcome(sql) == "pred_error", sql
 
 
 def test_gold_that_fails_is_not_a_wrong_answer(scorer) -> None:
@@ -215,7 +204,8 @@ def body(**changes: object) -> dict:
     return content
 
 
-REFUSED = [
+# Other db_ids that name no database: test_scorer_isolation.py.
+REJECTED = [
     ("nothing", b"", 400, "JSON"),
     ("no JSON", b"{gen_responses", 400, "JSON"),
     ("a list", b"[1]", 400, "body"),
@@ -226,55 +216,26 @@ REFUSED = [
     ("no gold", body(gold_sql=None), 400, "extra.gold_sql"),
     ("another comparison", body(cmp_method="exact"), 400, "extra.cmp_method"),
     ("an unknown database", body(db_id="shop/none.sqlite"), 404, "shop/none.sqlite"),
-    ("a directory", body(db_id="shop"), 404, "shop"),
     ("another file", body(db_id="notes.txt"), 404, "notes.txt"),
     ("an absolute db_id", body(db_id="/etc/passwd.sqlite"), 404, "relative"),
     ("a db_id that leaves", body(db_id="../outside.sqlite"), 404, "leads out"),
-    ("a db_id that leaves and returns", body(db_id="shop/../../outside.sqlite"), 404, "leads out"),
-    ("a link that leaves", body(db_id="link.sqlite"), 404, "leads out"),
-    ("a link of a directory that leaves", body(db_id="up/outside.sqlite"), 404, "leads out"),
-    ("URI parameters", body(db_id="shop/shop.sqlite?mode=rwc"), 404, "names no"),
-    ("a NUL", body(db_id="shop/shop.sqlite\0.sqlite"), 404, "relative"),
     ("a name too long", body(db_id="x" * 5000 + ".sqlite"), 404, "cannot be read"),
     ("10 MB of text", body(gen_responses=["x" * 10_000_000]), 413, "10000000"),
 ]
 
 
-@pytest.fixture(scope="module")
-def outside(scorer) -> None:
-    """A readable database beside database_path, links to it from within, and a file that is no database."""
-    connection = sqlite3.connect(scorer.directory / "outside.sqlite")
-    connection.execute("CREATE TABLE t (a)")
-    connection.close()
-    (scorer.databases / "link.sqlite").symlink_to(scorer.directory / "outside.sqlite")
-    (scorer.databases / "up").symlink_to(scorer.directory)
+def test_bad_input_is_rejected_with_a_sentence_and_the_next_request_is_served(scorer) -> None:
     (scorer.databases / "notes.txt").write_text("text")
-
-
-@pytest.mark.usefixtures("outside")
-@pytest.mark.parametrize(
-    ("content", "status", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
-)
-def test_bad_input_is_refused_with_a_sentence_and_the_next_request_is_served(
-    scorer, content: bytes | dict, status: int, said: str
-) -> None:
     files = sorted(scorer.directory.rglob("*"))
-    data = content if isinstance(content, bytes) else json.dumps(content).encode()
-    reply = scorer.client.put("/api", content=data)
-    assert reply.status_code == status
-    assert said in reply.json()["error"]
-    assert scorer.outcome("SELECT 1") == "match"
+    for name, content, status, said in REJECTED:
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        reply = scorer.client.put("/api", content=data)
+        assert reply.status_code == status and said in reply.json()["error"], name
+        assert scorer.outcome("SELECT 1") == "match", name
     assert sorted(scorer.directory.rglob("*")) == files
-
-
-def test_a_body_without_a_length_is_limited_too(scorer) -> None:
-    chunks = (b"x" * 1_000_000 for _ in range(12))
-    reply = scorer.client.put("/api", content=chunks)
-    assert reply.status_code == 413
+    # A body without a length is limited too.
+    assert scorer.client.put("/api", content=(b"x" * 1_000_000 for _ in range(12))).status_code == 413
     assert scorer.outcome("SELECT 1") == "match"
-
-
-def test_unknown_paths_and_methods_are_refused_in_the_same_shape(scorer) -> None:
     assert "error" in scorer.client.get("/nothing").json()
     assert scorer.client.post("/api", json={}).status_code == 405
 

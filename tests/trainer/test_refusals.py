@@ -311,7 +311,7 @@ def test_a_store_of_another_model_is_refused(run, name):
         ({"prompt": "no list"}, "data.parquet row 3: prompt"),
         ({"reward_model": {"style": "rule", "ground_truth": {"db_id": "shop/shop.sqlite"}}}, "data.parquet row 3"),
         ({"data_source": "poetry"}, "data.parquet row 3: There is no reward for data_source 'poetry'"),
-        ({"id": 0}, "id 0 stands also in"),
+        ({"id": 0}, "id 0 is also in"),
     ],
 )
 def test_a_malformed_row_is_named(run, changes, sentence):

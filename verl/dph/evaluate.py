@@ -19,11 +19,8 @@ from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 
 from rl.common.errors import UserError
 from rl.common.signals import run_stoppable
-from rl.data.questions import answer_kind
-from rl.data.rows import read_rows
 from rl.data.sample_summary import summarize
 from rl.data.training_run import ALL, Run, earlier_checkpoints
-from rl.evaluation.analysis.sql_results import store_results
 from rl.evaluation.benchmarks import Split, splits_of
 from rl.evaluation.paper.published import paper_setting
 from rl.evaluation.paper.tables import write_tables
@@ -116,7 +113,7 @@ def main(config: DictConfig) -> None:
         drawn = stored_base(Path(config.evaluate.base).expanduser(), wanted) | drawn
     run_stoppable(draw_all(config, jobs))
     if config.evaluate.databases is not None:
-        _store_results(Path(config.evaluate.databases).expanduser(), splits, drawn)
+        sys.stderr.write("evaluate.databases is not needed: the scorer sends a digest of each result with its score.\n")
     for job in (job for of_model in jobs.values() for job in of_model):
         sys.stdout.write(f"{job.output}\n{summarize(job.output)}\n\n")
     if BASE in drawn and config.evaluate.report:
@@ -145,15 +142,6 @@ def _earlier(config: DictConfig, runs: dict[str, Run]) -> dict[str, dict[int, Pa
             "global_step_N in it."
         )
     return {name: earlier_checkpoints(name, run, wanted) for name, run in runs.items()}
-
-
-def _store_results(databases: Path, splits: dict[str, Split], files: dict[str, dict[str, Path]]) -> None:
-    """Store results of every method's sampled SQL beside its samples."""
-    for split, drawn in splits.items():
-        rows = read_rows(drawn.files)
-        if all(answer_kind(row.data_source) == "sql" for row in rows):
-            for of_method in files.values():
-                store_results(of_method[samples_file(split)], {row.id: row.question for row in rows}, databases)
 
 
 def _checked(config: DictConfig) -> dict[str, Split]:

@@ -1,1 +1,1 @@
-"""What a file of the project holds, and what is wrong with it (`python -m verl.dph.inspect`)."""
+"""Contents and problems of the project's files (`python -m verl.dph.inspect`)."""

@@ -1,4 +1,4 @@
-"""What holds between files: prompts that stand in two of them, and ids that another file lacks."""
+"""Checks across files: shared ids and prompts, and ids that are missing in another file."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -38,7 +38,7 @@ def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
 
 
 def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
-    """Adds to each report how its ids compare with those of a parquet of prompts.
+    """Add to each report how its ids compare with those of a parquet of prompts.
 
     Raises:
         UserError: the parquet is none, or has no ids.

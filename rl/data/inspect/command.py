@@ -1,8 +1,8 @@
-"""What the project's files hold: python -m verl.dph.inspect FILE [FILE ...]
+"""Inspect the project's files: python -m verl.dph.inspect FILE [FILE ...]
 
 FILE is a parquet of prompts, samples of a model (JSON lines) or a D_pef store (.pt); which of them is read from its
 content. Prints counts, lengths, pass counts and a few rows, and at the end what is wrong: unreadable rows, ids that
-stand twice or are missing, prompts that stand in two of the parquets. Exit code 0: nothing is wrong; 1: something is;
+are duplicated or missing, prompts that are in two of the parquets. Exit code 0: nothing is wrong; 1: something is;
 2: a file is none of these (docs/inspect.md).
 """
 

@@ -1,4 +1,4 @@
-"""Which of the project's files a file is, by its content: names and endings say nothing."""
+"""Detection of a file's kind by its content, whatever its name."""
 
 import json
 import zipfile
@@ -31,7 +31,7 @@ def kind_of(path: Path) -> str:
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}): give an existing file.") from error
     if not head:
-        raise UserError(f"{path} is empty: make it anew.")
+        raise UserError(f"{path} is empty: make it again.")
     if head == b"PAR1":
         return _kind_of_parquet(path)
     if head == b"PK\x03\x04":
@@ -49,7 +49,7 @@ def _kind_of_parquet(path: Path) -> str:
         columns = pq.read_schema(path).names
     except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
         raise UserError(
-            f"{path} is a parquet that cannot be read ({str(error).splitlines()[0]}): make it anew."
+            f"{path} is a parquet that cannot be read ({str(error).splitlines()[0]}): make it again."
         ) from error
     if "prompt" in columns and ("reward_model" in columns or "data_source" in columns):
         return PROMPTS
@@ -62,9 +62,9 @@ def _kind_of_archive(path: Path) -> str:
     try:
         names = zipfile.ZipFile(path).namelist()
     except zipfile.BadZipFile as error:
-        raise UserError(f"{path} is an archive that was cut short, perhaps a D_pef store: make it anew.") from error
+        raise UserError(f"{path} is an archive that was cut short, perhaps a D_pef store: make it again.") from error
     if any(name.endswith("/data.pkl") for name in names):
-        return STORE  # or another file of torch.save, which Store.load refuses in its own words
+        return STORE  # or another file of torch.save, which Store.load refuses with its own message
     raise _unknown(path, "a zip archive, but not one of torch.save")
 
 

@@ -1,4 +1,4 @@
-"""What is found out about one file: plain values, for the printed page and for --json alike."""
+"""Report on one file, as plain values for the printed page and for --json."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ def pass_summary(correct: list[int], n: int | None) -> dict[str, Any] | None:
 
     Args:
         correct: of each prompt.
-        n: samples a prompt; None: only the correct ones were counted.
+        n: samples per prompt; None: only the correct ones were counted.
 
     Returns:
         {"n", "prompts": [prompts with 0, 1, ... correct samples], "pass@k": {k: mean}}, or None without a prompt.

@@ -1,4 +1,4 @@
-"""The rows of a parquet, a batch at a time: memory does not grow with the file."""
+"""Reading a parquet in batches: memory does not grow with the file."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-_ROWS_A_BATCH = 256
+_ROWS_PER_BATCH = 256
 # Without it Arrow reads a whole column chunk at once.
 _READ_BYTES = 1 << 20
 _SILENT_S = 2
@@ -21,7 +21,7 @@ def parquet_rows(path: Path, columns: Sequence[str], problems: list[str]) -> Ite
         progress(parquet.metadata.num_rows, path, "row") as bar,
     ):
         try:
-            for batch in parquet.iter_batches(batch_size=_ROWS_A_BATCH, columns=list(columns)):
+            for batch in parquet.iter_batches(batch_size=_ROWS_PER_BATCH, columns=list(columns)):
                 yield from batch.to_pylist()
                 number += batch.num_rows
                 bar.update(batch.num_rows)

@@ -1,4 +1,4 @@
-"""A D_pef store: mapped, never unpickled; its rows go by one at a time."""
+"""A D_pef store: memory-mapped, never unpickled, read row by row."""
 
 from collections import Counter
 from pathlib import Path

@@ -25,8 +25,10 @@ def inspect_prompts(path: Path, options: Options) -> FileReport:
         tally.add(number, values)
     if not tally.rows:
         problems.append("There is no row.")
-    if tally.refused:
-        problems.append(f"The sampler refuses {tally.refused} of {tally.rows} rows; the first: {tally.first_refusal}")
+    if tally.rejected:
+        problems.append(
+            f"The sampler rejects {tally.rejected} of {tally.rows} rows; the first: {tally.first_rejection}"
+        )
     return FileReport(
         path=str(path),
         kind=f"{PROMPTS}, a part of the split" if BASE_CORRECT in schema.names else PROMPTS,
@@ -43,7 +45,7 @@ def inspect_prompts(path: Path, options: Options) -> FileReport:
 
 class _Tally:
     def __init__(self, options: Options, checks_rows: bool):
-        self.rows, self.refused, self.first_refusal = 0, 0, ""
+        self.rows, self.rejected, self.first_rejection = 0, 0, ""
         self.sources, self.correct, self.keys = Counter(), [], Keys()
         self.lengths = {"prompt characters": Counter()} | ({"prompt tokens": Counter()} if options.tokenizer else {})
         self.examples = Reservoir(options.examples, options.seed)
@@ -67,8 +69,8 @@ class _Tally:
         try:
             to_row(values, f"row {number}")
         except UserError as error:
-            self.refused += 1
-            self.first_refusal = self.first_refusal or str(error)
+            self.rejected += 1
+            self.first_rejection = self.first_rejection or str(error)
 
     def _add_prompt(self, id: int | str, messages: Any) -> None:
         text = prompt_text(messages)

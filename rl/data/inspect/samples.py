@@ -11,16 +11,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from rl.common.correctness import is_correct as score_is_correct
 from rl.common.errors import UserError
+from rl.common.outcomes import is_correct
 from rl.data.inspect.file_kinds import SAMPLES, is_sample
 from rl.data.inspect.file_report import FileReport, Options, pass_summary
 from rl.data.inspect.parquet import parquet_rows, progress
 from rl.data.inspect.tally import Keys, Reservoir, length_summary, named, number_of, text_hash
-from rl.data.sample_file import REQUIRED_KEYS, SampleMetadata, read_metadata
+from rl.data.sample_file import MOST_SAMPLES, REQUIRED_KEYS, SampleMetadata, read_metadata
 
 _SHOWN = ("id", "sample", "data_source", "score", "acc", "outcome", "truncated", "input", "output")
-_MOST_SAMPLES = 1 << 16
 
 
 @dataclass(slots=True)
@@ -83,12 +82,12 @@ class _Tally:
         if prompt.seen >> number & 1:
             self._repeated += 1
             return
-        correct = is_correct(sample)
+        correct = _is_correct(sample)
         prompt.seen |= 1 << number
         prompt.drawn += 1
         prompt.correct += correct
         self.rows += 1
-        self._misjudged += self.format == "ours" and correct != score_is_correct(sample["score"])
+        self._misjudged += self.format == "ours" and correct != is_correct(sample["score"])
         self._count(sample)
 
     def _is_whole(self, sample: dict[str, Any]) -> bool:
@@ -97,7 +96,7 @@ class _Tally:
         right_types &= isinstance(sample.get("acc"), int | float | None)
         if self.format == "ours":
             right_types &= sample.keys() >= REQUIRED_KEYS and type(sample["sample"]) is int
-            return right_types and 0 <= sample["sample"] < _MOST_SAMPLES
+            return right_types and 0 <= sample["sample"] < MOST_SAMPLES
         return right_types
 
     def _prompt(self, sample: dict[str, Any]) -> _Prompt:
@@ -139,7 +138,7 @@ class _Tally:
     def problems(self) -> list[str]:
         found = [
             (self._incomplete, "without a key that samples have, or with a value of another type"),
-            (self._repeated, "of an id and sample number that stand before"),
+            (self._repeated, "that repeat an earlier id and sample number"),
             (self._other_text, "with another prompt text than the first sample of the id"),
             (self._misjudged, "with an acc that is not what the score says"),
         ]
@@ -147,10 +146,9 @@ class _Tally:
         return sentences + self.keys().problems("prompt") + ([] if self.rows else ["There is no sample."])
 
 
-def is_correct(sample: dict[str, Any]) -> bool:
-    """By acc where there is one, else by the score: 1 within 1e-6."""
-    judged = sample["score"] if sample.get("acc") is None else sample["acc"]
-    return score_is_correct(judged)
+def _is_correct(sample: dict[str, Any]) -> bool:
+    """By acc if there is one, else by the score."""
+    return is_correct(sample["score"] if sample.get("acc") is None else sample["acc"])
 
 
 def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
@@ -171,7 +169,7 @@ def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
     if bad:
         problems.append(f"{number_of(bad, 'line')} cannot be read as a sample (the first is line {first_bad}).")
     if torn:
-        problems.append("The last line is torn, as a stopped sampler leaves it: run it again, it resumes.")
+        problems.append("The last line is torn, as a stopped sampler leaves it: re-run it to resume.")
 
 
 def _parquet_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What is counted while a file goes by: lengths, ids and prompt texts, a few rows to show. A million rows fit."""
+"""Streaming statistics of a file: lengths, ids, prompt hashes and a random sample of rows. A million rows fit."""
 
 import random
 from array import array
@@ -39,7 +39,7 @@ class Keys:
         self.text_ids.append(id)
 
     def problems(self, row: str = "row") -> list[str]:
-        """Sentences on ids that stand twice and on rows with the same prompt text."""
+        """Sentences on duplicate ids and on rows with the same prompt text."""
         return [sentence for sentence in (self._repeated_ids(row), self._repeated_texts(row)) if sentence]
 
     def _repeated_ids(self, row: str) -> str | None:
@@ -47,7 +47,7 @@ class Keys:
         if not repeated:
             return None
         surplus = sum(repeated.values()) - len(repeated)
-        return f"{number_of(surplus, row)} with an id that stands before ({named(repeated)})."
+        return f"{number_of(surplus, row)} with the id of an earlier one ({named(repeated)})."
 
     def _repeated_texts(self, row: str) -> str | None:
         texts = np.frombuffer(self.texts, dtype=np.uint64)

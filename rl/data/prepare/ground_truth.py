@@ -19,7 +19,7 @@ _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 
 
 def answer_text(value: Any) -> str:
-    """An answer that stands in a field of its own: a text or a number.
+    """An answer in a field of its own: a text or a number.
 
     Raises:
         BadRecord: it is empty, or nothing that can be an answer.

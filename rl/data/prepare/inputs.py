@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from rl.common.errors import UserError
+from rl.data.parquet_file import open_parquet
 
 _PARQUET_BATCH = 4096
+_HINT = "give the benchmark's file"
 
 
 def read_json_list(path: Path) -> list[Any]:
@@ -37,7 +37,7 @@ def count_records(path: Path) -> int:
         UserError: the file cannot be read.
     """
     if path.suffix == ".parquet":
-        with _open_parquet(path) as parquet:
+        with open_parquet(path, (), _HINT) as parquet:
             return parquet.metadata.num_rows
     if path.suffix == ".json":
         return len(read_json_list(path))
@@ -85,26 +85,13 @@ def _read_lines(path: Path) -> Iterator[Any]:
 
 
 def _read_parquet(path: Path, required: Sequence[str], optional: Sequence[str]) -> Iterator[dict[str, Any]]:
-    with _open_parquet(path) as parquet:
-        names = parquet.schema_arrow.names
-        missing = [name for name in required if name not in names]
-        if missing:
-            raise UserError(f"{path} has no column {', '.join(missing)}: give the benchmark's file.")
-        columns = [name for name in (*required, *optional) if name in names] or None
+    with open_parquet(path, required, _HINT) as parquet:
+        columns = [name for name in (*required, *optional) if name in parquet.schema_arrow.names] or None
         try:
             for batch in parquet.iter_batches(_PARQUET_BATCH, columns=columns):
                 yield from batch.to_pylist()
         except (OSError, ValueError) as error:  # a file that is cut off or damaged behind its footer
             raise UserError(f"{path} is damaged ({str(error).splitlines()[0]}): fetch it again.") from error
-
-
-def _open_parquet(path: Path) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(path)
-    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise UserError(
-            f"{path} cannot be read as parquet ({str(error).splitlines()[0]}): give the benchmark's file."
-        ) from error
 
 
 def _kind(value: Any) -> str:

@@ -24,7 +24,7 @@ _SUFFIXES = (".jsonl", ".parquet", ".json")
 
 @dataclass
 class DapoProblem:
-    """A problem of DAPO-Math-17K, as it stands first.
+    """A problem of DAPO-Math-17K, at its first occurrence.
 
     Attributes:
         number: of that row over all files.
@@ -58,9 +58,9 @@ class TestSet:
 
 
 def prepare_dapo(files: Sequence[Path], output: Path) -> tuple[RowWriter, int, int]:
-    """Writes a row for each problem of DAPO-Math-17K, in the order in which the problems first stand in the files.
+    """Write a row for each problem of DAPO-Math-17K, in the order of their first occurrence in the files.
 
-    A problem that stands there with different answers is left out. Memory grows with the problems, not with the rows.
+    A problem with different answers is left out. Memory grows with the problems, not with the rows.
 
     Returns:
         The closed writer, how many rows the files have, and how many of them repeat an earlier one.
@@ -133,7 +133,7 @@ def find_test_sets(folder: Path | None, files: Sequence[str], wanted: Sequence[s
 
 
 def prepare_test_set(name: str, file: Path, output: Path) -> RowWriter:
-    """Writes the rows of a test set; the closed writer.
+    """Write the rows of a test set and return the closed writer.
 
     Raises:
         UserError: the file cannot be read, or no record makes a row.

@@ -47,7 +47,7 @@ MATH_ROWS = _row_schema(pa.string(), {"source_id": pa.string(), "subject": pa.st
 
 
 class BadRecord(Exception):
-    """A record that makes no row; the text is the reason, as it stands in the list of those that are left out."""
+    """A record that makes no row; the text is the reason, as listed in OUTPUT.bad.jsonl."""
 
 
 def row_id(dataset: str, split: str, number: int) -> int:
@@ -103,7 +103,7 @@ class RowWriter:
         return self.reasons.total()
 
     def add(self, row: dict[str, Any]) -> None:
-        """Takes a row.
+        """Take a row.
 
         Raises:
             BadRecord: its id is taken, or the scorer could not read its ground truth; it is not written.
@@ -122,7 +122,7 @@ class RowWriter:
             self._flush()
 
     def reject(self, source: Path, number: int, reason: str, *, kind: str | None = None, about: Any = None) -> None:
-        """Lists a record that makes no row.
+        """List a record that makes no row.
 
         Args:
             number: of the record in its file, from 0.
@@ -191,7 +191,9 @@ class RowWriter:
             self._pending = []
 
     def _unwritable(self, error: OSError) -> UserError:
-        return UserError(f"{self.output} cannot be written ({error.strerror or error}): make room and run this again.")
+        return UserError(
+            f"{self.output} cannot be written ({error.strerror or error}): make room and re-run the same command."
+        )
 
 
 def _aside(target: Path) -> Path:

@@ -122,7 +122,7 @@ class Schema:
 
 
 def read_schema(uri: str, example_values: int, seed: int | None) -> Schema:
-    """Reads the tables of a database; SQLite's own are not among them.
+    """Read the tables of a database; SQLite's own are not among them.
 
     Args:
         uri: opens the file read-only.

@@ -168,7 +168,7 @@ def add_options(parser: argparse.ArgumentParser, benchmark: Benchmark, output: s
 def prepare(
     benchmark: Benchmark, options: argparse.Namespace, files: Sequence[Path], declared: Mapping[str, Any]
 ) -> None:
-    """Runs a command: writes the parquet and prints the summary.
+    """Run a command: write the parquet and print the summary.
 
     Args:
         options: of add_options.

@@ -5,14 +5,14 @@ from typing import Any
 
 from rl.common.errors import UserError
 
-# SQL schemas have 2.5 to 4 characters a token with the tokenizers of Llama 3 and Qwen: rather too many than too few.
-CHARACTERS_A_TOKEN = 2.5
+# SQL schemas have 2.5 to 4 characters per token with the tokenizers of Llama 3 and Qwen: rather too many than too few.
+CHARACTERS_PER_TOKEN = 2.5
 
 
 class Budget:
     """A limit on the tokens of a chat with one message of the user.
 
-    Without a tokenizer the tokens are estimated from the characters (CHARACTERS_A_TOKEN).
+    Without a tokenizer the tokens are estimated from the characters (CHARACTERS_PER_TOKEN).
     """
 
     def __init__(self, max_tokens: int, tokenizer: Path | None):
@@ -35,7 +35,7 @@ class Budget:
 
     def fits(self, content: str) -> bool:
         if self._tokenizer is None:
-            return len(content) <= self.max_tokens * CHARACTERS_A_TOKEN
+            return len(content) <= self.max_tokens * CHARACTERS_PER_TOKEN
         # A token of a byte-level or SentencePiece tokenizer holds a byte or more, so most prompts need no counting.
         return (
             self._template_tokens + len(content.encode()) <= self.max_tokens or self._count(content) <= self.max_tokens

@@ -10,16 +10,15 @@ import numpy as np
 from tqdm import tqdm
 
 from rl.common.errors import UserError
+from rl.common.outcomes import GOLD_FAILURES
 from rl.data.questions import answer_kind
 from rl.data.sample_file import SampleMetadata, SampleRecord, read_metadata, read_samples
-from rl.evaluation.analysis.sql_results import RAN, Results, query_key, read_results, results_path
+from rl.evaluation.analysis.sql_results import UNKNOWN, result_of, stored_results
 from rl.metrics.distinct_answers import answer_classes, answer_key
 from rl.metrics.distinct_n import distinct_n
 from rl.metrics.styles import BY_PREFIX, OTHERS, styled
 
 T = TypeVar("T")
-
-GOLD_FAILURES = ("gold_error", "gold_timeout")
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class SampleSet(JudgedSamples):
     truncated: np.ndarray  # [P, n] bool, the response hit its length limit
     gold_failures: int  # samples whose reference query failed: they count as wrong
     answer: np.ndarray  # [P, n] int, equivalent answers to a prompt have equal numbers; NO_VOTE for none
-    result: np.ndarray | None  # [P, n] int, the same for equal results of SQL; None if results are not stored
+    result: np.ndarray | None  # [P, n] int, the same for equal results of SQL; None if not all are known
     tokens: np.ndarray  # [P, n] int, response length
     distinct_n: np.ndarray  # [P, 4] float, over a prompt's responses together, for n = 1..4
     unparsed: int | None  # correct SQL that sqlglot cannot parse, compared by its text; None for other tasks
@@ -97,13 +96,15 @@ def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PRE
     metadata = read_metadata(path)
     names = (*styles, OTHERS) if styles else ()
     by_prompt: dict[int, dict[int, _Sample]] = {}
-    results = read_results(path)
+    stored = stored_results(path)
     for record in _records(path, metadata):
-        result = None if results is None else _result_of(path, record, results)
-        by_prompt.setdefault(record.id, {})[record.sample] = _needed(record, names, styles_by, result)
+        by_prompt.setdefault(record.id, {})[record.sample] = _needed(
+            record, names, styles_by, result_of(record, stored)
+        )
     ids, rows = _in_order(path, metadata, by_prompt)
     unparsed = [sample.unparsed for row in rows for sample in row]
     all_sql = None not in unparsed
+    results_known = all_sql and not any(sample.result == UNKNOWN for row in rows for sample in row)
     return SampleSet(
         path=path,
         metadata=metadata,
@@ -114,7 +115,7 @@ def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PRE
         truncated=np.array([[sample.truncated for sample in row] for row in rows]),
         gold_failures=sum(sample.gold_failure for row in rows for sample in row),
         answer=np.array([answer_classes([sample.answer for sample in row]) for row in rows]),
-        result=None if results is None else np.array([answer_classes([s.result for s in row]) for row in rows]),
+        result=np.array([answer_classes([s.result for s in row]) for row in rows]) if results_known else None,
         tokens=np.array([[len(sample.response_ids) for sample in row] for row in rows]),
         distinct_n=np.array([distinct_n([sample.response_ids for sample in row]) for row in rows]),
         unparsed=sum(unparsed) if all_sql else None,
@@ -149,17 +150,6 @@ def _in_order(
     _require_complete(path, metadata, by_prompt)
     ids = sorted(by_prompt)
     return np.array(ids, dtype=np.int64), [[by_prompt[i][s] for s in range(metadata.n)] for i in ids]
-
-
-def _result_of(path: Path, record: SampleRecord, results: Results) -> str | None:
-    if record.pred is None or record.outcome not in RAN:
-        return None
-    key = query_key(record.id, record.pred)
-    if key not in results:
-        raise UserError(
-            f"{results_path(path)} lacks a query of id {record.id}: evaluate again with evaluate.databases, it resumes."
-        )
-    return results[key]
 
 
 def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, result: str | None) -> _Sample:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rl.common.correctness import CORRECT_TOLERANCE
+from rl.common.outcomes import CORRECT_TOLERANCE
 from rl.evaluation.analysis.samples import SampleSet
 from rl.metrics.bootstrap import LEVEL, RESAMPLES, Interval, mean_interval
 from rl.metrics.distinct_n import ORDERS
@@ -101,7 +101,7 @@ def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by
         "distinct_correct": "Number of distinct syntax trees (sqlglot) among a prompt's correct SQL after aliases, "
         "case and the order of operands are normalised; mean over the prompts with one.",
         "distinct_results": "Number of distinct results among a prompt's SQL that ran, correct or not; mean over the "
-        "prompts with one; null if results were not stored (evaluate.databases).",
+        "prompts with one; null for samples of a version that stored none.",
         "unparsed_sql": "Correct samples whose SQL sqlglot cannot parse; they are compared by their text.",
         **{
             f"distinct_{order}": f"Distinct {order}-grams of tokens over all {order}-grams in a prompt's {n} responses "

@@ -1,4 +1,4 @@
-"""Runs every gold query of a dataset and writes a table of those that fail, time out or return nothing.
+"""Run every gold query of a dataset and write a table of those that fail, time out or return nothing.
 
     python -m rl.scorer.audit train.parquet test.parquet --database-path /cache/ --out audit.csv
 
@@ -17,10 +17,12 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
 from rl.scorer.audit.check import Finding, Query, check
-from rl.scorer.audit.problems import AuditError, read_problems
+from rl.scorer.audit.problems import read_problems
 from rl.scorer.audit.report import check_out, summary, table, write
-from rl.scorer.config import ConfigError, SqlSettings, load_settings
+from rl.scorer.config import SqlSettings, load_settings
 from rl.scorer.process import WorkerLost
 
 _REFRESH_SECONDS = 1.0
@@ -28,21 +30,16 @@ _DEFAULT_CONFIG = Path(__file__).resolve().parents[1] / "sql.yaml"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the audit; the exit code."""
+    """Run the audit and return its exit code."""
     options = _parse(arguments)
     # That a worker was killed for its time is in the table.
     logging.getLogger("rl.scorer").setLevel(logging.ERROR)
-    try:
-        return _audit(options)
-    except (AuditError, ConfigError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except WorkerLost as error:
-        sys.stderr.write(f"The audit cannot run: {error}.\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write(f"Interrupted; {options.out} is not written.\n")
-        return 130
+    with user_errors_exit():
+        try:
+            return _audit(options)
+        except WorkerLost as error:
+            sys.stderr.write(f"The audit cannot run: {error}.\n")
+            return 1
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -97,7 +94,7 @@ def _audit(options: argparse.Namespace) -> int:
 def _settings(options: argparse.Namespace) -> SqlSettings:
     settings = load_settings(options.config, None, None, options.database_path).sql
     if settings is None:
-        raise AuditError(f"The configuration {options.config} has no scorer for SQL; give another with --config.")
+        raise UserError(f"The configuration {options.config} has no scorer for SQL; give another with --config.")
     given = {"num_instances": options.num_instances, "gold_seconds": options.gold_seconds}
     return settings.model_copy(update={name: value for name, value in given.items() if value is not None})
 
@@ -122,7 +119,7 @@ def _check_with_progress(settings: SqlSettings, queries: list[Query]) -> dict[Qu
 
 
 async def _refresh(progress: tqdm) -> None:
-    """Lets the bar go on while a query runs for a minute."""
+    """Let the bar go on while a query runs for a minute."""
     while True:
         await asyncio.sleep(_REFRESH_SECONDS)
         progress.refresh()

@@ -1,4 +1,4 @@
-"""Running every distinct gold query once, in the scorer's own workers."""
+"""Run every distinct gold query once, in the scorer's own workers."""
 
 import asyncio
 from collections.abc import Callable

@@ -5,17 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rl.common.errors import UserError
+
 _COLUMNS = ["id", "data_source", "reward_model"]
 _ROWS_PER_BATCH = 1024
 
 
-class AuditError(Exception):
-    """What keeps the audit from running: one sentence that says what to do."""
-
-
 @dataclass(frozen=True)
 class Problem:
-    """One row. db_id: None where the row has none."""
+    """One row. db_id: None if the row has none."""
 
     id: int | str
     file: str
@@ -40,7 +38,7 @@ class Dataset:
 def read_problems(files: list[Path]) -> Dataset:
     """The rows of `files`, in order: an SQL question is one whose reward_model.ground_truth has a gold_sql.
 
-    Raises AuditError for a file that cannot be read or lacks a column, and when no row is an SQL question.
+    Raises UserError for a file that cannot be read or lacks a column, and when no row is an SQL question.
     """
     dataset = Dataset()
     for file in files:
@@ -53,7 +51,7 @@ def read_problems(files: list[Path]) -> Dataset:
                 dataset.other[str(row["data_source"])] += 1
     if not dataset.problems:
         sources = ", ".join(dataset.other) or "no rows"
-        raise AuditError(
+        raise UserError(
             f"{', '.join(map(str, files))}: none of {dataset.rows} rows is an SQL question ({sources}); give a parquet "
             "whose reward_model.ground_truth has db_id and gold_sql."
         )
@@ -76,19 +74,19 @@ def _rows(file: Path) -> Iterator[dict]:
         content = parquet.ParquetFile(file)
         missing = [name for name in _COLUMNS if name not in content.schema_arrow.names]
         if missing:
-            raise AuditError(f"{file} has no column {', '.join(missing)}; make it with the project's data scripts.")
+            raise UserError(f"{file} has no column {', '.join(missing)}; make it with the project's data scripts.")
         for batch in content.iter_batches(_ROWS_PER_BATCH, columns=_COLUMNS):
             yield from batch.to_pylist()
     # pyarrow's ArrowInvalid is a ValueError.
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise AuditError(f"{file} cannot be read as parquet ({reason}); give an existing parquet.") from None
+        raise UserError(f"{file} cannot be read as parquet ({reason}); give an existing parquet.") from None
 
 
 def import_parquet():
-    """pyarrow.parquet, which a server does without. Raises AuditError where it is not installed."""
+    """pyarrow.parquet, which a server does without. Raises UserError if it is not installed."""
     try:
         import pyarrow.parquet
     except ModuleNotFoundError:
-        raise AuditError("The audit reads parquet with pyarrow; install it: pip install '.[audit]'.") from None
+        raise UserError("The audit reads parquet with pyarrow; install it: pip install '.[audit]'.") from None
     return pyarrow.parquet

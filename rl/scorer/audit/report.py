@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from rl.common.atomic_write import replacing
+from rl.common.errors import UserError
 from rl.scorer.audit.check import OUTCOMES, Finding, Query
-from rl.scorer.audit.problems import AuditError, Dataset, Problem, import_parquet
+from rl.scorer.audit.problems import Dataset, Problem, import_parquet
 
 COLUMNS = ("id", "file", "db_id", "gold_sql", "outcome", "seconds", "error")
 _SLOWEST = 5
@@ -17,11 +19,11 @@ _SHOWN_SQL_CHARS = 80
 
 
 def check_out(path: Path) -> None:
-    """Raises AuditError for a table that cannot be written, before anything has run."""
+    """Raise UserError for a table that cannot be written, before anything has run."""
     if path.suffix not in _WRITERS:
-        raise AuditError(f"--out {path} is none of {', '.join(_WRITERS)}; give it one of these suffixes.")
+        raise UserError(f"--out {path} is none of {', '.join(_WRITERS)}; give it one of these suffixes.")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise AuditError(f"--out {path} lies in no directory that can be written to; create it or give another.")
+        raise UserError(f"--out {path} lies in no directory that can be written to; create it or give another.")
 
 
 def table(problems: list[Problem], findings: dict[Query, Finding]) -> list[dict]:
@@ -36,13 +38,9 @@ def table(problems: list[Problem], findings: dict[Query, Finding]) -> list[dict]
 
 
 def write(rows: list[dict], path: Path) -> None:
-    """Writes the table in the format of its suffix, aside and then in place: a reader sees all of it or none."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        _WRITERS[path.suffix](rows, aside)
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    """Write the table in the format of its suffix, atomically."""
+    with replacing(path) as temporary:
+        _WRITERS[path.suffix](rows, temporary)
 
 
 def summary(dataset: Dataset, findings: dict[Query, Finding]) -> str:

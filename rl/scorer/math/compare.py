@@ -42,7 +42,7 @@ def equal(gold: Parsed, pred: Parsed) -> bool:
 
 
 def forget() -> None:
-    """Empties the caches of sympy and math-verify, which a comparison that was broken off may have left half filled."""
+    """Empty the caches of sympy and math-verify, which a comparison that was broken off may have left half filled."""
     clear_cache()
     for cached in (parse_latex_cached, parse_expr_cached, extract_latex):
         cached.cache_clear()

@@ -23,7 +23,7 @@ def read_answer(response: str) -> str | None:
 
     The last box is, of those that are closed and not empty, the one that opens last: a response that is cut off, or
     that repeats the prompt's "\boxed{}", keeps the answer that it gave before. Braces nest, escaped ones do not count.
-    `\boxed 5` reads 5. "Answer:" stands in any case and may be bold; its answer may be on a later line, if the lines
+    `\boxed 5` reads 5. "Answer:" is read in any case and may be bold; its answer may be on a later line, if the lines
     between are empty. Emphasis, dollars around it and a full stop are not part of such an answer. The length is not
     limited here: the comparison refuses what is too long.
     """

@@ -5,7 +5,7 @@ sympy makes Python code of text, and a model's answer reaches it:
 - the numerical value of an infinite sum goes through lambdify, which writes the summand down as Python and runs it,
   with symbols and functions named as in the answer. A sum over \\text{[1for[license.marker]in[[1]]][0]}^n sets an
   attribute of Python's `license` when bare math-verify compares it.
-Nobody promises that these are all. The guard therefore stands where all of them must pass: an audit hook sees every
+Nobody promises that these are all. The guard is therefore where all of them must pass: an audit hook sees every
 compile, eval and exec of the interpreter. While an answer is compared it refuses them, except what cannot hold a name
 of the answer. sympy takes the refusal for an expression that it cannot evaluate.
 

@@ -37,7 +37,7 @@ _MISMATCH = {"outcome": "mismatch", "score": 0.0}
 class MathJobs:
     """Answers jobs, in the main thread; keeps parsed gold answers between them.
 
-    max_answer_chars: a longer answer is refused. held_golds: how many parsed gold answers it keeps. recycle_bytes: the
+    max_answer_chars: a longer answer is an error. held_golds: how many parsed gold answers it keeps. recycle_bytes: the
     worker ends after the answer that leaves it this much larger than it started (ANTLR's tables grow slowly).
     """
 
@@ -50,7 +50,7 @@ class MathJobs:
         _warm_up()
         self._largest = self._process.memory_info().rss + recycle_bytes
 
-    def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]:
+    def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         """The reply's header and an empty body."""
         header = self._refusal(job) or self._judgement(job)
         grown = self._process.memory_info().rss > self._largest
@@ -97,7 +97,7 @@ def _compare(gold: tuple, pred: str) -> bool:
 
 
 def _warm_up() -> None:
-    """Raises RuntimeError where math-verify does not work as it is installed."""
+    """Raise RuntimeError where math-verify does not work as it is installed."""
     for gold, pred in _WARM_UP:
         parsed = parse_answer(gold), parse_answer(pred)
         if not all(map(readable, parsed)):

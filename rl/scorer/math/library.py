@@ -4,7 +4,7 @@ Three changes to latex2sympy2_extended 1.11, none of which changes what an expre
 4.13; tests/scorer/test_scorer_math.py holds the parses of both.
 - Its parser for 4.9.3 was generated before the one for 4.13 and lacks a method that its converter calls, so that
   every percentage fails.
-- It parses with ANTLR's full LL prediction, which computes much of what it needs anew each time. SLL prediction is
+- It parses with ANTLR's full LL prediction, which recomputes much of what it needs each time. SLL prediction is
   cached, and "will either return a correct parse tree (i.e. the same parse tree that would be returned with the LL
   prediction mode), or it will report a syntax error" (ANTLR, PredictionMode.SLL): then LL decides. Twice as fast.
 - It reads a number by eval (guard.py); here by int and Float.

@@ -1,7 +1,7 @@
 """Runs statements, read-only, on SQLite files: SELECT and nothing else, within limits.
 
 What holds a statement: the file is opened with mode=ro; an authorizer allows only SELECT, READ, RECURSIVE and FUNCTION
-(three functions aside), so ATTACH, PRAGMA, VACUUM INTO, temp tables, transactions and every write are refused when the
+(three functions aside), so ATTACH, PRAGMA, VACUUM INTO, temp tables, transactions and every write are rejected when the
 statement is prepared; a progress handler ends it at its time limit; values, rows and bytes are limited. Nothing that
 such a statement may do changes its connection, so a few connections stay open between statements (opening a file and
 reading its schema takes longer than most queries); after anything but a result or a plain error of the SQL it is
@@ -42,7 +42,7 @@ _PRIMARY_CODE = 0xFF
 # About 0.1 ms of SQLite's virtual machine between two looks at the clock.
 _OPERATIONS_PER_CHECK = 10_000
 _ROWS_PER_FETCH = 256
-# No such column, a refused action, a value that is too long: said when the statement is prepared or run, and over.
+# No such column, a rejected action, a value that is too long: said when the statement is prepared or run, and over.
 _PLAIN_ERRORS = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH})
 # Each holds a page cache of at most 2 MB.
 _OPEN_FILES = 8
@@ -86,9 +86,9 @@ class Executor:
     def execute(self, uri: str, version: str, sql: str, seconds: float) -> list[Row]:
         """All rows of the one statement `sql` on the database `uri` (a `file:` URI that opens read-only).
 
-        version: of the file's content; another one makes the file be opened anew. Text is decoded as UTF-8 with errors
+        version: of the file's content; another one makes the file be reopened. Text is decoded as UTF-8 with errors
         ignored. Raises StatementTimeout after `seconds` of processor time, so that a busy machine does not decide,
-        StatementError for SQL that fails, is refused, is more than one statement, yields no result set or breaks
+        StatementError for SQL that fails, is rejected, is more than one statement, yields no result set or breaks
         `limits`, DatabaseFault for a file that cannot be read, MemoryError.
         """
         if len(sql) > self._limits.sql_chars:
@@ -111,7 +111,7 @@ class Executor:
             raise
 
     def close(self, uri: str) -> None:
-        """Closes the file, if it is open."""
+        """Close the file, if it is open."""
         for key in [key for key in self._open if key[0] == uri]:
             self._open.pop(key).close()
 

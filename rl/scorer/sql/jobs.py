@@ -2,8 +2,8 @@
 
 - gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows}, body: the marshalled rows, for `score` jobs of
   any worker.
-- score: {uri, version, sql, seconds, gold, ordered, method, partial}, body: gold's rows unless this worker still holds
-  them -> {outcome, score}, body: the payload as JSON.
+- score: {uri, version, sql, seconds, gold, ordered, method, credit, digest}, body: gold's rows unless this worker still
+  holds them -> {outcome, score} and, if `digest` is true, {digest}; body: the payload as JSON.
 
 Outcomes besides: pred_error or gold_error with "error", pred_timeout or gold_timeout, fault with "error" (the file
 could not be read).
@@ -13,7 +13,8 @@ import marshal
 from typing import NamedTuple
 
 from rl.scorer.lru import ByteLru
-from rl.scorer.sql.compare import COMPARISONS, MATCH_SCORE, GoldRows, equal_bird, partial_score
+from rl.scorer.sql.compare import COMPARISONS, CREDITS, MATCH_SCORE, GoldRows, equal_bird
+from rl.scorer.sql.digest import result_digest
 from rl.scorer.sql.execute import (
     MAPPED_BYTES,
     DatabaseFault,
@@ -54,22 +55,22 @@ class SqlJobs:
         self._executor = Executor(settings.limits)
         self._golds: ByteLru[GoldRows] = ByteLru(settings.held_bytes)
 
-    def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]:
+    def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         """The reply's header and body."""
         try:
-            return self._answer(job, body)
+            return self._reply(job, body)
         except MemoryError:
             pass
         # Perhaps for other questions' gold, which says nothing of this one: once more, without them.
         self._forget_other_golds(job)
         try:
-            header, reply = self._answer(job, body)
+            header, payload = self._reply(job, body)
         except MemoryError:
-            header, reply = {"outcome": f"{_side(job)}_error", "error": "out of memory"}, b""
+            header, payload = {"outcome": f"{_side(job)}_error", "error": "out of memory"}, b""
         # What is left of the memory may be in pieces: the next answer gets a fresh process.
-        return header | {"last": True}, reply
+        return header | {"last": True}, payload
 
-    def _answer(self, job: dict, body: bytes) -> tuple[dict, bytes]:
+    def _reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         side = _side(job)
         try:
             return self._gold(job) if side == "gold" else self._score(job, body)
@@ -94,10 +95,11 @@ class SqlJobs:
         if COMPARISONS[job["method"]](gold, rows):
             outcome, score = "match", MATCH_SCORE
         else:
-            score = partial_score(gold, rows) if job["partial"] else 0.0
+            score = CREDITS[job["credit"]](gold, rows)
             outcome = "partial" if score > 0 else "mismatch"
         payload = rows_as_json(rows, self._settings.payload_rows, self._settings.payload_bytes)
-        return {"outcome": outcome, "score": score}, payload.encode()
+        header = {"outcome": outcome, "score": score}
+        return header | (_digest(rows, job) if job["digest"] else {}), payload.encode()
 
     def _gold_rows(self, job: dict, body: bytes) -> GoldRows:
         """Gold from the body, or as held since an earlier job; the server mirrors what is held (ByteLru)."""
@@ -113,6 +115,14 @@ class SqlJobs:
         self._golds = ByteLru(self._settings.held_bytes)
         if gold is not None:
             self._golds.put(job["gold"], gold, 0)
+
+
+def _digest(rows: list[Row], job: dict) -> dict:
+    try:
+        return {"digest": result_digest(rows, job["method"])}
+    except MemoryError:
+        # Its score stands. Only the same query is taken to return the same.
+        return {"digest": result_digest([(job["sql"],)], job["method"]), "last": True}
 
 
 def _check_equal_rows_fit(rows: list[Row], body: bytes) -> None:

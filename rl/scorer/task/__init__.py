@@ -1,1 +1,1 @@
-"""Rewards of users' own tasks: a Python function in a file of theirs."""
+"""Rewards of custom tasks: a Python function in a file of the user's."""

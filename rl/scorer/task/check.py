@@ -4,7 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rl.scorer.config import ConfigError, TaskSettings
+from rl.common.errors import UserError
+from rl.scorer.config import TaskSettings
 
 _REPOSITORY = Path(__file__).resolve().parents[3]
 _PROGRAM = (
@@ -13,7 +14,7 @@ _PROGRAM = (
 
 
 def check_task(settings: TaskSettings) -> None:
-    """Raises ConfigError, with the exception and the line of the user's file that it came from."""
+    """Raise UserError with the exception and the line of the user's file that it came from."""
     command = [sys.executable, "-c", _PROGRAM, str(_REPOSITORY), str(settings.path), settings.function_name]
     tried = subprocess.run(command, stderr=subprocess.PIPE, text=True)
     if tried.returncode == 0:
@@ -22,7 +23,7 @@ def check_task(settings: TaskSettings) -> None:
     beginning = f'File "{settings.path.resolve()}", '
     places = [line.strip().removeprefix(beginning) for line in lines if line.strip().startswith(beginning)]
     where = f" ({places[-1].split(', in ')[0]})" if places else ""
-    raise ConfigError(
+    raise UserError(
         f"The reward function {settings.function} of the task {settings.task} cannot be loaded: {lines[-1]}{where}; "
-        "mend the file."
+        "correct the file."
     )

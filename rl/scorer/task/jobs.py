@@ -1,4 +1,4 @@
-"""What a worker of a user's own task does: calls the task's function for one response at a time.
+"""What a worker of a custom task does: calls the task's function for one response at a time.
 
 Job: {"job": "task", "response", "ground_truth"}; ground_truth is any JSON value. Reply:
 - {"outcome": "match" | "partial" | "mismatch" | "no_answer", "score", "pred"}.
@@ -12,7 +12,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from rl.common.correctness import is_correct
+from rl.common.outcomes import is_correct
 
 _PRED_CHARS = 2_000
 
@@ -25,7 +25,7 @@ class TaskJobs:
     def __init__(self, path: str, function: str):
         self._function = _load(Path(path), function)
 
-    def answer(self, job: dict, body: bytes) -> tuple[dict, bytes]:
+    def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         """The reply's header and an empty body."""
         try:
             return _judged(self._function(job["response"], job["ground_truth"])), b""

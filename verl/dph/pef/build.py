@@ -20,6 +20,7 @@ import torch
 from omegaconf import DictConfig
 from verl.utils.torch_dtypes import PrecisionType
 
+from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.data.sample_file import read_samples
@@ -91,17 +92,12 @@ def _wrong(data: DictConfig) -> Path | None:
 
 def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> None:
     """Give the store its name when what was written, read back, agrees with the engine."""
-    unchecked = path.with_name(path.name + ".unchecked")
-    store.save(str(unchecked))
     tolerance = Tolerance.of(store.meta["engine_dtype"], config.data.sft_check_tolerance)
-    try:
+    with replacing(path) as unchecked:
+        store.save(str(unchecked))
         largest = check_reference(
             Store.load(str(unchecked)), str(path), compute, tolerance=tolerance, seed=config.data.sft_seed
         )
-        os.replace(unchecked, path)
-    except BaseException:
-        unchecked.unlink()
-        raise
     logger.info("reference log-probs computed again differ by %.2g nats at most (%s)", largest, tolerance)
 
 
@@ -189,6 +185,5 @@ def move_rows(correct: Path, wrong: Path | None, *, stay: set[int]) -> int:
 
 
 def _replace(path: Path, table: pa.Table) -> None:
-    aside = path.with_name(path.name + ".tmp")
-    pq.write_table(table, aside)
-    os.replace(aside, path)
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary)

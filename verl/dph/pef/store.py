@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
 
 FORMAT = "dph-store/1"
@@ -101,17 +102,13 @@ class Store:
         for name, (stored_as, dtype) in _RESPONSE_FIELDS.items():
             if top_k or name not in _TOP_FIELDS:
                 content[stored_as] = self._joined(name, dtype)
-        aside = f"{path}.{os.getpid()}.tmp"
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         try:
-            torch.save(content, aside)
-            os.replace(aside, path)
+            with replacing(path) as temporary:
+                torch.save(content, temporary)
         except (OSError, RuntimeError) as error:  # torch turns a failed write into a RuntimeError
             reason = str(error).splitlines()[0]
             raise UserError(f"D_pef store {path} cannot be written ({reason}): make room and run again.") from error
-        finally:
-            if os.path.exists(aside):
-                os.remove(aside)
 
     def _joined(self, name: str, dtype: torch.dtype) -> torch.Tensor:
         """One field of all rows end to end; the rows' own are then views of it."""

@@ -9,17 +9,10 @@ from typing import Any
 
 from verl.dph.reward.protocol import Job, Score, ScorerRefused, ScorerUnavailable, by_question
 from verl.dph.reward.servers import NoServerKnown, ServerPool
-from verl.dph.reward.transport import Transport
+from verl.dph.reward.transport import RequestSettings, Transport
 
 logger = logging.getLogger(__name__)
 
-# Above what the server allows a request before it says that it is busy (request_seconds, 120 s).
-DEFAULT_TIMEOUT_S = 180.0
-# With the backoff below about 90 s: a server that restarts is waited for.
-DEFAULT_RETRIES = 8
-DEFAULT_BUSY_LIMIT_S = 1800.0
-DEFAULT_MAX_IN_FLIGHT = 32
-FIRST_BACKOFF_S = 0.5
 # Responses that come within this time travel in one request, up to a number (fewer requests, but they are to be spread
 # over several servers, and a slow query holds up those that travel with it) and a size (a server bounds bodies).
 BATCH_WINDOW_S = 0.005
@@ -33,31 +26,12 @@ class ScorerClient:
 
     Args:
         scorer: an address, a comma-separated list, or a directory of address files (see ServerPool).
-        timeout_s: of one request; above the server's request_seconds.
-        retries: requests after the first that failed, with exponential backoff.
-        busy_limit_s: how long servers that are healthy may be too busy.
-        max_in_flight: requests at a time; more wait.
+        settings: fields of RequestSettings.
     """
 
-    def __init__(
-        self,
-        scorer: str | Sequence[str],
-        *,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        retries: int = DEFAULT_RETRIES,
-        busy_limit_s: float = DEFAULT_BUSY_LIMIT_S,
-        first_backoff_s: float = FIRST_BACKOFF_S,
-        max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
-    ):
+    def __init__(self, scorer: str | Sequence[str], **settings: Any):
         self._servers = ServerPool(scorer)
-        self._transport = Transport(
-            self._servers,
-            timeout_s=timeout_s,
-            retries=retries,
-            busy_limit_s=busy_limit_s,
-            first_backoff_s=first_backoff_s,
-            max_in_flight=max_in_flight,
-        )
+        self._transport = Transport(self._servers, RequestSettings(**settings))
         self._waiting: list[Job] = []
         self._characters = 0
         self._window: asyncio.TimerHandle | None = None
@@ -70,7 +44,7 @@ class ScorerClient:
         await self.close()
 
     async def close(self) -> None:
-        """Gives up what is under way: its callers are cancelled."""
+        """Give up what is under way: its callers are cancelled."""
         self._send()
         for task in self._sending:
             task.cancel()
@@ -78,7 +52,7 @@ class ScorerClient:
         await self._transport.close()
 
     async def score(self, response: str, question: Mapping[str, Any]) -> Score:
-        """Grades one response.
+        """Grade one response.
 
         Args:
             response: the model's text.
@@ -104,7 +78,7 @@ class ScorerClient:
         return replace(score, effort=replace(job.effort, seconds=loop.time() - started))
 
     async def wait_until_healthy(self, timeout_s: float = 30.0) -> None:
-        """Returns when a server answers its heartbeat; call it before work that a missing scorer would waste.
+        """Return when a server answers its heartbeat; call it before work that a missing scorer would waste.
 
         Raises:
             ScorerUnavailable: none does within timeout_s.
@@ -123,7 +97,7 @@ class ScorerClient:
             await asyncio.sleep(HEARTBEAT_INTERVAL_S)
 
     async def _heartbeats(self) -> dict[str, str | None]:
-        """What is wrong with each server, None where nothing is."""
+        """The fault of each server, None if it is healthy."""
         try:
             servers = self._servers.servers()
         except NoServerKnown as error:
@@ -132,7 +106,7 @@ class ScorerClient:
         return {server.address: reason for server, reason in zip(servers, reasons, strict=True)}
 
     def _send(self) -> None:
-        """Sends what waits."""
+        """Send what waits."""
         if self._window is not None:
             self._window.cancel()
         jobs, self._waiting, self._characters, self._window = self._waiting, [], 0, None

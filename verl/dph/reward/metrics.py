@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from verl.dph.reward.protocol import OUTCOMES
+from rl.common.outcomes import OUTCOMES
 
 
 def reward_metrics(infos: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """What the answers were and what scoring them took.
+    """Outcomes of the responses and the effort of scoring them.
 
     Args:
         infos: the reward_extra_info of each sample; those of another reward function are passed by.

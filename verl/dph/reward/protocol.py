@@ -6,33 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rl.common.correctness import CORRECT_TOLERANCE, is_correct
 from rl.common.errors import UserError
-
-GOLD_FAILURES = ("gold_error", "gold_timeout")
-OUTCOMES = ("match", "partial", "mismatch", "no_answer", "pred_error", "pred_timeout", *GOLD_FAILURES)
-INFRASTRUCTURE_FAILURE = "infra_error"
+from rl.common.outcomes import CORRECT_TOLERANCE, GOLD_FAILURES, INFRA_ERROR, OUTCOMES, is_correct
 
 
 class ScorerUnavailable(UserError):
-    """A response could not be scored, for a reason that is not the model's."""
+    """A response could not be scored, through no fault of the model."""
 
 
 class ScorerBusy(ScorerUnavailable):
-    """The servers are healthy, and have had no time for longer than the limit."""
+    """The servers are healthy, but have been busy for longer than the limit."""
 
 
 class ScorerRefused(UserError):
-    """The server says that a request is wrong: asking again would not help."""
+    """The server rejects the request: retrying would not help."""
 
 
 class ScorerMismatch(UserError):
-    """What answers is no scorer, or one of another version."""
+    """The server is not a scorer, or one of another version."""
 
 
 @dataclass
 class Effort:
-    """What it took to score one response."""
+    """Effort of scoring one response."""
 
     seconds: float = 0.0  # from the call to the score
     requests: float = 0.0  # HTTP requests; of one that carried n responses, 1 / n
@@ -48,9 +44,10 @@ class Score:
 
     score: float  # 0..1; 0 where the reference itself cannot be evaluated
     acc: int  # 1 when score is 1 within 1e-6
-    pred: str | None  # the answer read from the response, None where there is none
-    outcome: str  # one of OUTCOMES
+    pred: str | None  # the answer read from the response, None if there is none
+    outcome: str  # one of rl.common.outcomes.OUTCOMES
     error: str | None = None  # the server's sentence on the outcome
+    result_digest: str | None = None  # of the result of SQL, if the client requests it
     effort: Effort = field(default_factory=Effort, compare=False)
 
     @property
@@ -93,11 +90,10 @@ def by_question(jobs: Sequence[Job]) -> list[list[Job]]:
     return list(groups.values())
 
 
-def request_body(groups: Sequence[Sequence[Job]]) -> dict[str, Any]:
+def request_body(groups: Sequence[Sequence[Job]], digests: bool) -> dict[str, Any]:
     """The body of POST /v1/score for jobs that are grouped by question."""
-    return {
-        "questions": [{"question": group[0].question, "responses": [job.response for job in group]} for group in groups]
-    }
+    questions = [{"question": group[0].question, "responses": [job.response for job in group]} for group in groups]
+    return {"questions": questions} | ({"digests": True} if digests else {})
 
 
 def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> list[tuple[Job, Score | Failure]]:
@@ -127,15 +123,16 @@ def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> li
 
 def _read_score(address: str, answer: Any) -> Score | Failure:
     outcome = answer.get("outcome") if isinstance(answer, dict) else None
-    if outcome == INFRASTRUCTURE_FAILURE:
+    if outcome == INFRA_ERROR:
         return Failure(str(answer.get("error"))[:300])
     score, pred = (answer.get("score"), answer.get("pred")) if outcome in OUTCOMES else (None, None)
     is_score = isinstance(score, int | float) and 0 <= score <= 1 + CORRECT_TOLERANCE  # a NaN is not
-    if not is_score or not isinstance(pred, str | None):
+    digest = answer.get("digest") if is_score else None  # an older server sends none
+    if not is_score or not isinstance(pred, str | None) or not isinstance(digest, str | None):
         raise ScorerMismatch(f"{address} answers {str(answer)[:300]} for a response: its version does not match.")
     score = 0.0 if outcome in GOLD_FAILURES else float(score)
     acc = int(is_correct(score))
-    return Score(score=score, acc=acc, pred=pred, outcome=outcome, error=answer.get("error"))
+    return Score(score=score, acc=acc, pred=pred, outcome=outcome, error=answer.get("error"), result_digest=digest)
 
 
 def sentence(text: str) -> str:

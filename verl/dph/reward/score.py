@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from rl.data.questions import scorer_question
-from verl.dph.reward.client import DEFAULT_BUSY_LIMIT_S, DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, ScorerClient
+from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.protocol import Score
 from verl.dph.reward.settings import scorer_address
+from verl.dph.reward.transport import RequestSettings
 
 logger = logging.getLogger(__name__)
 
@@ -26,9 +27,9 @@ async def compute_score(
     extra_info: dict | None = None,
     *,
     scorer: str | Sequence[str] | None = None,
-    timeout: float = DEFAULT_TIMEOUT_S,
-    retries: int = DEFAULT_RETRIES,
-    busy_limit: float = DEFAULT_BUSY_LIMIT_S,
+    timeout: float = RequestSettings.timeout_s,
+    retries: int = RequestSettings.retries,
+    busy_limit: float = RequestSettings.busy_limit_s,
     reward_router_address: str | None = None,
     reward_model_tokenizer: Any = None,
 ) -> dict[str, Any]:
@@ -50,7 +51,7 @@ async def compute_score(
 
     Raises:
         ScorerUnavailable: no server answered; verl fails the rollout, which is not a reward of 0.
-        UserError: an unknown data source, a request that the server refuses, or a server that is no scorer.
+        UserError: an unknown data source, a request that the server rejects, or a server that is no scorer.
     """
     question = scorer_question(data_source, ground_truth)
     result = await _client(scorer, timeout, retries, busy_limit).score(solution_str, question)

@@ -1,4 +1,4 @@
-"""Which scorer server takes the next request: addresses from a list or from a directory that is re-read, and health."""
+"""Scorer servers and their health: addresses from a list or a re-read directory, and who takes the next request."""
 
 import itertools
 import logging
@@ -61,7 +61,7 @@ class ServerPool:
 
     Args:
         source: an address or a comma-separated list of them (`host:port` or `http://host:port`), a sequence of
-            addresses, or a directory whose files hold an address a line and which is re-read while the program runs.
+            addresses, or a directory whose files hold one address per line and which is re-read while the program runs.
     """
 
     def __init__(self, source: str | Sequence[str]):
@@ -164,7 +164,8 @@ def _read_directory(directory: Path) -> list[str]:
         addresses = [_normalize(line) for line in lines if line]
     except (OSError, UnicodeDecodeError, UserError) as error:  # also a file that is just being written or removed
         raise NoServerKnown(
-            f"The directory of scorer addresses {directory} cannot be read: {error}; mend its files (host:port a line)."
+            f"The directory of scorer addresses {directory} cannot be read: {error}; correct its files (one "
+            "host:port per line)."
         ) from error
     if not addresses:
         raise NoServerKnown(

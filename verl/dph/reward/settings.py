@@ -1,4 +1,4 @@
-"""Where the scorer is and how patiently it is asked: reward.custom_reward_function.reward_kwargs and $DPH_SCORER."""
+"""Scorer address, timeouts and retries: reward.custom_reward_function.reward_kwargs and $DPH_SCORER."""
 
 import os
 from collections.abc import Sequence

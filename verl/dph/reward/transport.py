@@ -1,4 +1,4 @@
-"""Batches of responses to the scorer servers and their scores back, over whatever goes wrong on the way.
+"""Transport of batches of responses to the scorer servers, with retries.
 
 Three things go wrong, and each has a limit of its own. A request that fails (no connection, no answer in time, a 5xx)
 is made again, after growing pauses and on another server if there is one, `retries` times in a row. A response on which
@@ -9,6 +9,7 @@ waited for as long as it says, or another one is asked, up to `busy_limit_s`.
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import aiohttp
 
@@ -37,6 +38,24 @@ DEFAULT_BUSY_S = 1.0
 SHORTEST_BUSY_S, LONGEST_BUSY_S = 0.1, 60.0
 
 
+@dataclass(frozen=True)
+class RequestSettings:
+    """Limits of the requests of one client."""
+
+    # Of one request; above what the server allows before it says that it is busy (request_seconds, 120 s).
+    timeout_s: float = 180.0
+    # Requests after the first that failed; with the pauses about 90 s: a server that restarts is waited for.
+    retries: int = 8
+    # How long servers that are healthy may say that they are busy.
+    busy_limit_s: float = 1800.0
+    # The pause after the first failure; each further one is twice as long.
+    first_backoff_s: float = 0.5
+    # Requests at a time; more wait.
+    max_in_flight: int = 32
+    # Whether scores of SQL come with a digest of its result.
+    digests: bool = False
+
+
 class _TryAgain(Exception):
     """A request failed in a way that another may not."""
 
@@ -50,29 +69,11 @@ class Transport:
 
     Args:
         servers: which are asked.
-        timeout_s: of a request.
-        retries: requests after the first that failed.
-        busy_limit_s: how long servers may say that they are busy.
-        first_backoff_s: the pause after the first failure; each further one is twice as long.
-        max_in_flight: requests at a time; more wait.
     """
 
-    def __init__(
-        self,
-        servers: ServerPool,
-        *,
-        timeout_s: float,
-        retries: int,
-        busy_limit_s: float,
-        first_backoff_s: float,
-        max_in_flight: int,
-    ):
-        self._servers = servers
-        self._timeout_s = timeout_s
-        self._retries = retries
-        self._busy_limit_s = busy_limit_s
-        self._first_backoff_s = first_backoff_s
-        self._slots = asyncio.Semaphore(max_in_flight)
+    def __init__(self, servers: ServerPool, settings: RequestSettings):
+        self._servers, self._settings = servers, settings
+        self._slots = asyncio.Semaphore(settings.max_in_flight)
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -81,7 +82,7 @@ class Transport:
             self._session = None
 
     async def score(self, jobs: Sequence[Job]) -> None:
-        """Gives every job its score, or an error to those on which a worker of the servers keeps failing.
+        """Give every job its score, or an error to those on which a worker of the servers keeps failing.
 
         Raises (jobs that have no score by then have none):
             ScorerUnavailable, ScorerBusy: see the limits above.
@@ -94,12 +95,12 @@ class Transport:
             except _Busy:
                 failures, now = 0, asyncio.get_running_loop().time()
                 busy_since = now if busy_since is None else busy_since
-                if now - busy_since > self._busy_limit_s:
+                if now - busy_since > self._settings.busy_limit_s:
                     raise ScorerBusy(self._no_time()) from None
                 await self._wait_for_time(jobs)
             except (_TryAgain, NoServerKnown) as error:
                 failures += 1
-                if failures > self._retries:
+                if failures > self._settings.retries:
                     raise ScorerUnavailable(self.silence(f"{failures} attempts", str(error))) from None
                 for job in jobs:
                     job.effort.retries += 1
@@ -112,7 +113,7 @@ class Transport:
                     await asyncio.sleep(self._backoff(max(job.effort.infra_errors for job in failed_on)))
 
     async def heartbeat(self, address: str) -> str | None:
-        """What is wrong with a server, None where nothing is."""
+        """The fault of a server, None if it is healthy."""
         limit = aiohttp.ClientTimeout(total=HEARTBEAT_TIMEOUT_S)
         try:
             async with self._open_session().get(f"{address}/heartbeat", timeout=limit) as answer:
@@ -121,7 +122,7 @@ class Transport:
             return str(error) or f"no answer within {HEARTBEAT_TIMEOUT_S:g} s"
 
     def silence(self, effort: str, reason: str) -> str:
-        """The sentence for servers that do not answer."""
+        """Error message for servers that do not respond."""
         return (
             f"No scorer answers at {self._servers} ({effort}; {reason}): "
             f"{START_HINT}, or set DPH_SCORER to its address."
@@ -136,7 +137,7 @@ class Transport:
                 try:
                     answered = await self._post(server, jobs)
                 except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                    reason = str(error) or f"no answer within {self._timeout_s:g} s"
+                    reason = str(error) or f"no answer within {self._settings.timeout_s:g} s"
                     self._servers.failed(server, reason)
                     raise _TryAgain(f"{server.address}: {reason}") from error
                 except _TryAgain as error:
@@ -157,9 +158,9 @@ class Transport:
         groups = by_question(jobs)
         for job in jobs:
             job.effort.requests += 1 / len(jobs)
-        limit = aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=CONNECT_TIMEOUT_S)
+        limit = aiohttp.ClientTimeout(total=self._settings.timeout_s, sock_connect=CONNECT_TIMEOUT_S)
         async with self._open_session().post(
-            f"{server.address}/v1/score", json=request_body(groups), timeout=limit
+            f"{server.address}/v1/score", json=request_body(groups, self._settings.digests), timeout=limit
         ) as answer:
             text = await answer.text(errors="replace")
         if says_busy(answer.status, text):
@@ -170,20 +171,20 @@ class Transport:
         try:
             if answer.status != 200:
                 reason = f"(HTTP {answer.status}): {sentence(text)}"
-                raise ScorerRefused(f"Scorer {server.address} refuses a request {reason}")
+                raise ScorerRefused(f"Scorer {server.address} rejects a request {reason}")
             return read_answers(server.address, text, groups)
         except (ScorerRefused, ScorerMismatch):
             self._servers.succeeded(server)  # it lives
             raise
 
     def _hand_out(self, job: Job, score: Score | Failure) -> bool:
-        """Resolves a job with its score, or with an error when it may not be tried again; else False."""
+        """Resolve a job with its score, or with an error when it may not be tried again; else False."""
         if isinstance(score, Score):
             job.effort.healthy_servers = self._servers.healthy()
             job.resolve(score)
             return True
         job.effort.infra_errors += 1
-        if job.effort.infra_errors <= self._retries:
+        if job.effort.infra_errors <= self._settings.retries:
             return False
         job.fail(
             ScorerUnavailable(
@@ -194,7 +195,7 @@ class Transport:
         return True
 
     async def _wait_for_time(self, jobs: Sequence[Job]) -> None:
-        """Returns when a server may have time: at once when another one has."""
+        """Return when a server may have time: at once when another one has."""
         wait = self._servers.busy_for()
         if wait == 0:
             return
@@ -204,12 +205,12 @@ class Transport:
         await asyncio.sleep(wait * random.uniform(1.0, 1.5))
 
     def _backoff(self, failures: int) -> float:
-        return min(self._first_backoff_s * 2 ** (failures - 1), LONGEST_BACKOFF_S) * random.uniform(0.75, 1.25)
+        return min(self._settings.first_backoff_s * 2 ** (failures - 1), LONGEST_BACKOFF_S) * random.uniform(0.75, 1.25)
 
     def _no_time(self) -> str:
         return (
             f"The scorer servers at {self._servers} are healthy, but have been busy for "
-            f"{self._busy_limit_s:g} s: start more of them, give them more workers (num_instances), or raise "
+            f"{self._settings.busy_limit_s:g} s: start more of them, give them more workers (num_instances), or raise "
             "reward_kwargs.busy_limit."
         )
 

@@ -142,7 +142,7 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
             logger.info("%s is complete.", job.output)
             return Drawn(samples=0, tokens=0, seconds=0.0)
         all_drawn = len(writer.done) + len(writer.waiting) == job.total
-        async with ScorerClient(**job.scorer_settings) as scorer:
+        async with ScorerClient(**job.scorer_settings, digests=True) as scorer:
             await scorer.wait_until_healthy(SCORER_WAIT_S)
             async with contextlib.nullcontext() if all_drawn else engine() as client:
                 return await sample(

@@ -18,7 +18,7 @@ from typing import Any
 from tqdm import tqdm
 
 from rl.common.errors import UserError
-from rl.data.pending_responses import Answer
+from rl.data.pending_responses import PendingResponse
 from rl.data.rows import Prompt
 from rl.data.sample_file import LOG_PROB_DECIMALS, SampleRecord, SampleWriter
 from verl.dph.reward.client import ScorerClient
@@ -140,7 +140,7 @@ class _Run:
         stop_ids: frozenset[int],
         scorer: ScorerClient,
         writer: SampleWriter,
-        answers: asyncio.Queue[tuple[_Question, Answer]],
+        answers: asyncio.Queue[tuple[_Question, PendingResponse]],
     ):
         self.client, self.tokenizer, self.settings, self.stop_ids = client, tokenizer, settings, stop_ids
         self.scorer, self.writer, self.answers = scorer, writer, answers
@@ -162,7 +162,7 @@ class _Run:
             answer = self.writer.waiting.get((question.prompt.id, number))  # drawn by a run that ended before its score
             await self.answers.put((question, answer or await self.draw(question, number)))
 
-    async def draw(self, question: _Question, number: int) -> Answer:
+    async def draw(self, question: _Question, number: int) -> PendingResponse:
         id = question.prompt.id
         output = await self.client.generate(
             request_id=str(id),  # the router sends requests of one name to one replica, for its prefix cache
@@ -174,7 +174,7 @@ class _Run:
         response_ids = [int(token) for token in output.token_ids][: self.settings.max_response_length]
         log_probs = self.read_log_probs(output.log_probs, len(response_ids)) if self.settings.log_probs else None
         seconds = self.seconds_before + time.monotonic() - self.started
-        answer = Answer(id, number, response_ids, log_probs, round(seconds, 3))
+        answer = PendingResponse(id, number, response_ids, log_probs, round(seconds, 3))
         self.writer.keep(answer)
         self.samples += 1
         self.tokens += len(response_ids)
@@ -208,6 +208,7 @@ class _Run:
                     data_source=row.data_source,
                     truncated=not response_ids or response_ids[-1] not in self.stop_ids,
                     response_log_probs=answer.response_log_probs,
+                    result_digest=score.result_digest,
                 )
             )
             self.progress.update()

@@ -23,8 +23,8 @@ from verl.trainer.ppo.utils import create_rl_dataset
 from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
-from rl.common.correctness import is_correct
 from rl.common.errors import UserError
+from rl.common.outcomes import is_correct
 from rl.data.rows import read_rows
 from rl.data.split import BASE_CORRECT
 

@@ -1,7 +1,6 @@
 """The worked example of docs/data.md, "Your own task": its files as they stand there, and a real server."""
 
 import asyncio
-import os
 import re
 import subprocess
 import sys
@@ -11,9 +10,10 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.common.processes import end_process_tree
+from rl.data.inspect.command import main as inspect
 from rl.data.questions import scorer_question
 from rl.data.rows import read_rows
-from verl.dph.inspect import main as inspect
+from rl.scorer.server import main
 from verl.dph.reward import score
 from verl.dph.reward.client import ScorerClient, ScorerUnavailable
 from verl.dph.reward.score import compute_score
@@ -44,7 +44,7 @@ def example(tmp_path_factory) -> Path:
         .replace("Scorer1", "Scorer2")
         .replace("task: countdown", "task: faulty")
         .replace("countdown/reward.py", "countdown/faulty.py")
-        .replace("prediction_seconds: 5", "prediction_seconds: 1")
+        .replace("prediction_seconds: 5", "prediction_seconds: 0.3")
     )
     (folder / "countdown" / "both.yaml").write_text(settings)
     subprocess.run([sys.executable, "countdown/make_rows.py", "countdown/train.parquet"], cwd=folder, check=True)
@@ -72,7 +72,7 @@ def ask(server: str, responses: list[str], question: dict) -> list:
     """Each response's score, or the error that the client raises."""
 
     async def scores():
-        async with ScorerClient(server, retries=1) as client:
+        async with ScorerClient(server, retries=1, first_backoff_s=0.01) as client:
             return await asyncio.gather(
                 *(client.score(response, question) for response in responses), return_exceptions=True
             )
@@ -144,45 +144,31 @@ def test_a_task_that_the_server_lacks_is_named(server):
     assert "this server has no task 'chess'" in str(error)
 
 
-@pytest.mark.parametrize("truth", ["27", 3.5, ["a", {"b": None}], {"numbers": [1, 2]}])
-def test_any_json_is_a_ground_truth(truth):
-    assert scorer_question("task:x", truth) == {"task": "x", "ground_truth": truth}
+def test_any_json_is_a_ground_truth():
+    for truth in ("27", 3.5, ["a", {"b": None}], {"numbers": [1, 2]}):
+        assert scorer_question("task:x", truth) == {"task": "x", "ground_truth": truth}
+    for truth in (float("nan"), b"\xff", {"x": {1, 2}}):
+        with pytest.raises(UserError, match="which JSON cannot hold"):
+            scorer_question("task:x", truth)
 
 
-@pytest.mark.parametrize("truth", [float("nan"), b"\xff", {"x": {1, 2}}])
-def test_what_json_cannot_hold_is_refused(truth):
-    with pytest.raises(UserError, match="which JSON cannot hold"):
-        scorer_question("task:x", truth)
+WRONG_FUNCTIONS = {
+    "countdown/reward.py": "is not of the form FILE.py:FUNCTION",
+    "countdown/absent.py:score": "countdown/absent.py does not exist",
+    "countdown/reward.py:absent": "cannot be loaded: AttributeError: module 'reward' has no attribute 'absent'",
+    "countdown/broken.py:score": "cannot be loaded: KeyError: 'x' (line 2); correct",
+}
 
 
-@pytest.mark.parametrize(
-    ("function", "sentence"),
-    [
-        ("countdown/reward.py", "is not of the form FILE.py:FUNCTION"),
-        ("countdown/absent.py:score", "countdown/absent.py does not exist"),
-        (
-            "countdown/reward.py:absent",
-            "cannot be loaded: AttributeError: module 'reward' has no attribute 'absent'; mend",
-        ),
-        ("countdown/broken.py:score", "cannot be loaded: KeyError: 'x' (line 2); mend"),
-    ],
-)
-def test_a_function_that_is_not_there_stops_the_server_at_its_start(example, function, sentence):
+def test_a_task_that_cannot_be_used_stops_the_server_at_its_start(example, monkeypatch, capsys):
+    monkeypatch.chdir(example)
     (example / "countdown" / "broken.py").write_text("import math\n{}['x']\n")
-    settings = (example / "countdown" / "scorer.yaml").read_text().replace("countdown/reward.py:score", function)
-    (example / "wrong.yaml").write_text(settings)
-    program = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
-    command = [sys.executable, program, "-c", "wrong.yaml", "--port", "0"]
-    done = subprocess.run(command, cwd=example, capture_output=True, text=True, timeout=120, env=os.environ)
-    assert done.returncode == 2 and sentence in done.stderr, (done.returncode, done.stderr)
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_every_task_has_one_section(example):
     settings = (example / "countdown" / "scorer.yaml").read_text()
+    wrong = {settings.replace("countdown/reward.py:score", name): why for name, why in WRONG_FUNCTIONS.items()}
     twice = settings + settings[settings.index("  Scorer1") :].replace("Scorer1", "Scorer2")
-    (example / "twice.yaml").write_text(twice)
-    program = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
-    command = [sys.executable, program, "-c", "twice.yaml", "--port", "0"]
-    done = subprocess.run(command, cwd=example, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2 and "two scorers for questions of one kind" in done.stderr, done.stderr
+    for content, sentence in (wrong | {twice: "two scorers for questions of one kind"}).items():
+        (example / "wrong.yaml").write_text(content)
+        with pytest.raises(SystemExit) as ended:
+            main(["-c", "wrong.yaml", "--port", "0"])
+        said = capsys.readouterr().err
+        assert ended.value.code == 2 and sentence in said and said.count("\n") == 1, said

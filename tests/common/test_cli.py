@@ -1,0 +1,46 @@
+"""Exit codes and messages of programs; tests/sampling/test_cli.py has them from real processes and Ray actors."""
+
+import pytest
+from omegaconf import OmegaConf
+from ray.exceptions import ActorDiedError, RayTaskError
+
+from rl.common.cli import find_user_error, user_errors_exit
+from rl.common.errors import UserError
+
+SENTENCE = "The setting x is 3; set it to 4."
+
+
+def in_a_task(error: Exception) -> RayTaskError:
+    return RayTaskError("fail", f"Traceback ...\nrl.common.errors.UserError: {error}\n", error)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (UserError(SENTENCE), SENTENCE),
+        (ExceptionGroup("tasks", [ValueError("x"), UserError(SENTENCE)]), SENTENCE),
+        (in_a_task(UserError(SENTENCE)).as_instanceof_cause(), SENTENCE),
+        (in_a_task(in_a_task(UserError(SENTENCE)).as_instanceof_cause()), SENTENCE),
+        (ActorDiedError(in_a_task(UserError(SENTENCE))), SENTENCE),
+        (ValueError("rl.common.errors.UserError: not from Ray"), None),
+    ],
+)
+def test_a_user_error_is_one_sentence_and_exit_code_2_wherever_it_is_raised(error, sentence, capsys):
+    assert find_user_error(error) == sentence
+    wrapped = RuntimeError("outer")
+    wrapped.__cause__ = error
+    assert find_user_error(wrapped) == sentence
+    with pytest.raises(SystemExit if sentence else ValueError) as stop, user_errors_exit():
+        raise error
+    if sentence:
+        assert stop.value.code == 2 and capsys.readouterr().err == f"Error: {sentence}\n"
+
+
+def test_a_setting_without_value_is_named_and_an_interrupt_ends_with_130(capsys):
+    with pytest.raises(SystemExit) as stop, user_errors_exit():
+        OmegaConf.create({"needed": "???"}).needed  # noqa: B018
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "Error: The setting needed has no value; pass needed=VALUE.\n"
+    with pytest.raises(SystemExit) as stop, user_errors_exit():
+        raise KeyboardInterrupt
+    assert stop.value.code == 130
