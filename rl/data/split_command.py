@@ -100,16 +100,14 @@ def parser(experiment: str = "llama_sql") -> argparse.ArgumentParser:
         for name, entry in EXPERIMENTS.items()
     )
     parser = argparse.ArgumentParser(
-        description="Split the training prompts by their samples: near-perfect ones into train_correct.parquet (D_pef),\n"
-        "the others into train_wrong.parquet (D_exp) (docs/presampling.md).\n\n"
+        description="Split the training prompts by their samples: near-perfect ones into train_correct.parquet\n"
+        "(D_pef), the others into train_wrong.parquet (D_exp) (docs/presampling.md).\n\n"
         f"Defaults by experiment:\n{defaults}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("--experiment", choices=EXPERIMENTS, default=experiment, help="the paper's experiment (default: %(default)s)")
-    add(
-        "--samples", type=Path, nargs="+", metavar="FILE", help="initial policy's samples (FOLDER/generate_data/0.jsonl)"
-    )
+    add("--samples", type=Path, nargs="+", metavar="FILE", help="default: the experiment's generate_data/0.jsonl")
     add("--data", type=Path, metavar="FILE", help=f"the parquet that was sampled (SQL: {_SQL}, math: {_MATH})")
     add("--out", type=Path, metavar="FOLDER", help="folder of the two parts")
     families = ", ".join(f"{family} {threshold}" for family, threshold in THRESHOLDS.items())

@@ -14,9 +14,6 @@ from rl.demo.experiment import (
     sample_files,
 )
 from rl.demo.scorer_process import ScorerServer
-from rl.evaluation.analysis.claims import assert_styles
-from rl.evaluation.report.write import write_report
-from rl.evaluation.spec import read_spec
 
 METHODS = {
     "grpo": Method("GRPO", "grpo.sh"),
@@ -60,6 +57,8 @@ class Demo(Experiment):
 
     def run(self) -> list[str]:
         """All stages, then the report. Returns the sentences of the checks that failed."""
+        from rl.evaluation.analysis.claims import assert_styles
+
         pipeline = self.pipeline
         self.make_task_and_model()
         with ScorerServer(self.out, self.task / "databases") as address:
@@ -74,6 +73,9 @@ class Demo(Experiment):
         return assert_styles(self._report())
 
     def _report(self) -> dict:
+        from rl.evaluation.report.write import write_report
+        from rl.evaluation.spec import read_spec
+
         methods = {}
         for name in ("base", "base_again", *self.methods):
             methods[name] = {"splits": sample_files(name)}

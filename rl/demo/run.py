@@ -1,4 +1,4 @@
-"""The demo: the project's main job from end to end on a tiny model, on two cores.
+"""Run the whole pipeline on a tiny model, on two cores.
 
     python -m rl.demo.run --out outputs/demo --methods grpo,dph_js
 
@@ -21,16 +21,8 @@ from rl.demo.pipeline import METHODS, Demo
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; the exit code is 1 when the style entropies are not as expected, 2 after a user's error."""
-    parser = argparse.ArgumentParser(prog="python -m rl.demo.run", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("outputs/demo"), help="folder of everything the demo writes")
-    parser.add_argument(
-        "--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)"
-    )
-    parser.add_argument("--steps", type=int, default=80, help="training steps of each method (default: %(default)s)")
-    seed_help = "of sampling, data order and training (default: %(default)s)"
-    parser.add_argument("--seed", type=int, default=1, help=seed_help)
-    options = parser.parse_args(arguments)
+    """The command line; exit code 1 if the style entropies are not as expected, 2 for a user error."""
+    options = parser().parse_args(arguments)
     # Ended from outside, it ends what it started, as after Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with user_errors_exit():
@@ -44,6 +36,16 @@ def main(arguments: list[str] | None = None) -> int:
     for failure in failures:
         sys.stderr.write(f"Check failed: {failure}\n")
     return 1 if failures else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m rl.demo.run", description=__doc__.split("\n\n")[0])
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("outputs/demo"), help="output folder (default: %(default)s)")
+    add("--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)")
+    add("--steps", type=int, default=80, help="training steps of each method (default: %(default)s)")
+    add("--seed", type=int, default=1, help="of sampling, data order and training (default: %(default)s)")
+    return parser
 
 
 def _methods(text: str) -> list[str]:

@@ -93,9 +93,9 @@ def math_eval_parser() -> argparse.ArgumentParser:
     """Convert the math test sets to parquets, one OUTPUT/NAME.parquet each.
 
     NAME is aime24, aime25, amc23, math500, olympiadbench, minerva_math, college_math or gsm8k. --input is a folder with
-    NAME/test.jsonl or NAME.jsonl (or .parquet, .json), the layout of Qwen2.5-Math's evaluation. A row's id is a multiple
-    of ten million that belongs to the test set (aime24: 80,000,000, and so on in this order) plus the position in its
-    file: stable across runs, and unique across test sets. Rejected records are listed in OUTPUT/NAME.bad.jsonl
+    NAME/test.jsonl or NAME.jsonl (or .parquet, .json), the layout of Qwen2.5-Math's evaluation. A row's id is a
+    multiple of ten million that belongs to the test set (aime24: 80,000,000, and so on in this order) plus the position
+    in its file: stable across runs, and unique across test sets. Rejected records are listed in OUTPUT/NAME.bad.jsonl
     (docs/data.md).
     """
     parser = _parser(math_eval_parser)

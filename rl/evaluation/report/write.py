@@ -1,26 +1,19 @@
-"""Writes report.json and report.html: `python -m rl.evaluation.report.write --spec SPEC.json --out DIR`.
+"""Write report.json and report.html; command.py has the command line."""
 
-The specification (spec.py describes it) names the sample files of every method and split.
-"""
-
-import argparse
 import dataclasses
 import json
 import sys
 from pathlib import Path
 
 from rl.common import atomic_write
-from rl.common.cli import user_errors_exit
 from rl.evaluation.analysis.checkpoints import read_progress
-from rl.evaluation.analysis.claims import assert_styles, claims
+from rl.evaluation.analysis.claims import claims
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.paired_test import paired_tests
 from rl.evaluation.analysis.summary import definitions
 from rl.evaluation.analysis.training_log import read_training_log
 from rl.evaluation.report.page import render_page
-from rl.evaluation.spec import BASE, ReportSpec, read_spec
-
-CHECK_FAILED_EXIT_CODE = 1
+from rl.evaluation.spec import BASE, ReportSpec
 
 
 def write_report(spec: ReportSpec, out: Path) -> dict:
@@ -60,28 +53,7 @@ def write_report(spec: ReportSpec, out: Path) -> dict:
     return report
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m rl.evaluation.report.write",
-        description="Pass@k, keep rate and styles of all methods, with intervals: report.json and report.html.",
-    )
-    parser.add_argument(
-        "--spec", type=Path, required=True, help="JSON: methods, their sample files, texts (docs/evaluation.md)"
-    )
-    parser.add_argument("--out", type=Path, required=True, help="folder for report.json and report.html")
-    parser.add_argument(
-        "--check", action="store_true", help="exit code 1 unless grpo ended in one style and dph_js kept several"
-    )
-    options = parser.parse_args(arguments)
-    with user_errors_exit():
-        report = write_report(read_spec(options.spec), options.out)
-    sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")
-    failures = assert_styles(report) if options.check else []
-    for failure in failures:
-        sys.stderr.write(f"Check failed: {failure}\n")
-    return CHECK_FAILED_EXIT_CODE if failures else 0
-
-
 if __name__ == "__main__":
+    from rl.evaluation.report.command import main
+
     sys.exit(main())

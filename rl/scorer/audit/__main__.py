@@ -10,26 +10,24 @@ setting; 1 when some queries could not be checked.
 import argparse
 import asyncio
 import logging
-import math
 import sys
 from collections import Counter
-from pathlib import Path
 
 from tqdm import tqdm
 
 from rl.scorer.audit.check import Finding, Query, check
+from rl.scorer.audit.options import parser
 from rl.scorer.audit.problems import AuditError, read_problems
 from rl.scorer.audit.report import check_out, summary, table, write
 from rl.scorer.config import ConfigError, SqlSettings, load_settings
 from rl.scorer.process import WorkerLost
 
 _REFRESH_SECONDS = 1.0
-_DEFAULT_CONFIG = Path(__file__).resolve().parents[1] / "sql.yaml"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the audit; the exit code."""
-    options = _parse(arguments)
+    options = parser().parse_args(arguments)
     # That a worker was killed for its time is in the table.
     logging.getLogger("rl.scorer").setLevel(logging.ERROR)
     try:
@@ -43,39 +41,6 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write(f"Interrupted; {options.out} is not written.\n")
         return 130
-
-
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m rl.scorer.audit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("files", type=Path, nargs="+", metavar="DATA.parquet", help="in the project's row format")
-    parser.add_argument("--database-path", type=Path, help="where the db_ids lie, in place of the settings'")
-    parser.add_argument(
-        "-c", "--config", type=Path, default=_DEFAULT_CONFIG, help="the server's settings (%(default)s)"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("gold_audit.csv"), help="the table: .csv, .jsonl or .parquet (%(default)s)"
-    )
-    parser.add_argument("--num-instances", type=_positive_int, help="worker processes, in place of the settings'")
-    parser.add_argument("--gold-seconds", type=_positive_float, help="a query's time limit, in place of the settings'")
-    return parser.parse_args(arguments)
-
-
-def _positive_int(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
-    return int(text)
-
-
-def _positive_float(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
-    return value
 
 
 def _audit(options: argparse.Namespace) -> int:
