@@ -13,7 +13,7 @@ read_arguments() {
   OVERRIDES=() DRY_RUN='' HELP=''
   for argument in "$@"; do
     case $argument in
-      --dry-run | --dry-run=command) DRY_RUN=command ;;
+      --dry-run | --dry-run=command) DRY_RUN='command' ;;
       --dry-run=config) DRY_RUN=config ;;
       --dry-run=*) fail "$argument is unknown: give --dry-run or --dry-run=config." ;;
       -h | --help) HELP=yes ;;
