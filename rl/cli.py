@@ -14,8 +14,8 @@ from pathlib import Path
 from rl.common.cli import user_errors_exit
 from rl.common.config_help import program_help
 from rl.common.errors import UserError
+from rl.data.split_command import EXPERIMENTS
 
-EXPERIMENTS = ("llama_sql", "omnisql_sql", "llama_math", "qwen_math")
 METHODS = ("grpo", "dapo", "reverse_kl", "forward_kl", "js_kl", "js_definition", "alpha")
 SHELLS = ("bash", "zsh", "tcsh")
 HELP = ("-h", "--help")
@@ -184,7 +184,7 @@ def _script_parser(description: str, *, method: bool = False) -> argparse.Argume
         "--experiment",
         choices=EXPERIMENTS,
         metavar="NAME",
-        help=f"the paper's experiment: {', '.join(EXPERIMENTS)} (default: SETTINGS, else {EXPERIMENTS[0]})",
+        help=f"the paper's experiment: {', '.join(EXPERIMENTS)} (default: SETTINGS, else llama_sql)",
     )
     for option, printed in (("--dry-run", "command"), ("--dry-run=config", "resolved configuration")):
         parser.add_argument(
@@ -202,7 +202,7 @@ def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str
     asks_help = any(word in HELP for word in arguments)
     options, rest = parser_of(name).parse_known_args([word for word in arguments if word not in HELP])
     script = options.method if name == "train" else _SCRIPTS[name]
-    experiment = options.experiment or EXPERIMENTS[0]
+    experiment = options.experiment or "llama_sql"
     path = Path("scripts") / ("qwen" if experiment.endswith("math") else "llama") / f"{script}.sh"
     roots = [root for root in (Path(__file__).resolve().parents[1], Path.cwd()) if (root / path).is_file()]
     if not roots:
