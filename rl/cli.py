@@ -6,10 +6,11 @@ A subcommand's modules are imported when it runs; help and completion load only 
 import argparse
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from rl.common.cli import user_errors_exit
 from rl.common.config_help import program_help
@@ -33,18 +34,27 @@ class Command:
     """A subcommand.
 
     Attributes:
-        parser, main: functions, or "module:function" to import when needed. parser() returns the ArgumentParser for
-            help, checks and completion; main(arguments) is the program and returns its exit code or None.
-        passes_on: main passes arguments on to a program that checks them itself.
-        needs_verl: main starts programs inside verl.
+        example: the arguments of the help's example.
+        program: "module", which has parser() and main(arguments), or "module:name", which has name_parser() and
+            name(arguments); no module: this one. The parser serves help, checks and completion; the program returns its
+            exit code or None.
     """
 
     summary: str
     example: str
-    parser: str | Callable[[], argparse.ArgumentParser]
-    main: str | Callable[[list[str]], int | None]
-    passes_on: bool = False
-    needs_verl: bool = False
+    program: str
+
+    def parser(self) -> argparse.ArgumentParser:
+        module, _, name = self.program.partition(":")
+        return getattr(_module(module), f"{name}_parser" if name else "parser")()
+
+    def main(self, arguments: list[str]) -> int | None:
+        module, _, name = self.program.partition(":")
+        return getattr(_module(module), name or "main")(arguments)
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(name) if name else sys.modules[__name__]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -55,19 +65,18 @@ def main(arguments: list[str] | None = None) -> int:
             return _without_command(words)
         name, rest = resolve(words)
         if name in GROUPS:
-            of_group = f"{name} "
-            example = next(command.example for key, command in COMMANDS.items() if key.startswith(of_group))
-            sys.stdout.write(f"usage: dph {name} DATASET [...]\n\n{_listed(of_group)}\n\nexample:\n  {example}\n")
+            first = next(key for key in COMMANDS if key.startswith(f"{name} "))
+            listed, example = _listed(f"{name} "), _example(first)
+            sys.stdout.write(f"usage: dph {name} DATASET [...]\n\n{listed}\n\n{example}\n")
             return 0
-        command = COMMANDS[name]
-        if not command.passes_on:
+        if name not in PASS_ON:
             parser_of(name).parse_args(rest)
-        elif rest[:1] and rest[0] in HELP:
+        elif rest and rest[0] in HELP:
             parser_of(name).print_help()
             return 0
-        if command.needs_verl:
+        if name in NEED_VERL:
             _require_verl()
-        return _function(command.main)(rest) or 0
+        return COMMANDS[name].main(rest) or 0
 
 
 def resolve(words: list[str]) -> tuple[str, list[str]]:
@@ -90,12 +99,15 @@ def resolve(words: list[str]) -> tuple[str, list[str]]:
 
 def parser_of(name: str) -> argparse.ArgumentParser:
     """The parser of a subcommand, such as "prepare bird"."""
-    command = COMMANDS[name]
-    parser = _function(command.parser)()
+    parser = COMMANDS[name].parser()
     parser.prog = f"dph {name}"
-    parser.epilog = f"example:\n  {command.example}"
+    parser.epilog = _example(name)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser
+
+
+def _example(name: str) -> str:
+    return f"example:\n  dph {name} {COMMANDS[name].example}".rstrip()
 
 
 def full_parser() -> argparse.ArgumentParser:
@@ -121,7 +133,7 @@ def _without_command(words: list[str]) -> int:
     parser.add_argument("--print-completion", choices=SHELLS, metavar="SHELL", help=f"script for {', '.join(SHELLS)}")
     options = parser.parse_args(words)
     if options.version:
-        _print_versions([])
+        version([])
     elif options.print_completion:
         _print_completion(options.print_completion)
     else:
@@ -156,15 +168,6 @@ def _complete_paths(parser: argparse.ArgumentParser, files: dict[str, str]) -> N
             action.complete = files
 
 
-def _function(named: str | Callable) -> Callable:
-    if not isinstance(named, str):
-        return named
-    from importlib import import_module
-
-    module, _, function = named.partition(":")
-    return getattr(import_module(module), function)
-
-
 def _require_verl() -> None:
     from importlib.util import find_spec
 
@@ -175,22 +178,50 @@ def _require_verl() -> None:
         )
 
 
-def _script_parser(description: str, *, method: bool = False) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=description, allow_abbrev=False)
+def presample_parser() -> argparse.ArgumentParser:
+    return _script_parser("Sample every training prompt from the initial policy: offline_sampling.sh.", "NAME [seed]")
+
+
+def store_parser() -> argparse.ArgumentParser:
+    return _script_parser(
+        "Sample each near-perfect prompt once more and store the correct responses with reference log-probs:\n"
+        "get_correct_data_tensor.sh.",
+        "[NAME] [seed]",
+    )
+
+
+def train_parser() -> argparse.ArgumentParser:
+    return _script_parser(
+        "Train with a method's launch script (SQL: scripts/llama, math: scripts/qwen).",
+        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; grpo, dapo: NAME [seed])",
+        method=True,
+    )
+
+
+def _script_parser(description: str, arguments: str, *, method: bool = False) -> argparse.ArgumentParser:
+    """The parser of a subcommand that runs a launch script, for its help: the script reads most arguments itself."""
+    parser = argparse.ArgumentParser(
+        description=f"{description}\n\nARGUMENT is {arguments}, or KEY=VALUE.\n"
+        "Settings are environment variables (docs/scripts.md); --help behind a NAME lists them."
+    )
+    _add_own_options(parser, method=method)
+    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="of the script, as above")
+    parser.add_argument("--dry-run", action="store_true", help="print the command and run nothing")
+    parser.add_argument(
+        "--dry-run=config", action="store_true", help="print the resolved configuration and run nothing"
+    )
+    return parser
+
+
+def _add_own_options(parser: argparse.ArgumentParser, *, method: bool) -> None:
     if method:
         parser.add_argument("method", choices=METHODS, metavar="METHOD", help=", ".join(METHODS))
-    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="NAME, numbers and KEY=VALUE overrides")
     parser.add_argument(
         "--experiment",
         choices=EXPERIMENTS,
         metavar="NAME",
         help=f"the paper's experiment: {', '.join(EXPERIMENTS)} (default: SETTINGS, else llama_sql)",
     )
-    for option, printed in (("--dry-run", "command"), ("--dry-run=config", "resolved configuration")):
-        parser.add_argument(
-            option, dest="options", action="append_const", const=option, help=f"print the {printed} and run nothing"
-        )
-    return parser
 
 
 def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -199,8 +230,9 @@ def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str
     Raises:
         UserError: there is no checkout, which has the scripts.
     """
-    asks_help = any(word in HELP for word in arguments)
-    options, rest = parser_of(name).parse_known_args([word for word in arguments if word not in HELP])
+    parser = argparse.ArgumentParser(prog=f"dph {name}", add_help=False, allow_abbrev=False)
+    _add_own_options(parser, method=name == "train")
+    options, passed = parser.parse_known_args(arguments)
     script = options.method if name == "train" else _SCRIPTS[name]
     experiment = options.experiment or "llama_sql"
     path = Path("scripts") / ("qwen" if experiment.endswith("math") else "llama") / f"{script}.sh"
@@ -212,8 +244,7 @@ def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str
     variables = {"PYTHON": os.environ.get("PYTHON") or sys.executable}
     if options.experiment:
         variables["SETTINGS"] = experiment
-    flags = [*(options.options or []), *(["--help"] if asks_help else [])]
-    return ["bash", str(roots[0] / path), *options.arguments, *rest, *flags], variables
+    return ["bash", str(roots[0] / path), *passed], variables
 
 
 def _run_script(name: str, arguments: list[str]) -> None:
@@ -221,7 +252,10 @@ def _run_script(name: str, arguments: list[str]) -> None:
     os.execvpe(command[0], command, os.environ | variables)
 
 
-def _evaluate_parser() -> argparse.ArgumentParser:
+presample, store, train = (partial(_run_script, name) for name in ("presample", "store", "train"))
+
+
+def evaluate_parser() -> argparse.ArgumentParser:
     class ConfigParser(argparse.ArgumentParser):
         def format_help(self) -> str:
             return f"{program_help(self.prog, 'evaluate')}\n{self.epilog}\n"
@@ -234,146 +268,79 @@ def _evaluate_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _evaluate(arguments: list[str]) -> None:
+def evaluate(arguments: list[str]) -> None:
     command = [sys.executable, "-m", "verl.dph.evaluate", *arguments]
     os.execv(command[0], command)
 
 
-def _version_parser() -> argparse.ArgumentParser:
+def version_parser() -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description="Print the versions of this package and of what it runs on.")
 
 
-def _print_versions(arguments: list[str]) -> None:
+def version(arguments: list[str]) -> None:
     import platform
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib import metadata
 
     for package in ("dph-rl", "verl", "torch", "vllm", "ray"):
         try:
-            found = version(package)
-        except PackageNotFoundError:
+            found = metadata.version(package)
+        except metadata.PackageNotFoundError:
             found = "not installed"
         sys.stdout.write(f"{package} {found}\n")
     sys.stdout.write(f"python {platform.python_version()}\n")
 
 
 _SCRIPTS = {"presample": "offline_sampling", "store": "get_correct_data_tensor"}
-_ENVIRONMENT = "\n\nThe settings are environment variables, as for the script (docs/scripts.md)."
 GROUPS = {"prepare": "convert a published benchmark to a parquet of prompts"}
 COMMANDS = {
-    "demo": Command(
-        "run the whole pipeline on a tiny model, on two cores",
-        "dph demo --methods grpo,dph_js",
-        "rl.demo.run:parser",
-        "rl.demo.run:main",
-        needs_verl=True,
-    ),
-    "study": Command(
-        "train every method on the demo's task with several seeds",
-        "dph study --seeds 1,2,3",
-        "rl.demo.study:parser",
-        "rl.demo.study:main",
-        needs_verl=True,
-    ),
+    "demo": Command("run the whole pipeline on a tiny model, on two cores", "--methods grpo,dph_js", "rl.demo.run"),
+    "study": Command("train every method on the demo's task with several seeds", "--seeds 1,2,3", "rl.demo.study"),
     "prepare bird": Command(
         "BIRD, text to SQL",
-        "dph prepare bird --split train --input train.json --databases /cache",
-        "rl.data.prepare.commands:bird_parser",
+        "--split train --input train.json --databases /cache",
         "rl.data.prepare.commands:bird",
     ),
     "prepare spider": Command(
         "Spider, text to SQL",
-        "dph prepare spider --split dev --input dev.json --databases database --tables tables.json",
-        "rl.data.prepare.commands:spider_parser",
+        "--split dev --input dev.json --databases database --tables tables.json",
         "rl.data.prepare.commands:spider",
     ),
     "prepare dapo": Command(
-        "DAPO-Math-17K, the math training prompts",
-        "dph prepare dapo --input dapo-math-17k.parquet",
-        "rl.data.prepare.commands:dapo_parser",
-        "rl.data.prepare.commands:dapo",
+        "DAPO-Math-17K, the math training prompts", "--input dapo-math-17k.parquet", "rl.data.prepare.commands:dapo"
     ),
     "prepare math-eval": Command(
-        "the math test sets",
-        "dph prepare math-eval --input Qwen2.5-Math/evaluation/data",
-        "rl.data.prepare.commands:math_eval_parser",
-        "rl.data.prepare.commands:math_eval",
+        "the math test sets", "--input Qwen2.5-Math/evaluation/data", "rl.data.prepare.commands:math_eval"
     ),
-    "presample": Command(
-        "sample the training prompts from the initial policy",
-        "MODEL_PATH=/models/llama dph presample sampling",
-        partial(
-            _script_parser,
-            "Sample every training prompt from the initial policy and score the samples: offline_sampling.sh.\n"
-            "ARGUMENT is NAME [seed]; dph presample NAME --help lists all settings." + _ENVIRONMENT,
-        ),
-        partial(_run_script, "presample"),
-        passes_on=True,
-    ),
-    "split": Command(
-        "split the prompts into D_exp and D_pef",
-        "dph split --experiment qwen_math",
-        "rl.data.split_command:parser",
-        "rl.data.split_command:main",
-    ),
-    "store": Command(
-        "write the D_pef store with reference log-probs",
-        "MODEL_PATH=/models/llama dph store",
-        partial(
-            _script_parser,
-            "Sample each near-perfect prompt once more and store the correct responses with reference log-probs:\n"
-            "get_correct_data_tensor.sh. ARGUMENT is [NAME] [seed]; dph store NAME --help lists all settings."
-            + _ENVIRONMENT,
-        ),
-        partial(_run_script, "store"),
-        passes_on=True,
-    ),
-    "train": Command(
-        "train with a method of the paper",
-        "MODEL_PATH=/models/llama dph train js_kl my_run 0.2 trainer.save_freq=20",
-        partial(
-            _script_parser,
-            "Train with the launch script of a method (scripts/llama for SQL, scripts/qwen for math).\n"
-            "ARGUMENT is NAME [eta] [seed]; alpha: NAME [eta] [alpha] [seed]; grpo, dapo: NAME [seed].\n"
-            "dph train METHOD --help lists all settings." + _ENVIRONMENT,
-            method=True,
-        ),
-        partial(_run_script, "train"),
-        passes_on=True,
-    ),
+    "presample": Command("sample the training prompts from the initial policy", "sampling", ":presample"),
+    "split": Command("split the prompts into D_exp and D_pef", "--experiment qwen_math", "rl.data.split_command"),
+    "store": Command("write the D_pef store with reference log-probs", "--experiment qwen_math", ":store"),
+    "train": Command("train with a method of the paper", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
     "evaluate": Command(
         "sample checkpoints and report Pass@k, keep rate and styles",
-        'dph evaluate "evaluate.models={base:MODEL,dph_js:RUN}" evaluate.benchmarks=[bird] evaluate.output=DIR',
-        _evaluate_parser,
-        _evaluate,
-        passes_on=True,
-        needs_verl=True,
+        '"evaluate.models={base:MODEL,dph_js:RUN}" evaluate.benchmarks=[bird] evaluate.output=DIR',
+        ":evaluate",
     ),
     "report": Command(
         "write report.json and report.html from sample files",
-        "dph report --spec outputs/demo/spec.json --out outputs/demo",
-        "rl.evaluation.report.command:parser",
-        "rl.evaluation.report.command:main",
+        "--spec outputs/demo/spec.json --out outputs/demo",
+        "rl.evaluation.report.command",
     ),
     "inspect": Command(
         "show what data files hold and what is wrong with them",
-        "dph inspect data/sql/bird_train.parquet",
-        "rl.data.inspect.command:parser",
-        "rl.data.inspect.command:main",
+        "data/sql/bird_train.parquet",
+        "rl.data.inspect.command",
     ),
     "audit": Command(
         "find gold queries that fail, time out or return nothing",
-        "dph audit data/sql/bird_train.parquet --database-path /cache",
-        "rl.scorer.audit.options:parser",
-        "rl.scorer.audit.__main__:main",
+        "data/sql/bird_train.parquet --database-path /cache",
+        "rl.scorer.audit.options",
     ),
-    "scorer": Command(
-        "serve rewards over HTTP",
-        "dph scorer -c rl/scorer/math.yaml",
-        "rl.scorer.options:parser",
-        "rl.scorer.server:main",
-    ),
-    "version": Command("print versions", "dph version", _version_parser, _print_versions),
+    "scorer": Command("serve rewards over HTTP", "-c rl/scorer/math.yaml", "rl.scorer.options"),
+    "version": Command("print versions", "", ":version"),
 }
+# Those that hand their arguments to another process, which checks them, and those that cannot do without verl.
+PASS_ON = ("presample", "store", "train", "evaluate")
+NEED_VERL = ("demo", "study", "evaluate")
 
 if __name__ == "__main__":
     sys.exit(main())

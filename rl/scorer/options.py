@@ -4,6 +4,12 @@ import argparse
 from pathlib import Path
 
 
+def main(arguments: list[str] | None = None) -> int:
+    from rl.scorer.server import main
+
+    return main(arguments)
+
+
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scorer_server_without_ray.py",

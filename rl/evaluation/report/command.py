@@ -12,12 +12,16 @@ CHECK_FAILED_EXIT_CODE = 1
 def main(arguments: list[str] | None = None) -> int:
     """Write the report and return the exit code."""
     options = parser().parse_args(arguments)
-    from rl.evaluation.analysis.claims import assert_styles
-    from rl.evaluation.report.write import write_report
-    from rl.evaluation.spec import read_spec
-
     with user_errors_exit():
-        report = write_report(read_spec(options.spec), options.out)
+        from rl.evaluation.spec import read_spec
+
+        spec = read_spec(options.spec)
+        sys.stderr.write(f"Comparing {', '.join(spec.methods)}.\n")
+
+        from rl.evaluation.analysis.claims import assert_styles
+        from rl.evaluation.report.write import write_report
+
+        report = write_report(spec, options.out)
     sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")
     failures = assert_styles(report) if options.check else []
     for failure in failures:

@@ -7,6 +7,12 @@ from pathlib import Path
 _DEFAULT_CONFIG = Path(__file__).resolve().parents[1] / "sql.yaml"
 
 
+def main(arguments: list[str] | None = None) -> int:
+    from rl.scorer.audit.__main__ import main
+
+    return main(arguments)
+
+
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m rl.scorer.audit",
