@@ -190,6 +190,7 @@ def test_a_program_takes_its_arguments(command, parse_only, monkeypatch, capsys,
     try:
         with pytest.raises(ending) as end:
             if is_module:
+                monkeypatch.delitem(sys.modules, words[1], raising=False)
                 runpy.run_module(words[1], run_name="__main__", alter_sys=False)
             else:
                 runpy.run_path(str(REPOSITORY / words[0]), run_name="__main__")
