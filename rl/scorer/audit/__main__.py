@@ -1,11 +1,4 @@
-"""Runs every gold query of a dataset and writes a table of those that fail, time out or return nothing.
-
-    python -m rl.scorer.audit train.parquet test.parquet --database-path /cache/ --out audit.csv
-
-The queries run as the server runs them: in its worker processes, read-only, within the limits of the settings. A bad
-gold query is a finding, not an error of the audit. Exit code 0; 2 after one sentence about a wrong argument, file or
-setting; 1 when some queries could not be checked.
-"""
+"""The gold audit as a program: `dph audit`, `python -m rl.scorer.audit`; options.py describes its options."""
 
 import argparse
 import asyncio
