@@ -1,6 +1,8 @@
 """Convert DAPO-Math-17K to a parquet of rows (`dph prepare dapo`).
 
     python data/math/prepare_dapo.py --input dapo-math-17k.parquet
+
+docs/data.md describes the rows.
 """
 
 from rl.data.prepare.commands import dapo

@@ -2,6 +2,8 @@
 
     python data/sql/prepare_bird.py --split train --input train/train.json --databases train/train_databases
     python data/sql/prepare_bird.py --split dev --input dev/dev.json --databases dev/dev_databases
+
+docs/data.md describes the rows.
 """
 
 from rl.data.prepare.commands import bird

@@ -10,8 +10,8 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
-from rl.evaluation.report.svg import spread
 from rl.evaluation.report.command import main
+from rl.evaluation.report.svg import spread
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import read_spec
 
