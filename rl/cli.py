@@ -1,1 +1,346 @@
-"""The console program `dph`."""
+"""The program `dph`: one front door to the project's programs (docs/dph.md).
+
+A subcommand's modules are imported when it runs; help and completion load only its parser.
+"""
+
+import argparse
+import os
+import sys
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from rl.common.cli import user_errors_exit
+from rl.common.config_help import program_help
+from rl.common.errors import UserError
+from rl.data.split_command import EXPERIMENTS
+
+METHODS = ("grpo", "dapo", "reverse_kl", "forward_kl", "js_kl", "js_definition", "alpha")
+SHELLS = ("bash", "zsh", "tcsh")
+HELP = ("-h", "--help")
+ABOUT = """\
+Reinforcement learning with verifiable rewards that keeps the diversity of the initial policy.
+
+{commands}
+
+dph COMMAND --help shows the command's options and an example.
+"""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand.
+
+    Attributes:
+        example: the arguments of the help's example.
+        program: "module", which has parser() and main(arguments), or "module:name", which has name_parser() and
+            name(arguments); no module: this one. The parser serves help, checks and completion; the program returns its
+            exit code or None.
+    """
+
+    summary: str
+    example: str
+    program: str
+
+    def parser(self) -> argparse.ArgumentParser:
+        module, _, name = self.program.partition(":")
+        return getattr(_module(module), f"{name}_parser" if name else "parser")()
+
+    def main(self, arguments: list[str]) -> int | None:
+        module, _, name = self.program.partition(":")
+        return getattr(_module(module), name or "main")(arguments)
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(name) if name else sys.modules[__name__]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a subcommand and return its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    with user_errors_exit():
+        if not words or words[0].startswith("-"):
+            return _without_command(words)
+        name, rest = resolve(words)
+        if name in GROUPS:
+            first = next(key for key in COMMANDS if key.startswith(f"{name} "))
+            listed, example = _listed(f"{name} "), _example(first)
+            sys.stdout.write(f"usage: dph {name} DATASET [...]\n\n{listed}\n\n{example}\n")
+            return 0
+        if name not in PASS_ON:
+            parser_of(name).parse_args(rest)
+        elif rest and rest[0] in HELP:
+            parser_of(name).print_help()
+            return 0
+        if name in NEED_VERL:
+            _require_verl()
+        return COMMANDS[name].main(rest) or 0
+
+
+def resolve(words: list[str]) -> tuple[str, list[str]]:
+    """Split a command line into its arguments and the subcommand, or the group whose help is asked for.
+
+    Raises:
+        UserError: there is no such subcommand; the sentence names the nearest.
+    """
+    name, *rest = words
+    if name in GROUPS and rest and rest[0] not in HELP:
+        name, *rest = f"{name} {rest[0]}", *rest[1:]
+    if name in COMMANDS or name in GROUPS:
+        return name, rest
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(name, [*COMMANDS, *GROUPS], 1)
+    hint = f"did you mean 'dph {nearest[0]}'?" if nearest else "see dph --help."
+    raise UserError(f"'dph {name}' is no command; {hint}")
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser of a subcommand, such as "prepare bird"."""
+    parser = COMMANDS[name].parser()
+    parser.prog = f"dph {name}"
+    parser.epilog = _example(name)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    return parser
+
+
+def _example(name: str) -> str:
+    return f"example:\n  dph {name} {COMMANDS[name].example}".rstrip()
+
+
+def full_parser() -> argparse.ArgumentParser:
+    """All subcommands in one parser, for shell completion."""
+    root = argparse.ArgumentParser(prog="dph")
+    groups = {"": root.add_subparsers()}
+    for name, summary in GROUPS.items():
+        groups[name] = groups[""].add_parser(name, help=summary).add_subparsers()
+    for name, command in COMMANDS.items():
+        group, _, last = name.rpartition(" ")
+        groups[group].add_parser(last, help=command.summary, parents=[parser_of(name)], add_help=False)
+    return root
+
+
+def _without_command(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="dph",
+        usage="dph COMMAND [...]",
+        description=ABOUT.format(commands=_listed("")),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="the same as dph version")
+    parser.add_argument("--print-completion", choices=SHELLS, metavar="SHELL", help=f"script for {', '.join(SHELLS)}")
+    options = parser.parse_args(words)
+    if options.version:
+        version([])
+    elif options.print_completion:
+        _print_completion(options.print_completion)
+    else:
+        parser.print_help()
+    return 0
+
+
+def _listed(prefix: str) -> str:
+    """The commands below a group, "" for all at the top."""
+    summaries = {name: command.summary for name, command in COMMANDS.items() if name.startswith(prefix)}
+    if not prefix:
+        summaries = {name.split()[0]: GROUPS.get(name.split()[0], summary) for name, summary in summaries.items()}
+    return "\n".join(f"  {name.removeprefix(prefix):<11} {summary}" for name, summary in summaries.items())
+
+
+def _print_completion(shell: str) -> None:
+    try:
+        import shtab
+    except ImportError as error:
+        raise UserError("Shell completion needs shtab: pip install shtab.") from error
+    parser = full_parser()
+    _complete_paths(parser, shtab.FILE)
+    sys.stdout.write(shtab.complete(parser, shell) + "\n")
+
+
+def _complete_paths(parser: argparse.ArgumentParser, files: dict[str, str]) -> None:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                _complete_paths(below, files)
+        elif action.type is Path:
+            action.complete = files
+
+
+def _require_verl() -> None:
+    from importlib.util import find_spec
+
+    verl = find_spec("verl")
+    if verl is None or verl.origin is None:  # a checkout's own verl/ is a namespace
+        raise UserError(
+            f"{sys.executable} has no verl: activate the environment (make install, then . .venv/bin/activate)."
+        )
+
+
+def presample_parser() -> argparse.ArgumentParser:
+    return _script_parser("Sample every training prompt from the initial policy: offline_sampling.sh.", "NAME [seed]")
+
+
+def store_parser() -> argparse.ArgumentParser:
+    return _script_parser(
+        "Sample each near-perfect prompt once more and store the correct responses with reference log-probs:\n"
+        "get_correct_data_tensor.sh.",
+        "[NAME] [seed]",
+    )
+
+
+def train_parser() -> argparse.ArgumentParser:
+    return _script_parser(
+        "Train with a method's launch script (SQL: scripts/llama, math: scripts/qwen).",
+        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; grpo, dapo: NAME [seed])",
+        method=True,
+    )
+
+
+def _script_parser(description: str, arguments: str, *, method: bool = False) -> argparse.ArgumentParser:
+    """The parser of a subcommand that runs a launch script, for its help: the script reads most arguments itself."""
+    parser = argparse.ArgumentParser(
+        description=f"{description}\n\nARGUMENT is {arguments}, or KEY=VALUE.\n"
+        "Settings are environment variables (docs/scripts.md); --help behind a NAME lists them."
+    )
+    _add_own_options(parser, method=method)
+    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="of the script, as above")
+    parser.add_argument("--dry-run", action="store_true", help="print the command and run nothing")
+    parser.add_argument(
+        "--dry-run=config", action="store_true", help="print the resolved configuration and run nothing"
+    )
+    return parser
+
+
+def _add_own_options(parser: argparse.ArgumentParser, *, method: bool) -> None:
+    if method:
+        parser.add_argument("method", choices=METHODS, metavar="METHOD", help=", ".join(METHODS))
+    parser.add_argument(
+        "--experiment",
+        choices=EXPERIMENTS,
+        metavar="NAME",
+        help=f"the paper's experiment: {', '.join(EXPERIMENTS)} (default: SETTINGS, else llama_sql)",
+    )
+
+
+def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The launch script that a subcommand stands for: its command line and the environment variables to set.
+
+    Raises:
+        UserError: there is no checkout, which has the scripts.
+    """
+    parser = argparse.ArgumentParser(prog=f"dph {name}", add_help=False, allow_abbrev=False)
+    _add_own_options(parser, method=name == "train")
+    options, passed = parser.parse_known_args(arguments)
+    script = options.method if name == "train" else _SCRIPTS[name]
+    experiment = options.experiment or "llama_sql"
+    path = Path("scripts") / ("qwen" if experiment.endswith("math") else "llama") / f"{script}.sh"
+    roots = [root for root in (Path(__file__).resolve().parents[1], Path.cwd()) if (root / path).is_file()]
+    if not roots:
+        raise UserError(
+            f"dph {name} runs {path} of a checkout, which is not here: run it in one, or pip install -e it."
+        )
+    variables = {"PYTHON": os.environ.get("PYTHON") or sys.executable}
+    if options.experiment:
+        variables["SETTINGS"] = experiment
+    return ["bash", str(roots[0] / path), *passed], variables
+
+
+def _run_script(name: str, arguments: list[str]) -> None:
+    command, variables = script_command(name, arguments)
+    os.execvpe(command[0], command, os.environ | variables)
+
+
+presample, store, train = (partial(_run_script, name) for name in ("presample", "store", "train"))
+
+
+def evaluate_parser() -> argparse.ArgumentParser:
+    class ConfigParser(argparse.ArgumentParser):
+        def format_help(self) -> str:
+            return f"{program_help(self.prog, 'evaluate')}\n{self.epilog}\n"
+
+    parser = ConfigParser()
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
+    parser.add_argument("--cfg", choices=("job",))
+    parser.add_argument("--resolve", action="store_true")
+    parser.add_argument("--help-all", action="store_true")
+    return parser
+
+
+def evaluate(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "verl.dph.evaluate", *arguments]
+    os.execv(command[0], command)
+
+
+def version_parser() -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(description="Print the versions of this package and of what it runs on.")
+
+
+def version(arguments: list[str]) -> None:
+    import platform
+    from importlib import metadata
+
+    for package in ("dph-rl", "verl", "torch", "vllm", "ray"):
+        try:
+            found = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found = "not installed"
+        sys.stdout.write(f"{package} {found}\n")
+    sys.stdout.write(f"python {platform.python_version()}\n")
+
+
+_SCRIPTS = {"presample": "offline_sampling", "store": "get_correct_data_tensor"}
+GROUPS = {"prepare": "convert a published benchmark to a parquet of prompts"}
+COMMANDS = {
+    "demo": Command("run the whole pipeline on a tiny model, on two cores", "--methods grpo,dph_js", "rl.demo.run"),
+    "study": Command("train every method on the demo's task with several seeds", "--seeds 1,2,3", "rl.demo.study"),
+    "prepare bird": Command(
+        "BIRD, text to SQL",
+        "--split train --input train.json --databases /cache",
+        "rl.data.prepare.commands:bird",
+    ),
+    "prepare spider": Command(
+        "Spider, text to SQL",
+        "--split dev --input dev.json --databases database --tables tables.json",
+        "rl.data.prepare.commands:spider",
+    ),
+    "prepare dapo": Command(
+        "DAPO-Math-17K, the math training prompts", "--input dapo-math-17k.parquet", "rl.data.prepare.commands:dapo"
+    ),
+    "prepare math-eval": Command(
+        "the math test sets", "--input Qwen2.5-Math/evaluation/data", "rl.data.prepare.commands:math_eval"
+    ),
+    "presample": Command("sample the training prompts from the initial policy", "sampling", ":presample"),
+    "split": Command("split the prompts into D_exp and D_pef", "--experiment qwen_math", "rl.data.split_command"),
+    "store": Command("write the D_pef store with reference log-probs", "--experiment qwen_math", ":store"),
+    "train": Command("train with a method of the paper", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
+    "evaluate": Command(
+        "sample checkpoints and report Pass@k, keep rate and styles",
+        '"evaluate.models={base:MODEL,dph_js:RUN}" evaluate.benchmarks=[bird] evaluate.output=DIR',
+        ":evaluate",
+    ),
+    "report": Command(
+        "write report.json and report.html from sample files",
+        "--spec outputs/demo/spec.json --out outputs/demo",
+        "rl.evaluation.report.command",
+    ),
+    "inspect": Command(
+        "show what data files hold and what is wrong with them",
+        "data/sql/bird_train.parquet",
+        "rl.data.inspect.command",
+    ),
+    "audit": Command(
+        "find gold queries that fail, time out or return nothing",
+        "data/sql/bird_train.parquet --database-path /cache",
+        "rl.scorer.audit.options",
+    ),
+    "scorer": Command("serve rewards over HTTP", "-c rl/scorer/math.yaml", "rl.scorer.options"),
+    "version": Command("print versions", "", ":version"),
+}
+# Those that hand their arguments to another process, which checks them, and those that cannot do without verl.
+PASS_ON = ("presample", "store", "train", "evaluate")
+NEED_VERL = ("demo", "study", "evaluate")
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,13 +1,16 @@
-"""The command line of the splitter; data/sql and data/math have a thin exact_correct_id.py each, with its defaults."""
+"""Command line of the splitter: `dph split` and data/*/process_data/exact_correct_id.py."""
 
 import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.data.split import Split, split, write_split
+
+if TYPE_CHECKING:
+    from rl.data.split import Split
 
 # Correct samples of 8 that make a prompt near-perfect, by model family (docs/method.md). OmniSQL is a Qwen.
 THRESHOLDS = {"llama": 6, "qwen": 7}
@@ -16,29 +19,49 @@ BAR_WIDTH = 40
 
 
 @dataclass(frozen=True)
-class Task:
-    """What one task's splitter takes when nothing is said."""
+class Experiment:
+    """One of the paper's experiments (scripts/lib): the splitter's defaults."""
 
+    label: str  # in the paper
     data: str  # the parquet that was sampled
     folder: str  # of the samples (generate_data/0.jsonl) and of the two parts
+    family: str
     keep_zero: bool  # whether prompts without a correct sample stay in D_exp
-    paper_sizes: dict[str, tuple[int, int]]  # (D_exp, D_pef) in the paper, docs/method.md
+    paper_size: tuple[int, int]  # (D_exp, D_pef) in the paper
 
 
-def run(task: Task, description: str) -> None:
-    """Split as sys.argv says, write both parts and print their sizes."""
-    arguments = _parse_arguments(task, description)
+_SQL, _MATH = "data/sql/bird_train.parquet", "data/math/dapo_train.parquet"
+EXPERIMENTS = {
+    "llama_sql": Experiment("Llama-SQL", _SQL, "data/sql/llama3.1-8b", "llama", True, (6710, 2248)),
+    "omnisql_sql": Experiment("OmniSQL-32B", _SQL, "data/sql/omnisql-32b", "qwen", True, (5169, 3789)),
+    "llama_math": Experiment("Llama-Math", _MATH, "data/math/llama3.1-8b", "llama", False, (4599, 1248)),
+    "qwen_math": Experiment("Qwen2.5-Math", _MATH, "data/math/qwen2.5-math-7b", "qwen", False, (7009, 3199)),
+}
+
+
+def main(arguments: list[str] | None = None, *, experiment: str = "llama_sql") -> None:
+    """Write both parts and print their sizes.
+
+    Args:
+        experiment: the default of --experiment.
+    """
+    options = parser(experiment).parse_args(arguments)
+    defaults = EXPERIMENTS[options.experiment]
     with user_errors_exit():
-        threshold = _threshold(arguments)
-        parts = split(
-            arguments.data, arguments.samples, threshold=threshold, n=arguments.n, keep_zero=arguments.keep_zero
-        )
-        paths = write_split(parts, arguments.out)
-        sys.stdout.write(summary(parts, threshold, arguments.n, task.paper_sizes))
+        from rl.data.split import split, write_split
+
+        data, out = options.data or Path(defaults.data), options.out or Path(defaults.folder)
+        samples = options.samples or [Path(defaults.folder) / "generate_data" / "0.jsonl"]
+        keep_zero = defaults.keep_zero if options.keep_zero is None else options.keep_zero
+        threshold = _threshold(options, defaults)
+        parts = split(data, samples, threshold=threshold, n=options.n, keep_zero=keep_zero)
+        paths = write_split(parts, out)
+        paper_sizes = {paper.label: paper.paper_size for paper in EXPERIMENTS.values() if paper.data == defaults.data}
+        sys.stdout.write(summary(parts, threshold, options.n, paper_sizes))
         sys.stdout.write(f"Wrote {paths[0]} and {paths[1]}.\n")
 
 
-def summary(parts: Split, threshold: int, n: int, paper_sizes: dict[str, tuple[int, int]]) -> str:
+def summary(parts: "Split", threshold: int, n: int, paper_sizes: dict[str, tuple[int, int]]) -> str:
     """Histogram of the pass counts, and the two sizes beside the paper's."""
     most = max(parts.pass_counts.values(), default=0) or 1
     lines = [f"correct of {n}   prompts"]
@@ -60,55 +83,45 @@ def summary(parts: Split, threshold: int, n: int, paper_sizes: dict[str, tuple[i
     return "\n".join(lines) + "\n"
 
 
-def _threshold(arguments: argparse.Namespace) -> int:
-    if arguments.threshold is not None:
-        return arguments.threshold
-    if arguments.n != PAPER_N:
+def _threshold(options: argparse.Namespace, defaults: Experiment) -> int:
+    if options.threshold is not None:
+        return options.threshold
+    if options.n != PAPER_N:
         raise UserError(
-            f"The family's threshold is of {PAPER_N} samples per prompt, not of {arguments.n}: pass --threshold."
+            f"The family's threshold assumes {PAPER_N} samples per prompt, not {options.n}: pass --threshold."
         )
-    return THRESHOLDS[arguments.family]
+    return THRESHOLDS[options.family or defaults.family]
 
 
-def _parse_arguments(task: Task, description: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--samples",
-        type=Path,
-        nargs="+",
-        default=[Path(task.folder) / "generate_data" / "0.jsonl"],
-        help=f"samples of the initial policy (default: {task.folder}/generate_data/0.jsonl)",
+def parser(experiment: str = "llama_sql") -> argparse.ArgumentParser:
+    defaults = "\n".join(
+        f"  {name:<12} {entry.folder:<26} at least {THRESHOLDS[entry.family]} of {PAPER_N}; "
+        f"{'--keep-zero' if entry.keep_zero else '--drop-zero'}"
+        for name, entry in EXPERIMENTS.items()
     )
-    parser.add_argument(
-        "--data", type=Path, default=Path(task.data), help="the parquet that was sampled (default: %(default)s)"
+    parser = argparse.ArgumentParser(
+        description="Split the training prompts by their samples: near-perfect ones into train_correct.parquet\n"
+        "(D_pef), the others into train_wrong.parquet (D_exp) (docs/presampling.md).\n\n"
+        f"Defaults by experiment:\n{defaults}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path(task.folder),
-        help="folder for train_correct.parquet and train_wrong.parquet (default: %(default)s)",
-    )
+    add = parser.add_argument
+    add("--experiment", choices=EXPERIMENTS, default=experiment, help="the paper's experiment (default: %(default)s)")
+    add("--samples", type=Path, nargs="+", metavar="FILE", help="default: the experiment's generate_data/0.jsonl")
+    add("--data", type=Path, metavar="FILE", help=f"the parquet that was sampled (SQL: {_SQL}, math: {_MATH})")
+    add("--out", type=Path, metavar="FOLDER", help="folder of the two parts")
     families = ", ".join(f"{family} {threshold}" for family, threshold in THRESHOLDS.items())
-    parser.add_argument(
+    add(
         "--family",
         choices=sorted(THRESHOLDS),
-        default="llama",
-        help=f"model family, for the paper's threshold: {families} of {PAPER_N} (default: %(default)s; OmniSQL: qwen)",
+        help=f"model family, for the paper's threshold: {families} of {PAPER_N}",
     )
-    parser.add_argument(
-        "--threshold", type=_positive, help="correct samples of a near-perfect prompt, instead of the family's"
-    )
-    parser.add_argument("--n", type=_positive, default=PAPER_N, help="samples per prompt (default: %(default)s)")
+    add("--threshold", type=_positive, help="correct samples of a near-perfect prompt, instead of the family's")
+    add("--n", type=_positive, default=PAPER_N, help="samples per prompt (default: %(default)s)")
     zero = parser.add_mutually_exclusive_group()
-    keeps, drops = (" (default)", "") if task.keep_zero else ("", " (default)")
-    zero.add_argument(
-        "--keep-zero",
-        action="store_true",
-        default=task.keep_zero,
-        help=f"keep prompts without a correct sample in D_exp{keeps}",
-    )
-    zero.add_argument("--drop-zero", dest="keep_zero", action="store_false", help=f"leave them out{drops}")
-    return parser.parse_args()
+    zero.add_argument("--keep-zero", action="store_true", default=None, help="keep prompts without a correct sample")
+    zero.add_argument("--drop-zero", dest="keep_zero", action="store_false", help="leave them out")
+    return parser
 
 
 def _positive(text: str) -> int:

@@ -46,6 +46,8 @@ class Demo(Experiment):
 
     def run(self) -> list[str]:
         """Run all stages and write the report. Returns one sentence per failed check."""
+        from rl.evaluation.analysis.claims import assert_styles
+
         pipeline = self.pipeline
         self.make_task_and_model()
         with ScorerServer(self.out, self.task / "databases") as address:
@@ -57,11 +59,13 @@ class Demo(Experiment):
             models = {"base": self.model} | {method: self.checkpoint(method) for method in self.methods}
             needs = ["model", *(f"train_{method}" for method in self.methods)]
             pipeline.run(self.evaluate("evaluate", "Evaluation", models, needs, again=True))
-        from rl.evaluation.analysis.claims import assert_styles
 
         return assert_styles(self._report())
 
     def _report(self) -> dict:
+        from rl.evaluation.report.write import write_report
+        from rl.evaluation.spec import read_spec
+
         methods = {}
         for name in ("base", "base_again", *self.methods):
             methods[name] = {"splits": sample_files(name)}
@@ -79,7 +83,5 @@ class Demo(Experiment):
         }
         path = self.out / "spec.json"
         path.write_text(json.dumps(spec, indent=2) + "\n")
-        from rl.evaluation.report.write import write_report
-        from rl.evaluation.spec import read_spec
 
         return write_report(read_spec(path), self.out)

@@ -1,4 +1,4 @@
-"""The demo: the project's main job from end to end on a tiny model, on two cores.
+"""Run the whole pipeline on a tiny model, on two cores.
 
     python -m rl.demo.run --out outputs/demo --methods grpo,dph_js
 
@@ -23,15 +23,7 @@ from rl.demo.pipeline import Demo
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; exit code 1 if the style entropies are not as expected, 2 after a user error."""
-    parser = argparse.ArgumentParser(prog="python -m rl.demo.run", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("outputs/demo"), help="folder of everything the demo writes")
-    parser.add_argument(
-        "--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)"
-    )
-    parser.add_argument("--steps", type=int, default=80, help="training steps of each method (default: %(default)s)")
-    seed_help = "of sampling, data order and training (default: %(default)s)"
-    parser.add_argument("--seed", type=int, default=1, help=seed_help)
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     exit_on_sigterm()
     with user_errors_exit():
         methods = method_names(options.methods)
@@ -44,6 +36,16 @@ def main(arguments: list[str] | None = None) -> int:
     for failure in failures:
         sys.stderr.write(f"Check failed: {failure}\n")
     return 1 if failures else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m rl.demo.run", description=__doc__.split("\n\n")[0])
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("outputs/demo"), help="output folder (default: %(default)s)")
+    add("--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)")
+    add("--steps", type=int, default=80, help="training steps of each method (default: %(default)s)")
+    add("--seed", type=int, default=1, help="of sampling, data order and training (default: %(default)s)")
+    return parser
 
 
 def _print_summary(demo: Demo, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The laptop study: every method on the tiny task with several seeds, compared over seeds.
+"""Train every method on the demo's task with several seeds and compare them.
 
     python -m rl.demo.study --out outputs/study --seeds 1,2,3
 
@@ -87,14 +87,7 @@ def run_name(method: str, seed: int) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; exit code 2 after a user error."""
-    parser = argparse.ArgumentParser(prog="python -m rl.demo.study", description=__doc__.split("\n\n")[0])
-    add = parser.add_argument
-    add("--out", type=Path, default=Path("outputs/study"), help="folder of everything (default: %(default)s)")
-    add("--methods", default=",".join(METHODS), help="comma-separated (default: %(default)s)")
-    add("--seeds", default="1,2,3", help="of the training runs, comma-separated (default: %(default)s)")
-    add("--steps", type=int, default=80, help="training steps of each run (default: %(default)s)")
-    add("--jobs", type=int, default=2, help="runs at a time, each with one busy core (default: %(default)s)")
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     exit_on_sigterm()
     started = time.monotonic()
     with user_errors_exit():
@@ -109,6 +102,17 @@ def main(arguments: list[str] | None = None) -> int:
     sys.stdout.write(f"{table.read_text()}\n{(time.monotonic() - started) / 60:.1f} minutes{memory}.\n")
     sys.stdout.writelines(f"{os.path.relpath(path)}\n" for path in sorted(table.parent.glob("study*.*")))
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m rl.demo.study", description=__doc__.split("\n\n")[0])
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("outputs/study"), help="folder of everything (default: %(default)s)")
+    add("--methods", default=",".join(METHODS), help="comma-separated (default: %(default)s)")
+    add("--seeds", default="1,2,3", help="of the training runs, comma-separated (default: %(default)s)")
+    add("--steps", type=int, default=80, help="training steps of each run (default: %(default)s)")
+    add("--jobs", type=int, default=2, help="runs at a time, each with one busy core (default: %(default)s)")
+    return parser
 
 
 def _seeds(text: str) -> list[int]:

@@ -4,7 +4,6 @@ Prints one line with the address once it serves; GET /heartbeat answers from the
 requests under way and ends every worker process.
 """
 
-import argparse
 import ipaddress
 import signal
 import socket
@@ -19,6 +18,7 @@ from rl.common.errors import UserError
 from rl.scorer.app import create_app
 from rl.scorer.config import Settings, load_settings
 from rl.scorer.logs import LogFile, set_up
+from rl.scorer.options import parser
 from rl.scorer.task.check import check_task
 
 _BACKLOG = 2048
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     Returns the exit code: 0, or 1 if the worker processes do not start. A wrong setting exits with code 2.
     """
-    options = _parse(arguments)
+    options = parser().parse_args(arguments)
     with user_errors_exit():
         settings = load_settings(options.config, options.address, options.port, options.database_path)
         for task in settings.tasks.values():
@@ -42,19 +42,6 @@ def main(arguments: list[str] | None = None) -> int:
         listener = _listen(settings.ScorerServer.address, settings.ScorerServer.port)
     with listener:
         return _serve(settings, listener, options.address_file, log)
-
-
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="scorer_server_without_ray.py", description="Scores responses (SQL, math, tasks of your own) over HTTP."
-    )
-    default = Path(__file__).resolve().with_name("sql.yaml")
-    parser.add_argument("-c", "--config", type=Path, default=default, help="YAML settings (default: %(default)s)")
-    parser.add_argument("--address", help="where to listen, in place of ScorerServer.address")
-    parser.add_argument("--port", type=int, help="in place of ScorerServer.port; 0 picks a free one")
-    parser.add_argument("--database-path", type=Path, help="in place of Scorers.Scorer1.database_path")
-    parser.add_argument("--address-file", type=Path, help="written with host:port once the server listens")
-    return parser.parse_args(arguments)
 
 
 def _set_up_logging(log_file: Path | None, max_bytes: int) -> LogFile | None:

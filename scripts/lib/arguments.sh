@@ -1,6 +1,6 @@
-# The command line of every script: NAME and numbers by position, then Hydra overrides; --dry-run and --help anywhere.
+# Command line of every script: NAME and numbers by position, then Hydra overrides; --dry-run[=config] and --help anywhere.
 
-# fail SENTENCE: end with it and exit code 2.
+# fail SENTENCE: print it and exit with code 2.
 fail() {
   printf 'Error: %s\n' "$1" >&2
   exit 2
@@ -13,7 +13,9 @@ read_arguments() {
   OVERRIDES=() DRY_RUN='' HELP=''
   for argument in "$@"; do
     case $argument in
-      --dry-run) DRY_RUN=yes ;;
+      --dry-run | --dry-run=command) DRY_RUN='command' ;;
+      --dry-run=config) DRY_RUN=config ;;
+      --dry-run=*) fail "$argument is unknown: give --dry-run or --dry-run=config." ;;
       -h | --help) HELP=yes ;;
       *) OVERRIDES+=("$argument") ;;
     esac
@@ -26,12 +28,12 @@ read_arguments() {
   done
   [[ ${POSITIONAL[0]} != NAME || -n $NAME ]] || fail "the run has no NAME; $(usage)"
   for argument in "${OVERRIDES[@]}"; do
-    is_override "$argument" || [[ $previous == -* ]] || fail "'$argument' is neither KEY=VALUE nor in its place; $(usage)"
+    is_override "$argument" || [[ $previous == -* ]] || fail "'$argument' is neither KEY=VALUE nor a positional argument; $(usage)"
     previous=$argument
   done
 }
 
-# is_override ARGUMENT: whether Hydra reads it: KEY=VALUE, +KEY=VALUE, ~KEY, or an option.
+# is_override ARGUMENT: whether it is Hydra's: KEY=VALUE, +KEY=VALUE, ~KEY, or an option.
 is_override() {
   [[ $1 == *=* || $1 == "~"* || $1 == -[!0-9.]* ]]
 }
@@ -41,7 +43,7 @@ is_override() {
 set_position() {
   case $1 in
     NAME | '[NAME]')
-      [[ $2 =~ ^[A-Za-z0-9_][A-Za-z0-9_.-]*$ ]] || fail "NAME is '$2': it names a folder, use letters, digits, _ . and -."
+      [[ $2 =~ ^[A-Za-z0-9_][A-Za-z0-9_.-]*$ ]] || fail "NAME is '$2': it names a folder; use letters, digits, _ . and -."
       NAME=$2
       ;;
     '[sft_loss_coeff]')
@@ -64,17 +66,17 @@ is_number() {
 }
 
 usage() {
-  printf 'usage: bash %s %s [--dry-run] [--help] [KEY=VALUE ...]' "$0" "${POSITIONAL[*]}"
+  printf 'usage: bash %s %s [--dry-run[=config]] [--help] [KEY=VALUE ...]' "$0" "${POSITIONAL[*]}"
 }
 
-# print_help FILE...: the usage, the first comment of the first file, and the settings of all files with their present
-# values under the comments that stand above them.
+# print_help FILE...: the usage, the first comment of the first file, and all files' settings with their current values
+# under their comments.
 print_help() {
   local file line name
   declare -A seen=()
   printf '%s\n\n' "$(usage)"
   sed '/^#/!Q; s/^# //' "$1"
-  printf '\nSettings, as environment variables, with their present values:\n'
+  printf '\nSettings, as environment variables, with their current values:\n'
   while IFS= read -r line; do
     if [[ $line =~ ^([A-Z][A-Z_]*)=\$\{ ]]; then
       name=${BASH_REMATCH[1]}

@@ -1,6 +1,12 @@
-# What bash can see before a program starts, and before a cluster is put together for it: files and folders.
+# Checks before a program, or a cluster for it, starts: the environment, files and folders.
 
-# check_files COMMAND...: refuse a command whose model folder or data file does not exist.
+# check_environment: reject a Python without verl; what a checkout has below verl/ alone is no package.
+check_environment() {
+  "$PYTHON" -c 'from importlib.util import find_spec; verl = find_spec("verl"); exit(not (verl and verl.origin))' 2>/dev/null ||
+    fail "$PYTHON has no verl: activate the environment (make install, then . .venv/bin/activate), or name its Python in PYTHON."
+}
+
+# check_files COMMAND...: reject a command whose model folder or data file does not exist.
 check_files() {
   local argument key path paths
   declare -A value=()
@@ -12,7 +18,7 @@ check_files() {
   if looks_local "$path" && [[ ! -d $path ]]; then
     fail "the model folder $path does not exist: give a folder or a name on the Hugging Face Hub in MODEL_PATH."
   fi
-  # Where the store is written it need not be there.
+  # The command that writes the store does not need it.
   [[ ${value[actor_rollout_ref.actor.generate_sft]:-} != True ]] || value[data.sft_pt]=null
   for key in data.train_files data.val_files data.sft_files data.sft_pt; do
     [[ ${value[$key]:-null} != @(null|None) ]] || continue
@@ -23,7 +29,7 @@ check_files() {
   done
 }
 
-# paths_of VALUE: a line for each path of an override's value, which may be a list and quoted.
+# paths_of VALUE: the paths of an override's value, a list or quoted, one per line.
 paths_of() {
   local text=$1 path
   if [[ $text == \[*\] ]]; then
@@ -42,7 +48,7 @@ looks_local() {
   [[ $1 == [/.~]* || $1 == */*/* ]] && [[ $1 != *://* ]]
 }
 
-# origin_of KEY FILE: how one gets it.
+# origin_of KEY FILE: how to get it.
 origin_of() {
   case $1=$2 in
     data.sft_pt=*) printf 'get_correct_data_tensor.sh writes it, SFT_PT names it' ;;

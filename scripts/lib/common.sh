@@ -1,13 +1,13 @@
-# What every experiment of the paper has in common, and what none of them fixes.
+# Settings that all experiments of the paper share, and those that the paper leaves open.
 
-# Pre-sampling: samples a prompt, the file that takes them, and the two parts into which they split the prompts.
+# Pre-sampling: samples per prompt, their file, and the two parts into which they split the prompts.
 SAMPLES_PER_PROMPT=${SAMPLES_PER_PROMPT:-8}
 SAMPLES=${SAMPLES:-$DATA_DIR/generate_data/0.jsonl}
 TRAIN_CORRECT=${TRAIN_CORRECT:-$DATA_DIR/train_correct.parquet}
 TRAIN_WRONG=${TRAIN_WRONG:-$DATA_DIR/train_wrong.parquet}
 
-# Training: prompts a step, prompts a mini-batch, samples a prompt, D_pef rows a step and how eta weighs them; null steps:
-# all epochs.
+# Training: prompts per step and per mini-batch, samples per prompt, D_pef rows per step and how eta weighs them; steps
+# null: all epochs.
 TRAIN_BATCH_SIZE=${TRAIN_BATCH_SIZE:-128}
 MINI_BATCH_SIZE=${MINI_BATCH_SIZE:-64}
 ROLLOUT_N=${ROLLOUT_N:-16}
@@ -22,16 +22,16 @@ SEED=${SEED:-1}
 # DAPO's overlong shaping: how many tokens before the longest response are penalised, linearly up to 1.
 OVERLONG_BUFFER=${OVERLONG_BUFFER:-$((MAX_RESPONSE_LENGTH / 4))}
 
-# Engine: fsdp2 or fsdp, tokens of a micro-batch, GPUs of a rollout replica, its share of their memory, and whether the
-# actor's weights and optimizer state wait in main memory.
+# Engine: fsdp2 or fsdp, tokens per micro-batch, GPUs per rollout replica, its share of their memory, and whether the
+# actor's weights and optimizer state are offloaded to main memory.
 STRATEGY=${STRATEGY:-fsdp2}
 MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-$((MAX_PROMPT_LENGTH + MAX_RESPONSE_LENGTH))}
 TENSOR_PARALLEL=${TENSOR_PARALLEL:-1}
 GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.7}
 OFFLOAD=${OFFLOAD:-False}
 
-# Steps between two validations, and between two checkpoints (-1: never). Metrics go to the console and a file, and to
-# SwanLab and Weights & Biases where SWANLAB_API_KEY and WANDB_API_KEY are set.
+# Steps between validations and between checkpoints (-1: never). Metrics go to the console and a file, and to SwanLab and
+# Weights & Biases if SWANLAB_API_KEY and WANDB_API_KEY are set.
 TEST_FREQ=${TEST_FREQ:-10}
 SAVE_FREQ=${SAVE_FREQ:-10}
 LOGGER=${LOGGER:-[console,file${SWANLAB_API_KEY:+,swanlab}${WANDB_API_KEY:+,wandb}]}

@@ -1,5 +1,5 @@
-# What the launch scripts share: their settings, these as arrays of Hydra overrides, and the programs that take them.
-# A file of scripts/lib/methods sources it, after it has named its POSITIONAL arguments and their defaults.
+# Shared by the launch scripts: their settings, the Hydra overrides made of them, and the programs that take these.
+# A file of scripts/lib/methods sources it after naming its POSITIONAL arguments and their defaults.
 
 set -euo pipefail
 PROJECT_DIR=${PROJECT_DIR:-$(cd "$LIB/../.." && pwd)}
@@ -27,7 +27,7 @@ if [[ -n $HELP ]]; then
 fi
 set -- "${OVERRIDES[@]}"
 
-# Machines and devices, where the settings leave them open. A dry run starts no scorer, so it names the one that would be.
+# Machines and devices, if the settings leave them open. A dry run starts no scorer, so it names the one that would be.
 cluster_detect
 [[ -z $DRY_RUN ]] || DPH_SCORER=${DPH_SCORER:-http://127.0.0.1:$SCORER_PORT}
 
@@ -117,10 +117,10 @@ REHEARSAL=(
   data.sft_seed="$SEED"
 )
 
-# train OVERRIDES...: one training run in $OUTPUT_DIR/$NAME; it resumes from the newest checkpoint there.
+# train OVERRIDES...: one training run in $OUTPUT_DIR/$NAME; resumes from the newest checkpoint there.
 train() {
   METRICS_DIR=$OUTPUT_DIR/$NAME/metrics
-  # A resumed run logs to a file of its own: verl empties the one that it opens.
+  # A resumed run logs to a new file: verl truncates the one that it opens.
   set_environment VERL_FILE_LOGGER_PATH "$METRICS_DIR/$(date +%Y%m%d-%H%M%S).jsonl"
   launch "$PYTHON" -m verl.dph.main "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[@]}" "${DATA[@]}" "${ACTOR[@]}" \
     "${VALIDATION[@]}" \
@@ -135,19 +135,20 @@ train() {
     "$@"
 }
 
-# launch COMMAND...: every program of the scripts is started here, with Ray on the other machines and the scorers that it
-# lacks.
+# launch COMMAND...: start a program, with Ray on the other machines and the missing scorers.
 launch() {
-  if [[ -n $DRY_RUN ]]; then
+  if [[ $DRY_RUN == command ]]; then
     print_command "$@"
-    exec "$@" --cfg=job --resolve
+    exit 0
   fi
-  check_files "$@"
+  [[ -n $DRY_RUN ]] || check_files "$@"
+  check_environment
+  [[ -z $DRY_RUN ]] || exec "$@" --cfg=job --resolve
   [[ -z ${METRICS_DIR:-} ]] || mkdir -p "$METRICS_DIR"
   cluster_exec "$@"
 }
 
-# print_command COMMAND...: with its environment, as one can paste it.
+# print_command COMMAND...: with its environment, ready to paste.
 print_command() {
   local word
   [[ -z ${METRICS_DIR:-} ]] || printf 'mkdir -p %s\n' "$(quoted "$METRICS_DIR")"
@@ -155,10 +156,10 @@ print_command() {
   for word in "${ENVIRONMENT[@]}" "$@"; do
     printf ' \\\n  %s' "$(quoted "$word")"
   done
-  printf '\n\n'
+  printf '\n'
 }
 
-# quoted WORD: for the shell, and only where it needs it.
+# quoted WORD: for the shell, only if needed.
 quoted() {
   if [[ $1 =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]]; then
     printf '%s' "$1"

@@ -2,12 +2,12 @@
 
 MODEL_PATH=${MODEL_PATH:-meta-llama/Llama-3.1-8B-Instruct}
 
-# Where DPH_SCORER is empty: the configuration and the port of the scorers.
+# If DPH_SCORER is empty: configuration and port of the scorers.
 SCORER_CONFIG=${SCORER_CONFIG:-$PROJECT_DIR/rl/scorer/sql.yaml}
 SCORER_PORT=${SCORER_PORT:-5001}
 
-# Data: what is pre-sampled, what the baselines train on, what validation reads (comma-separated), and the folder of D_exp
-# and D_pef.
+# Data: the prompts to pre-sample, the baselines' training prompts, the validation files (comma-separated), and the folder
+# of D_exp and D_pef.
 TRAIN_FILE=${TRAIN_FILE:-$PROJECT_DIR/data/sql/bird_train.parquet}
 BASELINE_FILES=${BASELINE_FILES:-$TRAIN_FILE}
 VAL_FILES=${VAL_FILES:-$PROJECT_DIR/data/sql/bird_dev.parquet,$PROJECT_DIR/data/sql/spider_dev.parquet}
@@ -16,7 +16,7 @@ SFT_PT=${SFT_PT:-$DATA_DIR/8b_llama3.1_all_right.pt}
 MAX_PROMPT_LENGTH=${MAX_PROMPT_LENGTH:-16000}
 MAX_RESPONSE_LENGTH=${MAX_RESPONSE_LENGTH:-4096}
 
-# Training. DAPO leaves out a prompt whose samples all have the same reward (partial credit counts).
+# Training. DAPO drops prompts whose samples all have the same reward (partial credit counts).
 LEARNING_RATE=${LEARNING_RATE:-1e-6}
 EPOCHS=${EPOCHS:-4}
 CLIP_HIGH=${CLIP_HIGH:-0.28}

@@ -2,12 +2,12 @@
 
 MODEL_PATH=${MODEL_PATH:-Qwen/Qwen2.5-Math-7B}
 
-# Where DPH_SCORER is empty: the configuration and the port of the scorers.
+# If DPH_SCORER is empty: configuration and port of the scorers.
 SCORER_CONFIG=${SCORER_CONFIG:-$PROJECT_DIR/rl/scorer/math.yaml}
 SCORER_PORT=${SCORER_PORT:-5002}
 
-# Data: what is pre-sampled, what the baselines train on (without the prompts that no sample solved, which the split leaves
-# out), what validation reads (comma-separated), and the folder of D_exp and D_pef.
+# Data: the prompts to pre-sample, the baselines' training prompts (without those that no sample solved, which the split
+# drops), the validation files (comma-separated), and the folder of D_exp and D_pef.
 TRAIN_FILE=${TRAIN_FILE:-$PROJECT_DIR/data/math/dapo_train.parquet}
 DATA_DIR=${DATA_DIR:-$PROJECT_DIR/data/math/qwen2.5-math-7b}
 BASELINE_FILES=${BASELINE_FILES:-$DATA_DIR/train_wrong.parquet,$DATA_DIR/train_correct.parquet}
@@ -17,7 +17,7 @@ SFT_PT=${SFT_PT:-$DATA_DIR/all_right.pt}
 MAX_PROMPT_LENGTH=${MAX_PROMPT_LENGTH:-2048}
 MAX_RESPONSE_LENGTH=${MAX_RESPONSE_LENGTH:-2048}
 
-# Training. DAPO leaves out a prompt whose samples are all right or all wrong.
+# Training. DAPO drops prompts whose samples are all correct or all wrong.
 LEARNING_RATE=${LEARNING_RATE:-2e-7}
 EPOCHS=${EPOCHS:-8}
 CLIP_HIGH=${CLIP_HIGH:-0.28}

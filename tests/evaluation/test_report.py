@@ -14,9 +14,10 @@ from rl.common.errors import UserError
 from rl.evaluation.analysis.claims import assert_styles, verdict
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.transitions import transition_shares, transitions_of_split
+from rl.evaluation.report.command import main
 from rl.evaluation.report.plots import EtaCurves
 from rl.evaluation.report.theme import COLOURS, method_looks
-from rl.evaluation.report.write import main, write_report
+from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import read_spec
 
 STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")

@@ -237,4 +237,4 @@ def test_a_familys_threshold_is_of_eight_samples(tmp_path, data, monkeypatch, ca
     with pytest.raises(SystemExit) as stop:
         runpy.run_path(str(PROGRAM), run_name="__main__")
     assert stop.value.code == 2
-    assert "threshold is of 8 samples per prompt, not of 4: pass --threshold" in capsys.readouterr().err
+    assert "threshold assumes 8 samples per prompt, not 4: pass --threshold" in capsys.readouterr().err

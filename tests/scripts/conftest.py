@@ -1,9 +1,10 @@
-"""Runs the launch scripts with a recorder in the place of Python, and composes what it was given."""
+"""Run the launch scripts with a recorder in the place of Python, and compose what it was given."""
 
 import copy
 import functools
 import json
 import os
+import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +14,14 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from verl.dph.config.program import CONFIG_DIR
+from rl.common.config_help import CONFIG_DIR
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = REPOSITORY / "scripts"
 CONFIGS = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample"}
-# Writes its arguments and the environment as JSON lines to $RECORD.
+# Writes its arguments and the environment as JSON lines to $RECORD; "-c" asks whether it has verl.
 RECORDER = """#!/bin/sh
+[ "$1" != -c ] || exit "${{RECORDER_LACKS_VERL:-0}}"
 exec {python} -c 'import json, os, sys
 print(json.dumps([sys.argv[1:], dict(os.environ)]), file=open(os.environ["RECORD"], "a"))
 sys.exit(int(os.environ.get("RECORDER_EXITS", 0)))' "$@"
@@ -33,6 +35,12 @@ class Started:
     module: str
     overrides: list[str]
     environment: dict[str, str]
+
+    @classmethod
+    def of(cls, words: list[str], environment: dict[str, str]) -> "Started":
+        flag, module, *overrides = words
+        assert flag == "-m" and overrides[0].startswith("device=")
+        return cls(module, overrides, environment)
 
     def config(self) -> DictConfig:
         """The configuration that the program would see; a twentieth of the time that Hydra takes to compose it."""
@@ -87,17 +95,18 @@ class Launcher:
             return None
         [line] = self.record.read_text().splitlines()
         self.record.unlink()
-        (flag, module, *overrides), environment = json.loads(line)
-        assert flag == "-m" and overrides[0].startswith("device=")
-        return Started(module, overrides, environment)
+        words, environment = json.loads(line)
+        return Started.of(words, environment)
 
     def dry_run(self, script: str, *arguments: str, **environment: str) -> Started:
-        """What the script would start, as its --dry-run has Hydra print it; needs none of the files."""
-        finished = self.run(script, *arguments, "--dry-run", **environment)
+        """What the script would start, as its --dry-run prints it; needs none of the files, and no Python."""
+        finished = self.run(script, *arguments, "--dry-run", **environment, PYTHON="no-python")
         assert finished.returncode == 0, finished.stderr
-        program = self.started()
-        assert program.overrides[-2:] == ["--cfg=job", "--resolve"]
-        return Started(program.module, program.overrides[:-2], program.environment)
+        assert self.started() is None and not (self.folder / "out").exists()
+        words = shlex.split(finished.stdout.replace("\\\n", " "))
+        words = words[words.index("env") + 1 :]
+        start = words.index("no-python")
+        return Started.of(words[start + 1 :], dict(word.split("=", 1) for word in words[:start]))
 
 
 @pytest.fixture

@@ -1,9 +1,11 @@
 """Bad input: one sentence, exit code 2, and nothing is started or written."""
 
+import sys
+
 import pytest
 
 
-def refused(launcher, *arguments, **environment):
+def rejected(launcher, *arguments, **environment):
     finished = launcher.run(*arguments, **environment)
     assert finished.returncode == 2 and not finished.stdout
     [line] = finished.stderr.splitlines()
@@ -17,10 +19,30 @@ def refused(launcher, *arguments, **environment):
     [f"llama/{name}" for name in ("offline_sampling", "grpo", "dapo", "alpha")]
     + [f"qwen/{name}" for name in ("js_kl", "js_definition", "reverse_kl", "forward_kl")],
 )
-@pytest.mark.parametrize("arguments", [[], ["trainer.nnodes=2"], ["--dry-run"]], ids=" ".join)
-def test_no_name(launcher, script, arguments):
-    line = refused(launcher, script, *arguments)
+def test_no_name(launcher, script):
+    line = rejected(launcher, script)
     assert "has no NAME" in line and f"{script}.sh NAME " in line
+
+
+@pytest.mark.parametrize("argument", ["trainer.nnodes=2", "--dry-run"])
+def test_no_name_but_others(launcher, argument):
+    assert "has no NAME" in rejected(launcher, "llama/js_kl", argument)
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["run", "--dry-run=config"]], ids=" ".join)
+def test_no_verl(launcher, files, arguments):
+    line = rejected(launcher, "llama/grpo", *arguments, **files, RECORDER_LACKS_VERL="1")
+    assert f"{launcher.folder}/recorder has no verl: activate the environment (make install, " in line
+
+
+def test_a_checkout_s_own_verl_folder_is_no_verl(launcher, files):
+    """A Python without its packages, and one that does not exist."""
+    (launcher.folder / "verl").mkdir()
+    bare = launcher.folder / "bare"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    for python in (str(bare), "no-python"):
+        assert f"{python} has no verl" in rejected(launcher, "llama/grpo", "run", **files, PYTHON=python)
 
 
 @pytest.mark.parametrize(
@@ -36,12 +58,13 @@ def test_no_name(launcher, script, arguments):
         (["llama/alpha", "run", "0.2", "half"], "alpha is 'half'"),
         (["llama/grpo", "run", "0.2"], "seed is '0.2'"),
         (["llama/grpo", "run", "010"], "seed is '010'"),
-        (["llama/grpo", "run", "1", "2"], "'2' is neither KEY=VALUE nor in its place"),
-        (["llama/js_kl", "run", "trainer.nnodes=2", "0.2"], "'0.2' is neither KEY=VALUE nor in its place"),
+        (["llama/grpo", "run", "1", "2"], "'2' is neither KEY=VALUE nor a positional argument"),
+        (["llama/js_kl", "run", "trainer.nnodes=2", "0.2"], "'0.2' is neither KEY=VALUE nor a positional"),
+        (["llama/js_kl", "run", "--dry-run=all"], "--dry-run=all is unknown: give --dry-run or --dry-run=config."),
     ],
 )
 def test_arguments(launcher, files, arguments, words):
-    assert words in refused(launcher, *arguments, **files)
+    assert words in rejected(launcher, *arguments, **files)
 
 
 @pytest.mark.parametrize(
@@ -59,16 +82,15 @@ def test_arguments(launcher, files, arguments, words):
         ("grpo", "SETTINGS", "the settings {} do not exist"),
     ],
 )
-@pytest.mark.parametrize("folder", ["llama", "qwen"])
-def test_missing_files(launcher, files, folder, script, variable, words):
+def test_missing_files(launcher, files, script, variable, words):
     missing = f"{launcher.folder}/not/there"
-    line = refused(launcher, f"{folder}/{script}", "run", **files | {variable: missing})
+    line = rejected(launcher, f"qwen/{script}", "run", **files | {variable: missing})
     assert words.format(missing) in line
 
 
 def test_one_missing_file_of_several(launcher, files):
     both = f"{files['VAL_FILES']},{launcher.folder}/other.parquet"
-    assert f"data.val_files={launcher.folder}/other.parquet" in refused(
+    assert f"data.val_files={launcher.folder}/other.parquet" in rejected(
         launcher, "llama/grpo", "run", **files | {"VAL_FILES": both}
     )
 

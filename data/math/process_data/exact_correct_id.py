@@ -1,19 +1,12 @@
-"""Split the math training parquet into near-perfect prompts (train_correct.parquet) and the rest (train_wrong.parquet).
+"""Split the math training prompts into near-perfect ones (train_correct.parquet) and the rest (train_wrong.parquet).
 
     python ./data/math/process_data/exact_correct_id.py
-    python ./data/math/process_data/exact_correct_id.py --family qwen --samples ... --out data/math/qwen2.5-math-7b
+    python ./data/math/process_data/exact_correct_id.py --experiment qwen_math
 
-Prompts without a correct sample are left out, as in the paper's math recipe; rl/data/split.py does the work.
+Prompts without a correct sample are left out, as in the paper's math recipe. `dph split` is the same program.
 """
 
-from rl.data.split_command import Task, run
-
-TASK = Task(
-    data="data/math/dapo_train.parquet",
-    folder="data/math/llama3.1-8b",
-    keep_zero=False,
-    paper_sizes={"Llama-Math": (4599, 1248), "Qwen2.5-Math": (7009, 3199)},
-)
+from rl.data.split_command import main
 
 if __name__ == "__main__":
-    run(TASK, __doc__)
+    main(experiment="llama_math")

@@ -1,19 +1,12 @@
-"""Split the SQL training parquet into near-perfect prompts (train_correct.parquet) and the rest (train_wrong.parquet).
+"""Split the SQL training prompts into near-perfect ones (train_correct.parquet) and the rest (train_wrong.parquet).
 
     python ./data/sql/process_data/exact_correct_id.py
-    python ./data/sql/process_data/exact_correct_id.py --family qwen --samples ... --out data/sql/omnisql-32b
+    python ./data/sql/process_data/exact_correct_id.py --experiment omnisql_sql
 
-The first reads the samples of scripts/llama/offline_sampling.sh; rl/data/split.py does the work.
+The first reads the samples of scripts/llama/offline_sampling.sh. `dph split` is the same program.
 """
 
-from rl.data.split_command import Task, run
-
-TASK = Task(
-    data="data/sql/bird_train.parquet",
-    folder="data/sql/llama3.1-8b",
-    keep_zero=True,
-    paper_sizes={"Llama-SQL": (6710, 2248), "OmniSQL-32B": (5169, 3789)},
-)
+from rl.data.split_command import main
 
 if __name__ == "__main__":
-    run(TASK, __doc__)
+    main(experiment="llama_sql")

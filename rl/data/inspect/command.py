@@ -1,9 +1,9 @@
-"""Inspect the project's files: python -m verl.dph.inspect FILE [FILE ...]
+"""Show what data files hold and what is wrong with them: dph inspect, python -m verl.dph.inspect.
 
-FILE is a parquet of prompts, samples of a model (JSON lines) or a D_pef store (.pt); which of them is read from its
-content. Prints counts, lengths, pass counts and a few rows, and at the end what is wrong: unreadable rows, ids that
-are duplicated or missing, prompts that are in two of the parquets. Exit code 0: nothing is wrong; 1: something is;
-2: a file is none of these (docs/inspect.md).
+FILE is a parquet of prompts, a file of samples (JSON lines) or a D_pef store (.pt); its content tells which. Prints
+counts, lengths, pass counts and a few rows, then the problems: unreadable rows, duplicate or missing ids, prompts that
+two of the parquets share. A store takes some seconds more, because it is read with torch and verl. Exit code 0: no
+problem; 1: problems; 2: not one of these files (docs/inspect.md).
 """
 
 import argparse
@@ -11,20 +11,15 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.common.fingerprint import tokenizer_hash
-from rl.data.inspect.across_files import check_against, leaks
-from rl.data.inspect.file_kinds import PROMPTS, SAMPLES, STORE, kind_of
-from rl.data.inspect.file_report import FileReport, Options
-from rl.data.inspect.pef_store import inspect_store
-from rl.data.inspect.prompt_parquet import inspect_prompts
-from rl.data.inspect.samples import inspect_samples
-from rl.data.inspect.text_report import page, problems_section
+
+if TYPE_CHECKING:
+    from rl.data.inspect.file_report import FileReport, Options
 
 PROBLEMS_EXIT_CODE = 1
-_INSPECTORS = {PROMPTS: inspect_prompts, SAMPLES: inspect_samples, STORE: inspect_store}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,11 +30,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: 2, a file is none of the project's, or an option is wrong.
     """
-    options = _parse_arguments(arguments)
+    options = parser().parse_args(arguments)
     with user_errors_exit():
+        from rl.data.inspect.across_files import check_against, leaks
+        from rl.data.inspect.file_kinds import PROMPTS, SAMPLES, STORE, kind_of
+        from rl.data.inspect.pef_store import inspect_store
+        from rl.data.inspect.prompt_parquet import inspect_prompts
+        from rl.data.inspect.samples import inspect_samples
+
+        inspectors = {PROMPTS: inspect_prompts, SAMPLES: inspect_samples, STORE: inspect_store}
         kinds = [kind_of(file) for file in options.files]  # before the first long read
         given = _options(options)
-        reports = [_INSPECTORS[kind](file, given) for kind, file in zip(kinds, options.files, strict=True)]
+        reports = [inspectors[kind](file, given) for kind, file in zip(kinds, options.files, strict=True)]
         if options.against:
             check_against(reports, options.against)
     shared = leaks(reports)
@@ -49,16 +51,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return PROBLEMS_EXIT_CODE if problems else 0
 
 
-def _as_json(reports: list[FileReport], shared: list[dict], problems: list[str]) -> str:
+def _as_json(reports: list["FileReport"], shared: list[dict], problems: list[str]) -> str:
     content = {"files": [report.as_json() for report in reports], "leaks": shared, "problems": problems}
     return json.dumps(content, indent=2, default=str) + "\n"
 
 
-def _as_text(reports: list[FileReport], problems: list[str]) -> str:
+def _as_text(reports: list["FileReport"], problems: list[str]) -> str:
+    from rl.data.inspect.text_report import page, problems_section
+
     return "\n".join([*(page(report) for report in reports), problems_section(problems)])
 
 
-def _options(arguments: argparse.Namespace) -> Options:
+def _options(arguments: argparse.Namespace) -> "Options":
+    from rl.common.fingerprint import tokenizer_hash
+    from rl.data.inspect.file_report import Options
+
     folder = arguments.tokenizer
     return Options(
         examples=arguments.examples,
@@ -82,21 +89,19 @@ def _tokenizer(folder: Path):
     return tokenizer
 
 
-def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m verl.dph.inspect", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", metavar="FILE", type=Path, nargs="+", help="parquet, JSON lines or .pt")
     parser.add_argument(
-        "--against", metavar="PARQUET", type=Path, help="prompts among which every id of the files must be"
+        "--against", metavar="PARQUET", type=Path, help="prompts that must contain every id of the files"
     )
-    parser.add_argument(
-        "--tokenizer", metavar="FOLDER", type=Path, help="counts prompts in tokens and decodes what a store holds"
-    )
-    parser.add_argument("--examples", type=int, default=2, help="rows to show of each file (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the choice of examples (default: %(default)s)")
+    parser.add_argument("--tokenizer", metavar="FOLDER", type=Path, help="count prompts in tokens and decode a store")
+    parser.add_argument("--examples", type=int, default=2, help="rows to show per file (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the examples (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
-    return parser.parse_args(arguments)
+    return parser
 
 
 if __name__ == "__main__":

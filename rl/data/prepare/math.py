@@ -114,6 +114,8 @@ def find_test_sets(folder: Path | None, files: Sequence[str], wanted: Sequence[s
         if not equals or name not in TEST_SETS:
             raise UserError(f"--file {text} is not NAME=FILE with a NAME of {', '.join(TEST_SETS)}.")
         named[name] = Path(path)
+    if unknown := [name for name in wanted if name not in TEST_SETS]:
+        raise UserError(f"--only {unknown[0]} is no test set: give some of {', '.join(TEST_SETS)}.")
     if folder is not None and not folder.is_dir():
         raise UserError(f"--input {folder} is no folder: give the one with the test sets.")
     found = {}

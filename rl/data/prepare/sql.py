@@ -20,8 +20,6 @@ from rl.data.prepare.token_budget import Budget
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion
 
-MAX_PROMPT_TOKENS = 16000  # data.max_prompt_length of scripts/lib
-EXAMPLE_VALUES = 2
 _TOO_LONG = "its prompt is above --max-prompt-tokens even without example values"
 
 
@@ -31,11 +29,10 @@ class Benchmark:
 
     name: str
     sql_key: str
-    splits: tuple[str, ...]
 
 
-BIRD = Benchmark("bird", sql_key="SQL", splits=("train", "dev", "test"))
-SPIDER = Benchmark("spider", sql_key="query", splits=("train", "dev", "test"))
+BIRD = Benchmark("bird", sql_key="SQL")
+SPIDER = Benchmark("spider", sql_key="query")
 
 
 @dataclass(frozen=True)
@@ -127,51 +124,13 @@ class Databases:
         return add_declared_keys(schema, self._declared[db_id]) if db_id in self._declared else schema
 
 
-def add_options(parser: argparse.ArgumentParser, benchmark: Benchmark, output: str) -> None:
-    """The options that both commands have.
-
-    Args:
-        output: the default, with {split}.
-    """
-    parser.add_argument("--databases", type=Path, required=True, metavar="DIR", help="has <db_id>/<db_id>.sqlite")
-    parser.add_argument(
-        "--database-path",
-        type=Path,
-        metavar="DIR",
-        help="the scorer's database_path, where it is a folder above --databases (default: --databases)",
-    )
-    parser.add_argument("--split", choices=benchmark.splits, required=True, help="decides the ids")
-    parser.add_argument("--output", type=Path, metavar="FILE", help=f"the parquet (default: {output})")
-    parser.add_argument(
-        "--tokenizer", type=Path, metavar="DIR", help="local model folder, to count tokens exactly (default: estimate)"
-    )
-    parser.add_argument(
-        "--max-prompt-tokens",
-        type=int,
-        default=MAX_PROMPT_TOKENS,
-        metavar="N",
-        help="longest prompt; example values are dropped for it, then the record (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--example-values",
-        type=int,
-        default=EXAMPLE_VALUES,
-        metavar="N",
-        help="values shown for a column, 0 for none (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=int, help="draw the example values among a table's first 1000 rows (default: the first values)"
-    )
-    parser.set_defaults(default_output=output)
-
-
 def prepare(
     benchmark: Benchmark, options: argparse.Namespace, files: Sequence[Path], declared: Mapping[str, Any]
 ) -> None:
     """Run a command: write the parquet and print the summary.
 
     Args:
-        options: of add_options.
+        options: of commands.bird_parser or spider_parser.
         declared: entries of Spider's tables.json by db_id; {}: none.
 
     Raises:

@@ -1,9 +1,5 @@
-"""Write report.json and report.html: `python -m rl.evaluation.report.write --spec SPEC.json --out DIR`.
+"""Write report.json and report.html; command.py has the command line."""
 
-The specification (rl/evaluation/spec.py) names the samples files of every method and split.
-"""
-
-import argparse
 import dataclasses
 import json
 import sys
@@ -11,12 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rl.common import atomic_write
-from rl.common.cli import user_errors_exit
 
 if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
-
-CHECK_FAILED_EXIT_CODE = 1
 
 
 def write_report(spec: "ReportSpec", out: Path) -> dict:
@@ -64,33 +57,7 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     return report
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m rl.evaluation.report.write",
-        description="Pass@k, keep rate and styles of all methods, with intervals: report.json and report.html.",
-    )
-    parser.add_argument(
-        "--spec", type=Path, required=True, help="JSON: methods, their samples files, texts (docs/evaluation.md)"
-    )
-    parser.add_argument("--out", type=Path, required=True, help="folder for report.json and report.html")
-    parser.add_argument(
-        "--check", action="store_true", help="exit code 1 unless grpo ended in one style and dph_js kept several"
-    )
-    options = parser.parse_args(arguments)
-    with user_errors_exit():
-        from rl.evaluation.spec import read_spec
-
-        spec = read_spec(options.spec)
-        sys.stderr.write(f"Measuring {len(spec.methods)} methods on {', '.join(spec.splits)}\n")
-        report = write_report(spec, options.out)
-        from rl.evaluation.analysis.claims import assert_styles
-    sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")
-    failures = assert_styles(report) if options.check else []
-    for failure in failures:
-        sys.stderr.write(f"Check failed: {failure}\n")
-    return CHECK_FAILED_EXIT_CODE if failures else 0
-
-
 if __name__ == "__main__":
+    from rl.evaluation.report.command import main
+
     sys.exit(main())

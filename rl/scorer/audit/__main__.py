@@ -1,37 +1,28 @@
-"""Run every gold query of a dataset and write a table of those that fail, time out or return nothing.
-
-    python -m rl.scorer.audit train.parquet test.parquet --database-path /cache/ --out audit.csv
-
-The queries run as the server runs them: in its worker processes, read-only, within the limits of the settings. A bad
-gold query is a finding, not an error of the audit. Exit code 0; 2 after one sentence about a wrong argument, file or
-setting; 1 when some queries could not be checked.
-"""
+"""The gold audit as a program: `dph audit`, `python -m rl.scorer.audit`; options.py describes its options."""
 
 import argparse
 import asyncio
 import logging
-import math
 import sys
 from collections import Counter
-from pathlib import Path
 
 from tqdm import tqdm
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.scorer.audit.check import Finding, Query, check
+from rl.scorer.audit.options import parser
 from rl.scorer.audit.problems import read_problems
 from rl.scorer.audit.report import check_out, summary, table, write
 from rl.scorer.config import SqlSettings, load_settings
 from rl.scorer.process import WorkerLost
 
 _REFRESH_SECONDS = 1.0
-_DEFAULT_CONFIG = Path(__file__).resolve().parents[1] / "sql.yaml"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the audit and return its exit code."""
-    options = _parse(arguments)
+    options = parser().parse_args(arguments)
     # That a worker was killed for its time is in the table.
     logging.getLogger("rl.scorer").setLevel(logging.ERROR)
     with user_errors_exit():
@@ -40,39 +31,6 @@ def main(arguments: list[str] | None = None) -> int:
         except WorkerLost as error:
             sys.stderr.write(f"The audit cannot run: {error}.\n")
             return 1
-
-
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m rl.scorer.audit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("files", type=Path, nargs="+", metavar="DATA.parquet", help="in the project's row format")
-    parser.add_argument("--database-path", type=Path, help="where the db_ids lie, in place of the settings'")
-    parser.add_argument(
-        "-c", "--config", type=Path, default=_DEFAULT_CONFIG, help="the server's settings (%(default)s)"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("gold_audit.csv"), help="the table: .csv, .jsonl or .parquet (%(default)s)"
-    )
-    parser.add_argument("--num-instances", type=_positive_int, help="worker processes, in place of the settings'")
-    parser.add_argument("--gold-seconds", type=_positive_float, help="a query's time limit, in place of the settings'")
-    return parser.parse_args(arguments)
-
-
-def _positive_int(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
-    return int(text)
-
-
-def _positive_float(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
-    return value
 
 
 def _audit(options: argparse.Namespace) -> int:

@@ -1,5 +1,5 @@
-# The D_pef store: one more sample of each near-perfect prompt; the correct ones with reference log-probs into SFT_PT, the
-# other prompts to TRAIN_WRONG.
+# The D_pef store: one more sample per near-perfect prompt; correct ones go with reference log-probs into SFT_PT, the
+# prompts of the others into TRAIN_WRONG.
 
 POSITIONAL=('[NAME]' '[seed]')
 source "$LIB/launch.sh"

@@ -1,7 +1,7 @@
-# GRPO on all training prompts, without a divergence: the baseline.
+# GRPO on all training prompts without a divergence, the baseline.
 
 POSITIONAL=(NAME '[seed]')
-# The upper clip of the ratio, which the others have higher (CLIP_HIGH).
+# Upper clip of the ratio; the other methods have a higher one (CLIP_HIGH).
 GRPO_CLIP_HIGH=${GRPO_CLIP_HIGH:-0.2}
 source "$LIB/launch.sh"
 

@@ -1,5 +1,5 @@
-# DPH-JS by its definition: GRPO on D_exp, with KL(pi_ref||M) on D_pef and KL(pi_theta||M) on D_exp. Needs a reference model,
-# which use_kl_loss brings.
+# DPH-JS by its definition: GRPO on D_exp, with KL(pi_ref||M) on D_pef and KL(pi_theta||M) on D_exp. Needs a reference
+# model (use_kl_loss).
 
 POSITIONAL=(NAME '[sft_loss_coeff]' '[seed]')
 # eta; the paper's range is 0.05 to 0.2.

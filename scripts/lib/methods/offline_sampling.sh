@@ -1,4 +1,4 @@
-# Pre-sampling: every training prompt k times from the initial policy, one JSONL line a sample. Resumes where it stopped.
+# Pre-sampling: SAMPLES_PER_PROMPT samples per training prompt from the initial policy, one JSON line each. Resumable.
 
 POSITIONAL=(NAME '[seed]')
 source "$LIB/launch.sh"

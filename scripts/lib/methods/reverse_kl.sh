@@ -1,5 +1,5 @@
-# RKL, a baseline: GRPO on all training prompts with the reverse KL on them. Needs a reference model, which use_kl_loss
-# brings, and no D_pef.
+# RKL, a baseline: GRPO on all training prompts with the reverse KL on them. Needs a reference model (use_kl_loss), no
+# D_pef.
 
 POSITIONAL=(NAME '[sft_loss_coeff]' '[seed]')
 # eta; the paper's range is 0.01 to 0.05.

@@ -1,23 +1,32 @@
 """Hydra programs on the YAML files of this folder: `python -m verl.dph.main`, presample and evaluate."""
 
 import functools
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import hydra
 
 from rl.common.cli import user_errors_exit
+from rl.common.config_help import program_help
 
 CONFIG_DIR = Path(__file__).parent
 
 
 def run_main(job: Callable, config_name: str) -> None:
-    """Runs `job(config)` as a Hydra program with `verl/dph/config/<config_name>.yaml` and sys.argv's overrides.
+    """Run `job(config)` as a Hydra program with `verl/dph/config/<config_name>.yaml` and sys.argv's overrides.
+
+    --help lists the keys of that file, --help-all verl's too, as Hydra's own --help does.
 
     Args:
         job: takes the composed omegaconf.DictConfig; its module gives the program its name.
         config_name: a file of verl/dph/config, without `.yaml`.
     """
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        program = "main" if config_name == "dph_trainer" else config_name
+        sys.stdout.write(program_help(f"python -m verl.dph.{program}", config_name))
+        return
+    sys.argv[1:] = ["--help" if argument == "--help-all" else argument for argument in sys.argv[1:]]
 
     @functools.wraps(job)
     def guarded(config):

@@ -1,0 +1,215 @@
+"""The program dph: what it lists, what it loads, and what each subcommand starts."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shtab
+
+from rl import cli
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROMISED = (
+    *("demo", "study", "prepare", "presample", "split", "store", "train"),
+    *("evaluate", "report", "inspect", "audit", "scorer", "version"),
+)
+HEAVY = {"asyncio", "fastapi", "hydra", "matplotlib", "numpy", "omegaconf", "pandas", "pyarrow", "pydantic", "ray"}
+HEAVY |= {"scipy", "sqlglot", "torch", "transformers", "verl"}
+LOADED = f"""
+import contextlib, io, json, sys
+from rl.cli import COMMANDS, main
+
+loaded = {{}}
+for words in ([], *(name.split() for name in COMMANDS)):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        main([*words, "--help"])
+    loaded[" ".join(words)] = sorted({HEAVY} & set(sys.modules))
+print(json.dumps(loaded))
+"""
+
+
+def run(capsys, *words: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `dph WORDS`."""
+    try:
+        code = cli.main(list(words))
+    except SystemExit as end:
+        code = end.code
+    return code, *capsys.readouterr()
+
+
+def test_help_loads_nothing_heavy():
+    """Which is why it answers at once; no subcommand's help either."""
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, cwd=REPOSITORY)
+    assert not done.returncode, done.stderr
+    loaded = json.loads(done.stdout)
+    assert len(loaded) == 1 + len(cli.COMMANDS) and not any(loaded.values()), loaded
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "absent"),
+    [
+        ("inspect", ["{prompts}"], HEAVY - {"pyarrow", "numpy", "asyncio"}),
+        ("split", ["--samples", "none.jsonl", "--data", "{prompts}"], HEAVY - {"pyarrow", "numpy"}),
+        # Arrow looks for pandas when it makes a table of Python objects.
+        (
+            "prepare math-eval",
+            ["--file", "aime24={problems}", "--output", "out"],
+            HEAVY - {"pyarrow", "numpy", "pandas"},
+        ),
+        ("audit", ["{prompts}", "--database-path", "nowhere"], {"torch", "verl", "fastapi", "pandas", "transformers"}),
+        ("report", ["--spec", "none.json", "--out", "out"], {"torch", "verl", "fastapi", "pandas", "transformers"}),
+    ],
+)
+def test_a_program_loads_what_it_needs(tmp_path, program, arguments, absent):
+    row = {"id": 1, "data_source": "math500", "prompt": [{"role": "user", "content": "1 + 1?"}]}
+    row["reward_model"] = {"style": "rule", "ground_truth": "2"}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "prompts.parquet")
+    (tmp_path / "aime.jsonl").write_text('{"problem": "1 + 1?", "answer": "2"}\n')
+    files = {"prompts": "prompts.parquet", "problems": "aime.jsonl"}
+    words = [*program.split(), *(word.format(**files) for word in arguments)]
+    code = f"""
+import sys
+from rl.cli import main
+try:
+    main({words})
+finally:
+    print("LOADED", *sorted({absent} & set(sys.modules)))
+"""
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.stdout.splitlines()[-1] == "LOADED", done.stdout
+
+
+def test_the_overview_names_every_command(capsys):
+    code, out, _ = run(capsys, "--help")
+    assert code == 0 and run(capsys)[1] == out
+    assert [line.split()[0] for line in out.splitlines() if line.startswith("  ") and line[2].isalpha()] == [*PROMISED]
+    assert {name.partition(" ")[0] for name in cli.COMMANDS} == {*PROMISED}
+
+
+@pytest.mark.parametrize("name", [*cli.COMMANDS, *cli.GROUPS])
+def test_help_has_an_example_that_the_parser_takes(capsys, name):
+    code, out, _ = run(capsys, *name.split(), "--help")
+    assert code == 0 and out.startswith(f"usage: dph {name} ")
+    example = out.splitlines()[-1].strip()
+    assert example.startswith(f"dph {name}")
+    if name not in cli.GROUPS:
+        words = example.split(f"dph {name}")[1].split()
+        cli.parser_of(name).parse_known_args(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["evalute"], "'dph evalute' is no command; did you mean 'dph evaluate'?"),
+        (["prepare", "brid"], "'dph prepare brid' is no command; did you mean 'dph prepare bird'?"),
+        (["zzz"], "'dph zzz' is no command; see dph --help."),
+    ],
+)
+def test_an_unknown_command_names_the_nearest(capsys, words, hint):
+    assert run(capsys, *words) == (2, "", f"Error: {hint}\n")
+
+
+def test_a_wrong_option_is_an_error_of_the_command(capsys):
+    code, _, err = run(capsys, "split", "--familly", "qwen")
+    assert code == 2 and err.startswith("usage: dph split ") and "--familly" in err
+    code, _, err = run(capsys, "train", "js_lk", "run")
+    assert code == 2 and "argument METHOD: invalid choice: 'js_lk'" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "passed", "settings"),
+    [
+        (["train", "js_kl", "run", "0.2", "x.y=1"], "llama/js_kl", ["run", "0.2", "x.y=1"], None),
+        (["train", "alpha", "run", "0.01", "0.5", "7", "~a"], "llama/alpha", ["run", "0.01", "0.5", "7", "~a"], None),
+        (["train", "grpo", "--experiment", "qwen_math", "run"], "qwen/grpo", ["run"], "qwen_math"),
+        (["train", "dapo", "--dry-run", "run", "3"], "llama/dapo", ["--dry-run", "run", "3"], None),
+        (
+            ["train", "js_kl", "run", "-0.1", "--dry-run=config"],
+            "llama/js_kl",
+            ["run", "-0.1", "--dry-run=config"],
+            None,
+        ),
+        (["train", "js_kl", "run", "--cfg", "job"], "llama/js_kl", ["run", "--cfg", "job"], None),
+        (["train", "js_kl", "--help"], "llama/js_kl", ["--help"], None),
+        (["presample", "s", "--experiment", "llama_math"], "qwen/offline_sampling", ["s"], "llama_math"),
+        (["store"], "llama/get_correct_data_tensor", [], None),
+        (["store", "--experiment=omnisql_sql"], "llama/get_correct_data_tensor", [], "omnisql_sql"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_scripts(monkeypatch, words, script, passed, settings):
+    """The script of the method and the experiment, with its arguments in their order and this Python."""
+    monkeypatch.delenv("PYTHON", raising=False)
+    started = []
+    monkeypatch.setattr(os, "execvpe", lambda file, command, environment: started.append((command, environment)))
+    cli.main(words)
+    [(command, environment)] = started
+    assert command == ["bash", str(REPOSITORY / "scripts" / f"{script}.sh"), *passed]
+    assert environment["PYTHON"] == sys.executable and environment.get("SETTINGS") == settings
+    assert environment["PATH"] == os.environ["PATH"]
+
+
+def test_environment_variables_count_as_for_the_script(monkeypatch):
+    monkeypatch.setenv("PYTHON", "/other/python")
+    monkeypatch.setenv("SETTINGS", "./mine.sh")
+    _, variables = cli.script_command("train", ["grpo", "run"])
+    assert variables == {"PYTHON": "/other/python"}
+
+
+def test_methods_and_experiments_are_those_of_the_scripts():
+    lib = REPOSITORY / "scripts" / "lib"
+    of_scripts = {path.stem for path in (lib / "methods").glob("*.sh")}
+    assert of_scripts == {*cli.METHODS, "offline_sampling", "get_correct_data_tensor"}
+    assert all((lib / f"{name}.sh").is_file() for name in cli.EXPERIMENTS)
+
+
+def test_without_a_checkout_there_are_no_scripts(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "rl" / "cli.py"))
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, "train", "grpo", "run")
+    assert code == 2 and len(err.splitlines()) == 1 and "scripts/llama/grpo.sh of a checkout" in err
+
+
+def test_without_verl_a_sentence_says_how_to_activate_the_environment():
+    code = "import sys; from rl.cli import main; sys.exit(main(['evaluate', 'a=1']))"
+    # -S: without the environment's packages; the checkout's own verl/ is there.
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "has no verl: activate the environment" in done.stderr
+
+
+def test_evaluate_is_handed_over(monkeypatch, capsys):
+    started = []
+    monkeypatch.setattr(cli, "_require_verl", lambda: None)
+    monkeypatch.setattr(os, "execv", lambda file, command: started.append(command))
+    cli.main(["evaluate", "evaluate.n=4", "--cfg", "job"])
+    assert started == [[sys.executable, "-m", "verl.dph.evaluate", "evaluate.n=4", "--cfg", "job"]]
+    assert "\nevaluate.solved_in=8\n" in run(capsys, "evaluate", "--help")[1]
+
+
+def test_version(capsys):
+    code, out, _ = run(capsys, "version")
+    assert code == 0 and out == run(capsys, "--version")[1]
+    assert out.startswith("dph-rl ") and f"python {sys.version.split()[0]}\n" in out
+
+
+@pytest.mark.parametrize("shell", cli.SHELLS)
+def test_completion(capsys, shell):
+    code, out, _ = run(capsys, "--print-completion", shell)
+    assert code == 0 and "math-eval" in out and "js_definition" in out and "against" in out
+    if shell == "bash":
+        assert subprocess.run(["bash", "-n"], input=out, text=True).returncode == 0
+        assert shtab.FILE["bash"] in out
+
+
+def test_the_entry_point_is_this_program():
+    scripts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"dph": "rl.cli:main"}
