@@ -39,7 +39,7 @@ TABLE = {  # METHOD.md: d -> value
 
 @pytest.mark.parametrize("name", TABLE)
 def test_values_of_the_table(name):
-    values = dv.bounded(GENERATORS[name], torch.tensor(POINTS), upper=10.0)
+    values = dv.with_linear_tail(GENERATORS[name], torch.tensor(POINTS), upper=10.0)
     torch.testing.assert_close(values, torch.tensor(TABLE[name]), atol=1e-6, rtol=1e-6)
 
 
@@ -60,14 +60,14 @@ def gradient_weight(name, u):
 @pytest.mark.parametrize("name", GENERATORS)
 def test_gradient_is_u_times_the_derivative(name):
     d = torch.tensor([-5.0, -1.0, -0.3, 0.2, 0.5, 1.0, 3.0, 8.0], requires_grad=True)
-    (grad,) = torch.autograd.grad(dv.bounded(GENERATORS[name], d, upper=10.0).sum(), d)
+    (grad,) = torch.autograd.grad(dv.with_linear_tail(GENERATORS[name], d, upper=10.0).sum(), d)
     torch.testing.assert_close(grad, gradient_weight(name, d.detach().double().exp()).float(), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_zero_value_and_zero_gradient_where_the_policies_agree(name):
     d = torch.zeros(1, requires_grad=True)
-    value = dv.bounded(GENERATORS[name], d)
+    value = dv.with_linear_tail(GENERATORS[name], d)
     (grad,) = torch.autograd.grad(value.sum(), d)
     assert value.item() == 0.0 and abs(grad.item()) < 1e-12
 
@@ -76,17 +76,17 @@ def test_zero_value_and_zero_gradient_where_the_policies_agree(name):
 @given(d=st.floats(-200, 200))
 def test_non_negative_and_finite(name, d):
     x = torch.tensor([d], requires_grad=True)
-    value = dv.bounded(GENERATORS[name], x)
+    value = dv.with_linear_tail(GENERATORS[name], x)
     (grad,) = torch.autograd.grad(value.sum(), x)
     assert torch.isfinite(value).all() and torch.isfinite(grad).all()
     assert value.item() >= -1e-12  # float64 rounding of terms of order 1
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-@pytest.mark.parametrize("upper", [dv.D_MAX, 10.0])
+@pytest.mark.parametrize("upper", [dv.LOG_RATIO_MAX, 10.0])
 def test_linear_above_the_bound(name, upper):
     d = torch.tensor([upper, upper + 1, upper + 2, 200.0], requires_grad=True)
-    values = dv.bounded(GENERATORS[name], d, upper)
+    values = dv.with_linear_tail(GENERATORS[name], d, upper)
     (grad,) = torch.autograd.grad(values.sum(), d)
     slope = grad[1].item()
     assert slope > 0
@@ -97,7 +97,7 @@ def test_linear_above_the_bound(name, upper):
 @pytest.mark.parametrize("f", [dv.forward_kl, dv.forward_kl_k1])
 def test_forward_kl_keeps_pulling_where_a_mode_was_dropped(f):
     d = torch.tensor([-12.0, -50.0, -200.0], requires_grad=True)
-    (grad,) = torch.autograd.grad(dv.bounded(f, d).sum(), d)
+    (grad,) = torch.autograd.grad(dv.with_linear_tail(f, d).sum(), d)
     torch.testing.assert_close(grad, torch.full((3,), -1.0), atol=1e-4, rtol=0)
 
 
@@ -107,7 +107,7 @@ def test_small_differences_do_not_cancel(name):
     quarter = ("js_half", "kl_ref_mixture", "kl_policy_mixture", "hellinger")
     curvature = 0.25 if name in quarter else 2.0 if name == "chi_square" else 1.0
     for d in (1e-4, -1e-4):
-        value = dv.bounded(GENERATORS[name], torch.tensor([d])).item()
+        value = dv.with_linear_tail(GENERATORS[name], torch.tensor([d])).item()
         assert value == pytest.approx(curvature * d * d / 2, rel=1e-3)
 
 
@@ -136,7 +136,7 @@ EXACT = {
 def test_expectation_under_the_reference_is_the_divergence(name, seed):
     log_p, log_q = two_policies(seed)
     f = GENERATORS.get(name, dv.forward_kl_k1)
-    expected = (log_q.exp() * dv.bounded(f, log_p - log_q, upper=10.0).double()).sum()
+    expected = (log_q.exp() * dv.with_linear_tail(f, log_p - log_q, upper=10.0).double()).sum()
     torch.testing.assert_close(expected, EXACT[name](log_p.exp(), log_q.exp()), rtol=1e-5, atol=1e-7)
 
 
@@ -149,7 +149,7 @@ def test_sampled_gradient_is_unbiased(name):
     per_action = []
     for action in range(len(log_q)):
         d = (logits.log_softmax(0) - log_q)[action]
-        (g,) = torch.autograd.grad(dv.bounded(GENERATORS.get(name, dv.forward_kl_k1), d, upper=10.0), logits)
+        (g,) = torch.autograd.grad(dv.with_linear_tail(GENERATORS.get(name, dv.forward_kl_k1), d, upper=10.0), logits)
         per_action.append(g)
     samples = torch.multinomial(log_q.exp(), 200_000, replacement=True, generator=torch.Generator().manual_seed(11))
     gradients = torch.stack(per_action)[samples]
@@ -159,10 +159,10 @@ def test_sampled_gradient_is_unbiased(name):
 
 def test_alpha_tends_to_the_two_kl_divergences():
     d = torch.linspace(-3, 3, 13)
-    near_one = dv.bounded(partial(dv.alpha_divergence, alpha=1 - 1e-5), d, upper=10.0)
-    near_zero = dv.bounded(partial(dv.alpha_divergence, alpha=1e-5), d, upper=10.0)
-    torch.testing.assert_close(near_one, dv.bounded(dv.forward_kl, d, upper=10.0), rtol=1e-3, atol=1e-4)
-    torch.testing.assert_close(near_zero, dv.bounded(dv.reverse_kl, d, upper=10.0), rtol=1e-3, atol=1e-4)
+    near_one = dv.with_linear_tail(partial(dv.alpha_divergence, alpha=1 - 1e-5), d, upper=10.0)
+    near_zero = dv.with_linear_tail(partial(dv.alpha_divergence, alpha=1e-5), d, upper=10.0)
+    torch.testing.assert_close(near_one, dv.with_linear_tail(dv.forward_kl, d, upper=10.0), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(near_zero, dv.with_linear_tail(dv.reverse_kl, d, upper=10.0), rtol=1e-3, atol=1e-4)
 
 
 # ---------------------------------------------------------------------------- on samples of the policy
@@ -239,7 +239,7 @@ def test_k3_as_a_loss_on_policy_samples_has_the_forward_kls_gradient():
 @pytest.mark.parametrize("name", ["forward_kl", "chi_square"])
 def test_policy_weights_grow_linearly_beyond_their_bounds(name):
     for side in (-1.0, 1.0):
-        d = side * (dv.POLICY_D_MAX + torch.tensor([0.0, 1.0, 2.0, 3.0]))
+        d = side * (dv.POLICY_LOG_RATIO_MAX + torch.tensor([0.0, 1.0, 2.0, 3.0]))
         steps = dv.policy_weight(GENERATORS[name], d).double().diff()
         torch.testing.assert_close(steps, steps[:1].expand(3), rtol=1e-3, atol=1e-3)
 
@@ -254,7 +254,7 @@ def test_exact_form_is_the_divergence_and_so_is_its_gradient(name, seed):
     logits = log_p.clone().requires_grad_()
     expected = EXACT[name](logits.softmax(0), log_q.exp())
     (gradient,) = torch.autograd.grad(expected, logits)
-    found = dv.exact(GENERATORS[name], log_q, logits.log_softmax(0))
+    found = dv.between_distributions(GENERATORS[name], log_q, logits.log_softmax(0))
     (found_gradient,) = torch.autograd.grad(found, logits)
     torch.testing.assert_close(found.double(), expected.detach(), rtol=1e-5, atol=1e-7)
     torch.testing.assert_close(found_gradient, gradient, rtol=1e-4, atol=1e-7)
@@ -268,8 +268,8 @@ def test_exact_form_of_coarser_distributions_is_no_larger(name):
     def cut(x, k):
         return torch.cat([x[:k], x[k:].logsumexp(0, keepdim=True)])
 
-    values = [dv.exact(GENERATORS[name], cut(log_q, k), cut(log_p, k)).item() for k in range(1, 7)]
-    whole = dv.exact(GENERATORS[name], log_q, log_p).item()
+    values = [dv.between_distributions(GENERATORS[name], cut(log_q, k), cut(log_p, k)).item() for k in range(1, 7)]
+    whole = dv.between_distributions(GENERATORS[name], log_q, log_p).item()
     assert values == sorted(values) and values[-1] == pytest.approx(whole, rel=1e-5) and values[0] < whole
 
 
@@ -277,7 +277,7 @@ def test_exact_form_of_coarser_distributions_is_no_larger(name):
 def test_exact_form_takes_an_empty_bucket_and_extreme_tokens(name):
     log_p = torch.tensor([[-0.1, -2.3521685, -torch.inf], [-1e-9, -200.0, -20.7]], dtype=torch.float64)
     logits = torch.tensor([[0.0, -150.0, -torch.inf], [-200.0, 0.0, -200.0]], dtype=torch.float64, requires_grad=True)
-    value = dv.exact(GENERATORS[name], log_p, logits)
+    value = dv.between_distributions(GENERATORS[name], log_p, logits)
     (gradient,) = torch.autograd.grad(value.sum(), logits)
     assert torch.isfinite(value).all() and torch.isfinite(gradient).all()
     assert gradient[0, 2] == 0

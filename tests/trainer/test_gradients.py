@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from verl.dph.divergence.f_divergences import D_MAX
+from verl.dph.divergence.f_divergences import LOG_RATIO_MAX
 
 WORKER = Path(__file__).with_name("gradient_worker.py")
 ETA, CLIP_LOW, CLIP_HIGH, ALPHA = 0.2, 0.2, 0.28, 0.3
@@ -196,7 +196,7 @@ def plain_gradients(model_path, normalization, pef=None, weight=None, exact=None
 
     def divergence_of(row):
         if pef:
-            return linear_above(D_MAX, pef, log_probs_of(row) - row["pef_ref_log_probs"])
+            return linear_above(LOG_RATIO_MAX, pef, log_probs_of(row) - row["pef_ref_log_probs"])
         ids = row["pef_top_ids"].long()
         q = distributions(row).exp()
         q_top = q.gather(1, ids)

@@ -1,4 +1,4 @@
-"""The exact rehearsal term, inside the engine's forward pass: the divergence between next-token distributions.
+"""The top-k rehearsal term, inside the engine's forward pass: the divergence between next-token distributions.
 
 verl's FSDP engine calls the loss function a second time with the logits of a micro-batch when the batch says
 `distillation_use_topk` (fsdp/transformer_impl.py, prepare_model_outputs), and passes on what it returns, one number a
@@ -75,9 +75,9 @@ def log_probs_and_divergence(terms, student_logits: torch.Tensor, data: TensorDi
     overwrite = not tu.get_non_tensor_data(data, "calculate_entropy", default=False)
     log_probs, log_q = topk_logprobs.LogProbs.apply(logits, labels, found.positions, ids, overwrite)
     zeros = torch.zeros_like(log_probs)
-    value = f_divergences.exact(terms.pef_distance, log_p, log_q)
+    value = f_divergences.between_distributions(terms.pef_distance, log_p, log_q)
     with torch.no_grad():
-        kl = f_divergences.exact(f_divergences.forward_kl, log_p, log_q)
+        kl = f_divergences.between_distributions(f_divergences.forward_kl, log_p, log_q)
     return {
         "log_probs": log_probs[None],
         DIVERGENCE: zeros.index_add(0, found.positions, value)[None],
