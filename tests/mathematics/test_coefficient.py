@@ -1,4 +1,4 @@
-"""eta in every step: the schedules, the controller of Ziegler et al. 2019, its bounds, and what is refused."""
+"""eta in every step: the schedules, the controller of Ziegler et al. 2019 and its bounds."""
 
 import json
 import math
@@ -123,29 +123,6 @@ def test_training_that_diverged_is_named():
     made().observe(math.nan)  # a constant does not follow it
 
 
-@pytest.mark.parametrize(
-    ("control", "sentence"),
-    [
-        ({"type": "linear"}, "type='linear' is unknown: use one of constant, warmup, cosine, target_kl"),
-        ({"type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
-        ({"warmup_steps": -1}, "warmup_steps=-1 must be a whole number, 0 or more"),
-        ({"warmup_steps": 2.5, "type": "warmup"}, "warmup_steps=2.5 must be a whole number"),
-        ({"warmup_steps": 3}, "warmup_steps=3 must be 0 with type=constant, which has no warm-up"),
-        ({"type": "cosine", "final_ratio": 1.5}, "final_ratio=1.5 must be a share"),
-        ({"type": "cosine", "final_ratio": "half"}, "final_ratio='half' must be a number"),
-        ({"type": "cosine", "warmup_steps": 100}, "warmup_steps=100 leaves nothing of the run's 100 steps"),
-        ({"target_kl": 0.1}, "target_kl=0.1 must be null with type=constant"),
-        ({"type": "target_kl"}, "target_kl=None must be a positive budget in nats per token"),
-        ({"type": "target_kl", "target_kl": 0}, "target_kl=0 must be a positive budget"),
-        ({"type": "target_kl", "target_kl": math.inf}, "target_kl=inf must be a positive budget"),
-        ({"type": "target_kl", "target_kl": 0.1, "min_coeff": 0.0}, "min_coeff=0.0 must be positive"),
-        ({"type": "target_kl", "target_kl": 0.1, "max_coeff": 1e-5}, "max_coeff=1e-05 must be at least min_coeff"),
-        ({"type": "target_kl", "target_kl": 0.1, "gain": 5.0}, "gain=5.0 must be between 0 and 5"),
-        ({"type": "target_kl", "target_kl": 0.1, "gain": math.nan}, "gain=nan must be a number"),
-        ({"type": "target_kl", "target_kl": 0.1, "min_coeff": 0.3}, "sft_loss_coeff=0.2 is where .* starts"),
-    ],
-)
-def test_a_wrong_setting_is_named(control, sentence):
-    with pytest.raises(UserError, match=f"actor.*{sentence}") as error:
-        made(0.2, total_steps=100, **control)
-    assert "\n" not in str(error.value)
+def test_a_warmup_longer_than_the_run_is_rejected():
+    with pytest.raises(UserError, match="warmup_steps=100 leaves nothing of the run's 100 steps"):
+        made(0.2, total_steps=100, type="cosine", warmup_steps=100)

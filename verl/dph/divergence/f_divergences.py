@@ -26,9 +26,9 @@ from torch.nn.functional import softplus
 LOG2 = math.log(2.0)
 
 # Above this log-ratio a divergence on samples of pi_ref is continued linearly. Measured on the demo's task
-# (docs/method.md): the gradient of a mini-batch has its smallest error with a bound between 0.5 and 2, and 40 times that
-# with 10, because almost all of the variance comes from tokens that became e^5 times more likely and are hardly ever
-# sampled. There is no lower bound: where the policy dropped a mode (d << 0) the forward KL must keep pulling.
+# (docs/method.md): the gradient of a mini-batch has its smallest error with a bound between 0.5 and 2, and 40 times
+# that with 10, because almost all of the variance comes from tokens that became e^5 times more likely and are hardly
+# ever sampled. There is no lower bound: where the policy dropped a mode (d << 0) the forward KL must keep pulling.
 LOG_RATIO_MAX = 1.0
 
 # Between whole distributions p f~(q/p) is at most of the order of q for all divergences but Pearson's, so that this

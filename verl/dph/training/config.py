@@ -35,6 +35,11 @@ def has_divergence(config: DictConfig) -> bool:
     return any(active_forms(config)) and not config.actor_rollout_ref.actor.generate_sft
 
 
+def has_keep_probe(config: DictConfig) -> bool:
+    """Whether this run measures the keep rate at validation."""
+    return config.trainer.keep_probe.prompts > 0 and not config.actor_rollout_ref.actor.generate_sft
+
+
 def active_forms(config: DictConfig) -> tuple[bool, bool]:
     """Whether the mode has a divergence on D_pef, and one on D_exp."""
     actor = config.actor_rollout_ref.actor

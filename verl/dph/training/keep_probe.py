@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import transfer_queue as tq
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import create_rl_dataset
@@ -24,7 +23,6 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from rl.common.errors import UserError
-from rl.data.rows import read_rows
 from rl.data.split import BASE_CORRECT
 
 logger = logging.getLogger(__name__)
@@ -141,40 +139,3 @@ def _solved(answers: KVBatchMeta) -> dict[str, bool]:
         prompt = key.split("_")[0]
         solved[prompt] = solved.get(prompt, False) or accuracy >= 1 - SCORE_TOLERANCE
     return solved
-
-
-def wanted(config: DictConfig) -> bool:
-    """Whether this run has the probe."""
-    return config.trainer.keep_probe.prompts > 0 and not config.actor_rollout_ref.actor.generate_sft
-
-
-def check(config: DictConfig) -> None:
-    """Refuse a probe that cannot work.
-
-    Raises:
-        UserError: naming the setting, file or row.
-    """
-    probe = config.trainer.keep_probe
-    for key, least in (("prompts", 0), ("n", 1)):
-        if not isinstance(probe[key], int) or probe[key] < least:
-            raise UserError(f"trainer.keep_probe.{key}={probe[key]!r} must be a whole number, {least} or more.")
-    if not wanted(config):
-        return
-    for key in ("solved_files", "unsolved_files"):
-        if not _listed(probe[key]):
-            raise UserError(
-                f"trainer.keep_probe.{key} is not set, and trainer.keep_probe.prompts={probe.prompts} needs it: name "
-                "the file, or set prompts to 0."
-            )
-        read_rows([os.path.expanduser(file) for file in _listed(probe[key])])
-    for file in _listed(probe.unsolved_files):
-        if BASE_CORRECT not in pq.read_schema(os.path.expanduser(file)).names:
-            raise UserError(
-                f"trainer.keep_probe.unsolved_files={file} has no column {BASE_CORRECT}, by which dph/newly_solved "
-                "finds what the initial policy did not solve: give the train_wrong.parquet of data/sql/process_data/"
-                "exact_correct_id.py, made anew if it is older."
-            )
-
-
-def _listed(files: str | ListConfig | None) -> list[str]:
-    return [files] if isinstance(files, str) else list(files or [])

@@ -33,9 +33,9 @@ from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.visit_order import RehearsalOrder
 from verl.dph.sampling.rollout_engine import client_of
-from verl.dph.training import keep_probe, mixed_batch
+from verl.dph.training import mixed_batch
 from verl.dph.training.actor_worker import DPHDetachWorker, DPHWorker
-from verl.dph.training.config import has_divergence, mini_batches, rehearses
+from verl.dph.training.config import has_divergence, has_keep_probe, mini_batches, rehearses
 from verl.dph.training.keep_probe import KeepProbe
 from verl.dph.training.rehearsal_loss import HISTOGRAM, rehearsal_loss
 from verl.dph.training.rollout_accounting import CheckedRollouts
@@ -68,7 +68,7 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
             self.coefficient = Coefficient(
                 actor_config.sft_loss_control, actor_config.sft_loss_coeff, self.total_training_steps
             )
-        if keep_probe.wanted(self.config):
+        if has_keep_probe(self.config):
             stored = None if self.store is None else {row.id for row in self.store.rows}
             self.keep_probe = KeepProbe(self.config, self.tokenizer, self.processor, stored)
 
@@ -113,12 +113,12 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         mini_batch_rows = actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
         pef = [self._next_rows() for _ in range(len(batch.keys) // mini_batch_rows)]
         coefficient = self.coefficient.value(self.global_steps)
-        exact_form = actor.sft_loss_estimator == "topk"
-        with mixed_batch.mixed(batch, pef, ranks=self.data_parallel_size(), top_k=exact_form) as mixed:
+        topk = actor.sft_loss_estimator == "topk"
+        with mixed_batch.mixed(batch, pef, ranks=self.data_parallel_size(), top_k=topk) as mixed:
             mixed.extra_info.update(
                 calculate_entropy=actor.calculate_entropy or actor.entropy_coeff != 0.0,
-                distillation_use_topk=exact_form,
-                distillation_only=exact_form,
+                distillation_use_topk=topk,
+                distillation_only=topk,
                 global_batch_size=mini_batch_rows,  # divides sequence means: D_exp rows only
                 mini_batch_size=mini_batch_rows + len(pef[0]),
                 epochs=actor.ppo_epochs,
