@@ -5,10 +5,9 @@ from collections import Counter
 
 import pytest
 import torch
-from transformers import DynamicCache, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from verl.dph.cpu.generation import Generation, Request
-from verl.dph.cpu.kv_cache import appendable_cache
 from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
 
 VOCABULARY = 32
@@ -156,21 +155,3 @@ def test_logits_that_are_not_a_number_raise(tiny_model_path):
         model.model.norm.weight.fill_(float("nan"))
     with pytest.raises(FloatingPointError):
         answer(model, [request([5])])
-
-
-def test_appending_cache_gives_the_logits_of_transformers_own(tiny_model):
-    torch.manual_seed(0)
-    ids = torch.randint(4, 32, (3, 40))
-    ours, theirs = appendable_cache(tiny_model.config), DynamicCache(config=tiny_model.config)
-    keep = torch.tensor([2, 0, 0])
-    with torch.inference_mode():
-        for start, end in [(0, 5), *[(n, n + 1) for n in range(5, 40)]]:
-            if start == 20:
-                ours.reorder_cache(keep)
-                theirs.reorder_cache(keep)
-            got, wanted = (
-                tiny_model(input_ids=ids[:, start:end], past_key_values=cache, use_cache=True).logits
-                for cache in (ours, theirs)
-            )
-            torch.testing.assert_close(got, wanted)
-    assert ours.get_seq_length() == theirs.get_seq_length() == 40

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verl.dph.pef.visit_order import RehearsalOrder
-from verl.dph.training.interleave import interleave
+from verl.dph.training.mixed_batch import interleave
 
 
 def cut(order, mini_batches, ranks):

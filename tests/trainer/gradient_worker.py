@@ -28,7 +28,7 @@ from verl.dph.pef.batch_fields import (
 from verl.dph.pef.store import Row
 from verl.dph.training.actor_worker import DPHPasses
 from verl.dph.training.config import rehearses
-from verl.dph.training.interleave import interleave
+from verl.dph.training.mixed_batch import interleave
 from verl.dph.training.rehearsal_loss import HISTOGRAM
 from verl.dph.training.standalone_worker import actor_worker, batch_of
 

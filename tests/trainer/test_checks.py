@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 import sys
+from dataclasses import MISSING, fields
 
 import pandas as pd
 import pytest
@@ -18,8 +19,10 @@ from rl.common.fingerprint import model_hash, tokenizer_hash
 from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR, run_main
 from verl.dph.divergence import topk_logprobs
+from verl.dph.divergence.eta_schedule import CoefficientControl
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import checks, preflight
+from verl.dph.training.config import DPHActorConfig
 
 ACTOR, MODEL, PROBE = "actor_rollout_ref.actor.", "actor_rollout_ref.model.", "trainer.keep_probe."
 ETA, SCORER = f"{ACTOR}sft_loss_control.", "reward.custom_reward_function.reward_kwargs.scorer"
@@ -106,6 +109,14 @@ def test_a_run_that_can_start_passes(run):
     assert run.prepare(
         {PROBE + "prompts": 0, PROBE + "unsolved_files": "/nowhere"}
     )  # a probe that is off reads nothing
+
+
+def test_the_dataclass_has_the_defaults_of_the_yaml():
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        actor = compose("dph_trainer").actor_rollout_ref.actor
+    for kind, found in ((DPHActorConfig, actor), (CoefficientControl, actor.sft_loss_control)):
+        own = [field for field in fields(kind) if field.name in kind.__annotations__ and field.default is not MISSING]
+        assert own and {field.name: found[field.name] for field in own} == {field.name: field.default for field in own}
 
 
 # ---------------------------------------------------------------------------------------------------- single settings

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
-from verl.dph.cpu.kv_cache import appendable_cache
 from verl.dph.cpu.sampling import SamplingParams, draw, penalise_repetition, restrict
 
 _COMPACT_BELOW = 0.75  # finished rows leave the cache when fewer than this share are still being answered
@@ -67,7 +66,9 @@ class Generation:
         self._keep_last_logits = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self._sampled_vocabulary = sampled_vocabulary
         self._rows = list(requests)
-        self._cache = appendable_cache(model.config)
+        # Copies all keys and values for every token. Appending in place saved 4 % of the demo's 48 tokens per response
+        # (13 % at 400), transformers' StaticCache, which attends to its unused columns too, nothing.
+        self._cache = DynamicCache(config=model.config)
         self._next_ids: torch.Tensor | None = None
         self._sampler = _BatchSampler(self._rows)
 

@@ -11,7 +11,7 @@ from verl.dph.divergence.loss_modes import forms_of
 
 @dataclass
 class DPHActorConfig(FSDPActorConfig):
-    """verl's FSDP actor settings and the rehearsal's (see verl/dph/config/dph_trainer.yaml for each)."""
+    """verl's FSDP actor settings and the rehearsal's; dph_trainer.yaml explains each and has the same defaults."""
 
     sft_loss_mode: str = "none"
     sft_loss_coeff: float = 0.01

@@ -24,17 +24,13 @@ from verl.utils.dataset.rl_dataset import collate_fn
 
 from rl.common.errors import UserError
 from rl.data.split import BASE_CORRECT
+from verl.dph.cpu.agent_loop import SAMPLES, SEED
+from verl.dph.reward.protocol import CORRECT_TOLERANCE
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
-
-# A sample is correct when its score is 1 within this (METHOD.md, "Data").
-SCORE_TOLERANCE = 1e-6
-
-# verl's names of a prompt's number of samples, and ours of the seed that verl.dph.cpu.agent_loop gives to the rollout.
-SAMPLES, SAMPLING_SEED = "__rollout_n__", "sampling_seed"
 
 
 class KeepProbe:
@@ -120,7 +116,7 @@ class KeepProbe:
         names = [f"keep{number:06d}" for number in range(len(rows))]
         columns["uid"] = np.array(names, dtype=object)
         columns[SAMPLES] = np.array([int(self.settings.n)] * len(rows), dtype=object)
-        columns[SAMPLING_SEED] = np.array([int(self.config.data.sft_seed)] * len(rows), dtype=object)
+        columns[SEED] = np.array([int(self.config.data.sft_seed)] * len(rows), dtype=object)
         batch = tu.get_tensordict(columns)
         tu.assign_non_tensor_data(batch, "global_steps", step)
         tu.assign_non_tensor_data(batch, "validate", True)
@@ -137,5 +133,5 @@ def _solved(answers: KVBatchMeta) -> dict[str, bool]:
     for key, score, extra in zip(answers.keys, scores, data["extra_fields"], strict=True):
         accuracy = extra.get("reward_extra_info", {}).get("acc", score)  # a reward manager may have shaped the score
         prompt = key.split("_")[0]
-        solved[prompt] = solved.get(prompt, False) or accuracy >= 1 - SCORE_TOLERANCE
+        solved[prompt] = solved.get(prompt, False) or accuracy >= 1 - CORRECT_TOLERANCE
     return solved

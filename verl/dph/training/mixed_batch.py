@@ -1,10 +1,13 @@
-"""D_pef rows in TransferQueue: added to one training step's batch, interleaved with its D_exp rows, and removed.
+"""D_pef rows in one training step's batch: a fixed share in every optimizer mini-batch on every rank.
+
+How many rows a mini-batch has, the trainer decides; here they are put into TransferQueue, interleaved with the step's
+D_exp rows, and removed after the update.
 
 verl's actor reads a batch by key from TransferQueue; every row must have every selected field, in the same dtype.
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -12,14 +15,8 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
-from verl.dph.pef.batch_fields import (
-    PEF_MASK,
-    PEF_NUM_TOKENS,
-    PEF_REF_LOG_PROBS,
-    ROW_FIELD_OF,
-)
+from verl.dph.pef.batch_fields import PEF_MASK, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS, ROW_FIELD_OF
 from verl.dph.pef.store import Row
-from verl.dph.training.interleave import interleave
 
 # What the actor's update reads of a D_exp row (engine_workers.py, losses.py), and what is there only in some runs.
 FIELDS = [
@@ -36,6 +33,36 @@ OPTIONAL_FIELDS = ["ref_log_prob", "rollout_is_weights"]
 OURS = [PEF_MASK, PEF_REF_LOG_PROBS, PEF_NUM_TOKENS]
 
 
+def interleave(exp: Sequence, pef: Sequence, *, mini_batches: int, ranks: int) -> list:
+    """Order D_exp and D_pef rows so that each rank's k-th mini-batch holds its equal part of both.
+
+    verl cuts a batch into one contiguous chunk per data-parallel rank, and each rank reads its chunk in order, one
+    mini-batch after the other (engine_workers.py, train_mini_batch, shuffle=False): the order of rows is the mixing.
+
+    Args:
+        exp: D_exp rows, rank-major as verl's _balance_batch leaves them; len is a multiple of mini_batches * ranks.
+        pef: D_pef rows, mini-batch-major: which rows are in mini-batch k does not depend on the number of ranks.
+        mini_batches: optimizer steps of one pass over the batch.
+        ranks: data-parallel size.
+
+    Returns:
+        All rows, rank-major.
+    """
+    parts = mini_batches * ranks
+    if len(exp) % parts or len(pef) % parts:
+        raise ValueError(
+            f"{len(exp)} D_exp and {len(pef)} D_pef rows do not divide over {mini_batches} x {ranks} parts"
+        )
+    n_exp, n_pef = len(exp) // parts, len(pef) // parts
+    order = []
+    for rank in range(ranks):
+        for k in range(mini_batches):
+            i, j = rank * mini_batches + k, k * ranks + rank
+            order += exp[i * n_exp : (i + 1) * n_exp]
+            order += pef[j * n_pef : (j + 1) * n_pef]
+    return order
+
+
 @contextmanager
 def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool = False) -> Iterator[KVBatchMeta]:
     """The step's batch with the D_pef rows in place; they are gone from TransferQueue afterwards.
@@ -44,7 +71,7 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
         batch: the D_exp rows of the step, rank-major, complete but for our fields.
         pef: for each mini-batch of the step its D_pef rows, over all ranks; none in a mode without D_pef.
         ranks: data-parallel size.
-        top_k: send the stored next-token distributions along. Jagged, one entry a response token of the D_pef rows:
+        top_k: send the stored next-token distributions along. Jagged, one entry per response token of the D_pef rows:
             (entries, k) int32, (entries, k) float16 and (entries,) float16; D_exp rows have none.
     """
     fields = FIELDS + [name for name in OPTIONAL_FIELDS if name in batch.fields]
@@ -95,8 +122,8 @@ def _extend_exp_rows(batch: KVBatchMeta, num_tokens: list[int], ranks: int, same
     """
     responses = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"])
     zeros = [torch.zeros(length) for length in responses["response_mask"].offsets().diff().tolist()]
-    rows_a_part = len(batch.keys) // (len(num_tokens) * ranks)
-    counts = [count for _ in range(ranks) for count in num_tokens for _ in range(rows_a_part)]
+    rows_per_part = len(batch.keys) // (len(num_tokens) * ranks)
+    counts = [count for _ in range(ranks) for count in num_tokens for _ in range(rows_per_part)]
     columns = {PEF_MASK: _jagged(zeros), PEF_REF_LOG_PROBS: _jagged(zeros), PEF_NUM_TOKENS: torch.tensor(counts)}
     columns |= {name: _jagged([part] * len(batch.keys)) for name, part in same.items()}
     tq.kv_batch_put(
