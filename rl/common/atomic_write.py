@@ -1,14 +1,39 @@
-"""Files that are never half-written: the text goes to a file beside, which then takes the name."""
+"""Atomic writes: a reader sees the old content of a file or folder, or the new one, never a part."""
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replaces `path` by the text (UTF-8) in one step; a reader sees the old content or the new one."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+@contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[Path]:
+    """Yield a temporary path to write a file or folder to; it is renamed to `path` when the block succeeds.
+
+    After an exception the old content stays and nothing is left behind.
+    """
+    path = Path(path)
+    # Hidden: those who list a folder of address files pass it over.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    _remove(temporary)  # of a killed process with this id
     try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
+        yield temporary
+        if temporary.is_dir() and path.is_dir():  # a folder that is not empty cannot be replaced in one step
+            shutil.rmtree(path)
+        os.replace(temporary, path)
     finally:
-        beside.unlink(missing_ok=True)
+        _remove(temporary)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace `path` by the text (UTF-8)."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

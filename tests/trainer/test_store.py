@@ -62,7 +62,9 @@ def test_next_token_distributions_round_trip(tmp_path):
         assert torch.equal(found.top_ids, expected.top_ids) and found.top_ids.dtype == torch.int32
         assert torch.equal(found.top_log_probs, expected.top_log_probs) and found.top_log_probs.dtype == torch.float16
         assert torch.equal(found.rest_log_prob, expected.rest_log_prob) and found.rest_log_prob.dtype == torch.float16
-    size = f"15 response tokens, {os.path.getsize(path) / 1e6:.3g} MB; top-8 next tokens take 50 bytes a response token"
+    size = (
+        f"15 response tokens, {os.path.getsize(path) / 1e6:.3g} MB; top-8 next tokens take 50 bytes per response token"
+    )
     assert loaded.size(path) == size
 
 
@@ -257,7 +259,7 @@ def test_a_disk_that_is_full_is_one_sentence_and_leaves_no_file(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
-        with pytest.raises(UserError, match=r"store.pt cannot be written \(.*\): make room and run again"):
+        with pytest.raises(UserError, match=r"store.pt cannot be written \(.*\): make room and re-run"):
             Store(META, rows()).save(str(tmp_path / "store.pt"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -1,10 +1,10 @@
-"""A client that sends the requests of a burst to an hf server together.
+"""A client that batches requests to an hf server.
 
 Two Ray calls to the load balancer and one to the server for every sample cost a step of the demo (256 samples, two
-cores) about as much as the sampling itself. Here they are paid once a burst and server.
+cores) about as much as the sampling itself. Here they are paid once per burst and server.
 
-A burst is what comes within a moment or, where the caller knows beforehand how many requests there will be, a `Burst`:
-the server answers those as one batch, in an order that their content decides. The last digits of log-probs depend on
+A burst is what arrives within a short window or, if the caller knows the number of requests beforehand, a `Burst`: the
+server answers it as one batch, ordered by content. The last digits of log-probs depend on
 the batch, so this is what makes a run's numbers the same every time.
 """
 
@@ -19,7 +19,7 @@ from uuid import uuid4
 from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 
-# Requests that are made within this time travel together. The server waits as long for a burst to end.
+# Requests made within this time travel together.
 WINDOW_SECONDS = 0.005
 
 Item = tuple[tuple[list[int], dict[str, Any], str], asyncio.Future]  # (prompt_ids, sampling_params, request_id), answer
@@ -28,7 +28,7 @@ _member: ContextVar["_Member | None"] = ContextVar("_member", default=None)
 
 
 class Burst:
-    """Requests of tasks whose number is known: they are sent when the last one is there. See `BurstClient.burst`."""
+    """Requests of a known number of tasks, sent when the last one is there. See `BurstClient.burst`."""
 
     def __init__(self, client: "BurstClient", size: int):
         self._client, self._missing = client, size
@@ -36,7 +36,7 @@ class Burst:
 
     @contextmanager
     def member(self) -> Iterator[None]:
-        """A block, in a task of its own, whose first request belongs to the burst; without one it is not waited for."""
+        """A block, in a task of its own, whose first request belongs to the burst; it may end without one."""
         member = _Member(self)
         token = _member.set(member)
         try:
@@ -80,7 +80,7 @@ class BurstClient(LLMServerClient):
         return Burst(self, size)
 
     async def close(self) -> None:
-        """Gives up what is under way, while Ray is there: a call to it later would start another one."""
+        """Cancel what is under way while Ray is up: a later call would start another Ray."""
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -117,7 +117,7 @@ class BurstClient(LLMServerClient):
         task.add_done_callback(self._sending.discard)
 
     async def _send_burst(self, burst: list[Item], whole: bool) -> None:
-        """Deal the burst out to all servers in equal parts; requests of one prompt stay together, for its cache."""
+        """Split the burst equally over all servers; requests of one prompt stay together, for its cache."""
         burst.sort(key=_content)
         try:
             servers = len(await self._load_balancer.get_all_servers.remote())
@@ -151,7 +151,7 @@ class BurstClient(LLMServerClient):
 
 
 def _content(item: Item) -> tuple[list[int], int]:
-    """What a request asks for, to order by. Requests of one prompt are told apart by their seeds."""
+    """Sort key of a request. Requests of one prompt differ by their seeds."""
     (prompt_ids, sampling_params, _), _ = item
     return prompt_ids, sampling_params.get("seed") or 0
 

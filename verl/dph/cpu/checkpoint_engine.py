@@ -1,8 +1,8 @@
-"""The checkpoint engine "gloo": weights from the trainer to rollout replicas that are not on its devices, by gloo.
+"""The checkpoint engine "gloo": weights from the trainer to rollout replicas on other devices.
 
 Chosen by actor_rollout_ref.rollout.checkpoint_engine.backend=gloo. verl's own engines for this (nccl, nixl, hccl, ...)
 need accelerators. Every update forms a new group of the trainer's first rank and all rollout workers, so that replicas
-may come and go between two.
+may come and go between updates.
 """
 
 import json
@@ -39,7 +39,7 @@ class GlooCheckpointEngine(CheckpointEngine):
         self._rank = _NOT_IN_GROUP
 
     def prepare(self) -> tuple[str, int] | None:
-        """The sender opens the place where the group meets and returns its (host, port); others return None."""
+        """Open the group's rendezvous store and return its (host, port) on the sender; None on others."""
         if not self._is_master:
             return None
         host = ray.util.get_node_ip_address().strip("[]")

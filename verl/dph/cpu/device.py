@@ -1,6 +1,6 @@
-"""torch.cuda's module interface, as far as verl calls it, for a process that computes on the CPU.
+"""The part of torch.cuda's module interface that verl calls, for a process on the CPU.
 
-Memory figures are those of the process and the machine, in bytes; what has no meaning on a CPU does nothing.
+Memory figures are the process's and the machine's, in bytes; what has no meaning on a CPU does nothing.
 """
 
 import resource

@@ -12,7 +12,7 @@ from verl.dph.cpu import device
 
 
 class CPUPlatform(PlatformBase):
-    """One process is one device. Ray is told of as many "GPU"s as there are to be ranks, because verl schedules by them
+    """One process is one device. Ray gets as many fake "GPU"s as there are ranks, because verl schedules by them
     (verl/single_controller/ray/base.py): `+ray_kwargs.ray_init.num_gpus=N`."""
 
     device_name = "cpu"

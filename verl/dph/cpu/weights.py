@@ -1,4 +1,4 @@
-"""The weights' way from a training worker to the rollout's server: whole tensors, in buckets, all or nothing."""
+"""Weight transfer from a training worker to the rollout's server: whole tensors, in buckets, all or nothing."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ def unpack(packed: PackedWeight) -> tuple[str, torch.Tensor]:
 async def in_buckets(
     weights: AsyncIterator[tuple[str, torch.Tensor]], bucket_bytes: int = BUCKET_BYTES
 ) -> AsyncIterator[WeightBucket]:
-    """Gather packed weights into buckets of at least `bucket_bytes`, but for the last."""
+    """Gather packed weights into buckets of at least `bucket_bytes`, except the last."""
     bucket, size = [], 0
     async for name, weight in weights:
         bucket.append(pack(name, weight))
@@ -42,7 +42,7 @@ async def in_buckets(
 
 
 class WeightStage:
-    """Collects a model's new weights and puts them in place once all of them are there."""
+    """Collect a model's new weights and apply them once all have arrived."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._targets: dict[str, torch.Tensor] = dict(model.state_dict(keep_vars=True))

@@ -81,7 +81,7 @@ class Coefficient:
         return ratio + (1 - ratio) * (1 + math.cos(math.pi * progress)) / 2
 
     def observe(self, kl: float) -> None:
-        """Take in what an update measured; only target_kl uses it.
+        """Update the controller with the KL of an update; only target_kl uses it.
 
         Args:
             kl: KL(pi_ref || pi_theta) on its D_pef rows, nats per token. On sampled tokens an estimate, which may be
@@ -104,7 +104,7 @@ class Coefficient:
         return min(max(eta, self.control.min_coeff), self.control.max_coeff)
 
     def state_dict(self) -> dict[str, str | float]:
-        """What a resumed run needs, as plain values: a schedule follows from the step, the controller has its eta."""
+        """State for a checkpoint: a schedule follows from the step, the controller has its eta."""
         return {"type": self.control.type, "controlled": self.controlled}
 
     def load_state_dict(self, state: dict[str, str | float]) -> None:

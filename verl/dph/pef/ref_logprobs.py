@@ -1,4 +1,4 @@
-"""What the training engine says of given responses: the reference log-probs of the D_pef store."""
+"""Reference log-probs of stored responses, from the training engine."""
 
 import uuid
 
@@ -18,10 +18,10 @@ def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torc
     Args:
         trainer: one of verl.dph.training.trainer.TRAINERS whose workers are up.
         rows: any number; the engine cuts them into micro-batches itself.
-        top_k: likeliest next tokens a position, 0 for none.
+        top_k: likeliest next tokens per position, 0 for none.
 
     Returns:
-        By field of Row, one tensor a row, nats: `ref_log_probs` (R,) float32 at the training temperature, and with
+        By field of Row, one tensor per row, nats: `ref_log_probs` (R,) float32 at the training temperature, and with
         top_k > 0 also `top_ids`, `top_log_probs` (R, top_k) and `rest_log_prob` (R,).
     """
     ranks = trainer.data_parallel_size()

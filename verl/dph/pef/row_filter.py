@@ -30,7 +30,7 @@ class Usable:
 def usable(store: Store, config: DictConfig) -> Usable:
     """Leave out rows over the length limits and responses that were cut off before the model's end token.
 
-    A cut response would be rehearsed as if the initial policy went on after it.
+    A truncated response would be rehearsed as if the initial policy continued after it.
 
     Args:
         store: all rows of data.sft_pt, in the file's order, which stays.

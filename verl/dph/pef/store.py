@@ -1,8 +1,8 @@
-"""The D_pef store: one correct response of the initial policy a prompt, as token ids, with its reference log-probs.
+"""The D_pef store: one correct response of the initial policy per prompt, as token ids with reference log-probs.
 
 A `.pt` file of plain tensors, lists and numbers, readable with torch.load(weights_only=True). Token sequences lie end
-to end in one tensor with their lengths beside it; nothing in it is ever tokenised again (METHOD.md, "Data"). Optionally
-it holds, for every response position, the reference's k most probable next tokens as well (data.sft_top_k).
+to end in one tensor with their lengths beside it; nothing is ever tokenised again. Optionally it holds the reference's
+k most probable next tokens for every response position (data.sft_top_k).
 
 Memory: the file is mapped, not read, and rows are views of it in the dtypes of the file, so that a page is in memory at
 most once, and only when a training step has used it.
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from rl.common import atomic_write
 from rl.common.errors import UserError
 
 FORMAT = "dph-store/1"
@@ -32,9 +33,9 @@ _HINT = "write it again with get_correct_data_tensor.sh (scripts/llama, scripts/
 
 @dataclass(slots=True)
 class Row:
-    """One near-perfect prompt: P prompt tokens, R response tokens, k next tokens a response position.
+    """One near-perfect prompt: P prompt tokens, R response tokens, k next tokens per response position.
 
-    A row of a file has the dtypes named here; one that is to be written may have wider ones.
+    A row read from a file has the dtypes named here; one that is to be written may have wider ones.
 
     Attributes:
         prompt, response: (P,) and (R,) int32 token ids.
@@ -76,11 +77,11 @@ class Store:
 
     @property
     def top_k(self) -> int:
-        """Next tokens stored a response position, 0 for none."""
+        """Next tokens stored per response position, 0 for none."""
         return self.rows[0].top_ids.shape[1] if self.rows and self.rows[0].top_ids is not None else 0
 
     def save(self, path: str) -> None:
-        """Write aside, then rename: a reader sees the old file or the whole new one.
+        """Write the file atomically.
 
         The rows become views of what is written, so that nothing is held in memory twice.
 
@@ -101,17 +102,15 @@ class Store:
         for name, (stored_as, dtype) in _RESPONSE_FIELDS.items():
             if top_k or name not in _TOP_FIELDS:
                 content[stored_as] = self._joined(name, dtype)
-        aside = f"{path}.{os.getpid()}.tmp"
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         try:
-            torch.save(content, aside)
-            os.replace(aside, path)
+            with atomic_write.replacing(path) as temporary:
+                torch.save(content, temporary)
         except (OSError, RuntimeError) as error:  # torch turns a failed write into a RuntimeError
             reason = str(error).splitlines()[0]
-            raise UserError(f"D_pef store {path} cannot be written ({reason}): make room and run again.") from error
-        finally:
-            if os.path.exists(aside):
-                os.remove(aside)
+            raise UserError(
+                f"D_pef store {path} cannot be written ({reason}): make room and re-run the same command."
+            ) from error
 
     def _joined(self, name: str, dtype: torch.dtype) -> torch.Tensor:
         """One field of all rows end to end; the rows' own are then views of it."""
@@ -136,7 +135,7 @@ class Store:
             raise UserError(f"D_pef store {path} does not exist: {_HINT}.") from None
         except Exception as error:  # torch raises a dozen types for a file that is not its own
             raise UserError(
-                f"D_pef store {path} cannot be read ({type(error).__name__}; plain tensors are wanted, no pickled "
+                f"D_pef store {path} cannot be read ({type(error).__name__}; it must hold plain tensors, no pickled "
                 f"objects): {_HINT}."
             ) from error
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
@@ -154,16 +153,16 @@ class Store:
         return cls(content["meta"], rows)
 
     def size(self, path: str) -> str:
-        """The size of its file at `path` in words: tokens, megabytes, and what the top-k takes of it."""
+        """The size of its file at `path`, in words: tokens, megabytes, and the share of the top-k."""
         words = f"{self.num_tokens:,} response tokens, {os.path.getsize(path) / 1e6:.3g} MB"
         if not self.top_k:
             return words
         row = self.rows[0]
-        bytes_a_token = sum(getattr(row, name).nbytes for name in _TOP_FIELDS) / len(row.response)
-        return f"{words}; top-{self.top_k} next tokens take {bytes_a_token:.0f} bytes a response token"
+        bytes_per_token = sum(getattr(row, name).nbytes for name in _TOP_FIELDS) / len(row.response)
+        return f"{words}; top-{self.top_k} next tokens take {bytes_per_token:.0f} bytes per response token"
 
     def check_origin(self, path: str, **expected: str | float) -> None:
-        """Refuse a store that another initial policy, tokenizer or temperature made.
+        """Reject a store of another initial policy, tokenizer or temperature.
 
         Args:
             path: the file, for the message.

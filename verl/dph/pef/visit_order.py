@@ -6,8 +6,8 @@ import torch
 class RehearsalOrder:
     """An endless, seeded sequence of row indices that can be saved and resumed.
 
-    The order depends on the seed and the number of rows alone: not on the ranks, the mini-batches or how many rows are
-    asked for at a time.
+    The order depends on the seed and the number of rows alone, not on ranks, mini-batches or how many rows are taken at
+    a time.
 
     Args:
         num_rows: rows of the store, at least 1.

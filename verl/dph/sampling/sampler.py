@@ -1,11 +1,11 @@
-"""Samples every prompt n times and scores the answers, both at once, appending each record as it comes.
+"""Sample every prompt n times and score the responses concurrently, appending each record as it comes.
 
-Resumable at the granularity of a sample: what the writer holds is not sampled again, and an answer that waits for its
-score not drawn again. The seed of a sample depends on the run's seed, the prompt's id and the sample's number alone, so
-records do not depend on batching, order or interruptions (on an engine whose answers do not depend on the batch).
+Resumable per sample: what the writer holds is not sampled again, and a response that waits for its score not generated
+again. The seed of a sample depends on the run's seed, the prompt's id and the sample's number alone, so records do not
+depend on batching, order or interruptions (on an engine whose responses do not depend on the batch).
 
-Memory holds what is under way, never more than three answers for each of `max_in_flight`: one that is scored, one that
-waits for it, and one that waits for room. An engine that is faster than the scorer waits.
+Memory holds at most three responses per `max_in_flight`: one being scored, one waiting for it, and one waiting for
+room. An engine that is faster than the scorer waits.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from verl.dph.reward.client import ScorerClient
 
 @dataclass(frozen=True)
 class SamplingSettings:
-    """How answers are drawn. Temperature 0 with n = 1 is greedy decoding."""
+    """Sampling parameters. Temperature 0 with n = 1 is greedy decoding."""
 
-    n: int  # samples a prompt
+    n: int  # samples per prompt
     temperature: float
     top_p: float
     top_k: int  # -1: all tokens
@@ -47,14 +47,14 @@ class SamplingSettings:
             "seed": sample_seed(self.seed, prompt_id, sample),
             "logprobs": self.log_probs,
         }
-        if self.temperature == 0:  # as verl asks for greedy answers
+        if self.temperature == 0:  # as verl requests greedy responses
             params |= {"top_p": 1.0, "top_k": -1}
         return params
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What was drawn, and in what time."""
+    """Throughput of a run: what was generated, and in what time."""
 
     samples: int
     tokens: int  # of responses
@@ -70,7 +70,7 @@ class Drawn:
 
 
 def sample_seed(seed: int, prompt_id: int, sample: int) -> int:
-    """63 bits that depend on the three numbers and on nothing else, the same on every machine."""
+    """63 bits that depend on the three numbers alone, the same on every machine."""
     digest = hashlib.sha256(f"{seed}/{prompt_id}/{sample}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
@@ -86,20 +86,20 @@ async def sample(
     writer: SampleWriter,
     max_in_flight: int,
 ) -> Drawn:
-    """Draws, scores and writes every sample that `writer` lacks.
+    """Generate, score and write every sample missing from `writer`.
 
     Args:
-        client: verl's LLMServerClient, or anything with its `generate`; not used when every answer is there.
+        client: verl's LLMServerClient, or anything with its `generate`; not used when every response is there.
         tokenizer: decodes prompts and responses.
         prompts: what to sample, each within the engine's length; read once, as far as it is needed at the time.
-        stop_ids: the model's end tokens; a response that does not end in one was cut off.
-        max_in_flight: requests to the engine at a time; as many answers may wait for their score.
+        stop_ids: the model's end tokens; a response that does not end in one was truncated.
+        max_in_flight: requests to the engine at a time; as many responses may wait for their score.
 
     Returns:
-        What was drawn now; samples that the file held already do not count.
+        What was generated now; samples that the file held already do not count.
 
     Raises:
-        ScorerUnavailable, ScorerRefused: an answer could not be scored; everything before it is written.
+        ScorerUnavailable, ScorerRefused: a response could not be scored; everything before it is written.
     """
     total = len(prompts) * settings.n
     missing = total - len(writer.done)
@@ -122,7 +122,7 @@ async def sample(
 
 @dataclass(frozen=True)
 class _Question:
-    """A prompt as its samples share it."""
+    """What the samples of a prompt share."""
 
     prompt: Prompt
     token_ids: list[int]
@@ -130,7 +130,7 @@ class _Question:
 
 
 class _Run:
-    """What the tasks of one call share."""
+    """State shared by the tasks of one call."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class _Run:
         self.started, self.seconds_before = time.monotonic(), writer.seconds
 
     def missing(self, prompts: Collection[Prompt]) -> Iterator[tuple[_Question, int]]:
-        """The samples without a record, with their numbers; those of one prompt together, for the engine's cache."""
+        """(question, sample number) without a record; those of one prompt together, for the engine's prefix cache."""
         for prompt in prompts:
             numbers = [number for number in range(self.settings.n) if (prompt.id, number) not in self.writer.done]
             if numbers:
@@ -170,7 +170,9 @@ class _Run:
             sampling_params=self.settings.request(id, number),
         )
         if output.stop_reason == "aborted":
-            raise RuntimeError(f"The rollout server aborted sample {number} of id {id}; run again, it resumes.")
+            raise RuntimeError(
+                f"The rollout server aborted sample {number} of id {id}; re-run the same command to resume."
+            )
         response_ids = [int(token) for token in output.token_ids][: self.settings.max_response_length]
         log_probs = self.read_log_probs(output.log_probs, len(response_ids)) if self.settings.log_probs else None
         seconds = self.seconds_before + time.monotonic() - self.started

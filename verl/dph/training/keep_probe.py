@@ -1,10 +1,10 @@
-"""At validation: how much of what the initial policy solved is still solved, and how much more is.
+"""Keep-rate probe: at validation, how much of what the initial policy solved is still solved, and how much more is.
 
 A fixed sample of prompts is generated with verl's validation settings and scored, by the path of verl's validation.
-Solved is a prompt with at least one correct answer of n: `dph/keep_rate` is the share of solved prompts among those
-that the initial policy solved (D_pef), `dph/newly_solved` among those of which no pre-sample was correct (D_exp). With
-n = 8 these are the report's keep rate and newly solved (rl.evaluation.analysis.prompt_metrics) of these prompts. D_pef
-prompts were chosen because the initial policy solved them, so its own keep rate may be below 1:
+A prompt is solved when at least one of n responses is correct: `dph/keep_rate` is the share of solved prompts among
+those that the initial policy solved (D_pef), `dph/newly_solved` among those of which no pre-sample was correct (D_exp).
+With n = 8 these are the report's keep rate and newly solved (rl.evaluation.analysis.prompt_metrics) of these prompts.
+D_pef prompts were chosen because the initial policy solved them, so its own keep rate may be below 1:
 trainer.val_before_train measures it.
 """
 
@@ -36,8 +36,8 @@ KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
 class KeepProbe:
     """The prompts of the probe, drawn once with data.sft_seed: the same in every validation and after a resume.
 
-    hf servers also answer with the same random numbers every time, so that a difference between two validations is the
-    policy's, and the draws of training are what they are without the probe.
+    hf servers also use the same random numbers every time, so that a difference between two validations is due to the
+    policy, and the draws of training are what they are without the probe.
 
     Args:
         config: verl's trainer settings; read are trainer.keep_probe, data.sft_seed and what the datasets need.
@@ -94,17 +94,17 @@ class KeepProbe:
         tags = [{"is_prompt": True, "status": "pending", "global_steps": trainer.global_steps} for _ in metric_of]
         tq.kv_batch_put(keys=list(metric_of), partition_id="val", tags=tags)
         trainer.agent_loop_manager.generate_sequences(batch)
-        answers, _ = trainer.replay_buffer.sample(
+        responses, _ = trainer.replay_buffer.sample(
             global_steps=trainer.global_steps, partition_id="val", batch_size=len(metric_of), samples=self.settings.n
         )
         try:
             if trainer.reward_loop_manager.reward_loop_worker_handles is None:  # a reward model on the same devices
                 trainer.checkpoint_manager.sleep_replicas()
-                answers = trainer._compute_reward_colocate(answers)
+                responses = trainer._compute_reward_colocate(responses)
                 trainer.checkpoint_manager.update_weights()
-            solved = _solved(answers)
+            solved = _solved(responses)
         finally:
-            tq.kv_clear(keys=answers.keys, partition_id=answers.partition_id)
+            tq.kv_clear(keys=responses.keys, partition_id=responses.partition_id)
         of = {name: [correct for uid, correct in solved.items() if metric_of[uid] == name] for name in self.items}
         return {name: float(np.mean(values)) for name, values in of.items() if values}
 
@@ -123,14 +123,14 @@ class KeepProbe:
         return dict(zip(names, (name for name, _ in rows), strict=True)), batch
 
 
-def _solved(answers: KVBatchMeta) -> dict[str, bool]:
-    """By prompt name: whether one of its answers is correct. Keys are "<prompt>_<sample>_<output>"."""
+def _solved(responses: KVBatchMeta) -> dict[str, bool]:
+    """By prompt name: whether one of its responses is correct. Keys are "<prompt>_<sample>_<output>"."""
     data = tq.kv_batch_get(
-        keys=answers.keys, partition_id=answers.partition_id, select_fields=["rm_scores", "extra_fields"]
+        keys=responses.keys, partition_id=responses.partition_id, select_fields=["rm_scores", "extra_fields"]
     )
     scores = data["rm_scores"].sum(dim=1).tolist()
     solved = {}
-    for key, score, extra in zip(answers.keys, scores, data["extra_fields"], strict=True):
+    for key, score, extra in zip(responses.keys, scores, data["extra_fields"], strict=True):
         accuracy = extra.get("reward_extra_info", {}).get("acc", score)  # a reward manager may have shaped the score
         prompt = key.split("_")[0]
         solved[prompt] = solved.get(prompt, False) or accuracy >= 1 - CORRECT_TOLERANCE

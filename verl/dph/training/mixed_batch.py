@@ -75,14 +75,9 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
             (entries, k) int32, (entries, k) float16 and (entries,) float16; D_exp rows have none.
     """
     fields = FIELDS + [name for name in OPTIONAL_FIELDS if name in batch.fields]
+    exp = list(zip(batch.keys, batch.tags, strict=True))
     if not any(pef):
-        yield KVBatchMeta(
-            keys=list(batch.keys),
-            tags=list(batch.tags),
-            partition_id=batch.partition_id,
-            fields=fields,
-            extra_info=dict(batch.extra_info),
-        )
+        yield _meta(batch, exp, fields)
         return
     num_tokens = [sum(len(row.response) for row in rows) for rows in pef]
     # A row of length 0 is a row of a jagged tensor as any other, and costs a D_exp row nothing.
@@ -98,28 +93,22 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
         for rows, count, its_keys, its_tags in zip(pef, num_tokens, keys, tags, strict=True):
             columns = columns_of(rows, [count] * len(rows), dtypes, top_k=top_k)
             tq.kv_batch_put(keys=its_keys, tags=its_tags, partition_id=batch.partition_id, fields=columns)
-        order = interleave(
-            list(zip(batch.keys, batch.tags, strict=True)),
-            list(zip(sum(keys, []), sum(tags, []), strict=True)),
-            mini_batches=len(pef),
-            ranks=ranks,
-        )
-        yield KVBatchMeta(
-            keys=[key for key, _ in order],
-            tags=[tag for _, tag in order],
-            partition_id=batch.partition_id,
-            fields=fields + OURS + (list(ROW_FIELD_OF) if top_k else []),
-            extra_info=dict(batch.extra_info),
-        )
+        stored = list(zip(sum(keys, []), sum(tags, []), strict=True))
+        order = interleave(exp, stored, mini_batches=len(pef), ranks=ranks)
+        yield _meta(batch, order, fields + OURS + (list(ROW_FIELD_OF) if top_k else []))
     finally:
         tq.kv_clear(keys=sum(keys, []), partition_id=batch.partition_id)
 
 
-def _extend_exp_rows(batch: KVBatchMeta, num_tokens: list[int], ranks: int, same: dict[str, torch.Tensor]) -> None:
-    """Give the D_exp rows our fields: no D_pef tokens in them, and their mini-batch's count of D_pef tokens.
+def _meta(batch: KVBatchMeta, rows: list[tuple[str, dict]], fields: list[str]) -> KVBatchMeta:
+    """(key, tag) rows in the partition of `batch`."""
+    keys, tags = ([row[part] for row in rows] for part in range(2))
+    extra_info = dict(batch.extra_info)
+    return KVBatchMeta(keys=keys, tags=tags, partition_id=batch.partition_id, fields=fields, extra_info=extra_info)
 
-    same: jagged fields of which every row has this.
-    """
+
+def _extend_exp_rows(batch: KVBatchMeta, num_tokens: list[int], ranks: int, same: dict[str, torch.Tensor]) -> None:
+    """Add our fields to the D_exp rows: no D_pef tokens, their mini-batch's count of them, and what is the `same`."""
     responses = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"])
     zeros = [torch.zeros(length) for length in responses["response_mask"].offsets().diff().tolist()]
     rows_per_part = len(batch.keys) // (len(num_tokens) * ranks)
@@ -142,28 +131,18 @@ def columns_of(rows: list[Row], counts: list[int], dtypes: dict[str, torch.dtype
         dtypes: of verl's fields in this run, by name.
         top_k: with the stored distributions, in the dtypes of the store.
     """
-
     lengths = [len(row.response) for row in rows]
-    positions = torch.arange(max(len(row.prompt) + len(row.response) for row in rows))
     zeros, ones = torch.zeros(max(lengths)), torch.ones(max(lengths))
-
-    def column(name: str) -> torch.Tensor:
-        match name:
-            case "input_ids":
-                parts = [torch.cat([row.prompt, row.response]) for row in rows]
-            case "position_ids":
-                parts = [positions[: len(row.prompt) + len(row.response)] for row in rows]
-            case "prompts":
-                parts = [row.prompt for row in rows]
-            case "responses":
-                parts = [row.response for row in rows]
-            case "old_log_probs":
-                parts = [row.ref_log_probs for row in rows]
-            case _:
-                parts = [zeros[:length] for length in lengths]
-        return _jagged(parts, dtypes[name])
-
-    columns = {name: column(name) for name in dtypes}
+    positions = torch.arange(max(len(row.prompt) + len(row.response) for row in rows))
+    nothing = [zeros[:length] for length in lengths]
+    given = {
+        "input_ids": [torch.cat([row.prompt, row.response]) for row in rows],
+        "position_ids": [positions[: len(row.prompt) + len(row.response)] for row in rows],
+        "prompts": [row.prompt for row in rows],
+        "responses": [row.response for row in rows],
+        "old_log_probs": [row.ref_log_probs for row in rows],
+    }
+    columns = {name: _jagged(given.get(name, nothing), dtype) for name, dtype in dtypes.items()}
     columns[PEF_MASK] = _jagged([ones[:length] for length in lengths])
     columns[PEF_REF_LOG_PROBS] = _jagged([row.ref_log_probs for row in rows], torch.float32)
     columns[PEF_NUM_TOKENS] = torch.tensor(counts)
@@ -173,13 +152,8 @@ def columns_of(rows: list[Row], counts: list[int], dtypes: dict[str, torch.dtype
 
 
 def _tag(row: Row) -> dict:
-    prompt_len, response_len = len(row.prompt), len(row.response)
-    return {
-        "is_padding": True,
-        "prompt_len": prompt_len,
-        "response_len": response_len,
-        "seq_len": prompt_len + response_len,
-    }
+    prompt, response = len(row.prompt), len(row.response)
+    return {"is_padding": True, "prompt_len": prompt, "response_len": response, "seq_len": prompt + response}
 
 
 def _jagged(parts: list[torch.Tensor], dtype: torch.dtype | None = None) -> torch.Tensor:

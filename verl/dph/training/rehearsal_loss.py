@@ -18,7 +18,7 @@ from verl.dph.divergence.loss_modes import Terms, terms_of
 from verl.dph.pef.batch_fields import PEF_MASK, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
 from verl.dph.training import topk_loss
 
-# Not a tensor but a setting of the batch: eta of this step, and which part of the loss a pass is for (None: the whole).
+# Settings of the batch, no tensors: eta of this step, and which part of the loss a pass is for (None: the whole).
 COEFFICIENT, COMPONENT = "sft_loss_coeff", "dph_component"
 POLICY, REHEARSAL = "policy", "rehearsal"
 

@@ -1,7 +1,7 @@
 """verl's trainers with rehearsal: D_pef rows in every optimizer mini-batch, their weight eta, and both in checkpoints.
 
-Only hooks are overridden (VERL.md). `_update_actor` is the one method of verl's that had to be written again, because
-it fixes the mini-batch size; tests/trainer/test_upstream.py fails when upstream's changes.
+Only hooks are overridden. `_update_actor` is the one method of verl's that had to be written again, because it fixes
+the mini-batch size; tests/trainer/test_upstream.py fails when upstream's changes.
 """
 
 import json
@@ -139,7 +139,7 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         return batch  # without the D_pef rows: verl's metrics and clean-up see D_exp only
 
     def _shuffle(self, batch: KVBatchMeta) -> None:
-        """actor.shuffle: which of a rank's D_exp rows are in which mini-batch, another draw in every step.
+        """actor.shuffle: draw anew in every step which of a rank's D_exp rows are in which mini-batch.
 
         verl's own shuffle, in the workers, would break the fixed share of D_pef rows in each mini-batch.
         """
@@ -153,13 +153,8 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         ranks = self.data_parallel_size()
         size, chunk = batch.extra_info["mini_batch_size"] // ranks, len(batch.keys) // ranks
         rows = [start + i for start in range(0, len(batch.keys), chunk) for i in range(size)]
-        first = KVBatchMeta(
-            keys=[batch.keys[row] for row in rows],
-            tags=[batch.tags[row] for row in rows],
-            partition_id=batch.partition_id,
-            fields=batch.fields,
-            extra_info=dict(batch.extra_info),
-        )
+        first = batch.select_keys([batch.keys[row] for row in rows])
+        first.extra_info = dict(batch.extra_info)
         return self.actor_rollout_wg.component_gradient_norms(first)["metrics"]
 
     def data_parallel_size(self) -> int:
@@ -178,7 +173,7 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
     # ------------------------------------------------------------------------------------------------ checkpoints
 
     def _state(self) -> dict[str, RehearsalOrder | Coefficient]:
-        """What a resumed run goes on with, beside verl's checkpoint."""
+        """What is saved beside verl's checkpoint and verified on resume, by name."""
         state = {"coefficient": self.coefficient}
         return state if self.store is None else state | {"order": self.order}
 
@@ -219,13 +214,13 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
             ) from None
         except ValueError as error:
             raise UserError(
-                f"{path} does not fit this run: {error}; resume with the same store, limits of length, sft_seed and "
+                f"{path} does not fit this run: {error}; resume with the same store, length limits, sft_seed and "
                 "sft_loss_control.type."
             ) from error
 
 
 def _update_metrics(output: dict) -> dict:
-    """The workers' metrics of an update, one list a key, as numbers of the step; ours without verl's prefix."""
+    """The workers' metrics of an update (one list per key) reduced to the step; ours without verl's prefix."""
     histograms = output.pop(HISTOGRAM, None)
     output = rename_dict(output, "actor/")
     output["perf/mfu/actor"] = output.pop("actor/mfu")
@@ -244,14 +239,14 @@ class SyncTrainer(Rehearsal, PPOTrainerSync):
 
 
 class ColocateAsyncTrainer(Rehearsal, PPOTrainerColocateAsync):
-    """As SyncTrainer, but rollouts that are not done when a step has its samples go on in the next one."""
+    """Partial rollouts carry over to the next step."""
 
 
 class SeparateAsyncTrainer(Rehearsal, PPOTrainerSeparateAsync):
-    """Rollouts have devices of their own and go on during the update."""
+    """Rollouts have devices of their own and continue during the update."""
 
     def _setup(self):
-        # With hybrid_engine=False verl 0.9.1 ends its set-up with a message that Python's logging refuses (an argument
+        # With hybrid_engine=False verl 0.9.1 ends its set-up with a message that Python's logging rejects (an argument
         # `flush`), unless messages of this level are off.
         verls_logger = logging.getLogger(PPOTrainerSeparateAsync.__module__)
         level = verls_logger.level
