@@ -4,9 +4,13 @@ import asyncio
 
 import pytest
 import torch
+from safetensors.torch import load as read
+from safetensors.torch import save
 from transformers import LlamaForCausalLM
 
-from verl.dph.cpu.weights import WeightStage, in_buckets, pack, unpack
+from verl.dph.cpu.weights import WeightStage, in_buckets
+
+DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
 
 
 def load(path):
@@ -22,28 +26,33 @@ def altered(model) -> dict[str, torch.Tensor]:
     return {name: weight + 1 for name, weight in model.state_dict().items()}
 
 
+def packed(weights, left_out=()) -> bytes:
+    return save({name: weight.clone() for name, weight in weights.items() if name not in left_out})
+
+
 def snapshot(model) -> dict[str, torch.Tensor]:
     return {name: weight.clone() for name, weight in model.state_dict().items()}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
-def test_packing_round_trip(dtype):
-    for weight in (torch.arange(12).reshape(3, 4).T.to(dtype), torch.arange(5).to(dtype), torch.ones((), dtype=dtype)):
-        name, back = unpack(pack("layer.weight", weight))
-        assert name == "layer.weight" and back.dtype == dtype and torch.equal(back, weight)
+def test_buckets_hold_everything_in_every_dtype_also_tied_and_transposed():
+    shared = torch.arange(100.0)
+    weights = {f"w{index}": torch.full((100,), index).to(dtype) for index, dtype in enumerate(DTYPES)}
+    weights |= {"tied": shared, "other name": shared, "transposed": torch.arange(12).reshape(3, 4).T}
+    weights["scalar"] = torch.tensor(3.5)
 
-
-def test_buckets_hold_everything_in_order():
     async def gather():
         async def source():
-            for index in range(10):
-                yield f"w{index}", torch.zeros(100)
+            for item in weights.items():
+                yield item
 
-        return [bucket async for bucket in in_buckets(source(), bucket_bytes=1_000)]
+        return [read(bucket) async for bucket in in_buckets(source(), bucket_bytes=700)]
 
     buckets = asyncio.run(gather())
-    assert [len(bucket) for bucket in buckets] == [3, 3, 3, 1]
-    assert [packed[0] for bucket in buckets for packed in bucket] == [f"w{index}" for index in range(10)]
+    assert [len(bucket) for bucket in buckets] == [3, 3, 2]
+    found = {name: weight for bucket in buckets for name, weight in bucket.items()}
+    assert found.keys() == weights.keys()
+    for name, weight in weights.items():
+        assert found[name].dtype == weight.dtype and torch.equal(found[name], weight)
 
 
 @pytest.mark.parametrize(("tied", "left_out"), [(True, ()), (False, ()), (True, ("lm_head.weight",))])
@@ -52,7 +61,7 @@ def test_a_complete_update_replaces_every_parameter(tmp_path, make_tiny_model, t
     model = load(make_tiny_model(tmp_path, tied=tied))
     wanted = altered(model)
     stage = WeightStage(model)
-    stage.add([pack(name, weight) for name, weight in wanted.items() if name not in left_out])
+    stage.add(packed(wanted, left_out))
     stage.commit()
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, wanted[name]), name
@@ -69,7 +78,7 @@ def test_an_inconsistent_or_incomplete_update_is_rejected_and_changes_nothing(mo
     before, wanted = snapshot(model), altered(model)
     change(wanted)
     stage = WeightStage(model)
-    stage.add([pack(name, weight) for name, weight in wanted.items()])
+    stage.add(packed(wanted))
     with pytest.raises(ValueError, match=message):
         stage.commit()
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
@@ -77,11 +86,11 @@ def test_an_inconsistent_or_incomplete_update_is_rejected_and_changes_nothing(mo
 
 def test_an_unfinished_update_does_not_leak_and_wrong_parameters_are_named(model):
     stage = WeightStage(model)
-    stage.add([pack(name, weight) for name, weight in altered(model).items()])
+    stage.add(packed(altered(model)))
     stage.clear()
     with pytest.raises(ValueError, match="did not arrive"):
         stage.commit()
     with pytest.raises(ValueError, match="no parameter 'model.extra'"):
-        stage.add([pack("model.extra", torch.zeros(1))])
+        stage.add(packed({"model.extra": torch.zeros(1)}))
     with pytest.raises(ValueError, match=r"model.norm.weight has the shape \(3,\), the rollout's model needs \(32,\)"):
-        stage.add([pack("model.norm.weight", torch.zeros(3))])
+        stage.add(packed({"model.norm.weight": torch.zeros(3)}))

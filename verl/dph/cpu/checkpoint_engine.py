@@ -5,18 +5,18 @@ need accelerators. Every update forms a new group of the trainer's first rank an
 may come and go between updates.
 """
 
-import json
 from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 from typing import Any
 
 import ray
 import torch
+from safetensors.torch import load
 from torch.distributed import ProcessGroupGloo, TCPStore
 from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegistry
 from verl.workers.rollout.utils import ensure_async_iterator
 
-from verl.dph.cpu.weights import in_buckets, unpack
+from verl.dph.cpu.weights import in_buckets
 
 BACKEND = "gloo"
 _TIMEOUT = timedelta(minutes=10)
@@ -93,13 +93,11 @@ class GlooCheckpointEngine(CheckpointEngine):
             return {}
         try:
             async for bucket in in_buckets(weights, self._bucket_size):
-                self._broadcast_object([(name, dtype, shape, data.nbytes) for name, dtype, shape, data in bucket])
-                for *_, data in bucket:
-                    self._broadcast(torch.from_numpy(data))
+                self._broadcast(bucket)
         except Exception as error:
-            self._broadcast_object(f"the trainer could not send its weights: {error!r}")
+            self._broadcast(f"the trainer could not send its weights: {error!r}".encode(), failed=True)
             raise
-        self._broadcast_object([])
+        self._broadcast(b"")
         return {}
 
     @torch.no_grad()
@@ -109,27 +107,23 @@ class GlooCheckpointEngine(CheckpointEngine):
         Raises:
             RuntimeError: the trainer failed while sending.
         """
-        while described := self._broadcast_object(None):
-            if isinstance(described, str):
-                raise RuntimeError(described)
-            for name, dtype, shape, size in described:
-                data = torch.empty(size, dtype=torch.uint8)
-                self._broadcast(data)
-                yield unpack((name, dtype, shape, data.numpy()))
+        while (message := self._broadcast())[0]:
+            data, failed = message
+            if failed:
+                raise RuntimeError(data.decode())
+            for item in load(data).items():
+                yield item
 
-    def _broadcast(self, tensor: torch.Tensor) -> None:
-        """The sender's tensor into everybody's."""
-        self._group.broadcast(tensor, _SENDER).wait()
-
-    def _broadcast_object(self, message: Any) -> Any:
-        """The sender's message, of lists, texts and numbers, to everybody."""
-        data = torch.frombuffer(bytearray(json.dumps(message).encode()), dtype=torch.uint8)
-        size = torch.tensor([len(data)])
-        self._broadcast(size)
-        if self._rank != _SENDER:
-            data = torch.empty(int(size), dtype=torch.uint8)
-        self._broadcast(data)
-        return json.loads(data.numpy().tobytes())
+    def _broadcast(self, data: bytes = b"", failed: bool = False) -> tuple[bytes, bool]:
+        """The sender's data on every rank (nothing: the end), and whether they say that it failed."""
+        header = torch.tensor([len(data), failed])
+        self._group.broadcast(header, _SENDER).wait()
+        size, failed = header.tolist()
+        if not size:
+            return b"", False
+        content = torch.frombuffer(bytearray(data or size), dtype=torch.uint8)
+        self._group.broadcast(content, _SENDER).wait()
+        return content.numpy().tobytes(), bool(failed)
 
 
 def register_checkpoint_engine() -> None:

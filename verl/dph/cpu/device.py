@@ -22,25 +22,16 @@ def current_device() -> int:
     return 0
 
 
-def set_device(device) -> None:
-    """There is one device."""
+def nothing(*args) -> None:
+    """One device, no allocator's cache, nothing shared by handle, and a peak that cannot be reset."""
+
+
+set_device = empty_cache = ipc_collect = reset_peak_memory_stats = nothing
 
 
 def get_device_name(device=None) -> str:
     """The name that verl's table of peak FLOPS knows (verl/utils/flops_counter.py)."""
     return "CPU"
-
-
-def empty_cache() -> None:
-    """The C allocator keeps no cache that can be given back."""
-
-
-def ipc_collect() -> None:
-    """Nothing is shared between processes by handle."""
-
-
-def reset_peak_memory_stats(device=None) -> None:
-    """The kernel's peak of a process cannot be reset."""
 
 
 def memory_allocated(device=None) -> int:

@@ -22,7 +22,7 @@ from verl.workers.rollout.utils import get_max_position_embeddings
 
 from verl.dph.cpu.generation import Generation, Request
 from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
-from verl.dph.cpu.weights import WeightBucket, WeightStage
+from verl.dph.cpu.weights import WeightStage
 
 logger = logging.getLogger(__name__)
 
@@ -244,7 +244,7 @@ class HFServer:
 
     # ---- weights
 
-    async def stage_weights(self, bucket: WeightBucket, first: bool) -> None:
+    async def stage_weights(self, bucket: bytes, first: bool) -> None:
         """Receive some of the weights of an update; `first` begins a new one and forgets an unfinished one.
 
         Raises:
