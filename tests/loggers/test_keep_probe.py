@@ -33,33 +33,33 @@ def test_training_is_the_same_with_and_without_the_probe(probed, plain):
         assert not different, f"step {step}"
 
 
-def configured(task, **probe):
+@pytest.fixture(scope="module")
+def drawn(task):
+    """Ids of the prompts that a probe draws, by metric."""
     files = {"sft_files": "train_correct", "train_files": "train_wrong"}
-    overrides = [f"data.{key}={task / name}.parquet" for key, name in files.items()]
-    overrides += [f"trainer.keep_probe.{key}={value}" for key, value in probe.items()]
     with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return compose("dph_trainer", overrides)
-
-
-def drawn(task, stored, seed, prompts=2) -> list[list[int]]:
-    """Ids of the prompts, by metric."""
-    config = configured(task, prompts=prompts)
-    config.data.sft_seed = seed
+        config = compose("dph_trainer", [f"data.{key}={task / name}.parquet" for key, name in files.items()])
     config.data.max_prompt_length = 8
-    probe = KeepProbe(config, AutoTokenizer.from_pretrained(task / "model"), None, stored)
-    return [[item["id"] for item in items] for items in probe.items.values()]
+    tokenizer = AutoTokenizer.from_pretrained(task / "model")
+
+    def draw(stored, seed, prompts=2) -> list[list[int]]:
+        config.data.sft_seed, config.trainer.keep_probe.prompts = seed, prompts
+        probe = KeepProbe(config, tokenizer, None, stored)
+        return [[item["id"] for item in items] for items in probe.items.values()]
+
+    return draw
 
 
-def test_prompts_are_drawn_by_the_seed_among_the_right_ones(task):
+def test_prompts_are_drawn_by_the_seed_among_the_right_ones(drawn):
     stored, unsolved = {0, 1, 2, 3}, {5, 6, 7, 8}
-    draws = [drawn(task, stored, seed) for seed in range(8)]
-    assert draws[5] == drawn(task, stored, seed=5)
+    draws = [drawn(stored, seed) for seed in range(8)]
+    assert draws[5] == drawn(stored, seed=5)
     for part, allowed in enumerate((stored, unsolved)):
         assert all(len(set(draw[part])) == 2 and set(draw[part]) <= allowed for draw in draws)
         assert {id for draw in draws for id in draw[part]} == allowed  # every one is drawn by some seed
-    assert drawn(task, None, seed=1, prompts=99)[0] == [0, 1, 2, 3, 4]  # without a store, all of the file
+    assert drawn(None, seed=1, prompts=99)[0] == [0, 1, 2, 3, 4]  # without a store, all of the file
 
 
-def test_a_file_that_is_not_the_stores_is_rejected(task):
+def test_a_file_that_is_not_the_stores_is_rejected(drawn):
     with pytest.raises(UserError, match="train_correct.parquet holds no prompt of the D_pef store"):
-        drawn(task, {1000}, seed=1)
+        drawn({1000}, seed=1)
