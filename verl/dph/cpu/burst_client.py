@@ -22,9 +22,9 @@ from verl.workers.rollout.replica import TokenOutput
 # Requests made within this time travel together.
 WINDOW_SECONDS = 0.005
 
-Item = tuple[tuple[list[int], dict[str, Any], str], asyncio.Future]  # (prompt_ids, sampling_params, request_id), answer
+Item = tuple[tuple[list[int], dict[str, Any], str], asyncio.Future]  # (prompt_ids, sampling_params, request_id), output
 
-_member: ContextVar["_Member | None"] = ContextVar("_member", default=None)
+_place: ContextVar[list["Burst"] | None] = ContextVar("_place", default=None)  # of a task: its burst, until it joins
 
 
 class Burst:
@@ -37,34 +37,21 @@ class Burst:
     @contextmanager
     def member(self) -> Iterator[None]:
         """A block, in a task of its own, whose first request belongs to the burst; it may end without one."""
-        member = _Member(self)
-        token = _member.set(member)
+        place = [self]
+        token = _place.set(place)
         try:
             yield
         finally:
-            _member.reset(token)
-            member.join([])
+            _place.reset(token)
+            if place:
+                self.join([])
 
-    def _join(self, items: list[Item]) -> None:
+    def join(self, items: list[Item]) -> None:
+        """A task's request, or none."""
         self._items += items
         self._missing -= 1
         if self._missing == 0 and self._items:
             self._client._start(self._items, whole=True)
-
-
-class _Member:
-    """A task's place in a burst, which it takes once."""
-
-    def __init__(self, burst: Burst):
-        self._burst: Burst | None = burst
-
-    def join(self, items: list[Item]) -> bool:
-        """Add the task's request, or none; False when its place has been taken before."""
-        burst, self._burst = self._burst, None
-        if burst is None:
-            return False
-        burst._join(items)
-        return True
 
 
 class BurstClient(LLMServerClient):
@@ -98,14 +85,15 @@ class BurstClient(LLMServerClient):
         if given:
             raise ValueError(f"request {request_id}: the hf rollout takes text only, not {given}")
         loop = asyncio.get_running_loop()
-        answer = loop.create_future()
-        item = (list(prompt_ids), dict(sampling_params), request_id), answer
-        member = _member.get()
-        if member is None or not member.join([item]):
+        output = loop.create_future()
+        item = (list(prompt_ids), dict(sampling_params), request_id), output
+        if place := _place.get():
+            place.pop().join([item])
+        else:
             if not self._waiting:
                 loop.call_later(WINDOW_SECONDS, self._send)
             self._waiting.append(item)
-        return await answer
+        return await output
 
     def _send(self) -> None:
         burst, self._waiting = self._waiting, []
@@ -138,16 +126,16 @@ class BurstClient(LLMServerClient):
         except Exception as error:
             _fail(part, error)
             return
-        for (_, answer), output in zip(part, outputs, strict=True):
-            if answer.done():  # the caller went away
+        for (_, future), output in zip(part, outputs, strict=True):
+            if future.done():  # the caller is gone
                 continue
             if isinstance(output, BaseException):
-                answer.set_exception(output)
+                future.set_exception(output)
                 continue
             version = output.extra_fields.get("global_steps")
             output.extra_fields.setdefault("min_global_steps", version)
             output.extra_fields.setdefault("max_global_steps", version)
-            answer.set_result(output)
+            future.set_result(output)
 
 
 def _content(item: Item) -> tuple[list[int], int]:
@@ -157,6 +145,6 @@ def _content(item: Item) -> tuple[list[int], int]:
 
 
 def _fail(part: list[Item], error: Exception) -> None:
-    for _, answer in part:
-        if not answer.done():
-            answer.set_exception(error)
+    for _, future in part:
+        if not future.done():
+            future.set_exception(error)
