@@ -8,7 +8,7 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.workers.utils.padding import response_from_nested
 
-from verl.dph.pef.batch_fields import ROW_FIELD_OF
+from verl.dph.pef.batch_fields import ROW_FIELD_OF, jagged, token_fields
 from verl.dph.pef.store import Row
 
 
@@ -27,16 +27,9 @@ def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torc
     ranks = trainer.data_parallel_size()
     padded = rows + rows[-1:] * (-len(rows) % ranks)
     keys = [f"ref{uuid.uuid4().hex}_0_0" for _ in padded]
-    ones = [torch.ones(len(row.response), dtype=torch.int64) for row in padded]
-    fields = {
-        "input_ids": [torch.cat([row.prompt, row.response]).long() for row in padded],
-        "position_ids": [torch.arange(len(row.prompt) + len(row.response)) for row in padded],
-        "prompts": [row.prompt.long() for row in padded],
-        "responses": [row.response.long() for row in padded],
-        "response_mask": ones,
-        "loss_mask": ones,
-    }
-    columns = {name: torch.nested.as_nested_tensor(parts, layout=torch.jagged) for name, parts in fields.items()}
+    ones = [torch.ones_like(row.response) for row in padded]
+    fields = token_fields(padded) | {"response_mask": ones, "loss_mask": ones}
+    columns = {name: jagged(parts, torch.int64) for name, parts in fields.items()}
     tags = [{"seq_len": len(ids)} for ids in fields["input_ids"]]
     tq.kv_batch_put(keys=keys, tags=tags, partition_id="train", fields=TensorDict(columns, batch_size=len(padded)))
     settings = {

@@ -129,24 +129,23 @@ class _Question:
     text: str
 
 
+@dataclass
 class _Run:
     """State shared by the tasks of one call."""
 
-    def __init__(
-        self,
-        client: Any,
-        tokenizer: Any,
-        settings: SamplingSettings,
-        stop_ids: frozenset[int],
-        scorer: ScorerClient,
-        writer: SampleWriter,
-        answers: asyncio.Queue[tuple[_Question, Answer]],
-    ):
-        self.client, self.tokenizer, self.settings, self.stop_ids = client, tokenizer, settings, stop_ids
-        self.scorer, self.writer, self.answers = scorer, writer, answers
-        self.progress: tqdm | None = None
-        self.samples = self.tokens = 0  # drawn
-        self.started, self.seconds_before = time.monotonic(), writer.seconds
+    client: Any
+    tokenizer: Any
+    settings: SamplingSettings
+    stop_ids: frozenset[int]
+    scorer: ScorerClient
+    writer: SampleWriter
+    answers: asyncio.Queue[tuple[_Question, Answer]]
+    progress: tqdm | None = None
+    samples: int = 0  # generated
+    tokens: int = 0
+
+    def __post_init__(self):
+        self.started, self.seconds_before = time.monotonic(), self.writer.seconds
 
     def missing(self, prompts: Collection[Prompt]) -> Iterator[tuple[_Question, int]]:
         """(question, sample number) without a record; those of one prompt together, for the engine's prefix cache."""

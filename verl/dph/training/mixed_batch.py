@@ -15,7 +15,14 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
-from verl.dph.pef.batch_fields import PEF_MASK, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS, ROW_FIELD_OF
+from verl.dph.pef.batch_fields import (
+    PEF_MASK,
+    PEF_NUM_TOKENS,
+    PEF_REF_LOG_PROBS,
+    ROW_FIELD_OF,
+    jagged,
+    token_fields,
+)
 from verl.dph.pef.store import Row
 
 # What the actor's update reads of a D_exp row (engine_workers.py, losses.py), and what is there only in some runs.
@@ -113,8 +120,8 @@ def _extend_exp_rows(batch: KVBatchMeta, num_tokens: list[int], ranks: int, same
     zeros = [torch.zeros(length) for length in responses["response_mask"].offsets().diff().tolist()]
     rows_per_part = len(batch.keys) // (len(num_tokens) * ranks)
     counts = [count for _ in range(ranks) for count in num_tokens for _ in range(rows_per_part)]
-    columns = {PEF_MASK: _jagged(zeros), PEF_REF_LOG_PROBS: _jagged(zeros), PEF_NUM_TOKENS: torch.tensor(counts)}
-    columns |= {name: _jagged([part] * len(batch.keys)) for name, part in same.items()}
+    columns = {PEF_MASK: jagged(zeros), PEF_REF_LOG_PROBS: jagged(zeros), PEF_NUM_TOKENS: torch.tensor(counts)}
+    columns |= {name: jagged([part] * len(batch.keys)) for name, part in same.items()}
     tq.kv_batch_put(
         keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(columns, batch_size=len(batch.keys))
     )
@@ -133,31 +140,17 @@ def columns_of(rows: list[Row], counts: list[int], dtypes: dict[str, torch.dtype
     """
     lengths = [len(row.response) for row in rows]
     zeros, ones = torch.zeros(max(lengths)), torch.ones(max(lengths))
-    positions = torch.arange(max(len(row.prompt) + len(row.response) for row in rows))
     nothing = [zeros[:length] for length in lengths]
-    given = {
-        "input_ids": [torch.cat([row.prompt, row.response]) for row in rows],
-        "position_ids": [positions[: len(row.prompt) + len(row.response)] for row in rows],
-        "prompts": [row.prompt for row in rows],
-        "responses": [row.response for row in rows],
-        "old_log_probs": [row.ref_log_probs for row in rows],
-    }
-    columns = {name: _jagged(given.get(name, nothing), dtype) for name, dtype in dtypes.items()}
-    columns[PEF_MASK] = _jagged([ones[:length] for length in lengths])
-    columns[PEF_REF_LOG_PROBS] = _jagged([row.ref_log_probs for row in rows], torch.float32)
+    given = token_fields(rows) | {"old_log_probs": [row.ref_log_probs for row in rows]}
+    columns = {name: jagged(given.get(name, nothing), dtype) for name, dtype in dtypes.items()}
+    columns[PEF_MASK] = jagged([ones[:length] for length in lengths])
+    columns[PEF_REF_LOG_PROBS] = jagged([row.ref_log_probs for row in rows], torch.float32)
     columns[PEF_NUM_TOKENS] = torch.tensor(counts)
     if top_k:
-        columns |= {name: _jagged([getattr(row, of_row) for row in rows]) for name, of_row in ROW_FIELD_OF.items()}
+        columns |= {name: jagged([getattr(row, of_row) for row in rows]) for name, of_row in ROW_FIELD_OF.items()}
     return TensorDict(columns, batch_size=len(rows))
 
 
 def _tag(row: Row) -> dict:
     prompt, response = len(row.prompt), len(row.response)
     return {"is_padding": True, "prompt_len": prompt, "response_len": response, "seq_len": prompt + response}
-
-
-def _jagged(parts: list[torch.Tensor], dtype: torch.dtype | None = None) -> torch.Tensor:
-    """The parts as rows, converted together: one by one they would leave the allocator full of small holes."""
-    values = torch.cat(parts)
-    offsets = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0)
-    return torch.nested.nested_tensor_from_jagged(values.to(dtype or values.dtype), offsets)
