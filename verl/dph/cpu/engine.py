@@ -21,7 +21,7 @@ class CPUFSDPEngine(FSDPEngine):
         accelerator. Here the parameters are in main memory from the start.
 
         Raises:
-            ValueError: when the settings ask for FSDP1, whose broadcast of the initial weights torch refuses on a CPU,
+            ValueError: when the settings ask for FSDP1, whose broadcast of the initial weights torch rejects on a CPU,
                 or for offloading.
         """
         if self.engine_config.strategy != "fsdp2":

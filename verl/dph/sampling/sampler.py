@@ -108,11 +108,11 @@ async def sample(
     with tqdm(total=total, initial=len(writer.done), unit="sample", smoothing=0.1) as run.progress:
         try:
             async with asyncio.TaskGroup() as scoring:
-                scorers = [scoring.create_task(run.score_answers()) for _ in range(max_in_flight)]
+                scorers = [scoring.create_task(run.score_responses()) for _ in range(max_in_flight)]
                 async with asyncio.TaskGroup() as drawing:
                     for _ in range(min(max_in_flight, missing)):
-                        drawing.create_task(run.draw_answers(to_draw))
-                await run.answers.join()
+                        drawing.create_task(run.generate_responses(to_draw))
+                await run.responses.join()
                 for task in scorers:
                     task.cancel()
         except ExceptionGroup as failures:
@@ -139,7 +139,7 @@ class _Run:
     stop_ids: frozenset[int]
     scorer: ScorerClient
     writer: SampleWriter
-    answers: asyncio.Queue[tuple[_Question, Answer]]
+    responses: asyncio.Queue[tuple[_Question, Answer]]
     progress: tqdm | None = None
     samples: int = 0  # generated
     tokens: int = 0
@@ -156,10 +156,12 @@ class _Run:
                 question = _Question(prompt, token_ids, self.tokenizer.decode(token_ids))
                 yield from ((question, number) for number in numbers)
 
-    async def draw_answers(self, to_draw: Iterator[tuple[_Question, int]]) -> None:
+    async def generate_responses(self, to_draw: Iterator[tuple[_Question, int]]) -> None:
         for question, number in to_draw:
-            answer = self.writer.waiting.get((question.prompt.id, number))  # drawn by a run that ended before its score
-            await self.answers.put((question, answer or await self.draw(question, number)))
+            response = self.writer.waiting.get(
+                (question.prompt.id, number)
+            )  # drawn by a run that ended before its score
+            await self.responses.put((question, response or await self.draw(question, number)))
 
     async def draw(self, question: _Question, number: int) -> Answer:
         id = question.prompt.id
@@ -175,11 +177,11 @@ class _Run:
         response_ids = [int(token) for token in output.token_ids][: self.settings.max_response_length]
         log_probs = self.read_log_probs(output.log_probs, len(response_ids)) if self.settings.log_probs else None
         seconds = self.seconds_before + time.monotonic() - self.started
-        answer = Answer(id, number, response_ids, log_probs, round(seconds, 3))
-        self.writer.keep(answer)
+        response = Answer(id, number, response_ids, log_probs, round(seconds, 3))
+        self.writer.keep(response)
         self.samples += 1
         self.tokens += len(response_ids)
-        return answer
+        return response
 
     def read_log_probs(self, log_probs: Sequence[float] | None, tokens: int) -> list[float]:
         if log_probs is None or len(log_probs) < tokens:
@@ -189,16 +191,16 @@ class _Run:
             )
         return [round(float(log_prob), LOG_PROB_DECIMALS) for log_prob in log_probs[:tokens]]
 
-    async def score_answers(self) -> None:
+    async def score_responses(self) -> None:
         while True:
-            question, answer = await self.answers.get()
-            row, response_ids = question.prompt.row, answer.response_ids
+            question, response = await self.responses.get()
+            row, response_ids = question.prompt.row, response.response_ids
             text = self.tokenizer.decode(response_ids, skip_special_tokens=True)
             score = await self.scorer.score(text, row.question)
             self.writer.append(
                 SampleRecord(
-                    id=answer.id,
-                    sample=answer.sample,
+                    id=response.id,
+                    sample=response.sample,
                     input=question.text,
                     output=text,
                     response_ids=response_ids,
@@ -208,11 +210,11 @@ class _Run:
                     outcome=score.outcome,
                     data_source=row.data_source,
                     truncated=not response_ids or response_ids[-1] not in self.stop_ids,
-                    response_log_probs=answer.response_log_probs,
+                    response_log_probs=response.response_log_probs,
                 )
             )
             self.progress.update()
-            self.answers.task_done()
+            self.responses.task_done()
 
 
 def _first(failures: BaseExceptionGroup) -> BaseException:
