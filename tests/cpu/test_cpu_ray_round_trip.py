@@ -90,7 +90,7 @@ def test_requests_and_weights_over_ray(local_ray, tiny_model_path):
     asyncio.run(round_trip())
 
 
-def test_a_replica_of_several_ranks_is_refused(tiny_model_path):
+def test_a_replica_of_several_ranks_is_rejected(tiny_model_path):
     several = RolloutConfig(name="hf", tensor_model_parallel_size=2)
     replica = HFReplica(replica_rank=0, config=several, model_config=None, gpus_per_node=2)
     with pytest.raises(ValueError, match="set all three to 1"):
