@@ -14,7 +14,7 @@ TITLES = {
     "dph/divergence": "Divergence on D_pef",
     "dph/loss": "Rehearsal loss on D_pef",
     "dph/kl_ref_policy": "KL(π_ref‖π_θ) on D_pef",
-    "dph/clip_fraction": "Share of D_pef tokens above the bound",
+    "dph/share_at_bound": "Share of D_pef tokens at the bound",
 }
 REHEARSAL_PREFIX = "dph/"
 SCORER_PREFIX = "dph/scorer/"  # what scoring took says nothing about a method

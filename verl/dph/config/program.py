@@ -12,7 +12,7 @@ CONFIG_DIR = Path(__file__).parent
 
 
 def run_main(job: Callable, config_name: str) -> None:
-    """Run `job(config)` as a Hydra program with `verl/dph/config/<config_name>.yaml` and sys.argv's overrides.
+    """Runs `job(config)` as a Hydra program with `verl/dph/config/<config_name>.yaml` and sys.argv's overrides.
 
     Args:
         job: takes the composed omegaconf.DictConfig; its module gives the program its name.
