@@ -358,7 +358,7 @@ ZOO = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
         (3, {"prompt": "no list"}, "data.parquet row 0: prompt"),
         (0, {"reward_model": {"style": "rule", "ground_truth": {"db_id": "shop/shop.sqlite"}}}, "data.parquet row 3"),
         (0, {"data_source": "poetry"}, "data.parquet row 3: There is no reward for data_source 'poetry'"),
-        (0, {"id": 0}, "id 0 stands also in"),
+        (0, {"id": 0}, "id 0 .*also in"),
         (0, {"reward_model": {"style": "rule", "ground_truth": ZOO}}, "data.parquet row 3: .*zoo/zoo.sqlite"),
     ],
 )
