@@ -34,6 +34,7 @@ class _CallbackLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         # inspect and pickle look for a module's own loader
+        assert module.__spec__ is not None
         module.__loader__ = module.__spec__.loader = self.loader
         self.loader.exec_module(module)
         self.callback()

@@ -35,7 +35,7 @@ class GlooCheckpointEngine(CheckpointEngine):
     def __init__(self, bucket_size: int, is_master: bool = False) -> None:
         self._bucket_size, self._is_master = bucket_size, is_master
         self._store: TCPStore | None = None
-        self._group: ProcessGroupGloo | None = None
+        self._group: Any = None  # a ProcessGroupGloo during an update
         self._rank = _NOT_IN_GROUP
 
     def prepare(self) -> tuple[str, int] | None:
@@ -53,8 +53,8 @@ class GlooCheckpointEngine(CheckpointEngine):
         """The arguments of `init_process_group` for each training worker and each rollout worker."""
         address, size = metadata[0], 1 + rollout_world_size
         idle = actor_wg_world_size - 1
-        trainer = {"rank": [_SENDER] + [_NOT_IN_GROUP] * idle}
-        rollout = {"rank": list(range(1, size))}
+        trainer: dict[str, list[Any]] = {"rank": [_SENDER] + [_NOT_IN_GROUP] * idle}
+        rollout: dict[str, list[Any]] = {"rank": list(range(1, size))}
         for workers in (trainer, rollout):
             count = len(workers["rank"])
             workers |= {"world_size": [size] * count, "address": [address] * count}
@@ -86,13 +86,13 @@ class GlooCheckpointEngine(CheckpointEngine):
         Returns:
             no metrics.
         """
-        weights = ensure_async_iterator(weights)
+        stream = ensure_async_iterator(weights)
         if self._rank == _NOT_IN_GROUP:
-            async for _ in weights:
+            async for _ in stream:
                 pass
             return {}
         try:
-            async for bucket in in_buckets(weights, self._bucket_size):
+            async for bucket in in_buckets(stream, self._bucket_size):
                 self._broadcast(bucket)
         except Exception as error:
             self._broadcast(f"the trainer could not send its weights: {error!r}".encode(), failed=True)

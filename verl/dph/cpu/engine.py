@@ -87,7 +87,7 @@ def save_copies() -> None:
         shards, spec = save(model)
         return {name: (shard.clone(), its_spec) for name, (shard, its_spec) in shards.items()}, spec
 
-    save_a_copy._copies = True
+    save_a_copy._copies = True  # type: ignore[attr-defined]
     fsdp_utils.fsdp2_sharded_save_to_cpu = save_a_copy
 
 

@@ -7,6 +7,7 @@ cache. Rows are padded on the left, so that all of them append to the same colum
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
@@ -69,7 +70,7 @@ class Generation:
         # Copies all keys and values for every token. Appending in place saved 4 % of the demo's 48 tokens per response
         # (13 % at 400), transformers' StaticCache, which attends to its unused columns too, nothing.
         self._cache = DynamicCache(config=model.config)
-        self._next_ids: torch.Tensor | None = None
+        self._next_ids: Any = None  # [B] int64, once the prompts are read
         self._sampler = _BatchSampler(self._rows)
 
     @property
@@ -82,7 +83,7 @@ class Generation:
         """Sample one token for every unfinished request and return those that it finishes."""
         logits = self._prefill() if self._next_ids is None else self._decode()
         token_ids, log_probs = self._sampler.sample(logits, self._sampled_vocabulary)
-        newly_finished = []
+        newly_finished: list[Request] = []
         for row, token_id, log_prob in zip(self._rows, token_ids.tolist(), log_probs.tolist(), strict=True):
             if not row.finished:
                 row.append(token_id, log_prob)

@@ -55,18 +55,18 @@ class HFServerAdapter(BaseRollout):
             ValueError: when the weights are not whole tensors.
             ray.exceptions.RayTaskError: when they do not fit the server's model.
         """
-        weights = ensure_async_iterator(weights)
+        stream = ensure_async_iterator(weights)
         try:
             if wire_format != "named_tensors":
                 raise ValueError(f"the hf rollout takes weights as named_tensors, not as {wire_format}")
             if peft_config is not None:
                 raise ValueError("the hf rollout takes merged weights: set actor_rollout_ref.model.lora.merge=True")
             first = True
-            async for bucket in in_buckets(weights):
+            async for bucket in in_buckets(stream):
                 await self._server.stage_weights.remote(bucket, first=first)
                 first = False
             await self._server.commit_weights.remote(global_steps)
         finally:
             # leaving early would leave the other ranks in a collective for ever
-            async for _ in weights:
+            async for _ in stream:
                 pass

@@ -21,5 +21,5 @@ def use_gloo() -> None:
     def initialize_with_gloo(timeout_second: int | None = None, backend: str | None = None) -> None:
         initialize(timeout_second, backend or BACKEND)
 
-    initialize_with_gloo._defaults_to_gloo = True
+    initialize_with_gloo._defaults_to_gloo = True  # type: ignore[attr-defined]
     verl_distributed.initialize_global_process_group_ray = initialize_with_gloo

@@ -60,5 +60,5 @@ def _keeping_weights(pack: Callable[..., None]) -> Callable[..., None]:
     def pack_and_keep(layer: torch.nn.Module, remove_weight: bool) -> None:
         pack(layer, remove_weight=False)
 
-    pack_and_keep._keeps_weights = True
+    pack_and_keep._keeps_weights = True  # type: ignore[attr-defined]
     return pack_and_keep

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from rl.common.errors import UserError
 
@@ -90,7 +91,7 @@ class Coefficient:
         Raises:
             UserError: with target_kl, it is not a number.
         """
-        if self.control.type != "target_kl":
+        if self.control.type != "target_kl" or self.control.target_kl is None:
             return
         if math.isnan(kl):
             raise UserError(
@@ -103,11 +104,11 @@ class Coefficient:
     def _clipped(self, eta: float) -> float:
         return min(max(eta, self.control.min_coeff), self.control.max_coeff)
 
-    def state_dict(self) -> dict[str, str | float]:
+    def state_dict(self) -> dict[str, Any]:
         """State for a checkpoint: a schedule follows from the step, the controller has its eta."""
         return {"type": self.control.type, "controlled": self.controlled}
 
-    def load_state_dict(self, state: dict[str, str | float]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state` was taken; bounds that were narrowed since hold at once.
 
         Raises:

@@ -38,7 +38,7 @@ DISTRIBUTION_LOG_RATIO_MAX = 40.0
 # On samples of pi_theta the weights grow with exp(|d|) on either side (forward KL: where d << 0; Pearson: d >> 0).
 POLICY_LOG_RATIO_MAX = 10.0
 
-Divergence = Callable[[torch.Tensor], torch.Tensor]
+Divergence = Callable[..., torch.Tensor]
 
 
 def forward_kl(log_ratio: torch.Tensor) -> torch.Tensor:

@@ -92,7 +92,7 @@ def _wrong(data: DictConfig) -> Path | None:
 
 def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> None:
     """Name the store once what was written, read back, agrees with the engine."""
-    tolerance = Tolerance.of(store.meta["engine_dtype"], config.data.sft_check_tolerance)
+    tolerance = Tolerance.of(str(store.meta["engine_dtype"]), config.data.sft_check_tolerance)
     with atomic_write.replacing(path) as unchecked:
         store.save(str(unchecked))
         written = Store.load(str(unchecked))
@@ -163,7 +163,7 @@ def finished_store(path: Path, correct: Path) -> Store | None:
     return store if sorted(row.id for row in store.rows) == sorted(ids) else None
 
 
-def move_rows(correct: Path, wrong: Path | None, *, stay: set[int]) -> int:
+def move_rows(correct: Path, wrong: Path | None, *, stay: set[int | str]) -> int:
     """Leave the rows of `stay` in `correct` and append the others to `wrong` if missing; each file atomically.
 
     Args:

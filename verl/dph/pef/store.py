@@ -152,7 +152,7 @@ class Store:
         rows = [Row(**dict(zip(columns, parts, strict=True))) for parts in zip(*columns.values(), strict=True)]
         return cls(content["meta"], rows)
 
-    def size(self, path: str) -> str:
+    def size(self, path: str | os.PathLike) -> str:
         """The size of its file at `path`, in words: tokens, megabytes, and the share of the top-k."""
         words = f"{self.num_tokens:,} response tokens, {os.path.getsize(path) / 1e6:.3g} MB"
         if not self.top_k:
@@ -161,7 +161,7 @@ class Store:
         bytes_per_token = sum(getattr(row, name).nbytes for name in _TOP_FIELDS) / len(row.response)
         return f"{words}; top-{self.top_k} next tokens take {bytes_per_token:.0f} bytes per response token"
 
-    def check_origin(self, path: str, **expected: str | float) -> None:
+    def check_origin(self, path: str | os.PathLike, **expected: str | float) -> None:
         """Reject a store of another initial policy, tokenizer or temperature.
 
         Args:
@@ -187,8 +187,8 @@ def _check_row(row: Row, top_k: int) -> None:
     """Raise ValueError for a row that is not complete."""
     tokens = len(row.response)
     if row.ref_log_probs is None or len(row.ref_log_probs) != tokens or not tokens:
-        found = 0 if row.ref_log_probs is None else len(row.ref_log_probs)
-        raise ValueError(f"row {row.id}: {tokens} response tokens, {found} log-probs")
+        log_probs = 0 if row.ref_log_probs is None else len(row.ref_log_probs)
+        raise ValueError(f"row {row.id}: {tokens} response tokens, {log_probs} log-probs")
     found = [None if part is None else tuple(part.shape) for part in (getattr(row, name) for name in _TOP_FIELDS)]
     wanted = [(tokens, top_k), (tokens, top_k), (tokens,)] if top_k else [None] * 3
     if found != wanted:
@@ -218,7 +218,7 @@ def _problem(content: dict) -> str | None:
         if (content[name] < 1).any():
             return f"{name} holds a length below 1"
     prompt_tokens, tokens = (int(content[name].sum()) for name in ("prompt_lengths", "response_lengths"))
-    shapes = {stored_as: (tokens,) for stored_as, _ in _RESPONSE_FIELDS.values()}
+    shapes: dict[str, tuple[int, ...]] = {stored_as: (tokens,) for stored_as, _ in _RESPONSE_FIELDS.values()}
     shapes |= {"prompts": (prompt_tokens,), "top_ids": (tokens, top_k), "top_log_probs": (tokens, top_k)}
     for name, shape in shapes.items():
         if name in content and tuple(content[name].shape) != shape:

@@ -25,7 +25,7 @@ class RehearsalOrder:
 
     def take(self, count: int) -> list[int]:
         """The next `count` indices."""
-        taken = []
+        taken: list[int] = []
         while len(taken) < count:
             if self.position == self.num_rows:
                 self.epoch, self.position = self.epoch + 1, 0

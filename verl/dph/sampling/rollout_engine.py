@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import ray
 from omegaconf import DictConfig, OmegaConf
@@ -36,7 +37,8 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
     starts_ray = not ray.is_initialized()
     if starts_ray:
         _start_ray(config)
-    manager = client = None
+    manager: Any = None
+    client: Any = None
     try:
         _check_gpus(config)
         manager = await _start_servers(config)

@@ -11,7 +11,7 @@ room. An engine that is faster than the scorer waits.
 import asyncio
 import hashlib
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from rl.common.errors import UserError
 from rl.data.pending_responses import Answer
-from rl.data.rows import Prompt
+from rl.data.rows import Prompt, PromptFiles
 from rl.data.sample_file import LOG_PROB_DECIMALS, SampleRecord, SampleWriter
 from verl.dph.reward.client import ScorerClient
 
@@ -78,7 +78,7 @@ def sample_seed(seed: int, prompt_id: int, sample: int) -> int:
 async def sample(
     client: Any,
     tokenizer: Any,
-    prompts: Collection[Prompt],
+    prompts: Collection[Prompt] | PromptFiles,
     *,
     settings: SamplingSettings,
     stop_ids: frozenset[int],
@@ -140,14 +140,14 @@ class _Run:
     scorer: ScorerClient
     writer: SampleWriter
     responses: asyncio.Queue[tuple[_Question, Answer]]
-    progress: tqdm | None = None
+    progress: Any = None  # a tqdm while samples are generated
     samples: int = 0  # generated
     tokens: int = 0
 
     def __post_init__(self):
         self.started, self.seconds_before = time.monotonic(), self.writer.seconds
 
-    def missing(self, prompts: Collection[Prompt]) -> Iterator[tuple[_Question, int]]:
+    def missing(self, prompts: Iterable[Prompt]) -> Iterator[tuple[_Question, int]]:
         """(question, sample number) without a record; those of one prompt together, for the engine's prefix cache."""
         for prompt in prompts:
             numbers = [number for number in range(self.settings.n) if (prompt.id, number) not in self.writer.done]

@@ -52,6 +52,8 @@ class TopKRecorder:
 class DPHPasses:
     """Mixin of a worker, before verl's ActorRolloutRefWorker in its bases."""
 
+    actor: TrainingWorker
+
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
     def compute_top_k(self, data: TensorDict) -> TensorDict:
         """compute_log_prob that also returns the `top_k` likeliest tokens (a setting of the batch) at each position.

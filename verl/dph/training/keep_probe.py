@@ -129,7 +129,7 @@ def _solved(responses: KVBatchMeta) -> dict[str, bool]:
         keys=responses.keys, partition_id=responses.partition_id, select_fields=["rm_scores", "extra_fields"]
     )
     scores = data["rm_scores"].sum(dim=1).tolist()
-    solved = {}
+    solved: dict[str, bool] = {}
     for key, score, extra in zip(responses.keys, scores, data["extra_fields"], strict=True):
         accuracy = extra.get("reward_extra_info", {}).get("acc", score)  # a reward manager may have shaped the score
         prompt = key.split("_")[0]

@@ -61,7 +61,7 @@ def interleave(exp: Sequence, pef: Sequence, *, mini_batches: int, ranks: int) -
             f"{len(exp)} D_exp and {len(pef)} D_pef rows do not divide over {mini_batches} x {ranks} parts"
         )
     n_exp, n_pef = len(exp) // parts, len(pef) // parts
-    order = []
+    order: list = []
     for rank in range(ranks):
         for k in range(mini_batches):
             i, j = rank * mini_batches + k, k * ranks + rank

@@ -14,7 +14,8 @@ from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
 from verl.dph.divergence import f_divergences, log_ratio_histogram
-from verl.dph.divergence.loss_modes import Terms, terms_of
+from verl.dph.divergence.f_divergences import Divergence
+from verl.dph.divergence.loss_modes import terms_of
 from verl.dph.pef.batch_fields import PEF_MASK, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
 from verl.dph.training import topk_loss
 
@@ -57,6 +58,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     )
     if student_logits is not None:
         return topk_loss.log_probs_and_divergence(terms, student_logits, data)
+    assert model_output is not None
 
     exp_tokens, dp_size = data["batch_num_tokens"], data["dp_size"]
     pef_tokens = int(data[PEF_NUM_TOKENS][0]) if has_pef else 0
@@ -71,7 +73,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     eta = tu.get_non_tensor_data(data, COEFFICIENT, default=config.sft_loss_coeff)
     rehearsal = 0.0 * log_probs.sum()
     if terms.exp:
-        divergence_sum, found = _policy_form(terms, log_probs, data)
+        divergence_sum, found = _policy_form(terms.exp, log_probs, data)
         of_exp = dp_size / max(exp_tokens, 1)
         rehearsal = rehearsal + eta * divergence_sum * (dp_size / (exp_tokens + pef_tokens) if joint else of_exp)
         metrics |= {name: _summed(value * of_exp) for name, value in found.items()}
@@ -79,7 +81,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
         if config.sft_loss_estimator == "topk":
             divergence_sum, found = _topk_form(model_output, data)
         else:
-            divergence_sum, found = _sampled_form(terms, log_probs, data)
+            divergence_sum, found = _sampled_form(terms.pef, log_probs, data)
         of_pef = dp_size / pef_tokens
         rehearsal = rehearsal + eta * divergence_sum * (dp_size / (exp_tokens + pef_tokens) if joint else of_pef)
         metrics |= {name: _summed(value * of_pef) for name, value in found.items()}
@@ -93,10 +95,10 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     return loss + rehearsal, metrics
 
 
-def _sampled_form(terms: Terms, log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, dict]:
+def _sampled_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, dict]:
     """The generator form on the stored token of each position: its sum over D_pef tokens, and sums for metrics."""
     log_ratio, mask = _log_ratio(log_probs, data)
-    value = (f_divergences.with_linear_tail(terms.pef, log_ratio) * mask).sum()
+    value = (f_divergences.with_linear_tail(f, log_ratio) * mask).sum()
     with torch.no_grad():
         kl = f_divergences.with_linear_tail(f_divergences.forward_kl, log_ratio) * mask
         found = {
@@ -114,7 +116,7 @@ def _topk_form(model_output: dict, data: TensorDict) -> tuple[torch.Tensor, dict
     return value, {"dph/divergence": value, "dph/kl_ref_policy": kl}
 
 
-def _policy_form(terms: Terms, log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, dict]:
+def _policy_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, dict]:
     """stopgrad(w pi_theta / pi_old) log pi_theta, summed over D_exp tokens (docs/method.md), and sums for metrics.
 
     A surrogate: only its gradient is meaningful. `dph/policy_divergence` is the divergence.
@@ -129,8 +131,8 @@ def _policy_form(terms: Terms, log_probs: torch.Tensor, data: TensorDict) -> tup
         importance = since_rollout.clamp(max=torch.tensor(IMPORTANCE_MAX).log().item()).exp()
         if "rollout_is_weights" in padded:
             importance = importance * padded["rollout_is_weights"].float()
-        weight = f_divergences.policy_weight(terms.exp, log_ratio) * importance * mask
-        divergence, kl = (f_divergences.policy_value(f, log_ratio) for f in (terms.exp, f_divergences.reverse_kl))
+        weight = f_divergences.policy_weight(f, log_ratio) * importance * mask
+        divergence, kl = (f_divergences.policy_value(g, log_ratio) for g in (f, f_divergences.reverse_kl))
         found = {
             "dph/policy_divergence": (divergence * importance * mask).sum(),
             "dph/kl_policy_ref": (kl * importance * mask).sum(),

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import transfer_queue as tq
@@ -14,6 +15,11 @@ from verl.utils import tensordict_utils as tu
 from rl.common.errors import UserError
 from verl.dph.reward.metrics import reward_metrics
 
+if TYPE_CHECKING:
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
+else:
+    Base = object
+
 # How often the trainer looks whether all rollouts are in. verl's 2 s is a loss on every step of a small model, and
 # nothing in verl's configuration sets it; one look costs about a millisecond.
 POLL_SECONDS = 0.03
@@ -22,7 +28,7 @@ POLL_SECONDS = 0.03
 NOTHING_CAME = "no materializable trajectories"
 
 
-class CheckedRollouts:
+class CheckedRollouts(Base):
     """Mixin of a trainer, before verl's PPOTrainer in its bases."""
 
     def __init__(self, config):
