@@ -22,7 +22,7 @@ def current_device() -> int:
     return 0
 
 
-def nothing(*args) -> None:
+def nothing(*args, **kwargs) -> None:
     """One device, no allocator's cache, nothing shared by handle, and a peak that cannot be reset."""
 
 

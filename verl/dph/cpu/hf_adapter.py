@@ -29,7 +29,7 @@ class HFServerAdapter(BaseRollout):
             self._server_handle = ray.get_actor(server_name(self.replica_rank))
         return self._server_handle
 
-    async def resume(self, *tags: list[str]) -> None:
+    async def resume(self, *args: Any, **kwargs: Any) -> None:
         """The server offloads nothing."""
 
     release = resume

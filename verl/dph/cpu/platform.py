@@ -41,7 +41,7 @@ class CPUPlatform(PlatformBase):
     def manual_seed_all(self, seed: int) -> None:
         torch.manual_seed(seed)
 
-    def nothing(self, *args: Any) -> None:
+    def nothing(self, *args: Any, **kwargs: Any) -> None:
         """There is no caching allocator and no device profiler."""
 
     set_allocator_settings = empty_cache = profiler_start = profiler_stop = nothing
