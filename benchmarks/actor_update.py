@@ -137,7 +137,7 @@ class Update:
 
     def __call__(self) -> float:
         """Seconds of one update."""
-        exact = self.actor.sft_loss_estimator == "topk"
+        topk = self.actor.sft_loss_estimator == "topk"
         data = batch_of(self.rows)
         tu.assign_non_tensor(data, temperature=1.0, calculate_entropy=False, compute_loss=False)
         start = _now()
@@ -148,8 +148,8 @@ class Update:
             mini_batch_size=len(data),
             global_batch_size=self.rows_exp,
             dataloader_kwargs={"shuffle": False},
-            distillation_use_topk=exact,
-            distillation_only=exact,
+            distillation_use_topk=topk,
+            distillation_only=topk,
         )
         self.worker.train_mini_batch(data)
         return _now() - start

@@ -64,19 +64,22 @@ class Gradients:
 
     def forms(self, f: Divergence, log_p, log_q, d) -> dict[str | float, torch.Tensor]:
         """form -> gradient: the exact one, then those on the stored tokens."""
-        found = {EXACT: self.of(f_divergences.exact(f, log_p, log_q))}
+        found = {EXACT: self.of(f_divergences.between_distributions(f, log_p, log_q))}
         if f is f_divergences.forward_kl:
             found[K1] = self.of(f_divergences.forward_kl_k1(d))
         largest, last = d.max().item(), None
         for upper in self.bounds:
             if last is None or largest > upper:  # else no token is above it, and the gradient is the last one's
-                last = self.of(f_divergences.bounded(f, d, upper))
+                last = self.of(f_divergences.with_linear_tail(f, d, upper))
             found[upper] = last
         return found
 
     def expected(self, f: Divergence, log_p, log_q) -> dict[float, torch.Tensor]:
         """bound -> gradient of the bounded divergence's expectation over pi_ref."""
-        return {upper: self.of(log_p.exp() * f_divergences.bounded(f, log_q - log_p, upper)) for upper in self.bounds}
+        return {
+            upper: self.of(log_p.exp() * f_divergences.with_linear_tail(f, log_q - log_p, upper))
+            for upper in self.bounds
+        }
 
 
 def measure(gradients: Gradients, rows: list[Row], names: dict[str, Divergence], options) -> dict[tuple, list[float]]:

@@ -96,7 +96,7 @@ def write_word_llama(folder: Path, words: list[str], *, template: str, joined: b
         "num_key_value_heads": 1,
     }
     ends = {"pad_token_id": 0, "eos_token_id": words.index("<eos>"), "bos_token_id": None}
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(words), **(shape | ends | config)))
+    model = LlamaForCausalLM(LlamaConfig(**({"vocab_size": len(words)} | shape | ends | config)))
     model.save_pretrained(folder)
     return model
 

@@ -5,50 +5,27 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from scipy.stats import chisquare
+from transformers import LlamaForCausalLM
 
-WORDS = 28
-CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
-
-
-def save_tiny_model(path: Path, *, seed: int = 0, padded_vocabulary: int = 32, tied: bool = True) -> Path:
-    """A model of 2 layers whose vocabulary is padded beyond the tokenizer's 32 ids if `padded_vocabulary` says so."""
-    vocabulary = {"<pad>": 0, "<eos>": 1, "<unk>": 2, "<bos>": 3} | {f"w{i}": 4 + i for i in range(WORDS)}
-    words = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=words, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", chat_template=CHAT_TEMPLATE
-    )
-    config = LlamaConfig(
-        vocab_size=padded_vocabulary,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
-        tie_word_embeddings=tied,
-        initializer_range=0.3,
-        bos_token_id=None,
-        eos_token_id=1,
-        pad_token_id=0,
-    )
-    torch.manual_seed(seed)
-    model = LlamaForCausalLM(config)
-    model.save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+WORDS = ["<pad>", "<eos>", "<unk>", "<bos>", *(f"w{i}" for i in range(28))]
+TEMPLATE = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
 
 
 @pytest.fixture(scope="session")
-def make_tiny_model() -> Callable[..., Path]:
-    return save_tiny_model
+def make_tiny_model(word_llama) -> Callable[..., Path]:
+    def make(path: Path, *, padded_vocabulary: int = len(WORDS), tied: bool = True) -> Path:
+        shape = {"num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.3}
+        limits = {"vocab_size": padded_vocabulary, "max_position_embeddings": 128, "tie_word_embeddings": tied}
+        word_llama(path, WORDS, template=TEMPLATE, **shape, **limits)
+        return path
+
+    return make
 
 
 @pytest.fixture(scope="session")
-def tiny_model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
+def tiny_model_path(tmp_path_factory: pytest.TempPathFactory, make_tiny_model) -> Path:
+    return make_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="session")
@@ -59,10 +36,4 @@ def tiny_model(tiny_model_path: Path) -> LlamaForCausalLM:
 @pytest.fixture(scope="session")
 def chi_square_p_value() -> Callable[[torch.Tensor, torch.Tensor], float]:
     """Pearson's test: how probable counts at least this far from the expected ones are."""
-
-    def p_value(observed: torch.Tensor, expected: torch.Tensor) -> float:
-        statistic = ((observed - expected) ** 2 / expected).sum().double()
-        degrees = torch.tensor(len(expected) - 1, dtype=torch.float64)
-        return float(torch.special.gammaincc(degrees / 2, statistic / 2))
-
-    return p_value
+    return lambda observed, expected: chisquare(observed, expected).pvalue

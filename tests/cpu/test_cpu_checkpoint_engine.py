@@ -65,7 +65,7 @@ def test_every_rollout_worker_gets_every_tensor_in_every_update(workers):
         _, _, *received = update(workers, weights_of)
         assert sorted(run_through) == sorted((index, name) for index in range(TRAINERS) for name in WEIGHTS)
         for weights in received:
-            assert list(weights) == list(WEIGHTS)
+            assert weights.keys() == WEIGHTS.keys()
             for name, weight in weights.items():
                 assert weight.dtype == WEIGHTS[name].dtype
                 assert torch.equal(weight, WEIGHTS[name] * factor)

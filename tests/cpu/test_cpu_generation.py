@@ -5,10 +5,9 @@ from collections import Counter
 
 import pytest
 import torch
-from transformers import DynamicCache, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from verl.dph.cpu.generation import Generation, Request
-from verl.dph.cpu.kv_cache import appendable_cache
 from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
 
 VOCABULARY = 32
@@ -60,7 +59,7 @@ def test_log_probs_equal_those_of_a_plain_forward_pass(tiny_model, params):
 def test_log_probs_count_the_padded_vocabulary_but_never_sample_it(tmp_path, make_tiny_model):
     path = make_tiny_model(tmp_path, padded_vocabulary=48)
     model = LlamaForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-    requests = [request(prompt, seed, max_tokens=40) for seed in range(20) for prompt in PROMPTS]
+    requests = [request(prompt, seed, max_tokens=40) for seed in range(5) for prompt in PROMPTS]
     for answered in answer(model, requests, sampled_vocabulary=32):
         assert max(answered.token_ids) < 32
         torch.testing.assert_close(
@@ -90,8 +89,9 @@ def test_first_tokens_follow_the_models_distribution(tiny_model, chi_square_p_va
         expected = (tiny_model(input_ids=torch.tensor([[5, 6, 7]])).logits[0, -1] / 1.5).double().softmax(-1) * count
     frequent = expected >= 5
     observed = torch.tensor([drawn[token] for token in range(VOCABULARY)])
-    observed = torch.cat([observed[frequent], observed[~frequent].sum()[None]])
-    expected = torch.cat([expected[frequent], expected[~frequent].sum()[None]])
+    if not frequent.all():
+        observed = torch.cat([observed[frequent], observed[~frequent].sum()[None]])
+        expected = torch.cat([expected[frequent], expected[~frequent].sum()[None]])
     assert chi_square_p_value(observed, expected) > 1e-3
 
 
@@ -123,31 +123,18 @@ def test_stop_ids_and_max_tokens_end_a_response(tiny_model):
     assert short.token_ids == free.token_ids[:4]
 
 
-def test_a_prompt_is_read_once_however_many_requests_hold_it(tiny_model):
+def test_a_prompt_is_read_once_and_finished_rows_leave_the_batch(tiny_model):
     shapes = []
     handle = tiny_model.register_forward_pre_hook(
         lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
     )
     try:
-        answer(tiny_model, [request(prompt, seed, max_tokens=2) for seed in range(8) for prompt in PROMPTS])
+        rows = [request(prompt, max_tokens=n, stop_ids=frozenset()) for n in (2, 9) for prompt in PROMPTS]
+        answer(tiny_model, rows)
     finally:
         handle.remove()
     distinct, longest = 4, 7
-    assert shapes[0] == (distinct, longest)
-    assert shapes[1][1] == 1
-
-
-def test_finished_rows_leave_the_batch(tiny_model):
-    rows = []
-    handle = tiny_model.register_forward_pre_hook(
-        lambda module, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
-    )
-    lengths = [2, 2, 2, 9]
-    try:
-        answer(tiny_model, [request([5], seed, max_tokens=n, stop_ids=frozenset()) for seed, n in enumerate(lengths)])
-    finally:
-        handle.remove()
-    assert rows == [1, 4, *[1] * 7]
+    assert shapes == [(distinct, longest), (10, 1), *[(5, 1)] * 7]
 
 
 def test_logits_that_are_not_a_number_raise(tiny_model_path):
@@ -156,21 +143,3 @@ def test_logits_that_are_not_a_number_raise(tiny_model_path):
         model.model.norm.weight.fill_(float("nan"))
     with pytest.raises(FloatingPointError):
         answer(model, [request([5])])
-
-
-def test_appending_cache_gives_the_logits_of_transformers_own(tiny_model):
-    torch.manual_seed(0)
-    ids = torch.randint(4, 32, (3, 40))
-    ours, theirs = appendable_cache(tiny_model.config), DynamicCache(config=tiny_model.config)
-    keep = torch.tensor([2, 0, 0])
-    with torch.inference_mode():
-        for start, end in [(0, 5), *[(n, n + 1) for n in range(5, 40)]]:
-            if start == 20:
-                ours.reorder_cache(keep)
-                theirs.reorder_cache(keep)
-            got, wanted = (
-                tiny_model(input_ids=ids[:, start:end], past_key_values=cache, use_cache=True).logits
-                for cache in (ours, theirs)
-            )
-            torch.testing.assert_close(got, wanted)
-    assert ours.get_seq_length() == theirs.get_seq_length() == 40

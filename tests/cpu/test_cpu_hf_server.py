@@ -5,6 +5,7 @@ import asyncio
 import pytest
 import torch
 from omegaconf import OmegaConf
+from safetensors.torch import save
 from transformers import LlamaForCausalLM
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
@@ -12,7 +13,6 @@ from verl.workers.rollout.replica import RolloutMode
 
 from verl.dph.cpu.generation import Generation
 from verl.dph.cpu.hf_server import HFServer
-from verl.dph.cpu.weights import pack
 
 PROMPT = [5, 6, 7]
 SAMPLE = {"temperature": 1.0, "max_tokens": 10, "ignore_eos": True, "logprobs": True}
@@ -46,21 +46,22 @@ async def ask(server, prompt=PROMPT, **params):
     return await server.generate(prompt, SAMPLE | params, "request")
 
 
-def altered_weights(path):
+def altered_weights(path, left_out=()) -> bytes:
     model = LlamaForCausalLM.from_pretrained(path, dtype=torch.float32)
     torch.manual_seed(5)
-    return [pack(name, torch.randn_like(weight) * 0.3) for name, weight in model.named_parameters()]
+    altered = {name: torch.randn_like(weight) * 0.3 for name, weight in model.named_parameters()}
+    return save({name: weight for name, weight in altered.items() if name not in left_out})
 
 
-def test_an_answer_carries_what_verl_needs(serve):
-    output = serve(ask)
+def test_an_output_carries_what_verl_needs(serve):
+    async def use(server):
+        return await ask(server), await ask(server, logprobs=False)
+
+    output, without_log_probs = serve(use)
     assert len(output.token_ids) == len(output.log_probs) == 10
     assert output.stop_reason == "completed"
     assert output.extra_fields == {"global_steps": None}
-
-
-def test_log_probs_only_when_asked_for(serve):
-    assert serve(lambda server: ask(server, logprobs=False)).log_probs is None
+    assert without_log_probs.log_probs is None
 
 
 def test_a_seed_fixes_the_answer_whatever_else_is_asked(serve):
@@ -117,21 +118,22 @@ def test_a_whole_burst_is_answered_by_itself(serve, monkeypatch):
     assert [output.log_probs for output in first] == [output.log_probs for output in second]
 
 
-def test_a_whole_burst_beyond_max_num_seqs_is_cut_by_itself(serve):
+def test_bursts_beyond_max_num_seqs_are_answered_in_several_batches(serve):
     async def use(server):
         burst = [([4, 9, last], SAMPLE | {"seed": last}, "request") for last in range(4, 14)]
-        return await asyncio.gather(server.generate_many(burst, True), ask(server))
+        others = (ask(server, seed=seed) for seed in range(11))
+        return await asyncio.gather(server.generate_many(burst, True), *others)
 
-    outputs, other = serve(use, max_num_seqs=4)
-    assert len(outputs) == 10 and all(output.stop_reason == "completed" for output in [*outputs, other])
-
-
-def test_default_length_is_the_responses_length(serve):
-    assert len(serve(lambda server: ask(server, max_tokens=None)).token_ids) == 16
+    outputs, *others = serve(use, max_num_seqs=4)
+    assert len(outputs) == 10 and all(output.stop_reason == "completed" for output in [*outputs, *others])
+    assert len({tuple(output.token_ids) for output in others}) == 11
 
 
-def test_responses_end_at_max_model_len(serve):
-    assert len(serve(lambda server: ask(server, max_tokens=100), max_model_len=20).token_ids) == 17
+def test_a_response_ends_at_its_default_length_and_at_max_model_len(serve):
+    async def use(server):
+        return len((await ask(server, max_tokens=None)).token_ids), len((await ask(server, max_tokens=100)).token_ids)
+
+    assert serve(use, max_model_len=20) == (16, 17)
 
 
 def test_end_of_sequence_ends_a_response_unless_ignored(serve):
@@ -144,18 +146,15 @@ def test_end_of_sequence_ends_a_response_unless_ignored(serve):
     assert all(1 not in answer[:-1] for answer in answers)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "extra", "message"),
-    [
-        ([], {}, "no room"),
-        ([4] * 128, {}, "a prompt of 128 tokens leaves no room"),
-        (PROMPT, {"image_data": ["image"]}, "text only"),
-    ],
-)
-def test_requests_that_cannot_be_answered_are_refused(serve, prompt, extra, message):
+def test_requests_that_cannot_be_answered_are_rejected(serve):
     async def use(server):
-        with pytest.raises(ValueError, match=message):
-            await server.generate(prompt, dict(SAMPLE), "request", **extra)
+        for prompt, extra, message in (
+            ([], {}, "no room"),
+            ([4] * 128, {}, "a prompt of 128 tokens leaves no room"),
+            (PROMPT, {"image_data": ["image"]}, "text only"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                await server.generate(prompt, dict(SAMPLE), "request", **extra)
 
     serve(use)
 
@@ -205,7 +204,7 @@ def test_weights_are_not_replaced_while_a_batch_is_answered(serve, tiny_model_pa
 def test_an_incomplete_update_raises_and_keeps_the_weights(serve, tiny_model_path):
     async def use(server):
         before = await ask(server, seed=1)
-        await server.stage_weights(altered_weights(tiny_model_path)[1:], first=True)
+        await server.stage_weights(altered_weights(tiny_model_path, left_out=("model.norm.weight",)), first=True)
         with pytest.raises(ValueError, match="did not arrive"):
             await server.commit_weights(7)
         after = await ask(server, seed=1)
@@ -316,7 +315,7 @@ def test_an_interrupted_answer_goes_on_with_the_new_weights(serve, tiny_model_pa
     with torch.no_grad():
         for parameter in models[1].parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
-    weights = [[pack(*item) for item in model.named_parameters()] for model in models]
+    weights = [save({name: weight.data for name, weight in model.named_parameters()}) for model in models]
     output, before = serve(use, max_model_len=64)
     assert len(output.token_ids) == len(output.log_probs) == 40 and 5 <= before < 40
     assert (output.extra_fields["min_global_steps"], output.extra_fields["max_global_steps"]) == (7, 8)
@@ -330,7 +329,7 @@ def test_an_interrupted_answer_goes_on_with_the_new_weights(serve, tiny_model_pa
 def test_an_interrupted_answer_does_not_repeat_its_random_numbers(serve, tiny_model_path, seed):
     """With all weights 0 every token is as probable, and a token says which random number was drawn."""
     model = LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32)
-    zeros = [pack(name, torch.zeros_like(weight)) for name, weight in model.named_parameters()]
+    zeros = save({name: torch.zeros_like(weight) for name, weight in model.named_parameters()})
 
     async def use(server):
         await server.stage_weights(zeros, first=True)
@@ -342,10 +341,3 @@ def test_an_interrupted_answer_does_not_repeat_its_random_numbers(serve, tiny_mo
     length = min(before, 40 - before)
     assert length >= 5
     assert tokens[before : before + length] != tokens[:length]
-
-
-def test_a_full_batch_does_not_wait_and_the_rest_follows(serve):
-    async def use(server):
-        return await asyncio.gather(*[ask(server, seed=seed) for seed in range(11)])
-
-    assert len({tuple(output.token_ids) for output in serve(use, max_num_seqs=4)}) == 11

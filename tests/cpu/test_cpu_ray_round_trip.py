@@ -62,6 +62,8 @@ def test_requests_and_weights_over_ray(local_ray, tiny_model_path):
             await generate([4] * 500, SAMPLE, "too long")
 
         adapter = HFServerAdapter(config(), model_config, device_mesh=None, replica_rank=0)
+        await adapter.resume(tags=["weights"])  # as verl calls it
+        await adapter.release()
         first, *_, last = parameters
         with pytest.raises(ValueError, match=f"the first is {first}"):
             await adapter.update_weights(altered(leave_out=first), global_steps=3)
@@ -90,7 +92,7 @@ def test_requests_and_weights_over_ray(local_ray, tiny_model_path):
     asyncio.run(round_trip())
 
 
-def test_a_replica_of_several_ranks_is_refused(tiny_model_path):
+def test_a_replica_of_several_ranks_is_rejected(tiny_model_path):
     several = RolloutConfig(name="hf", tensor_model_parallel_size=2)
     replica = HFReplica(replica_rank=0, config=several, model_config=None, gpus_per_node=2)
     with pytest.raises(ValueError, match="set all three to 1"):

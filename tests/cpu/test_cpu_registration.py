@@ -77,7 +77,7 @@ WITH = """
         except ValueError as error:
             assert str(error).endswith(advice), error
         else:
-            sys.exit(f"{settings} was not refused")
+            sys.exit(f"{settings} was not rejected")
 """
 
 

@@ -1,4 +1,4 @@
-"""eta in every step: the schedules, the controller of Ziegler et al. 2019, its bounds, and what is refused."""
+"""eta in every step: the schedules, the controller of Ziegler et al. 2019 and its bounds."""
 
 import json
 import math
@@ -19,32 +19,21 @@ def held_at(target_kl, eta=0.2, **control) -> Coefficient:
     return made(eta, type="target_kl", target_kl=target_kl, **control)
 
 
-def test_constant_is_constant():
-    coefficient = made()
-    coefficient.observe(7.0)
-    assert [coefficient.value(step) for step in (1, 50, 100)] == [0.2, 0.2, 0.2]
-
-
-def test_warmup_by_hand():
-    coefficient = made(0.2, type="warmup", warmup_steps=4)
-    assert [coefficient.value(step) for step in (1, 2, 3, 4, 5, 100)] == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.2, 0.2])
-
-
-def test_cosine_by_hand():
-    coefficient = made(0.2, total_steps=5, type="cosine", final_ratio=0.5)
-    # p = 0, 1/4, 1/2, 3/4, 1; (1 + cos(pi p))/2 = 1, .8535534, .5, .1464466, 0
-    expected = [0.2, 0.18535534, 0.15, 0.11464466, 0.1]
-    assert [coefficient.value(step) for step in range(1, 6)] == pytest.approx(expected)
-
-
-def test_cosine_after_a_warmup_by_hand():
-    coefficient = made(1.0, total_steps=6, type="cosine", warmup_steps=2)
-    expected = [0.5, 1.0, 0.8535534, 0.5, 0.1464466, 0.0, 0.0]  # the last one is beyond the end
-    assert [coefficient.value(step) for step in range(1, 8)] == pytest.approx(expected, abs=1e-7)
-
-
-def test_cosine_of_a_single_step_is_eta():
-    assert made(0.2, total_steps=1, type="cosine").value(1) == 0.2
+@pytest.mark.parametrize(
+    ("coefficient", "expected"),
+    [
+        (made(), [0.2] * 5),
+        (made(type="warmup", warmup_steps=4), [0.05, 0.1, 0.15, 0.2, 0.2]),
+        # p = 0, 1/4, 1/2, 3/4, 1; (1 + cos(pi p))/2 = 1, .8535534, .5, .1464466, 0
+        (made(total_steps=5, type="cosine", final_ratio=0.5), [0.2, 0.18535534, 0.15, 0.11464466, 0.1]),
+        # the last one is beyond the end
+        (made(1.0, 6, type="cosine", warmup_steps=2), [0.5, 1.0, 0.8535534, 0.5, 0.1464466, 0.0, 0.0]),
+        (made(total_steps=1, type="cosine"), [0.2]),
+    ],
+)
+def test_schedules_by_hand(coefficient, expected):
+    coefficient.observe(7.0)  # no schedule follows the KL
+    assert [coefficient.value(step) for step in range(1, len(expected) + 1)] == pytest.approx(expected, abs=1e-7)
 
 
 def test_controller_by_hand():
@@ -112,7 +101,7 @@ def test_a_restored_controller_keeps_to_narrower_bounds():
     assert coefficient.value(1) == 0.1
 
 
-def test_a_state_of_another_type_is_refused():
+def test_a_state_of_another_type_is_rejected():
     with pytest.raises(ValueError, match="type constant, this run has target_kl"):
         held_at(0.05).load_state_dict(made().state_dict())
 
@@ -123,29 +112,6 @@ def test_training_that_diverged_is_named():
     made().observe(math.nan)  # a constant does not follow it
 
 
-@pytest.mark.parametrize(
-    ("control", "sentence"),
-    [
-        ({"type": "linear"}, "type='linear' is unknown: use one of constant, warmup, cosine, target_kl"),
-        ({"type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
-        ({"warmup_steps": -1}, "warmup_steps=-1 must be a whole number, 0 or more"),
-        ({"warmup_steps": 2.5, "type": "warmup"}, "warmup_steps=2.5 must be a whole number"),
-        ({"warmup_steps": 3}, "warmup_steps=3 must be 0 with type=constant, which has no warm-up"),
-        ({"type": "cosine", "final_ratio": 1.5}, "final_ratio=1.5 must be a share"),
-        ({"type": "cosine", "final_ratio": "half"}, "final_ratio='half' must be a number"),
-        ({"type": "cosine", "warmup_steps": 100}, "warmup_steps=100 leaves nothing of the run's 100 steps"),
-        ({"target_kl": 0.1}, "target_kl=0.1 must be null with type=constant"),
-        ({"type": "target_kl"}, "target_kl=None must be a positive budget in nats per token"),
-        ({"type": "target_kl", "target_kl": 0}, "target_kl=0 must be a positive budget"),
-        ({"type": "target_kl", "target_kl": math.inf}, "target_kl=inf must be a positive budget"),
-        ({"type": "target_kl", "target_kl": 0.1, "min_coeff": 0.0}, "min_coeff=0.0 must be positive"),
-        ({"type": "target_kl", "target_kl": 0.1, "max_coeff": 1e-5}, "max_coeff=1e-05 must be at least min_coeff"),
-        ({"type": "target_kl", "target_kl": 0.1, "gain": 5.0}, "gain=5.0 must be between 0 and 5"),
-        ({"type": "target_kl", "target_kl": 0.1, "gain": math.nan}, "gain=nan must be a number"),
-        ({"type": "target_kl", "target_kl": 0.1, "min_coeff": 0.3}, "sft_loss_coeff=0.2 is where .* starts"),
-    ],
-)
-def test_a_wrong_setting_is_named(control, sentence):
-    with pytest.raises(UserError, match=f"actor.*{sentence}") as error:
-        made(0.2, total_steps=100, **control)
-    assert "\n" not in str(error.value)
+def test_a_warmup_longer_than_the_run_is_rejected():
+    with pytest.raises(UserError, match="warmup_steps=100 leaves nothing of the run's 100 steps"):
+        made(0.2, total_steps=100, type="cosine", warmup_steps=100)

@@ -1,4 +1,4 @@
-"""Which divergence each mode puts on which rows (METHOD.md, "Modes")."""
+"""Which divergence each mode puts on which rows (docs/method.md, "Modes")."""
 
 import pytest
 import torch
@@ -34,20 +34,22 @@ def test_every_mode_has_both_forms(mode):
     d = torch.tensor([-2.0, 0.7])
     generator, policy = terms(mode, "generator"), terms(mode, "policy")
     assert generator.exp is None and policy.pef is None
-    torch.testing.assert_close(dv.bounded(generator.pef_distance, d), dv.bounded(policy.exp, d))
-    assert (dv.bounded(generator.pef_distance, d) > 0).all()
+    torch.testing.assert_close(dv.with_linear_tail(generator.pef_distance, d), dv.with_linear_tail(policy.exp, d))
+    assert (dv.with_linear_tail(generator.pef_distance, d) > 0).all()
 
 
 def test_js_and_js_low_var_agree_in_expectation():
     g = torch.Generator().manual_seed(0)
     log_p, log_q = (torch.randn(9, generator=g, dtype=torch.float64).log_softmax(0) for _ in range(2))
     both, one = terms("js"), terms("js_low_var")
-    expected = dv.exact(one.pef, log_q, log_p)
-    torch.testing.assert_close(dv.exact(both.pef, log_q, log_p) + dv.exact(both.exp, log_q, log_p), expected)
+    expected = dv.between_distributions(one.pef, log_q, log_p)
+    torch.testing.assert_close(
+        dv.between_distributions(both.pef, log_q, log_p) + dv.between_distributions(both.exp, log_q, log_p), expected
+    )
 
 
 def test_the_forward_kl_is_estimated_by_k1_or_k3_and_measured_by_k3():
     d = torch.tensor([-2.0, 0.7])
-    torch.testing.assert_close(dv.bounded(terms("forward").pef, d), -d)
-    torch.testing.assert_close(dv.bounded(terms("forward", kl_estimator="k3").pef, d), torch.expm1(d) - d)
+    torch.testing.assert_close(dv.with_linear_tail(terms("forward").pef, d), -d)
+    torch.testing.assert_close(dv.with_linear_tail(terms("forward", kl_estimator="k3").pef, d), torch.expm1(d) - d)
     assert terms("forward").pef_distance is dv.forward_kl and terms("forward", "policy").exp is dv.forward_kl

@@ -17,11 +17,8 @@ def test_quantiles_of_parts_are_those_of_the_whole(scale):
         assert found[name] == pytest.approx(exact, rel=0.06, abs=max(0.05 * scale, 0.004))
 
 
-def test_values_beyond_the_edges_are_counted():
+def test_values_beyond_the_edges_are_counted_and_nothing_has_no_quantiles():
     counts = histogram(torch.tensor([-500.0, 500.0, 0.0]))
     assert counts.sum() == 3 and counts[0] == counts[-1] == 1
     assert quantiles(counts)["p99"] <= 50
-
-
-def test_nothing_counted_has_no_quantiles():
     assert all(math.isnan(value) for value in quantiles(histogram(torch.zeros(0))).values())

@@ -119,7 +119,7 @@ def stop_while_the_scorer_holds(overrides: dict, scorer) -> int:
     assert 0 < scored < answered < 6 * N
     assert stderr.splitlines()[-1] == (
         f"Stopped: {path} holds {scored} of {6 * N} samples, {answered - scored} more are drawn and wait for their "
-        "score; run the same command again, it goes on."
+        "score; re-run the same command to resume."
     )
     return answered
 
@@ -229,7 +229,7 @@ def test_draw_samples_uses_an_engine_that_is_up(overrides, tmp_path, train_parqu
         ({"data.train_files": "null"}, "data.train_files is not set"),
         ({"actor_rollout_ref.model.path": "/absent/model"}, "The model /absent/model is neither a folder"),
         ({"presample.n": 0}, "presample.n=0"),
-        ({"actor_rollout_ref.rollout.temperature": 0}, "temperature=0 answers 4 times the same"),
+        ({"actor_rollout_ref.rollout.temperature": 0}, "temperature=0 gives the same response 4 times"),
         ({"data.max_prompt_length": 3}, r"6 of 6 prompts are longer than data.max_prompt_length=3 .* with 5\): raise"),
         ({"data.max_prompt_length": 3, "data.filter_overlong_prompts": True}, "none is left"),
         ({SCORER: "http://"}, "not of the form http://host:port"),

@@ -11,7 +11,7 @@ from verl.utils.config import validate_config
 from rl.data.prepare.math import TEST_SETS
 from rl.data.questions import scorer_question
 from tests.scripts.conftest import composed
-from verl.dph.training import checks, model_checks
+from verl.dph.training import checks
 from verl.dph.training import config as training_config
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -90,7 +90,7 @@ def test_training(launcher, files, monkeypatch, experiment, method):
 def accept(config, files, monkeypatch):
     """verl.dph's checks and verl's own, as main.prepare makes them; on a GPU machine with the files in their places."""
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
-    monkeypatch.setattr(model_checks, "find_spec", lambda package: package == "flash_attn" or None)
+    monkeypatch.setattr(checks, "find_spec", lambda package: package == "flash_attn" or None)
     assert OmegaConf.missing_keys(config) <= NOT_ASKED
     config.actor_rollout_ref.model.path = files["MODEL_PATH"]
     checks.read_none(config)

@@ -28,7 +28,7 @@ from verl.dph.pef.batch_fields import (
 from verl.dph.pef.store import Row
 from verl.dph.training.actor_worker import DPHPasses
 from verl.dph.training.config import rehearses
-from verl.dph.training.interleave import interleave
+from verl.dph.training.mixed_batch import interleave
 from verl.dph.training.rehearsal_loss import HISTOGRAM
 from verl.dph.training.standalone_worker import actor_worker, batch_of
 
@@ -167,7 +167,7 @@ def run(worker, config, rank, ranks):
     # The ranks of a Ulysses group have the same rows, and the first of them has the metrics.
     rank, ranks = (number // actor.ulysses_sequence_parallel_size for number in (rank, ranks))
     data = rows_of_rank(rank, ranks, config)
-    exact = actor.sft_loss_estimator == "topk"
+    topk = actor.sft_loss_estimator == "topk"
     tu.assign_non_tensor(
         data,
         mini_batch_size=len(data) * ranks // MINI_BATCHES,
@@ -177,8 +177,8 @@ def run(worker, config, rank, ranks):
         dataloader_kwargs={"shuffle": False},
         temperature=1.0,
         calculate_entropy=actor.calculate_entropy,
-        distillation_use_topk=exact,
-        distillation_only=exact,
+        distillation_use_topk=topk,
+        distillation_only=topk,
     )
     if actor.sft_grad_norm_freq:
         first = tu.index_select_tensor_dict(data, list(range(len(data) // MINI_BATCHES)))

@@ -50,9 +50,9 @@ def bare_rows(count: int) -> list[Row]:
     return [Row(i, ids(3), ids(1 + i % 5), None) for i in range(count)]
 
 
-def test_an_interrupted_run_asks_only_for_the_parts_that_lack(tmp_path):
-    whole, engine = bare_rows(10), Engine(TOP_K)
-    assert fill_in_parts(whole, engine, folder=tmp_path / "whole", size=10, origin=ORIGIN) == 0
+def test_an_interrupted_run_computes_only_the_missing_parts(tmp_path):
+    whole = bare_rows(10)
+    assert fill_in_parts(whole, Engine(TOP_K), folder=tmp_path / "whole", size=10, origin=ORIGIN) == 0
 
     with pytest.raises(KeyboardInterrupt):
         fill_in_parts(bare_rows(10), Engine(TOP_K, dies_at=2), folder=tmp_path / "x", size=3, origin=ORIGIN)

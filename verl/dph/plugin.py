@@ -1,8 +1,7 @@
-"""The `verl.plugins` entry point: what must be known in every process that imports verl.
+"""The `verl.plugins` entry point: registrations in every process that imports verl.
 
-verl loads an entry point, that is, imports this module, but does not call it, and logs an error of the import at DEBUG
-only. So the module registers when it is imported, logs an error where it is seen, and says in `registered` that it is
-done.
+verl imports this module but does not call the entry point, and logs an import error at DEBUG only. So the module
+registers when it is imported, logs an error visibly, and sets `registered` when done.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Pre-sampling: `python -m verl.dph.presample presample.output=F.jsonl data.train_files=[train.parquet] ...`.
 
-Samples every training prompt n times from the initial policy on verl's rollout engines, scores the answers over HTTP
-and appends them to F.jsonl (verl/dph/config/presample.yaml, docs/presampling.md). A run that was stopped is continued.
+Samples every training prompt n times from the initial policy on verl's rollout engines, scores the responses over HTTP
+and appends them to F.jsonl (verl/dph/config/presample.yaml, docs/presampling.md). A run that was stopped resumes.
 """
 
 import sys
@@ -32,7 +32,7 @@ def main(config: DictConfig) -> None:
     try:
         drawn = run_stoppable(draw(job, partial(rollout_client, config)))
     except Stopped as stopped:
-        sys.stderr.write(f"Stopped: {job.progress()}; run the same command again, it goes on.\n")
+        sys.stderr.write(f"Stopped: {job.progress()}; re-run the same command to resume.\n")
         sys.exit(stopped.exit_code)
     summary = summarize(job.output)
     sys.stdout.write(f"{summary}\nnow: {drawn}\n")
@@ -52,9 +52,11 @@ def _train_files(config: DictConfig) -> list[str]:
 def _settings(config: DictConfig) -> SamplingSettings:
     rollout, n = config.actor_rollout_ref.rollout, config.presample.n
     if n < 1:
-        raise UserError(f"presample.n={n}: give a positive number of samples a prompt.")
+        raise UserError(f"presample.n={n}: give a positive number of samples per prompt.")
     if rollout.temperature == 0 and n > 1:
-        raise UserError(f"actor_rollout_ref.rollout.temperature=0 answers {n} times the same: set presample.n=1.")
+        raise UserError(
+            f"actor_rollout_ref.rollout.temperature=0 gives the same response {n} times: set presample.n=1."
+        )
     return SamplingSettings(
         n=n,
         temperature=rollout.temperature,

@@ -12,6 +12,9 @@ from rl.common.errors import UserError
 # {metric: {step: value}}, steps ascending
 TrainingLog = dict[str, dict[int, float]]
 
+# Logs that were written before a metric had its name.
+RENAMED = {"dph/share_at_bound": "dph/clip_fraction", "dph/share_at_policy_bound": "dph/policy_clip_fraction"}
+
 
 def read_training_log(path: Path) -> TrainingLog:
     """The finite numbers of a training log; if a resumed run logs a step again, the later line wins.
@@ -28,7 +31,7 @@ def read_training_log(path: Path) -> TrainingLog:
             step, data = _step_and_data(part, number, line)
             for metric, value in data.items():
                 if type(value) in (int, float) and math.isfinite(value):
-                    log.setdefault(metric, {})[step] = float(value)
+                    log.setdefault(RENAMED.get(metric, metric), {})[step] = float(value)
     return {metric: dict(sorted(values.items())) for metric, values in log.items()}
 
 

@@ -14,7 +14,7 @@ TITLES = {
     "dph/divergence": "Divergence on D_pef",
     "dph/loss": "Rehearsal loss on D_pef",
     "dph/kl_ref_policy": "KL(π_ref‖π_θ) on D_pef",
-    "dph/share_at_bound": "Share of D_pef tokens at the bound",
+    "dph/clip_fraction": "Share of D_pef tokens above the log-ratio bound",
 }
 REHEARSAL_PREFIX = "dph/"
 SCORER_PREFIX = "dph/scorer/"  # the cost of scoring says nothing about a method

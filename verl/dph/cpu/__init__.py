@@ -1,8 +1,7 @@
 """verl's trainer without an accelerator: a CPU platform, FSDP2 on gloo, and a rollout on Hugging Face models.
 
 `register()` is called by verl.dph.plugin in every process that imports verl, when VERL_PLATFORM=cpu and only then. It
-registers the platform at once (it costs nothing) and the parts that need heavy imports when verl itself imports their
-module.
+registers the platform at once and the parts that need heavy imports when verl itself imports their module.
 """
 
 

@@ -1,4 +1,4 @@
-"""Runs a function right after a module is imported, so that a registration need not import the module itself."""
+"""Post-import hooks: call a function after a module is imported, so that registering does not import it."""
 
 import importlib.util
 import sys
@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 class _AfterImportFinder(MetaPathFinder):
-    """Finds the modules that somebody waits for, each once, and leaves the loading to the module's own loader."""
+    """Find the modules that have a hook, each once, and leave loading to the module's own loader."""
 
     def __init__(self) -> None:
         self.callbacks: dict[str, Callable[[], None]] = {}
@@ -34,6 +34,7 @@ class _CallbackLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         # inspect and pickle look for a module's own loader
+        assert module.__spec__ is not None
         module.__loader__ = module.__spec__.loader = self.loader
         self.loader.exec_module(module)
         self.callback()
@@ -45,7 +46,7 @@ _finder = _AfterImportFinder()
 def after_import(module_name: str, callback: Callable[[], None]) -> None:
     """Call `callback` once `module_name` has been imported: now if it has been, else at the end of its import.
 
-    An error in the callback is an error of that import. A module waits for one callback: a later one replaces it.
+    An error in the callback is an error of that import. A module has one callback: a later one replaces it.
     """
     if module_name in sys.modules:
         callback()

@@ -1,10 +1,10 @@
-"""A client that sends the requests of a burst to an hf server together.
+"""A client that batches requests to an hf server.
 
 Two Ray calls to the load balancer and one to the server for every sample cost a step of the demo (256 samples, two
-cores) about as much as the sampling itself. Here they are paid once a burst and server.
+cores) about as much as the sampling itself. Here they are paid once per burst and server.
 
-A burst is what comes within a moment or, where the caller knows beforehand how many requests there will be, a `Burst`:
-the server answers those as one batch, in an order that their content decides. The last digits of log-probs depend on
+A burst is what arrives within a short window or, if the caller knows the number of requests beforehand, a `Burst`: the
+server answers it as one batch, ordered by content. The last digits of log-probs depend on
 the batch, so this is what makes a run's numbers the same every time.
 """
 
@@ -19,16 +19,16 @@ from uuid import uuid4
 from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 
-# Requests that are made within this time travel together. The server waits as long for a burst to end.
+# Requests made within this time travel together.
 WINDOW_SECONDS = 0.005
 
-Item = tuple[tuple[list[int], dict[str, Any], str], asyncio.Future]  # (prompt_ids, sampling_params, request_id), answer
+Item = tuple[tuple[list[int], dict[str, Any], str], asyncio.Future]  # (prompt_ids, sampling_params, request_id), output
 
-_member: ContextVar["_Member | None"] = ContextVar("_member", default=None)
+_place: ContextVar[list["Burst"] | None] = ContextVar("_place", default=None)  # of a task: its burst, until it joins
 
 
 class Burst:
-    """Requests of tasks whose number is known: they are sent when the last one is there. See `BurstClient.burst`."""
+    """Requests of a known number of tasks, sent when the last one is there. See `BurstClient.burst`."""
 
     def __init__(self, client: "BurstClient", size: int):
         self._client, self._missing = client, size
@@ -36,35 +36,22 @@ class Burst:
 
     @contextmanager
     def member(self) -> Iterator[None]:
-        """A block, in a task of its own, whose first request belongs to the burst; without one it is not waited for."""
-        member = _Member(self)
-        token = _member.set(member)
+        """A block, in a task of its own, whose first request belongs to the burst; it may end without one."""
+        place = [self]
+        token = _place.set(place)
         try:
             yield
         finally:
-            _member.reset(token)
-            member.join([])
+            _place.reset(token)
+            if place:
+                self.join([])
 
-    def _join(self, items: list[Item]) -> None:
+    def join(self, items: list[Item]) -> None:
+        """A task's request, or none."""
         self._items += items
         self._missing -= 1
         if self._missing == 0 and self._items:
             self._client._start(self._items, whole=True)
-
-
-class _Member:
-    """A task's place in a burst, which it takes once."""
-
-    def __init__(self, burst: Burst):
-        self._burst: Burst | None = burst
-
-    def join(self, items: list[Item]) -> bool:
-        """Add the task's request, or none; False when its place has been taken before."""
-        burst, self._burst = self._burst, None
-        if burst is None:
-            return False
-        burst._join(items)
-        return True
 
 
 class BurstClient(LLMServerClient):
@@ -80,7 +67,7 @@ class BurstClient(LLMServerClient):
         return Burst(self, size)
 
     async def close(self) -> None:
-        """Gives up what is under way, while Ray is there: a call to it later would start another one."""
+        """Cancel what is under way while Ray is up: a later call would start another Ray."""
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -98,14 +85,15 @@ class BurstClient(LLMServerClient):
         if given:
             raise ValueError(f"request {request_id}: the hf rollout takes text only, not {given}")
         loop = asyncio.get_running_loop()
-        answer = loop.create_future()
-        item = (list(prompt_ids), dict(sampling_params), request_id), answer
-        member = _member.get()
-        if member is None or not member.join([item]):
+        output = loop.create_future()
+        item = (list(prompt_ids), dict(sampling_params), request_id), output
+        if place := _place.get():
+            place.pop().join([item])
+        else:
             if not self._waiting:
                 loop.call_later(WINDOW_SECONDS, self._send)
             self._waiting.append(item)
-        return await answer
+        return await output
 
     def _send(self) -> None:
         burst, self._waiting = self._waiting, []
@@ -117,7 +105,7 @@ class BurstClient(LLMServerClient):
         task.add_done_callback(self._sending.discard)
 
     async def _send_burst(self, burst: list[Item], whole: bool) -> None:
-        """Deal the burst out to all servers in equal parts; requests of one prompt stay together, for its cache."""
+        """Split the burst equally over all servers; requests of one prompt stay together, for its cache."""
         burst.sort(key=_content)
         try:
             servers = len(await self._load_balancer.get_all_servers.remote())
@@ -138,25 +126,25 @@ class BurstClient(LLMServerClient):
         except Exception as error:
             _fail(part, error)
             return
-        for (_, answer), output in zip(part, outputs, strict=True):
-            if answer.done():  # the caller went away
+        for (_, future), output in zip(part, outputs, strict=True):
+            if future.done():  # the caller is gone
                 continue
             if isinstance(output, BaseException):
-                answer.set_exception(output)
+                future.set_exception(output)
                 continue
             version = output.extra_fields.get("global_steps")
             output.extra_fields.setdefault("min_global_steps", version)
             output.extra_fields.setdefault("max_global_steps", version)
-            answer.set_result(output)
+            future.set_result(output)
 
 
 def _content(item: Item) -> tuple[list[int], int]:
-    """What a request asks for, to order by. Requests of one prompt are told apart by their seeds."""
+    """Sort key of a request. Requests of one prompt differ by their seeds."""
     (prompt_ids, sampling_params, _), _ = item
     return prompt_ids, sampling_params.get("seed") or 0
 
 
 def _fail(part: list[Item], error: Exception) -> None:
-    for _, answer in part:
-        if not answer.done():
-            answer.set_exception(error)
+    for _, future in part:
+        if not future.done():
+            future.set_exception(error)

@@ -1,22 +1,22 @@
-"""The checkpoint engine "gloo": weights from the trainer to rollout replicas that are not on its devices, by gloo.
+"""The checkpoint engine "gloo": weights from the trainer to rollout replicas on other devices.
 
 Chosen by actor_rollout_ref.rollout.checkpoint_engine.backend=gloo. verl's own engines for this (nccl, nixl, hccl, ...)
 need accelerators. Every update forms a new group of the trainer's first rank and all rollout workers, so that replicas
-may come and go between two.
+may come and go between updates.
 """
 
-import json
 from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 from typing import Any
 
 import ray
 import torch
+from safetensors.torch import load
 from torch.distributed import ProcessGroupGloo, TCPStore
 from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegistry
 from verl.workers.rollout.utils import ensure_async_iterator
 
-from verl.dph.cpu.weights import in_buckets, unpack
+from verl.dph.cpu.weights import in_buckets
 
 BACKEND = "gloo"
 _TIMEOUT = timedelta(minutes=10)
@@ -35,11 +35,11 @@ class GlooCheckpointEngine(CheckpointEngine):
     def __init__(self, bucket_size: int, is_master: bool = False) -> None:
         self._bucket_size, self._is_master = bucket_size, is_master
         self._store: TCPStore | None = None
-        self._group: ProcessGroupGloo | None = None
+        self._group: Any = None  # a ProcessGroupGloo during an update
         self._rank = _NOT_IN_GROUP
 
     def prepare(self) -> tuple[str, int] | None:
-        """The sender opens the place where the group meets and returns its (host, port); others return None."""
+        """Open the group's rendezvous store and return its (host, port) on the sender; None on others."""
         if not self._is_master:
             return None
         host = ray.util.get_node_ip_address().strip("[]")
@@ -53,8 +53,8 @@ class GlooCheckpointEngine(CheckpointEngine):
         """The arguments of `init_process_group` for each training worker and each rollout worker."""
         address, size = metadata[0], 1 + rollout_world_size
         idle = actor_wg_world_size - 1
-        trainer = {"rank": [_SENDER] + [_NOT_IN_GROUP] * idle}
-        rollout = {"rank": list(range(1, size))}
+        trainer: dict[str, list[Any]] = {"rank": [_SENDER] + [_NOT_IN_GROUP] * idle}
+        rollout: dict[str, list[Any]] = {"rank": list(range(1, size))}
         for workers in (trainer, rollout):
             count = len(workers["rank"])
             workers |= {"world_size": [size] * count, "address": [address] * count}
@@ -86,20 +86,18 @@ class GlooCheckpointEngine(CheckpointEngine):
         Returns:
             no metrics.
         """
-        weights = ensure_async_iterator(weights)
+        stream = ensure_async_iterator(weights)
         if self._rank == _NOT_IN_GROUP:
-            async for _ in weights:
+            async for _ in stream:
                 pass
             return {}
         try:
-            async for bucket in in_buckets(weights, self._bucket_size):
-                self._broadcast_object([(name, dtype, shape, data.nbytes) for name, dtype, shape, data in bucket])
-                for *_, data in bucket:
-                    self._broadcast(torch.from_numpy(data))
+            async for bucket in in_buckets(stream, self._bucket_size):
+                self._broadcast(bucket)
         except Exception as error:
-            self._broadcast_object(f"the trainer could not send its weights: {error!r}")
+            self._broadcast(f"the trainer could not send its weights: {error!r}".encode(), failed=True)
             raise
-        self._broadcast_object([])
+        self._broadcast(b"")
         return {}
 
     @torch.no_grad()
@@ -109,27 +107,23 @@ class GlooCheckpointEngine(CheckpointEngine):
         Raises:
             RuntimeError: the trainer failed while sending.
         """
-        while described := self._broadcast_object(None):
-            if isinstance(described, str):
-                raise RuntimeError(described)
-            for name, dtype, shape, size in described:
-                data = torch.empty(size, dtype=torch.uint8)
-                self._broadcast(data)
-                yield unpack((name, dtype, shape, data.numpy()))
+        while (message := self._broadcast())[0]:
+            data, failed = message
+            if failed:
+                raise RuntimeError(data.decode())
+            for item in load(data).items():
+                yield item
 
-    def _broadcast(self, tensor: torch.Tensor) -> None:
-        """The sender's tensor into everybody's."""
-        self._group.broadcast(tensor, _SENDER).wait()
-
-    def _broadcast_object(self, message: Any) -> Any:
-        """The sender's message, of lists, texts and numbers, to everybody."""
-        data = torch.frombuffer(bytearray(json.dumps(message).encode()), dtype=torch.uint8)
-        size = torch.tensor([len(data)])
-        self._broadcast(size)
-        if self._rank != _SENDER:
-            data = torch.empty(int(size), dtype=torch.uint8)
-        self._broadcast(data)
-        return json.loads(data.numpy().tobytes())
+    def _broadcast(self, data: bytes = b"", failed: bool = False) -> tuple[bytes, bool]:
+        """The sender's data on every rank (nothing: the end), and whether they say that it failed."""
+        header = torch.tensor([len(data), failed])
+        self._group.broadcast(header, _SENDER).wait()
+        size, failed = header.tolist()
+        if not size:
+            return b"", False
+        content = torch.frombuffer(bytearray(data or size), dtype=torch.uint8)
+        self._group.broadcast(content, _SENDER).wait()
+        return content.numpy().tobytes(), bool(failed)
 
 
 def register_checkpoint_engine() -> None:

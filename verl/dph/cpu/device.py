@@ -1,6 +1,6 @@
-"""torch.cuda's module interface, as far as verl calls it, for a process that computes on the CPU.
+"""The part of torch.cuda's module interface that verl calls, for a process on the CPU.
 
-Memory figures are those of the process and the machine, in bytes; what has no meaning on a CPU does nothing.
+Memory figures are the process's and the machine's, in bytes; what has no meaning on a CPU does nothing.
 """
 
 import resource
@@ -22,25 +22,16 @@ def current_device() -> int:
     return 0
 
 
-def set_device(device) -> None:
-    """There is one device."""
+def nothing(*args, **kwargs) -> None:
+    """One device, no allocator's cache, nothing shared by handle, and a peak that cannot be reset."""
+
+
+set_device = empty_cache = ipc_collect = reset_peak_memory_stats = nothing
 
 
 def get_device_name(device=None) -> str:
     """The name that verl's table of peak FLOPS knows (verl/utils/flops_counter.py)."""
     return "CPU"
-
-
-def empty_cache() -> None:
-    """The C allocator keeps no cache that can be given back."""
-
-
-def ipc_collect() -> None:
-    """Nothing is shared between processes by handle."""
-
-
-def reset_peak_memory_stats(device=None) -> None:
-    """The kernel's peak of a process cannot be reset."""
 
 
 def memory_allocated(device=None) -> int:

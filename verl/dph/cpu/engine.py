@@ -12,7 +12,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngine, FSDPEngineWith
 
 
 class CPUFSDPEngine(FSDPEngine):
-    """A part of an engine, before verl's in its bases: FSDP2 on gloo."""
+    """Mixin of an engine, before verl's in its bases: FSDP2 on gloo."""
 
     def _build_fsdp_module(self, module: torch.nn.Module) -> torch.nn.Module:
         """Shard `module` without CPU offload.
@@ -21,7 +21,7 @@ class CPUFSDPEngine(FSDPEngine):
         accelerator. Here the parameters are in main memory from the start.
 
         Raises:
-            ValueError: when the settings ask for FSDP1, whose broadcast of the initial weights torch refuses on a CPU,
+            ValueError: when the settings ask for FSDP1, whose broadcast of the initial weights torch rejects on a CPU,
                 or for offloading.
         """
         if self.engine_config.strategy != "fsdp2":
@@ -53,7 +53,7 @@ class CPUFSDPEngineWithValueHead(CPUFSDPEngine, FSDPEngineWithValueHead):
 def load_value_model(
     local_path: str, torch_dtype: torch.dtype, model_config: PretrainedConfig, trust_remote_code: bool
 ) -> PreTrainedModel:
-    """A model with one number a token (num_labels=1) and the attention of its config; the head is random at first.
+    """A model with one number per token (num_labels=1) and the attention of its config; the head is random at first.
 
     verl's load_valuehead_model (utils/model.py) asks for flash attention, which runs on GPUs only.
     """
@@ -65,8 +65,8 @@ def load_value_model(
 def log_probs_from_logits(logits: torch.Tensor, labels: torch.Tensor, inplace_backward: bool = True) -> torch.Tensor:
     """Log-probabilities of `labels`, (tokens,), from logits (tokens, vocabulary) of any float type.
 
-    verl's own takes one logsumexp a token in a Python loop, to save GPU memory: on the demo (6,000 tokens a mini-batch)
-    half of the update's time. inplace_backward is a hint for GPUs.
+    verl's own takes one logsumexp per token in a Python loop, to save GPU memory: half of the update's time on the demo
+    (6,000 tokens per mini-batch). inplace_backward is a hint for GPUs.
     """
     flat = logits.reshape(-1, logits.shape[-1])
     return -torch.nn.functional.cross_entropy(flat, labels.reshape(-1), reduction="none").view(labels.shape)
@@ -75,8 +75,8 @@ def log_probs_from_logits(logits: torch.Tensor, labels: torch.Tensor, inplace_ba
 def save_copies() -> None:
     """Let verl's fsdp2_sharded_save_to_cpu copy.
 
-    separate_async keeps the weights of a step's beginning aside and computes old log-probs with them. verl saves by
-    moving to main memory, where a CPU's parameters are already: what it saved would change with every update.
+    separate_async saves the weights of a step's beginning and computes old log-probs with them. verl saves by moving to
+    main memory, where a CPU's parameters are already: what it saved would change with every update.
     """
     save = fsdp_utils.fsdp2_sharded_save_to_cpu
     if getattr(save, "_copies", False):
@@ -87,7 +87,7 @@ def save_copies() -> None:
         shards, spec = save(model)
         return {name: (shard.clone(), its_spec) for name, (shard, its_spec) in shards.items()}, spec
 
-    save_a_copy._copies = True
+    save_a_copy._copies = True  # type: ignore[attr-defined]
     fsdp_utils.fsdp2_sharded_save_to_cpu = save_a_copy
 
 
@@ -95,9 +95,9 @@ ENGINES = {"language_model": CPUFSDPEngineWithLMHead, "value_model": CPUFSDPEngi
 
 
 def register_engine() -> None:
-    """Make our engines those that verl's registry gives for the device "cpu".
+    """Register our engines with verl for the device "cpu".
 
-    They are registered for "fsdp" too, so that this setting gets a sentence that says what to do.
+    Also for "fsdp", so that this setting is rejected with a sentence that says what to do.
     """
     save_copies()
     transformer_impl.logprobs_from_logits = log_probs_from_logits

@@ -14,7 +14,7 @@ from verl.dph.cpu.weights import in_buckets
 
 
 class HFServerAdapter(BaseRollout):
-    """One per training worker. As a replica is one rank, each worker feeds the server of its own rank."""
+    """One per training worker. A replica is one rank, so each worker updates the server of its own rank."""
 
     def __init__(self, config, model_config, device_mesh, replica_rank: int = -1) -> None:
         super().__init__(config, model_config, device_mesh)
@@ -29,11 +29,10 @@ class HFServerAdapter(BaseRollout):
             self._server_handle = ray.get_actor(server_name(self.replica_rank))
         return self._server_handle
 
-    async def resume(self, tags: list[str]) -> None:
-        """The server puts nothing away."""
+    async def resume(self, *args: Any, **kwargs: Any) -> None:
+        """The server offloads nothing."""
 
-    async def release(self) -> None:
-        """The server puts nothing away."""
+    release = resume
 
     @torch.no_grad()
     async def update_weights(
@@ -44,7 +43,7 @@ class HFServerAdapter(BaseRollout):
         peft_config: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Send whole tensors to the server, which takes them over all at once.
+        """Send whole tensors to the server, which applies them all at once.
 
         Args:
             weights: (name, tensor) pairs. Getting one is a collective of all ranks, so every rank runs through all.
@@ -56,18 +55,18 @@ class HFServerAdapter(BaseRollout):
             ValueError: when the weights are not whole tensors.
             ray.exceptions.RayTaskError: when they do not fit the server's model.
         """
-        weights = ensure_async_iterator(weights)
+        stream = ensure_async_iterator(weights)
         try:
             if wire_format != "named_tensors":
                 raise ValueError(f"the hf rollout takes weights as named_tensors, not as {wire_format}")
             if peft_config is not None:
                 raise ValueError("the hf rollout takes merged weights: set actor_rollout_ref.model.lora.merge=True")
             first = True
-            async for bucket in in_buckets(weights):
+            async for bucket in in_buckets(stream):
                 await self._server.stage_weights.remote(bucket, first=first)
                 first = False
             await self._server.commit_weights.remote(global_steps)
         finally:
-            # leaving early would let the other ranks wait in a collective for ever
-            async for _ in weights:
+            # leaving early would leave the other ranks in a collective for ever
+            async for _ in stream:
                 pass

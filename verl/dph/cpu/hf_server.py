@@ -1,8 +1,8 @@
-"""The server behind the rollout "hf": a Ray actor that holds a Hugging Face causal language model on the CPU.
+"""The server of the rollout "hf": a Ray actor with a Hugging Face causal language model on the CPU.
 
-Tokens in, tokens out, with the interface of verl's vLLM server (verl/workers/rollout/vllm_rollout/vllm_async_server.py)
-as far as verl's LLMServerClient and RolloutReplica call it. Everything runs on the actor's event loop, between the
-steps of a generation: a step is never interrupted, and nothing needs a lock but the weights.
+Tokens in, tokens out, with the part of the interface of verl's vLLM server (vllm_async_server.py) that verl's
+LLMServerClient and RolloutReplica call. Everything runs on the actor's event loop, between the steps of a generation:
+a step is never interrupted, and only the weights need a lock.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from verl.workers.rollout.utils import get_max_position_embeddings
 
 from verl.dph.cpu.generation import Generation, Request
 from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
-from verl.dph.cpu.weights import WeightBucket, WeightStage
+from verl.dph.cpu.weights import WeightStage
 
 logger = logging.getLogger(__name__)
 
@@ -32,14 +32,14 @@ _LONGEST_WAIT_SECONDS = 0.25
 
 
 class HFServer:
-    """Answers the requests that arrive together as one batch.
+    """Generate for the requests that arrive together as one batch.
 
     Args:
         config: verl's RolloutConfig; read are dtype, load_format, max_model_len, max_num_seqs, prompt_length,
             response_length, ignore_eos and seed.
         model_config: verl's HFModelConfig.
-        rollout_mode: a hybrid server with load_format "dummy" waits for its weights; others read them from the path.
-        replica_rank: the server's number, part of the seed of requests that bring none.
+        rollout_mode: a hybrid server with load_format "dummy" waits for its weights; others load them from the path.
+        replica_rank: part of the seed of requests without one.
         num_threads: of the model's operators.
     """
 
@@ -62,7 +62,7 @@ class HFServer:
         self._serving: asyncio.Task | None = None
 
     async def launch_server(self) -> None:
-        """Build the model and start to serve."""
+        """Load the model and start serving."""
         self._model = self._load_model()
         self._stage = WeightStage(self._model)
         self._eos_ids = self._end_of_sequence_ids()
@@ -90,7 +90,7 @@ class HFServer:
         return frozenset(ids - {None})
 
     async def get_server_address(self) -> str:
-        """A name for the load balancer, which tells servers apart by it; nothing listens there."""
+        """A unique name for the load balancer; nothing listens there."""
         return f"hf-server-{self.replica_rank}"
 
     # ---- generation
@@ -117,7 +117,7 @@ class HFServer:
             extra_fields["global_steps"].
 
         Raises:
-            ValueError: when the request cannot be answered as it stands.
+            ValueError: for an invalid request.
             RuntimeError: when the weights have not arrived, or the generation failed.
         """
         while not self._open.is_set():
@@ -136,10 +136,10 @@ class HFServer:
     async def generate_many(
         self, requests: list[tuple[list[int], dict[str, Any], str]], whole: bool = False
     ) -> list[TokenOutput | Exception]:
-        """Answer (prompt_ids, sampling_params, request_id) requests in order; a failed one gets its exception.
+        """Outputs of (prompt_ids, sampling_params, request_id) requests in order; a failed one gets its exception.
 
-        A `whole` burst is not mixed with other requests: its batches (of max_num_seqs) depend on itself alone, and so
-        do the last digits of its log-probs.
+        A `whole` burst is not mixed with other requests: its batches (of max_num_seqs), and so the last digits of its
+        log-probs, depend on itself alone.
         """
         burst = next(self._burst_numbers) if whole else None
         return await asyncio.gather(*(self.generate(*request, burst) for request in requests), return_exceptions=True)
@@ -165,7 +165,7 @@ class HFServer:
         return Request(prompt_ids, params, stop_ids, uniforms(self._random_key(prompt_ids, params.seed)))
 
     def _random_key(self, prompt_ids: list[int], seed: int | None) -> int:
-        """What a request's random numbers depend on: its seed or, without one, the server and what it has seen."""
+        """Key of a request's random numbers: its seed or, without one, the server and what it has seen."""
         if seed is not None:
             return stable_key("seed", seed, prompt_ids)
         prompt = tuple(prompt_ids)
@@ -182,7 +182,7 @@ class HFServer:
         )
 
     async def _serve(self) -> None:
-        """Answer batch after batch. A failure goes to the callers of that batch, and the next one is served."""
+        """Serve batch after batch. A failure goes to the callers of its batch, and serving continues."""
         while True:
             await self._arrived.wait()
             await self._wait_for_quiet()
@@ -202,7 +202,7 @@ class HFServer:
                     self._active = {}
 
     def _next_batch(self) -> list[tuple[Request, asyncio.Future]]:
-        """Take from the queue what has waited longest and all that goes with it, in the order of arrival."""
+        """Take the oldest request from the queue and all that share its batch, in order of arrival."""
         if not self._queue:  # aborted
             return []
         burst = self._queue[0][0].burst
@@ -212,7 +212,7 @@ class HFServer:
         return batch
 
     async def _wait_for_quiet(self) -> None:
-        """Return when a burst of requests has ended or fills a batch; at once for one that came as a whole."""
+        """Return when a burst of requests has ended or fills a batch; at once for a whole burst."""
         if self._queue and self._queue[0][0].burst is not None:
             return
         clock = asyncio.get_running_loop().time
@@ -233,18 +233,18 @@ class HFServer:
         while self._active:
             for request in generation.step():
                 self._resolve(request)
-            # lets requests arrive, answers leave and an abort take effect between two steps
+            # lets requests arrive, outputs leave and an abort take effect between two steps
             await asyncio.sleep(0)
 
     def _resolve(self, request: Request) -> None:
         answer = self._active.pop(request)
-        # a caller that went away has cancelled its future
+        # a caller that is gone has cancelled its future
         if not answer.done():
             answer.set_result(self._answer(request))
 
     # ---- weights
 
-    async def stage_weights(self, bucket: WeightBucket, first: bool) -> None:
+    async def stage_weights(self, bucket: bytes, first: bool) -> None:
         """Receive some of the weights of an update; `first` begins a new one and forgets an unfinished one.
 
         Raises:
@@ -258,7 +258,7 @@ class HFServer:
         """Put the staged weights into the model, all at once and between two batches.
 
         Args:
-            global_steps: the version of the weights, reported with every answer from now on.
+            global_steps: the version of the weights, reported with every output from now on.
 
         Raises:
             ValueError: when parameters are missing; the model keeps its old weights.
@@ -277,11 +277,11 @@ class HFServer:
     # ---- control, called by verl's RolloutReplica
 
     async def abort_all_requests(self, reset_prefix_cache: bool = True, reject_request: bool = False) -> dict[str, Any]:
-        """End every request with what it has so far and admit none until `resume_generation`.
+        """End every request with its partial output and admit none until `resume_generation`.
 
         Args:
             reset_prefix_cache: no cache outlives a batch.
-            reject_request: answer requests that arrive meanwhile as aborted, instead of holding them.
+            reject_request: abort requests that arrive meanwhile, instead of holding them.
         """
         self._open.clear()
         self._rejecting = reject_request
@@ -299,27 +299,11 @@ class HFServer:
         self._open.set()
 
     async def wait_for_requests_to_drain(self) -> None:
-        """Return when no request waits or is being answered."""
+        """Return when no request waits or runs."""
         while self._queue or self._active:
             await asyncio.sleep(_QUIET_SECONDS)
 
-    async def wake_up(self, tags: list[str] | None = None) -> None:
-        """Nothing was put away."""
+    async def nothing(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing is offloaded, no cache outlives a batch, and there is no profiler of this server."""
 
-    async def sleep(self) -> None:
-        """Main memory is not shared with an accelerator's, so nothing is put away."""
-
-    async def clear_kv_cache(self) -> None:
-        """No cache outlives a batch."""
-
-    async def release_kv_cache(self) -> None:
-        """No cache outlives a batch."""
-
-    async def resume_kv_cache(self) -> None:
-        """No cache outlives a batch."""
-
-    async def start_profile(self, **kwargs: Any) -> None:
-        """There is no profiler of this server."""
-
-    async def stop_profile(self) -> None:
-        """There is no profiler of this server."""
+    wake_up = sleep = clear_kv_cache = release_kv_cache = resume_kv_cache = start_profile = stop_profile = nothing

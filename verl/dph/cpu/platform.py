@@ -12,7 +12,7 @@ from verl.dph.cpu import device
 
 
 class CPUPlatform(PlatformBase):
-    """One process is one device. Ray is told of as many "GPU"s as there are to be ranks, because verl schedules by them
+    """One process is one device. Ray gets as many fake "GPU"s as there are ranks, because verl schedules by them
     (verl/single_controller/ray/base.py): `+ray_kwargs.ray_init.num_gpus=N`."""
 
     device_name = "cpu"
@@ -41,11 +41,10 @@ class CPUPlatform(PlatformBase):
     def manual_seed_all(self, seed: int) -> None:
         torch.manual_seed(seed)
 
-    def set_allocator_settings(self, settings: str) -> None:
-        """The settings are for CUDA's caching allocator."""
+    def nothing(self, *args: Any, **kwargs: Any) -> None:
+        """There is no caching allocator and no device profiler."""
 
-    def empty_cache(self) -> None:
-        device.empty_cache()
+    set_allocator_settings = empty_cache = profiler_start = profiler_stop = nothing
 
     def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
         return None, None
@@ -59,12 +58,6 @@ class CPUPlatform(PlatformBase):
     @contextmanager
     def nvtx_range(self, msg: str):
         yield
-
-    def profiler_start(self) -> None:
-        """No device profiler."""
-
-    def profiler_stop(self) -> None:
-        """No device profiler."""
 
     def ray_resource_name(self) -> str:
         return "GPU"

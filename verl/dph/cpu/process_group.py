@@ -1,7 +1,7 @@
 """The gloo process group for verl's workers.
 
 verl 0.9.1 joins "cpu:gloo" and "<device>:<backend>" (verl/utils/distributed.py:89). On the CPU platform both halves
-name the CPU, which torch refuses, so the backend is named here.
+name the CPU, which torch rejects, so the backend is named here.
 """
 
 import functools
@@ -12,7 +12,7 @@ BACKEND = "cpu:gloo"
 
 
 def use_gloo() -> None:
-    """Let `initialize_global_process_group_ray` default to gloo. To be called before modules import it by name."""
+    """Make `initialize_global_process_group_ray` default to gloo. Call it before modules import it by name."""
     initialize = verl_distributed.initialize_global_process_group_ray
     if getattr(initialize, "_defaults_to_gloo", False):
         return
@@ -21,5 +21,5 @@ def use_gloo() -> None:
     def initialize_with_gloo(timeout_second: int | None = None, backend: str | None = None) -> None:
         initialize(timeout_second, backend or BACKEND)
 
-    initialize_with_gloo._defaults_to_gloo = True
+    initialize_with_gloo._defaults_to_gloo = True  # type: ignore[attr-defined]
     verl_distributed.initialize_global_process_group_ray = initialize_with_gloo

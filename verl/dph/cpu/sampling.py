@@ -18,7 +18,7 @@ _UNIFORM_BLOCK = 64
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """What a request may ask for, named as in vLLM.
+    """Sampling parameters of a request, named as in vLLM.
 
     Attributes:
         max_tokens: at most this many tokens are generated, at least one.

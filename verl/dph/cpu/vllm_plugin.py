@@ -1,9 +1,9 @@
-"""The `vllm.general_plugins` entry point: lets vLLM on a CPU take new weights while it runs.
+"""The `vllm.general_plugins` entry point: makes weight updates work with vLLM on a CPU.
 
 vLLM packs the weight of a linear layer for its CPU kernels once it is loaded, and then drops the plain one
-(model_executor/layers/linear.py, UnquantizedLinearMethod), so that the trainer's weights find nothing to be loaded into
+(model_executor/layers/linear.py, UnquantizedLinearMethod), so that there is nothing to load the trainer's weights into
 and the worker dies. Here the plain weight stays: verl loads into it and has it packed again after every update
-(verl/workers/rollout/vllm_rollout/utils.py, update_weights_from_ipc). It costs the memory of the weights once more.
+(verl/workers/rollout/vllm_rollout/utils.py, update_weights_from_ipc). This doubles the memory of the weights.
 
 vLLM calls `register` in every one of its processes, before it builds a model.
 """
@@ -21,7 +21,7 @@ NAME = "dph"  # of the entry point, in pyproject.toml
 
 
 def check_environment() -> None:
-    """Refuse vLLM on a CPU where it cannot run, or would lose its worker in the first weight update.
+    """Reject vLLM on a CPU if it cannot run, or would lose its worker in the first weight update.
 
     Raises:
         UserError: saying what is missing.
@@ -52,7 +52,7 @@ def register() -> None:
 
 
 def _keeping_weights(pack: Callable[..., None]) -> Callable[..., None]:
-    """vLLM's function that packs a layer's weight, without its last step."""
+    """vLLM's function that packs a layer's weight, without the removal of the plain one."""
     if getattr(pack, "_keeps_weights", False):
         return pack
 
@@ -60,5 +60,5 @@ def _keeping_weights(pack: Callable[..., None]) -> Callable[..., None]:
     def pack_and_keep(layer: torch.nn.Module, remove_weight: bool) -> None:
         pack(layer, remove_weight=False)
 
-    pack_and_keep._keeps_weights = True
+    pack_and_keep._keeps_weights = True  # type: ignore[attr-defined]
     return pack_and_keep

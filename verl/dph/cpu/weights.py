@@ -1,48 +1,31 @@
-"""The weights' way from a training worker to the rollout's server: whole tensors, in buckets, all or nothing."""
+"""Weight transfer from a training worker to the rollout's server: whole tensors, in buckets, all or nothing."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator
 
-import numpy as np
 import torch
+from safetensors.torch import load, save
 
 BUCKET_BYTES = 256 << 20
-
-# (name, dtype's name in torch, shape, bytes as uint8 [n]); Ray moves numpy arrays without copying them
-PackedWeight = tuple[str, str, tuple[int, ...], np.ndarray]
-WeightBucket = list[PackedWeight]
-
-
-def pack(name: str, weight: torch.Tensor) -> PackedWeight:
-    """A tensor as bytes."""
-    weight = weight.detach().cpu().contiguous()
-    data = weight.reshape(-1).view(torch.uint8).numpy().copy()
-    return name, str(weight.dtype).removeprefix("torch."), tuple(weight.shape), data
-
-
-def unpack(packed: PackedWeight) -> tuple[str, torch.Tensor]:
-    """The inverse of `pack`; the tensor owns its memory."""
-    name, dtype, shape, data = packed
-    return name, torch.from_numpy(data.copy()).view(getattr(torch, dtype)).reshape(shape)
 
 
 async def in_buckets(
     weights: AsyncIterator[tuple[str, torch.Tensor]], bucket_bytes: int = BUCKET_BYTES
-) -> AsyncIterator[WeightBucket]:
-    """Gather packed weights into buckets of at least `bucket_bytes`, but for the last."""
-    bucket, size = [], 0
+) -> AsyncIterator[bytes]:
+    """Weights as safetensors of at least `bucket_bytes` each, except the last."""
+    bucket, size = {}, 0
     async for name, weight in weights:
-        bucket.append(pack(name, weight))
+        bucket[name] = weight.detach().cpu().clone(memory_format=torch.contiguous_format)  # tied ones share memory
         size += weight.nbytes
         if size >= bucket_bytes:
-            yield bucket
-            bucket, size = [], 0
+            yield save(bucket)
+            bucket, size = {}, 0
     if bucket:
-        yield bucket
+        yield save(bucket)
 
 
 class WeightStage:
-    """Collects a model's new weights and puts them in place once all of them are there."""
+    """Collect a model's new weights and apply them once all have arrived."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._targets: dict[str, torch.Tensor] = dict(model.state_dict(keep_vars=True))
@@ -55,14 +38,13 @@ class WeightStage:
     def clear(self) -> None:
         self._staged = {}
 
-    def add(self, bucket: WeightBucket) -> None:
+    def add(self, bucket: bytes) -> None:
         """Stage weights.
 
         Raises:
             ValueError: for a name that the model does not have, or another shape than the model's.
         """
-        for packed in bucket:
-            name, weight = unpack(packed)
+        for name, weight in load(bucket).items():
             target = self._targets.get(name)
             if target is None:
                 raise ValueError(f"weight update: the rollout's model has no parameter {name!r}")

@@ -1,18 +1,20 @@
 """f-divergences D_f(pi_theta || pi_ref) between the policy and the initial policy (torch only).
 
-A divergence is one function here. It maps d = log pi_theta(a) - log pi_ref(a), per token, to
+A divergence is one function here. It maps log_ratio = log pi_theta(a) - log pi_ref(a), per token, to
 
-    f~(u) = f(u) - f'(1) (u - 1),   u = exp(d),   E_{a ~ pi_ref}[f~(u)] = D_f(pi_theta || pi_ref),
+    f~(u) = f(u) - f'(1) (u - 1),   u = exp(log_ratio),   E_{a ~ pi_ref}[f~(u)] = D_f(pi_theta || pi_ref),
 
-which is non-negative, and zero with zero gradient at u = 1 (METHOD.md, "Divergences on samples of pi_ref"; Csiszar
-1967; the paper's Appendix C). Three estimators are made of it, none of which needs another formula:
+which is non-negative, and zero with zero gradient at u = 1 (docs/method.md; Csiszar 1967; the paper's Appendix C).
+Three estimators are made of it, none of which needs another formula:
 
-    bounded(f, d)             on a token sampled by pi_ref: f~(u)
-    exact(f, log_p, log_q)    between two whole distributions: sum over tokens of p f~(q / p)
-    policy_weight(f, d)       on a token sampled by pi_theta: f~'(u) = f'(u) - f'(1), the weight of grad log pi_theta
+    with_linear_tail(f, log_ratio)          on a token sampled by pi_ref: f~(u)
+    between_distributions(f, log_p, log_q)  between two next-token distributions: sum over tokens of p f~(q / p)
+    policy_weight(f, log_ratio)             on a token sampled by pi_theta: f~'(u) = f'(u) - f'(1), the weight of
+                                            grad log pi_theta
 
-Everything is evaluated from d, never from probabilities, and in float64: near d = 0 every f~ cancels to about d^2/2,
-which float32 cannot hold below |d| of 1e-3, and far from it exp(d) overflows float32 at 88. Results are float32.
+Everything is evaluated from log_ratio, never from probabilities, and in float64: near 0 every f~ cancels to about
+log_ratio^2 / 2, which float32 cannot hold below 1e-3, and far from it exp overflows float32 at 88. Results are float32.
+In the formulas below d is log_ratio.
 """
 
 import math
@@ -23,164 +25,166 @@ from torch.nn.functional import softplus
 
 LOG2 = math.log(2.0)
 
-# Above this d a divergence on samples of pi_ref is continued linearly. Measured on the demo's task (docs/method.md):
-# the gradient of a mini-batch has its smallest error with a bound between 0.5 and 2, and 40 times that with 10, because
-# almost
-# all of the variance comes from tokens that became e^5 times more likely and are hardly ever sampled. There is no lower
-# bound: where the policy dropped a mode (d << 0) the forward KL must keep pulling.
-D_MAX = 1.0
+# Above this log-ratio a divergence on samples of pi_ref is continued linearly. Measured on the demo's task
+# (docs/method.md): the gradient of a mini-batch has its smallest error with a bound between 0.5 and 2, and 40 times
+# that with 10, because almost all of the variance comes from tokens that became e^5 times more likely and are hardly
+# ever sampled. There is no lower bound: where the policy dropped a mode (d << 0) the forward KL must keep pulling.
+LOG_RATIO_MAX = 1.0
 
 # Between whole distributions p f~(q/p) is at most of the order of q for all divergences but Pearson's, so that this
 # bound only keeps the arithmetic finite.
-EXACT_D_MAX = 40.0
+DISTRIBUTION_LOG_RATIO_MAX = 40.0
 
 # On samples of pi_theta the weights grow with exp(|d|) on either side (forward KL: where d << 0; Pearson: d >> 0).
-POLICY_D_MAX = 10.0
+POLICY_LOG_RATIO_MAX = 10.0
 
-Divergence = Callable[[torch.Tensor], torch.Tensor]
+Divergence = Callable[..., torch.Tensor]
 
 
-def forward_kl(d: torch.Tensor) -> torch.Tensor:
+def forward_kl(log_ratio: torch.Tensor) -> torch.Tensor:
     """KL(pi_ref || pi_theta), the k3 form: f(u) = -log u, f~(u) = u - 1 - log u. Gradient weight u f~' = u - 1.
 
     Low value variance near u = 1, heavy-tailed gradient away from it; `forward_kl_k1` is the default for training.
     """
-    return torch.expm1(d) - d
+    return torch.expm1(log_ratio) - log_ratio
 
 
-def forward_kl_k1(d: torch.Tensor) -> torch.Tensor:
+def forward_kl_k1(log_ratio: torch.Tensor) -> torch.Tensor:
     """KL(pi_ref || pi_theta), the k1 form: f(u) = -log u. Gradient -grad log pi_theta, as in supervised fine-tuning.
 
     The one estimator here that is not pointwise non-negative; its expectation is the same (f'(1) = -1 is not
     subtracted). Only for single samples of pi_ref.
     """
-    return -d
+    return -log_ratio
 
 
-def reverse_kl(d: torch.Tensor) -> torch.Tensor:
+def reverse_kl(log_ratio: torch.Tensor) -> torch.Tensor:
     """KL(pi_theta || pi_ref): f~(u) = u log u - u + 1. Gradient weight u d."""
-    return d * torch.exp(d) - torch.expm1(d)
+    return log_ratio * torch.exp(log_ratio) - torch.expm1(log_ratio)
 
 
-def js_half(d: torch.Tensor) -> torch.Tensor:
+def js_half(log_ratio: torch.Tensor) -> torch.Tensor:
     """JSD(pi_theta, pi_ref), the half form: f~(u) = 1/2 [u log u - (1 + u) log((1 + u)/2)].
 
     Written as 1/2 [(1 + u) log 2 - softplus(d) - u softplus(-d)]. Gradient weight 1/2 u (log 2 - softplus(-d)).
     """
-    u = torch.exp(d)
-    return 0.5 * ((1.0 + u) * LOG2 - softplus(d) - u * softplus(-d))
+    u = torch.exp(log_ratio)
+    return 0.5 * ((1.0 + u) * LOG2 - softplus(log_ratio) - u * softplus(-log_ratio))
 
 
-def js_doubled(d: torch.Tensor) -> torch.Tensor:
+def js_doubled(log_ratio: torch.Tensor) -> torch.Tensor:
     """2 JSD = KL(pi_ref || M) + KL(pi_theta || M), the paper's DPH-JS objective in its generator form."""
-    return 2.0 * js_half(d)
+    return 2.0 * js_half(log_ratio)
 
 
-def kl_ref_mixture(d: torch.Tensor) -> torch.Tensor:
+def kl_ref_mixture(log_ratio: torch.Tensor) -> torch.Tensor:
     """KL(pi_ref || M), M = (pi_theta + pi_ref)/2: f~(u) = (u - 1)/2 - log((1 + u)/2).
 
     The D_pef half of the JS definition (paper, Appendix E). Gradient weight u (u - 1) / (2 (1 + u)).
     """
-    return 0.5 * torch.expm1(d) + LOG2 - softplus(d)
+    return 0.5 * torch.expm1(log_ratio) + LOG2 - softplus(log_ratio)
 
 
-def kl_policy_mixture(d: torch.Tensor) -> torch.Tensor:
-    """KL(pi_theta || M): f~(u) = u log(2u / (1 + u)) - (u - 1)/2. Gradient weight u [log 2 - softplus(-d) + 1/(1+u) -
-    1/2].
+def kl_policy_mixture(log_ratio: torch.Tensor) -> torch.Tensor:
+    """KL(pi_theta || M): f~(u) = u log(2u / (1 + u)) - (u - 1)/2.
 
-    The D_exp half of the JS definition (paper, Appendix E), there on samples of the policy.
+    Gradient weight u [log 2 - softplus(-d) + 1/(1+u) - 1/2]. The D_exp half of the JS definition (paper, Appendix E),
+    there on samples of the policy.
     """
-    return torch.exp(d) * (LOG2 - softplus(-d)) - 0.5 * torch.expm1(d)
+    return torch.exp(log_ratio) * (LOG2 - softplus(-log_ratio)) - 0.5 * torch.expm1(log_ratio)
 
 
-def alpha_divergence(d: torch.Tensor, alpha: float) -> torch.Tensor:
+def alpha_divergence(log_ratio: torch.Tensor, alpha: float) -> torch.Tensor:
     """Alpha divergence, 0 < alpha < 1: f~(u) = (u^(1-a) - (1-a) u - a) / (a (a-1)). Gradient weight (u - u^(1-a))/a.
 
     alpha -> 1 is the forward KL and alpha -> 0 the reverse KL.
     """
     beta = 1.0 - alpha
-    return (torch.expm1(beta * d) - beta * torch.expm1(d)) / (alpha * (alpha - 1.0))
+    return (torch.expm1(beta * log_ratio) - beta * torch.expm1(log_ratio)) / (alpha * (alpha - 1.0))
 
 
-def hellinger(d: torch.Tensor) -> torch.Tensor:
-    """Squared Hellinger distance 1/2 sum (sqrt p - sqrt q)^2: f~(u) = 1/2 (sqrt u - 1)^2. Gradient weight (u - sqrt
-    u)/2.
+def hellinger(log_ratio: torch.Tensor) -> torch.Tensor:
+    """Squared Hellinger distance 1/2 sum (sqrt p - sqrt q)^2: f~(u) = 1/2 (sqrt u - 1)^2.
 
-    A quarter of the alpha divergence at 1/2; at most 1 (Hellinger 1909).
+    Gradient weight (u - sqrt u)/2. A quarter of the alpha divergence at 1/2; at most 1 (Hellinger 1909).
     """
-    return 0.5 * torch.expm1(0.5 * d).square()
+    return 0.5 * torch.expm1(0.5 * log_ratio).square()
 
 
-def chi_square(d: torch.Tensor) -> torch.Tensor:
+def chi_square(log_ratio: torch.Tensor) -> torch.Tensor:
     """Pearson's chi-square sum (q - p)^2 / p with q = pi_theta: f~(u) = (u - 1)^2. Gradient weight 2 u (u - 1).
 
     The heaviest tail of all: it grows with u^2 (Pearson 1900).
     """
-    return torch.expm1(d).square()
+    return torch.expm1(log_ratio).square()
 
 
-def _with_tangents(f: Divergence, d: torch.Tensor, lower: float | None, upper: float | None) -> torch.Tensor:
-    """`f(d)` between the bounds and its tangents beyond them: value and slope are continuous, and no gradient is
-    zeroed."""
-    inside = d.clamp(min=lower, max=upper)
+def _with_tangents(f: Divergence, log_ratio: torch.Tensor, lower: float | None, upper: float | None) -> torch.Tensor:
+    """`f` between the bounds and its tangents beyond them: value and slope are continuous, no gradient is zeroed."""
+    inside = log_ratio.clamp(min=lower, max=upper)
     value = f(inside)
     for bound, beyond in ((lower, torch.lt), (upper, torch.gt)):
         if bound is None:
             continue
         with torch.enable_grad():
-            at = torch.tensor(bound, dtype=d.dtype, device=d.device, requires_grad=True)
+            at = torch.tensor(bound, dtype=log_ratio.dtype, device=log_ratio.device, requires_grad=True)
             (slope,) = torch.autograd.grad(f(at), at)
-        value = value + torch.where(beyond(d, bound), slope * (d - bound), 0.0)
+        value = value + torch.where(beyond(log_ratio, bound), slope * (log_ratio - bound), 0.0)
     return value
 
 
-def bounded(f: Divergence, d: torch.Tensor, upper: float = D_MAX) -> torch.Tensor:
-    """`f(d)` with its tangent at `upper` above `upper`: the generator form on samples of pi_ref.
+def with_linear_tail(f: Divergence, log_ratio: torch.Tensor, upper: float = LOG_RATIO_MAX) -> torch.Tensor:
+    """`f`, continued by its tangent above `upper`: the generator form on samples of pi_ref.
 
     Args:
         f: one of the functions above.
-        d: any shape, float32; log pi_theta - log pi_ref per token.
-        upper: where the linear continuation begins.
+        log_ratio: any shape, float32; log pi_theta - log pi_ref per token.
+        upper: where the linear tail begins.
 
     Returns:
-        The shape of d, float32, finite for |d| up to 200; the gradient is never zeroed on the lower side.
+        The shape of log_ratio, float32, finite for |log_ratio| up to 200; the gradient is never zeroed on the lower
+        side.
     """
-    return _with_tangents(f, d.double(), None, upper).float()
+    return _with_tangents(f, log_ratio.double(), None, upper).float()
 
 
-def policy_weight(f: Divergence, d: torch.Tensor) -> torch.Tensor:
+def policy_weight(f: Divergence, log_ratio: torch.Tensor) -> torch.Tensor:
     """f~'(u) = f'(u) - f'(1), the weight of grad log pi_theta on samples of pi_theta.
 
     grad D_f(pi_theta || pi_ref) = E_{a ~ pi_theta}[f'(u) grad log pi_theta(a)], and a constant may be subtracted as a
-    baseline (METHOD.md, "Divergences on samples of pi_theta"). Taken as d/dd f~ / u, so that each divergence needs no
-    second formula; tangents beyond +-POLICY_D_MAX.
+    baseline (docs/method.md, "the policy form"). Taken as d/dd f~ / u, so that each divergence needs no second formula;
+    tangents beyond +-POLICY_LOG_RATIO_MAX.
 
     Args:
         f: one of the functions above but `forward_kl_k1`.
-        d: any shape, float32, at tokens that the policy sampled.
+        log_ratio: any shape, float32, at tokens that the policy sampled.
 
     Returns:
-        The shape of d, float32, without gradient.
+        The shape of log_ratio, float32, without gradient.
     """
 
-    def weight(d: torch.Tensor) -> torch.Tensor:
-        (slope,) = torch.autograd.grad(f(d).sum(), d, create_graph=True)
-        return slope * torch.exp(-d)
+    def weight(log_ratio: torch.Tensor) -> torch.Tensor:
+        (slope,) = torch.autograd.grad(f(log_ratio).sum(), log_ratio, create_graph=True)
+        return slope * torch.exp(-log_ratio)
 
     with torch.enable_grad():
-        d = d.detach().double().requires_grad_()
-        return _with_tangents(weight, d, -POLICY_D_MAX, POLICY_D_MAX).detach().float()
+        log_ratio = log_ratio.detach().double().requires_grad_()
+        return _with_tangents(weight, log_ratio, -POLICY_LOG_RATIO_MAX, POLICY_LOG_RATIO_MAX).detach().float()
 
 
-def policy_value(f: Divergence, d: torch.Tensor) -> torch.Tensor:
+def policy_value(f: Divergence, log_ratio: torch.Tensor) -> torch.Tensor:
     """f~(u) / u, whose mean over samples of pi_theta is the divergence; without gradient, for metrics.
 
     Args and Returns: as `policy_weight`.
     """
-    return _with_tangents(lambda d: f(d) * torch.exp(-d), d.detach().double(), -POLICY_D_MAX, POLICY_D_MAX).float()
+
+    def value(log_ratio: torch.Tensor) -> torch.Tensor:
+        return f(log_ratio) * torch.exp(-log_ratio)
+
+    return _with_tangents(value, log_ratio.detach().double(), -POLICY_LOG_RATIO_MAX, POLICY_LOG_RATIO_MAX).float()
 
 
-def exact(f: Divergence, log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tensor:
+def between_distributions(f: Divergence, log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tensor:
     """D_f between distributions: sum over the last axis of p f~(q / p).
 
     Over single tokens and one bucket for all others it is the divergence of the two coarse distributions: at most the
@@ -197,5 +201,6 @@ def exact(f: Divergence, log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tens
     """
     empty = torch.isneginf(log_p)
     log_p = log_p.masked_fill(empty, 0.0).double()
-    d = log_q.masked_fill(empty, 0.0).double() - log_p
-    return (log_p.exp() * _with_tangents(f, d, None, EXACT_D_MAX)).masked_fill(empty, 0.0).sum(-1).float()
+    log_ratio = log_q.masked_fill(empty, 0.0).double() - log_p
+    terms = log_p.exp() * _with_tangents(f, log_ratio, None, DISTRIBUTION_LOG_RATIO_MAX)
+    return terms.masked_fill(empty, 0.0).sum(-1).float()

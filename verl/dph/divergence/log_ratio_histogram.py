@@ -1,4 +1,4 @@
-"""Quantiles of d = log pi_theta - log pi_ref over a whole training step, from counts that can be summed (torch only).
+"""Quantiles of the log-ratio log pi_theta - log pi_ref over a training step, from histograms that can be summed.
 
 Quantiles of micro-batches cannot be combined, counts in fixed bins can.
 """
@@ -7,7 +7,7 @@ import math
 
 import torch
 
-# Bins of equal width in asinh(20 d), that is, 0.005 wide near d = 0 and 9 % of |d| far from it; |d| up to 50.
+# Bins of equal width in asinh(20 d) for a log-ratio d: 0.005 wide near 0, 9 % of |d| far from it; |d| up to 50.
 _SCALE, _LIMIT, _BINS = 20.0, 50.0, 160
 _REACH = math.asinh(_SCALE * _LIMIT)
 EDGES = torch.sinh(torch.linspace(-_REACH, _REACH, _BINS + 1, dtype=torch.float64)) / _SCALE
@@ -15,10 +15,10 @@ EDGES = torch.sinh(torch.linspace(-_REACH, _REACH, _BINS + 1, dtype=torch.float6
 QUANTILES = {"p01": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
-def histogram(d: torch.Tensor) -> torch.Tensor:
+def histogram(log_ratio: torch.Tensor) -> torch.Tensor:
     """Counts (bins,) int64 on the CPU of any number of values; those beyond the outer edges count in the outer bins."""
-    edges = EDGES[1:-1].to(d.device, d.dtype)
-    return torch.bincount(torch.bucketize(d.flatten(), edges), minlength=_BINS).cpu()
+    edges = EDGES[1:-1].to(log_ratio.device, log_ratio.dtype)
+    return torch.bincount(torch.bucketize(log_ratio.flatten(), edges), minlength=_BINS).cpu()
 
 
 def quantiles(counts: torch.Tensor) -> dict[str, float]:

@@ -1,5 +1,4 @@
-"""`sft_loss_mode`: which divergence a mode computes on D_pef rows and which on D_exp rows (METHOD.md, "Modes"; torch
-only).
+"""`sft_loss_mode`: which divergence a mode computes on D_pef rows and which on D_exp rows (docs/method.md, "Modes").
 
 On D_pef the samples are pi_ref's (the generator form, no reference model); on D_exp they are pi_theta's (the policy
 form, which needs pi_ref's log-probs of them, that is, a reference model).
@@ -12,7 +11,7 @@ from verl.dph.divergence import f_divergences
 from verl.dph.divergence.f_divergences import Divergence
 
 # The whole divergence of each mode. A new divergence is a function of f_divergences.py and a line here.
-MODES = {
+MODES: dict[str, Divergence] = {
     "forward": f_divergences.forward_kl,
     "js": f_divergences.js_doubled,
     "js_low_var": f_divergences.js_doubled,
@@ -77,7 +76,7 @@ def terms_of(mode: str, form: str, has_data: bool, *, alpha: float, kl_estimator
         return Terms(f_divergences.kl_ref_mixture, f_divergences.kl_policy_mixture, f_divergences.kl_ref_mixture)
     if not (on_pef or on_exp):
         return Terms()
-    whole = partial(f_divergences.alpha_divergence, alpha=alpha) if mode == "alpha" else MODES[mode]
+    whole: Divergence = partial(f_divergences.alpha_divergence, alpha=alpha) if mode == "alpha" else MODES[mode]
     if on_exp:
         return Terms(exp=whole)
     k1 = mode == "forward" and kl_estimator == "k1"

@@ -1,5 +1,10 @@
-"""What the trainer adds to every row of a mixed batch, beside verl's fields."""
+"""D_pef rows as fields of a batch of verl's: names, and jagged columns."""
 
+import torch
+
+from verl.dph.pef.store import Row
+
+# What the trainer adds to every row of a mixed batch.
 # Per response token: 1.0 on D_pef rows, 0.0 on D_exp rows; the reference log-prob (float32, 0 on D_exp rows).
 # Per row: the D_pef tokens of its optimizer mini-batch over all ranks.
 PEF_MASK, PEF_REF_LOG_PROBS, PEF_NUM_TOKENS = "pef_mask", "pef_ref_log_probs", "pef_num_tokens"
@@ -11,3 +16,21 @@ PEF_REST_LOG_PROBS = "pef_rest_log_probs"
 
 # Which field of store.Row each of these is.
 ROW_FIELD_OF = {PEF_TOP_IDS: "top_ids", PEF_TOP_LOG_PROBS: "top_log_probs", PEF_REST_LOG_PROBS: "rest_log_prob"}
+
+
+def token_fields(rows: list[Row]) -> dict[str, list[torch.Tensor]]:
+    """verl's fields of token ids and positions, one tensor per row."""
+    positions = torch.arange(max(len(row.prompt) + len(row.response) for row in rows))
+    return {
+        "input_ids": [torch.cat([row.prompt, row.response]) for row in rows],
+        "position_ids": [positions[: len(row.prompt) + len(row.response)] for row in rows],
+        "prompts": [row.prompt for row in rows],
+        "responses": [row.response for row in rows],
+    }
+
+
+def jagged(parts: list[torch.Tensor], dtype: torch.dtype | None = None) -> torch.Tensor:
+    """The parts as rows, converted together: one by one they would leave the allocator full of small holes."""
+    values = torch.cat(parts)
+    offsets = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0)
+    return torch.nested.nested_tensor_from_jagged(values.to(dtype or values.dtype), offsets)

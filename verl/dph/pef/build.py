@@ -1,10 +1,10 @@
-"""Writes the D_pef store: `actor.generate_sft=True` (scripts/*/get_correct_data_tensor.sh).
+"""Write the D_pef store: `actor.generate_sft=True` (scripts/*/get_correct_data_tensor.sh).
 
-Every near-perfect prompt is sampled once more. Where that sample is correct, it is kept as token ids with the
-reference log-probs of the training engine, and with data.sft_top_k its likeliest next tokens at every position; the
-other prompts move to train_wrong (METHOD.md, "Data", refinement). The samples are records of their own file and the
-log-probs parts of their own folder, so that a run that was stopped goes on where it was. The store takes its name only
-when some of its rows, computed once more, came out the same.
+Every near-perfect prompt is sampled once more (docs/method.md, refinement). A correct sample is kept as token ids with
+the reference log-probs of the training engine, and with data.sft_top_k the likeliest next tokens at every position; the
+other prompts move to train_wrong. Samples are records of a file of their own and log-probs parts of a folder of their
+own, so that a run that was stopped resumes. The store takes its name only when some of its rows, computed again, came
+out the same.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import torch
 from omegaconf import DictConfig
 from verl.utils.torch_dtypes import PrecisionType
 
-from rl.common.atomic_write import replacing
+from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.data.sample_file import read_samples
@@ -41,14 +41,14 @@ REFINEMENT_SEED = 1_000_003
 def write_store(trainer) -> None:
     """Sample, keep the correct ones with reference log-probs, write data.sft_pt, move or drop the other prompts.
 
-    A store that is there already only gets its next-token distributions, where it lacks those of data.sft_top_k.
+    A store that exists already only gets the next-token distributions of data.sft_top_k, if missing.
 
     Args:
         trainer: one of training.trainer.TRAINERS whose workers and rollout servers are up and hold the initial policy.
 
     Raises:
-        UserError: no near-perfect prompt survives, the scorer is not to be reached, a file cannot be written, or the
-            engine does not repeat its log-probs.
+        UserError: no near-perfect prompt survives, the scorer is unreachable, a file cannot be written, or the engine
+            does not reproduce its log-probs.
     """
     data = trainer.config.data
     correct, path = Path(data.sft_files), Path(data.sft_pt).expanduser()
@@ -72,7 +72,7 @@ def write_store(trainer) -> None:
         logger.info("%d of %d rows had their log-probs in %s", found, len(store), parts)
     _write_checked(store, path, compute, trainer.config)
     shutil.rmtree(parts)
-    # train_correct loses its rows last: a run that dies in between loses no prompt, and the next does the same again.
+    # train_correct loses its rows last: a run that dies in between loses no prompt, and the next repeats this step.
     failed = move_rows(correct, _wrong(data), stay={row.id for row in store.rows})
     logger.info(
         "%s holds %d of %d near-perfect prompts (%s); the other %d %s",
@@ -86,23 +86,22 @@ def write_store(trainer) -> None:
 
 
 def _wrong(data: DictConfig) -> Path | None:
-    """Where prompts go whose refinement sample failed, None for nowhere."""
+    """Where prompts with a failed refinement sample go; None: nowhere."""
     return Path(data.sft_wrong_files) if data.sft_refinement_failures == "move" else None
 
 
 def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> None:
-    """Give the store its name when what was written, read back, agrees with the engine."""
-    tolerance = Tolerance.of(store.meta["engine_dtype"], config.data.sft_check_tolerance)
-    with replacing(path) as unchecked:
+    """Name the store once what was written, read back, agrees with the engine."""
+    tolerance = Tolerance.of(str(store.meta["engine_dtype"]), config.data.sft_check_tolerance)
+    with atomic_write.replacing(path) as unchecked:
         store.save(str(unchecked))
-        largest = check_reference(
-            Store.load(str(unchecked)), str(path), compute, tolerance=tolerance, seed=config.data.sft_seed
-        )
+        written = Store.load(str(unchecked))
+        largest = check_reference(written, str(path), compute, tolerance=tolerance, seed=config.data.sft_seed)
     logger.info("reference log-probs computed again differ by %.2g nats at most (%s)", largest, tolerance)
 
 
 def _sampled(trainer, correct: Path, samples: Path) -> Store:
-    """One more sample of every prompt of `correct`; the correct ones as rows without reference log-probs."""
+    """Sample every prompt of `correct` once more; the correct samples as rows without reference log-probs."""
     config, rollout = trainer.config, trainer.config.actor_rollout_ref.rollout
     settings = SamplingSettings(
         n=1,
@@ -119,8 +118,8 @@ def _sampled(trainer, correct: Path, samples: Path) -> Store:
     kept = [prompt for prompt in prompts if records[prompt.id].acc == 1 and not records[prompt.id].truncated]
     if not kept:
         raise UserError(
-            f"None of the {len(prompts)} prompts of {correct} was answered correctly again: lower the threshold of the "
-            "split, or check the scorer."
+            f"None of the {len(prompts)} prompts of {correct} was solved again: lower the threshold of the split, or "
+            "check the scorer."
         )
     rows = [
         Row(
@@ -135,7 +134,7 @@ def _sampled(trainer, correct: Path, samples: Path) -> Store:
 
 
 def _origin(config: DictConfig) -> dict[str, str | int | float]:
-    """Whose log-probs the store holds, for its `meta`."""
+    """The origin of the store's log-probs, for its `meta`."""
     model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
     return {
         "model": str(model.path),
@@ -150,13 +149,13 @@ def _origin(config: DictConfig) -> dict[str, str | int | float]:
 
 
 def _engine_dtype(config: DictConfig) -> str:
-    """In which verl's FSDP engine computes (workers/engine/fsdp/transformer_impl.py): float32, bfloat16 or float16."""
+    """The dtype of verl's FSDP engine (workers/engine/fsdp/transformer_impl.py): float32, bfloat16 or float16."""
     mixed_precision = config.actor_rollout_ref.actor.fsdp_config.get("mixed_precision") or {}
     return str(PrecisionType.to_dtype(mixed_precision.get("param_dtype", "bf16"))).removeprefix("torch.")
 
 
 def finished_store(path: Path, correct: Path) -> Store | None:
-    """The store when it exists and holds exactly the prompts of `correct`, as a finished run leaves them."""
+    """The store, if it exists and holds exactly the prompts of `correct`, as a finished run leaves them."""
     if not path.exists():
         return None
     store = Store.load(str(path))
@@ -164,8 +163,8 @@ def finished_store(path: Path, correct: Path) -> Store | None:
     return store if sorted(row.id for row in store.rows) == sorted(ids) else None
 
 
-def move_rows(correct: Path, wrong: Path | None, *, stay: set[int]) -> int:
-    """Leave the rows of `stay` in `correct`, append the others to `wrong` where they lack; each file atomically.
+def move_rows(correct: Path, wrong: Path | None, *, stay: set[int | str]) -> int:
+    """Leave the rows of `stay` in `correct` and append the others to `wrong` if missing; each file atomically.
 
     Args:
         wrong: None to leave the others out.
@@ -185,5 +184,5 @@ def move_rows(correct: Path, wrong: Path | None, *, stay: set[int]) -> int:
 
 
 def _replace(path: Path, table: pa.Table) -> None:
-    with replacing(path) as temporary:
+    with atomic_write.replacing(path) as temporary:
         pq.write_table(table, temporary)

@@ -1,7 +1,7 @@
-"""What the training engine has said so far of the rows of a store that is being written: a folder with a file a part.
+"""Reference log-probs of a store that is being written: a folder with a file per part, so that a run can resume.
 
-A run that dies loses the part at which it was. Each file (safetensors) names the rows, the model and the settings that
-it belongs to by a hash; one that belongs to others is computed again and replaced.
+A run that dies loses only the part it was computing. Each file (safetensors) names the rows, the model and the settings
+that it belongs to by a hash; a file of others is computed again and replaced.
 """
 
 import hashlib
@@ -18,16 +18,16 @@ from tqdm import tqdm
 from rl.common.errors import UserError
 from verl.dph.pef.store import Row, stored_dtype
 
-# What the engine computes of a list of rows: by the name of a Row's field, one tensor a row.
+# What the engine computes for a list of rows: by the name of a Row's field, one tensor per row.
 Compute = Callable[[list[Row]], dict[str, list[torch.Tensor]]]
 
 
 def fill_in_parts(rows: list[Row], compute: Compute, *, folder: Path, size: int, origin: dict) -> int:
-    """Set what `compute` finds in every row, `size` rows at a time, each part written before the next is begun.
+    """Set the fields that `compute` returns in every row, `size` rows at a time; each part is written before the next.
 
     Args:
-        folder: of the parts; made where it is missing, left for the caller to delete.
-        size: rows a part. The result does not depend on it, but parts of another size are not found again.
+        folder: of the parts; created if missing, left for the caller to delete.
+        size: rows per part. The result does not depend on it, but parts of another size are not found again.
         origin: model and settings that `compute` depends on (JSON).
 
     Returns:
@@ -83,4 +83,6 @@ def _write(path: Path, key: str, values: dict[str, list[torch.Tensor]]) -> None:
         os.replace(aside, path)
     except (OSError, SafetensorError) as error:
         aside.unlink(missing_ok=True)
-        raise UserError(f"{path} cannot be written ({error}): make room and run again, it resumes.") from error
+        raise UserError(
+            f"{path} cannot be written ({error}): make room and re-run the same command to resume."
+        ) from error

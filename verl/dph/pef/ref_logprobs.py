@@ -1,4 +1,4 @@
-"""What the training engine says of given responses: the reference log-probs of the D_pef store."""
+"""Reference log-probs of stored responses, from the training engine."""
 
 import uuid
 
@@ -8,7 +8,7 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.workers.utils.padding import response_from_nested
 
-from verl.dph.pef.batch_fields import ROW_FIELD_OF
+from verl.dph.pef.batch_fields import ROW_FIELD_OF, jagged, token_fields
 from verl.dph.pef.store import Row
 
 
@@ -18,25 +18,18 @@ def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torc
     Args:
         trainer: one of verl.dph.training.trainer.TRAINERS whose workers are up.
         rows: any number; the engine cuts them into micro-batches itself.
-        top_k: likeliest next tokens a position, 0 for none.
+        top_k: likeliest next tokens per position, 0 for none.
 
     Returns:
-        By field of Row, one tensor a row, nats: `ref_log_probs` (R,) float32 at the training temperature, and with
+        By field of Row, one tensor per row, nats: `ref_log_probs` (R,) float32 at the training temperature, and with
         top_k > 0 also `top_ids`, `top_log_probs` (R, top_k) and `rest_log_prob` (R,).
     """
     ranks = trainer.data_parallel_size()
     padded = rows + rows[-1:] * (-len(rows) % ranks)
     keys = [f"ref{uuid.uuid4().hex}_0_0" for _ in padded]
-    ones = [torch.ones(len(row.response), dtype=torch.int64) for row in padded]
-    fields = {
-        "input_ids": [torch.cat([row.prompt, row.response]).long() for row in padded],
-        "position_ids": [torch.arange(len(row.prompt) + len(row.response)) for row in padded],
-        "prompts": [row.prompt.long() for row in padded],
-        "responses": [row.response.long() for row in padded],
-        "response_mask": ones,
-        "loss_mask": ones,
-    }
-    columns = {name: torch.nested.as_nested_tensor(parts, layout=torch.jagged) for name, parts in fields.items()}
+    ones = [torch.ones_like(row.response) for row in padded]
+    fields = token_fields(padded) | {"response_mask": ones, "loss_mask": ones}
+    columns = {name: jagged(parts, torch.int64) for name, parts in fields.items()}
     tags = [{"seq_len": len(ids)} for ids in fields["input_ids"]]
     tq.kv_batch_put(keys=keys, tags=tags, partition_id="train", fields=TensorDict(columns, batch_size=len(padded)))
     settings = {

@@ -8,7 +8,7 @@ from verl.utils import hf_tokenizer
 from verl.utils.fs import copy_to_local
 
 from rl.common.errors import UserError
-from verl.dph.pef.store import Store
+from verl.dph.pef.store import Row, Store
 from verl.dph.sampling.job import stop_ids
 
 
@@ -30,7 +30,7 @@ class Usable:
 def usable(store: Store, config: DictConfig) -> Usable:
     """Leave out rows over the length limits and responses that were cut off before the model's end token.
 
-    A cut response would be rehearsed as if the initial policy went on after it.
+    A truncated response would be rehearsed as if the initial policy continued after it.
 
     Args:
         store: all rows of data.sft_pt, in the file's order, which stays.
@@ -45,7 +45,8 @@ def usable(store: Store, config: DictConfig) -> Usable:
         copy_to_local(model.tokenizer_path or model.path), trust_remote_code=model.trust_remote_code
     )
     ends = stop_ids(model, tokenizer)
-    rows, left_out = [], Counter()
+    rows: list[Row] = []
+    left_out: Counter[str] = Counter()
     for row in store.rows:
         if len(row.prompt) > data.max_prompt_length:
             left_out[f"with a prompt over data.max_prompt_length={data.max_prompt_length}"] += 1

@@ -1,8 +1,8 @@
-"""The D_pef store: one correct response of the initial policy a prompt, as token ids, with its reference log-probs.
+"""The D_pef store: one correct response of the initial policy per prompt, as token ids with reference log-probs.
 
 A `.pt` file of plain tensors, lists and numbers, readable with torch.load(weights_only=True). Token sequences lie end
-to end in one tensor with their lengths beside it; nothing in it is ever tokenised again (METHOD.md, "Data"). Optionally
-it holds, for every response position, the reference's k most probable next tokens as well (data.sft_top_k).
+to end in one tensor with their lengths beside it; nothing is ever tokenised again. Optionally it holds the reference's
+k most probable next tokens for every response position (data.sft_top_k).
 
 Memory: the file is mapped, not read, and rows are views of it in the dtypes of the file, so that a page is in memory at
 most once, and only when a training step has used it.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from rl.common.atomic_write import replacing
+from rl.common import atomic_write
 from rl.common.errors import UserError
 
 FORMAT = "dph-store/1"
@@ -33,9 +33,9 @@ _HINT = "write it again with get_correct_data_tensor.sh (scripts/llama, scripts/
 
 @dataclass(slots=True)
 class Row:
-    """One near-perfect prompt: P prompt tokens, R response tokens, k next tokens a response position.
+    """One near-perfect prompt: P prompt tokens, R response tokens, k next tokens per response position.
 
-    A row of a file has the dtypes named here; one that is to be written may have wider ones.
+    A row read from a file has the dtypes named here; one that is to be written may have wider ones.
 
     Attributes:
         prompt, response: (P,) and (R,) int32 token ids.
@@ -77,11 +77,11 @@ class Store:
 
     @property
     def top_k(self) -> int:
-        """Next tokens stored a response position, 0 for none."""
+        """Next tokens stored per response position, 0 for none."""
         return self.rows[0].top_ids.shape[1] if self.rows and self.rows[0].top_ids is not None else 0
 
     def save(self, path: str) -> None:
-        """Write aside, then rename: a reader sees the old file or the whole new one.
+        """Write the file atomically.
 
         The rows become views of what is written, so that nothing is held in memory twice.
 
@@ -104,11 +104,13 @@ class Store:
                 content[stored_as] = self._joined(name, dtype)
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         try:
-            with replacing(path) as temporary:
+            with atomic_write.replacing(path) as temporary:
                 torch.save(content, temporary)
         except (OSError, RuntimeError) as error:  # torch turns a failed write into a RuntimeError
             reason = str(error).splitlines()[0]
-            raise UserError(f"D_pef store {path} cannot be written ({reason}): make room and run again.") from error
+            raise UserError(
+                f"D_pef store {path} cannot be written ({reason}): make room and re-run the same command."
+            ) from error
 
     def _joined(self, name: str, dtype: torch.dtype) -> torch.Tensor:
         """One field of all rows end to end; the rows' own are then views of it."""
@@ -133,7 +135,7 @@ class Store:
             raise UserError(f"D_pef store {path} does not exist: {_HINT}.") from None
         except Exception as error:  # torch raises a dozen types for a file that is not its own
             raise UserError(
-                f"D_pef store {path} cannot be read ({type(error).__name__}; plain tensors are wanted, no pickled "
+                f"D_pef store {path} cannot be read ({type(error).__name__}; it must hold plain tensors, no pickled "
                 f"objects): {_HINT}."
             ) from error
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
@@ -150,17 +152,17 @@ class Store:
         rows = [Row(**dict(zip(columns, parts, strict=True))) for parts in zip(*columns.values(), strict=True)]
         return cls(content["meta"], rows)
 
-    def size(self, path: str) -> str:
-        """The size of its file at `path` in words: tokens, megabytes, and what the top-k takes of it."""
+    def size(self, path: str | os.PathLike) -> str:
+        """The size of its file at `path`, in words: tokens, megabytes, and the share of the top-k."""
         words = f"{self.num_tokens:,} response tokens, {os.path.getsize(path) / 1e6:.3g} MB"
         if not self.top_k:
             return words
         row = self.rows[0]
-        bytes_a_token = sum(getattr(row, name).nbytes for name in _TOP_FIELDS) / len(row.response)
-        return f"{words}; top-{self.top_k} next tokens take {bytes_a_token:.0f} bytes a response token"
+        bytes_per_token = sum(getattr(row, name).nbytes for name in _TOP_FIELDS) / len(row.response)
+        return f"{words}; top-{self.top_k} next tokens take {bytes_per_token:.0f} bytes per response token"
 
-    def check_origin(self, path: str, **expected: str | float) -> None:
-        """Refuse a store that another initial policy, tokenizer or temperature made.
+    def check_origin(self, path: str | os.PathLike, **expected: str | float) -> None:
+        """Reject a store of another initial policy, tokenizer or temperature.
 
         Args:
             path: the file, for the message.
@@ -185,8 +187,8 @@ def _check_row(row: Row, top_k: int) -> None:
     """Raise ValueError for a row that is not complete."""
     tokens = len(row.response)
     if row.ref_log_probs is None or len(row.ref_log_probs) != tokens or not tokens:
-        found = 0 if row.ref_log_probs is None else len(row.ref_log_probs)
-        raise ValueError(f"row {row.id}: {tokens} response tokens, {found} log-probs")
+        log_probs = 0 if row.ref_log_probs is None else len(row.ref_log_probs)
+        raise ValueError(f"row {row.id}: {tokens} response tokens, {log_probs} log-probs")
     found = [None if part is None else tuple(part.shape) for part in (getattr(row, name) for name in _TOP_FIELDS)]
     wanted = [(tokens, top_k), (tokens, top_k), (tokens,)] if top_k else [None] * 3
     if found != wanted:
@@ -216,7 +218,7 @@ def _problem(content: dict) -> str | None:
         if (content[name] < 1).any():
             return f"{name} holds a length below 1"
     prompt_tokens, tokens = (int(content[name].sum()) for name in ("prompt_lengths", "response_lengths"))
-    shapes = {stored_as: (tokens,) for stored_as, _ in _RESPONSE_FIELDS.values()}
+    shapes: dict[str, tuple[int, ...]] = {stored_as: (tokens,) for stored_as, _ in _RESPONSE_FIELDS.values()}
     shapes |= {"prompts": (prompt_tokens,), "top_ids": (tokens, top_k), "top_log_probs": (tokens, top_k)}
     for name, shape in shapes.items():
         if name in content and tuple(content[name].shape) != shape:

@@ -1,4 +1,4 @@
-"""Whether a store's reference log-probs are what the training engine says when it is asked again, in other batches."""
+"""Verify a store: recompute the reference log-probs of some rows, in other batches, and compare."""
 
 import random
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ HALF_TOLERANCE = 2e-2
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a row's log-probs may be from those computed again."""
+    """How far a row's log-probs may be from the recomputed ones."""
 
     nats: float
     of_mean: bool  # of the mean absolute difference of a row's tokens instead of the largest
 
     @classmethod
     def of(cls, engine_dtype: str, nats: float | None) -> "Tolerance":
-        """For the dtype in which the engine computes; `nats` where it is set, else the dtype's own."""
+        """For the engine's dtype; `nats` if set, else the dtype's default."""
         exact = engine_dtype == "float32"
         return cls(nats or (FLOAT32_TOLERANCE if exact else HALF_TOLERANCE), of_mean=not exact)
 
@@ -43,7 +43,7 @@ class Tolerance:
 
 
 def check_reference(store: Store, path: str, compute: Compute, *, tolerance: Tolerance, seed: int) -> float:
-    """Compute random rows of the store again and compare.
+    """Recompute random rows of the store and compare.
 
     Args:
         store: as it was read back from its file.
@@ -67,7 +67,7 @@ def check_reference(store: Store, path: str, compute: Compute, *, tolerance: Tol
         over = sum(difference > tolerance.nats for difference in differences)
         what = "the mean over its tokens" if tolerance.of_mean else "one of its tokens"
         raise UserError(
-            f"The reference log-probs of {path} are not repeated by the training engine: computed again, {over} of "
+            f"The reference log-probs of {path} are not reproduced by the training engine: computed again, {over} of "
             f"{len(rows)} rows differ, id {rows[worst].id} by {differences[worst]:.2g} nats in {what} "
             f"(data.sft_check_tolerance={tolerance.nats:g}). No store was written; raise the tolerance if that is this "
             "engine's noise, or compute in float32 (actor.fsdp_config.mixed_precision.param_dtype=fp32), or delete "

@@ -6,8 +6,8 @@ import torch
 class RehearsalOrder:
     """An endless, seeded sequence of row indices that can be saved and resumed.
 
-    The order depends on the seed and the number of rows alone: not on the ranks, the mini-batches or how many rows are
-    asked for at a time.
+    The order depends on the seed and the number of rows alone, not on ranks, mini-batches or how many rows are taken at
+    a time.
 
     Args:
         num_rows: rows of the store, at least 1.
@@ -25,7 +25,7 @@ class RehearsalOrder:
 
     def take(self, count: int) -> list[int]:
         """The next `count` indices."""
-        taken = []
+        taken: list[int] = []
         while len(taken) < count:
             if self.position == self.num_rows:
                 self.epoch, self.position = self.epoch + 1, 0

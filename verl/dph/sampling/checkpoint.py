@@ -1,8 +1,8 @@
-"""From what `evaluate.models` names to a folder that a rollout engine can load.
+"""Resolve a model of `evaluate.models` to a folder that a rollout engine can load.
 
 A model is a Hugging Face folder, a checkpoint that verl's trainer wrote (global_step_N, or the actor folder in it), or
-a training run (its newest checkpoint counts). verl's FSDP checkpoints hold one file of shards a rank; where no weights
-in the Hugging Face format lie beside them, they are put together once, in `huggingface_merged` beside the shards.
+a training run (its newest checkpoint counts). verl's FSDP checkpoints hold one file of shards per rank; if no weights
+in the Hugging Face format lie beside them, they are merged once, into `huggingface_merged` beside the shards.
 """
 
 import json
@@ -69,7 +69,7 @@ def _has_weights(folder: Path) -> bool:
 
 
 def _with_weights(checkpoint: Path, trust_remote_code: bool) -> Path:
-    """The checkpoint's weights in the Hugging Face format, put together where that has not been done."""
+    """The checkpoint's weights in the Hugging Face format, merged if missing."""
     if _has_weights(checkpoint / SAVED):
         return checkpoint / SAVED
     shards = _shards(checkpoint)
@@ -85,7 +85,7 @@ def _with_weights(checkpoint: Path, trust_remote_code: bool) -> Path:
             os.replace(aside, merged)
         except OSError as error:
             raise UserError(
-                f"The shards of {checkpoint} cannot be put together in {merged} ({error.strerror}): make room, or copy "
+                f"The shards of {checkpoint} cannot be merged into {merged} ({error.strerror}): make room, or copy "
                 "the checkpoint to where it can be written."
             ) from error
     return merged
@@ -115,7 +115,7 @@ def _merged_from(merged: Path) -> dict[str, str] | None:
 
 
 class _Merger(FSDPModelMerger):
-    """verl's merger, but nothing is unpickled beyond tensors, and the weights keep their dtype."""
+    """verl's merger, but only tensors are unpickled, and the weights keep their dtype."""
 
     def __init__(self, checkpoint: Path, target: Path, trust_remote_code: bool):
         config = ModelMergerConfig(

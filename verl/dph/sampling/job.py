@@ -1,4 +1,4 @@
-"""From verl's settings to a file of samples: checks everything first, then draws what the file lacks."""
+"""Validate the config, then generate and score the missing samples of a file."""
 
 import contextlib
 import logging
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SamplingJob:
-    """Everything that a run of the sampler needs but the engine."""
+    """All inputs of a sampler run except the engine."""
 
     prompts: PromptFiles
     tokenizer: PreTrainedTokenizerBase
@@ -48,7 +48,7 @@ class SamplingJob:
         """Whether the file holds every sample.
 
         Raises:
-            UserError: it holds samples of another run.
+            UserError: it holds another run's samples.
         """
         with SampleWriter(self.output, self.metadata) as writer:
             return len(writer.done) == self.total
@@ -68,7 +68,7 @@ def prepare(
     output: Path,
     max_in_flight: int | None = None,
 ) -> SamplingJob:
-    """Reads rows, model files and settings.
+    """Read rows, model files and settings.
 
     Args:
         config: verl's trainer settings; read are actor_rollout_ref.model, data.max_prompt_length,
@@ -124,9 +124,9 @@ def prepare(
 
 
 async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManager[Any]]) -> Drawn:
-    """Draws and scores what the job's file lacks.
+    """Generate and score the samples missing from the job's file.
 
-    A complete file needs neither scorer nor engine, one whose answers only lack their scores no engine.
+    A complete file needs neither scorer nor engine; one in which only scores are missing needs no engine.
 
     Args:
         engine: opens a context that yields a client with verl's `generate`.
@@ -135,7 +135,7 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
         What was drawn now.
 
     Raises:
-        ScorerUnavailable: no scorer answers at the start or later; what is written stays and is continued.
+        ScorerUnavailable: no scorer responds, at the start or later; what is written stays and is resumed.
     """
     with SampleWriter(job.output, job.metadata) as writer:
         if len(writer.done) == job.total:
@@ -160,12 +160,12 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
 async def draw_samples(
     config: DictConfig, client: Any, *, files: Sequence[str | Path], settings: SamplingSettings, output: Path
 ) -> list[Prompt]:
-    """Samples the prompts of `files` with an engine that is already up, such as a trainer's.
+    """Sample the prompts of `files` with a running engine, such as a trainer's.
 
     Args:
         config: verl's trainer settings (see prepare).
         client: verl's LLMServerClient.
-        output: F.jsonl; continued where it is unfinished.
+        output: F.jsonl; resumed if unfinished.
 
     Returns:
         The prompts, in file order.

@@ -1,9 +1,10 @@
-"""verl's own rollout servers without a trainer: what presample and evaluate draw from."""
+"""verl's rollout servers without a trainer: the engine of presample and evaluate."""
 
 import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import ray
 from omegaconf import DictConfig, OmegaConf
@@ -21,10 +22,10 @@ logger = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
-    """Starts Ray where none runs, and rollout replicas with the weights of actor_rollout_ref.model.path.
+    """Start Ray if none runs, and rollout replicas with the weights of actor_rollout_ref.model.path.
 
-    The replicas, data-parallel over trainer.nnodes x trainer.n_gpus_per_node, are gone when the block is left, and so
-    is a Ray that was started here.
+    The replicas, data-parallel over trainer.nnodes x trainer.n_gpus_per_node, end with the block, and so does a Ray
+    that was started here.
 
     Args:
         config: verl's trainer settings, with rollout.nnodes above 0 and rollout.load_format not "dummy".
@@ -36,11 +37,12 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
     starts_ray = not ray.is_initialized()
     if starts_ray:
         _start_ray(config)
-    manager = client = None
+    manager: Any = None
+    client: Any = None
     try:
         _check_gpus(config)
         manager = await _start_servers(config)
-        client = _with_whole_answers(client_of(manager))
+        client = _with_final_outputs(client_of(manager))
         yield client
     finally:
         if hasattr(client, "close"):  # of hf servers
@@ -52,7 +54,7 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
 
 
 def client_of(manager: LLMServerManager) -> LLMServerClient:
-    """The client of the manager's servers; that of hf servers sends bursts together."""
+    """The client of the manager's servers; for hf servers one that batches requests."""
     client = manager.get_client()
     if manager.rollout_config.name != "hf":
         return client
@@ -61,16 +63,16 @@ def client_of(manager: LLMServerManager) -> LLMServerClient:
     return BurstClient(client)
 
 
-def _with_whole_answers(client: LLMServerClient) -> LLMServerClient:
+def _with_final_outputs(client: LLMServerClient) -> LLMServerClient:
     if client.config.actor_rollout_ref.rollout.name != "vllm":
         return client
-    from verl.dph.sampling.vllm_client import WholeAnswerClient
+    from verl.dph.sampling.vllm_client import FinalOutputClient
 
-    return WholeAnswerClient(client)
+    return FinalOutputClient(client)
 
 
 def replica_count(config: DictConfig) -> int:
-    """How many replicas the settings make: all ranks over the ranks of one replica."""
+    """Number of replicas: all ranks over the ranks of one replica."""
     rollout = config.actor_rollout_ref.rollout
     ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
     of_one = rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
@@ -78,7 +80,7 @@ def replica_count(config: DictConfig) -> int:
 
 
 def check_rollout(config: DictConfig) -> None:
-    """Refuse, before Ray starts, rollout settings that cannot work.
+    """Reject, before Ray starts, rollout settings that cannot work.
 
     Raises:
         UserError: naming the setting.
@@ -91,7 +93,7 @@ def check_rollout(config: DictConfig) -> None:
         )
     if rollout.full_determinism:
         raise UserError(
-            "actor_rollout_ref.rollout.full_determinism=True names all samples of a prompt alike, which vLLM refuses: "
+            "actor_rollout_ref.rollout.full_determinism=True names all samples of a prompt alike, which vLLM rejects: "
             "leave it False; every sample has a seed of its own here."
         )
     if replica_count(config) < 1:
@@ -106,8 +108,7 @@ def check_rollout(config: DictConfig) -> None:
 
 
 def check_platform(config: DictConfig) -> None:
-    """Refuse a device setting that does not go with the platform that verl chose when it was imported, or a rollout
-    that this environment does not have.
+    """Reject a device that does not go with the platform verl chose at import, or a rollout that is not installed.
 
     Raises:
         UserError: naming them.
@@ -116,8 +117,7 @@ def check_platform(config: DictConfig) -> None:
     if (wanted == "cpu") != (found == "cpu"):
         raise UserError(
             f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: for a machine "
-            "without GPU "
-            "set VERL_PLATFORM=cpu and device=cpu, else neither."
+            "without GPU set VERL_PLATFORM=cpu and device=cpu, else neither."
         )
     if wanted == "cpu" and config.actor_rollout_ref.rollout.name == "vllm":
         vllm_plugin.check_environment()
@@ -143,12 +143,12 @@ def _check_gpus(config: DictConfig) -> None:
 
 
 async def _start_servers(config: DictConfig) -> LLMServerManager:
-    # verl decides by the kind of its caller whether `create` is to be awaited: it must be a plain coroutine.
+    # verl decides by the kind of its caller whether `create` is awaited: it must be a plain coroutine.
     return await LLMServerManager.create(config)
 
 
 def _stop_servers(manager: LLMServerManager) -> None:
-    """Ends the actors of all replicas, so that their names and devices are free again."""
+    """Kill the actors of all replicas, which frees their names and devices."""
     for replica in manager.get_replicas():
         for actor in [*replica.servers, *replica.workers]:
             ray.kill(actor)

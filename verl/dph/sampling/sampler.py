@@ -1,17 +1,17 @@
-"""Samples every prompt n times and scores the answers, both at once, appending each record as it comes.
+"""Sample every prompt n times and score the responses concurrently, appending each record as it comes.
 
-Resumable at the granularity of a sample: what the writer holds is not sampled again, and an answer that waits for its
-score not drawn again. The seed of a sample depends on the run's seed, the prompt's id and the sample's number alone, so
-records do not depend on batching, order or interruptions (on an engine whose answers do not depend on the batch).
+Resumable per sample: what the writer holds is not sampled again, and a response that waits for its score not generated
+again. The seed of a sample depends on the run's seed, the prompt's id and the sample's number alone, so records do not
+depend on batching, order or interruptions (on an engine whose responses do not depend on the batch).
 
-Memory holds what is under way, never more than three answers for each of `max_in_flight`: one that is scored, one that
-waits for it, and one that waits for room. An engine that is faster than the scorer waits.
+Memory holds at most three responses per `max_in_flight`: one being scored, one waiting for it, and one waiting for
+room. An engine that is faster than the scorer waits.
 """
 
 import asyncio
 import hashlib
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,16 +19,16 @@ from tqdm import tqdm
 
 from rl.common.errors import UserError
 from rl.data.pending_responses import PendingResponse
-from rl.data.rows import Prompt
+from rl.data.rows import Prompt, PromptFiles
 from rl.data.sample_file import LOG_PROB_DECIMALS, SampleRecord, SampleWriter
 from verl.dph.reward.client import ScorerClient
 
 
 @dataclass(frozen=True)
 class SamplingSettings:
-    """How answers are drawn. Temperature 0 with n = 1 is greedy decoding."""
+    """Sampling parameters. Temperature 0 with n = 1 is greedy decoding."""
 
-    n: int  # samples a prompt
+    n: int  # samples per prompt
     temperature: float
     top_p: float
     top_k: int  # -1: all tokens
@@ -47,14 +47,14 @@ class SamplingSettings:
             "seed": sample_seed(self.seed, prompt_id, sample),
             "logprobs": self.log_probs,
         }
-        if self.temperature == 0:  # as verl asks for greedy answers
+        if self.temperature == 0:  # as verl requests greedy responses
             params |= {"top_p": 1.0, "top_k": -1}
         return params
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What was drawn, and in what time."""
+    """Throughput of a run: what was generated, and in what time."""
 
     samples: int
     tokens: int  # of responses
@@ -70,7 +70,7 @@ class Drawn:
 
 
 def sample_seed(seed: int, prompt_id: int, sample: int) -> int:
-    """63 bits that depend on the three numbers and on nothing else, the same on every machine."""
+    """63 bits that depend on the three numbers alone, the same on every machine."""
     digest = hashlib.sha256(f"{seed}/{prompt_id}/{sample}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
@@ -78,7 +78,7 @@ def sample_seed(seed: int, prompt_id: int, sample: int) -> int:
 async def sample(
     client: Any,
     tokenizer: Any,
-    prompts: Collection[Prompt],
+    prompts: Collection[Prompt] | PromptFiles,
     *,
     settings: SamplingSettings,
     stop_ids: frozenset[int],
@@ -86,20 +86,20 @@ async def sample(
     writer: SampleWriter,
     max_in_flight: int,
 ) -> Drawn:
-    """Draws, scores and writes every sample that `writer` lacks.
+    """Generate, score and write every sample missing from `writer`.
 
     Args:
-        client: verl's LLMServerClient, or anything with its `generate`; not used when every answer is there.
+        client: verl's LLMServerClient, or anything with its `generate`; not used when every response is there.
         tokenizer: decodes prompts and responses.
         prompts: what to sample, each within the engine's length; read once, as far as it is needed at the time.
-        stop_ids: the model's end tokens; a response that does not end in one was cut off.
-        max_in_flight: requests to the engine at a time; as many answers may wait for their score.
+        stop_ids: the model's end tokens; a response that does not end in one was truncated.
+        max_in_flight: requests to the engine at a time; as many responses may wait for their score.
 
     Returns:
-        What was drawn now; samples that the file held already do not count.
+        What was generated now; samples that the file held already do not count.
 
     Raises:
-        ScorerUnavailable, ScorerRefused: an answer could not be scored; everything before it is written.
+        ScorerUnavailable, ScorerRefused: a response could not be scored; everything before it is written.
     """
     total = len(prompts) * settings.n
     missing = total - len(writer.done)
@@ -108,11 +108,11 @@ async def sample(
     with tqdm(total=total, initial=len(writer.done), unit="sample", smoothing=0.1) as run.progress:
         try:
             async with asyncio.TaskGroup() as scoring:
-                scorers = [scoring.create_task(run.score_answers()) for _ in range(max_in_flight)]
+                scorers = [scoring.create_task(run.score_responses()) for _ in range(max_in_flight)]
                 async with asyncio.TaskGroup() as drawing:
                     for _ in range(min(max_in_flight, missing)):
-                        drawing.create_task(run.draw_answers(to_draw))
-                await run.answers.join()
+                        drawing.create_task(run.generate_responses(to_draw))
+                await run.responses.join()
                 for task in scorers:
                     task.cancel()
         except ExceptionGroup as failures:
@@ -122,34 +122,33 @@ async def sample(
 
 @dataclass(frozen=True)
 class _Question:
-    """A prompt as its samples share it."""
+    """What the samples of a prompt share."""
 
     prompt: Prompt
     token_ids: list[int]
     text: str
 
 
+@dataclass
 class _Run:
-    """What the tasks of one call share."""
+    """State shared by the tasks of one call."""
 
-    def __init__(
-        self,
-        client: Any,
-        tokenizer: Any,
-        settings: SamplingSettings,
-        stop_ids: frozenset[int],
-        scorer: ScorerClient,
-        writer: SampleWriter,
-        answers: asyncio.Queue[tuple[_Question, PendingResponse]],
-    ):
-        self.client, self.tokenizer, self.settings, self.stop_ids = client, tokenizer, settings, stop_ids
-        self.scorer, self.writer, self.answers = scorer, writer, answers
-        self.progress: tqdm | None = None
-        self.samples = self.tokens = 0  # drawn
-        self.started, self.seconds_before = time.monotonic(), writer.seconds
+    client: Any
+    tokenizer: Any
+    settings: SamplingSettings
+    stop_ids: frozenset[int]
+    scorer: ScorerClient
+    writer: SampleWriter
+    responses: asyncio.Queue[tuple[_Question, PendingResponse]]
+    progress: Any = None  # a tqdm while samples are generated
+    samples: int = 0  # generated
+    tokens: int = 0
 
-    def missing(self, prompts: Collection[Prompt]) -> Iterator[tuple[_Question, int]]:
-        """The samples without a record, with their numbers; those of one prompt together, for the engine's cache."""
+    def __post_init__(self):
+        self.started, self.seconds_before = time.monotonic(), self.writer.seconds
+
+    def missing(self, prompts: Iterable[Prompt]) -> Iterator[tuple[_Question, int]]:
+        """(question, sample number) without a record; those of one prompt together, for the engine's prefix cache."""
         for prompt in prompts:
             numbers = [number for number in range(self.settings.n) if (prompt.id, number) not in self.writer.done]
             if numbers:
@@ -157,10 +156,12 @@ class _Run:
                 question = _Question(prompt, token_ids, self.tokenizer.decode(token_ids))
                 yield from ((question, number) for number in numbers)
 
-    async def draw_answers(self, to_draw: Iterator[tuple[_Question, int]]) -> None:
+    async def generate_responses(self, to_draw: Iterator[tuple[_Question, int]]) -> None:
         for question, number in to_draw:
-            answer = self.writer.waiting.get((question.prompt.id, number))  # drawn by a run that ended before its score
-            await self.answers.put((question, answer or await self.draw(question, number)))
+            response = self.writer.waiting.get(
+                (question.prompt.id, number)
+            )  # drawn by a run that ended before its score
+            await self.responses.put((question, response or await self.draw(question, number)))
 
     async def draw(self, question: _Question, number: int) -> PendingResponse:
         id = question.prompt.id
@@ -170,15 +171,17 @@ class _Run:
             sampling_params=self.settings.request(id, number),
         )
         if output.stop_reason == "aborted":
-            raise RuntimeError(f"The rollout server aborted sample {number} of id {id}; run again, it resumes.")
+            raise RuntimeError(
+                f"The rollout server aborted sample {number} of id {id}; re-run the same command to resume."
+            )
         response_ids = [int(token) for token in output.token_ids][: self.settings.max_response_length]
         log_probs = self.read_log_probs(output.log_probs, len(response_ids)) if self.settings.log_probs else None
         seconds = self.seconds_before + time.monotonic() - self.started
-        answer = PendingResponse(id, number, response_ids, log_probs, round(seconds, 3))
-        self.writer.keep(answer)
+        response = PendingResponse(id, number, response_ids, log_probs, round(seconds, 3))
+        self.writer.keep(response)
         self.samples += 1
         self.tokens += len(response_ids)
-        return answer
+        return response
 
     def read_log_probs(self, log_probs: Sequence[float] | None, tokens: int) -> list[float]:
         if log_probs is None or len(log_probs) < tokens:
@@ -188,16 +191,16 @@ class _Run:
             )
         return [round(float(log_prob), LOG_PROB_DECIMALS) for log_prob in log_probs[:tokens]]
 
-    async def score_answers(self) -> None:
+    async def score_responses(self) -> None:
         while True:
-            question, answer = await self.answers.get()
-            row, response_ids = question.prompt.row, answer.response_ids
+            question, response = await self.responses.get()
+            row, response_ids = question.prompt.row, response.response_ids
             text = self.tokenizer.decode(response_ids, skip_special_tokens=True)
             score = await self.scorer.score(text, row.question)
             self.writer.append(
                 SampleRecord(
-                    id=answer.id,
-                    sample=answer.sample,
+                    id=response.id,
+                    sample=response.sample,
                     input=question.text,
                     output=text,
                     response_ids=response_ids,
@@ -207,12 +210,12 @@ class _Run:
                     outcome=score.outcome,
                     data_source=row.data_source,
                     truncated=not response_ids or response_ids[-1] not in self.stop_ids,
-                    response_log_probs=answer.response_log_probs,
+                    response_log_probs=response.response_log_probs,
                     result_digest=score.result_digest,
                 )
             )
             self.progress.update()
-            self.answers.task_done()
+            self.responses.task_done()
 
 
 def _first(failures: BaseExceptionGroup) -> BaseException:

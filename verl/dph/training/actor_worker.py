@@ -17,7 +17,7 @@ from verl.dph.training.rehearsal_loss import COMPONENT, POLICY, REHEARSAL
 
 
 class TopKRecorder:
-    """In the place of a loss function: keeps the k likeliest tokens at every response position of the rows it sees.
+    """Stands in for a loss function and records the k likeliest tokens at every response position of the rows it sees.
 
     Rows carry their number in the field `ROW`, because the engine orders them into micro-batches of its own.
     """
@@ -50,7 +50,9 @@ class TopKRecorder:
 
 
 class DPHPasses:
-    """A part of a worker, before verl's ActorRolloutRefWorker in its bases."""
+    """Mixin of a worker, before verl's ActorRolloutRefWorker in its bases."""
+
+    actor: TrainingWorker
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
     def compute_top_k(self, data: TensorDict) -> TensorDict:
@@ -58,7 +60,7 @@ class DPHPasses:
 
         Returns:
             jagged rows: "log_probs" (prompt + response,), and for the response positions the fields PEF_TOP_IDS,
-            PEF_TOP_LOG_PROBS and PEF_REST_LOG_PROBS of fields.py.
+            PEF_TOP_LOG_PROBS and PEF_REST_LOG_PROBS of pef/batch_fields.py.
         """
         recorder = TopKRecorder(tu.pop(data, "top_k"))
         data[TopKRecorder.ROW] = torch.arange(len(data))
@@ -113,8 +115,8 @@ def gradient_norm(engine: FSDPEngine) -> float:
 
 
 class DPHWorker(DPHPasses, ActorRolloutRefWorker):
-    """For the trainers that have rollouts and updates on the same devices."""
+    """For trainers with rollouts and updates on the same devices."""
 
 
 class DPHDetachWorker(DPHPasses, DetachActorWorker):
-    """For the trainer with rollouts on devices of their own."""
+    """For trainers with rollouts on devices of their own."""

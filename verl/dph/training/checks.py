@@ -1,19 +1,33 @@
-"""Every check of the settings that can be made before anything is started."""
+"""Validate a training run's settings before anything starts: a schema of single settings, and rules across several.
 
-from omegaconf import DictConfig
+A new setting is a line of SCHEMA; a new rule is a function that yields a sentence for what is wrong, listed in RULES.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import chain, islice
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from transformers import AutoConfig
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.fs import copy_to_local
 
 from rl.common.errors import UserError
-from verl.dph.divergence import eta_schedule
+from verl.dph.divergence.eta_schedule import GAIN_LIMIT, TYPES
 from verl.dph.divergence.loss_modes import FORMS, MODES
 from verl.dph.sampling.rollout_engine import check_platform
-from verl.dph.training import keep_probe, model_checks, store_checks
+from verl.dph.training import preflight
 from verl.dph.training.config import active_forms, mini_batches, rehearses
-from verl.dph.training.required_files import require_files
 
-TRAINER_MODES = ("sync", "colocate_async", "separate_async")
-NORMALIZATIONS = ("joint", "per_set")
-KL_ESTIMATORS = ("k1", "k3")
-ESTIMATORS = ("sampled", "topk")
+FLASH = "flash_attention_2"
+
+# data.sft_top_k: below, the bucket of all other tokens is no small part; above, the store grows (6 bytes per token and
+# position) and the divergence hardly changes.
+TOP_K_MIN, TOP_K_MAX = 8, 128
 
 # What verl reserves with Ray: for each rank (single_controller/ray/base.py, ResourcePoolManager), and for its task
 # runner and TransferQueue.
@@ -28,39 +42,141 @@ def read_none(config: DictConfig) -> None:
 
 
 def check(config: DictConfig) -> None:
-    """Refuse, before Ray starts, what cannot work.
+    """Reject, before Ray starts, what cannot work: every wrong value, else the first rule that is broken, then files.
 
     Raises:
-        UserError: naming the setting, what was found and what to do.
+        UserError: one line per violation, naming the setting, what was found and what to do.
     """
     check_platform(config)
-    _check_mode(config)
-    _check_cpus(config)
-    model_checks.check(config)
-    _check_actor(config.actor_rollout_ref.actor)
-    _check_needs(config)
-    if config.actor_rollout_ref.actor.generate_sft:
-        store_checks.check(config)
-    else:
-        require_files(config, "train_files", "val_files")
-    if rehearses(config):
-        require_files(config, "sft_files", "sft_pt")
-        _check_shares(config)
-    elif not config.actor_rollout_ref.actor.generate_sft:
-        _check_no_kl_budget(config.actor_rollout_ref.actor)
-    keep_probe.check(config)
+    violations = [sentence for setting in SCHEMA for sentence in setting.violations(config)]
+    if not violations:
+        violations = list(islice(chain.from_iterable(rule(config) for rule in RULES), 1))
+    if violations:
+        raise UserError("\n".join(violations))
+    preflight.check_files(config)
 
 
-def _check_no_kl_budget(actor: DictConfig) -> None:
-    if actor.sft_loss_control.type == "target_kl":
-        raise UserError(
-            f"actor.sft_loss_control.type=target_kl follows the KL on D_pef rows, which "
-            f"sft_loss_mode={actor.sft_loss_mode} "
-            "does not use here: choose another type."
+# ---------------------------------------------------------------------------------------------------- single settings
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting's type and its allowed values.
+
+    Attributes:
+        key: where it stands in the configuration; `actor.` is short for `actor_rollout_ref.actor.`.
+        types: the value's type is one of these; a bool is no number.
+        allowed: called with a value of the right type.
+        rejection: what the error says after KEY=VALUE.
+        nullable: null is allowed too.
+    """
+
+    key: str
+    types: tuple[type, ...]
+    allowed: Callable[[Any], bool]
+    rejection: str
+    nullable: bool = False
+
+    def violations(self, config: DictConfig) -> Iterator[str]:
+        path = f"actor_rollout_ref.{self.key}" if self.key.startswith("actor.") else self.key
+        value = OmegaConf.select(config, path)
+        if value is None and self.nullable:
+            return
+        right_type = isinstance(value, self.types) and (bool in self.types or not isinstance(value, bool))
+        if not right_type or not self.allowed(value):
+            yield f"{self.key}={value!r} {self.rejection}."
+
+
+def choice(key: str, *values: str) -> Setting:
+    return Setting(key, (str,), values.__contains__, f"is unknown: use one of {', '.join(values)}")
+
+
+def flag(key: str) -> Setting:
+    return Setting(key, (bool,), lambda value: True, "must be True or False")
+
+
+def whole(key: str, least: int, nullable: bool = False) -> Setting:
+    return Setting(key, (int,), lambda value: value >= least, f"must be a whole number, {least} or more", nullable)
+
+
+def number(key: str, allowed: Callable[[float], bool], wanted: str, nullable: bool = False) -> Setting:
+    """A finite number."""
+    return Setting(key, (int, float), lambda x: math.isfinite(x) and allowed(x), f"must be {wanted}", nullable)
+
+
+ETA = "actor.sft_loss_control"
+
+SCHEMA = (
+    choice("trainer.v1.trainer_mode", "sync", "colocate_async", "separate_async"),
+    whole("trainer.nnodes", 1),
+    whole("trainer.n_gpus_per_node", 1),
+    whole("trainer.max_failed_rollouts", 0),
+    whole("trainer.keep_probe.prompts", 0),
+    whole("trainer.keep_probe.n", 1),
+    whole("data.train_batch_size", 1),
+    whole("data.sft_batch_size", 1),
+    whole("data.sft_seed", 0),
+    Setting(
+        "data.sft_top_k",
+        (int,),
+        lambda k: k == 0 or TOP_K_MIN <= k <= TOP_K_MAX,
+        f"must be 0 (none) or {TOP_K_MIN} to {TOP_K_MAX}",
+    ),
+    choice("data.sft_refinement_failures", "move", "drop"),
+    whole("data.sft_reference_rows", 1),
+    number("data.sft_check_tolerance", lambda x: x > 0, "a number of nats above 0, or null", nullable=True),
+    whole("actor_rollout_ref.rollout.n", 1),
+    whole("actor.ppo_mini_batch_size", 1),
+    whole("actor.ppo_micro_batch_size_per_gpu", 1, nullable=True),
+    choice("actor.sft_loss_mode", "none", *MODES),
+    number("actor.sft_loss_coeff", lambda x: x >= 0, "a number, 0 or more: the weight of the divergence"),
+    choice("actor.sft_loss_normalization", "joint", "per_set"),
+    choice("actor.sft_loss_form", *FORMS),
+    choice("actor.sft_loss_estimator", "sampled", "topk"),
+    choice("actor.sft_kl_estimator", "k1", "k3"),
+    number("actor.alpha_coeff", lambda x: 0 < x < 1, "a number strictly between 0 and 1"),
+    whole("actor.sft_grad_norm_freq", 0),
+    flag("actor.generate_sft"),
+    choice(f"{ETA}.type", *TYPES),
+    whole(f"{ETA}.warmup_steps", 0),
+    number(f"{ETA}.final_ratio", lambda x: 0 <= x <= 1, "a share of sft_loss_coeff, from 0 to 1"),
+    number(f"{ETA}.target_kl", lambda x: x > 0, "a positive budget in nats per token, or null", nullable=True),
+    number(f"{ETA}.min_coeff", lambda x: x > 0, "a positive number: a factor never leads away from 0"),
+    number(f"{ETA}.max_coeff", lambda x: x > 0, "a positive number"),
+    number(f"{ETA}.gain", lambda x: 0 < x < GAIN_LIMIT, f"a number between 0 and {GAIN_LIMIT:g}, both excluded"),
+)
+
+
+# ------------------------------------------------------------------------------------------- the trainer and its ranks
+
+
+def trainer_mode(config: DictConfig) -> Iterator[str]:
+    mode = config.trainer.v1.trainer_mode
+    if mode != "sync" and config.actor_rollout_ref.actor.generate_sft:
+        yield f"actor.generate_sft=True trains nothing and needs no trainer.v1.trainer_mode={mode}: use sync."
+    if mode != "separate_async":
+        return
+    rollout, on_cpu = config.actor_rollout_ref.rollout, config.trainer.device == "cpu"
+    prompts, mini = config.data.train_batch_size, config.actor_rollout_ref.actor.ppo_mini_batch_size
+    updates, backend = config.trainer.v1.separate_async.parameter_sync_step, rollout.checkpoint_engine.backend
+    if prompts != updates * mini:
+        yield (
+            f"data.train_batch_size={prompts} is not trainer.v1.separate_async.parameter_sync_step={updates} x "
+            f"actor.ppo_mini_batch_size={mini}, and separate_async updates the policy once per mini-batch: make it so."
+        )
+    if rollout.nnodes < 1 or rollout.n_gpus_per_node < 1:
+        yield (
+            "trainer.v1.trainer_mode=separate_async gives rollouts devices of their own: set "
+            "actor_rollout_ref.rollout.nnodes and rollout.n_gpus_per_node, both above 0."
+        )
+    if backend == "naive" or on_cpu != (backend == "gloo"):
+        yield (
+            f"actor_rollout_ref.rollout.checkpoint_engine.backend={backend} does not carry weights to rollouts on "
+            f"devices of their own: use {'gloo' if on_cpu else 'nccl, or another one of verl for this device'}."
         )
 
 
-def _check_cpus(config: DictConfig) -> None:
+def ray_cpus(config: DictConfig) -> Iterator[str]:
     """On a CPU Ray's CPUs are only names too, but ranks that reserve more than there are wait for ever."""
     trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
     found = config.ray_kwargs.ray_init.num_cpus
@@ -70,138 +186,241 @@ def _check_cpus(config: DictConfig) -> None:
     ranks += rollout.nnodes * rollout.n_gpus_per_node if trainer.v1.trainer_mode == "separate_async" else 0
     needed = ranks * CPUS_PER_RANK + CPUS_OF_OTHERS
     if needed > found:
-        raise UserError(
+        yield (
             f"{ranks} ranks (trainer.nnodes x trainer.n_gpus_per_node, and the rollout's in separate_async) reserve "
             f"{needed} of Ray's CPUs, but ray_kwargs.ray_init.num_cpus={found}: use fewer ranks (GPUS_PER_NODE in the "
             "scripts), or raise num_cpus."
         )
 
 
-def _check_mode(config: DictConfig) -> None:
-    mode = config.trainer.v1.trainer_mode
-    if mode not in TRAINER_MODES:
-        raise UserError(f"trainer.v1.trainer_mode={mode!r} is unknown: use one of {', '.join(TRAINER_MODES)}.")
-    if mode != "sync" and config.actor_rollout_ref.actor.generate_sft:
-        raise UserError(
-            f"actor.generate_sft=True trains nothing and needs no trainer.v1.trainer_mode={mode}: use sync."
-        )
-    if mode == "separate_async":
-        _check_separate(config)
+# --------------------------------------------------------------- how models are built, and spread over the ranks
 
 
-def _check_separate(config: DictConfig) -> None:
-    """Rollouts on devices of their own: how many, how weights get there, and how many mini-batches a step."""
-    rollout, actor = config.actor_rollout_ref.rollout, config.actor_rollout_ref.actor
-    prompts, mini = config.data.train_batch_size, actor.ppo_mini_batch_size
-    updates = config.trainer.v1.separate_async.parameter_sync_step
-    if prompts != updates * mini:
-        raise UserError(
-            f"data.train_batch_size={prompts} is not trainer.v1.separate_async.parameter_sync_step={updates} x "
-            f"actor.ppo_mini_batch_size={mini}, and separate_async updates the policy once a mini-batch: make it so."
-        )
-    if rollout.nnodes < 1 or rollout.n_gpus_per_node < 1:
-        raise UserError(
-            "trainer.v1.trainer_mode=separate_async gives rollouts devices of their own: set "
-            "actor_rollout_ref.rollout.nnodes and rollout.n_gpus_per_node, both above 0."
-        )
-    backend, on_cpu = rollout.checkpoint_engine.backend, config.trainer.device == "cpu"
-    if backend == "naive" or on_cpu != (backend == "gloo"):
-        raise UserError(
-            f"actor_rollout_ref.rollout.checkpoint_engine.backend={backend} does not carry weights to rollouts on "
-            f"devices of their own: use {'gloo' if on_cpu else 'nccl, or another one of verl for this device'}."
+@dataclass
+class Role:
+    """A trained or frozen model of the run, and where its settings stand."""
+
+    name: str
+    settings: DictConfig
+    engine: DictConfig
+    model_name: str
+    model: DictConfig
+
+    @property
+    def ulysses(self) -> int:
+        """Ranks that share one sequence; verl has an old and a new name for it, and the old one wins."""
+        old = self.settings.ulysses_sequence_parallel_size
+        return old if old > 1 else self.engine.ulysses_sequence_parallel_size
+
+    @property
+    def attention(self) -> str:
+        """verl's default is in its HFModelConfig (workers/config/model.py)."""
+        return self.model.override_config.get("attn_implementation", FLASH)
+
+
+def roles(config: DictConfig) -> Iterator[Role]:
+    """The models that this run builds, the actor first; with LoRA the reference is the actor's base."""
+    model_name, model = "actor_rollout_ref.model", config.actor_rollout_ref.model
+    names = ["actor"] + (["ref"] if need_reference_policy(config) and not model.lora_rank else [])
+    for name in names:
+        settings = config.actor_rollout_ref[name]
+        yield Role(f"actor_rollout_ref.{name}", settings, settings.fsdp_config, model_name, model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # verl warns at every look that there is no critic
+        if need_critic(config):
+            yield Role("critic", config.critic, config.critic.fsdp, "critic.model", config.critic.model)
+
+
+def models(config: DictConfig) -> Iterator[str]:
+    """What would fail in the workers, or would silently compute something else."""
+    device, ranks = config.trainer.device, config.trainer.n_gpus_per_node * config.trainer.nnodes
+    for role in roles(config):
+        if not preflight.is_model(str(role.model.path)):
+            yield (
+                f"{role.model_name}.path={role.model.path} holds no config.json: give the folder of a Hugging Face "
+                "model."
+            )
+        if device == "cpu" and role.settings.strategy != "fsdp2":
+            yield (
+                f"{role.name}.strategy={role.settings.strategy} does not run with trainer.device=cpu, because torch "
+                "distributes FSDP1's initial weights on GPUs only: use fsdp2."
+            )
+        if role.ulysses > 1:
+            yield from _ulysses(role, ranks)
+        # transformers takes the kernel from the Hub where the package `kernels` is installed.
+        if device == "cuda" and role.attention == FLASH and not (find_spec("flash_attn") or find_spec("kernels")):
+            yield (
+                f"{role.model_name} uses {FLASH}, verl's default, and the package flash-attn is not installed: install "
+                f"it (pip install --no-build-isolation flash-attn==2.8.3), or set "
+                f"+{role.model_name}.override_config.attn_implementation=sdpa, which computes the same."
+            )
+
+
+def _ulysses(role: Role, ranks: int) -> Iterator[str]:
+    setting = f"{role.name}.ulysses_sequence_parallel_size={role.ulysses}"
+    if ranks % role.ulysses:
+        yield f"{setting} does not divide the trainer's {ranks} ranks: use a divisor of {ranks}."
+    if not role.model.use_remove_padding:
+        yield f"{setting} cuts packed sequences into pieces: set {role.model_name}.use_remove_padding=True."
+    # verl exchanges the pieces in the call of flash attention's kernel (models/transformers/monkey_patch.py).
+    if "flash" not in role.attention:
+        yield (
+            f"{setting} needs flash attention, that is, GPUs: with "
+            f"{role.model_name}.override_config.attn_implementation={role.attention} every rank would see its own "
+            f"piece of a sequence only; use {FLASH}, or size 1."
         )
 
 
-def _check_actor(actor: DictConfig) -> None:
-    mode = actor.sft_loss_mode
-    _one_of(actor, "sft_loss_mode", ("none", *MODES))
-    if mode == "none":
+def lora(config: DictConfig) -> Iterator[str]:
+    prefix, model = "actor_rollout_ref.model", config.actor_rollout_ref.model
+    if not model.lora_rank:
+        for name, value in (("lora.rank", model.lora.rank), ("lora_adapter_path", model.lora_adapter_path)):
+            if value:
+                yield (
+                    f"{prefix}.{name}={value} makes no adapter with FSDP, which goes by lora_rank: set "
+                    f"{prefix}.lora_rank."
+                )
         return
-    _one_of(actor, "sft_loss_form", FORMS)
-    _one_of(actor, "sft_loss_normalization", NORMALIZATIONS)
-    _one_of(actor, "sft_loss_estimator", ESTIMATORS)
-    _one_of(actor, "sft_kl_estimator", KL_ESTIMATORS)
-    if actor.sft_loss_coeff < 0:
-        raise UserError(
-            f"actor.sft_loss_coeff={actor.sft_loss_coeff} is negative: it weighs a divergence, use 0 or more."
+    if config.actor_rollout_ref.rollout.name == "hf" and not model.lora.merge:
+        yield (
+            f"{prefix}.lora_rank={model.lora_rank} does not go with the hf rollout, which takes whole weights, unless "
+            f"they are merged: set {prefix}.lora.merge=True."
         )
-    eta_schedule.check(actor.sft_loss_control, actor.sft_loss_coeff)
-    if mode == "alpha" and not 0 < actor.alpha_coeff < 1:
-        raise UserError(f"actor.alpha_coeff={actor.alpha_coeff} must lie strictly between 0 and 1.")
-    if actor.sft_grad_norm_freq < 0:
-        raise UserError(
-            f"actor.sft_grad_norm_freq={actor.sft_grad_norm_freq} is negative: steps between two, or 0 for never."
+    if "hf_model" in config.actor_rollout_ref.actor.checkpoint.save_contents:
+        yield (
+            f"actor.checkpoint.save_contents has hf_model, which with {prefix}.lora_rank={model.lora_rank} verl writes "
+            "unmerged and under names that no program loads: leave it out, and use python -m verl.model_merger on the "
+            "checkpoint."
         )
-    if actor.loss_agg_mode != "token-mean":
-        raise UserError(
-            f"actor.loss_agg_mode={actor.loss_agg_mode} does not go with sft_loss_mode={mode}: its normalisations are "
-            "token means, use loss_agg_mode=token-mean."
+
+
+# ------------------------------------------------------------------------------------------------- writing the store
+
+
+def store_writing(config: DictConfig) -> Iterator[str]:
+    data, model = config.data, config.actor_rollout_ref.model
+    if not config.actor_rollout_ref.actor.generate_sft:
+        return
+    if not data.sft_pt:
+        yield "actor.generate_sft=True writes the D_pef store, but data.sft_pt is not set: name its file."
+    if model.lora_adapter_path:
+        yield (
+            "actor.generate_sft=True samples the model of actor_rollout_ref.model.path, and "
+            f"actor_rollout_ref.model.lora_adapter_path={model.lora_adapter_path} would change it: set it to null."
         )
-    if actor.strategy not in ("fsdp", "fsdp2"):
-        raise UserError(f"actor.strategy={actor.strategy} does not go with sft_loss_mode={mode}: use fsdp or fsdp2.")
+    if not data.sft_top_k:
+        return
+    ulysses = next(roles(config)).ulysses
+    if ulysses > 1:
+        yield (
+            f"data.sft_top_k={data.sft_top_k} is taken from whole sequences, and "
+            f"actor.ulysses_sequence_parallel_size={ulysses} cuts them: write the store with size 1, it fits every "
+            "size."
+        )
+    described = AutoConfig.from_pretrained(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
+    vocabulary = described.get_text_config().vocab_size
+    if data.sft_top_k > vocabulary:
+        yield (
+            f"data.sft_top_k={data.sft_top_k} is more than the {vocabulary} tokens of {model.path}: use {vocabulary} "
+            "or less."
+        )
 
 
-def _one_of(actor: DictConfig, key: str, values: tuple[str, ...]) -> None:
-    if actor[key] not in values:
-        raise UserError(f"actor.{key}={actor[key]!r} is unknown: use one of {', '.join(values)}.")
+# ------------------------------------------------------------------------------------------------------- the divergence
 
 
-def _check_needs(config: DictConfig) -> None:
-    """What a mode needs and what it cannot use (METHOD.md, "Modes")."""
+def divergence(config: DictConfig) -> Iterator[str]:
+    """What a mode needs and what it cannot use (docs/method.md, "Modes")."""
     actor, data = config.actor_rollout_ref.actor, config.data
+    if actor.sft_loss_mode == "none":
+        return
     mode = f"actor.sft_loss_mode={actor.sft_loss_mode}"
     mode += "" if actor.sft_loss_form == "auto" else f" with sft_loss_form={actor.sft_loss_form}"
+    if actor.loss_agg_mode != "token-mean":
+        yield (
+            f"actor.loss_agg_mode={actor.loss_agg_mode} does not go with {mode}: its normalizations are token means, "
+            "use loss_agg_mode=token-mean."
+        )
+    if actor.strategy not in ("fsdp", "fsdp2"):
+        yield f"actor.strategy={actor.strategy} does not go with {mode}: use fsdp or fsdp2."
+    if config.get("distillation") and config.distillation.enabled:
+        yield f"{mode} does not go with distillation.enabled=True, which has a loss of its own: switch one off."
     on_pef, on_exp = active_forms(config)
     if on_exp and not actor.use_kl_loss:
         has_both = (actor.sft_loss_mode, actor.sft_loss_form) == ("alpha", "auto")
         hint = " (or name the D_pef store in data.sft_pt)" if has_both else ""
-        raise UserError(
+        yield (
             f"{mode} compares the policy's own samples with the initial policy and needs a reference model: set "
             f"actor.use_kl_loss=True{hint}; verl's own KL term is left out."
         )
-    if actor.sft_loss_mode != "none" and not on_pef and (data.sft_files or data.sft_pt):
-        raise UserError(
-            f"{mode} has no term on D_pef, but data.sft_files={data.sft_files} and data.sft_pt={data.sft_pt} are "
-            "set: set both "
-            "to null."
+    if not on_pef and (data.sft_files or data.sft_pt):
+        yield (
+            f"{mode} has no term on D_pef, but data.sft_files={data.sft_files} and data.sft_pt={data.sft_pt} are set: "
+            "set both to null."
         )
-    if config.get("distillation") and config.distillation.enabled and actor.sft_loss_mode != "none":
-        raise UserError(
-            f"{mode} does not go with distillation.enabled=True, which has a loss of its own: switch one off."
-        )
-    if actor.sft_loss_mode == "none" or actor.sft_loss_estimator == "sampled":
+    if actor.sft_loss_estimator != "topk":
         return
     if not on_pef:
-        raise UserError(
-            f"actor.sft_loss_estimator=topk compares stored distributions, and {mode} uses none: use sampled."
-        )
+        yield f"actor.sft_loss_estimator=topk compares stored distributions, and {mode} uses none: use sampled."
     for key, holder in (("use_fused_kernels", config.actor_rollout_ref.model), ("pad_to_length", actor.fsdp_config)):
         if holder.get(key):
-            raise UserError(
-                f"{key}={holder.get(key)} does not go with actor.sft_loss_estimator=topk: verl hands out no logits "
-                "then; "
+            yield (
+                f"{key}={holder.get(key)} does not go with actor.sft_loss_estimator=topk: verl gives no logits then; "
                 "switch it off, or use sft_loss_estimator=sampled."
             )
 
 
-def _check_shares(config: DictConfig) -> None:
+def eta_schedule(config: DictConfig) -> Iterator[str]:
+    """Settings of actor.sft_loss_control that do nothing or contradict each other."""
+    actor, control = config.actor_rollout_ref.actor, config.actor_rollout_ref.actor.sft_loss_control
+    kind, steps, eta = control.type, control.warmup_steps, actor.sft_loss_coeff
+    if kind == "warmup" and steps == 0:
+        yield f"{ETA}.warmup_steps=0 must be at least 1 with type=warmup."
+    if kind not in ("warmup", "cosine") and steps > 0:
+        yield f"{ETA}.warmup_steps={steps} must be 0 with type={kind}, which has no warm-up."
+    if kind != "target_kl" and control.target_kl is not None:
+        yield f"{ETA}.target_kl={control.target_kl} must be null with type={kind}; use type=target_kl."
+    if kind != "target_kl":
+        return
+    if control.target_kl is None:
+        yield f"{ETA}.target_kl=None must be a positive budget in nats per token with type=target_kl."
+    if control.max_coeff < control.min_coeff:
+        yield f"{ETA}.max_coeff={control.max_coeff} must be at least min_coeff={control.min_coeff}."
+    if not control.min_coeff <= eta <= control.max_coeff:
+        yield (
+            f"actor.sft_loss_coeff={eta} is where {ETA}.type=target_kl starts, and must lie between "
+            f"min_coeff={control.min_coeff} and max_coeff={control.max_coeff}."
+        )
+    if not (rehearses(config) or actor.generate_sft):
+        yield (
+            f"{ETA}.type=target_kl follows the KL on D_pef rows, which sft_loss_mode={actor.sft_loss_mode} does not "
+            "use here: choose another type."
+        )
+
+
+def rehearsal_shares(config: DictConfig) -> Iterator[str]:
     """D_pef rows must divide evenly over mini-batches and ranks, and into micro-batches of a fixed size."""
+    if not rehearses(config):
+        return
     actor, rows = config.actor_rollout_ref.actor, config.data.sft_batch_size
     prompts, mini = config.data.train_batch_size, actor.ppo_mini_batch_size
     if prompts % mini:
-        raise UserError(f"data.train_batch_size={prompts} is not a multiple of actor.ppo_mini_batch_size={mini}.")
-    ranks = config.trainer.n_gpus_per_node * config.trainer.nnodes // model_checks.actor(config).ulysses
+        yield f"data.train_batch_size={prompts} is not a multiple of actor.ppo_mini_batch_size={mini}."
+    ranks = config.trainer.n_gpus_per_node * config.trainer.nnodes // next(roles(config)).ulysses
     parts = mini_batches(config) * ranks
-    if rows <= 0 or rows % parts:
-        raise UserError(
+    if rows % parts:
+        yield (
             f"data.sft_batch_size={rows} does not divide over {mini_batches(config)} mini-batches x {ranks} "
             f"data-parallel ranks: use a positive multiple of {parts}."
         )
     micro = actor.ppo_micro_batch_size_per_gpu
-    rows_a_rank = rows // parts + mini * config.actor_rollout_ref.rollout.n // ranks
-    if not actor.use_dynamic_bsz and micro and rows_a_rank % micro:
-        raise UserError(
-            f"actor.ppo_micro_batch_size_per_gpu={micro} does not divide the {rows_a_rank} rows of a mini-batch on "
-            "a rank "
-            "(D_exp and D_pef together): use a divisor, or actor.use_dynamic_bsz=True."
+    rows_per_rank = rows // parts + mini * config.actor_rollout_ref.rollout.n // ranks
+    if not actor.use_dynamic_bsz and micro and rows_per_rank % micro:
+        yield (
+            f"actor.ppo_micro_batch_size_per_gpu={micro} does not divide the {rows_per_rank} rows of a mini-batch per "
+            "rank (D_exp and D_pef together): use a divisor, or actor.use_dynamic_bsz=True."
         )
+
+
+# In this order: a later rule may rely on what an earlier one holds.
+RULES = (trainer_mode, ray_cpus, models, lora, store_writing, divergence, eta_schedule, rehearsal_shares)

@@ -11,7 +11,7 @@ from verl.dph.divergence.loss_modes import forms_of
 
 @dataclass
 class DPHActorConfig(FSDPActorConfig):
-    """verl's FSDP actor settings and the rehearsal's (see verl/dph/config/dph_trainer.yaml for each)."""
+    """verl's FSDP actor settings and the rehearsal's; dph_trainer.yaml explains each and has the same defaults."""
 
     sft_loss_mode: str = "none"
     sft_loss_coeff: float = 0.01
@@ -33,6 +33,11 @@ def rehearses(config: DictConfig) -> bool:
 def has_divergence(config: DictConfig) -> bool:
     """Whether this run trains with a divergence to the initial policy, on whatever rows."""
     return any(active_forms(config)) and not config.actor_rollout_ref.actor.generate_sft
+
+
+def has_keep_probe(config: DictConfig) -> bool:
+    """Whether this run measures the keep rate at validation."""
+    return config.trainer.keep_probe.prompts > 0 and not config.actor_rollout_ref.actor.generate_sft
 
 
 def active_forms(config: DictConfig) -> tuple[bool, bool]:

@@ -1,10 +1,10 @@
-"""At validation: how much of what the initial policy solved is still solved, and how much more is.
+"""Keep-rate probe: at validation, how much of what the initial policy solved is still solved, and how much more is.
 
 A fixed sample of prompts is generated with verl's validation settings and scored, by the path of verl's validation.
-Solved is a prompt with at least one correct answer of n: `dph/keep_rate` is the share of solved prompts among those
-that the initial policy solved (D_pef), `dph/newly_solved` among those of which no pre-sample was correct (D_exp). With
-n = 8 these are the report's keep rate and newly solved (rl.evaluation.analysis.prompt_metrics) of these prompts. D_pef
-prompts were chosen because the initial policy solved them, so its own keep rate may be below 1:
+A prompt is solved when at least one of n responses is correct: `dph/keep_rate` is the share of solved prompts among
+those that the initial policy solved (D_pef), `dph/newly_solved` among those of which no pre-sample was correct (D_exp).
+With n = 8 these are the report's keep rate and newly solved (rl.evaluation.analysis.prompt_metrics) of these prompts.
+D_pef prompts were chosen because the initial policy solved them, so its own keep rate may be below 1:
 trainer.val_before_train measures it.
 """
 
@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import transfer_queue as tq
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import create_rl_dataset
@@ -25,23 +24,20 @@ from verl.utils.dataset.rl_dataset import collate_fn
 
 from rl.common.errors import UserError
 from rl.common.outcomes import is_correct
-from rl.data.rows import read_rows
 from rl.data.split import BASE_CORRECT
+from verl.dph.cpu.agent_loop import SAMPLES, SEED
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
 
-# verl's names of a prompt's number of samples, and ours of the seed that verl.dph.cpu.agent_loop gives to the rollout.
-SAMPLES, SAMPLING_SEED = "__rollout_n__", "sampling_seed"
-
 
 class KeepProbe:
     """The prompts of the probe, drawn once with data.sft_seed: the same in every validation and after a resume.
 
-    hf servers also answer with the same random numbers every time, so that a difference between two validations is the
-    policy's, and the draws of training are what they are without the probe.
+    hf servers also use the same random numbers every time, so that a difference between two validations is due to the
+    policy, and the draws of training are what they are without the probe.
 
     Args:
         config: verl's trainer settings; read are trainer.keep_probe, data.sft_seed and what the datasets need.
@@ -98,17 +94,17 @@ class KeepProbe:
         tags = [{"is_prompt": True, "status": "pending", "global_steps": trainer.global_steps} for _ in metric_of]
         tq.kv_batch_put(keys=list(metric_of), partition_id="val", tags=tags)
         trainer.agent_loop_manager.generate_sequences(batch)
-        answers, _ = trainer.replay_buffer.sample(
+        responses, _ = trainer.replay_buffer.sample(
             global_steps=trainer.global_steps, partition_id="val", batch_size=len(metric_of), samples=self.settings.n
         )
         try:
             if trainer.reward_loop_manager.reward_loop_worker_handles is None:  # a reward model on the same devices
                 trainer.checkpoint_manager.sleep_replicas()
-                answers = trainer._compute_reward_colocate(answers)
+                responses = trainer._compute_reward_colocate(responses)
                 trainer.checkpoint_manager.update_weights()
-            solved = _solved(answers)
+            solved = _solved(responses)
         finally:
-            tq.kv_clear(keys=answers.keys, partition_id=answers.partition_id)
+            tq.kv_clear(keys=responses.keys, partition_id=responses.partition_id)
         of = {name: [correct for uid, correct in solved.items() if metric_of[uid] == name] for name in self.items}
         return {name: float(np.mean(values)) for name, values in of.items() if values}
 
@@ -120,59 +116,22 @@ class KeepProbe:
         names = [f"keep{number:06d}" for number in range(len(rows))]
         columns["uid"] = np.array(names, dtype=object)
         columns[SAMPLES] = np.array([int(self.settings.n)] * len(rows), dtype=object)
-        columns[SAMPLING_SEED] = np.array([int(self.config.data.sft_seed)] * len(rows), dtype=object)
+        columns[SEED] = np.array([int(self.config.data.sft_seed)] * len(rows), dtype=object)
         batch = tu.get_tensordict(columns)
         tu.assign_non_tensor_data(batch, "global_steps", step)
         tu.assign_non_tensor_data(batch, "validate", True)
         return dict(zip(names, (name for name, _ in rows), strict=True)), batch
 
 
-def _solved(answers: KVBatchMeta) -> dict[str, bool]:
-    """By prompt name: whether one of its answers is correct. Keys are "<prompt>_<sample>_<output>"."""
+def _solved(responses: KVBatchMeta) -> dict[str, bool]:
+    """By prompt name: whether one of its responses is correct. Keys are "<prompt>_<sample>_<output>"."""
     data = tq.kv_batch_get(
-        keys=answers.keys, partition_id=answers.partition_id, select_fields=["rm_scores", "extra_fields"]
+        keys=responses.keys, partition_id=responses.partition_id, select_fields=["rm_scores", "extra_fields"]
     )
     scores = data["rm_scores"].sum(dim=1).tolist()
-    solved = {}
-    for key, score, extra in zip(answers.keys, scores, data["extra_fields"], strict=True):
+    solved: dict[str, bool] = {}
+    for key, score, extra in zip(responses.keys, scores, data["extra_fields"], strict=True):
         accuracy = extra.get("reward_extra_info", {}).get("acc", score)  # a reward manager may have shaped the score
         prompt = key.split("_")[0]
         solved[prompt] = solved.get(prompt, False) or is_correct(accuracy)
     return solved
-
-
-def wanted(config: DictConfig) -> bool:
-    """Whether this run has the probe."""
-    return config.trainer.keep_probe.prompts > 0 and not config.actor_rollout_ref.actor.generate_sft
-
-
-def check(config: DictConfig) -> None:
-    """Refuse a probe that cannot work.
-
-    Raises:
-        UserError: naming the setting, file or row.
-    """
-    probe = config.trainer.keep_probe
-    for key, least in (("prompts", 0), ("n", 1)):
-        if not isinstance(probe[key], int) or probe[key] < least:
-            raise UserError(f"trainer.keep_probe.{key}={probe[key]!r} must be a whole number, {least} or more.")
-    if not wanted(config):
-        return
-    for key in ("solved_files", "unsolved_files"):
-        if not _listed(probe[key]):
-            raise UserError(
-                f"trainer.keep_probe.{key} is not set, and trainer.keep_probe.prompts={probe.prompts} needs it: name "
-                "the file, or set prompts to 0."
-            )
-        read_rows([os.path.expanduser(file) for file in _listed(probe[key])])
-    for file in _listed(probe.unsolved_files):
-        if BASE_CORRECT not in pq.read_schema(os.path.expanduser(file)).names:
-            raise UserError(
-                f"trainer.keep_probe.unsolved_files={file} has no column {BASE_CORRECT}, by which dph/newly_solved "
-                "finds what the initial policy did not solve: give the train_wrong.parquet of data/sql/process_data/"
-                "exact_correct_id.py, made anew if it is older."
-            )
-
-
-def _listed(files: str | ListConfig | None) -> list[str]:
-    return [files] if isinstance(files, str) else list(files or [])

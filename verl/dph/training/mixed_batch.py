@@ -1,10 +1,13 @@
-"""D_pef rows in TransferQueue: added to one training step's batch, interleaved with its D_exp rows, and removed.
+"""D_pef rows in one training step's batch: a fixed share in every optimizer mini-batch on every rank.
+
+How many rows a mini-batch has, the trainer decides; here they are put into TransferQueue, interleaved with the step's
+D_exp rows, and removed after the update.
 
 verl's actor reads a batch by key from TransferQueue; every row must have every selected field, in the same dtype.
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -17,9 +20,10 @@ from verl.dph.pef.batch_fields import (
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
     ROW_FIELD_OF,
+    jagged,
+    token_fields,
 )
 from verl.dph.pef.store import Row
-from verl.dph.training.interleave import interleave
 
 # What the actor's update reads of a D_exp row (engine_workers.py, losses.py), and what is there only in some runs.
 FIELDS = [
@@ -36,6 +40,36 @@ OPTIONAL_FIELDS = ["ref_log_prob", "rollout_is_weights"]
 OURS = [PEF_MASK, PEF_REF_LOG_PROBS, PEF_NUM_TOKENS]
 
 
+def interleave(exp: Sequence, pef: Sequence, *, mini_batches: int, ranks: int) -> list:
+    """Order D_exp and D_pef rows so that each rank's k-th mini-batch holds its equal part of both.
+
+    verl cuts a batch into one contiguous chunk per data-parallel rank, and each rank reads its chunk in order, one
+    mini-batch after the other (engine_workers.py, train_mini_batch, shuffle=False): the order of rows is the mixing.
+
+    Args:
+        exp: D_exp rows, rank-major as verl's _balance_batch leaves them; len is a multiple of mini_batches * ranks.
+        pef: D_pef rows, mini-batch-major: which rows are in mini-batch k does not depend on the number of ranks.
+        mini_batches: optimizer steps of one pass over the batch.
+        ranks: data-parallel size.
+
+    Returns:
+        All rows, rank-major.
+    """
+    parts = mini_batches * ranks
+    if len(exp) % parts or len(pef) % parts:
+        raise ValueError(
+            f"{len(exp)} D_exp and {len(pef)} D_pef rows do not divide over {mini_batches} x {ranks} parts"
+        )
+    n_exp, n_pef = len(exp) // parts, len(pef) // parts
+    order: list = []
+    for rank in range(ranks):
+        for k in range(mini_batches):
+            i, j = rank * mini_batches + k, k * ranks + rank
+            order += exp[i * n_exp : (i + 1) * n_exp]
+            order += pef[j * n_pef : (j + 1) * n_pef]
+    return order
+
+
 @contextmanager
 def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool = False) -> Iterator[KVBatchMeta]:
     """The step's batch with the D_pef rows in place; they are gone from TransferQueue afterwards.
@@ -44,18 +78,13 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
         batch: the D_exp rows of the step, rank-major, complete but for our fields.
         pef: for each mini-batch of the step its D_pef rows, over all ranks; none in a mode without D_pef.
         ranks: data-parallel size.
-        top_k: send the stored next-token distributions along. Jagged, one entry a response token of the D_pef rows:
+        top_k: send the stored next-token distributions along. Jagged, one entry per response token of the D_pef rows:
             (entries, k) int32, (entries, k) float16 and (entries,) float16; D_exp rows have none.
     """
     fields = FIELDS + [name for name in OPTIONAL_FIELDS if name in batch.fields]
+    exp = list(zip(batch.keys, batch.tags, strict=True))
     if not any(pef):
-        yield KVBatchMeta(
-            keys=list(batch.keys),
-            tags=list(batch.tags),
-            partition_id=batch.partition_id,
-            fields=fields,
-            extra_info=dict(batch.extra_info),
-        )
+        yield _meta(batch, exp, fields)
         return
     num_tokens = [sum(len(row.response) for row in rows) for rows in pef]
     # A row of length 0 is a row of a jagged tensor as any other, and costs a D_exp row nothing.
@@ -71,34 +100,28 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
         for rows, count, its_keys, its_tags in zip(pef, num_tokens, keys, tags, strict=True):
             columns = columns_of(rows, [count] * len(rows), dtypes, top_k=top_k)
             tq.kv_batch_put(keys=its_keys, tags=its_tags, partition_id=batch.partition_id, fields=columns)
-        order = interleave(
-            list(zip(batch.keys, batch.tags, strict=True)),
-            list(zip(sum(keys, []), sum(tags, []), strict=True)),
-            mini_batches=len(pef),
-            ranks=ranks,
-        )
-        yield KVBatchMeta(
-            keys=[key for key, _ in order],
-            tags=[tag for _, tag in order],
-            partition_id=batch.partition_id,
-            fields=fields + OURS + (list(ROW_FIELD_OF) if top_k else []),
-            extra_info=dict(batch.extra_info),
-        )
+        stored = list(zip(sum(keys, []), sum(tags, []), strict=True))
+        order = interleave(exp, stored, mini_batches=len(pef), ranks=ranks)
+        yield _meta(batch, order, fields + OURS + (list(ROW_FIELD_OF) if top_k else []))
     finally:
         tq.kv_clear(keys=sum(keys, []), partition_id=batch.partition_id)
 
 
-def _extend_exp_rows(batch: KVBatchMeta, num_tokens: list[int], ranks: int, same: dict[str, torch.Tensor]) -> None:
-    """Give the D_exp rows our fields: no D_pef tokens in them, and their mini-batch's count of D_pef tokens.
+def _meta(batch: KVBatchMeta, rows: list[tuple[str, dict]], fields: list[str]) -> KVBatchMeta:
+    """(key, tag) rows in the partition of `batch`."""
+    keys, tags = ([row[part] for row in rows] for part in range(2))
+    extra_info = dict(batch.extra_info)
+    return KVBatchMeta(keys=keys, tags=tags, partition_id=batch.partition_id, fields=fields, extra_info=extra_info)
 
-    same: jagged fields of which every row has this.
-    """
+
+def _extend_exp_rows(batch: KVBatchMeta, num_tokens: list[int], ranks: int, same: dict[str, torch.Tensor]) -> None:
+    """Add our fields to the D_exp rows: no D_pef tokens, their mini-batch's count of them, and what is the `same`."""
     responses = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"])
     zeros = [torch.zeros(length) for length in responses["response_mask"].offsets().diff().tolist()]
-    rows_a_part = len(batch.keys) // (len(num_tokens) * ranks)
-    counts = [count for _ in range(ranks) for count in num_tokens for _ in range(rows_a_part)]
-    columns = {PEF_MASK: _jagged(zeros), PEF_REF_LOG_PROBS: _jagged(zeros), PEF_NUM_TOKENS: torch.tensor(counts)}
-    columns |= {name: _jagged([part] * len(batch.keys)) for name, part in same.items()}
+    rows_per_part = len(batch.keys) // (len(num_tokens) * ranks)
+    counts = [count for _ in range(ranks) for count in num_tokens for _ in range(rows_per_part)]
+    columns = {PEF_MASK: jagged(zeros), PEF_REF_LOG_PROBS: jagged(zeros), PEF_NUM_TOKENS: torch.tensor(counts)}
+    columns |= {name: jagged([part] * len(batch.keys)) for name, part in same.items()}
     tq.kv_batch_put(
         keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(columns, batch_size=len(batch.keys))
     )
@@ -115,48 +138,19 @@ def columns_of(rows: list[Row], counts: list[int], dtypes: dict[str, torch.dtype
         dtypes: of verl's fields in this run, by name.
         top_k: with the stored distributions, in the dtypes of the store.
     """
-
     lengths = [len(row.response) for row in rows]
-    positions = torch.arange(max(len(row.prompt) + len(row.response) for row in rows))
     zeros, ones = torch.zeros(max(lengths)), torch.ones(max(lengths))
-
-    def column(name: str) -> torch.Tensor:
-        match name:
-            case "input_ids":
-                parts = [torch.cat([row.prompt, row.response]) for row in rows]
-            case "position_ids":
-                parts = [positions[: len(row.prompt) + len(row.response)] for row in rows]
-            case "prompts":
-                parts = [row.prompt for row in rows]
-            case "responses":
-                parts = [row.response for row in rows]
-            case "old_log_probs":
-                parts = [row.ref_log_probs for row in rows]
-            case _:
-                parts = [zeros[:length] for length in lengths]
-        return _jagged(parts, dtypes[name])
-
-    columns = {name: column(name) for name in dtypes}
-    columns[PEF_MASK] = _jagged([ones[:length] for length in lengths])
-    columns[PEF_REF_LOG_PROBS] = _jagged([row.ref_log_probs for row in rows], torch.float32)
+    nothing = [zeros[:length] for length in lengths]
+    given = token_fields(rows) | {"old_log_probs": [row.ref_log_probs for row in rows]}
+    columns = {name: jagged(given.get(name, nothing), dtype) for name, dtype in dtypes.items()}
+    columns[PEF_MASK] = jagged([ones[:length] for length in lengths])
+    columns[PEF_REF_LOG_PROBS] = jagged([row.ref_log_probs for row in rows], torch.float32)
     columns[PEF_NUM_TOKENS] = torch.tensor(counts)
     if top_k:
-        columns |= {name: _jagged([getattr(row, of_row) for row in rows]) for name, of_row in ROW_FIELD_OF.items()}
+        columns |= {name: jagged([getattr(row, of_row) for row in rows]) for name, of_row in ROW_FIELD_OF.items()}
     return TensorDict(columns, batch_size=len(rows))
 
 
 def _tag(row: Row) -> dict:
-    prompt_len, response_len = len(row.prompt), len(row.response)
-    return {
-        "is_padding": True,
-        "prompt_len": prompt_len,
-        "response_len": response_len,
-        "seq_len": prompt_len + response_len,
-    }
-
-
-def _jagged(parts: list[torch.Tensor], dtype: torch.dtype | None = None) -> torch.Tensor:
-    """The parts as rows, converted together: one by one they would leave the allocator full of small holes."""
-    values = torch.cat(parts)
-    offsets = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0)
-    return torch.nested.nested_tensor_from_jagged(values.to(dtype or values.dtype), offsets)
+    prompt, response = len(row.prompt), len(row.response)
+    return {"is_padding": True, "prompt_len": prompt, "response_len": response, "seq_len": prompt + response}

@@ -1,23 +1,79 @@
-"""What is tried before Ray starts: the rows of the data files, and the scorer with one answer for every database and
-every own task, and one math answer."""
+"""What is tried before Ray starts: the files that a run names, their rows, and the scorer on one response per task."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from omegaconf import DictConfig
+import pyarrow.parquet as pq
+from omegaconf import DictConfig, ListConfig
 
 from rl.common.errors import UserError
 from rl.data.rows import Row, read_rows
+from rl.data.split import BASE_CORRECT
 from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.protocol import ScorerRefused
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
+from verl.dph.training.config import has_keep_probe, rehearses
 
 OUR_REWARD = "pkg://verl.dph.reward.score"
 
-# An answer that every database can run, and that is a number: what matters is whether the server knows the database,
+# A response that every database can run, and that is a number: what matters is whether the server knows the database,
 # and math.
 PROBE = "```sql\nSELECT 1\n```\n\\boxed{1}"
+
+_SPLIT = "run data/sql/process_data/exact_correct_id.py"
+_ORIGIN = {
+    "train_files": f"give a parquet of prompts, or {_SPLIT} for train_wrong.parquet",
+    "val_files": "give a parquet of prompts",
+    "sft_files": f"{_SPLIT}, which writes train_correct.parquet",
+    "sft_wrong_files": f"{_SPLIT}, which writes train_wrong.parquet",
+    "sft_pt": "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen), which writes it",
+}
+
+
+def is_model(path: str) -> bool:
+    """Whether `path` is the folder of a model, or a name of the Hugging Face Hub."""
+    looks_local = path.startswith(("/", ".", "~")) or path.count("/") > 1
+    return not looks_local or os.path.isfile(os.path.join(os.path.expanduser(path), "config.json"))
+
+
+def check_files(config: DictConfig) -> None:
+    """Reject a run whose data files, store or keep-rate probe are not there.
+
+    Raises:
+        UserError: naming the setting, file or row.
+    """
+    if config.actor_rollout_ref.actor.generate_sft:
+        keys = ["sft_files"] + (["sft_wrong_files"] if config.data.sft_refinement_failures == "move" else [])
+    else:
+        keys = ["train_files", "val_files"] + (["sft_files", "sft_pt"] if rehearses(config) else [])
+    for key in keys:
+        paths = _listed(config.data[key])
+        if not paths:
+            raise UserError(f"data.{key} is not set, and this run needs it: name the file.")
+        for path in paths:
+            if not os.path.isfile(os.path.expanduser(path)):
+                raise UserError(f"data.{key}={path} does not exist: {_ORIGIN[key]}.")
+    if has_keep_probe(config):
+        _check_probe_files(config.trainer.keep_probe)
+
+
+def _check_probe_files(probe: DictConfig) -> None:
+    for key in ("solved_files", "unsolved_files"):
+        if not _listed(probe[key]):
+            raise UserError(
+                f"trainer.keep_probe.{key} is not set, and trainer.keep_probe.prompts={probe.prompts} needs it: name "
+                "the file, or set prompts to 0."
+            )
+        read_rows([os.path.expanduser(file) for file in _listed(probe[key])])
+    for file in _listed(probe.unsolved_files):
+        if BASE_CORRECT not in pq.read_schema(os.path.expanduser(file)).names:
+            raise UserError(
+                f"trainer.keep_probe.unsolved_files={file} has no column {BASE_CORRECT}, by which dph/newly_solved "
+                "finds what the initial policy did not solve: give the train_wrong.parquet of "
+                "data/sql/process_data/exact_correct_id.py, made anew if it is older."
+            )
 
 
 def check_rows(config: DictConfig, names: Sequence[str]) -> list[Row]:
@@ -26,18 +82,14 @@ def check_rows(config: DictConfig, names: Sequence[str]) -> list[Row]:
     Raises:
         UserError: naming file, row and key.
     """
-    rows = []
-    for name in names:
-        files = config.data[name]
-        rows += read_rows([Path(file).expanduser() for file in ([files] if isinstance(files, str) else files)])
-    return rows
+    return [row for name in names for row in read_rows([Path(p).expanduser() for p in _listed(config.data[name])])]
 
 
 async def check_scorer(config: DictConfig, rows: Sequence[Row]) -> None:
-    """Wait for the scorer, and let it grade one answer for every database and task that the rows name, and one of math.
+    """Wait for the scorer, and have it score one response for every database and task of the rows, and one of math.
 
     Raises:
-        UserError: no scorer answers, it lacks a database, a task or math, or a task's function fails.
+        UserError: no scorer responds, it lacks a database, a task or math, or a task's function fails.
     """
     if config.reward.custom_reward_function.path != OUR_REWARD:
         return
@@ -50,3 +102,7 @@ async def check_scorer(config: DictConfig, rows: Sequence[Row]) -> None:
                 raise UserError(f"{row.origin}: {result}")
             if isinstance(result, BaseException):
                 raise result
+
+
+def _listed(files: str | ListConfig | None) -> list[str]:
+    return [files] if isinstance(files, str) else list(files or [])

@@ -1,5 +1,4 @@
-"""The actor's loss with rehearsal: verl's ppo_loss on D_exp rows, and a divergence on D_pef rows, on D_exp rows or
-both.
+"""The actor's loss with rehearsal: verl's ppo_loss on D_exp rows, and a divergence on D_pef rows, D_exp rows or both.
 
 Shapes: B rows of a micro-batch, T longest response in it. D_pef rows carry response_mask = loss_mask = 0, so that
 everything of verl's (policy loss, entropy bonus, KL terms) passes them by; `pef_mask` is their mask.
@@ -15,11 +14,12 @@ from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
 from verl.dph.divergence import f_divergences, log_ratio_histogram
-from verl.dph.divergence.loss_modes import Terms, terms_of
+from verl.dph.divergence.f_divergences import Divergence
+from verl.dph.divergence.loss_modes import terms_of
 from verl.dph.pef.batch_fields import PEF_MASK, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
 from verl.dph.training import topk_loss
 
-# Not a tensor but a setting of the batch: eta of this step, and which part of the loss a pass is for (None: the whole).
+# Settings of the batch, no tensors: eta of this step, and which part of the loss a pass is for (None: the whole).
 COEFFICIENT, COMPONENT = "sft_loss_coeff", "dph_component"
 POLICY, REHEARSAL = "policy", "rehearsal"
 
@@ -27,7 +27,7 @@ POLICY, REHEARSAL = "policy", "rehearsal"
 # (truncated importance sampling, Ionides 2008). verl's rollout correction has the same default (rollout_is_threshold).
 IMPORTANCE_MAX = 2.0
 
-# Counts of d over the D_pef tokens of a micro-batch, which the trainer turns into quantiles.
+# Counts of the log-ratio over the D_pef tokens of a micro-batch, which the trainer turns into quantiles.
 HISTOGRAM = "dph/log_ratio_histogram"
 
 
@@ -40,7 +40,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
 
     Args:
         config: DPHActorConfig.
-        data: the micro-batch; jagged fields of verl's and, when there is D_pef, those of fields.py.
+        data: the micro-batch; jagged fields of verl's and, when there is D_pef, those of pef/batch_fields.py.
         model_output: "log_probs", jagged (B, prompt + response), float32; "entropy" likewise when asked for; with
             sft_loss_estimator=topk what `topk_loss.log_probs_and_divergence` returned.
         student_logits: given instead of model_output when the engine asks for that, in the forward pass.
@@ -58,6 +58,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     )
     if student_logits is not None:
         return topk_loss.log_probs_and_divergence(terms, student_logits, data)
+    assert model_output is not None
 
     exp_tokens, dp_size = data["batch_num_tokens"], data["dp_size"]
     pef_tokens = int(data[PEF_NUM_TOKENS][0]) if has_pef else 0
@@ -72,15 +73,15 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     eta = tu.get_non_tensor_data(data, COEFFICIENT, default=config.sft_loss_coeff)
     rehearsal = 0.0 * log_probs.sum()
     if terms.exp:
-        divergence_sum, found = _policy_form(terms, log_probs, data)
+        divergence_sum, found = _policy_form(terms.exp, log_probs, data)
         of_exp = dp_size / max(exp_tokens, 1)
         rehearsal = rehearsal + eta * divergence_sum * (dp_size / (exp_tokens + pef_tokens) if joint else of_exp)
         metrics |= {name: _summed(value * of_exp) for name, value in found.items()}
     if terms.pef:
         if config.sft_loss_estimator == "topk":
-            divergence_sum, found = _exact_form(model_output, data)
+            divergence_sum, found = _topk_form(model_output, data)
         else:
-            divergence_sum, found = _sampled_form(terms, log_probs, data)
+            divergence_sum, found = _sampled_form(terms.pef, log_probs, data)
         of_pef = dp_size / pef_tokens
         rehearsal = rehearsal + eta * divergence_sum * (dp_size / (exp_tokens + pef_tokens) if joint else of_pef)
         metrics |= {name: _summed(value * of_pef) for name, value in found.items()}
@@ -94,53 +95,54 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     return loss + rehearsal, metrics
 
 
-def _sampled_form(terms: Terms, log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, dict]:
+def _sampled_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, dict]:
     """The generator form on the stored token of each position: its sum over D_pef tokens, and sums for metrics."""
-    d, mask = _log_ratio(log_probs, data)
-    value = (f_divergences.bounded(terms.pef, d) * mask).sum()
+    log_ratio, mask = _log_ratio(log_probs, data)
+    value = (f_divergences.with_linear_tail(f, log_ratio) * mask).sum()
     with torch.no_grad():
-        kl = f_divergences.bounded(f_divergences.forward_kl, d) * mask
+        kl = f_divergences.with_linear_tail(f_divergences.forward_kl, log_ratio) * mask
         found = {
             "dph/divergence": value,
             "dph/kl_ref_policy": kl.sum(),
-            "dph/share_at_bound": ((d > f_divergences.D_MAX) & mask).sum(),
+            "dph/clip_fraction": ((log_ratio > f_divergences.LOG_RATIO_MAX) & mask).sum(),
         }
     return value, found
 
 
-def _exact_form(model_output: dict, data: TensorDict) -> tuple[torch.Tensor, dict]:
-    """The divergences between stored and present next-token distributions, summed over D_pef tokens."""
+def _topk_form(model_output: dict, data: TensorDict) -> tuple[torch.Tensor, dict]:
+    """The divergence between stored and current next-token distributions, summed over D_pef tokens."""
     value = no_padding_2_padding(model_output[topk_loss.DIVERGENCE], data).sum()
     kl = no_padding_2_padding(model_output[topk_loss.KL], data).sum()
     return value, {"dph/divergence": value, "dph/kl_ref_policy": kl}
 
 
-def _policy_form(terms: Terms, log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, dict]:
-    """stopgrad(w pi_theta / pi_old) log pi_theta, summed over D_exp tokens (METHOD.md), and sums for metrics.
+def _policy_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, dict]:
+    """stopgrad(w pi_theta / pi_old) log pi_theta, summed over D_exp tokens (docs/method.md), and sums for metrics.
 
-    Its value means nothing, its gradient is the divergence's; `dph/policy_divergence` is the divergence.
+    A surrogate: only its gradient is meaningful. `dph/policy_divergence` is the divergence.
     """
     names = ["response_mask", "old_log_probs", "ref_log_prob"]
     names += ["rollout_is_weights"] if "rollout_is_weights" in data else []
     padded = data.select(*names).to_padded_tensor()
     mask = padded["response_mask"].bool()
     with torch.no_grad():
-        d = torch.where(mask, log_probs - padded["ref_log_prob"].float(), 0.0)
-        log_ratio = torch.where(mask, log_probs - padded["old_log_probs"].float(), 0.0)
-        importance = log_ratio.clamp(max=torch.tensor(IMPORTANCE_MAX).log().item()).exp()
+        log_ratio = torch.where(mask, log_probs - padded["ref_log_prob"].float(), 0.0)
+        since_rollout = torch.where(mask, log_probs - padded["old_log_probs"].float(), 0.0)
+        importance = since_rollout.clamp(max=torch.tensor(IMPORTANCE_MAX).log().item()).exp()
         if "rollout_is_weights" in padded:
             importance = importance * padded["rollout_is_weights"].float()
-        weight = f_divergences.policy_weight(terms.exp, d) * importance * mask
+        weight = f_divergences.policy_weight(f, log_ratio) * importance * mask
+        divergence, kl = (f_divergences.policy_value(g, log_ratio) for g in (f, f_divergences.reverse_kl))
         found = {
-            "dph/policy_divergence": (f_divergences.policy_value(terms.exp, d) * importance * mask).sum(),
-            "dph/kl_policy_ref": (f_divergences.policy_value(f_divergences.reverse_kl, d) * importance * mask).sum(),
-            "dph/share_at_policy_bound": ((d.abs() > f_divergences.POLICY_D_MAX) & mask).sum(),
+            "dph/policy_divergence": (divergence * importance * mask).sum(),
+            "dph/kl_policy_ref": (kl * importance * mask).sum(),
+            "dph/policy_clip_fraction": ((log_ratio.abs() > f_divergences.POLICY_LOG_RATIO_MAX) & mask).sum(),
         }
     return (weight * torch.where(mask, log_probs, 0.0)).sum(), found
 
 
 def _log_ratio(log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, torch.Tensor]:
-    """(B, T) d at the stored tokens, 0 elsewhere, and the mask of D_pef tokens."""
+    """(B, T) log pi_theta - log pi_ref of the stored tokens, 0 elsewhere, and the mask of D_pef tokens."""
     padded = data.select(PEF_MASK, PEF_REF_LOG_PROBS).to_padded_tensor()
     mask = padded[PEF_MASK].bool()
     return torch.where(mask, log_probs - padded[PEF_REF_LOG_PROBS], 0.0), mask
@@ -148,12 +150,12 @@ def _log_ratio(log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor,
 
 @torch.no_grad()
 def _log_ratio_metrics(log_probs: torch.Tensor, data: TensorDict) -> dict:
-    d, mask = _log_ratio(log_probs, data)
+    log_ratio, mask = _log_ratio(log_probs, data)
     scale = data["dp_size"] / int(data[PEF_NUM_TOKENS][0])
     return {
-        "dph/nll_increase": _summed(-d.sum() * scale),
+        "dph/nll_increase": _summed(-log_ratio.sum() * scale),
         "dph/tokens": _summed(mask.sum() * data["dp_size"]),
-        HISTOGRAM: log_ratio_histogram.histogram(d[mask]),
+        HISTOGRAM: log_ratio_histogram.histogram(log_ratio[mask]),
     }
 
 

@@ -1,8 +1,9 @@
-"""The rollouts of a step: none is missing unnoticed, what scoring took is known, and a batch is in the data's order."""
+"""Rollout accounting: failures, scorer cost, deterministic order."""
 
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import transfer_queue as tq
@@ -14,6 +15,11 @@ from verl.utils import tensordict_utils as tu
 from rl.common.errors import UserError
 from verl.dph.reward.metrics import reward_metrics
 
+if TYPE_CHECKING:
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
+else:
+    Base = object
+
 # How often the trainer looks whether all rollouts are in. verl's 2 s is a loss on every step of a small model, and
 # nothing in verl's configuration sets it; one look costs about a millisecond.
 POLL_SECONDS = 0.03
@@ -22,8 +28,8 @@ POLL_SECONDS = 0.03
 NOTHING_CAME = "no materializable trajectories"
 
 
-class CheckedRollouts:
-    """A part of a trainer, before verl's PPOTrainer in its bases."""
+class CheckedRollouts(Base):
+    """Mixin of a trainer, before verl's PPOTrainer in its bases."""
 
     def __init__(self, config):
         self.prompts_named: dict[int, int] = {}  # the last step that fetched prompts: how many
@@ -64,7 +70,7 @@ class CheckedRollouts:
     def _val_metrics_update(
         self, data_sources: list, sample_uids: list, infos: dict, turns: list, expected_acc_counts: dict
     ) -> dict:
-        """verl's validation metrics, of the rollouts that were scored: verl counts the others as wrong answers.
+        """verl's validation metrics over the rollouts that were scored: verl counts the others as wrong.
 
         Args:
             expected_acc_counts: rollouts of each prompt.
@@ -82,7 +88,7 @@ class CheckedRollouts:
         goes without it (_val_metrics_update). An asynchronous trainer takes another prompt (_evict_groups).
 
         Args:
-            samples: a prompt, where these are not the settings' of the partition.
+            samples: per prompt, if not the number that the settings give for the partition.
 
         Raises:
             UserError: more than trainer.max_failed_rollouts are missing.
@@ -129,16 +135,14 @@ class CheckedRollouts:
     @staticmethod
     def _too_many_failed(failed: int, expected: int, step: int) -> UserError:
         return UserError(
-            f"{failed} of {expected} rollouts failed in step {step} (their errors stand above; a scorer that is "
-            "down?): "
-            "mend the cause and start again, training resumes from the last checkpoint; trainer.max_failed_rollouts "
-            "allows "
-            "more."
+            f"{failed} of {expected} rollouts failed in step {step} (their errors are above; a scorer that is down?): "
+            "fix the cause and re-run the same command, training resumes from the last checkpoint; "
+            "trainer.max_failed_rollouts allows more."
         )
 
     def _balance_batch(self, batch: KVBatchMeta, metrics, *args, **kwargs) -> KVBatchMeta:
-        # Rollouts come in the order in which they end, which is another one every time. In the order of the data, mini-
-        # batches are the same for the same seed. verl names the i-th output of the s-th sample "<prompt>_<s>_<i>".
+        # Rollouts come in the order in which they end, which differs every time. In the order of the data, mini-batches
+        # are the same for the same seed. verl names the i-th output of the s-th sample "<prompt>_<s>_<i>".
         parts = [key.split("_") for key in batch.keys]
         batch.reorder(sorted(range(len(parts)), key=lambda row: (parts[row][0], *map(int, parts[row][1:]))))
         return super()._balance_batch(batch, metrics, *args, **kwargs)

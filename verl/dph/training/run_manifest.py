@@ -1,4 +1,4 @@
-"""What a run is made of, written beside every checkpoint: code, packages, data, model, settings, machines."""
+"""Provenance of a run, written beside every checkpoint: code, packages, data, model, settings, machines."""
 
 import importlib.metadata
 import json
@@ -22,7 +22,7 @@ _DATA_KEYS = ("train_files", "val_files", "sft_files", "sft_pt")
 
 
 class Manifest:
-    """The manifest of one run; what does not change while it runs is found once, when it is first needed.
+    """The manifest of one run; what does not change during the run is determined once.
 
     Args:
         config: verl's trainer settings, resolved.
@@ -32,7 +32,7 @@ class Manifest:
         self._config = config
 
     def write(self, folder: str | os.PathLike, *, step: int, resources: dict[str, float]) -> None:
-        """Writes folder/manifest.json, aside and then renamed.
+        """Write folder/manifest.json atomically.
 
         Args:
             step: of the checkpoint in `folder`.

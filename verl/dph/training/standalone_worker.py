@@ -1,5 +1,4 @@
-"""The actor's training worker in this process, without Ray and without a trainer: for benchmarks and tests of the
-update.
+"""The actor's training worker in this process, without Ray or a trainer: for benchmarks and tests of the update.
 
 The process is one rank: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set as for torchrun.
 """
@@ -44,7 +43,7 @@ def actor_worker(config: DictConfig) -> TrainingWorker:
 
 
 def batch_of(rows: list[dict[str, torch.Tensor]]) -> TensorDict:
-    """A batch as TransferQueue gives it to a worker: fields of one number a row are dense, all others jagged."""
+    """A batch as TransferQueue gives it to a worker: fields of one number per row are dense, all others jagged."""
     columns = {}
     for name in sorted(rows[0]):
         parts = [row[name] for row in rows]

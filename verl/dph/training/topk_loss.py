@@ -1,8 +1,8 @@
-"""The exact rehearsal term, inside the engine's forward pass: the divergence between next-token distributions.
+"""The top-k rehearsal term, inside the engine's forward pass: the divergence between next-token distributions.
 
 verl's FSDP engine calls the loss function a second time with the logits of a micro-batch when the batch says
-`distillation_use_topk` (fsdp/transformer_impl.py, prepare_model_outputs), and passes on what it returns, one number a
-token. With `distillation_only` it leaves the log-probs to us, so that both come from one pass over the logits
+`distillation_use_topk` (fsdp/transformer_impl.py, prepare_model_outputs), and passes on what it returns, one number
+per token. With `distillation_only` it leaves the log-probs to us, so that both come from one pass over the logits
 (topk_logprobs.py).
 """
 
@@ -53,10 +53,10 @@ def _rows_of_pef(data: TensorDict) -> list[bool]:
 
 
 def log_probs_and_divergence(terms, student_logits: torch.Tensor, data: TensorDict) -> dict[str, torch.Tensor]:
-    """What the engine asks for in the forward pass of a micro-batch.
+    """Log-probs and the divergence on D_pef tokens, for the engine in the forward pass of a micro-batch.
 
     Args:
-        terms: modes.Terms with a divergence on D_pef.
+        terms: loss_modes.Terms with a divergence on D_pef.
         student_logits: (1, T, V), already divided by the temperature; with Ulysses this rank's slice of the T tokens.
         data: the micro-batch, with the stored distributions.
 
@@ -75,9 +75,9 @@ def log_probs_and_divergence(terms, student_logits: torch.Tensor, data: TensorDi
     overwrite = not tu.get_non_tensor_data(data, "calculate_entropy", default=False)
     log_probs, log_q = topk_logprobs.LogProbs.apply(logits, labels, found.positions, ids, overwrite)
     zeros = torch.zeros_like(log_probs)
-    value = f_divergences.exact(terms.pef_distance, log_p, log_q)
+    value = f_divergences.between_distributions(terms.pef_distance, log_p, log_q)
     with torch.no_grad():
-        kl = f_divergences.exact(f_divergences.forward_kl, log_p, log_q)
+        kl = f_divergences.between_distributions(f_divergences.forward_kl, log_p, log_q)
     return {
         "log_probs": log_probs[None],
         DIVERGENCE: zeros.index_add(0, found.positions, value)[None],

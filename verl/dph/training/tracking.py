@@ -1,4 +1,4 @@
-"""What wandb and swanlab are told through the environment, because verl's Tracking passes on neither mode nor tags."""
+"""Offline mode and tags of wandb and swanlab, set in the environment: verl's Tracking passes on neither."""
 
 import logging
 import netrc
@@ -13,7 +13,9 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 
 def set_environment(config: DictConfig) -> None:
-    """Offline mode for a service without a key, and the run's tags; what is set already stays. Call it before verl's.
+    """Set offline mode for a service without a key, and the run's tags; what is set already stays.
+
+    To be called before verl's Tracking is made.
 
     Args:
         config: verl's trainer settings; read are trainer.logger and trainer.tags.

@@ -1,7 +1,7 @@
 """verl's trainers with rehearsal: D_pef rows in every optimizer mini-batch, their weight eta, and both in checkpoints.
 
-Only hooks are overridden (VERL.md). `_update_actor` is the one method of verl's that had to be written again, because
-it fixes the mini-batch size; tests/trainer/test_upstream.py fails when upstream's changes.
+Only hooks are overridden. `_update_actor` is the one method of verl's that had to be written again, because it fixes
+the mini-batch size; tests/trainer/test_upstream.py fails when upstream's changes.
 """
 
 import json
@@ -33,9 +33,9 @@ from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.visit_order import RehearsalOrder
 from verl.dph.sampling.rollout_engine import client_of
-from verl.dph.training import keep_probe, mixed_batch
+from verl.dph.training import mixed_batch
 from verl.dph.training.actor_worker import DPHDetachWorker, DPHWorker
-from verl.dph.training.config import has_divergence, mini_batches, rehearses
+from verl.dph.training.config import has_divergence, has_keep_probe, mini_batches, rehearses
 from verl.dph.training.keep_probe import KeepProbe
 from verl.dph.training.rehearsal_loss import HISTOGRAM, rehearsal_loss
 from verl.dph.training.rollout_accounting import CheckedRollouts
@@ -68,7 +68,7 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
             self.coefficient = Coefficient(
                 actor_config.sft_loss_control, actor_config.sft_loss_coeff, self.total_training_steps
             )
-        if keep_probe.wanted(self.config):
+        if has_keep_probe(self.config):
             stored = None if self.store is None else {row.id for row in self.store.rows}
             self.keep_probe = KeepProbe(self.config, self.tokenizer, self.processor, stored)
 
@@ -113,12 +113,12 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         mini_batch_rows = actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
         pef = [self._next_rows() for _ in range(len(batch.keys) // mini_batch_rows)]
         coefficient = self.coefficient.value(self.global_steps)
-        exact_form = actor.sft_loss_estimator == "topk"
-        with mixed_batch.mixed(batch, pef, ranks=self.data_parallel_size(), top_k=exact_form) as mixed:
+        topk = actor.sft_loss_estimator == "topk"
+        with mixed_batch.mixed(batch, pef, ranks=self.data_parallel_size(), top_k=topk) as mixed:
             mixed.extra_info.update(
                 calculate_entropy=actor.calculate_entropy or actor.entropy_coeff != 0.0,
-                distillation_use_topk=exact_form,
-                distillation_only=exact_form,
+                distillation_use_topk=topk,
+                distillation_only=topk,
                 global_batch_size=mini_batch_rows,  # divides sequence means: D_exp rows only
                 mini_batch_size=mini_batch_rows + len(pef[0]),
                 epochs=actor.ppo_epochs,
@@ -139,7 +139,7 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         return batch  # without the D_pef rows: verl's metrics and clean-up see D_exp only
 
     def _shuffle(self, batch: KVBatchMeta) -> None:
-        """actor.shuffle: which of a rank's D_exp rows are in which mini-batch, another draw in every step.
+        """actor.shuffle: draw anew in every step which of a rank's D_exp rows are in which mini-batch.
 
         verl's own shuffle, in the workers, would break the fixed share of D_pef rows in each mini-batch.
         """
@@ -153,13 +153,8 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         ranks = self.data_parallel_size()
         size, chunk = batch.extra_info["mini_batch_size"] // ranks, len(batch.keys) // ranks
         rows = [start + i for start in range(0, len(batch.keys), chunk) for i in range(size)]
-        first = KVBatchMeta(
-            keys=[batch.keys[row] for row in rows],
-            tags=[batch.tags[row] for row in rows],
-            partition_id=batch.partition_id,
-            fields=batch.fields,
-            extra_info=dict(batch.extra_info),
-        )
+        first = batch.select_keys([batch.keys[row] for row in rows])
+        first.extra_info = dict(batch.extra_info)
         return self.actor_rollout_wg.component_gradient_norms(first)["metrics"]
 
     def data_parallel_size(self) -> int:
@@ -178,7 +173,7 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
     # ------------------------------------------------------------------------------------------------ checkpoints
 
     def _state(self) -> dict[str, RehearsalOrder | Coefficient]:
-        """What a resumed run goes on with, beside verl's checkpoint."""
+        """What is saved beside verl's checkpoint and verified on resume, by name."""
         state = {"coefficient": self.coefficient}
         return state if self.store is None else state | {"order": self.order}
 
@@ -219,13 +214,13 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
             ) from None
         except ValueError as error:
             raise UserError(
-                f"{path} does not fit this run: {error}; resume with the same store, limits of length, sft_seed and "
+                f"{path} does not fit this run: {error}; resume with the same store, length limits, sft_seed and "
                 "sft_loss_control.type."
             ) from error
 
 
 def _update_metrics(output: dict) -> dict:
-    """The workers' metrics of an update, one list a key, as numbers of the step; ours without verl's prefix."""
+    """The workers' metrics of an update (one list per key) reduced to the step; ours without verl's prefix."""
     histograms = output.pop(HISTOGRAM, None)
     output = rename_dict(output, "actor/")
     output["perf/mfu/actor"] = output.pop("actor/mfu")
@@ -244,14 +239,14 @@ class SyncTrainer(Rehearsal, PPOTrainerSync):
 
 
 class ColocateAsyncTrainer(Rehearsal, PPOTrainerColocateAsync):
-    """As SyncTrainer, but rollouts that are not done when a step has its samples go on in the next one."""
+    """Partial rollouts carry over to the next step."""
 
 
 class SeparateAsyncTrainer(Rehearsal, PPOTrainerSeparateAsync):
-    """Rollouts have devices of their own and go on during the update."""
+    """Rollouts have devices of their own and continue during the update."""
 
     def _setup(self):
-        # With hybrid_engine=False verl 0.9.1 ends its set-up with a message that Python's logging refuses (an argument
+        # With hybrid_engine=False verl 0.9.1 ends its set-up with a message that Python's logging rejects (an argument
         # `flush`), unless messages of this level are off.
         verls_logger = logging.getLogger(PPOTrainerSeparateAsync.__module__)
         level = verls_logger.level

@@ -1,0 +1,386 @@
+"""What training rejects before Ray starts: one sentence that names the setting, file or row, and exit code 2."""
+
+import copy
+import math
+import re
+import shutil
+import sys
+from dataclasses import MISSING, fields
+
+import pandas as pd
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
+
+from rl.common.errors import UserError
+from rl.common.fingerprint import model_hash, tokenizer_hash
+from verl.dph import main
+from verl.dph.config.program import CONFIG_DIR, run_main
+from verl.dph.divergence import topk_logprobs
+from verl.dph.divergence.eta_schedule import CoefficientControl
+from verl.dph.pef.store import Row, Store
+from verl.dph.training import checks, preflight
+from verl.dph.training.config import DPHActorConfig
+
+ACTOR, MODEL, PROBE = "actor_rollout_ref.actor.", "actor_rollout_ref.model.", "trainer.keep_probe."
+ETA, SCORER = f"{ACTOR}sft_loss_control.", "reward.custom_reward_function.reward_kwargs.scorer"
+
+
+def dataset_row(i, **changes):
+    truth = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
+    row = {
+        "data_source": "sql",
+        "prompt": [{"role": "user", "content": f"w{i}"}],
+        "reward_model": {"style": "rule", "ground_truth": truth},
+        "id": i,
+    }
+    return row | changes
+
+
+@pytest.fixture(scope="module")
+def run_that_can_start(random_model, scorer_server, tmp_path_factory):
+    """(its composed settings, the store's origin and rows); the files are in the folder of data.sft_pt."""
+    folder = tmp_path_factory.mktemp("run")
+    data, store = folder / "data.parquet", folder / "pef.pt"
+    pd.DataFrame([dataset_row(i) for i in range(8)]).to_parquet(data)
+    origin = {
+        "model": random_model,
+        "model_hash": model_hash(random_model),
+        "tokenizer_hash": tokenizer_hash(random_model),
+        "temperature": 1.0,
+    }
+    rows = [Row(i, torch.tensor([3, 4]), torch.tensor([5, 1]), torch.tensor([-1.0, -2.0])) for i in range(8)]
+    Store(origin, rows).save(str(store))
+    settings = {
+        "device": "cpu",
+        f"{MODEL}path": random_model,
+        "data.train_files": data,
+        "data.val_files": data,
+        "data.sft_files": data,
+        "data.sft_pt": store,
+        "data.sft_batch_size": 8,
+        "data.train_batch_size": 8,
+        f"{ACTOR}ppo_mini_batch_size": 4,
+        f"{ACTOR}use_dynamic_bsz": True,
+        "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz": True,
+        "actor_rollout_ref.rollout.n": 4,
+        f"{ACTOR}sft_loss_mode": "js_low_var",
+        "algorithm.adv_estimator": "grpo",
+        SCORER: scorer_server,
+    }
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        return compose("dph_trainer", [f"{name}={value}" for name, value in settings.items()]), origin, rows, settings
+
+
+@pytest.fixture
+def run(run_that_can_start, tmp_path, monkeypatch):
+    """That run with files of its own; `prepare(changes)` checks it with some settings changed."""
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    composed, origin, rows, settings = run_that_can_start
+    base = copy.deepcopy(composed)
+    copies = {key: shutil.copy(base.data[key], tmp_path) for key in ("sft_files", "sft_pt")}
+    base.data.update(copies | {"train_files": copies["sft_files"], "val_files": copies["sft_files"]})
+
+    class Run:
+        data, store, store_origin, store_rows = copies["sft_files"], copies["sft_pt"], origin, rows
+        model, overrides = base.actor_rollout_ref.model.path, settings
+
+        @staticmethod
+        def prepare(changes=()):
+            config = copy.deepcopy(base)
+            for name, value in dict(changes).items():
+                OmegaConf.update(config, name, value)
+            main.prepare(config)
+            return config
+
+        @classmethod
+        def rejection(cls, changes=()) -> str:
+            with pytest.raises(UserError) as error:
+                cls.prepare(changes)
+            return str(error.value)
+
+    return Run
+
+
+def test_a_run_that_can_start_passes(run):
+    assert run.prepare().actor_rollout_ref.actor.sft_loss_mode == "js_low_var"
+    assert run.prepare(
+        {PROBE + "prompts": 0, PROBE + "unsolved_files": "/nowhere"}
+    )  # a probe that is off reads nothing
+
+
+def test_the_dataclass_has_the_defaults_of_the_yaml():
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        actor = compose("dph_trainer").actor_rollout_ref.actor
+    for kind, found in ((DPHActorConfig, actor), (CoefficientControl, actor.sft_loss_control)):
+        own = [field for field in fields(kind) if field.name in kind.__annotations__ and field.default is not MISSING]
+        assert own and {field.name: found[field.name] for field in own} == {field.name: field.default for field in own}
+
+
+# ---------------------------------------------------------------------------------------------------- single settings
+
+BUDGET = {f"{ETA}type": "target_kl", f"{ETA}target_kl": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "sentence"),
+    [
+        (f"{ACTOR}sft_loss_mode", "jss", "sft_loss_mode='jss' is unknown: use one of none, forward, js, js_low_var"),
+        (f"{ACTOR}sft_loss_form", "exact", "sft_loss_form='exact' is unknown: use one of auto, generator, policy"),
+        (f"{ACTOR}sft_loss_estimator", "top-k", "sft_loss_estimator='top-k' is unknown: use one of sampled, topk"),
+        (f"{ACTOR}sft_loss_normalization", "both", "sft_loss_normalization='both' is unknown"),
+        (f"{ACTOR}sft_kl_estimator", "k2", "sft_kl_estimator='k2' is unknown"),
+        (f"{ACTOR}sft_grad_norm_freq", -1, "sft_grad_norm_freq=-1 must be a whole number, 0 or more"),
+        (f"{ACTOR}sft_loss_coeff", -0.1, "sft_loss_coeff=-0.1 must be a number, 0 or more"),
+        (f"{ACTOR}sft_loss_coeff", "abc", "sft_loss_coeff='abc' must be a number"),
+        (f"{ACTOR}sft_loss_coeff", math.nan, "sft_loss_coeff=nan must be a number"),
+        (f"{ACTOR}sft_loss_coeff", math.inf, "sft_loss_coeff=inf must be a number"),
+        (f"{ACTOR}alpha_coeff", 1.0, "alpha_coeff=1.0 must be a number strictly between 0 and 1"),
+        (f"{ACTOR}generate_sft", "yes", "actor.generate_sft='yes' must be True or False"),
+        (f"{ETA}type", "linear", "type='linear' is unknown: use one of constant, warmup, cosine, target_kl"),
+        (f"{ETA}warmup_steps", 2.5, "warmup_steps=2.5 must be a whole number, 0 or more"),
+        (f"{ETA}final_ratio", 1.5, "final_ratio=1.5 must be a share"),
+        (f"{ETA}final_ratio", "half", "final_ratio='half' must be a share"),
+        (f"{ETA}target_kl", 0, "target_kl=0 must be a positive budget"),
+        (f"{ETA}target_kl", math.inf, "target_kl=inf must be a positive budget"),
+        (f"{ETA}min_coeff", 0.0, "min_coeff=0.0 must be a positive number"),
+        (f"{ETA}gain", 5.0, "gain=5.0 must be a number between 0 and 5"),
+        (f"{ETA}gain", math.nan, "gain=nan must be a number"),
+        ("data.sft_batch_size", 4.0, "data.sft_batch_size=4.0 must be a whole number, 1 or more"),
+        ("data.sft_batch_size", True, "data.sft_batch_size=True must be a whole number, 1 or more"),
+        ("data.sft_refinement_failures", "keep", "sft_refinement_failures='keep' is unknown: use one of move, drop"),
+        ("data.sft_reference_rows", 0, "data.sft_reference_rows=0 must be a whole number, 1 or more"),
+        ("data.sft_check_tolerance", 0.0, "data.sft_check_tolerance=0.0 must be a number of nats above 0, or null"),
+        ("data.sft_top_k", 4, "data.sft_top_k=4 must be 0 (none) or 8 to 128."),
+        (PROBE + "prompts", -1, "keep_probe.prompts=-1 must be a whole number, 0 or more"),
+        (PROBE + "n", 0, "keep_probe.n=0 must be a whole number, 1 or more"),
+    ],
+)
+def test_a_wrong_value_is_named(run, setting, value, sentence):
+    assert sentence in run.rejection({setting: value})
+
+
+def test_every_wrong_value_has_a_sentence_of_its_own(run):
+    first, second = run.rejection({f"{ACTOR}sft_loss_coeff": "abc", "data.sft_seed": "one"}).splitlines()
+    assert "data.sft_seed='one'" in first and "actor.sft_loss_coeff='abc'" in second
+
+
+# ------------------------------------------------------------------------------------------ rules across settings
+
+PACKED = {f"{MODEL}use_remove_padding": True}
+FLASH = {f"{MODEL}override_config.attn_implementation": checks.FLASH}
+ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node": 2} | PACKED | FLASH
+LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
+
+
+def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto"):
+    found = {"sft_loss_mode": mode, "use_kl_loss": reference, "sft_loss_estimator": estimator, "sft_loss_form": form}
+    no_store = {} if store else {"data.sft_files": None, "data.sft_pt": None}
+    return {ACTOR + name: value for name, value in found.items()} | no_store
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"trainer.device": "cuda"}, "trainer.device=cuda does not go with VERL_PLATFORM='cpu'"),
+        ({"trainer.n_gpus_per_node": 8}, "8 ranks (trainer.nnodes x trainer.n_gpus_per_node"),
+        ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
+        ({f"{ACTOR}strategy": "fsdp"}, "actor.strategy=fsdp does not run with trainer.device=cpu"),
+        ({"algorithm.adv_estimator": "gae"}, "critic.model.path=~/models/deepseek-llm-7b-chat holds no config.json"),
+        (
+            {f"{ACTOR}ulysses_sequence_parallel_size": 2},
+            "actor.ulysses_sequence_parallel_size=2 does not divide the trainer's 1 ranks",
+        ),
+        (
+            {f"{ACTOR}fsdp_config.ulysses_sequence_parallel_size": 2},
+            "actor.ulysses_sequence_parallel_size=2 does not divide the trainer's 1 ranks",
+        ),
+        (ULYSSES | {f"{MODEL}use_remove_padding": False}, "set actor_rollout_ref.model.use_remove_padding=True"),
+        (
+            ULYSSES | {f"{MODEL}override_config.attn_implementation": "sdpa"},
+            "attn_implementation=sdpa every rank would see its own piece of a sequence only",
+        ),
+        ({f"{MODEL}lora_rank": 8}, "lora_rank=8 does not go with the hf rollout"),
+        ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which goes by lora_rank"),
+        ({f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b makes no adapter"),
+        (
+            LORA | {f"{ACTOR}checkpoint.save_contents": ["model", "hf_model"]},
+            "save_contents has hf_model, which with actor_rollout_ref.model.lora_rank=8",
+        ),
+        (of_mode("reverse_kl"), "sft_loss_mode=reverse_kl compares the policy's own samples"),
+        (of_mode("js"), "needs a reference model: set actor.use_kl_loss=True"),
+        (of_mode("js_low_var", form="policy"), "js_low_var with sft_loss_form=policy compares the policy's own"),
+        (of_mode("reverse_kl", reference=True), "has no term on D_pef, but data.sft_files="),
+        (of_mode("alpha", store=False), "set actor.use_kl_loss=True (or name the D_pef store in data.sft_pt)"),
+        (of_mode("reverse_kl", store=False, reference=True, estimator="topk"), "topk compares stored"),
+        (
+            of_mode("js_low_var", estimator="topk") | {f"{MODEL}use_fused_kernels": True},
+            "use_fused_kernels=True does not go with actor.sft_loss_estimator=topk",
+        ),
+        ({"distillation.enabled": True}, "does not go with distillation.enabled=True"),
+        ({f"{ACTOR}loss_agg_mode": "seq-mean-token-sum"}, "loss_agg_mode=seq-mean-token-sum does not go with"),
+        ({f"{ETA}type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
+        ({f"{ETA}warmup_steps": 3}, "warmup_steps=3 must be 0 with type=constant, which has no warm-up"),
+        ({f"{ETA}target_kl": 0.1}, "target_kl=0.1 must be null with type=constant"),
+        ({f"{ETA}type": "target_kl"}, "target_kl=None must be a positive budget in nats per token"),
+        (BUDGET | {f"{ETA}max_coeff": 1e-5}, "max_coeff=1e-05 must be at least min_coeff"),
+        (
+            BUDGET | {f"{ETA}min_coeff": 0.3},
+            "sft_loss_coeff=0.01 is where actor.sft_loss_control.type=target_kl starts",
+        ),
+        (BUDGET | of_mode("none"), "target_kl follows the KL on D_pef rows, which sft_loss_mode=none does not"),
+        ({"data.train_batch_size": 10}, "data.train_batch_size=10 is not a multiple of actor.ppo_mini_batch_size=4"),
+        ({"data.sft_batch_size": 7}, "sft_batch_size=7 does not divide over 2 mini-batches x 1 data-parallel ranks"),
+        # 4 ranks in Ulysses groups of 2 are 2 data-parallel ranks
+        (
+            ULYSSES | {"trainer.n_gpus_per_node": 4, "data.sft_batch_size": 6},
+            "6 does not divide over 2 mini-batches x 2 data-parallel ranks",
+        ),
+        (
+            {f"{ACTOR}use_dynamic_bsz": False, f"{ACTOR}ppo_micro_batch_size_per_gpu": 3},
+            "ppo_micro_batch_size_per_gpu=3 does not divide the 20 rows of a mini-batch per rank",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
+    message = run.rejection(changes)
+    assert sentence in message and "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        of_mode("js", reference=True),
+        of_mode("reverse_kl", store=False, reference=True),
+        of_mode("reverse_kl", reference=True) | {"data.sft_files": "None", "data.sft_pt": "None"},  # the paper's README
+        of_mode("reverse_kl", form="generator"),
+        of_mode("alpha"),
+        of_mode("alpha", store=False, reference=True),
+        of_mode("forward", store=False, reference=True, form="policy"),
+        of_mode("hellinger"),
+        BUDGET,
+        ULYSSES | {"trainer.n_gpus_per_node": 4},
+        # the reference of a LoRA run is no model of its own
+        of_mode("js", reference=True) | LORA | {"actor_rollout_ref.ref.strategy": "fsdp"},
+    ],
+)
+def test_settings_that_go_together_are_accepted(run, changes):
+    run.prepare(changes)
+
+
+def test_reference_and_critic_are_checked_as_the_actor_is(run):
+    reference = of_mode("js", reference=True) | {"actor_rollout_ref.ref.strategy": "fsdp"}
+    assert "ref.strategy=fsdp does not run with trainer.device=cpu" in run.rejection(reference)
+    critic = {"algorithm.adv_estimator": "gae", "critic.model.path": run.model}
+    run.prepare(critic)
+    assert "critic.strategy=fsdp does not run with" in run.rejection(critic | {"critic.strategy": "fsdp"})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "attention", "installed", "rejected"),
+    [
+        ("fsdp", "sdpa", (), False),  # FSDP1 is for GPUs
+        ("fsdp2", None, (), True),  # verl's default is flash attention
+        ("fsdp2", None, ("flash_attn",), False),
+    ],
+)
+def test_on_gpus_flash_attention_is_missed_before_the_workers_start(
+    run, monkeypatch, strategy, attention, installed, rejected
+):
+    config = run.prepare()
+    config.trainer.device, config.actor_rollout_ref.actor.strategy = "cuda", strategy
+    config.actor_rollout_ref.model.override_config = {"attn_implementation": attention} if attention else {}
+    monkeypatch.setattr(checks, "find_spec", lambda name: name if name in installed else None)
+    sentences = list(checks.models(config))
+    assert len(sentences) == rejected
+    assert all("uses flash_attention_2, verl's default, and the package flash-attn is not" in s for s in sentences)
+
+
+def test_a_store_is_written_with_the_initial_policy_and_whole_sequences(run):
+    writes = of_mode("none") | {f"{ACTOR}generate_sft": True, "data.sft_wrong_files": run.data}
+    run.prepare(writes | {"data.sft_top_k": 64})
+    for changes, sentence in (
+        (LORA | {f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b would change it"),
+        (ULYSSES | {"data.sft_top_k": 16}, "data.sft_top_k=16 is taken from whole sequences"),
+        ({"data.sft_top_k": 100}, "data.sft_top_k=100 is more than the 64 tokens of"),
+        ({"data.sft_pt": None}, "data.sft_pt is not set: name its file"),
+        ({"data.sft_wrong_files": None}, "data.sft_wrong_files is not set"),
+    ):
+        assert sentence in run.rejection(writes | changes)
+
+
+# ------------------------------------------------------------------------------------------------- files and scorer
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (of_mode("js", store=False, reference=True), "data.sft_files is not set"),
+        ({"data.sft_pt": None}, "data.sft_pt is not set"),
+        ({"data.sft_pt": "/nowhere/pef.pt"}, "get_correct_data_tensor.sh .scripts/llama, scripts/qwen., which writes"),
+        ({"data.train_files": "/nowhere/a.parquet"}, "data.train_files=/nowhere/a.parquet does not exist"),
+        ({PROBE + "prompts": 4, PROBE + "solved_files": None}, "keep_probe.solved_files is not set"),
+        ({PROBE + "prompts": 4, PROBE + "unsolved_files": "/nowhere.parquet"}, "/nowhere.parquet cannot be read"),
+        ({PROBE + "prompts": 4}, "data.parquet has no column base_correct, by which dph/newly_solved"),
+        ({SCORER: "http://127.0.0.1:9"}, "127.0.0.1:9.*scorer_server_without_ray.py"),
+        ({"data.sft_batch_size": 16}, "holds 8 rows, but data.sft_batch_size=16"),
+        ({f"{ACTOR}sft_loss_estimator": "topk"}, "pef.pt holds no next-token distributions"),
+        ({"actor_rollout_ref.rollout.temperature": 0.6}, "made with another temperature"),
+    ],
+)
+def test_a_file_store_or_scorer_that_does_not_serve_is_named(run, monkeypatch, changes, sentence):
+    monkeypatch.setattr(preflight, "SCORER_WAIT_S", 0.2)
+    message = run.rejection(changes)
+    assert re.search(sentence, message) and "\n" not in message
+
+
+def test_a_store_with_distributions_serves_topk(run):
+    logits = torch.arange(64.0).expand(2, 64)
+    rows = [Row(r.id, r.prompt, r.response, r.ref_log_probs, *topk_logprobs.largest(logits, 8)) for r in run.store_rows]
+    Store(run.store_origin, rows).save(run.store)
+    run.prepare(of_mode("js_low_var", estimator="topk"))
+
+
+@pytest.mark.parametrize("name", ["model_hash", "tokenizer_hash"])
+def test_a_store_of_another_model_is_rejected(run, name):
+    Store(run.store_origin | {name: "0" * 64}, run.store_rows).save(run.store)
+    assert f"another {name.removesuffix('_hash')}" in run.rejection()
+
+
+ZOO = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
+
+
+@pytest.mark.parametrize(
+    ("first", "changes", "sentence"),
+    [
+        (3, {"prompt": "no list"}, "data.parquet row 0: prompt"),
+        (0, {"reward_model": {"style": "rule", "ground_truth": {"db_id": "shop/shop.sqlite"}}}, "data.parquet row 3"),
+        (0, {"data_source": "poetry"}, "data.parquet row 3: There is no reward for data_source 'poetry'"),
+        (0, {"id": 0}, "id 0 .*also in"),
+        (0, {"reward_model": {"style": "rule", "ground_truth": ZOO}}, "data.parquet row 3: .*zoo/zoo.sqlite"),
+    ],
+)
+def test_a_row_that_cannot_be_trained_on_is_named(run, first, changes, sentence):
+    whole_column = {"prompt": changes["prompt"]} if "prompt" in changes else {}  # a parquet column has one type
+    rows = [dataset_row(i) | (changes if i == 3 else whole_column) for i in range(first, 8)]
+    pd.DataFrame(rows).to_parquet(run.data)
+    assert re.search(sentence, run.rejection())
+
+
+def test_an_unregistered_plugin_is_rejected(run, monkeypatch):
+    monkeypatch.setattr("verl.dph.plugin.registered", False)
+    assert "verl.plugins" in run.rejection()
+
+
+def test_the_program_ends_with_the_sentence_and_code_2(run, monkeypatch, tmp_path, capsys):
+    """Through the real command line; nothing is started, so nothing can be left."""
+    overrides = [f"{name}={value}" for name, value in (run.overrides | {f"{ACTOR}sft_loss_mode": "jss"}).items()]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["main", *overrides, f"hydra.run.dir={tmp_path}"])
+    with pytest.raises(SystemExit) as ended:
+        run_main(main.main, "dph_trainer")
+    GlobalHydra.instance().clear()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.strip().splitlines()[-1].startswith("Error: actor.sft_loss_mode='jss' is unknown")
