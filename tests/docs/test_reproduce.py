@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-TABLES = json.loads((REPOSITORY / "verl" / "dph" / "evaluation" / "paper.json").read_text())["tables"]
+TABLES = json.loads((REPOSITORY / "rl" / "evaluation" / "paper" / "paper.json").read_text())["tables"]
 EXPERIMENTS = {
     "llama-sql": "bash scripts/llama/",
     "omnisql-32b": "SETTINGS=omnisql_sql bash scripts/llama/",
