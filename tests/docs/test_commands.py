@@ -17,12 +17,13 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
+from rl import cli
 from verl.dph.config.program import CONFIG_DIR
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 HYDRA = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample", "verl.dph.evaluate": "evaluate"}
-CHECKED = ("bash", "python", "make")
+CHECKED = ("bash", "python", "make", "dph")
 # Programs of others, and the shell's own words.
 OTHERS = {"export", "pip", "sbatch", "srun", "kubectl", "[", "#", "ray", ".", ".venv-lint/bin/pre-commit"}
 
@@ -163,6 +164,23 @@ def test_a_program_takes_its_arguments(command, parse_only, monkeypatch, capsys,
     except SystemExit:
         pytest.fail(capsys.readouterr().err)
     assert ending is Parsed or end.value.code in (0, None)
+
+
+@pytest.mark.parametrize("command", _of("dph"))
+def test_dph_takes_its_arguments(command):
+    words = command.words[1:]
+    if not words or words[0].startswith("-"):
+        return
+    name, arguments = cli.resolve(words)
+    if name not in cli.COMMANDS or {"-h", "--help"} & set(arguments):
+        return
+    if name == "evaluate":
+        _compose("verl.dph.evaluate", arguments)
+    elif cli.COMMANDS[name].passes_on:
+        script = cli.script_command(name, arguments)[0][1]
+        assert Path(script).is_file()
+    else:
+        cli.parser_of(name).parse_args(arguments)
 
 
 @pytest.mark.parametrize("command", _of("make"))
