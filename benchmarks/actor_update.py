@@ -1,16 +1,16 @@
-"""What an actor update costs with rehearsal: verl's real training worker, without Ray, on a GPU or on the CPU.
+"""Cost of an actor update with rehearsal: verl's real training worker, without Ray, on a GPU or on the CPU.
 
     python benchmarks/actor_update.py [--shape tiny|1b|3b] [--rows 32] [--rounds 5]
 
-One update is one optimizer mini-batch. Variants take turns, so that their ratios come from one run:
+One update is one optimizer mini-batch. Variants are interleaved, so that their ratios come from one run:
 
     plain       D_exp rows with GRPO's loss
     sampled     the same and 1/8 D_pef rows, divergence of the stored token (JS)
     topk        the same and 1/8 D_pef rows, divergence between stored next-token distributions
     reference   D_exp rows with GRPO's loss and a KL term: a reference model's forward pass over all rows in the loop
 
-Peak memory is what the device, or on the CPU the process, holds more at the update's peak than before it; each variant
-is measured in a process of its own. A GPU needs nothing set; without one set VERL_PLATFORM=cpu.
+Peak memory is the increase of the device's memory, or on a CPU the process's, from before the update to its peak; each
+variant is measured in a process of its own. Without a GPU set VERL_PLATFORM=cpu.
 """
 
 import argparse

@@ -1,14 +1,14 @@
-"""How far the gradient of a mini-batch of D_pef is from the exact one, for every divergence and bound on d.
+"""Error of the gradient of a D_pef mini-batch against the exact one, for every divergence and bound on d.
 
     python benchmarks/estimator_error.py [--base DIR] [--policy DIR] [--store FILE] [--bounds 1 2 5 10]
 
-The defaults are what `make demo` leaves behind; a model of that size is meant, some hundred gradients are held at once.
+The defaults are the outputs of `make demo`; use a model of that size, because some hundred gradients are held at once.
 The exact gradient is that of the divergence between the next-token distributions of --base and --policy, a mean over
 all response positions of the store; errors are distances from it over its norm. A form is exact, k1 or a bound.
 
     above   share of the stored tokens whose d is above the bound
     bias    error of the bounded divergence's expectation over pi_ref at every position: what the bound alone changes
-    store   error on all stored tokens: where many passes over this D_pef go
+    store   error on all stored tokens: what many passes over this D_pef converge to
     error   error on a mini-batch, mean and standard error over mini-batches; its mean cosine and norm beside it
 """
 

@@ -1,11 +1,11 @@
-"""How long data preparation takes, and how much memory, on inputs of the size of the published ones.
+"""Time and memory of data preparation on inputs of the published sizes.
 
     python benchmarks/prepare.py [--questions 9428] [--databases 69] [--rows 2000] [--dapo-problems 17000] \\
         [--dapo-copies 20]
 
-Makes databases with questions in BIRD's format and a parquet in DAPO-Math-17K's format in a temporary folder, and runs
+Creates databases with questions in BIRD's format and a parquet in DAPO-Math-17K's format in a temporary folder and runs
 data/sql/prepare_bird.py and data/math/prepare_dapo.py on them as programs. Seconds and peak memory are those of the
-whole process, imports among them.
+whole process, including imports.
 """
 
 import argparse

@@ -1,17 +1,17 @@
-"""What the pre-sampler adds to the engine's own time, and that its memory does not grow.
+"""The pre-sampler's overhead over the bare engine, and its memory.
 
     python benchmarks/sampler.py speed [--prompts 32] [--turns 8] [--response 256]
     python benchmarks/sampler.py memory [--samples 100000]
 
 speed (in the environment of `make test-vllm`): tokens/s of vLLM's offline LLM.generate, and of the pre-sampler with
 verl's vLLM server, log-probs, and scores from the real scorer server, on the same prompts with the same sampling
-parameters, seeds and engine settings, on the same cores, in turns. The engine's start does not count. The model is
-random, and of a size that makes a step of the engine take tens of milliseconds. Seconds of CPU are those of all
-processes of a side, with Ray and the scorer: where both cores are busy, they are what the time depends on, and other
-work on the machine does not disturb them.
+parameters, seeds and engine settings, on the same cores, in turns. Engine start-up does not count. The model is
+random, of a size at which an engine step takes tens of milliseconds. CPU seconds are those of all processes of a
+side, including Ray and the scorer: when both cores are busy they decide the time, and other work on the machine does
+not disturb them.
 
-memory: resident memory of the sampling process after 1,000, 10,000, ... samples, and its CPU time a sample. The engine
-is scripted (random token ids at once); prompts, records, journal and the scorer server are the real ones.
+memory: resident memory of the sampling process after 1,000, 10,000, ... samples, and its CPU time per sample. The
+engine is scripted (random token ids at once); prompts, records, pending responses and the scorer server are real.
 """
 
 import argparse
@@ -288,7 +288,7 @@ def memory(options: argparse.Namespace) -> None:
             sys.stdout.write(f"{mark:>9} samples  {resident / 2**20:.1f} MiB\n")
         growth = engine.found[marks[-1]] - engine.found[marks[0]]
         sys.stdout.write(
-            f"growth {growth / 2**20:.1f} MiB; scripted engine, {options.response} tokens a response, "
+            f"growth {growth / 2**20:.1f} MiB; scripted engine, {options.response} tokens per response, "
             f"{options.in_flight} requests at a time\n"
             f"{drawn}; {1000 * seconds / drawn.samples:.2f} ms of CPU a sample\n"
         )

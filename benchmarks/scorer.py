@@ -1,13 +1,13 @@
-"""The scorer server beside plain SQLite and beside servers without its caches, in one run on this machine.
+"""The scorer server against plain SQLite and servers without its caches, in one run on this machine.
 
     python benchmarks/scorer.py [--questions 100] [--only sql,small,memory,math]
 
-sql: training-shaped traffic on a shop of 300,000 orders: each question has 16 responses, each a request of its own, 64
-at a time; a third of the SQL repeats. Against it: plain SQLite in one thread (the predicted queries only, one open
+sql: training-shaped traffic on a shop of 300,000 orders: each question has 16 responses, each in a request of its own,
+64 at a time; a third of the SQL repeats. Baselines: plain SQLite in one thread (the predicted queries only, one open
 file); a pool of as many processes that run gold and prediction for every response, without HTTP; this server without
-caches. Runaways are endless; answers to them are not waited for, and throughput is that of the other answers until
-the last of them. small: queries of a tenth of a millisecond through POST /v1/score. memory: of the workers over
-100,000 answers. math: beside math-verify called in this process. Every ratio is of figures of this run.
+caches. Runaway queries are endless; their scores are not waited for, and throughput is that of the other responses up
+to the last of them. small: queries of a tenth of a millisecond through POST /v1/score. memory: of the workers over
+100,000 responses. math: against math-verify called in this process. All ratios come from this run.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Where a training step's time goes, ours beside verl's own agent loop workers, in one run on this machine.
+"""Time of a training step by phase, with our agent loop manager and with verl's workers, in one run on this machine.
 
     python benchmarks/step_time.py [--demo outputs/demo] [--steps 12]
 

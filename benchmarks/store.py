@@ -1,11 +1,11 @@
-"""How long a D_pef store takes to write and to load, and how much memory it takes beside its size on disk.
+"""Time to write and load a D_pef store, and its memory compared with its size on disk.
 
     python benchmarks/store.py [--rows 2248] [--prompt 1500] [--response 300] [--top-k 0 64]
 
 Writes a store of random tokens for each k into a temporary folder, as generate_sft does but with log-probs that need no
 model: in parts of --part rows, then as the store. Opens it in a fresh process as the trainer does.
-Memory is the growth of that process's resident set, the file's mapped pages among it: after loading, and after all rows
-were made into the columns of a mini-batch once, --batch at a time.
+Memory is the growth of that process's resident set, including the file's mapped pages: after loading, and after every
+row was put into the columns of a mini-batch once, --batch at a time.
 """
 
 import argparse

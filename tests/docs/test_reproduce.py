@@ -14,7 +14,7 @@ EXPERIMENTS = {
     "llama-math": "SETTINGS=llama_math bash scripts/qwen/",
     "qwen-math": "bash scripts/qwen/",
 }
-# Of METHOD.md, "Settings of the paper", where the row itself names none.
+# The eta of the paper's settings, for rows whose label names none.
 COEFFICIENTS = {"rkl": "0.01", "dph_f": "0.01", "dph_js": "0.2", "dph_js_def": "0.2"}
 # Tables of models that another table trains.
 WITHOUT_COMMANDS = {("3", "llama-sql"), ("8", "llama-math"), ("8", "qwen-math")}
@@ -51,7 +51,7 @@ def test_the_row_is_there_with_the_papers_figures(table, row):
 
 
 def coefficient_and_alpha(row: dict) -> list[str]:
-    """The script's arguments after the name, from the row's own label and METHOD.md."""
+    """The script's arguments after the name: eta and alpha, from the row's label or the paper's settings."""
     label = row["label"]
     if label.startswith("α = "):
         return ["0.01", label.removeprefix("α = ")]
