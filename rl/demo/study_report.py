@@ -20,7 +20,7 @@ from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, read_spec
 
 LEVEL = 0.95
-# Column: split and the path to a value in a split's summary (evaluation/summary.py).
+# Column: split and the path to a value in a split's summary (rl/evaluation/analysis/summary.py).
 COLUMNS = {
     "greedy": ("in_domain", "greedy"),
     "Pass@1": ("in_domain", "pass@k", "1"),

@@ -1,4 +1,4 @@
-"""The resolved configuration of every script under every experiment is METHOD.md's, and verl and verl.dph accept it."""
+"""The resolved configuration of every script under every experiment is the paper's, and verl and verl.dph accept it."""
 
 import warnings
 from pathlib import Path
@@ -15,7 +15,7 @@ from verl.dph.training import checks
 from verl.dph.training import config as training_config
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Script folder, SETTINGS (empty: the folder's own), then METHOD.md's table "Settings of the paper".
+# Script folder, SETTINGS (empty: the folder's own), then the paper's settings (docs/reproduce.md).
 EXPERIMENTS = {
     "llama_sql": ("llama", "", dict(epochs=4, lr=1e-6, val_t=1.0, response=4096, prompt=16000)),
     "omnisql_sql": ("llama", "omnisql_sql", dict(epochs=4, lr=1e-6, val_t=1.0, response=4096, prompt=16000)),
