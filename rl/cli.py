@@ -165,7 +165,7 @@ def _complete_paths(parser: argparse.ArgumentParser, files: dict[str, str]) -> N
             for below in action.choices.values():
                 _complete_paths(below, files)
         elif action.type is Path:
-            action.complete = files
+            action.complete = files  # type: ignore[attr-defined]  # where shtab looks for it
 
 
 def _require_verl() -> None:

@@ -181,7 +181,7 @@ class _Head:
                 if name == "DPH_SCORER":
                     values = f"{self._settings.scorer or 'none'} and node {rank} another"
                 return f"The head has {name}={values}: set the same on all nodes."
-        if not 0 <= int(rank) < self._settings.nodes:
+        if rank is None or not 0 <= int(rank) < self._settings.nodes:
             return f"NODE_RANK={rank} is not one of 1 to {self._settings.nodes - 1}, which the head waits for."
         if int(rank) in self._nodes:
             return f"There are two nodes with NODE_RANK={rank}: give each its own."

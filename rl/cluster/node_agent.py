@@ -32,12 +32,13 @@ class NodeAgent:
     """
 
     def __init__(self, scores: bool):
-        folder, *scorer = json.loads(os.environ[_VARIABLE])
+        folder, config, address, port = json.loads(os.environ[_VARIABLE])
         self._folder = Path(folder)
-        self._scorer = ScorerServer(*scorer, self._folder / "scorer.log") if scores else None
+        self._scorer = ScorerServer(Path(config), address, port, self._folder / "scorer.log") if scores else None
 
     def scorer_address(self, seconds: float) -> str:
         """The scorer's address, once it answers; UserError when it does not within so many seconds."""
+        assert self._scorer is not None  # the head asks agents that score
         return self._scorer.wait_until_ready(seconds)
 
     def end(self, exit_code: int, sentence: str) -> None:

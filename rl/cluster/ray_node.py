@@ -85,9 +85,10 @@ def check_port(settings: Settings) -> None:
     try:
         socket.create_server((settings.node_address or "", settings.ray_port)).close()
     except OSError as error:
+        reason = os.strerror(error.errno) if error.errno is not None else error
         raise UserError(
-            f"Ray's head cannot listen on port {settings.ray_port} ({os.strerror(error.errno)}): end what holds the "
-            "port (another Ray?), or give all nodes another RAY_PORT."
+            f"Ray's head cannot listen on port {settings.ray_port} ({reason}): end what holds the port (another Ray?), "
+            "or give all nodes another RAY_PORT."
         ) from None
 
 

@@ -36,8 +36,8 @@ def find_user_error(error: BaseException) -> str | None:
             return sentence
     if isinstance(error, UserError):
         return str(error)
-    sentences = _QUALIFIED_USER_ERROR.findall(str(error)) if "ray" in type(error).__module__ else []
-    return sentences[-1] if sentences else None
+    quoted = _QUALIFIED_USER_ERROR.findall(str(error)) if "ray" in type(error).__module__ else []
+    return quoted[-1] if quoted else None
 
 
 @contextmanager

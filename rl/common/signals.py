@@ -39,7 +39,7 @@ def run_stoppable(coroutine: Coroutine) -> Any:
 
 
 @contextmanager
-def stoppable_when_armed() -> Iterator[Callable[[], None]]:
+def stoppable_when_armed() -> Iterator[Callable[[], object]]:
     """Yield a function; once it was called, in the main thread, SIGTERM ends the block as Ctrl-C does.
 
     It is for blocks that call ray.init, whose handler aborts the process: arm afterwards. Ray's blocking calls pass a

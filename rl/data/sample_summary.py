@@ -17,8 +17,8 @@ class SampleSummary:
     """Counts over all samples of a file with n samples per prompt."""
 
     n: int
-    prompts_by_correct: Counter  # prompts by their number of correct samples, 0..n
-    outcomes: Counter  # samples by the scorer's outcome
+    prompts_by_correct: Counter[int]  # prompts by their number of correct samples, 0..n
+    outcomes: Counter[str]  # samples by the scorer's outcome
     truncated: int  # samples cut off at the length limit
     response_tokens: int
     overlong: int  # prompts that were left out as too long
@@ -55,7 +55,9 @@ def summarize(samples: Path) -> SampleSummary:
         UserError: the file or its metadata cannot be read.
     """
     metadata = read_metadata(samples)
-    correct, outcomes, truncated, tokens = Counter(), Counter(), 0, 0
+    correct: Counter[int] = Counter()  # by id
+    outcomes: Counter[str] = Counter()
+    truncated = tokens = 0
     for record in read_samples(samples):
         correct[record.id] += record.acc
         outcomes[record.outcome] += 1

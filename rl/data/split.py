@@ -29,7 +29,7 @@ class Split:
 
     correct: pa.Table  # at least `threshold` correct samples
     wrong: pa.Table  # fewer
-    pass_counts: Counter  # prompts by their number of correct samples, 0..n
+    pass_counts: Counter[int]  # prompts by their number of correct samples, 0..n
     dropped_zero: int  # prompts without a correct sample that were left out
     overlong: int  # prompts that were never sampled because they are too long, left out too
 
@@ -101,7 +101,8 @@ def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetad
 
 def _correct_counts(samples: Sequence[Path], n: int) -> dict[int, int]:
     """Number of correct samples of each id; every id has its n samples."""
-    correct, drawn = Counter(), Counter()
+    correct: Counter[int] = Counter()
+    drawn: Counter[int] = Counter()
     for path in samples:
         for record in read_samples(path):
             correct[record.id] += record.acc

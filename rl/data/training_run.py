@@ -8,12 +8,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Literal
 
 from rl.common.errors import UserError
 
 # What verl names the newest checkpoint in (trainer.default_local_dir).
 NEWEST = "latest_checkpointed_iteration.txt"
-ALL = "all"
+ALL: Final = "all"
 # Where the launch scripts have verl's file logger write (scripts/lib/launch.sh).
 LOGS = "metrics"
 
@@ -61,7 +62,7 @@ class Run:
         return folder if any(folder.glob("*.jsonl")) else None
 
 
-def earlier_checkpoints(name: str, run: Run, wanted: str | Sequence[int]) -> dict[int, Path]:
+def earlier_checkpoints(name: str, run: Run, wanted: Literal["all"] | Sequence[int]) -> dict[int, Path]:
     """{step: folder} of the checkpoints to evaluate besides the model itself.
 
     Args:

@@ -61,10 +61,10 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
         body = parse(ApiRequest, await _read(request, server.max_body_bytes))
         labels = {"type": body.type, "idx": body.idx, "round": body.round}
         [scores] = await score_all([(body.extra.question(), body.gen_responses)], labels)
-        lost = next((score for score in scores if score.outcome == INFRA_ERROR), None)
+        lost = next((score.error for score in scores if score.outcome == INFRA_ERROR), None)
         if lost is not None:
             # This protocol has no word for it.
-            raise Busy(lost.error)
+            raise Busy(lost)
         return Response(api_reply(scores), media_type="application/json")
 
     @app.post("/v1/score", openapi_extra=_body_of(BatchRequest))

@@ -45,7 +45,8 @@ class LogFile(RotatingFileHandler):
 
 def set_up(path: Path | None, max_bytes: int) -> LogFile | None:
     """Every record to the file; without one, warnings and worse to stderr. Returns the file's handler."""
-    handler = logging.StreamHandler() if path is None else LogFile(path, max_bytes)
+    file = None if path is None else LogFile(path, max_bytes)
+    handler = file or logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.WARNING if path is None else logging.INFO, handlers=[handler])
-    return handler if path is not None else None
+    return file

@@ -119,7 +119,7 @@ class WorkerPool:
         for worker in started:
             if isinstance(worker, BaseException):
                 raise worker
-        self._idle += started
+            self._idle.append(worker)
         self._start_task(self._watch())
 
     async def run(self, prepare: Callable[[WorkerProcess], tuple[dict, bytes]], cpu_limit: float) -> Reply:

@@ -43,12 +43,12 @@ class WorkerProcess(asyncio.Protocol):
         self._process = process
         self._status = psutil.Process(process.pid)
         self._buffer = bytearray()
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.Transport  # of a worker that `start` returned
         self._ready = asyncio.get_running_loop().create_future()
         self.held: ByteLru[bool] = ByteLru(held_bytes)
         self.cpu_used = 0.0
-        self.on_reply: Callable[[WorkerProcess, Reply], None] | None = None
-        self.on_end: Callable[[WorkerProcess], None] | None = None
+        self.on_reply: Callable[[WorkerProcess, Reply], None] = lambda worker, reply: None
+        self.on_end: Callable[[WorkerProcess], None] = lambda worker: None
         self.gone = asyncio.Event()
 
     @classmethod
@@ -60,8 +60,8 @@ class WorkerProcess(asyncio.Protocol):
             with its:
                 process = subprocess.Popen(
                     [sys.executable, *_FLAGS[settings["kind"]], "-c", _PROGRAM, json.dumps(settings)],
-                    stdin=its,
-                    stdout=its,
+                    stdin=its.fileno(),
+                    stdout=its.fileno(),
                     env={**os.environ, "PYTHONPATH": path},
                     # Ctrl-C in a terminal is for the server, which then ends its workers. Not a session of its own:
                     # Linux gives each session an equal share of the processors, whatever the priorities within.
@@ -71,7 +71,7 @@ class WorkerProcess(asyncio.Protocol):
             ours.close()
             raise WorkerLost(f"a worker process cannot be started: {error}") from error
         worker = cls(process, settings["held_bytes"])
-        await asyncio.get_running_loop().create_unix_connection(lambda: worker, sock=ours)
+        worker._transport, _ = await asyncio.get_running_loop().create_unix_connection(lambda: worker, sock=ours)
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await worker._ready
@@ -139,9 +139,6 @@ class WorkerProcess(asyncio.Protocol):
 
     # asyncio.Protocol
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         while (frame := frames.take(self._buffer)) is not None:
@@ -163,5 +160,5 @@ class WorkerProcess(asyncio.Protocol):
         if not self._ready.done():
             self._ready.set_exception(WorkerLost("a worker process ended at its start"))
             self._ready.exception()
-        elif self.on_end is not None:
+        else:
             self.on_end(self)

@@ -2,6 +2,8 @@
 
 import asyncio
 import math
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from rl.scorer.config import Settings
 from rl.scorer.math_scoring import MathQuestion, MathScorer
@@ -42,7 +44,7 @@ class Scorers:
 
     def caches(self) -> dict[str, SharedResults]:
         """By name."""
-        sql = {"gold": self._sql.golds, "sql_answers": self._sql.scores} if self._sql else {}
+        sql: dict[str, SharedResults] = {"gold": self._sql.golds, "sql_answers": self._sql.scores} if self._sql else {}
         math = {"math_answers": self._math.scores} if self._math else {}
         return sql | math | {name: task.scores for name, task in self._tasks_by_kind("task_answers").items()}
 
@@ -64,45 +66,41 @@ class Scorers:
         much waits already, or when the scores are not there in time, in which case the work goes on and asking again
         joins it.
         """
-        scorers = [self._scorer(question) for question, _ in questions]
+        scorings = [self._scoring(question, responses, digests) for question, responses in questions]
         count = sum(len(responses) for _, responses in questions)
         self._admit(count)
         self._admitted += count
         try:
             async with asyncio.timeout(self._request_seconds):
-                found = await asyncio.gather(
-                    *(
-                        scorer.score(*question, digests) if scorer is self._sql else scorer.score(*question)
-                        for scorer, question in zip(scorers, questions, strict=True)
-                    ),
-                    return_exceptions=True,
-                )
+                found = await asyncio.gather(*(scoring() for scoring in scorings), return_exceptions=True)
         except TimeoutError:
             raise Busy(f"not finished within {self._request_seconds:g} s; it goes on, ask again") from None
         finally:
             self._admitted -= count
+        scores = []
         for number, result in enumerate(found):
             if isinstance(result, UnknownQuestion) and len(found) > 1:
                 raise UnknownQuestion(f"questions.{number}: {result}")
             if isinstance(result, BaseException):
                 raise result
-        return found
+            scores.append(result)
+        return scores
 
-    def _scorer(self, question: Question) -> SqlScorer | MathScorer | TaskScorer:
+    def _scoring(self, question: Question, responses: list[str], digests: bool) -> Callable[[], Awaitable[list[Score]]]:
+        """What scores the responses when it is called; UnknownQuestion when no scorer is of the question's kind."""
         if isinstance(question, TaskQuestion):
             if question.task not in self._tasks:
                 raise UnknownQuestion(
                     f"this server has no task {question.task!r}: start one whose Scorers have a PythonRewardModel of it"
                 )
-            return self._tasks[question.task]
-        scorer, kind, name = (
-            (self._sql, "SQL", "SqlDetailRewardModel")
-            if isinstance(question, SqlQuestion)
-            else (self._math, "math", "MathRewardModel")
-        )
-        if scorer is None:
-            raise UnknownQuestion(f"this server scores no {kind}: start one whose Scorers have a {name}")
-        return scorer
+            return partial(self._tasks[question.task].score, question, responses)
+        if isinstance(question, SqlQuestion):
+            if self._sql is None:
+                raise _unscored("SQL", "SqlDetailRewardModel")
+            return partial(self._sql.score, question, responses, digests)
+        if self._math is None:
+            raise _unscored("math", "MathRewardModel")
+        return partial(self._math.score, question, responses)
 
     def _admit(self, count: int) -> None:
         # What waits besides for workers are jobs of requests that were answered 503 or whose client went away.
@@ -111,3 +109,7 @@ class Scorers:
             seconds = max(pool.seconds_to_clear() for pool in self.pools().values())
             retry_after = min(max(math.ceil(seconds), 1), _LONGEST_RETRY_SECONDS)
             raise Busy(f"{waiting} responses wait already (setting max_waiting {self._max_waiting})", retry_after)
+
+
+def _unscored(kind: str, name: str) -> UnknownQuestion:
+    return UnknownQuestion(f"this server scores no {kind}: start one whose Scorers have a {name}")

@@ -30,7 +30,7 @@ def inspect_store(path: Path, options: Options) -> FileReport:
         tally.add(row)
     limit = store.meta.get("max_response_length")
     responses = tally.lengths["response tokens"]
-    at_limit = sum(count for length, count in responses.items() if limit and length >= limit)
+    at_limit = sum(count for length, count in responses.items() if isinstance(limit, int | float) and length >= limit)
     return FileReport(
         path=str(path),
         kind=STORE,
@@ -47,7 +47,7 @@ def inspect_store(path: Path, options: Options) -> FileReport:
 class _Tally:
     def __init__(self, options: Options):
         self.keys, self.examples = Keys(), Reservoir(options.examples, options.seed)
-        self.lengths = {"prompt tokens": Counter(), "response tokens": Counter()}
+        self.lengths: dict[str, Counter[int]] = {"prompt tokens": Counter(), "response tokens": Counter()}
         self._tokens, self._log_prob, self._lowest, self._top_tokens, self._top_mass = 0, 0.0, 0.0, 0, 0.0
         self._impossible = self._impossible_top = 0
 
@@ -57,17 +57,18 @@ class _Tally:
         self.lengths["prompt tokens"][len(row.prompt)] += 1
         self.lengths["response tokens"][len(row.response)] += 1
         self.examples.add(row)
+        assert row.ref_log_probs is not None  # every stored row has them
         possible = row.ref_log_probs.isfinite() & (row.ref_log_probs <= 0)
         self._impossible += not bool(possible.all())
         log_probs = row.ref_log_probs[possible].double()
         self._tokens += len(log_probs)
         self._log_prob += float(log_probs.sum())
         self._lowest = min([self._lowest, *log_probs.tolist()])
-        if row.top_ids is not None:
-            self._add_top(row)
+        if row.top_log_probs is not None:
+            self._add_top(row.top_log_probs)
 
-    def _add_top(self, row: "Row") -> None:
-        mass = row.top_log_probs.double().exp().sum(-1)
+    def _add_top(self, log_probs: "torch.Tensor") -> None:
+        mass = log_probs.double().exp().sum(-1)
         # float16 log-probs: a probability is off by up to 0.4 % (at a log-prob of -8).
         possible = (mass >= 0) & (mass <= 1.01)
         self._impossible_top += not bool(possible.all())
@@ -75,7 +76,7 @@ class _Tally:
         self._top_mass += float(mass[possible].sum())
 
     def log_prob_facts(self) -> dict[str, float]:
-        facts = {}
+        facts: dict[str, float] = {}
         if self._tokens:
             facts |= {"mean log-prob": self._log_prob / self._tokens, "lowest log-prob": self._lowest}
         if self._top_tokens:

@@ -46,8 +46,11 @@ def inspect_prompts(path: Path, options: Options) -> FileReport:
 class _Tally:
     def __init__(self, options: Options, checks_rows: bool):
         self.rows, self.rejected, self.first_rejection = 0, 0, ""
-        self.sources, self.correct, self.keys = Counter(), [], Keys()
-        self.lengths = {"prompt characters": Counter()} | ({"prompt tokens": Counter()} if options.tokenizer else {})
+        self.sources: Counter[str] = Counter()
+        self.correct: list[int] = []
+        self.keys = Keys()
+        measures = ["prompt characters", "prompt tokens"] if options.tokenizer else ["prompt characters"]
+        self.lengths: dict[str, Counter[int]] = {measure: Counter() for measure in measures}
         self.examples = Reservoir(options.examples, options.seed)
         self._tokenizer, self._checks_rows = options.tokenizer, checks_rows
 
@@ -88,7 +91,8 @@ def prompt_text(messages: Any) -> str | None:
     if not isinstance(messages, list) or not messages:
         return None
     contents = [message.get("content") if isinstance(message, Mapping) else None for message in messages]
-    return "\n".join(contents) if all(isinstance(content, str) for content in contents) else None
+    texts = [content for content in contents if isinstance(content, str)]
+    return "\n".join(texts) if len(texts) == len(messages) else None
 
 
 def _example(values: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class _Prompt:
 
 
 def inspect_samples(path: Path, options: Options) -> FileReport:
-    problems = []
+    problems: list[str] = []
     lines = _parquet_samples(path, problems) if _is_parquet(path) else _json_samples(path, problems)
     tally = _Tally(options)
     for sample in lines:
@@ -41,7 +41,7 @@ def inspect_samples(path: Path, options: Options) -> FileReport:
     ours = tally.format == "ours"
     metadata = _metadata(path, problems) if ours else None
     n = metadata.n if metadata else _usual_number(tally.prompts)
-    problems += tally.problems() + _completeness(tally.prompts, n, metadata)
+    problems += tally.problems() + _completeness(tally.prompts, n or 0, metadata)
     return FileReport(
         path=str(path),
         kind=SAMPLES if ours else f"{SAMPLES}, in the paper's format",
@@ -59,15 +59,17 @@ def inspect_samples(path: Path, options: Options) -> FileReport:
 
 class _Tally:
     def __init__(self, options: Options):
-        self.rows, self.format, self.columns = 0, None, []
+        self.rows = 0
+        self.format: str | None = None
+        self.columns: list[str] = []
         self.prompts: dict[int | str, _Prompt] = {}
-        self.counts = {"data_source": Counter(), "outcome": Counter()}
-        self.lengths = {
+        self.counts: dict[str, Counter[str]] = {"data_source": Counter(), "outcome": Counter()}
+        self.lengths: dict[str, Counter[int]] = {
             name: Counter() for name in ("input characters", "prompt tokens", "output characters", "response tokens")
         }
         self.examples = Reservoir(options.examples, options.seed)
         self._tokenizer = options.tokenizer
-        self._truncated = Counter()
+        self._truncated: Counter[bool] = Counter()
         self._incomplete = self._repeated = self._misjudged = self._other_text = 0
 
     def add(self, sample: dict[str, Any]) -> None:
@@ -105,7 +107,7 @@ class _Tally:
         prompt = self.prompts.get(sample["id"])
         if prompt is None:
             prompt = self.prompts[sample["id"]] = _Prompt(hashed)
-            if hashed is not None:
+            if isinstance(text, str):
                 self.lengths["input characters"][len(text)] += 1
                 if self._tokenizer is not None:
                     tokens = self._tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -198,9 +200,9 @@ def _usual_number(prompts: dict[int | str, _Prompt]) -> int | None:
     return max(numbers, key=lambda number: (numbers[number], number), default=None)
 
 
-def _completeness(prompts: dict[int | str, _Prompt], n: int | None, metadata: SampleMetadata | None) -> list[str]:
+def _completeness(prompts: dict[int | str, _Prompt], n: int, metadata: SampleMetadata | None) -> list[str]:
     problems = []
-    expected = (1 << (n or 0)) - 1
+    expected = (1 << n) - 1
     odd = [id for id, prompt in prompts.items() if prompt.seen != expected]
     if odd:
         first = f"the first, id {odd[0]}, has {prompts[odd[0]].drawn}"

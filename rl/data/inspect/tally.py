@@ -15,7 +15,7 @@ Id = int | str
 NAMED = 3
 
 
-def length_summary(lengths: Counter) -> dict[str, int]:
+def length_summary(lengths: Counter[int]) -> dict[str, int]:
     """min, median, p99 and max of the counted lengths: the smallest length that at least that share does not exceed."""
     if not lengths:
         return {}

@@ -128,7 +128,7 @@ def math_eval(arguments: list[str] | None = None) -> None:
 
 
 def _parser(documented: Callable) -> argparse.ArgumentParser:
-    summary, _, details = documented.__doc__.partition("\n")
+    summary, _, details = (documented.__doc__ or "").partition("\n")
     return argparse.ArgumentParser(
         description=f"{summary}\n{dedent(details)}", formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -108,12 +108,12 @@ def find_test_sets(folder: Path | None, files: Sequence[str], wanted: Sequence[s
     Raises:
         UserError: a name is unknown, a wanted test set or a folder is missing, or nothing is found.
     """
-    named = {}
+    named: dict[str, Path] = {}
     for text in files:
-        name, equals, path = text.partition("=")
+        name, equals, file = text.partition("=")
         if not equals or name not in TEST_SETS:
             raise UserError(f"--file {text} is not NAME=FILE with a NAME of {', '.join(TEST_SETS)}.")
-        named[name] = Path(path)
+        named[name] = Path(file)
     if unknown := [name for name in wanted if name not in TEST_SETS]:
         raise UserError(f"--only {unknown[0]} is no test set: give some of {', '.join(TEST_SETS)}.")
     if folder is not None and not folder.is_dir():

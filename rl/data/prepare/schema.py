@@ -8,7 +8,7 @@ import json
 import random
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -167,15 +167,15 @@ def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
     for key in primary:
         table = tables.get(key[0][0])
         names = _known_columns(table, [name for _, name in key])
-        if names and not table.primary_key:
+        if table and names and not table.primary_key:
             tables[key[0][0]] = replace(table, primary_key=names)
     for (child_table, child), (parent_table, parent) in foreign:
-        table, parent_columns = tables.get(child_table), _known_columns(tables.get(parent_table), [parent])
-        names = _known_columns(table, [child])
-        if names and parent_columns:
-            key = ForeignKey(names, tables[parent_table].name, parent_columns)
-            if not any(_same_key(key, other) for other in table.foreign_keys):
-                tables[child_table] = replace(table, foreign_keys=(*table.foreign_keys, key))
+        table, referenced = tables.get(child_table), tables.get(parent_table)
+        names, parent_columns = _known_columns(table, [child]), _known_columns(referenced, [parent])
+        if table and referenced and names and parent_columns:
+            foreign_key = ForeignKey(names, referenced.name, parent_columns)
+            if not any(_same_key(foreign_key, other) for other in table.foreign_keys):
+                tables[child_table] = replace(table, foreign_keys=(*table.foreign_keys, foreign_key))
     return Schema(tuple(tables.values()))
 
 
@@ -226,7 +226,9 @@ def _with_known_parents(tables: tuple[Table, ...]) -> tuple[Table, ...]:
 
     def resolve(key: ForeignKey) -> ForeignKey | None:
         parent = by_name.get(key.parent.lower())
-        columns = _known_columns(parent, key.parent_columns or (parent.primary_key if parent else ()))
+        if parent is None:
+            return None
+        columns = _known_columns(parent, key.parent_columns or parent.primary_key)
         return ForeignKey(key.columns, parent.name, columns) if len(columns) == len(key.columns) else None
 
     return tuple(
@@ -288,11 +290,11 @@ def _name_list(names: tuple[str, ...]) -> str:
     return f"({', '.join(map(quote_name, names))})"
 
 
-def _known_columns(table: Table | None, names: Any) -> tuple[str, ...]:
+def _known_columns(table: Table | None, names: Sequence[str]) -> tuple[str, ...]:
     """The names as the table spells them; () when the table or one of the columns does not exist."""
     spelled = {column.name.lower(): column.name for column in table.columns} if table is not None else {}
-    found = tuple(spelled.get(name.lower()) for name in names)
-    return () if None in found else found
+    found = tuple(spelled[name.lower()] for name in names if name.lower() in spelled)
+    return found if len(found) == len(names) else ()
 
 
 def _same_key(one: ForeignKey, other: ForeignKey) -> bool:

@@ -40,11 +40,11 @@ class Record:
     """One record of the input files.
 
     Attributes:
-        number: what its id is made from.
+        number: what its id is made from; any value of the file until _make_row has looked at it.
         position: in its file, from 0.
     """
 
-    number: int
+    number: object
     file: Path
     position: int
     values: Any
@@ -187,7 +187,7 @@ def _number(files: Sequence[Path], contents: Sequence[list[Any]]) -> Iterator[Re
     for file, records in zip(files, contents, strict=True):
         official = any(isinstance(values, Mapping) and "question_id" in values for values in records)
         for position, values in enumerate(records):
-            number = first + position
+            number: object = first + position
             if official:
                 number = values.get("question_id") if isinstance(values, Mapping) else None
             yield Record(number, file, position, values)

@@ -1,9 +1,12 @@
 """Whether a prompt fits into the training's max_prompt_length."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rl.common.errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 # SQL schemas have 2.5 to 4 characters per token with the tokenizers of Llama 3 and Qwen: rather too many than too few.
 CHARACTERS_PER_TOKEN = 2.5
@@ -27,7 +30,7 @@ class Budget:
             raise UserError(f"--max-prompt-tokens is {max_tokens}: give a number of at least 1.")
         self.max_tokens = max_tokens
         self._tokenizer = _load(tokenizer) if tokenizer is not None else None
-        self._template_tokens = self._count("") if self._tokenizer is not None else 0
+        self._template_tokens = _count(self._tokenizer, "") if self._tokenizer is not None else 0
 
     @property
     def estimated(self) -> bool:
@@ -37,18 +40,18 @@ class Budget:
         if self._tokenizer is None:
             return len(content) <= self.max_tokens * CHARACTERS_PER_TOKEN
         # A token of a byte-level or SentencePiece tokenizer holds a byte or more, so most prompts need no counting.
-        return (
-            self._template_tokens + len(content.encode()) <= self.max_tokens or self._count(content) <= self.max_tokens
-        )
-
-    def _count(self, content: str) -> int:
-        if self._tokenizer.chat_template is None:
-            return len(self._tokenizer.encode(content))
-        messages = [{"role": "user", "content": content}]
-        return len(self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
+        most = self._template_tokens + len(content.encode())
+        return most <= self.max_tokens or _count(self._tokenizer, content) <= self.max_tokens
 
 
-def _load(folder: Path) -> Any:
+def _count(tokenizer: "PreTrainedTokenizerBase", content: str) -> int:
+    if tokenizer.chat_template is None:
+        return len(tokenizer.encode(content))
+    messages = [{"role": "user", "content": content}]
+    return len(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
+
+
+def _load(folder: Path) -> "PreTrainedTokenizerBase":
     if not folder.is_dir():
         raise UserError(f"--tokenizer {folder} is no folder: give a local model or tokenizer folder.")
     from transformers import AutoTokenizer

@@ -58,8 +58,8 @@ def _last_closed_box(text: str, position: int) -> str | None:
             # A box around the last one opened before it.
             if start > last_start and (inside := text[start : token.start()].strip()):
                 last_start, last = start, inside
-    if last is None and last_start >= 0:
-        return _UNBRACED_REST.match(text, last_start)[0].rstrip(".,;:") or None
+    if last is None and last_start >= 0 and (rest := _UNBRACED_REST.match(text, last_start)):
+        return rest[0].rstrip(".,;:") or None
     return last
 
 

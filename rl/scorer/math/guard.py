@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sympy import Symbol
 from sympy.core.function import AppliedUndef
@@ -93,14 +93,14 @@ def _harmless(frame: FrameType | None) -> bool:
     return verdict
 
 
-def _only_arguments(names: dict[str, object]) -> bool:
+def _only_arguments(names: dict[str, Any]) -> bool:
     """lambdify: whether the expression has no names but its argument, which it renames where it is no identifier."""
     argument, expr = names["args"], names["expr"]
     return isinstance(argument, Symbol) and expr.free_symbols <= {argument} and not expr.atoms(AppliedUndef)
 
 
 # What makes code of text in sympy, and whether it may, by its local variables; the innermost decides.
-_MAKERS: dict[CodeType, Callable[[dict[str, object]], bool]] = {
+_MAKERS: dict[CodeType, Callable[[dict[str, Any]], bool]] = {
     parse_expr.__code__: lambda names: _NAMELESS.fullmatch(str(names["s"])) is not None,
     lambdify.__code__: _only_arguments,
     # Functions on exponents, written for a number of variables.

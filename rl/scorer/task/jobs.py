@@ -36,6 +36,7 @@ class TaskJobs:
 def _load(path: Path, function: str) -> Callable[[str, Any], Any]:
     sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None  # the settings take .py files only
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
@@ -47,9 +48,9 @@ def _judged(result: Any) -> dict:
     score, has_pred, pred = result, False, None
     if isinstance(result, Mapping):
         score, has_pred, pred = result.get("score"), "pred" in result, result.get("pred")
-    if not isinstance(score, Real) or not 0 <= score <= 1:  # a NaN is not either
+    if not isinstance(score, Real) or score < 0 or not score <= 1:  # a NaN is not either
         return {"outcome": "infra_error", "error": f"the reward function returned {result!r:.200}, no score of 0 to 1"}
     if score == 0 and has_pred and pred is None:
         return {"outcome": "no_answer", "score": 0.0, "pred": None}
-    outcome = "match" if is_correct(score) else "partial" if score else "mismatch"
+    outcome = "match" if is_correct(float(score)) else "partial" if score else "mismatch"
     return {"outcome": outcome, "score": float(score), "pred": None if pred is None else str(pred)[:_PRED_CHARS]}

@@ -122,17 +122,21 @@ def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> li
 
 
 def _read_score(address: str, answer: Any) -> Score | Failure:
-    outcome = answer.get("outcome") if isinstance(answer, dict) else None
+    said = answer if isinstance(answer, dict) else {}
+    outcome, score, pred, error = (said.get(name) for name in ("outcome", "score", "pred", "error"))
+    digest = said.get("digest")  # an older server sends none
     if outcome == INFRA_ERROR:
-        return Failure(str(answer.get("error"))[:300])
-    score, pred = (answer.get("score"), answer.get("pred")) if outcome in OUTCOMES else (None, None)
-    is_score = isinstance(score, int | float) and 0 <= score <= 1 + CORRECT_TOLERANCE  # a NaN is not
-    digest = answer.get("digest") if is_score else None  # an older server sends none
-    if not is_score or not isinstance(pred, str | None) or not isinstance(digest, str | None):
+        return Failure(str(error)[:300])
+    if (
+        outcome not in OUTCOMES
+        or not (isinstance(score, int | float) and 0 <= score <= 1 + CORRECT_TOLERANCE)  # a NaN is not
+        or not isinstance(pred, str | None)
+        or not isinstance(digest, str | None)
+    ):
         raise ScorerMismatch(f"{address} answers {str(answer)[:300]} for a response: its version does not match.")
     score = 0.0 if outcome in GOLD_FAILURES else float(score)
     acc = int(is_correct(score))
-    return Score(score=score, acc=acc, pred=pred, outcome=outcome, error=answer.get("error"), result_digest=digest)
+    return Score(score=score, acc=acc, pred=pred, outcome=outcome, error=error, result_digest=digest)
 
 
 def sentence(text: str) -> str:

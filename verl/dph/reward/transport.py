@@ -222,6 +222,6 @@ class Transport:
 
 def _seconds(retry_after: str | None) -> float:
     try:
-        return min(max(int(retry_after), SHORTEST_BUSY_S), LONGEST_BUSY_S)
-    except (TypeError, ValueError):  # there is none, or it is a date
+        return min(max(int(retry_after or ""), SHORTEST_BUSY_S), LONGEST_BUSY_S)
+    except ValueError:  # there is none, or it is a date
         return DEFAULT_BUSY_S
