@@ -6,11 +6,10 @@ RESAMPLES = 2000
 LEVEL = 0.95
 SEED = 0
 
-# [mean, low, high]; None if no prompt defines the metric.
-Interval = list[float] | None
+Interval = list[float]  # [mean, low, high]
 
 
-def mean_interval(values: np.ndarray, seed: int = SEED) -> Interval:
+def mean_interval(values: np.ndarray, seed: int = SEED) -> Interval | None:
     """Mean over the prompts that define the metric, with its confidence interval.
 
     Args:
@@ -31,8 +30,8 @@ def mean_interval(values: np.ndarray, seed: int = SEED) -> Interval:
     return [float(defined.mean()), float(low), float(high)]
 
 
-def paired_difference(first: np.ndarray, second: np.ndarray, seed: int = SEED) -> Interval:
-    """[mean, low, high] of first - second over the prompts that define both, resampled as pairs.
+def paired_difference(first: np.ndarray, second: np.ndarray, seed: int = SEED) -> Interval | None:
+    """[mean, low, high] of first - second over the prompts that define both, resampled as pairs; None if there is none.
 
     Args:
         first: [P] float, one value per prompt, NaN where undefined.

@@ -46,13 +46,12 @@ def _tests_of_pair(comparison: Comparison, split: str, first: str, second: str) 
         # The base's own keep rate is measured on fewer samples: its second draw takes its place.
         against_base = second == BASE and metric in ("keep_rate", "newly_solved")
         other = BASE_AGAIN if against_base and BASE_AGAIN in comparison.spec.methods else second
-        values = [comparison.metrics[name][split].get(metric) for name in (first, other)]
-        if any(of_method is None for of_method in values) or (against_base and other == BASE):
+        of_first, of_other = (comparison.metrics[name][split].get(metric) for name in (first, other))
+        if of_first is None or of_other is None or (against_base and other == BASE):
             continue
-        differences = values[0] - values[1]
+        differences = of_first - of_other
         differences = differences[~np.isnan(differences)]
-        if differences.size:
-            interval = comparison.difference(split, metric, first, other)
+        if interval := comparison.difference(split, metric, first, other):
             found.append((other, metric, differences.size, interval, sign_flip_p(differences)))
     corrected = holm([p for *_, p in found])
     return [PairedTest(split, first, *of_test, p_holm) for of_test, p_holm in zip(found, corrected, strict=True)]
