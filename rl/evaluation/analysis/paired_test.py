@@ -63,7 +63,7 @@ def _metrics(comparison: Comparison, split: str) -> list[str]:
     return list(dict.fromkeys([*names, "distinct_correct", "distinct_results", "style_entropy"]))
 
 
-def sign_flip_p(differences: np.ndarray, seed: int = SEED) -> float:
+def sign_flip_p(differences: np.ndarray) -> float:
     """Two-sided p-value of the hypothesis that the differences are symmetric about 0: neither method is better.
 
     The share of sign assignments whose mean is at least as far from 0 as the observed one: of all 2^P if P is small,
@@ -71,7 +71,6 @@ def sign_flip_p(differences: np.ndarray, seed: int = SEED) -> float:
 
     Args:
         differences: [P] float, P >= 1, first - second per prompt, none NaN.
-        seed: of the random signs.
     """
     size, total = differences.size, differences.sum()
     # Sums that differ only by the order of additions count as equal.
@@ -82,7 +81,7 @@ def sign_flip_p(differences: np.ndarray, seed: int = SEED) -> float:
 
     if size <= _ENUMERATED_PROMPTS:
         return extreme((np.arange(2**size)[:, None] >> np.arange(size)) & 1) / 2**size
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     sizes = [min(_BATCH, PERMUTATIONS - start) for start in range(1, PERMUTATIONS, _BATCH)]
     return (1 + sum(extreme(rng.integers(2, size=(rows, size), dtype=np.int8)) for rows in sizes)) / PERMUTATIONS
 
