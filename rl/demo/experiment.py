@@ -62,8 +62,9 @@ class Method:
 
     def description(self) -> dict[str, str | float]:
         """The method's label, family and eta in a report's specification."""
-        of_family = {"family": self.family, "eta": float(self.arguments[0])} if self.family else {}
-        return {"label": self.label} | of_family
+        if not self.family:
+            return {"label": self.label}
+        return {"label": self.label, "family": self.family, "eta": float(self.arguments[0])}
 
 
 METHODS = {

@@ -66,7 +66,7 @@ class Demo(Experiment):
         from rl.evaluation.report.write import write_report
         from rl.evaluation.spec import read_spec
 
-        methods = {}
+        methods: dict[str, dict[str, object]] = {}
         for name in ("base", "base_again", *self.methods):
             methods[name] = {"splits": sample_files(name)}
             if name in METHODS:

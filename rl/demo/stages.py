@@ -88,7 +88,8 @@ class Pipeline:
         Raises:
             UserError: as `run`. The other programs are ended then, and continue in the next run.
         """
-        waiting, running, measured = [list(chain) for chain in chains], [], 0.0
+        waiting, measured = [list(chain) for chain in chains], 0.0
+        running: list[tuple[_Program, list[Stage]]] = []
         try:
             while waiting or running:
                 while waiting and len(running) < at_once:

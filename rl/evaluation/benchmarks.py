@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
+@dataclass(frozen=True)  # for type checkers without pydantic
 class SplitSettings:
     """Sampling settings of one split; evaluate.settings may override each."""
 

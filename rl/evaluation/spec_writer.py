@@ -40,14 +40,14 @@ def write_spec(
     folder = Path(config.evaluate.output).expanduser()
 
     def of_splits(found: dict[str, Path], greedy_of: dict[str, Path]) -> dict[str, dict[str, str]]:
-        entries = {}
+        entries: dict[str, dict[str, str]] = {}
         for split in splits:
             entries[split] = {"samples": os.path.relpath(found[samples_file(split)], folder)}
             if greedy := greedy_of.get(greedy_file(split)):
                 entries[split]["greedy"] = os.path.relpath(greedy, folder)
         return entries
 
-    methods = {}
+    methods: dict[str, dict[str, object]] = {}
     for name, found in files.items():
         methods[name] = {"splits": of_splits(found, files[BASE] if name == BASE_AGAIN else found)}
         methods[name] |= OmegaConf.to_container(config.evaluate.methods.get(name) or OmegaConf.create())

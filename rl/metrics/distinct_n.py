@@ -1,11 +1,13 @@
 """distinct-n: share of distinct n-grams among response tokens (Li et al. 2016, arXiv 1510.03055)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 ORDERS = (1, 2, 3, 4)
 
 
-def distinct_n(responses: list[list[int]]) -> np.ndarray:
+def distinct_n(responses: Sequence[Sequence[int]]) -> np.ndarray:
     """[4] float64: distinct n-grams over all n-grams of a prompt's responses together, for n = 1..4.
 
     Longer responses repeat more: read it beside the response length. Comparable only between models with one tokenizer.

@@ -8,8 +8,6 @@ from sqlglot.optimizer.simplify import simplify
 
 DIALECT = "sqlite"
 
-# The five styles of the paper's base model (Appendix B), by precedence for a query that has several.
-STRUCTURES = ("CTE", "AGG", "EXISTS", "IN", "JOIN")
 _AGGREGATES_WITHOUT_A_CLASS = ("TOTAL",)
 # Longer queries are not parsed: simplify() expands nested conditions.
 _MAX_CHARACTERS = 10_000
@@ -46,7 +44,7 @@ def canonical_sql(sql: str) -> str | None:
 
 @lru_cache(maxsize=200_000)
 def structure_of(sql: str | None) -> str | None:
-    """The first of STRUCTURES that a query has; None if it has none or sqlglot cannot parse it.
+    """The first of the paper's styles (Appendix B) that a query has; None without one, or if sqlglot cannot parse it.
 
     CTE: WITH. AGG: an aggregate of a condition, such as SUM(CASE ...) or TOTAL(a > 1), or one with FILTER. EXISTS: the
     keyword, or a subquery in a comparison. IN: IN with a subquery. JOIN: several tables in one FROM.

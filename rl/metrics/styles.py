@@ -12,7 +12,7 @@ BY_PREFIX, BY_STRUCTURE = "prefix", "structure"
 _LEADING_COMMENT = re.compile(r"\s*/\*(.*?)\*/", re.DOTALL)
 
 
-def style_of(pred: str | None, known: tuple[str, ...] = KNOWN_STYLES) -> str:
+def style_of(pred: str | None, known: tuple[str, ...]) -> str:
     """NAME of the leading comment `/*NAME*/`.
 
     OTHERS for no SQL, no comment, an unknown name, or several comments in a row (a mix of styles).

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rl.metrics.distinct_answers import NO_VOTE, answer_classes, answer_key, canonical_math, distinct_answers
 from rl.metrics.distinct_n import distinct_n
-from rl.metrics.styles import distinct_styles, style_counts, style_entropy, style_of
+from rl.metrics.styles import KNOWN_STYLES, distinct_styles, style_counts, style_entropy, style_of
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_distinct_n_counts_n_grams(drawn):
     ],
 )
 def test_style_of(pred, style):
-    assert style_of(pred) == style
+    assert style_of(pred, KNOWN_STYLES) == style
     assert style_of(pred, ("A",)) == "Others" and style_of("/*A*/ SELECT 1", ("A", "B")) == "A"
 
 

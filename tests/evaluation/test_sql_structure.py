@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rl.demo.question_families import FAMILIES, RL_MIX, Mix, draw_question
 from rl.demo.schemas import SCHEMAS, fill_database
 from rl.demo.sql_solutions import STYLE_NAMES, announced_solution, solve
-from rl.metrics.sql_structure import STRUCTURES, canonical_sql, structure_of
+from rl.metrics.sql_structure import canonical_sql, structure_of
+from rl.metrics.styles import KNOWN_STYLES
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ words = st.sampled_from(PIECES.split())
 def test_no_text_breaks_it(text):
     for query in (" ".join(text), f"SELECT a FROM t WHERE {' '.join(text)}"):
         assert isinstance(canonical_sql(query), str | None)
-        assert structure_of(query) in (*STRUCTURES, None)
+        assert structure_of(query) in (*KNOWN_STYLES, None)
 
 
 numbers = st.recursive(

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from typing import Any
 
 import ray
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -29,7 +30,8 @@ from verl.dph.training.config import rehearses
 
 logger = logging.getLogger(__name__)
 
-_TaskRunnerV1 = main_ppo.TaskRunnerV1.__ray_metadata__.modified_class  # a Ray actor class cannot be subclassed
+# A Ray actor class cannot be subclassed, the class behind it can.
+_TaskRunnerV1: Any = main_ppo.TaskRunnerV1.__ray_metadata__.modified_class
 
 
 class TaskRunner(_TaskRunnerV1):

@@ -7,7 +7,7 @@ from rl.metrics.bootstrap import Interval, mean_interval
 from rl.metrics.pass_at_k import pass_at_k
 
 # {method: {split: {training step: {metric: [value, low, high]}}}}; metrics are pass@K of solved_in, and greedy
-Progress = dict[str, dict[str, dict[int, dict[str, Interval]]]]
+Progress = dict[str, dict[str, dict[int, dict[str, Interval | None]]]]
 
 
 def read_progress(comparison: Comparison) -> Progress:
@@ -29,7 +29,7 @@ def read_progress(comparison: Comparison) -> Progress:
     return found
 
 
-def _of_checkpoint(comparison: Comparison, split: str, files: SplitFiles) -> dict[str, Interval]:
+def _of_checkpoint(comparison: Comparison, split: str, files: SplitFiles) -> dict[str, Interval | None]:
     spec, base = comparison.spec, comparison.samples[BASE][split]
     samples = read_judged(files.samples)
     require_same_prompts(samples, base)

@@ -28,7 +28,7 @@ class Claim:
     predicate: str
     measure: str
     unit: str  # "share" (a paired difference of shares) or "nats"
-    value: Interval
+    value: Interval | None
     verdict: str
 
 
@@ -74,7 +74,7 @@ def claims(comparison: Comparison) -> list[Claim]:
     return found
 
 
-def verdict(value: Interval, bound: float, above: bool = True) -> str:
+def verdict(value: Interval | None, bound: float, above: bool) -> str:
     """Verdict of the claim that a value lies above (or below) a bound, by its mean and by its whole interval."""
     if value is None:
         return NOT_MEASURED

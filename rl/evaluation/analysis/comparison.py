@@ -24,7 +24,7 @@ class Comparison:
     metrics: dict[str, dict[str, dict[str, np.ndarray]]]  # ... then the metric: [P] float64
     summaries: dict[str, dict[str, dict]]
 
-    def difference(self, split: str, metric: str, first: str, second: str) -> Interval:
+    def difference(self, split: str, metric: str, first: str, second: str) -> Interval | None:
         """Paired difference first - second of a metric between two methods; None if one of them does not define it."""
         of_first, of_second = (self.metrics[method][split].get(metric) for method in (first, second))
         return None if of_first is None or of_second is None else paired_difference(of_first, of_second)
@@ -37,8 +37,8 @@ def compare(spec: ReportSpec) -> Comparison:
         UserError: a file is invalid; two methods differ in prompts or sampling settings; one method's files come from
             two models; or base_again is not another draw of base.
     """
-    samples = {name: {} for name in spec.methods}
-    metrics = {name: {} for name in spec.methods}
+    samples: dict[str, dict[str, SampleSet]] = {name: {} for name in spec.methods}
+    metrics: dict[str, dict[str, dict[str, np.ndarray]]] = {name: {} for name in spec.methods}
     greedy: dict[tuple[str, str], JudgedSamples | None] = {}
     for split in spec.splits:
         for name, method in spec.methods.items():
@@ -51,7 +51,7 @@ def compare(spec: ReportSpec) -> Comparison:
             greedy[name, split] = read_greedy(files, drawn)
         if BASE_AGAIN in spec.methods:
             _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
-    summaries = {name: {} for name in spec.methods}
+    summaries: dict[str, dict[str, dict]] = {name: {} for name in spec.methods}
     for split in spec.splits:
         # All methods vote in the same way.
         by_result = all(samples[name][split].result is not None for name in spec.methods)

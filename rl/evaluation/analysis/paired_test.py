@@ -46,13 +46,12 @@ def _tests_of_pair(comparison: Comparison, split: str, first: str, second: str) 
         # The base's own keep rate is measured on fewer samples: its second draw takes its place.
         against_base = second == BASE and metric in ("keep_rate", "newly_solved")
         other = BASE_AGAIN if against_base and BASE_AGAIN in comparison.spec.methods else second
-        values = [comparison.metrics[name][split].get(metric) for name in (first, other)]
-        if any(of_method is None for of_method in values) or (against_base and other == BASE):
+        of_first, of_other = (comparison.metrics[name][split].get(metric) for name in (first, other))
+        if of_first is None or of_other is None or (against_base and other == BASE):
             continue
-        differences = values[0] - values[1]
+        differences = of_first - of_other
         differences = differences[~np.isnan(differences)]
-        if differences.size:
-            interval = comparison.difference(split, metric, first, other)
+        if interval := comparison.difference(split, metric, first, other):
             found.append((other, metric, differences.size, interval, sign_flip_p(differences)))
     corrected = holm([p for *_, p in found])
     return [PairedTest(split, first, *of_test, p_holm) for of_test, p_holm in zip(found, corrected, strict=True)]
@@ -64,7 +63,7 @@ def _metrics(comparison: Comparison, split: str) -> list[str]:
     return list(dict.fromkeys([*names, "distinct_correct", "distinct_results", "style_entropy"]))
 
 
-def sign_flip_p(differences: np.ndarray, seed: int = SEED) -> float:
+def sign_flip_p(differences: np.ndarray) -> float:
     """Two-sided p-value of the hypothesis that the differences are symmetric about 0: neither method is better.
 
     The share of sign assignments whose mean is at least as far from 0 as the observed one: of all 2^P if P is small,
@@ -72,7 +71,6 @@ def sign_flip_p(differences: np.ndarray, seed: int = SEED) -> float:
 
     Args:
         differences: [P] float, P >= 1, first - second per prompt, none NaN.
-        seed: of the random signs.
     """
     size, total = differences.size, differences.sum()
     # Sums that differ only by the order of additions count as equal.
@@ -83,7 +81,7 @@ def sign_flip_p(differences: np.ndarray, seed: int = SEED) -> float:
 
     if size <= _ENUMERATED_PROMPTS:
         return extreme((np.arange(2**size)[:, None] >> np.arange(size)) & 1) / 2**size
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     sizes = [min(_BATCH, PERMUTATIONS - start) for start in range(1, PERMUTATIONS, _BATCH)]
     return (1 + sum(extreme(rng.integers(2, size=(rows, size), dtype=np.int8)) for rows in sizes)) / PERMUTATIONS
 

@@ -1,7 +1,7 @@
 """Sample records of one model on one split as arrays: every prompt has samples 0..n-1, once each."""
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -82,7 +82,7 @@ def read_judged(path: Path) -> JudgedSamples:
     return JudgedSamples(path, metadata, ids, np.array(rows))
 
 
-def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> SampleSet:
+def read_sample_set(path: Path, styles: Sequence[str], styles_by: str = BY_PREFIX) -> SampleSet:
     """Read a finished samples file and its metadata.
 
     Args:
@@ -118,7 +118,7 @@ def read_sample_set(path: Path, styles: tuple[str, ...], styles_by: str = BY_PRE
         result=np.array([answer_classes([s.result for s in row]) for row in rows]) if results_known else None,
         tokens=np.array([[len(sample.response_ids) for sample in row] for row in rows]),
         distinct_n=np.array([distinct_n([sample.response_ids for sample in row]) for row in rows]),
-        unparsed=sum(unparsed) if all_sql else None,
+        unparsed=unparsed.count(True) if all_sql else None,
     )
 
 
@@ -174,7 +174,7 @@ def _is_unparsed(pred: str | None) -> bool:
     return canonical_sql(pred or "") is None
 
 
-def _require_complete(path: Path, metadata: SampleMetadata, by_prompt: dict[int, dict[int, object]]) -> None:
+def _require_complete(path: Path, metadata: SampleMetadata, by_prompt: Mapping[int, Mapping[int, object]]) -> None:
     n = metadata.n
     for prompt, samples in by_prompt.items():
         if len(samples) != n or samples.keys() != set(range(n)):

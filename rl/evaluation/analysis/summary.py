@@ -58,7 +58,7 @@ _BY_STRUCTURE = (
 )
 
 
-def metric_of(summary: dict, name: str) -> Interval:
+def metric_of(summary: dict, name: str) -> Interval | None:
     """The interval of a metric by its flat name (greedy, pass@8, mean@32, keep_rate, ...); None if undefined."""
     family, at, k = name.partition("@")
     return summary[f"{family}@k"].get(k) if at else summary[name]

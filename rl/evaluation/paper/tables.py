@@ -90,7 +90,7 @@ def _paper_table(table: PaperTable, results: Results, setting: str | None) -> Ta
     of_paper = {row.method for row in table.rows}
     shown = [row for row in table.rows if setting is not None or row.method in results.summaries]
     for row in shown:
-        if row.group != group:
+        if row.group and row.group != group:
             group = row.group
             rows.append(Row(group, "", ()))
         rows += _rows_of(row, table, results, setting)
@@ -125,8 +125,8 @@ def _our_row(method: str, label: str, table: PaperTable, results: Results) -> Ro
     cells = [_cell(results.summaries[method].get(name), metric) for name, metric in table.columns]
     if table.task == "math":
         # Comparable between methods only if all benchmarks are there.
-        whole = None if None in cells else sum(cell.value for cell in cells) / len(cells)
-        cells.append(None if whole is None else Cell(whole, digits=2))
+        values = [cell.value for cell in cells if cell]
+        cells.append(Cell(sum(values) / len(values), digits=2) if len(values) == len(cells) else None)
     return Row(label, OURS, tuple(cells))
 
 
@@ -184,8 +184,8 @@ def _cell(summary: dict | None, metric: str) -> Cell | None:
 
 
 def _interval_cell(metric: str, interval: list[float]) -> Cell:
-    values, digits = zip(*(in_display_unit(metric, value) for value in interval), strict=True)
-    return Cell(*values, digits=digits[0])
+    (value, digits), (low, _), (high, _) = (in_display_unit(metric, value) for value in interval)
+    return Cell(value, low, high, digits)
 
 
 def _digits(value: float) -> int:

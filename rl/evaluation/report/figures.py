@@ -1,6 +1,6 @@
 """The figures of report.html: plots with their captions, grouped by the question that they answer."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -136,11 +136,12 @@ class _Figures:
         about = "Per cent; step 0 is the base. Bands are 95 % intervals over prompts."
         groups = []
         for metric in (f"pass@{self.spec.solved_in}", "greedy"):
-            title, panels, shown = metric.capitalize(), [], {}
+            title, panels = metric.capitalize(), []
+            shown: dict[str, Look] = {}
             for split in self.spec.splits:
                 curves = {}
                 for name, splits in progress.items():
-                    curve = {step: values[metric] for step, values in splits.get(split, {}).items() if metric in values}
+                    curve = {step: found for step, of in splits.get(split, {}).items() if (found := of.get(metric))}
                     if curve.keys() - {0}:
                         curves[name] = curve
                 if curves:
@@ -162,7 +163,8 @@ class _Figures:
             panels = []
             for split in self.spec.splits:
                 of_prompts = {name: self.comparison.metrics[name][split] for name in self.spec.methods}
-                values = {name: mean_interval(of[metric]) for name, of in of_prompts.items() if metric in of}
+                found = {name: mean_interval(of[metric]) for name, of in of_prompts.items() if metric in of}
+                values = {name: interval for name, interval in found.items() if interval}
                 curves = EtaCurves.of(self.spec, set(values))
                 if curves.families:
                     plot = partial(eta_plot, curves=curves, values=values, looks=self.looks)
@@ -200,7 +202,7 @@ class _Figures:
         """A split's name may hold what no id may: its position stands for it."""
         return Panel.draw(split_name(split) + caption, says, f"{kind}-{self.spec.splits.index(split)}", plot)
 
-    def _in_words(self, values: dict[str, Interval], metric: str, percent: bool = True) -> str:
+    def _in_words(self, values: Mapping[str, Interval | None], metric: str, percent: bool = True) -> str:
         scale, digits = (100, 1) if percent else (1, 2)
         parts = [
             f"{self.looks[name].label} " + ("none" if value is None else f"{scale * value[0]:.{digits}f}")

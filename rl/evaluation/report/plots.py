@@ -92,7 +92,7 @@ class EtaCurves:
         """Of all methods of a report; a family is left out unless all its methods are among `methods`."""
         found: dict[str, dict[float, list[str]]] = {}
         for name, method in spec.methods.items():
-            if method.family is not None:
+            if method.family is not None and method.eta is not None:  # both or neither
                 found.setdefault(method.family, {}).setdefault(float(method.eta), []).append(name)
         families = {
             family: dict(sorted(etas.items()))

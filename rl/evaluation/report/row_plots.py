@@ -41,7 +41,11 @@ def stacked_plot(
 
 
 def interval_plot(
-    page: str, intervals: dict[str, Interval], looks: dict[str, Look], percent: bool, floor: Interval = None
+    page: str,
+    intervals: dict[str, Interval | None],
+    looks: dict[str, Look],
+    percent: bool,
+    floor: Interval | None = None,
 ) -> Figure:
     """One value per method with its interval, and its figure on the right.
 

@@ -1,5 +1,6 @@
 """The content of report.html's tables, as texts; page.html lays them out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rl.data.sample_file import SampleMetadata
@@ -38,7 +39,7 @@ class Cell:
 @dataclass(frozen=True)
 class Row:
     label: str
-    cells: list[Cell | None]
+    cells: Sequence[Cell | None]
     colour: str = ""  # CSS
     note: str = ""
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import hydra
 import torch
+from omegaconf import DictConfig
 from tensordict import TensorDict
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap, _agent_loop_registry
 from verl.experimental.reward_loop.reward_loop import RewardLoopWorker
@@ -35,7 +36,8 @@ SAMPLES = "__rollout_n__"  # verl's column for prompts that are not sampled as o
 # A prompt's seed: a column of a batch on its way to the workers. Prompts may bring their own (training/keep_probe.py).
 SEED = "sampling_seed"
 
-_AgentLoopWorkerTQ = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # a Ray actor class cannot be subclassed
+# A Ray actor class cannot be subclassed, the class behind it can.
+_AgentLoopWorkerTQ: Any = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 _burst: ContextVar[Burst | None] = ContextVar("_burst", default=None)  # of the tasks that a call of a worker starts
 
 
@@ -111,7 +113,7 @@ class SharedAgentLoopWorker(_AgentLoopWorkerTQ):
 class SharedAgentLoopManager(AgentLoopManagerTQ):
     """Chosen by actor_rollout_ref.rollout.agent.agent_loop_manager_class."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = InProcessActorClass(SharedAgentLoopWorker)
         self._validated: dict[int, int] = {}  # the last step that validated prompts: how many
@@ -139,7 +141,7 @@ class SharedAgentLoopManager(AgentLoopManagerTQ):
 class _LocalRewardWorker:
     """verl's RewardLoopWorker in this process, called like a Ray actor: `handle.compute_score.remote(data)`."""
 
-    def __init__(self, config):
+    def __init__(self, config: DictConfig):
         self._config = config
         self._worker: RewardLoopWorker | None = None
         self.compute_score = self

@@ -64,7 +64,7 @@ def use_in_process_router() -> None:
     from verl.workers.rollout import router
 
     stock = router.get_router_handle
-    if getattr(stock, "in_process", False):
+    if stock.__module__ == __name__:  # the one below
         return
 
     def get_router_handle(servers, router_config_path=None, full_determinism=False, load_balancer_cls=None):
@@ -72,5 +72,4 @@ def use_in_process_router() -> None:
             return stock(servers, router_config_path, full_determinism, load_balancer_cls)
         return InProcessActor(router.GlobalRequestLoadBalancer(servers, full_determinism=full_determinism))
 
-    get_router_handle.in_process = True
     router.get_router_handle = get_router_handle

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import transfer_queue as tq
+from omegaconf import DictConfig
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
@@ -31,7 +32,7 @@ NOTHING_CAME = "no materializable trajectories"
 class CheckedRollouts(Base):
     """Mixin of a trainer, before verl's PPOTrainer in its bases."""
 
-    def __init__(self, config):
+    def __init__(self, config: DictConfig):
         self.prompts_named: dict[int, int] = {}  # the last step that fetched prompts: how many
         self.failed_rollouts: Counter[int] = Counter()  # by training step
         super().__init__(config)
