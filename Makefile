@@ -44,7 +44,7 @@ study: install
 	PATH="$(BIN):$$PATH" $(BIN)/python -m rl.demo.study --out $(STUDY)
 
 # One process per core; a folder's shared runs stay on one of them (tests/conftest.py).
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+PYTEST := $(BIN)/python -m pytest --numprocesses 2
 
 test: install
 	PATH="$(BIN):$$PATH" $(PYTEST) -m "not slow"

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from xdist.scheduler import LoadScopeScheduling
 
 # Time decides no test.
 hypothesis.settings.register_profile("dph", deadline=None)
@@ -25,22 +26,36 @@ hypothesis.settings.load_profile("dph")
 
 REPOSITORY = Path(__file__).parents[1]
 
-# Folders whose tests share one expensive run, the longest first. With pytest-xdist such a folder stays on one worker,
-# and so does every other file.
+# Folders whose tests share expensive runs, the longest first.
 SHARED_RUNS = ("end_to_end", "resume", "trainer_modes", "loggers", "cluster", "demo")
 SERVER_PROGRAM = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
 START_LIMIT_S = 60
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def shared_by(path: str) -> str:
+    """What a test file shares its expensive fixtures with: its folder, or nothing but its own tests."""
+    folder = path.split("/")[1]
+    return folder if folder in SHARED_RUNS else path
+
+
+class WholeFolders(LoadScopeScheduling):
+    """pytest-xdist keeps a folder of shared runs on one worker, and every other file.
+
+    The groups of `--dist loadgroup` do not hold with pytest 9.2 and pytest-xdist 3.8.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return shared_by(nodeid.split("::")[0])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log) -> WholeFolders:
+    config.option.loadscopereorder = False  # the order of pytest_collection_modifyitems
+    return WholeFolders(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    groups = {}
-    for item in items:
-        folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
-        groups[item] = folder if folder in SHARED_RUNS else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(groups[item]))
     rank = {name: number for number, name in enumerate(SHARED_RUNS)}
-    items.sort(key=lambda item: rank.get(groups[item], len(rank)))
+    items.sort(key=lambda item: rank.get(shared_by(item.nodeid.split("::")[0]), len(rank)))
 
 
 @pytest.fixture(scope="session")

@@ -98,7 +98,7 @@ class Arming:
     verl's run_ppo calls ray.init, after which alone SIGTERM can be armed, and then starts the task runner.
     """
 
-    def __init__(self, actor_class: ray.actor.ActorClass, arm: Callable[[], None]):
+    def __init__(self, actor_class: ray.actor.ActorClass, arm: Callable[[], object]):
         self._actor_class, self._arm = actor_class, arm
 
     def options(self, **options) -> "Arming":
