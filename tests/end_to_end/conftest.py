@@ -88,16 +88,15 @@ class Project:
                 break
         return training, "".join(lines)
 
-    def die_in_the_second_part(self, *command: str) -> None:
+    def die_in_the_second_part(self, data: Path, *command: str) -> None:
         """Kill -9 while the second part of the reference log-probs is written: a pipe that nobody reads holds it up."""
-        parts = self.data / "pef.parts"
+        parts = data / "pef.parts"
         parts.mkdir()
         pipe = parts / "00001.safetensors.tmp"
         os.mkfifo(pipe)
         with open(self.folder / "killed.log", "wb") as log:
-            process = subprocess.Popen(
-                command, cwd=REPOSITORY, env=os.environ | self.environment, stdout=log, stderr=subprocess.STDOUT
-            )
+            environment = os.environ | self.environment | {"DATA_DIR": str(data), "SFT_PT": str(data / "pef.pt")}
+            process = subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=log, stderr=subprocess.STDOUT)
         limit = time.monotonic() + TIME_LIMIT_S
         while not (parts / "00000.safetensors").exists() and process.poll() is None and time.monotonic() < limit:
             time.sleep(0.05)
@@ -105,7 +104,7 @@ class Project:
         assert process.wait() == -signal.SIGKILL, (self.folder / "killed.log").read_text()[-6000:]
         pipe.unlink()
         assert sorted(path.name for path in parts.iterdir()) == ["00000.safetensors"]
-        assert not (self.data / "pef.pt").exists()
+        assert not (data / "pef.pt").exists()
 
 
 @pytest.fixture(scope="session")
@@ -128,6 +127,9 @@ def presampled(project):
     return project
 
 
+WRITES = ("bash", "scripts/llama/get_correct_data_tensor.sh", "data.sft_top_k=8", "data.sft_reference_rows=2")
+
+
 @pytest.fixture(scope="session")
 def stored(presampled):
     """Split at 1 of 4 (the tiny model is weak), refined, with reference log-probs and the 8 likeliest next tokens."""
@@ -138,9 +140,7 @@ def stored(presampled):
         *("--data", str(project.task / "train.parquet")),
     )
     project.split = {name: (project.data / f"train_{name}.parquet").read_bytes() for name in ("correct", "wrong")}
-    writes = ("bash", "scripts/llama/get_correct_data_tensor.sh", "data.sft_top_k=8", "data.sft_reference_rows=2")
-    project.die_in_the_second_part(*writes)
-    project.outputs["store"] = project.succeed(*writes)
+    project.outputs["store"] = project.succeed(*WRITES)
     return project
 
 

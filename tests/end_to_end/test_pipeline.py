@@ -17,7 +17,7 @@ from rl.common.fingerprint import file_sha256, model_hash
 from rl.common.outcomes import OUTCOMES
 from rl.data.sample_file import read_samples
 from rl.demo.scorer_process import ScorerServer
-from tests.end_to_end.conftest import newest_checkpoint
+from tests.end_to_end.conftest import WRITES, newest_checkpoint
 from verl.dph.pef.store import Store
 
 GRADIENT_NORMS = ("dph/grad_norm_policy", "dph/grad_norm_rehearsal")
@@ -58,11 +58,20 @@ def test_store_holds_the_correct_refinement_samples_and_loses_no_prompt(stored):
         assert row.response.tolist() == samples[row.id].response_ids
 
 
-def test_what_a_killed_run_had_computed_is_used(stored):
-    rows = len(Store.load(str(stored.data / "pef.pt")))
-    assert rows > 2 and f"2 of {rows} rows had their log-probs in" in stored.outputs["store"]
+def test_the_store_is_checked_and_leaves_nothing_behind(stored):
     assert "computed again differ by" in stored.outputs["store"]
     assert not (stored.data / "pef.parts").exists() and not (stored.data / "pef.pt.unchecked").exists()
+
+
+@pytest.mark.slow
+def test_what_a_killed_run_had_computed_is_used(stored, tmp_path):
+    for name, content in stored.split.items():
+        (tmp_path / f"train_{name}.parquet").write_bytes(content)
+    stored.die_in_the_second_part(tmp_path, *WRITES)
+    output = stored.succeed(*WRITES, DATA_DIR=str(tmp_path), SFT_PT=str(tmp_path / "pef.pt"))
+    rows = len(Store.load(str(tmp_path / "pef.pt")))
+    assert rows > 2 and f"2 of {rows} rows had their log-probs in" in output
+    assert not (tmp_path / "pef.parts").exists()
 
 
 def test_reference_log_probs_are_the_base_models(stored):

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.timeout(600)
 MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/")
 
 
+@pytest.mark.slow
 def test_the_rates_are_those_of_a_policy_whose_answers_are_known(probed, keep_rate, newly_solved):
     for step in (0, 1, 2):
         assert probed.metrics[step]["dph/keep_rate"] == keep_rate

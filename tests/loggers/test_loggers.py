@@ -19,7 +19,7 @@ EXPECTED = {0: OF_VALIDATION, 1: OF_TRAINING + OF_VALIDATION, 2: OF_TRAINING + O
 
 Logged = dict[tuple[int, str], float]  # (step, metric) -> value
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def one_file(folder: Path, pattern: str) -> Path:

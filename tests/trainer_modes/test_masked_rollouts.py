@@ -8,7 +8,7 @@ import pytest
 
 from verl.dph.reward.protocol import OUTCOMES
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 STEPS, SAMPLES, VALIDATED = 2, 8, 4
 
