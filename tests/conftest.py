@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -19,6 +20,10 @@ import pytest
 import torch
 import yaml
 from xdist.scheduler import LoadScopeScheduling
+
+# A shell ignores SIGINT in what it starts with `&`; programs that a test interrupts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Time decides no test.
 hypothesis.settings.register_profile("dph", deadline=None)
