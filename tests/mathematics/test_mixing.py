@@ -39,7 +39,7 @@ def test_every_rank_and_mini_batch_holds_its_equal_share(mini_batches, ranks, n_
         ]
         for part in chunks:
             assert sum(kind == "pef" for kind, _ in part) == n_pef
-    for k in range(mini_batches):  # which D_pef rows a mini-batch holds does not depend on the ranks
+    for k in range(mini_batches):  # the D_pef rows of a mini-batch do not depend on the ranks
         held = sorted(row for chunks in cut(order, mini_batches, ranks) for row in chunks[k] if row[0] == "pef")
         assert held == pef[k * n_pef * ranks : (k + 1) * n_pef * ranks]
 

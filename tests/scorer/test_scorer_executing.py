@@ -1,4 +1,4 @@
-"""One statement on one file, in this process: what runs, what is refused, and what a statement leaves behind."""
+"""One statement on one file, in this process: what runs, what is rejected, and what a statement leaves behind."""
 
 import sqlite3
 import subprocess

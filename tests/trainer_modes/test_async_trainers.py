@@ -23,7 +23,7 @@ TOKENS_COMPARED = 20
 
 
 def check_rehearsal(steps, count):
-    """4 of the 12 stored rows a step, two mini-batches with 2 rows of 5 tokens each, and nothing failed."""
+    """4 of the 12 stored rows per step, two mini-batches with 2 rows of 5 tokens each, and nothing failed."""
     assert sorted(steps) == list(range(1, count + 1))
     for step, metrics in steps.items():
         assert metrics["dph/rows"] == 4 and metrics["dph/tokens"] == 10

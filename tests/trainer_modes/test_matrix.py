@@ -23,7 +23,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kw
 
 
 def test_critic_dynamic_sampling_two_epochs_and_shuffling(training):
-    """One run of critic-based PPO with everything at once; 4 of the 12 stored rows a step, 5 tokens each."""
+    """One run of critic-based PPO with everything at once; 4 of the 12 stored rows per step, 5 tokens each."""
     name, reward = "critic", training.folder / "sparse_reward.py"
     reward.write_text(REWARD)
     steps = training.train(

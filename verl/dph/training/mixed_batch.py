@@ -1,6 +1,6 @@
 """D_pef rows in one training step's batch: a fixed share in every optimizer mini-batch on every rank.
 
-How many rows a mini-batch has, the trainer decides; here they are put into TransferQueue, interleaved with the step's
+The trainer decides how many rows a mini-batch takes; here they are put into TransferQueue, interleaved with the step's
 D_exp rows, and removed after the update.
 
 verl's actor reads a batch by key from TransferQueue; every row must have every selected field, in the same dtype.
