@@ -114,7 +114,7 @@ def test_dapo_shapes_overlong_answers_as_verl_reads_it(launcher, experiment):
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_preparation(launcher, files, monkeypatch, experiment):
-    """Eight samples per prompt at the training's temperature, then the store from the same files that training reads."""
+    """Eight samples per prompt at training temperature, then the store from the same files that training reads."""
     started = dry_run(launcher, experiment, "offline_sampling", "sampling")
     assert started.module == "verl.dph.presample"
     sampling = started.config()
