@@ -33,7 +33,7 @@ _DEFAULT_SCORER = {"class_name": "SqlDetailRewardModel", "database_path": "/cach
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -165,12 +165,13 @@ class Settings(_Section):
         return {scorer.task: scorer for scorer in self.Scorers.values() if isinstance(scorer, TaskSettings)}
 
 
-def load_settings(path: Path, address: str | None, port: int | None, database_path: Path | None) -> Settings:
-    """The settings of the YAML file `path`; an argument that is not None takes the place of its key.
+def load_settings(path: Path, server: dict | None = None, sql: dict | None = None) -> Settings:
+    """The settings of the YAML file `path`.
 
-    An empty section means its defaults. Sections that the server does not know, such as the released server's chains
-    and post-processors, are ignored with one warning on stderr. Raises UserError for a file that cannot be read, an
-    unknown key of a known section or a value that cannot work.
+    `server` and `sql` have values that take the place of those in ScorerServer and in the scorer for SQL; None is no
+    value. An empty section means its defaults. Sections that the server does not know, such as the released server's
+    chains and post-processors, are ignored with one warning on stderr. Raises UserError for a file that cannot be read,
+    an unknown key of a known section or a value that cannot work.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -180,13 +181,12 @@ def load_settings(path: Path, address: str | None, port: int | None, database_pa
     if not isinstance(content, dict):
         raise UserError(f"The configuration {path} holds no settings; give the sections ScorerServer and Scorers.")
     ignored = _fill_sections(content)
-    server, scorers = content["ScorerServer"], content.get("Scorers")
-    if isinstance(server, dict):  # anything else is rejected below
-        server |= {key: value for key, value in {"address": address, "port": port}.items() if value is not None}
-    if database_path is not None and isinstance(scorers, dict):
-        for scorer in scorers.values():
-            if isinstance(scorer, dict) and scorer.get("class_name") in _SQL_CLASS_NAMES:
-                scorer["database_path"] = str(database_path)
+    sections = content["Scorers"].values() if isinstance(content.get("Scorers"), dict) else ()
+    replaced = [(content["ScorerServer"], server)]
+    replaced += [(section, sql) for section in sections if _class_name(section) in _SQL_CLASS_NAMES]
+    for section, values in replaced:
+        if isinstance(section, dict):  # anything else is rejected below
+            section |= {key: value for key, value in (values or {}).items() if value is not None}
     try:
         settings = Settings.model_validate(content)
     except ValidationError as error:
@@ -210,13 +210,17 @@ def _fill_sections(content: dict) -> list[str]:
         scorers = {
             name: scorer if scorer not in (None, {}) else dict(_DEFAULT_SCORER) for name, scorer in scorers.items()
         }
-        classes = {name: scorer.get("class_name") for name, scorer in scorers.items() if isinstance(scorer, dict)}
+        classes = {name: _class_name(scorer) for name, scorer in scorers.items()}
         foreign = [name for name, class_name in classes.items() if _foreign(class_name, _CLASS_NAMES)]
         if len(foreign) < len(scorers):  # else there is nothing to serve: the first is rejected
             ignored += [f"Scorers.{name} (class_name {classes[name]})" for name in foreign]
             scorers = {name: scorer for name, scorer in scorers.items() if name not in foreign}
     content["Scorers"] = scorers
     return ignored
+
+
+def _class_name(section: Any) -> Any:
+    return section.get("class_name") if isinstance(section, dict) else None
 
 
 def _foreign(name: Any, ours: Iterable[str]) -> bool:
@@ -230,12 +234,12 @@ def _sentence(path: Path, error: ValidationError) -> str:
     key = ".".join(str(part) for part in first["loc"] if part not in _CLASS_NAMES)
     flag = " or pass --database-path DIR" if first["loc"][-1] == "database_path" else ""
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        found = first["input"].get("class_name") if isinstance(first["input"], dict) else first["input"]
-        return f"The configuration {path} has {key}.class_name = {found!r}; use one of {', '.join(_CLASS_NAMES)}."
+        found, names = _class_name(first["input"]), ", ".join(_CLASS_NAMES)
+        return f"The configuration {path} has {key}.class_name = {found!r}; use one of {names}."
     if first["type"] == "extra_forbidden":
         return f"The configuration {path} has an unknown key {key}; remove it or correct its name."
     if first["type"] == "missing":
         return f"The configuration {path} lacks {key}; add it{flag}."
     if flag:
-        return f"{key} is {first['input']!r}, which is no directory; create it{flag}."
+        return f"{key} is '{first['input']}', which is no directory; create it{flag}."
     return f"The configuration {path} has {key} = {first['input']!r}: {first['msg']}; change it."

@@ -34,15 +34,14 @@ def test_the_shipped_settings_are_complete_and_the_defaults(tmp_path: Path) -> N
     shipped = yaml.safe_load(SHIPPED_SETTINGS.read_text())
     assert shipped["ScorerServer"] | {"address": "127.0.0.1", "port": 5001} == shipped["ScorerServer"]
     assert shipped["Scorers"]["Scorer1"]["database_path"] == "/cache/"
-    least = tmp_path / "least.yaml"
+    least, databases = tmp_path / "least.yaml", {"database_path": tmp_path}
     least.write_text("Scorers: {Scorer1: {class_name: SqlDetailRewardModel}}")
-    assert load_settings(SHIPPED_SETTINGS, None, None, tmp_path) == load_settings(least, None, None, tmp_path)
-    defaults = load_settings(least, None, None, tmp_path)
+    assert load_settings(SHIPPED_SETTINGS, sql=databases) == (defaults := load_settings(least, sql=databases))
     assert set(shipped["Scorers"]["Scorer1"]) == set(defaults.sql.model_dump())
     assert set(shipped["ScorerServer"]) == set(defaults.ScorerServer.model_dump())
     math = yaml.safe_load(SHIPPED_SETTINGS.with_name("math.yaml").read_text())
     least.write_text("Scorers: {Scorer1: {class_name: MathRewardModel}}")
-    assert load_settings(least, None, None, None).math.model_dump() == math["Scorers"]["Scorer1"]
+    assert load_settings(least).math.model_dump() == math["Scorers"]["Scorer1"]
 
 
 SQL = "Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: "
@@ -93,7 +92,7 @@ def test_an_empty_section_or_key_means_the_defaults(tmp_path: Path) -> None:
 
     def load(text: str, port: int | None = None) -> Settings:
         path.write_text(text)
-        return load_settings(path, None, port, tmp_path)
+        return load_settings(path, {"port": port}, {"database_path": tmp_path})
 
     filled = "{class_name: SqlDetailRewardModel, gold_seconds: , num_instances: null}"
     defaults = load(f"Scorers: {{Scorer1: {filled}}}")
@@ -134,7 +133,7 @@ def test_a_file_of_the_released_server_starts_this_one(
 ) -> None:
     scorer = start_scorer(text=RELEASED)
     assert scorer.outcome("SELECT 1") == "match" and len(scorer.workers()) == 1
-    load_settings(scorer.directory / "settings.yaml", None, None, None)
+    load_settings(scorer.directory / "settings.yaml")
     said = capsys.readouterr().err
     assert said.startswith("Warning: ") and said.count("\n") == 1
     assert said.endswith(
@@ -153,7 +152,7 @@ def test_the_server_needs_no_torch_and_a_worker_no_server() -> None:
     code = """if True:
         import sys, rl.scorer.worker
         print(*sys.modules)
-        import rl.scorer.audit.__main__, rl.scorer.server
+        import rl.scorer.audit.command, rl.scorer.server
         from rl.scorer.config import Settings
         settings = Settings.model_validate({"Scorers": {"Scorer1": {"class_name": "MathRewardModel"}}})
         rl.scorer.server.create_app(settings, print, print)
