@@ -59,7 +59,7 @@ class ServerSettings(_Section):
     shutdown_token: str | None = Field(default=None, min_length=1)
 
 
-class _ScorerSettings(_Section):
+class ScorerSettings(_Section):
     """What scorers of every kind have."""
 
     num_instances: PositiveInt | None = None
@@ -77,7 +77,7 @@ class _ScorerSettings(_Section):
         return self.slow_instances or 4 * self.processes
 
 
-class SqlSettings(_ScorerSettings):
+class SqlSettings(ScorerSettings):
     """A section of Scorers whose class_name is SqlDetailRewardModel or SqlRewardModel."""
 
     class_name: Literal["SqlDetailRewardModel", "SqlRewardModel"]
@@ -95,7 +95,7 @@ class SqlSettings(_ScorerSettings):
     worker_gold_cache_bytes: NonNegativeInt = 16_000_000
 
 
-class MathSettings(_ScorerSettings):
+class MathSettings(ScorerSettings):
     """A section of Scorers whose class_name is MathRewardModel."""
 
     class_name: Literal["MathRewardModel"]
@@ -104,7 +104,7 @@ class MathSettings(_ScorerSettings):
     max_answer_chars: PositiveInt = 2_000
 
 
-class TaskSettings(_ScorerSettings):
+class TaskSettings(ScorerSettings):
     """A section of Scorers whose class_name is PythonRewardModel: a custom task.
 
     task: the name in its rows' data_source. function: the file and the name of its reward function, FILE.py:NAME.
