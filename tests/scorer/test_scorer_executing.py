@@ -41,21 +41,6 @@ def test_json_can_be_taken_apart(run: Callable[[str], list[Row]]) -> None:
     assert run("""SELECT fullkey FROM json_tree('{"k": [5]}') WHERE atom = 5""") == [("$.k[0]",)]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT fts3_tokenizer('simple')",
-        "SELECT Fts3_Tokenizer('simple', x'4141414141414141')",
-        "SELECT a FROM t WHERE fts3_tokenizer('simple', x'4141414141414141') NOT NULL",
-        "SELECT load_extension('x')",
-        "SELECT icu_load_collation('tr_TR', 'turkish')",
-    ],
-)
-def test_functions_that_reach_out_of_the_statement_are_refused(run: Callable[[str], list[Row]], sql: str) -> None:
-    with pytest.raises(StatementError, match="not authorized|no such function"):
-        run(sql)
-
-
 def test_50_megabytes_of_sql_are_refused_by_their_length(run: Callable[[str], list[Row]]) -> None:
     with pytest.raises(StatementError, match="50000008 characters"):
         run("SELECT 1" + " " * 50_000_000)

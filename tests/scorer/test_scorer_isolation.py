@@ -88,7 +88,9 @@ DETACH main
 SELECT * FROM a.clients
 SELECT load_extension('/lib/x86_64-linux-gnu/libm.so.6', 'cos')
 SELECT fts3_tokenizer('simple')
-SELECT fts3_tokenizer('simple', x'4141414141414141')
+SELECT Fts3_Tokenizer('simple', x'4141414141414141')
+SELECT name FROM clients WHERE fts3_tokenizer('simple', x'4141414141414141') NOT NULL
+SELECT icu_load_collation('tr_TR', 'turkish')
 SELECT readfile('/etc/passwd')
 SELECT writefile('DIRECTORY/written', 'x')
 SELECT edit('x', 'touch DIRECTORY/edited')

@@ -21,13 +21,7 @@ import yaml
 from rl.scorer.config import Settings, SqlSettings, load_settings
 from rl.scorer.server import main
 from rl.scorer.sql_scoring import GoldCheck, ScoringUnavailable, SqlScorer
-from tests.scorer.conftest import make_shop
-
-SHIPPED_SETTINGS = Path(__file__).resolve().parents[2] / "rl" / "scorer" / "sql.yaml"
-
-
-def fenced(sql: str) -> str:
-    return f"```sql\n{sql}\n```"
+from tests.scorer.conftest import SHIPPED_SETTINGS, fenced, make_shop
 
 
 def test_the_shipped_settings_are_complete_and_the_defaults(tmp_path: Path) -> None:
