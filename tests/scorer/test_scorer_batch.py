@@ -3,7 +3,7 @@
 import pytest
 
 from rl.scorer.sql import jobs
-from rl.scorer.sql.digest import result_digest
+from rl.scorer.sql.payload import result_digest
 from tests.scorer.conftest import fenced
 
 SHOP = "shop/shop.sqlite"
