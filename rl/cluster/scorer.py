@@ -21,14 +21,15 @@ STEADY_S = 60.0
 
 
 class ScorerServer:
-    """A scorer server on `host`. When it ends, it is restarted after growing pauses, which clients' retries cover."""
+    """A scorer server on `host`, on these databases instead of the configuration's if they are given. When it ends, it is restarted after growing pauses, which clients' retries cover."""
 
-    def __init__(self, config: Path, host: str, port: int, log: Path):
+    def __init__(self, config: Path, databases: str | None, host: str, port: int, log: Path):
         self._config, self._log = config, log
         self.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         self._command = [
             *(sys.executable, "-m", "rl.scorer", "-c", str(config)),
             *("--address", host, "--port", str(port)),
+            *(["--database-path", databases] if databases else []),
         ]
         self._ended = False
         self._taken = is_healthy(self.address)

@@ -58,7 +58,7 @@ cluster_exec() {
   done
   exec "$PYTHON" -m rl.cluster --nodes "$NNODES" --rank "$NODE_RANK" --head "$MASTER_ADDR" \
     --scorer-nodes "$SCORER_NODES" --gpus "$GPUS_PER_NODE" --device "$DEVICE" --node-address "$NODE_ADDR" \
-    --scorer "$SCORER_ELSEWHERE" --scorer-config "$SCORER_CONFIG" --scorer-port "$SCORER_PORT" \
+    --scorer "$SCORER_ELSEWHERE" --scorer-config "$SCORER_CONFIG" --database-path "${DATABASE_PATH:-}" --scorer-port "$SCORER_PORT" \
     --ray-port "$RAY_PORT" --wait-seconds "$CLUSTER_WAIT_S" "${arguments[@]}" -- "$@"
 }
 

@@ -18,9 +18,11 @@ from tests.cluster.conftest import address
 FOR_EVER = ("sleep", "1000000")
 
 
-def test_a_scorer_serves_as_long_as_the_command_runs(cluster):
+def test_a_scorer_serves_as_long_as_the_command_runs(cluster, shop_databases):
     """It is restarted when it dies; a signal ends all of them, also what the command started and left."""
-    node = cluster.node(0, 1, "bash", "-c", "(setsid sleep 1000000 &) ; exec sleep 1000000")
+    command = ("bash", "-c", "(setsid sleep 1000000 &) ; exec sleep 1000000")
+    # The configuration's own databases, /cache/, are not there.
+    node = cluster.node(0, 1, *command, scorer_config="rl/scorer/sql.yaml", database_path=shop_databases)
     node.wait_for_text("a scorer was started")
     node.wait_for(lambda: len(cluster.processes("sleep")) == 2)
     scorer = f"http://127.0.0.1:{cluster.scorer_port}"
@@ -50,7 +52,7 @@ def test_another_server_at_the_port_is_not_taken_for_the_nodes_scorer(cluster, s
     try:
         assert not is_healthy(f"http://127.0.0.1:{other.server_port}")
         for port, said in (other.server_port, "did not start: .*cannot listen"), (scorer_process.port, "Another scorer"):
-            server = ScorerServer(cluster.scorer_config, "127.0.0.1", port, tmp_path / "scorer.log")
+            server = ScorerServer(cluster.scorer_config, None, "127.0.0.1", port, tmp_path / "scorer.log")
             with pytest.raises(UserError, match=said):
                 server.wait_until_ready(60)
     finally:
