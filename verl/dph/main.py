@@ -74,8 +74,8 @@ def _turn_off_validation(config: DictConfig) -> None:
         return
     if has_keep_probe(config):
         raise UserError(
-            "data.val_files is not set, and trainer.keep_probe.prompts asks for what is measured in validations: name a "
-            "file, or set prompts to 0."
+            "data.val_files is not set, and trainer.keep_probe.prompts asks for what is measured in validations: name "
+            "a file, or set prompts to 0."
         )
     config.data.val_files = config.data.train_files
     config.trainer.update(test_freq=-1, val_before_train=False)
