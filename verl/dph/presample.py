@@ -20,7 +20,6 @@ from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import Drawn, SamplingSettings
 
-
 SCHEMA = (
     whole("presample.n", 1),
     flag("presample.log_probs"),
