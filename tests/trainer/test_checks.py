@@ -21,7 +21,8 @@ from verl.dph.config.program import CONFIG_DIR, run_main
 from verl.dph.divergence import topk_logprobs
 from verl.dph.divergence.eta_schedule import CoefficientControl
 from verl.dph.pef.store import Row, Store
-from verl.dph.training import checks, preflight
+from verl.dph.reward import preflight
+from verl.dph.training import checks
 from verl.dph.training.config import DPHActorConfig
 
 ACTOR, MODEL, PROBE = "actor_rollout_ref.actor.", "actor_rollout_ref.model.", "trainer.keep_probe."
