@@ -17,7 +17,7 @@ from pathlib import Path
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import METHODS, method_names
+from rl.demo.experiment import METHODS, SPLITS, method_names
 from rl.demo.pipeline import Demo
 
 
@@ -49,18 +49,23 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _print_summary(demo: Demo, seconds: float) -> None:
+    from rl.evaluation.analysis.claims import comparisons_text
+    from rl.evaluation.analysis.summary import metric_of
+
     report = json.loads((demo.out / "report.json").read_text())
-    columns = ("greedy", "Pass@1", "Pass@8", "Pass@32", "keep rate", "styles", "style entropy")
-    lines = [f"{'in domain':<18}" + "".join(f"{column:>15}" for column in columns)]
-    for method in (name for name in report if not name.startswith("_")):
-        of = report[method]["in_domain"]
-        passes = of["pass@k"]
-        values = [of["greedy"], passes["1"], passes["8"], passes["32"]]
-        values += [of["keep_rate"], of["styles"], of["style_entropy"]]
-        lines.append(f"{method:<18}" + "".join(f"{value[0]:>15.3f}" if value else f"{'-':>15}" for value in values))
+    columns = ("greedy", "pass@1", "pass@8", "pass@32", "keep_rate", "styles", "style_entropy")
+    lines = []
+    for split in SPLITS:
+        lines.append(
+            f"{split.replace('_', ' '):<18}" + "".join(f"{column.replace('_', ' '):>15}" for column in columns)
+        )
+        for method in report["_labels"]:
+            values = [metric_of(report[method][split], column) for column in columns]
+            lines.append(f"{method:<18}" + "".join(f"{value[0]:>15.3f}" if value else f"{'-':>15}" for value in values))
+        lines.append("")
     memory = f", at most {demo.pipeline.peak_memory / 1e9:.1f} GB of memory" if demo.pipeline.peak_memory else ""
     sys.stdout.write(
-        "\n".join(lines) + f"\n\n{seconds / 60:.1f} minutes{memory}. Intervals, out-of-domain results and plots:\n"
+        "\n".join([*lines, comparisons_text(report)]) + f"\n{seconds / 60:.1f} minutes{memory}. Intervals and plots:\n"
         f"{os.path.relpath(demo.out / 'report.html')}\n{os.path.relpath(demo.out / 'report.json')}\n"
     )
 

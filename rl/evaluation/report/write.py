@@ -36,8 +36,8 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     n = " or ".join(map(str, sorted({samples.n for samples in of_base})))
     styled = any(samples.style_names for samples in of_base)
     meanings = definitions(n, spec.solved_in, tuple(spec.styles) if styled else (), spec.styles_by)
-    judged = claims(comparison)
     tests = paired_tests(comparison)
+    judged = claims(comparison, tests)
     logs = {
         name: read_training_log(method.training_log) for name, method in spec.methods.items() if method.training_log
     }
