@@ -15,6 +15,7 @@ import pytest
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.replica import RolloutMode
 
+from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
 from rl.data.sample_file import journal_path, read_metadata, read_samples
@@ -169,7 +170,7 @@ def test_the_program_stopped_and_resumed(overrides, tmp_path, holding_scorer):
     records = sorted_records(whole)
 
     path = overrides["presample.output"]
-    with holding_scorer(1) as scorer:
+    with holding_scorer(2) as scorer:  # the preflight's request, and one of scores
         answered = stop_while_the_scorer_holds(overrides | {SCORER: scorer.address, MAX_IN_FLIGHT: 4}, scorer)
     for file in (path, journal_path(path)):
         with open(file, "ab") as output:
@@ -206,6 +207,36 @@ def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, m
     with pytest.raises(ScorerUnavailable, match=DEAD_SCORER):
         asyncio.run(job.draw(prepared(overrides), engine))
     assert list((tmp_path / "samples").iterdir()) == []
+
+
+def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(
+    overrides, tmp_path, make_row, write_parquet, monkeypatch, capsys
+):
+    """Asked before the engine starts, and again while samples are scored: exit code 2 and no traceback."""
+    monkeypatch.setattr(presample, "check_rollout", lambda config: None)
+    truth = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
+    foreign = make_row(2, reward_model={"style": "rule", "ground_truth": truth})
+    file = write_parquet(tmp_path / "mixed.parquet", make_row(1), foreign)
+    config = compose(overrides | {"data.train_files": file})
+
+    @contextlib.asynccontextmanager
+    async def engine_not_reached(config):
+        pytest.fail("the engine was started")
+        yield
+
+    for engine in (engine_not_reached, hf_server_here):
+        monkeypatch.setattr(presample, "rollout_client", engine)
+        with pytest.raises(SystemExit) as ended, user_errors_exit():
+            presample.main(config)
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert ended.value.code == 2 and said.startswith("Error: ") and "zoo/zoo.sqlite" in said
+        # Only what the preflight would have found is left to fail.
+        monkeypatch.setattr(presample, "check_scorer", no_check)
+    assert said.count("HTTP 404") == 1
+
+
+async def no_check(config, rows) -> None:
+    pass
 
 
 def test_draw_samples_uses_an_engine_that_is_up(overrides, tmp_path, train_parquet):

@@ -24,6 +24,7 @@ from verl.dph.config.program import run_main
 from verl.dph.cpu.in_process import InProcessActorClass
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Store
+from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.ray_cluster import join_running, on_head
 from verl.dph.training import checks, preflight, tracking
 from verl.dph.training.config import rehearses
@@ -82,7 +83,7 @@ def prepare(config: DictConfig) -> None:
     rows = preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
     if rehearses(config):
         check_store(config)
-    asyncio.run(preflight.check_scorer(config, rows))
+    asyncio.run(check_scorer(config, rows))
     if generates:
         with open_dict(config):
             config.data.train_files = config.data.val_files = config.data.sft_files

@@ -14,7 +14,8 @@ from rl.common.errors import UserError
 from rl.common.signals import Stopped, run_stoppable
 from rl.data.sample_summary import summarize
 from verl.dph.config.program import run_main
-from verl.dph.sampling.job import draw, prepare
+from verl.dph.reward.preflight import check_scorer
+from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import Drawn, SamplingSettings
 
@@ -30,7 +31,7 @@ def main(config: DictConfig) -> None:
     )
     OmegaConf.resolve(config)
     try:
-        drawn = run_stoppable(draw(job, partial(rollout_client, config)))
+        drawn = run_stoppable(_draw(config, job))
     except Stopped as stopped:
         sys.stderr.write(f"Stopped: {job.progress()}; re-run the same command to resume.\n")
         sys.exit(stopped.exit_code)
@@ -40,6 +41,12 @@ def main(config: DictConfig) -> None:
         seconds = drawn.seconds_before + drawn.seconds
         sys.stdout.write(f"in all: {Drawn(summary.samples, summary.response_tokens, seconds)}\n")
     sys.stdout.write(f"Wrote {job.output}.\n")
+
+
+async def _draw(config: DictConfig, job: SamplingJob) -> Drawn:
+    if not job.complete():
+        await check_scorer(config, (prompt.row for prompt in job.prompts))
+    return await draw(job, partial(rollout_client, config))
 
 
 def _train_files(config: DictConfig) -> list[str]:
