@@ -1,7 +1,7 @@
 """`verl.dph.evaluate` as a user calls it: settings, presets, a stored base, report and tables; what it rejects.
 
-All runs share one process, because importing verl takes seconds, and random responses replace the engine's:
-tests/end_to_end evaluates with a real engine and scorer.
+All runs share one process, because importing verl takes seconds, and random responses replace the engine's and the
+scorer's: tests/end_to_end evaluates with a real engine and scorer.
 """
 
 import json
@@ -26,7 +26,7 @@ GOLD = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_m
 # argv: a file with {"runs": lists of arguments, "rejected": {name: {key: value}}}. After each run the program says how
 # it ended; last, it writes the error of each rejected setting beside the file.
 PROGRAM = """
-import json, pathlib, random, sys
+import contextlib, json, pathlib, random, sys
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from verl.dph import evaluate
@@ -34,25 +34,33 @@ from verl.dph.config.program import CONFIG_DIR, run_main
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleRecord, SampleWriter
 
-async def draw_all(config, jobs):
+@contextlib.asynccontextmanager
+async def rollout_client(config):
     print("engine:", config.data.max_prompt_length, config.data.max_response_length)
-    for name, of_model in jobs.items():
-        for job in of_model:
-            if job.complete():
-                continue
-            print("drawn:", name, job.output.name)
-            rng = random.Random(f"{name} {job.output.name}")
-            with SampleWriter(job.output, job.metadata) as writer:
-                for prompt in job.prompts:
-                    for sample in range(job.settings.n):
-                        acc = int(rng.random() < (0.5 if name.startswith("base") else 0.8))
-                        sql = prompt.row.data_source == "bird"
-                        pred = f"SELECT a FROM t WHERE b = {rng.randrange(3)}" if sql else str(rng.randrange(3))
-                        outcome = "match" if acc else "mismatch"
-                        writer.append(SampleRecord(prompt.id, sample, "q", pred, [1, 2, 3, 4, 5], float(acc), acc, pred,
-                                                   outcome, prompt.row.data_source, False))
+    yield
 
-evaluate.draw_all = draw_all
+async def draw(job, engine):
+    name = str(job.output.parent.relative_to(config_of_run.output))
+    print("drawn:", name, job.output.name)
+    rng = random.Random(f"{name} {job.output.name}")
+    with SampleWriter(job.output, job.metadata) as writer:
+        for prompt in job.prompts:
+            for sample in range(job.settings.n):
+                acc = int(rng.random() < (0.5 if name.startswith("base") else 0.8))
+                sql = prompt.row.data_source == "bird"
+                pred = f"SELECT a FROM t WHERE b = {rng.randrange(3)}" if sql else str(rng.randrange(3))
+                outcome = "match" if acc else "mismatch"
+                writer.append(SampleRecord(prompt.id, sample, "q", pred, [1, 2, 3, 4, 5], float(acc), acc, pred,
+                                           outcome, prompt.row.data_source, False))
+
+async def check_scorer(config, rows):
+    global config_of_run
+    config_of_run = config.evaluate
+    print("asked:", len({row.id for row in rows}))
+    if config.evaluate.title == "no such database":
+        raise UserError("bird_dev.parquet row 0: the scorer has no database shop/shop.sqlite.")
+
+evaluate.rollout_client, evaluate.draw, evaluate.check_scorer = rollout_client, draw, check_scorer
 path = pathlib.Path(sys.argv[1])
 content = json.loads(path.read_text())
 for run in content["runs"]:
@@ -133,6 +141,7 @@ def ended(tmp_path_factory, word_llama):
                      f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
                      "evaluate.methods={js:{label:'JS, a fifth',family:JS,eta:0.2},js_low:{family:JS,eta:0}}"),
         "unknown benchmark": run("no", base, "evaluate.benchmarks=[birds]"),
+        "unknown database": run("no", base, "evaluate.benchmarks=[bird]", "evaluate.title='no such database'"),
     }  # fmt: skip
     base_folder = str(folder / "base")
     js, stored = {"models": {"base": base_folder, "js": trained}}, {"base": str(folder / "first")}
@@ -141,6 +150,7 @@ def ended(tmp_path_factory, word_llama):
         "no step": js | {"checkpoints": ["first"]},
         "no run": {"checkpoints": "all"},
         "no such method": {"methods": {"js": {"label": "JS"}}},
+        "no second draw": {"base_again": False, "methods": {"base_again": {"label": "again"}}},
         "half a family": {"methods": {"base": {"family": "JS"}}},
         "unknown key": {"methods": {"base": {"colour": "red"}}},
         "other settings": stored | {"models": {"dph_js": trained}, "settings": {"amc23": {"n": 8}}},
@@ -214,7 +224,8 @@ def test_report_and_tables_hold_both_kinds_of_task(ended):
 
 def test_a_finished_run_draws_nothing(ended):
     _, found, _ = ended
-    assert found["again"][0] == 0 and "drawn:" not in found["again"][1]
+    assert found["again"][0] == 0
+    assert not any(word in found["again"][1] for word in ("drawn:", "engine:", "asked:"))
 
 
 def test_a_stored_base_is_not_sampled_again(ended):
@@ -267,6 +278,10 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
         ("no step", "evaluate.checkpoints=['first'] is not a list of training steps: use [40,80], or all."),
         ("no run", "but no model of evaluate.models is a training run"),
         ("no such method", "evaluate.methods has js, which is none of base, base_again."),
+        (
+            "no second draw",
+            "has base_again, but there is no second draw of the base: draw one with evaluate.base_again",
+        ),
         ("half a family", "evaluate.methods.base is invalid: it has only one of 'family' and 'eta'"),
         ("unknown key", "evaluate.methods.base is invalid: the key colour is unknown."),
         ("other settings", "amc23.jsonl cannot be compared: its temperature is 0.7, here it is 0.6; use the same"),
@@ -284,8 +299,15 @@ def test_rejected_settings(ended, run, sentence):
     assert sentence in errors[run] and "\n" not in errors[run]
 
 
-def test_an_error_is_one_sentence_and_exit_code_2(ended):
+@pytest.mark.parametrize(
+    ("run", "sentence"),
+    [
+        ("unknown benchmark", "evaluate.benchmarks has birds, which is unknown: use bird, spider, aime24"),
+        ("unknown database", "row 0: the scorer has no database shop/shop.sqlite"),
+    ],
+)
+def test_an_error_is_one_sentence_and_exit_code_2_before_an_engine_starts(ended, run, sentence):
     folder, found, _ = ended
-    code, _, errors = found["unknown benchmark"]
-    assert code == 2 and "evaluate.benchmarks has birds, which is unknown: use bird, spider, aime24" in errors
+    code, out, errors = found[run]
+    assert code == 2 and sentence in errors and "engine:" not in out
     assert errors.count("Error: ") == 1 and "Traceback" not in errors and not list((folder / "no").rglob("*.jsonl"))
