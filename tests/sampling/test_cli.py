@@ -63,7 +63,7 @@ for kind in sys.argv[1:]:
         code = stop.code
     sys.stderr.write(f"=== {kind} {code} ===" + chr(10))
 """
-SETTINGS = "kind: none\nneeded: ???\nhydra:\n  output_subdir: null\n  run:\n    dir: .\n"
+SETTINGS = "kind: none\ndevice: cpu\nneeded: ???\nhydra:\n  output_subdir: null\n  run:\n    dir: .\n"
 KINDS = ["none", "user", "missing", "bug", "ray"]
 
 
