@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from rl.data.sample_file import read_metadata
 
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.timeout(900)
 
 WORDS = ["<pad>", "<eos>", "<unk>", "question", "number", *map(str, range(20))]
 QUESTIONS = 6
+VARIABLES = {"NNODES": "2", "GPUS_PER_NODE": "2", "TENSOR_PARALLEL": ""}
 GOLD = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
 
 # argv: a file with {"runs": lists of arguments, "rejected": {name: {key: value}}}. After each run the program says how
@@ -64,7 +66,7 @@ evaluate.rollout_client, evaluate.draw, evaluate.check_scorer = rollout_client, 
 path = pathlib.Path(sys.argv[1])
 content = json.loads(path.read_text())
 for run in content["runs"]:
-    sys.argv[1:] = run
+    sys.argv[1:] = evaluate.with_variables(run)
     code = 0
     try:
         run_main(evaluate.main, "evaluate")
@@ -122,7 +124,7 @@ def ended(tmp_path_factory, word_llama):
     write_rows(folder / "data" / "sql" / "bird_dev.parquet", 0, "bird", GOLD)
     write_rows(folder / "data" / "math" / "amc23.parquet", 100, "amc23", "7")
     write_rows(folder / "other.parquet", 200, "bird", GOLD)
-    common = ["device=cpu", "actor_rollout_ref.rollout.name=hf", f"evaluate.data_folder={folder / 'data'}"]
+    common = ["actor_rollout_ref.rollout.name=hf", f"evaluate.data_folder={folder / 'data'}"]
     both, tuned = "evaluate.benchmarks=[bird,amc23]", "evaluate.settings={amc23:{n:8,temperature:0.7}}"
     base, trained = f"base:{folder / 'base'}", f"{folder / 'run'}"
     stored = f"evaluate.base={folder / 'first'}"
@@ -140,6 +142,7 @@ def ended(tmp_path_factory, word_llama):
         "steps": run("steps", f"{base},js:{trained},js_low:{trained}/global_step_5", "evaluate.checkpoints=all",
                      f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
                      "evaluate.methods={js:{label:'JS, a fifth',family:JS,eta:0.2},js_low:{family:JS,eta:0}}"),
+        "variables": ["--cfg", "job", "evaluate.models={}", "evaluate.output=no", "trainer.nnodes=3"],
         "unknown benchmark": run("no", base, "evaluate.benchmarks=[birds]"),
         "unknown database": run("no", base, "evaluate.benchmarks=[bird]", "evaluate.title='no such database'"),
     }  # fmt: skip
@@ -163,7 +166,7 @@ def ended(tmp_path_factory, word_llama):
         "no model": {"models": {"base": str(folder / "empty")}},
     }
     composed = run("no", base, both)
-    content = {"runs": list(runs.values()), "common": composed, "rejected": rejected}
+    content = {"runs": list(runs.values()), "common": ["device=cpu", *composed], "rejected": rejected}
     (folder / "runs.json").write_text(json.dumps(content))
     finished = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder / "runs.json")],
@@ -171,7 +174,7 @@ def ended(tmp_path_factory, word_llama):
         text=True,
         timeout=850,
         cwd=folder,
-        env=os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"DEVICE": "cpu", "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"} | VARIABLES,
     )
     texts = [stream.split("===") for stream in (finished.stdout, finished.stderr)]
     assert len(texts[0]) == 2 * len(runs) + 1, finished.stderr[-4000:]
@@ -220,6 +223,13 @@ def test_report_and_tables_hold_both_kinds_of_task(ended):
     mean = amc23["mean@k"]["8"]  # in the column Mean@16: the mean of as many samples as there are
     assert ours["cells"][2]["value"] == pytest.approx(100 * mean[0]) and ours["cells"][0] is None
     assert all(str(folder / "first" / name) in found["first"][1] for name in ("report.html", "tables.tex"))
+
+
+def test_the_scripts_variables_count_where_no_argument_says_otherwise(ended):
+    _, found, _ = ended
+    code, out, errors = found["variables"]
+    trainer = yaml.safe_load(out)["trainer"]
+    assert code == 0 and (trainer["device"], trainer["nnodes"], trainer["n_gpus_per_node"]) == ("cpu", 3, 2), errors
 
 
 def test_a_finished_run_draws_nothing(ended):

@@ -11,6 +11,7 @@ a training run. Re-run the same command to resume.
 
 import contextlib
 import copy
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -30,6 +31,7 @@ from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, read_spec
 from rl.evaluation.spec_writer import NO_STYLES, greedy_file, samples_file, write_spec
 from rl.evaluation.stored_base import stored_base
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
+from verl.dph.config.device_choice import with_overrides
 from verl.dph.config.program import run_main
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.checkpoint import MERGED, check_model, model_folder, temporary_model_folder
@@ -39,6 +41,15 @@ from verl.dph.sampling.sampler import SamplingSettings
 
 # Added to the seed of the base model's second draw, to make it independent.
 SECOND_DRAW_SEED = 1_000_033
+
+# Variables of the launch scripts (scripts/lib) that are read where no argument says otherwise, as every program reads
+# DEVICE and DPH_SCORER.
+VARIABLES = {
+    "NNODES": "trainer.nnodes",
+    "GPUS_PER_NODE": "trainer.n_gpus_per_node",
+    "TENSOR_PARALLEL": "actor_rollout_ref.rollout.tensor_model_parallel_size",
+    "GPU_MEMORY_UTILIZATION": "actor_rollout_ref.rollout.gpu_memory_utilization",
+}
 
 # {file name: path}
 Files = dict[str, Path]
@@ -231,5 +242,13 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
         check_description(f"evaluate.methods.{name}", entry)
 
 
+def with_variables(arguments: list[str]) -> list[str]:
+    """The arguments, and what VARIABLES say of the settings that they leave open."""
+    said = {argument.partition("=")[0] for argument in arguments}
+    found = {key: os.environ.get(name) for name, key in VARIABLES.items() if key not in said}
+    return with_overrides(arguments, [f"{key}={value}" for key, value in found.items() if value])
+
+
 if __name__ == "__main__":
+    sys.argv[1:] = with_variables(sys.argv[1:])
     run_main(main, "evaluate")
