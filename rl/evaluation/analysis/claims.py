@@ -141,21 +141,15 @@ def assert_styles(report: dict) -> list[str]:
     Returns:
         One sentence per failure. A method that was not run is not checked; having neither of the two is a failure.
     """
-    entropy = {
-        name: report[name]["in_domain"]["style_entropy"]
-        for name in ("grpo", "dph_js")
-        if "in_domain" in report.get(name, {})
-    }
-    if not entropy:
+    checks = (("grpo", "below", ONE_STYLE_ENTROPY), ("dph_js", "above", SEVERAL_STYLES_ENTROPY))
+    checks = tuple(check for check in checks if "in_domain" in report.get(check[0], {}))
+    if not checks:
         return ["The report has neither grpo nor dph_js in domain, so their styles cannot be checked; run one of them."]
-    failures = [
-        f"{name} has no style entropy in domain: none of its responses is correct, or the task has no styles."
-        for name, value in entropy.items()
-        if value is None
-    ]
-    grpo, dph_js = entropy.get("grpo"), entropy.get("dph_js")
-    if grpo and grpo[0] >= ONE_STYLE_ENTROPY:
-        failures.append(f"grpo keeps a style entropy of {grpo[0]:.2f} in domain, not below {ONE_STYLE_ENTROPY}.")
-    if dph_js and dph_js[0] <= SEVERAL_STYLES_ENTROPY:
-        failures.append(f"dph_js has a style entropy of {dph_js[0]:.2f} in domain, not above {SEVERAL_STYLES_ENTROPY}.")
+    failures = []
+    for name, side, bound in checks:
+        value = report[name]["in_domain"]["style_entropy"]
+        if value is None:
+            failures.append(f"{name} has no style entropy in domain: no correct response, or a task without styles.")
+        elif not (value[0] < bound if side == "below" else value[0] > bound):
+            failures.append(f"{name} has a style entropy of {value[0]:.2f} in domain, not {side} {bound}.")
     return failures
