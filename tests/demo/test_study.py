@@ -2,11 +2,10 @@
 
 import json
 import re
-from pathlib import Path
 
+import numpy as np
 import pytest
 
-from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
 from rl.demo import study
 from rl.demo.experiment import SCRIPTS, sample_files
 from rl.demo.study import METHODS, run_name
@@ -17,34 +16,25 @@ PROMPTS, N = 4, 32
 STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
 
 
-def write_samples(path: Path, model: str, seed: int, correct: int, styles: int, *, greedy: bool = False) -> None:
-    """`correct` of N samples of every prompt are right, in the first `styles` styles in turn."""
-    n, temperature = (1, 0.0) if greedy else (N, 1.0)
-    metadata = SampleMetadata(model, model, "hash", temperature, 1.0, -1, n, seed, 48, {"t": "hash"}, PROMPTS)
-    with SampleWriter(path, metadata) as writer:
-        for prompt in range(PROMPTS):
-            for sample in range(n):
-                acc = int(sample < correct)
-                sql = f"/*{STYLES[sample % styles]}*/ SELECT 1"
-                outcome = "match" if acc else "mismatch"
-                writer.append(
-                    SampleRecord(prompt, sample, "q", "a", [1, 2], float(acc), acc, sql, outcome, "sql", False)
-                )
-
-
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def written(tmp_path_factory, write_made_up_samples):
     """Seeds 1 and 2: GRPO is right in 16 and 24 of 32 samples and has 1 style, DPH-JS in 24 and 24 and has 4."""
     tmp_path = tmp_path_factory.mktemp("study")
     of_runs = {"base": (8, 4), "base_again": (8, 4)}
     of_runs |= {run_name("grpo", 1): (16, 1), run_name("grpo", 2): (24, 1)}
     of_runs |= {run_name("dph_js", seed): (24, 4) for seed in (1, 2)}
     for name, (correct, styles) in of_runs.items():
+        what = {"model": name.removesuffix("_again"), "seed": 102 if name == "base_again" else 101}
+        right = np.tile(np.arange(N) < correct, (PROMPTS, 1))
         for split in sample_files(name).values():
-            model, seed = name.removesuffix("_again"), 102 if name == "base_again" else 101
-            write_samples(tmp_path / split["samples"], model, seed, correct, styles)
-            if not (tmp_path / split["greedy"]).exists():
-                write_samples(tmp_path / split["greedy"], model, 101, correct, styles, greedy=True)
+
+            def pred(prompt, sample, styles=styles):
+                return f"/*{STYLES[sample % styles]}*/ SELECT 1"
+
+            write_made_up_samples(tmp_path / split["samples"], right, pred, **what)
+            write_made_up_samples(
+                tmp_path / split["greedy"], right[:, :1], pred, **what | {"seed": 101, "temperature": 0.0}
+            )
     labels = {"grpo": "GRPO", "dph_js": "DPH-JS"}
     specs = {
         seed: {
