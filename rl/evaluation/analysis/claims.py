@@ -141,8 +141,8 @@ def assert_styles(report: dict) -> list[str]:
     Returns:
         One sentence per failure. A method that was not run is not checked; having neither of the two is a failure.
     """
-    checks = (("grpo", "below", ONE_STYLE_ENTROPY), ("dph_js", "above", SEVERAL_STYLES_ENTROPY))
-    checks = tuple(check for check in checks if "in_domain" in report.get(check[0], {}))
+    bounds = (("grpo", "below", ONE_STYLE_ENTROPY), ("dph_js", "above", SEVERAL_STYLES_ENTROPY))
+    checks = [check for check in bounds if "in_domain" in report.get(check[0], {})]
     if not checks:
         return ["The report has neither grpo nor dph_js in domain, so their styles cannot be checked; run one of them."]
     failures = []
