@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from rl.common.errors import UserError
 from rl.data.benchmarks import DATASETS, MATH
 from rl.data.prepare.ground_truth import answer_text, boxed_answer, gsm8k_answer, several_answers
-from rl.data.prepare.inputs import count_records, read_records
+from rl.data.prepare.inputs import read_records
 from rl.data.prepare.prompt_template import math_prompt
 from rl.data.prepare.row_writer import MATH_ROWS, BadRecord, RowWriter, row_id
 
@@ -69,9 +67,8 @@ def prepare_dapo(files: Sequence[Path], output: Path) -> tuple[RowWriter, int, i
         UserError: a file cannot be read or is another one, or no record makes a row.
     """
     problems: dict[str, DapoProblem] = {}
-    total = sum(map(count_records, files))
     repeated = number = 0
-    with RowWriter(output, MATH_ROWS, files) as writer, tqdm(total=total, desc="math_dapo", unit="row") as progress:
+    with RowWriter(output, MATH_ROWS, files) as writer:
         for file in files:
             for position, values in enumerate(read_records(file, ("prompt", "reward_model"), ("extra_info",))):
                 try:
@@ -87,7 +84,6 @@ def prepare_dapo(files: Sequence[Path], output: Path) -> tuple[RowWriter, int, i
                         repeated += 1
                     known.answers[answer] = None
                 number += 1
-                progress.update()
         for problem in problems.values():
             try:
                 writer.add(_dapo_row(problem))
@@ -141,9 +137,8 @@ def prepare_test_set(name: str, file: Path, output: Path) -> RowWriter:
         UserError: the file cannot be read, or no record makes a row.
     """
     test_set = TEST_SETS[name]
-    total = count_records(file)
     with RowWriter(output, MATH_ROWS, [file]) as writer:
-        for position, values in enumerate(tqdm(read_records(file), desc=name, unit="problem", total=total)):
+        for position, values in enumerate(read_records(file)):
             try:
                 if not isinstance(values, Mapping):
                     raise BadRecord("it is no JSON object")
@@ -154,9 +149,11 @@ def prepare_test_set(name: str, file: Path, output: Path) -> RowWriter:
     return writer
 
 
-def _read_dapo(values: Mapping[str, Any]) -> tuple[str, str]:
+def _read_dapo(values: Any) -> tuple[str, str]:
     """(problem, answer) of a row"""
-    messages, reward_model = values["prompt"], values["reward_model"]
+    if not isinstance(values, Mapping):
+        raise BadRecord("it is no JSON object")
+    messages, reward_model = values.get("prompt"), values.get("reward_model")
     if not isinstance(messages, list) or len(messages) != 1 or not isinstance(messages[0], Mapping):
         raise BadRecord("its prompt is not one message")
     text = messages[0].get("content")
