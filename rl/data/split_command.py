@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
+from rl.data.wording import named, number_of
 
 if TYPE_CHECKING:
     from rl.data.split import Split
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 THRESHOLDS = {"llama": 6, "qwen": 7}
 PAPER_N = 8
 BAR_WIDTH = 40
-# Ids that a sentence names.
-NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -112,10 +111,9 @@ def summary(parts: "Split", threshold: int, n: int, paper_sizes: dict[str, tuple
         part = "D_pef" if count >= threshold else "D_exp" if count or not parts.dropped_zero else "dropped"
         lines.append(f"{name:>12} {prompts:>9}  {part:<7} {'#' * round(BAR_WIDTH * prompts / most)}".rstrip())
     if failed:
-        named = ", ".join(map(str, parts.gold_failed[:NAMED])) + ", ..." * (failed > NAMED)
         lines.append(
-            f"no reference: the gold answer of {failed} prompts failed in every sample (id {named}), so that no "
-            "response to them is rewarded: dph audit finds such prompts."
+            f"no reference: the gold answer of {number_of(failed, 'prompt')} failed in every sample "
+            f"({named(parts.gold_failed)}), so that no response is rewarded there: dph audit finds such prompts."
         )
     if parts.overlong:
         lines.append(f"{parts.overlong} prompts are too long to be sampled and are left out.")

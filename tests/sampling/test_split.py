@@ -301,7 +301,7 @@ def test_prompts_without_a_reference_are_counted_apart(tmp_path, data, run_progr
     lines = run_program(PROGRAM, "--samples", samples, "--data", data, "--out", tmp_path, "--n", N, "--threshold", 3)
     assert ["no", "reference", "1", "D_exp", "#" * 40] in lines
     assert any(
-        line[:9] == ["no", "reference:", "the", "gold", "answer", "of", "1", "prompts", "failed"] for line in lines
+        line[:9] == ["no", "reference:", "the", "gold", "answer", "of", "1", "prompt", "failed"] for line in lines
     )
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from rl.common.errors import UserError
 from rl.data.inspect.file_kinds import PROMPTS, kind_of
 from rl.data.inspect.file_report import FileReport
-from rl.data.inspect.tally import named, number_of
+from rl.data.wording import named, number_of
 
 
 def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:

@@ -11,10 +11,11 @@ from rl.common.errors import UserError
 from rl.data.inspect.file_kinds import PROMPTS
 from rl.data.inspect.file_report import FileReport, Options, pass_summary
 from rl.data.inspect.parquet import parquet_rows
-from rl.data.inspect.tally import Keys, Reservoir, length_summary, number_of, text_hash
+from rl.data.inspect.tally import Keys, Reservoir, length_summary, text_hash
 from rl.data.rows import COLUMNS, to_row
 from rl.data.sample_file import MOST_SAMPLES
 from rl.data.split import BASE_CORRECT
+from rl.data.wording import number_of
 
 
 def inspect_prompts(path: Path, options: Options) -> FileReport:

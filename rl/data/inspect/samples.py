@@ -15,9 +15,10 @@ from rl.common.outcomes import is_correct
 from rl.data.inspect.file_kinds import SAMPLES, is_sample
 from rl.data.inspect.file_report import FileReport, Options, pass_summary
 from rl.data.inspect.parquet import parquet_rows, progress
-from rl.data.inspect.tally import Keys, Reservoir, length_summary, named, number_of, text_hash
+from rl.data.inspect.tally import Keys, Reservoir, length_summary, text_hash
 from rl.data.json_text import loads_or_none
 from rl.data.sample_file import MOST_SAMPLES, REQUIRED_KEYS, SampleMetadata, read_metadata
+from rl.data.wording import named, number_of
 
 _SHOWN = ("id", "sample", "data_source", "score", "acc", "outcome", "truncated", "input", "output")
 

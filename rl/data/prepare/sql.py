@@ -3,7 +3,8 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -17,6 +18,7 @@ from rl.data.prepare.prompt_template import fit_sql_prompt
 from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
 from rl.data.prepare.schema import Schema, SchemaError, add_declared_keys, read_schema
 from rl.data.prepare.token_budget import Budget
+from rl.data.wording import first_of, number_of
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion
 
@@ -110,6 +112,10 @@ class Databases:
             raise BadRecord(str(found))
         return found
 
+    def missing(self, db_ids: Iterable[str]) -> list[str]:
+        """Those that have no file."""
+        return [db_id for db_id in db_ids if not (self._folder / db_id / f"{db_id}.sqlite").is_file()]
+
     def scorer_id(self, db_id: str) -> str:
         """The database's path below the scorer's database_path."""
         return (self._folder / db_id / f"{db_id}.sqlite").relative_to(self._root).as_posix()
@@ -143,9 +149,10 @@ def prepare(
         seed=options.seed,
         declared=declared,
     )
-    budget = Budget(options.max_prompt_tokens, options.tokenizer)
     output = options.output or Path(options.default_output.format(split=options.split))
     records = list(_number(files, [read_json_list(file) for file in files]))
+    _report_missing(databases, records, options.databases)
+    budget = Budget(options.max_prompt_tokens, options.tokenizer)
     lengths, shortened = [], 0
     with RowWriter(output, SQL_ROWS, files) as writer:
         for record in tqdm(records, desc=f"{benchmark.name} {options.split}", unit="question"):
@@ -166,6 +173,29 @@ def prepare(
         f"{shortened} prompts show fewer example values to stay within {budget.max_tokens} tokens ({measured}).\n"
         f"{writer.summary()}"
     )
+
+
+def _report_missing(databases: Databases, records: Sequence[Record], folder: Path) -> None:
+    """Name the databases that the questions need and the folder lacks, before the first one is read.
+
+    Raises:
+        UserError: it has none of them.
+    """
+    values = [record.values for record in records if isinstance(record.values, Mapping)]
+    questions = Counter(str(each["db_id"]).strip() for each in values if each.get("db_id"))
+    missing = databases.missing(questions)
+    files = first_of(f"{db_id}/{db_id}.sqlite" for db_id in missing)
+    if missing and len(missing) == len(questions):
+        raise UserError(
+            f"--databases {folder} has none of the {number_of(len(questions), 'database')} that the questions name "
+            f"({files}): give the folder with <db_id>/<db_id>.sqlite."
+        )
+    if missing:
+        sys.stderr.write(
+            f"--databases {folder} lacks {len(missing)} of the {number_of(len(questions), 'database')} that the "
+            f"questions name ({files}): {number_of(sum(questions[db_id] for db_id in missing), 'question')} will be left "
+            "out; stop here and give the folder that has all, if they should not.\n"
+        )
 
 
 def read_tables(path: Path) -> dict[str, Any]:
