@@ -245,7 +245,7 @@ def test_wrong_settings(command, tmp_path, monkeypatch):
         (["--file", "gsm9k=x"], "--file gsm9k=x is not NAME=FILE"),
         (["--file", "gsm8k=x.jsonl"], "x.jsonl cannot be read"),
         (["--file", "gsm8k=text.txt"], "text.txt is neither .jsonl, .json nor .parquet"),
-        ([], "give --input DIR or --file NAME=FILE"),
+        ([], "give --input DIR, --file NAME=FILE or --download"),
     ]:
         finished = command("math/prepare_eval.py", *arguments, "--output", "out")
         assert finished.exit_code == 2 and sentence in finished.err, arguments

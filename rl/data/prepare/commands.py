@@ -17,8 +17,8 @@ def bird_parser() -> argparse.ArgumentParser:
 
     --input is a JSON list with db_id, question, evidence and SQL (dev: question_id and difficulty too). A row's id is
     10,000,000 for train, 20,000,000 for dev or 30,000,000 for test, plus the question_id or, if the file has none, the
-    position in it: stable across runs, and unique across splits and benchmarks. Nothing is downloaded; databases are
-    only read. Rejected records are listed in OUTPUT.bad.jsonl (docs/data.md).
+    position in it: stable across runs, and unique across splits and benchmarks. Databases are only read. Rejected
+    records are listed in OUTPUT.bad.jsonl. docs/data.md says how to fetch the files.
     """
     parser = _parser(bird_parser)
     parser.add_argument("--input", type=Path, required=True, metavar="FILE", help="train.json or dev.json")
@@ -40,8 +40,8 @@ def spider_parser() -> argparse.ArgumentParser:
     --input takes JSON lists with db_id, question and query. --tables adds the primary and foreign keys that many of
     Spider's databases do not declare. A row's id is 40,000,000 for train, 50,000,000 for dev or 60,000,000 for test,
     plus the position over all files of --input: stable across runs over the same files in the same order, and unique
-    across splits and benchmarks. Nothing is downloaded; databases are only read. Rejected records are listed in
-    OUTPUT.bad.jsonl (docs/data.md).
+    across splits and benchmarks. Databases are only read. Rejected records are listed in OUTPUT.bad.jsonl. docs/data.md
+    says how to fetch the files.
     """
     parser = _parser(spider_parser)
     parser.add_argument("--input", type=Path, nargs="+", required=True, metavar="FILE", help="dev.json and the like")
@@ -69,7 +69,11 @@ def dapo_parser() -> argparse.ArgumentParser:
     OUTPUT.bad.jsonl. Memory grows with the number of problems, not of rows (docs/data.md).
     """
     parser = _parser(dapo_parser)
-    parser.add_argument("--input", type=Path, nargs="+", required=True, metavar="FILE", help="the published parquet")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--input", type=Path, nargs="+", metavar="FILE", help="the published parquet")
+    source.add_argument(
+        "--download", action="store_true", help="fetch it from the Hugging Face Hub, at a pinned commit"
+    )
     parser.add_argument(
         "--output",
         type=Path,
@@ -83,9 +87,16 @@ def dapo_parser() -> argparse.ArgumentParser:
 def dapo(arguments: list[str] | None = None) -> None:
     options = dapo_parser().parse_args(arguments)
     with user_errors_exit():
+        from rl.data.benchmarks import HUB_FILES
+        from rl.data.prepare.download import Input, download
         from rl.data.prepare.math import prepare_dapo
 
-        writer, rows, repeated = prepare_dapo(options.input, options.output)
+        if options.download:
+            hub = {"math_dapo": HUB_FILES["math_dapo"]}
+            files = [*download(hub, then="pass it with --input").values()]
+        else:
+            files = [Input(path) for path in options.input]
+        writer, rows, repeated = prepare_dapo(files, options.output)
         sys.stdout.write(f"{rows} rows, of which {repeated} repeat an earlier one.\n{writer.summary()}")
 
 
@@ -103,6 +114,9 @@ def math_eval_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--file", action="append", default=[], metavar="NAME=FILE", help="one test set's file; repeatable"
     )
+    parser.add_argument(
+        "--download", action="store_true", help="fetch from the Hugging Face Hub what --input and --file do not have"
+    )
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these test sets (default: all found)")
     parser.add_argument(
         "--output", type=Path, default=Path("data/math"), metavar="DIR", help="folder (default: %(default)s)"
@@ -113,15 +127,15 @@ def math_eval_parser() -> argparse.ArgumentParser:
 def math_eval(arguments: list[str] | None = None) -> None:
     parser = math_eval_parser()
     options = parser.parse_args(arguments)
-    if options.input is None and not options.file:
-        parser.error("give --input DIR or --file NAME=FILE")
+    if options.input is None and not options.file and not options.download:
+        parser.error("give --input DIR, --file NAME=FILE or --download")
     with user_errors_exit():
         from rl.data.prepare.math import TEST_SETS, find_test_sets, prepare_test_set
 
-        found = find_test_sets(options.input, options.file, options.only)
-        for name, file in found.items():
-            writer = prepare_test_set(name, file, options.output / f"{name}.parquet")
-            sys.stdout.write(f"{name}: {writer.rows + writer.rejected} problems in {file}.\n{writer.summary()}")
+        found = find_test_sets(options.input, options.file, options.only, fetch=options.download)
+        for name, source in found.items():
+            writer = prepare_test_set(name, source, options.output / f"{name}.parquet")
+            sys.stdout.write(f"{name}: {writer.rows + writer.rejected} problems in {source.path}.\n{writer.summary()}")
         missing = [name for name in TEST_SETS if name not in found and not options.only]
         if missing:
             sys.stdout.write(f"Not found: {', '.join(missing)}.\n")

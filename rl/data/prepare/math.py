@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
-from rl.data.benchmarks import DATASETS, MATH
-from rl.data.prepare.ground_truth import answer_text, boxed_answer, gsm8k_answer, several_answers
+from rl.data.benchmarks import DATASETS, HUB_FILES, MATH
+from rl.data.prepare.download import Input, download
+from rl.data.prepare.ground_truth import answer_text, boxed_answer, gsm8k_answer, several_answers, without_e_notation
 from rl.data.prepare.inputs import read_records
 from rl.data.prepare.prompt_template import math_prompt
 from rl.data.prepare.row_writer import MATH_ROWS, BadRecord, RowWriter, row_id
@@ -55,7 +56,7 @@ class TestSet:
     read: Callable[[Mapping[str, Any]], tuple[str, str]]
 
 
-def prepare_dapo(files: Sequence[Path], output: Path) -> tuple[RowWriter, int, int]:
+def prepare_dapo(files: Sequence[Input], output: Path) -> tuple[RowWriter, int, int]:
     """Write a row for each problem of DAPO-Math-17K, in the order of their first occurrence in the files.
 
     A problem with different answers is left out. Memory grows with the problems, not with the rows.
@@ -69,7 +70,7 @@ def prepare_dapo(files: Sequence[Path], output: Path) -> tuple[RowWriter, int, i
     problems: dict[str, DapoProblem] = {}
     repeated = number = 0
     with RowWriter(output, MATH_ROWS, files) as writer:
-        for file in files:
+        for file in (source.path for source in files):
             for position, values in enumerate(read_records(file, ("prompt", "reward_model"), ("extra_info",))):
                 try:
                     text, answer = _read_dapo(values)
@@ -93,16 +94,19 @@ def prepare_dapo(files: Sequence[Path], output: Path) -> tuple[RowWriter, int, i
     return writer, number, repeated
 
 
-def find_test_sets(folder: Path | None, files: Sequence[str], wanted: Sequence[str]) -> dict[str, Path]:
-    """The file of each test set that is there, by its name.
+def find_test_sets(
+    folder: Path | None, files: Sequence[str], wanted: Sequence[str], *, fetch: bool
+) -> dict[str, Input]:
+    """The file of each test set that is there or that the Hub has, by its name.
 
     Args:
         folder: has NAME/test.jsonl, NAME.jsonl or the same as .parquet or .json.
         files: NAME=FILE each; they go before the folder.
         wanted: names; [] for all that are found.
+        fetch: whether to download what is not there.
 
     Raises:
-        UserError: a name is unknown, a wanted test set or a folder is missing, or nothing is found.
+        UserError: a name is unknown, a wanted test set or a folder is missing, nothing is found, or a download fails.
     """
     named: dict[str, Path] = {}
     for text in files:
@@ -118,11 +122,15 @@ def find_test_sets(folder: Path | None, files: Sequence[str], wanted: Sequence[s
     for name in wanted or TEST_SETS:
         path = named.get(name) or (_find(folder, TEST_SETS[name]) if folder is not None else None)
         if path is not None:
-            found[name] = path
-        elif wanted:
+            found[name] = Input(path)
+        elif wanted and not fetch:
             where = f"in --input {folder}" if folder is not None else "without --input"
             raise UserError(f"There is no {name}/test.jsonl {where}: give its file with --file {name}=FILE.")
-    if not found:
+    if fetch:
+        hub = {name: HUB_FILES[name] for name in wanted or TEST_SETS if name not in found}
+        then = "name each after its test set, such as aime24.parquet, in a folder for --input"
+        found |= download(hub, then=then)
+    elif not found:
         raise UserError(
             f"No test set is found in --input {folder}: it should have NAME/test.jsonl or NAME.parquet, NAME being one "
             f"of {', '.join(TEST_SETS)}."
@@ -130,14 +138,14 @@ def find_test_sets(folder: Path | None, files: Sequence[str], wanted: Sequence[s
     return found
 
 
-def prepare_test_set(name: str, file: Path, output: Path) -> RowWriter:
+def prepare_test_set(name: str, source: Input, output: Path) -> RowWriter:
     """Write the rows of a test set and return the closed writer.
 
     Raises:
         UserError: the file cannot be read, or no record makes a row.
     """
-    test_set = TEST_SETS[name]
-    with RowWriter(output, MATH_ROWS, [file]) as writer:
+    test_set, file = TEST_SETS[name], source.path
+    with RowWriter(output, MATH_ROWS, [source]) as writer:
         for position, values in enumerate(read_records(file)):
             try:
                 if not isinstance(values, Mapping):
@@ -223,6 +231,9 @@ def _with_answer(values: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _minerva(values: Mapping[str, Any]) -> tuple[str, str]:
+    """The Hub's copy has the answer alone, the published file a solution with a box."""
+    if values.get("solution") is None and values.get("answer") is not None:
+        return _problem(values), without_e_notation(answer_text(values["answer"]))
     return _problem(values), boxed_answer(values.get("solution"))
 
 

@@ -15,11 +15,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rl.common import atomic_write
 from rl.common.errors import UserError
+from rl.common.fingerprint import file_sha256
 from rl.data.benchmarks import DATASETS
+from rl.data.prepare.download import Input
 from rl.data.questions import scorer_question
 
 ID_BLOCK = 10_000_000
+FORMAT = "dph-prompts/1"
 _BLOCKS = {(dataset.name, dataset.split): dataset.id_block for dataset in DATASETS}
 _ROW_GROUP = 512
 _MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
@@ -62,16 +66,17 @@ def row_id(dataset: str, split: str, number: int) -> int:
 
 
 class RowWriter:
-    """Writes a parquet of rows, and beside it, where records are left out, OUTPUT.bad.jsonl with a line for each.
+    """Writes a parquet of rows, OUTPUT.meta.json with the checksums of it and of its inputs and the commits that these
+    were downloaded at, and, where records are left out, OUTPUT.bad.jsonl with a line for each.
 
-    Both are written aside and take their names when the block ends without an exception and at least one row was
+    They are written aside and take their names when the block ends without an exception and at least one row was
     written. Rows are checked as the sampler and the trainer check them.
 
         with RowWriter(output, SQL_ROWS, inputs) as writer:
             writer.add(row) / writer.reject(...)
     """
 
-    def __init__(self, output: Path, schema: pa.Schema, inputs: Sequence[Path]):
+    def __init__(self, output: Path, schema: pa.Schema, inputs: Sequence[Input]):
         """
         Args:
             inputs: the files that the rows are made from, none of which may be the output.
@@ -81,9 +86,11 @@ class RowWriter:
         """
         if output.suffix != ".parquet":
             raise UserError(f"The output {output} is no .parquet: give a name that ends so.")
-        if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
+        paths = [source.path for source in inputs]
+        if any(output.exists() and path.exists() and output.samefile(path) for path in paths):
             raise UserError(f"The output {output} is the input: give another --output.")
         self.output, self.bad_list = output, output.with_suffix(".bad.jsonl")
+        self._inputs = inputs
         self.rows = 0
         self.reasons: Counter[str] = Counter()
         self._schema = schema
@@ -170,6 +177,9 @@ class RowWriter:
             else:
                 self.bad_list.unlink(missing_ok=True)  # of an earlier run
             if self.rows:
+                atomic_write.write_text(
+                    self.output.with_suffix(".meta.json"), json.dumps(self._manifest(), indent=2) + "\n"
+                )
                 os.replace(_aside(self.output), self.output)
         except OSError as error:
             raise self._unwritable(error) from error
@@ -181,6 +191,20 @@ class RowWriter:
             )
         if not self.rows:
             raise UserError(f"The input holds no record, so {self.output} is not written: give the benchmark's file.")
+
+    def _manifest(self) -> dict[str, Any]:
+        inputs = [
+            {"file": str(source.path), "sha256": file_sha256(source.path)}
+            | ({"repository": source.repository, "commit": source.commit} if source.commit else {})
+            for source in self._inputs
+        ]
+        return {
+            "format": FORMAT,
+            "rows": self.rows,
+            "rejected": self.rejected,
+            "sha256": file_sha256(_aside(self.output)),
+            "inputs": inputs,
+        }
 
     def _flush(self) -> None:
         if self._pending:

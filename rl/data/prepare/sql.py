@@ -13,6 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from rl.common.errors import UserError
+from rl.data.prepare.download import Input
 from rl.data.prepare.inputs import read_json_list
 from rl.data.prepare.prompt_template import fit_sql_prompt
 from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
@@ -154,7 +155,7 @@ def prepare(
     _report_missing(databases, records, options.databases)
     budget = Budget(options.max_prompt_tokens, options.tokenizer)
     lengths, shortened = [], 0
-    with RowWriter(output, SQL_ROWS, files) as writer:
+    with RowWriter(output, SQL_ROWS, [Input(file) for file in files]) as writer:
         for record in tqdm(records, desc=f"{benchmark.name} {options.split}", unit="question"):
             try:
                 row = _make_row(benchmark, options.split, record, databases, budget)
@@ -193,8 +194,8 @@ def _report_missing(databases: Databases, records: Sequence[Record], folder: Pat
     if missing:
         sys.stderr.write(
             f"--databases {folder} lacks {len(missing)} of the {number_of(len(questions), 'database')} that the "
-            f"questions name ({files}): {number_of(sum(questions[db_id] for db_id in missing), 'question')} will be left "
-            "out; stop here and give the folder that has all, if they should not.\n"
+            f"questions name ({files}): {number_of(sum(questions[db_id] for db_id in missing), 'question')} will be "
+            "left out; stop here and give the folder that has all, if they should not.\n"
         )
 
 
