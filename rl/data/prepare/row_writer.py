@@ -193,7 +193,7 @@ class RowWriter:
             raise UserError(f"The input holds no record, so {self.output} is not written: give the benchmark's file.")
 
     def _manifest(self) -> dict[str, Any]:
-        inputs = [
+        inputs: list[dict[str, str | None]] = [
             {"file": str(source.path), "sha256": file_sha256(source.path)}
             | ({"repository": source.repository, "commit": source.commit} if source.commit else {})
             for source in self._inputs
