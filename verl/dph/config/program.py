@@ -9,6 +9,7 @@ import hydra
 
 from rl.common.cli import user_errors_exit
 from rl.common.config_help import program_help
+from verl.dph.config.override_errors import check_additions, override_errors_explained
 
 CONFIG_DIR = Path(__file__).parent
 
@@ -31,6 +32,8 @@ def run_main(job: Callable, config_name: str) -> None:
     @functools.wraps(job)
     def guarded(config):
         with user_errors_exit():
+            check_additions(config, sys.argv[1:])
             job(config)
 
-    hydra.main(config_path=str(CONFIG_DIR), config_name=config_name, version_base=None)(guarded)()
+    with user_errors_exit(), override_errors_explained(str(CONFIG_DIR), config_name):
+        hydra.main(config_path=str(CONFIG_DIR), config_name=config_name, version_base=None)(guarded)()
