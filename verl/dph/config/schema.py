@@ -28,9 +28,12 @@ class Setting:
     rejection: str
     nullable: bool = False
 
+    @property
+    def path(self) -> str:
+        return f"actor_rollout_ref.{self.key}" if self.key.startswith("actor.") else self.key
+
     def violations(self, config: DictConfig) -> Iterator[str]:
-        path = f"actor_rollout_ref.{self.key}" if self.key.startswith("actor.") else self.key
-        value = OmegaConf.select(config, path)
+        value = OmegaConf.select(config, self.path)
         if value is None and self.nullable:
             return
         right_type = isinstance(value, self.types) and (bool in self.types or not isinstance(value, bool))
