@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -16,6 +17,7 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 from verl.utils.device import auto_set_device
 
+from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.signals import stoppable_when_armed
@@ -112,7 +114,8 @@ class Arming:
 
 def main(config: DictConfig) -> None:
     prepare(config)
-    with stoppable_when_armed() as arm:
+    log = Path(config.trainer.default_local_dir).expanduser() / "log.txt"
+    with stoppable_when_armed() as arm, console_log(log):
         on_cpu = config.trainer.device == "cpu"
         task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(resources=on_head())(TaskRunner)
         main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm))
