@@ -16,7 +16,7 @@ HERE = ["python", "-m", "verl.dph.presample"]
 def machine(monkeypatch):
     def machine(gpu: bool, **environment: str) -> None:
         monkeypatch.setattr(device_choice, "is_cuda_available", gpu)
-        for name in ("VERL_PLATFORM", "RAY_ADDRESS"):
+        for name in ("VERL_PLATFORM", "RAY_ADDRESS", "DEVICE"):
             monkeypatch.delenv(name, raising=False)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
@@ -32,6 +32,8 @@ def machine(monkeypatch):
         (True, {}, ["device=cpu_vllm"], "cpu_vllm", "cpu"),
         (False, {}, ["device=cuda"], "cuda", None),
         (True, {"VERL_PLATFORM": "cpu"}, [], "cpu", "cpu"),
+        (True, {"DEVICE": "cpu"}, [], "cpu", "cpu"),
+        (True, {"DEVICE": "cpu"}, ["device=cuda"], "cuda", None),
         (False, {"RAY_ADDRESS": "head:6379"}, [], "cuda", None),
     ],
 )
@@ -44,6 +46,13 @@ def test_the_device_follows_the_command_and_the_machine(machine, capsys, gpu, en
     assert os.environ.get("VERL_PLATFORM") == environment.get("VERL_PLATFORM")
     device_choice.set_platform(HERE + said)
     assert os.environ.get("VERL_PLATFORM") == platform
+
+
+def test_overrides_stand_together():
+    add = device_choice.with_overrides
+    assert add(["--cfg", "job"], ["device=cpu"]) == ["device=cpu", "--cfg", "job"]
+    assert add(["a=1", "--cfg", "job"], ["device=cpu"]) == ["device=cpu", "a=1", "--cfg", "job"]
+    assert add(["--cfg", "job", "--resolve", "a=1"], ["b=2"]) == ["--cfg", "job", "--resolve", "b=2", "a=1"]
 
 
 def test_a_gpu_that_is_not_there_is_named(machine):

@@ -337,6 +337,16 @@ def test_a_file_store_or_scorer_that_does_not_serve_is_named(run, monkeypatch, c
     assert re.search(sentence, message) and "\n" not in message
 
 
+def test_without_validation_files_nothing_is_validated(run):
+    for nothing in (None, []):
+        config = run.prepare({"data.val_files": nothing, "trainer.test_freq": 5})
+        assert (config.trainer.test_freq, config.trainer.val_before_train) == (-1, False)
+        assert config.data.val_files == run.data
+    assert "data.val_files is not set, and trainer.keep_probe" in run.rejection(
+        {"data.val_files": None, PROBE + "prompts": 4}
+    )
+
+
 def test_a_store_with_distributions_serves_topk(run):
     logits = torch.arange(64.0).expand(2, 64)
     rows = [Row(r.id, r.prompt, r.response, r.ref_log_probs, *topk_logprobs.largest(logits, 8)) for r in run.store_rows]

@@ -29,7 +29,7 @@ from verl.dph.pef.store import Store
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.ray_cluster import join_running, on_head
 from verl.dph.training import checks, preflight, tracking
-from verl.dph.training.config import rehearses
+from verl.dph.training.config import has_keep_probe, rehearses
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +71,20 @@ def check_store(config: DictConfig) -> None:
     logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), usable(store, config))
 
 
+def _turn_off_validation(config: DictConfig) -> None:
+    """Without data.val_files, train without validation: verl loads a file in any case, so it is the training file."""
+    if config.data.val_files or config.actor_rollout_ref.actor.generate_sft:
+        return
+    if has_keep_probe(config):
+        raise UserError(
+            "data.val_files is not set, and trainer.keep_probe.prompts asks for what is measured in validations: name "
+            "a file, or set prompts to 0."
+        )
+    config.data.val_files = config.data.train_files
+    config.trainer.update(test_freq=-1, val_before_train=False)
+    logger.info("There are no data.val_files: no validation.")
+
+
 def prepare(config: DictConfig) -> None:
     """Check everything that can be checked now, and complete the settings of a store-writing run."""
     if not plugin.registered:
@@ -79,6 +93,7 @@ def prepare(config: DictConfig) -> None:
             "that its entry point verl.plugins is known."
         )
     checks.read_none(config)
+    _turn_off_validation(config)
     checks.check(config)
     join_running(config)
     generates = config.actor_rollout_ref.actor.generate_sft

@@ -1,4 +1,4 @@
-"""The device of a program: what its arguments say, else the CPU if torch finds no accelerator.
+"""The device of a program: what its arguments or DEVICE say, else the CPU if torch finds no accelerator.
 
 verl chooses its platform by VERL_PLATFORM while it is imported, before the configuration is composed. So the plugin
 (verl.dph.plugin) reads the command line, and run_main adds what it chose to the configuration.
@@ -24,8 +24,8 @@ def has_accelerator() -> bool:
 def chosen_device(arguments: Sequence[str]) -> str:
     """The file of verl/dph/config/device for a program with these arguments."""
     said = [word.removeprefix("device=") for word in arguments if word.startswith("device=")]
-    if said:
-        return said[-1]
+    if said or os.environ.get("DEVICE"):
+        return said[-1] if said else os.environ["DEVICE"]
     return "cuda" if has_accelerator() and os.environ.get("VERL_PLATFORM") != "cpu" else "cpu"
 
 
@@ -44,9 +44,15 @@ def add_device(arguments: list[str]) -> list[str]:
     if any(word.startswith("device=") for word in arguments):
         return arguments
     device = chosen_device(arguments)
-    if not has_accelerator():
+    if not (has_accelerator() or os.environ.get("DEVICE")):
         sys.stderr.write(f"No GPU was found: running on the CPU (device={device}).\n")
-    return [*arguments, f"device={device}"]
+    return with_overrides(arguments, [f"device={device}"])
+
+
+def with_overrides(arguments: list[str], overrides: list[str]) -> list[str]:
+    """The arguments with further overrides before the first one: Hydra wants all of them on one side of its options."""
+    first = next((i for i, word in enumerate(arguments) if "=" in word and not word.startswith("-")), 0)
+    return [*arguments[:first], *overrides, *arguments[first:]]
 
 
 def check_device(device: str | None) -> None:
