@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from rl.common.console_log import shown
+from rl.common.console_filter import shown
 
 PROGRAM = """
 import logging, os, subprocess, sys, pathlib

@@ -34,7 +34,7 @@ def run_main(job: Callable, config_name: str) -> None:
 
     @functools.wraps(job)
     def guarded(config):
-        with user_errors_exit():
+        with user_errors_exit(resumes=True):
             check_device(OmegaConf.select(config, "trainer.device"))
             job(config)
 
