@@ -10,7 +10,7 @@ _KEY = re.compile(r"(?P<indent> *)(?P<name>\w+):(?: (?P<value>.*))?")
 
 
 def program_help(program: str, config: str, folder: Path = CONFIG_DIR) -> str:
-    """Help text of the program with `folder/CONFIG.yaml`: the keys that it and the files it includes add to verl's or change.
+    """Help text of the program with `folder/CONFIG.yaml`: what it and the files it includes add to verl or change.
 
     One KEY=DEFAULT per line under its comment; a mapping's comment stands above its first key. Hydra's own section and
     `_target_` are left out.
