@@ -12,11 +12,12 @@ import sys
 from contextlib import suppress
 
 # How the messages of this repository's loggers begin, and the line that ends the output.
-MARK, END = "dph: ", b"\x04 end of the log"
+MARK, END = "dph: ", "\x04 end of the log"
 
 # Of another process, as Ray prints it.
 _RAY = re.compile(r"^(?:\x1b\[\d+m)?\(([^()]* )?pid=\d+[^()]*\)(?:\x1b\[0m)? ?")
-_BAR = re.compile(r"\d+%\|.*\|")
+# tqdm's, without those of transformers, which take a moment each.
+_BAR = re.compile(r"(?!Loading|Writing)[^|]*\d+%\|[^|]*\|[^\[]*\[[^\]]*\]")
 _ERROR = re.compile(r"\b(ERROR|CRITICAL|FATAL)\b")
 _STEP = re.compile(r"\bstep:(\d+) - (.*)")
 _SHOWN = {
@@ -38,8 +39,6 @@ def shown(line: str) -> str | None:
         return _step(*step.groups())
     if text.startswith(MARK):
         return text.removeprefix(MARK)
-    if _BAR.search(text):
-        return None if of_ray else text
     return text if _ERROR.search(text) else None
 
 
@@ -58,26 +57,28 @@ def _short(value: str) -> str:
 
 def filter_output(path: str) -> None:
     """Read output from stdin until it ends; the file gets it but for progress bars, stdout what `shown` says."""
-    rest, after_bar = b"", False
+    rest, after_bar, end_of_bar = b"", False, "\r\x1b[K" if os.isatty(1) else "\n"
     with open(path, "ab", buffering=0) as log:
         while data := os.read(0, 1 << 16):
             *lines, rest = re.split(rb"[\r\n]", rest + data)
-            if _BAR.search(rest.decode(errors="replace")):  # its end comes with the next one
+            if _BAR.match(rest.decode(errors="replace")):  # its end comes with the next one
                 lines, rest = [*lines, rest], b""
-            for line in filter(None, lines):
-                if line == END:
-                    return
-                decoded = line.decode(errors="replace")
-                text, is_bar = shown(decoded), _BAR.search(decoded) is not None
+            for line in (line.decode(errors="replace") for line in lines):
+                bar = None if _RAY.match(line) else _BAR.match(line)
+                line = line[bar.end() :] if bar else line
+                text, after = shown(line), end_of_bar if after_bar else ""
                 # A full disk or a terminal that is gone does not end the program.
                 with suppress(OSError):
-                    if not is_bar:
-                        log.write(line + b"\n")
+                    if bar:
+                        os.write(1, f"\r{bar[0]}".encode())
+                    if line == END or text is not None:
+                        os.write(1, (after if text is None else f"{after}{text}\n").encode())
+                    after_bar = bar is not None or (after_bar and text is None)
+                if line == END:
+                    return
                 with suppress(OSError):
-                    if text is not None:
-                        start, end = ("\r", "") if is_bar else ("\n" * after_bar, "\n")
-                        os.write(1, f"{start}{text}{end}".encode())
-                        after_bar = is_bar
+                    if line:
+                        log.write(f"{line}\n".encode())
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def console_log(path: Path) -> Iterator[None]:
             os.close(descriptor)
         try:
             # Without it a process that outlives the block would keep the filter waiting.
-            reader.stdin.write(b"\n" + END + b"\n")
+            reader.stdin.write(f"\n{END}\n".encode())
             reader.stdin.close()
             reader.wait(timeout=_END_LIMIT_S)
         except (OSError, subprocess.TimeoutExpired):
