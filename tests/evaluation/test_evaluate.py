@@ -14,7 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 import yaml
+from safetensors.torch import load_file
 
 from rl.data.sample_file import read_metadata
 
@@ -106,6 +108,14 @@ def write_rows(path: Path, first_id: int, data_source: str, truth) -> None:
     pq.write_table(pa.Table.from_pylist(rows), path)
 
 
+def leave_shards_alone(actor: Path) -> None:
+    """A checkpoint as one rank writes it without hf_model: shards, and a Hugging Face folder without weights."""
+    weights = actor / "huggingface" / "model.safetensors"
+    torch.save(load_file(weights), actor / "model_world_size_1_rank_0.pt")
+    weights.unlink()
+    (actor / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
+
+
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory, word_llama):
     """The folder; of every run below (exit code, stdout, stderr); and the error of every rejected setting."""
@@ -115,6 +125,7 @@ def ended(tmp_path_factory, word_llama):
     shutil.copytree(folder / "base", checkpoint / "huggingface")
     for step in (3, 5, 9):  # 9 is what a run leaves that was stopped while it saved
         shutil.copytree(folder / "base", folder / "run" / f"global_step_{step}" / "actor" / "huggingface")
+    leave_shards_alone(folder / "run" / "global_step_3" / "actor")
     (folder / "run" / "latest_checkpointed_iteration.txt").write_text("7")
     (folder / "run" / "metrics").mkdir()
     (folder / "run" / "metrics" / "1.jsonl").write_text(
@@ -268,8 +279,10 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
     # js_low is the checkpoint of step 5, and what came later is not its own.
     checkpoints = ["js/global_step_3", "js/global_step_5", "js_low/global_step_3"]
     assert drawn == ["base", "base_again", "js", "js_low", *checkpoints]
-    metadata = read_metadata(folder / "steps" / "js" / "global_step_3" / "mine.jsonl")
-    assert metadata.model == str(folder / "run" / "global_step_3" / "actor" / "huggingface")
+    models = [read_metadata(folder / "steps" / "js" / f"global_step_{step}" / "mine.jsonl").model for step in (3, 5)]
+    merged = folder / "steps" / "js" / "global_step_3" / "huggingface_merged"
+    assert models == [str(merged), str(folder / "run" / "global_step_5" / "actor" / "huggingface")]
+    assert not list(folder.rglob("huggingface_merged*"))  # it was there for as long as it was sampled
     spec = json.loads((folder / "steps" / "spec.json").read_text())["methods"]
     assert (spec["js"]["training_log"], spec["js"]["label"]) == ("../run/metrics", "JS, a fifth")
     report = json.loads((folder / "steps" / "report.json").read_text())
