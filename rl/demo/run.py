@@ -29,7 +29,7 @@ from rl.demo.experiment import (
     method_names,
     sample_files,
 )
-from rl.demo.scorer_process import ScorerServer
+from rl.demo.scorer_process import scorer_server
 
 SUMMARY = (
     "A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in domain) "
@@ -66,7 +66,7 @@ class Demo(Experiment):
 
         pipeline = self.pipeline
         self.make_task_and_model()
-        with ScorerServer(self.out, self.task / "databases") as address:
+        with scorer_server(self.out, self.task / "databases") as address:
             # Not part of a stage's settings: the port changes every time.
             pipeline.environment["DPH_SCORER"] = address
             self.prepare_data()
