@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; exit code 1 if the style entropies are not as expected, 2 after a user error."""
     options = parser().parse_args(arguments)
     exit_on_sigterm()
-    with user_errors_exit():
+    with user_errors_exit(resumes=True):
         methods = method_names(options.methods)
         if options.steps < 1:
             raise UserError(f"--steps is {options.steps}; it must be at least 1.")

@@ -24,7 +24,7 @@ from verl.dph import presample
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.cpu.hf_server import HFServer
 from verl.dph.reward.client import ScorerUnavailable
-from verl.dph.sampling import job
+from verl.dph.sampling import job, rollout_engine
 from verl.dph.sampling.rollout_engine import check_rollout, replica_count
 
 N = 4
@@ -235,6 +235,33 @@ def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(
     assert said.count("HTTP 404") == 1
 
 
+@pytest.mark.parametrize(
+    "setting, value, wanted",
+    [
+        ("presample.n", "abc", "'abc' must be a whole number, 1 or more"),
+        ("presample.n", "0", "0 must be a whole number, 1 or more"),
+        ("presample.n", "null", "None must be a whole number, 1 or more"),
+        ("presample.n", "4.0", "4.0 must be a whole number, 1 or more"),
+        ("presample.log_probs", "maybe", "'maybe' must be True or False"),
+        (MAX_IN_FLIGHT, "0", "0 must be a whole number, 1 or more"),
+        ("data.train_files", "[a.parquet,3]", "['a.parquet', 3] must be a path or a list of paths"),
+        ("data.max_response_length", "0", "0 must be a whole number, 1 or more"),
+        ("actor_rollout_ref.rollout.temperature", "nan", "nan must be a number, 0 (greedy) or more"),
+        ("actor_rollout_ref.rollout.temperature", "hot", "'hot' must be a number, 0 (greedy) or more"),
+        ("actor_rollout_ref.rollout.top_p", "0", "0 must be a number above 0, at most 1"),
+        ("actor_rollout_ref.rollout.top_k", "0", "0 must be a number of tokens, or -1 for all"),
+        ("trainer.n_gpus_per_node", "two", "'two' must be a whole number, 1 or more"),
+        (SCORER.replace("scorer", "retries"), "many", "'many' must be a whole number, 0 or more"),
+        (SCORER.replace("scorer", "timeout"), "0", "0 must be a number of seconds above 0"),
+    ],
+)
+def test_wrong_values_are_named(overrides, monkeypatch, setting, value, wanted):
+    monkeypatch.setattr(rollout_engine, "check_platform", lambda config: None)
+    with pytest.raises(UserError) as error:
+        presample.main(compose(overrides | {setting: value}))
+    assert str(error.value) == f"{setting}={wanted}."
+
+
 async def no_check(config, rows) -> None:
     pass
 
@@ -259,7 +286,6 @@ def test_draw_samples_uses_an_engine_that_is_up(overrides, tmp_path, train_parqu
         ({"data.train_files": "/absent/train.parquet"}, "/absent/train.parquet cannot be read as parquet"),
         ({"data.train_files": "null"}, "data.train_files is not set"),
         ({"actor_rollout_ref.model.path": "/absent/model"}, "The model /absent/model is neither a folder"),
-        ({"presample.n": 0}, "presample.n=0"),
         ({"actor_rollout_ref.rollout.temperature": 0}, "temperature=0 gives the same response 4 times"),
         ({"data.max_prompt_length": 3}, r"6 of 6 prompts are longer than data.max_prompt_length=3 .* with 5\): raise"),
         ({"data.max_prompt_length": 3, "data.filter_overlong_prompts": True}, "none is left"),

@@ -14,13 +14,22 @@ from rl.common.errors import UserError
 from rl.common.signals import Stopped, run_stoppable
 from rl.data.sample_summary import summarize
 from verl.dph.config.program import run_main
+from verl.dph.config.schema import check_schema, flag, paths, whole
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import Drawn, SamplingSettings
 
+SCHEMA = (
+    whole("presample.n", 1),
+    flag("presample.log_probs"),
+    whole("presample.max_in_flight", 1, nullable=True),
+    paths("data.train_files", several=True),
+)
+
 
 def main(config: DictConfig) -> None:
+    check_schema(config, SCHEMA)
     check_rollout(config)
     job = prepare(
         config,
@@ -58,8 +67,6 @@ def _train_files(config: DictConfig) -> list[str]:
 
 def _settings(config: DictConfig) -> SamplingSettings:
     rollout, n = config.actor_rollout_ref.rollout, config.presample.n
-    if n < 1:
-        raise UserError(f"presample.n={n}: give a positive number of samples per prompt.")
     if rollout.temperature == 0 and n > 1:
         raise UserError(
             f"actor_rollout_ref.rollout.temperature=0 gives the same response {n} times: set presample.n=1."
