@@ -141,7 +141,7 @@ def _print_summary(demo: Demo, seconds: float) -> None:
     tables = []
     for split in SPLITS:
         values = {
-            method: {column: (metric_of(report[method][split], column) or [None])[0] for column in columns}
+            method: {column: (metric_of(report[method][split], column) or [float("nan")])[0] for column in columns}
             for method in report["_labels"]
         }
         frame = pd.DataFrame.from_dict(values, orient="index", dtype=float).rename_axis(split, axis="columns")

@@ -136,6 +136,7 @@ def main(config: DictConfig) -> None:
     earlier = _earlier(config, runs)
     for path in (path for of_steps in earlier.values() for path in of_steps.values()):
         check_model(str(path))
+    check_rollout(config)
     trusted = config.actor_rollout_ref.model.trust_remote_code
     models = {name: model_folder(str(model), trusted) for name, model in config.evaluate.models.items()}
     with open_dict(config):
@@ -143,7 +144,6 @@ def main(config: DictConfig) -> None:
         # One engine serves all splits.
         for name in ("max_prompt_length", "max_response_length"):
             config.data[name] = max(getattr(split.settings, name) for split in splits.values())
-    check_rollout(config)
     OmegaConf.resolve(config)
     names = list(models)
     if BASE in names and config.evaluate.base_again:
