@@ -35,6 +35,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from verl.dph import evaluate
 from verl.dph.config.program import CONFIG_DIR, run_main
+from verl.dph.sampling import checkpoint
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleRecord, SampleWriter
 
@@ -64,7 +65,12 @@ async def check_scorer(config, rows):
     if config.evaluate.title == "no such database":
         raise UserError("bird_dev.parquet row 0: the scorer has no database shop/shop.sqlite.")
 
+def merge(*arguments, merge=checkpoint._merge):
+    print("merged:", arguments[0])
+    merge(*arguments)
+
 evaluate.rollout_client, evaluate.draw, evaluate.check_scorer = rollout_client, draw, check_scorer
+checkpoint._merge = merge
 path = pathlib.Path(sys.argv[1])
 content = json.loads(path.read_text())
 for run in content["runs"]:
@@ -153,6 +159,8 @@ def ended(tmp_path_factory, word_llama):
         "steps": run("steps", f"{base},js:{trained},js_low:{trained}/global_step_5", "evaluate.checkpoints=all",
                      f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
                      "evaluate.methods={js:{label:'JS, a fifth',family:JS,eta:0.2},js_low:{family:JS,eta:0}}"),
+        "steps again": run("steps", f"{base},js:{trained}", "evaluate.checkpoints=[3,5]", "evaluate.n=8",
+                           f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.report=False"),
         "variables": ["--cfg", "job", "evaluate.models={}", "evaluate.output=no", "trainer.nnodes=3"],
         "unknown benchmark": run("no", base, "evaluate.benchmarks=[birds]"),
         "unknown database": run("no", base, "evaluate.benchmarks=[bird]", "evaluate.title='no such database'"),
@@ -283,6 +291,8 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
     merged = folder / "steps" / "js" / "global_step_3" / "huggingface_merged"
     assert models == [str(merged), str(folder / "run" / "global_step_5" / "actor" / "huggingface")]
     assert not list(folder.rglob("huggingface_merged*"))  # it was there for as long as it was sampled
+    assert out.count("merged: ") == 2 and found["steps again"][0] == 0, found["steps again"][2]
+    assert not any(word in found["steps again"][1] for word in ("merged:", "drawn:", "engine:"))
     spec = json.loads((folder / "steps" / "spec.json").read_text())["methods"]
     assert (spec["js"]["training_log"], spec["js"]["label"]) == ("../run/metrics", "JS, a fifth")
     report = json.loads((folder / "steps" / "report.json").read_text())
