@@ -18,9 +18,16 @@ def in_a_task(error: Exception) -> RayTaskError:
     return RayTaskError("fail", f"Traceback ...\nrl.common.errors.UserError: {error}\n", error)
 
 
+def in_its_own_cause(error: Exception) -> Exception:
+    error.__cause__ = ExceptionGroup("unhandled errors in a TaskGroup", [error])
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
+        (in_its_own_cause(UserError(SENTENCE)), SENTENCE),
+        (in_its_own_cause(ValueError("ours")), None),
         (UserError(SENTENCE), SENTENCE),
         (ExceptionGroup("tasks", [ValueError("x"), UserError(SENTENCE)]), SENTENCE),
         (in_a_task(UserError(SENTENCE)).as_instanceof_cause(), SENTENCE),
