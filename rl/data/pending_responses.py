@@ -4,14 +4,12 @@ F.drawn is beside F.jsonl while samples are missing. Every response is appended 
 those whose record F.jsonl has are passed over when it is read.
 """
 
-import dataclasses
-import json
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
 from rl.common.append_log import AppendLog
-from rl.data.json_text import loads
+from rl.data.json_text import line_of, record_of
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class PendingResponses:
         """
         if self._log is None:
             self._log = AppendLog(self._path)
-        self._log.append(json.dumps(vars(response)).encode("ascii") + b"\n")
+        self._log.append(line_of(response))
         self.waiting[response.id, response.sample] = response
         self.seconds = response.seconds
 
@@ -74,10 +72,7 @@ class PendingResponses:
 
 
 def _parse(line: bytes) -> PendingResponse | None:
-    try:
-        content = loads(line)
-        response = PendingResponse(**{field.name: content[field.name] for field in dataclasses.fields(PendingResponse)})
-    except (ValueError, KeyError, TypeError):
+    response = record_of(PendingResponse, line)
+    if response is None or type(response.id) is not int or type(response.sample) is not int:
         return None
-    whole = type(response.id) is int and type(response.sample) is int and isinstance(response.response_ids, list)
-    return response if whole and isinstance(response.seconds, int | float) else None
+    return response if isinstance(response.response_ids, list) and isinstance(response.seconds, int | float) else None

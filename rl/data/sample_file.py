@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin
 from rl.common import atomic_write
 from rl.common.append_log import AppendLog, open_samples
 from rl.common.errors import UserError
-from rl.data.json_text import loads
+from rl.data.json_text import line_of, loads, record_of
 from rl.data.pending_responses import PendingResponse, PendingResponses
 
 FORMAT = "dph-samples/1"
@@ -45,10 +45,10 @@ class SampleRecord:
     result_digest: str | None = None
 
 
-_FIELDS = dataclasses.fields(SampleRecord)
 # What every record has; older files may lack the others.
-REQUIRED_KEYS = frozenset(field.name for field in _FIELDS if field.default is dataclasses.MISSING)
-_OPTIONAL_KEYS = frozenset(field.name for field in _FIELDS) - REQUIRED_KEYS
+REQUIRED_KEYS = frozenset(
+    field.name for field in dataclasses.fields(SampleRecord) if field.default is dataclasses.MISSING
+)
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,7 @@ class SampleWriter:
         Raises:
             UserError: the disk is full or the file cannot be written.
         """
-        # ASCII only: a torn line is then never half a character.
-        self._file.append(json.dumps(vars(record)).encode("ascii") + b"\n")
+        self._file.append(line_of(record))
         self.done.add((record.id, record.sample))
         self._pending.waiting.pop((record.id, record.sample), None)
 
@@ -218,15 +217,10 @@ class SampleWriter:
 
 
 def _parse(line: bytes) -> SampleRecord | None:
-    """The record of one line, None if it is not one. Keys that older files lack have their defaults."""
-    try:
-        content = loads(line)
-        keys = REQUIRED_KEYS | (_OPTIONAL_KEYS & content.keys())
-        record = SampleRecord(**{name: content[name] for name in keys})
-    except (ValueError, KeyError, TypeError, AttributeError):
+    record = record_of(SampleRecord, line)
+    if record is None or not all(type(value) is int for value in (record.id, record.sample, record.acc)):
         return None
-    whole_numbers = all(type(value) is int for value in (record.id, record.sample, record.acc))
-    return record if whole_numbers and record.acc in (0, 1) and 0 <= record.sample < MOST_SAMPLES else None
+    return record if record.acc in (0, 1) and 0 <= record.sample < MOST_SAMPLES else None
 
 
 def _fits(value: Any, kind: Any) -> bool:

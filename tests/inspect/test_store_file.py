@@ -55,6 +55,9 @@ def test_prompts_in_tokens(tmp_path, make_row, write_parquet, write_samples, ins
     _, found = inspect(samples, "--tokenizer", tokenizer_folder)
     assert found["files"][0]["lengths"]["prompt tokens"]["max"] == 3  # <user>, question, 1<answer>
     assert "is no folder" in refused(data, "--tokenizer", tmp_path / "none")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_text("{}")
+    assert "holds no tokenizer that can be loaded" in refused(data, "--tokenizer", tmp_path)
 
 
 def test_every_id_of_the_store_is_in_the_parquet(tmp_path, make_row, write_parquet, write_store, inspect):

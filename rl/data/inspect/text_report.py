@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from rl.data.inspect.file_report import FileReport
+from rl.data.wording import histogram
 
-_BAR_WIDTH = 40
 # Of a long text the first and the last characters are shown.
 _HEAD, _TAIL = 400, 200
 
@@ -49,11 +49,8 @@ def _lengths(lengths: dict[str, dict[str, int]]) -> list[str]:
 def _passes(passes: dict[str, Any] | None) -> list[str]:
     if passes is None:
         return []
-    prompts = passes["prompts"]
     of = f" of {passes['n']}" if passes["n"] else ""
-    lines = [f"  {'correct' + of:>13}  prompts"]
-    for count, number in enumerate(prompts):
-        lines.append(f"  {count:>13} {number:>8,}  {'#' * round(_BAR_WIDTH * number / max(prompts))}".rstrip())
+    lines = [f"  {line}" for line in histogram(f"correct{of}", passes["prompts"])]
     values = "  ".join(f"Pass@{k} {value:.4f}" for k, value in passes["pass@k"].items())
     return lines + ([f"  {values}"] if values else [])
 
