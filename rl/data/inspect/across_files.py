@@ -32,7 +32,7 @@ def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
         shared = [f"{number_of(len(ids), 'id')} ({named(ids)})"] if ids else []
         if texts.size:
             example = a.keys.text_ids[at.min()]
-            shared.append(f"{number_of(texts.size, 'prompt text')} (for example of id {example} in {a.name})")
+            shared.append(f"{number_of(texts.size, 'prompt text')} (for example of id {example} in {a.path.name})")
         sentence = f"{a.path} and {b.path} share {' and '.join(shared)}."
         found.append({"files": [a.path, b.path], "ids": len(ids), "texts": int(texts.size), "problem": sentence})
     return found

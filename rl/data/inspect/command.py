@@ -48,11 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shared = leaks(reports)
     problems = [f"{report.path}: {problem}" for report in reports for problem in report.problems]
     problems += [leak["problem"] for leak in shared]
+    files = [report.as_json() for report in reports]
     if options.json:
-        content = {"files": [report.as_json() for report in reports], "leaks": shared, "problems": problems}
+        content = {"files": files, "leaks": shared, "problems": problems}
         sys.stdout.write(json.dumps(content, indent=2, default=str) + "\n")
     else:
-        sys.stdout.write("\n".join([*map(page, reports), problems_section(problems)]))
+        sys.stdout.write("\n".join([*map(page, files), problems_section(problems)]))
     return PROBLEMS_EXIT_CODE if problems else 0
 
 
