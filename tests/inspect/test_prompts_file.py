@@ -20,16 +20,13 @@ def test_counts_and_lengths(tmp_path, inspect):
     assert file["passes"] is None
 
 
-def test_the_p99_leaves_out_one_of_two_hundred(tmp_path, inspect):
-    rows = [math_row(i, f"{i:03d}" + "x" * (97 * (i == 0))) for i in range(200)]
-    _, found = inspect(write_parquet(tmp_path / "x.parquet", *rows))
+def test_lengths_are_those_of_all_messages_and_the_p99_leaves_out_one_of_two_hundred(tmp_path, inspect):
+    rows = [math_row(i, f"{i:03d}" + "x" * (94 * (i == 0))) for i in range(199)]
+    messages = [{"role": "system", "content": "ab"}, {"role": "user", "content": "x" * 97}]
+    _, found = inspect(
+        write_parquet(tmp_path / "x.parquet", *rows[1:], math_row(199, prompt=messages), math_row(0, "abc"))
+    )
     assert found["files"][0]["lengths"]["prompt characters"] == {"min": 3, "median": 3, "p99": 3, "max": 100}
-
-
-def test_several_messages_are_one_text(tmp_path, inspect):
-    messages = [{"role": "system", "content": "ab"}, {"role": "user", "content": "cde"}]
-    _, found = inspect(write_parquet(tmp_path / "x.parquet", math_row(1, prompt=messages)))
-    assert found["files"][0]["lengths"]["prompt characters"]["max"] == len("ab\ncde")
 
 
 def test_duplicates(tmp_path, inspect):
