@@ -12,6 +12,7 @@ from rl.data.sample_file import FORMAT as SAMPLES_FORMAT
 
 PROMPTS, SAMPLES, STORE = "prompts", "samples", "D_pef store"
 
+PARQUET_MAGIC = b"PAR1"
 # What samples have in every format, the paper's among them.
 SAMPLE_KEYS = ("id", "output", "score")
 # Lines that are tried before a file is taken for something else: the first may be damaged.
@@ -32,7 +33,7 @@ def kind_of(path: Path) -> str:
         raise UserError(f"{path} cannot be read ({error.strerror}): give an existing file.") from error
     if not head:
         raise UserError(f"{path} is empty: make it again.")
-    if head == b"PAR1":
+    if head == PARQUET_MAGIC:
         return _kind_of_parquet(path)
     if head == b"PK\x03\x04":
         return _kind_of_archive(path)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from rl.common.errors import UserError
 from rl.common.outcomes import is_correct
-from rl.data.inspect.file_kinds import SAMPLES, is_sample
+from rl.data.inspect.file_kinds import PARQUET_MAGIC, SAMPLES, is_sample
 from rl.data.inspect.file_report import FileReport, Options, pass_summary, text_hash
 from rl.data.inspect.parquet import parquet_rows, progress
 from rl.data.json_text import loads_or_none
@@ -35,9 +35,11 @@ class _Prompt:
 def inspect_samples(path: Path, options: Options) -> FileReport:
     report = FileReport(path, SAMPLES, options)
     tally = _Tally(report, options)
-    for sample in (
-        _parquet_samples(path, report.problems) if _is_parquet(path) else _json_samples(path, report.problems)
-    ):
+    with open(path, "rb") as file:
+        is_parquet = file.read(4) == PARQUET_MAGIC
+    columns = pq.read_schema(path).names if is_parquet else ()
+    lines = parquet_rows(path, columns, report.problems) if is_parquet else _json_samples(path, report.problems)
+    for sample in lines:
         tally.add(sample)
     if not tally.ours:
         report.kind += ", in the paper's format"
@@ -159,10 +161,6 @@ def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
         problems.append("The last line is torn, as a stopped sampler leaves it: re-run it to resume.")
 
 
-def _parquet_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
-    return parquet_rows(path, pq.read_schema(path).names, problems)
-
-
 def _metadata(path: Path, problems: list[str]) -> SampleMetadata | None:
     try:
         return read_metadata(path)
@@ -196,8 +194,3 @@ def _completeness(prompts: dict[int | str, _Prompt], n: int, metadata: SampleMet
     if metadata and len(prompts) != metadata.rows:
         problems.append(f"There are samples of {len(prompts)} prompts, but the metadata announce {metadata.rows}.")
     return problems
-
-
-def _is_parquet(path: Path) -> bool:
-    with open(path, "rb") as file:
-        return file.read(4) == b"PAR1"
