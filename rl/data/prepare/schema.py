@@ -163,7 +163,7 @@ def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
             for table, name in declared["column_names_original"]
         ]
         keys = [key if isinstance(key, list) else [key] for key in declared["primary_keys"]]
-        primary = [[columns[number] for number in key] for key in keys]
+        primary: list[list] = [[columns[number] for number in key] for key in keys]
         foreign = [(columns[child], columns[parent]) for child, parent in declared["foreign_keys"]]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise SchemaError(f"its entry in tables.json is not as Spider's ({type(error).__name__}: {error})") from error
@@ -194,7 +194,7 @@ def quote_name(name: str) -> str:
 
 
 def _read_table(database: sqlite3.Connection, name: str, example_values: int, seed: int | None) -> Table:
-    # (cid, name, type, notnull, default, position in the primary key, hidden): hidden 1 are arguments of virtual tables,
+    # cid, name, type, notnull, default, position in the primary key, hidden. hidden 1 are arguments of virtual tables,
     # 2 and 3 generated columns.
     rows = [row for row in database.execute(f"PRAGMA table_xinfo({_quoted(name)})") if row[6] != 1]
     examples = _read_examples(database, name, [row[1] for row in rows], example_values, seed)
