@@ -60,10 +60,11 @@ def test_files_that_are_none(tmp_path, data, refused):
     assert "a JSON list" in refused(path)
     assert "with the columns a, b" in refused(write_parquet(path, {"a": 1, "b": 2}))
     path.write_bytes(data.read_bytes()[:-20])
-    assert "is a parquet that cannot be read" in refused(path)
+    assert "cannot be read as parquet" in refused(path)
     samples = write_samples(tmp_path / "0.jsonl", data, {1: [1] * 4})
     assert "is the metadata of a samples file: name the samples" in refused(metadata_path(samples))
-    assert "--against" in refused(data, "--against", samples)
+    for other in (samples, path, tmp_path):  # path: a parquet that was cut off
+        assert "--against wants the parquet of prompts" in refused(data, "--against", other)
 
 
 def test_torch_files_that_are_no_store(tmp_path, write_store, refused):

@@ -79,7 +79,7 @@ def test_ids_and_counts_of_other_types(tmp_path, inspect, refused):
     good = write_parquet(tmp_path / "good.parquet", math_row(1))
     lists = write_parquet(tmp_path / "lists.parquet", math_row(1) | {"id": [1]})
     assert "id is '[1]', not a whole number" in inspect(lists)[1]["problems"][0]
-    assert "is no parquet of prompts with ids" in refused(good, "--against", lists)
+    assert "has ids of the type list<" in refused(good, "--against", lists)
     for count in (-3, 1.5, 2**40, "x"):
         path = write_parquet(tmp_path / "x.parquet", math_row(1) | {"base_correct": count})
         assert inspect(path)[1]["files"][0]["problems"] == ["1 row with a base_correct that is no number of samples."]
