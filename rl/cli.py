@@ -319,7 +319,7 @@ COMMANDS = {
     "report": Command(
         "write report.json and report.html from sample files",
         "--spec outputs/demo/spec.json --out outputs/demo",
-        "rl.evaluation.report.command",
+        "rl.evaluation.report.write",
     ),
     "inspect": Command(
         "show what data files hold and what is wrong with them",

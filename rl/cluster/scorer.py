@@ -21,7 +21,11 @@ STEADY_S = 60.0
 
 
 class ScorerServer:
-    """A scorer server on `host`, on these databases instead of the configuration's if they are given. When it ends, it is restarted after growing pauses, which clients' retries cover."""
+    """A scorer server on `host`. When it ends, it is restarted after growing pauses, which clients' retries cover.
+
+    Args:
+        databases: in place of the configuration's, if given.
+    """
 
     def __init__(self, config: Path, databases: str | None, host: str, port: int, log: Path):
         self._config, self._log = config, log

@@ -41,15 +41,20 @@ def find_user_error(error: BaseException) -> str | None:
 
 
 @contextmanager
-def user_errors_exit() -> Iterator[None]:
-    """Exit with one sentence on stderr and code 2 when the block raises a UserError."""
+def user_errors_exit(resumes: bool = False) -> Iterator[None]:
+    """Exit with one sentence on stderr and code 2 when the block raises a UserError.
+
+    Args:
+        resumes: the same command resumes what was interrupted; the last sentence says so.
+    """
+    hint = " Re-run the same command to resume." if resumes else ""
     try:
         yield
     except KeyboardInterrupt:
-        _say("Interrupted.")
+        _say(f"Interrupted.{hint}")
         sys.exit(INTERRUPTED_EXIT_CODE)
     except Stopped as stopped:
-        _say(str(stopped))
+        _say(f"{stopped}{hint}")
         sys.exit(stopped.exit_code)
     except Exception as error:
         sentence = find_user_error(error) or _missing_setting(error)

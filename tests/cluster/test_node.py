@@ -51,7 +51,10 @@ def test_another_server_at_the_port_is_not_taken_for_the_nodes_scorer(cluster, s
     scorer_process.start()
     try:
         assert not is_healthy(f"http://127.0.0.1:{other.server_port}")
-        for port, said in (other.server_port, "did not start: .*cannot listen"), (scorer_process.port, "Another scorer"):
+        for port, said in (
+            (other.server_port, "did not start: .*cannot listen"),
+            (scorer_process.port, "Another scorer"),
+        ):
             server = ScorerServer(cluster.scorer_config, None, "127.0.0.1", port, tmp_path / "scorer.log")
             with pytest.raises(UserError, match=said):
                 server.wait_until_ready(60)

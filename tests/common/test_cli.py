@@ -47,7 +47,10 @@ def test_a_setting_without_value_is_named_and_an_interrupt_ends_with_130(capsys)
     assert capsys.readouterr().err == "Error: The setting needed has no value; pass needed=VALUE.\n"
     with pytest.raises(SystemExit) as stop, user_errors_exit():
         raise KeyboardInterrupt
-    assert stop.value.code == 130
+    assert stop.value.code == 130 and capsys.readouterr().err == "Interrupted.\n"
+    with pytest.raises(SystemExit), user_errors_exit(resumes=True):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "Interrupted. Re-run the same command to resume.\n"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The road of docs/quickstart.md, walked on a CPU with questions, databases and a model that the tests make.
 
-The commands are the page's own. The model has learnt by heart what to say: half of the questions it always answers right,
-the other half now and then. Before each command comes a wrong turn, with the sentence that it gives.
+The commands are the page's own. The model has learnt by heart what to say: it always answers half of the questions
+right, the other half now and then. Before each command comes a wrong turn, with the sentence that it gives.
 """
 
 import json
@@ -22,14 +22,14 @@ from transformers import AutoTokenizer
 from rl.common.processes import end_process_tree
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGE = REPOSITORY / "docs" / "quickstart.md"
+DOCS = REPOSITORY / "docs"
 MASTERED, EXPLORED = 8, 8
 # In place of the page's model and sizes.
 SETTINGS = {
     "DEVICE": "cpu",
     "GPUS_PER_NODE": "1",
     "OMP_NUM_THREADS": "1",
-    "MAX_PROMPT_LENGTH": "100",
+    "MAX_PROMPT_LENGTH": "250",
     "MAX_RESPONSE_LENGTH": "4",
     "TRAIN_BATCH_SIZE": "4",
     "MINI_BATCH_SIZE": "2",
@@ -50,20 +50,27 @@ def response(sql: str) -> str:
 
 
 class Traveller:
-    """A user in a folder that looks like a checkout, with `mine/` in it."""
+    """A user in a folder that looks like a checkout, with `mine/` in it.
 
-    def __init__(self, folder: Path):
+    Args:
+        page: its commands follow the line `export TRAIN_FILE=...`.
+    """
+
+    def __init__(self, folder: Path, page: str):
         self.folder, self.mine, self.model = folder, folder / "mine", folder / "model"
         for name in ("data", "rl", "scripts"):
             (folder / name).symlink_to(REPOSITORY / name)
-        blocks = re.findall(r"^```bash\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-        self.exports = next(block for block in blocks if "TRAIN_FILE=" in block)
-        self.commands = next(block for block in blocks if "prepare_bird.py" in block).splitlines()
+        blocks = re.findall(r"^```bash\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+        start = next(number for number, block in enumerate(blocks) if "export TRAIN_FILE=" in block)
+        lines = "".join(blocks[start:]).splitlines()
+        self.exports = "\n".join(line for line in lines if line.startswith("export "))
+        self.commands = [line for line in lines if not line.startswith("export ")]
+        self.settings = dict(SETTINGS)
         self.output: dict[str, str] = {}
 
     def run(self, command: str, **settings: str) -> subprocess.CompletedProcess:
         """A command as the page has it, after the page's settings, ours and these."""
-        values = {"MODEL_PATH": str(self.model), **SETTINGS} | settings
+        values = {"MODEL_PATH": str(self.model)} | self.settings | settings
         ours = "\n".join(f"export {name}='{value}'" for name, value in values.items())
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("DPH_", "VERL_"))}
         return subprocess.run(
@@ -120,7 +127,7 @@ class Traveller:
         responses = [response(query(i)) for i in range(MASTERED + EXPLORED)] + [response("SELECT 1")]
         words = ["<pad>", "<eos>", "<unk>", *numbers, *responses]
         template = "{{ messages[0]['content'] }}"
-        self.network = word_llama(self.model, words, template=template, max_position_embeddings=128)
+        self.network = word_llama(self.model, words, template=template, max_position_embeddings=320)
 
     def teach(self) -> None:
         """Fine-tune the model on the prompts that were prepared."""
@@ -152,13 +159,13 @@ class Traveller:
         while not address.exists():
             assert process.poll() is None
             time.sleep(0.05)
-        SETTINGS["DPH_SCORER"] = f"http://{address.read_text().strip()}"
+        self.settings["DPH_SCORER"] = f"http://{address.read_text().strip()}"
         return process
 
 
 @pytest.fixture(scope="session")
 def traveller(tmp_path_factory, word_llama):
-    traveller = Traveller(tmp_path_factory.mktemp("road"))
+    traveller = Traveller(tmp_path_factory.mktemp("road"), "quickstart.md")
     traveller.make_questions()
     traveller.make_model(word_llama)
     return traveller

@@ -79,7 +79,11 @@ def test_arguments(launcher, files, arguments, words):
         ("offline_sampling", "TRAIN_FILE", "data.train_files={} does not exist: the commands of docs/data.md"),
         ("grpo", "BASELINE_FILES", "data.train_files={} does not exist"),
         ("js_kl", "TRAIN_WRONG", "data.train_files={} does not exist"),
-        ("dapo", "VAL_FILES", "data.val_files={} does not exist: the commands of docs/data.md write it, VAL_FILES names"),
+        (
+            "dapo",
+            "VAL_FILES",
+            "data.val_files={} does not exist: the commands of docs/data.md write it, VAL_FILES names",
+        ),
         ("alpha", "TRAIN_CORRECT", "data.sft_files={} does not exist"),
         ("get_correct_data_tensor", "TRAIN_CORRECT", "data.sft_files={} does not exist"),
         ("forward_kl", "SFT_PT", "data.sft_pt={} does not exist: get_correct_data_tensor.sh writes it"),
