@@ -130,8 +130,10 @@ def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> It
 
 
 def _rows_of(file: Path) -> Iterator[Row]:
-    for number, values in enumerate(_read_columns(file)):
-        yield to_row(values, f"{file} row {number}")
+    with _open(file) as parquet:
+        batches = parquet.iter_batches(batch_size=BATCH_ROWS, columns=list(COLUMNS))
+        for number, values in enumerate(row for batch in batches for row in batch.to_pylist()):
+            yield to_row(values, f"{file} row {number}")
 
 
 def _number_of_rows(file: Path) -> int:
@@ -146,12 +148,6 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _read_columns(file: Path) -> Iterator[dict[str, Any]]:
-    with _open(file) as parquet:
-        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=list(COLUMNS)):
-            yield from batch.to_pylist()
 
 
 def _open(file: Path) -> AbstractContextManager[pq.ParquetFile]:

@@ -108,8 +108,9 @@ def read_metadata(samples: Path) -> SampleMetadata:
     if missing:
         raise UserError(f"{path} lacks {', '.join(missing)}: sample again into another file.")
     for field in fields:
-        if not _fits(content[field.name], field.type):
-            found = str(content[field.name])[:80]
+        value = content[field.name]
+        if not _fits(value, field.type) or (field.name == "n" and not 1 <= value <= MOST_SAMPLES):
+            found = str(value)[:80]
             raise UserError(f"{path}: {field.name} is {found!r}, which no run writes: sample again into another file.")
     return SampleMetadata(**{field.name: content[field.name] for field in fields})
 

@@ -249,6 +249,7 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, make_row, wri
         ([samples("absent", without_30)], "have no samples (the first is id 30)"),
         ([samples("surplus", {**CORRECT, 99: [1] * 4})], "does not have (the first is 99)"),
         ([samples("n", metadata={"n": "4"})], "n.meta.json: n is '4', which no run writes"),
+        ([samples("huge", metadata={"n": 10**12})], "n is '1000000000000', which no run writes"),
         ([samples("long", metadata={"overlong_ids": None})], "overlong_ids is 'None'"),
         ([samples("files", metadata={"data_files": {"a": 1}})], "data_files is"),
         ([alone], "alone.meta.json, the metadata of alone.jsonl, cannot be read"),
