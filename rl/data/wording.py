@@ -1,4 +1,4 @@
-"""Counts and lists in sentences."""
+"""Counts, lists and histograms in what programs print."""
 
 from collections.abc import Iterable, Sequence
 
