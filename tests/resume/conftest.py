@@ -31,6 +31,7 @@ TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_
 PROMPTS, STORED, VALIDATED = 14, 10, 6  # 14 prompts are three steps of 4 and two that wait for the next epoch
 STOP, TOTAL = 4, 8  # steps: both halves of a resumed run cross an epoch of the prompts and of the store
 SETTINGS = {
+    "VERBOSE": "1",
     "DEVICE": "cpu",
     "GPUS_PER_NODE": "1",
     "MAX_PROMPT_LENGTH": "16",

@@ -18,6 +18,7 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 from verl.utils.device import auto_set_device
 
+from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.signals import stoppable_when_armed
 from verl.dph import plugin
@@ -149,14 +150,15 @@ class Arming:
 
 def main(config: DictConfig) -> None:
     finished = prepare(config)
+    folder = Path(config.trainer.default_local_dir).expanduser()
     if finished is None:
-        with stoppable_when_armed() as arm:
+        with stoppable_when_armed() as arm, console_log(folder / "log.txt"):
             on_cpu = config.trainer.device == "cpu"
             task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(resources=on_head())(TaskRunner)
             main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm))
     if not config.actor_rollout_ref.actor.generate_sft:
-        summary = finished or RunRecord.load(Path(config.trainer.default_local_dir)).summary(config)
-        sys.stdout.write(f"{summary}\n")
+        sys.stdout.write(f"{finished or RunRecord.load(folder).summary(config)}
+")
 
 
 if __name__ == "__main__":
