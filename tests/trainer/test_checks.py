@@ -381,4 +381,9 @@ def test_the_program_ends_with_the_sentence_and_code_2(run, monkeypatch, tmp_pat
         run_main(main.main, "dph_trainer")
     GlobalHydra.instance().clear()
     assert ended.value.code == 2
-    assert capsys.readouterr().err.strip().splitlines()[-1].startswith("Error: actor.sft_loss_mode='jss' is unknown")
+    assert (
+        capsys.readouterr()
+        .err.strip()
+        .splitlines()[-1]
+        .startswith("Error: actor_rollout_ref.actor.sft_loss_mode='jss' is unknown")
+    )

@@ -99,6 +99,8 @@ def test_a_checkpoint_of_an_older_version_is_continued_with_a_warning(run, caplo
     with caplog.at_level(logging.WARNING):
         run.prepare()
     assert "manifest.json is missing" in caplog.text
+    (folder / "manifest.json").write_text("[]")
+    assert "manifest.json is no dph-manifest/1: delete it to resume without comparing" in run.rejection()
 
 
 def test_the_order_of_another_store_is_not_continued(run):
@@ -230,12 +232,13 @@ def test_the_metric_can_be_named(tmp_path):
 def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
     record = record_with(tmp_path, {1: 0.3, 2: 0.1}, [2])
     record.step = record.total_steps = 2
-    summary = record.summary(run.prepare({"trainer.max_actor_ckpt_to_keep": 1}))
-    assert (
-        "Step 1 has no checkpoint (trainer.save_freq=-1, max_actor_ckpt_to_keep=1); of those that are there" in summary
+    summary = record.summary(run.config({"trainer.max_actor_ckpt_to_keep": 1}))
+    deleted = (
+        "Step 1 has no checkpoint (trainer.save_freq=-1, max_actor_ckpt_to_keep=1); the best that is there is step 2"
     )
+    assert deleted in summary
     empty = RunRecord(tmp_path / "none", step=2, total_steps=2)
-    assert empty.summary(run.prepare()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
+    assert empty.summary(run.config()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "dph-run/1", "validations": {}, "colour": 1}'])

@@ -88,7 +88,7 @@ class Setting:
             return
         right_type = isinstance(value, self.types) and (bool in self.types or not isinstance(value, bool))
         if not right_type or not self.allowed(value):
-            yield f"{self.key}={value!r} {self.rejection}."
+            yield f"{self.path}={value!r} {self.rejection}."
 
 
 def choice(key: str, *values: str) -> Setting:

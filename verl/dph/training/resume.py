@@ -143,12 +143,15 @@ def _check_ranks(config: DictConfig, folder: Path) -> None:
 def _manifest(folder: Path) -> dict | None:
     path = folder / run_manifest.FILE
     try:
-        return json.loads(path.read_text())
+        manifest = json.loads(path.read_text())
     except FileNotFoundError:
         logger.warning("%s is missing: whether the checkpoint was trained with this run's settings is not known", path)
         return None
     except ValueError:
-        raise UserError(f"{path} is no JSON: delete it to resume without comparing settings.") from None
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("format") != run_manifest.FORMAT:
+        raise UserError(f"{path} is no {run_manifest.FORMAT}: delete it to resume without comparing settings.")
+    return manifest
 
 
 def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
