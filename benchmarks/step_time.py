@@ -18,7 +18,7 @@ from pathlib import Path
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.demo.experiment import OVERRIDES, SCRIPTS
-from rl.demo.pipeline import Demo
+from rl.demo.run import Demo
 from rl.demo.scorer_process import ScorerServer
 
 VARIANTS = {

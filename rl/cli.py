@@ -305,12 +305,8 @@ COMMANDS = {
         "--split dev --input dev.json --databases database --tables tables.json",
         "rl.data.prepare.commands:spider",
     ),
-    "prepare dapo": Command(
-        "DAPO-Math-17K, the math training prompts", "--input dapo-math-17k.parquet", "rl.data.prepare.commands:dapo"
-    ),
-    "prepare math-eval": Command(
-        "the math test sets", "--input Qwen2.5-Math/evaluation/data", "rl.data.prepare.commands:math_eval"
-    ),
+    "prepare dapo": Command("DAPO-Math-17K, the math training prompts", "--download", "rl.data.prepare.commands:dapo"),
+    "prepare math-eval": Command("the math test sets", "--download", "rl.data.prepare.commands:math_eval"),
     "presample": Command("sample the training prompts from the initial policy", "sampling", ":presample"),
     "split": Command("split the prompts into D_exp and D_pef", "--experiment qwen_math", "rl.data.split_command"),
     "store": Command("write the D_pef store with reference log-probs", "--experiment qwen_math", ":store"),
@@ -323,7 +319,7 @@ COMMANDS = {
     "report": Command(
         "write report.json and report.html from sample files",
         "--spec outputs/demo/spec.json --out outputs/demo",
-        "rl.evaluation.report.command",
+        "rl.evaluation.report.write",
     ),
     "inspect": Command(
         "show what data files hold and what is wrong with them",

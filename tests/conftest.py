@@ -247,6 +247,11 @@ def write_samples(
             writer.append(SampleRecord(100 + prompt, sample, "q", "a", [1, 2, 3, 4], *scored))
 
 
+@pytest.fixture(scope="session")
+def write_made_up_samples():
+    return write_samples
+
+
 @dataclass
 class MadeUpReport:
     """Sample files of made-up methods on prompts of mixed difficulty, and the specification of their report."""

@@ -1,5 +1,6 @@
 """Convert DAPO-Math-17K to a parquet of rows (`dph prepare dapo`).
 
+    python data/math/prepare_dapo.py --download
     python data/math/prepare_dapo.py --input dapo-math-17k.parquet
 
 docs/data.md describes the rows.

@@ -47,7 +47,9 @@ def _run_alone(settings: Settings, folder: Path) -> int:
     elif is_healthy(scorer):
         say(f"the scorer that runs at {scorer} is used")
     else:
-        server = ScorerServer(settings.scorer_config, LOOPBACK, settings.scorer_port, folder / "scorer.log")
+        server = ScorerServer(
+            settings.scorer_config, settings.database_path, LOOPBACK, settings.scorer_port, folder / "scorer.log"
+        )
         say(f"a scorer was started at {server.wait_until_ready(settings.wait_seconds, pause)}")
     return run(settings.command, {"DPH_SCORER": scorer})
 

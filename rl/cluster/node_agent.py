@@ -8,14 +8,15 @@ from rl.cluster.scorer import ScorerServer
 from rl.cluster.settings import Settings
 from rl.common.atomic_write import write_text
 
-# Inherited by Ray's processes on a node: its folder, and the configuration, address and port of its scorer.
+# Inherited by Ray's processes on a node: its folder, and the configuration, databases, address and port of its scorer.
 _VARIABLE = "DPH_CLUSTER_NODE"
 _END = "end.json"
 
 
 def environment(settings: Settings, folder: Path, address: str) -> dict[str, str]:
     """What an agent reads on its node."""
-    return {_VARIABLE: json.dumps([str(folder), str(settings.scorer_config), address, settings.scorer_port])}
+    of_scorer = [str(settings.scorer_config), settings.database_path, address, settings.scorer_port]
+    return {_VARIABLE: json.dumps([str(folder), *of_scorer])}
 
 
 def told_to_end(folder: Path) -> tuple[int, str] | None:
@@ -32,9 +33,11 @@ class NodeAgent:
     """
 
     def __init__(self, scores: bool):
-        folder, config, address, port = json.loads(os.environ[_VARIABLE])
+        folder, config, databases, address, port = json.loads(os.environ[_VARIABLE])
         self._folder = Path(folder)
-        self._scorer = ScorerServer(Path(config), address, port, self._folder / "scorer.log") if scores else None
+        self._scorer = (
+            ScorerServer(Path(config), databases, address, port, self._folder / "scorer.log") if scores else None
+        )
 
     def scorer_address(self, seconds: float) -> str:
         """The scorer's address, once it answers; UserError when it does not within so many seconds."""

@@ -1,6 +1,7 @@
 """The scorer server of a node: started, awaited, and restarted when it ends."""
 
 import http.client
+import json
 import sys
 import threading
 import time
@@ -20,25 +21,37 @@ STEADY_S = 60.0
 
 
 class ScorerServer:
-    """A scorer server on `host`. When it ends, it is restarted after growing pauses, which clients' retries cover."""
+    """A scorer server on `host`. When it ends, it is restarted after growing pauses, which clients' retries cover.
 
-    def __init__(self, config: Path, host: str, port: int, log: Path):
+    Args:
+        databases: in place of the configuration's, if given.
+    """
+
+    def __init__(self, config: Path, databases: str | None, host: str, port: int, log: Path):
         self._config, self._log = config, log
         self.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         self._command = [
             *(sys.executable, "-m", "rl.scorer", "-c", str(config)),
             *("--address", host, "--port", str(port)),
+            *(["--database-path", databases] if databases else []),
         ]
         self._ended = False
+        self._taken = is_healthy(self.address)
         threading.Thread(target=self._keep_running, daemon=True).start()
 
     def wait_until_ready(self, seconds: float, sleep: Callable[[float], None] = time.sleep) -> str:
         """Returns its address when it answers.
 
         Raises:
-            UserError: it ended at once, with its own sentence, or does not answer within so many seconds.
+            UserError: another scorer held the port, it ended at once, with its own sentence, or does not answer within
+                so many seconds.
         """
         deadline = time.monotonic() + seconds
+        if self._taken:
+            raise UserError(
+                f"Another scorer runs at {self.address}, perhaps on other databases: end it, pass its address in "
+                "DPH_SCORER, or give all nodes another SCORER_PORT."
+            )
         while not is_healthy(self.address):
             if self._ended:
                 raise UserError(
@@ -65,7 +78,8 @@ class ScorerServer:
 
 def is_healthy(address: str) -> bool:
     """Whether a scorer server says that it is healthy."""
-    silent = (OSError, http.client.HTTPException)
-    with suppress(*silent), urllib.request.urlopen(f"{address}/heartbeat", timeout=HEARTBEAT_S) as response:
-        return response.status == 200
+    # ValueError: no JSON. Other servers answer as well: Ray's metrics exporter says 200 to every path.
+    other = (OSError, http.client.HTTPException, ValueError)
+    with suppress(*other), urllib.request.urlopen(f"{address}/heartbeat", timeout=HEARTBEAT_S) as response:
+        return json.load(response) == {"status": "healthy"}
     return False

@@ -41,24 +41,37 @@ def find_user_error(error: BaseException) -> str | None:
 
 
 @contextmanager
-def user_errors_exit() -> Iterator[None]:
-    """Exit with one sentence on stderr and code 2 when the block raises a UserError."""
+def user_errors_exit(resumes: bool = False) -> Iterator[None]:
+    """Exit with one sentence on stderr and code 2 when the block raises a UserError.
+
+    Args:
+        resumes: the same command resumes what was interrupted; the last sentence says so.
+    """
+    hint = " Re-run the same command to resume." if resumes else ""
     try:
         yield
     except KeyboardInterrupt:
-        sys.stderr.write("Interrupted.\n")
+        _say(f"Interrupted.{hint}")
         sys.exit(INTERRUPTED_EXIT_CODE)
     except Stopped as stopped:
-        sys.stderr.write(f"{stopped}\n")
+        _say(f"{stopped}{hint}")
         sys.exit(stopped.exit_code)
     except Exception as error:
         sentence = find_user_error(error) or _missing_setting(error)
         if sentence is None:
             raise
-        sys.stderr.write(f"Error: {sentence}\n")
+        _say(f"Error: {sentence}")
         sys.exit(USER_ERROR_EXIT_CODE)
     finally:
         _shutdown_ray()
+
+
+def _say(sentence: str) -> None:
+    tqdm = sys.modules.get("tqdm")
+    # A bar that the exception left open has not ended its line.
+    if tqdm is not None and tqdm.tqdm._instances:
+        sys.stderr.write("\n")
+    sys.stderr.write(f"{sentence}\n")
 
 
 def _missing_setting(error: Exception) -> str | None:

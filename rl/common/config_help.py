@@ -20,7 +20,7 @@ def program_help(program: str, config: str, folder: Path = CONFIG_DIR) -> str:
     head = [
         f"usage: {program} [KEY=VALUE ...] [--cfg job [--resolve]] [--help] [--help-all]",
         f"\n{description}\n\n--cfg job prints the composed configuration, --help-all every key of verl's too.",
-        f"\n# Machine: {devices}.\ndevice=cuda",
+        f"\n# Machine: {devices}. Without a GPU, the default is cpu.\ndevice=cuda",
     ]
     return "\n".join([*head, *_keys(lines)]) + "\n"
 

@@ -49,5 +49,37 @@ DATASETS = (
     Dataset("college_math", "test", MATH, 14, "College Math", samples=8, aliases=("collegemath",)),
     Dataset("gsm8k", "test", MATH, 15),
 )
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """A file of a dataset repository on the Hugging Face Hub; `revision` is the commit that is pinned, or a branch."""
+
+    repository: str
+    file: str
+    revision: str
+
+
+# What `dph prepare --download` fetches, by the data set's name.
+HUB_FILES = {
+    "math_dapo": HubFile(
+        "BytedTsinghua-SIA/DAPO-Math-17k", "data/dapo-math-17k.parquet", "65877096c24ffa7abc4e4fa5edb95cf3413a5674"
+    ),
+    "aime24": HubFile(
+        "HuggingFaceH4/aime_2024", "data/train-00000-of-00001.parquet", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a"
+    ),
+    "aime25": HubFile("math-ai/aime25", "test.jsonl", "563bb8404243c5f09de6ec262f2db674fe5bce9b"),
+    "amc23": HubFile("math-ai/amc23", "test-00000-of-00001.parquet", "80815d37005feb82cd7f8fbc6901d5d3eff43057"),
+    "math500": HubFile("HuggingFaceH4/MATH-500", "test.jsonl", "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be"),
+    "olympiadbench": HubFile(
+        "Hothan/OlympiadBench",
+        "OlympiadBench/OE_TO_maths_en_COMP/OE_TO_maths_en_COMP.parquet",
+        "91184b52131e7fc9455fef848035173aea8cc01a",
+    ),
+    "minerva_math": HubFile("math-ai/minervamath", "test.jsonl", "ee46ddc498933b1977577953250ca5c66be64f96"),
+    # The Hub's own conversion, whose files have the same names in every repository.
+    "college_math": HubFile("di-zhang-fdu/College_Math_Test", "default/test/0000.parquet", "refs/convert/parquet"),
+    "gsm8k": HubFile("openai/gsm8k", "main/test-00000-of-00001.parquet", "740312add88f781978c0658806c59bc2815b9866"),
+}
 # By name: what `evaluate.benchmarks` knows, in the order of the paper's columns.
 BENCHMARKS = {dataset.name: dataset for dataset in DATASETS if dataset.samples is not None}

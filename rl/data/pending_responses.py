@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rl.common.append_log import AppendLog
+from rl.data.json_text import loads
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class PendingResponses:
 
 def _parse(line: bytes) -> PendingResponse | None:
     try:
-        content = json.loads(line)
+        content = loads(line)
         response = PendingResponse(**{field.name: content[field.name] for field in dataclasses.fields(PendingResponse)})
     except (ValueError, KeyError, TypeError):
         return None

@@ -3,6 +3,7 @@
 import os
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -163,7 +164,7 @@ def _read_columns(file: Path) -> Iterator[dict[str, Any]]:
             yield from batch.to_pylist()
 
 
-def _open(file: Path) -> pq.ParquetFile:
+def _open(file: Path) -> AbstractContextManager[pq.ParquetFile]:
     return open_parquet(file, COLUMNS, "make it with the project's data scripts", BUFFER_BYTES)
 
 

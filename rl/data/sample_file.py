@@ -10,10 +10,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, get_args, get_origin
 
 from rl.common import atomic_write
 from rl.common.append_log import AppendLog, open_samples
 from rl.common.errors import UserError
+from rl.data.json_text import loads
 from rl.data.pending_responses import PendingResponse, PendingResponses
 
 FORMAT = "dph-samples/1"
@@ -90,22 +92,26 @@ def read_metadata(samples: Path) -> SampleMetadata:
     """The metadata beside a samples file.
 
     Raises:
-        UserError: missing, not JSON, of another format, or without a field.
+        UserError: missing, not JSON, of another format, or without a field or with a value of another type.
     """
     path = metadata_path(samples)
     try:
-        content = json.loads(path.read_text())
+        content = loads(path.read_bytes())
     except OSError as error:
         raise UserError(f"{path}, the metadata of {samples.name}, cannot be read ({error.strerror}).") from error
     except ValueError as error:
         raise UserError(f"{path} is not JSON: sample again into another file.") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UserError(f"{path} is not of the format {FORMAT}: sample again into another file.")
-    names = [field.name for field in dataclasses.fields(SampleMetadata)]
-    missing = [name for name in names if name not in content]
+    fields = dataclasses.fields(SampleMetadata)
+    missing = [field.name for field in fields if field.name not in content]
     if missing:
         raise UserError(f"{path} lacks {', '.join(missing)}: sample again into another file.")
-    return SampleMetadata(**{name: content[name] for name in names})
+    for field in fields:
+        if not _fits(content[field.name], field.type):
+            found = str(content[field.name])[:80]
+            raise UserError(f"{path}: {field.name} is {found!r}, which no run writes: sample again into another file.")
+    return SampleMetadata(**{field.name: content[field.name] for field in fields})
 
 
 def read_samples(samples: Path) -> Iterator[SampleRecord]:
@@ -214,13 +220,21 @@ class SampleWriter:
 def _parse(line: bytes) -> SampleRecord | None:
     """The record of one line, None if it is not one. Keys that older files lack have their defaults."""
     try:
-        content = json.loads(line)
+        content = loads(line)
         keys = REQUIRED_KEYS | (_OPTIONAL_KEYS & content.keys())
         record = SampleRecord(**{name: content[name] for name in keys})
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     whole_numbers = all(type(value) is int for value in (record.id, record.sample, record.acc))
     return record if whole_numbers and record.acc in (0, 1) and 0 <= record.sample < MOST_SAMPLES else None
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a JSON value is of a field's type, such as dict[str, str]."""
+    if arguments := get_args(kind):
+        parts = value.values() if isinstance(value, dict) else value
+        return isinstance(value, get_origin(kind)) and all(_fits(part, arguments[-1]) for part in parts)
+    return isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
 
 
 def _write_metadata(path: Path, content: dict) -> None:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
+from rl.common.outcomes import GOLD_FAILURES
 from rl.data.parquet_file import open_parquet
 from rl.data.sample_file import SampleMetadata, read_metadata, read_samples
 
@@ -29,7 +30,8 @@ class Split:
 
     correct: pa.Table  # at least `threshold` correct samples
     wrong: pa.Table  # fewer
-    pass_counts: Counter[int]  # prompts by their number of correct samples, 0..n
+    pass_counts: Counter[int]  # prompts by their number of correct samples, 0..n, without those of gold_failed
+    gold_failed: list[int]  # ids whose reference failed in every sample: no response can be rewarded
     dropped_zero: int  # prompts without a correct sample that were left out
     overlong: int  # prompts that were never sampled because they are too long, left out too
 
@@ -44,41 +46,77 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
         keep_zero: whether prompts without any correct sample stay in the wrong part.
 
     Raises:
-        UserError: a setting is impossible, the samples are of another parquet or of several runs, or an id lacks
-            samples, has too many, or is unknown.
+        UserError: a setting is impossible, the samples are of another parquet or of several runs, an id lacks samples,
+            has too many, or is unknown, or a part would be empty.
     """
     if not 1 <= threshold <= n:
         raise UserError(f"The threshold is {threshold} of n = {n} samples: give one from 1 to n.")
     metadata = _common_metadata(data, samples, n)
     with open_parquet(data, ["id"], "make it with the project's data scripts") as parquet:
         table = parquet.read()
+    if not pa.types.is_integer(table.schema.field("id").type):
+        raise UserError(f"{data} has ids of the type {table.schema.field('id').type}: make them whole numbers.")
     ids = table["id"].to_pylist()
-    correct = _correct_counts(samples, n)
+    correct, gold_failed = _correct_counts(samples, n)
     _check_ids(data, ids, correct.keys() | set(metadata.overlong_ids))
     counts = [correct.get(id) for id in ids]  # None: too long to be sampled
     near_perfect = [count is not None and count >= threshold for count in counts]
     lowest_kept = 0 if keep_zero else 1
     explored = [count is not None and lowest_kept <= count < threshold for count in counts]
+    if not any(near_perfect) or not any(explored):
+        part = "D_exp" if any(near_perfect) else "D_pef"
+        found = Counter(count for count in counts if count is not None)
+        raise UserError(_empty_part(part, found, threshold, n, lowest_kept))
     if BASE_CORRECT in table.column_names:  # a part of an earlier split
         table = table.drop_columns([BASE_CORRECT])
     table = table.append_column(BASE_CORRECT, pa.array(counts, pa.int32()))
     return Split(
         correct=table.filter(pa.array(near_perfect, pa.bool_())),
         wrong=table.filter(pa.array(explored, pa.bool_())),
-        pass_counts=Counter(count for count in counts if count is not None),
+        pass_counts=Counter(count for id, count in correct.items() if id not in gold_failed),
+        gold_failed=[id for id in ids if id in gold_failed],
         dropped_zero=0 if keep_zero else counts.count(0),
         overlong=counts.count(None),
     )
 
 
-def write_split(parts: Split, folder: Path) -> tuple[Path, Path]:
-    """Write train_correct.parquet and train_wrong.parquet, each in one step, and return their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    correct, wrong = folder / CORRECT_NAME, folder / WRONG_NAME
-    with replacing(correct) as correct_part, replacing(wrong) as wrong_part:
-        pq.write_table(parts.correct, correct_part)
-        pq.write_table(parts.wrong, wrong_part)
-    return correct, wrong
+def write_split(parts: Split, correct: Path, wrong: Path) -> None:
+    """Write the two parts, each in one step.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+    try:
+        for path in (correct, wrong):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(correct) as correct_part, replacing(wrong) as wrong_part:
+            pq.write_table(parts.correct, correct_part)
+            pq.write_table(parts.wrong, wrong_part)
+    except OSError as error:
+        raise UserError(f"{correct} and {wrong} cannot be written ({error}): name another --out.") from error
+
+
+def _empty_part(part: str, found: Counter[int], threshold: int, n: int, lowest_kept: int) -> str:
+    """The sentence on an empty part, with a threshold that fills both.
+
+    Args:
+        found: prompts by their number of correct samples.
+    """
+    sizes = {
+        other: (found.total() - below, below - sum(found[count] for count in range(lowest_kept)))
+        for other in range(1, n + 1)
+        for below in [sum(found[count] for count in range(other))]
+    }
+    helpful = [other for other, (near_perfect, explored) in sizes.items() if near_perfect and explored]
+    if helpful:
+        nearest = min(helpful, key=lambda other: abs(other - threshold))
+        hint = "--threshold {} gives {} prompts in D_pef and {} in D_exp".format(nearest, *sizes[nearest])
+    elif lowest_kept and found[0] and found.total() > found[0]:
+        hint = f"--keep-zero puts the {found[0]} without a correct sample into D_exp"
+    else:
+        hint = "no threshold helps, look at the samples with dph inspect"
+    histogram = ", ".join(f"{count} of {n}: {found[count]}" for count in sorted(found)) or "none was sampled"
+    return f"{part} is empty at the threshold {threshold} (prompts by correct samples: {histogram}): {hint}."
 
 
 def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetadata:
@@ -99,19 +137,21 @@ def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetad
     return first
 
 
-def _correct_counts(samples: Sequence[Path], n: int) -> dict[int, int]:
-    """Number of correct samples of each id; every id has its n samples."""
+def _correct_counts(samples: Sequence[Path], n: int) -> tuple[dict[int, int], set[int]]:
+    """Number of correct samples of each id, which has n, and the ids whose reference failed in all of them."""
     correct: Counter[int] = Counter()
     drawn: Counter[int] = Counter()
+    gold_failures: Counter[int] = Counter()
     for path in samples:
         for record in read_samples(path):
             correct[record.id] += record.acc
             drawn[record.id] += 1
+            gold_failures[record.id] += record.outcome in GOLD_FAILURES
     for id, number in drawn.items():
         if number != n:
             hint = "re-run the sampler to resume" if number < n else "sample again"
             raise UserError(f"{', '.join(map(str, samples))}: id {id} has {number} samples, not {n}: {hint}.")
-    return dict(correct)
+    return dict(correct), {id for id, failures in gold_failures.items() if failures == n}
 
 
 def _check_ids(data: Path, ids: list, known: set[int]) -> None:

@@ -1,6 +1,11 @@
-"""Command line of the splitter: `dph split` and data/*/process_data/exact_correct_id.py."""
+"""Command line of the splitter: `dph split` and data/*/process_data/exact_correct_id.py.
+
+Its defaults are the variables that the launch scripts read (docs/scripts.md), so that it finds what the step before it
+wrote and writes what the next one reads.
+"""
 
 import argparse
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
+from rl.data.wording import named, number_of
 
 if TYPE_CHECKING:
     from rl.data.split import Split
@@ -24,51 +30,91 @@ class Experiment:
 
     label: str  # in the paper
     data: str  # the parquet that was sampled
-    folder: str  # of the samples (generate_data/0.jsonl) and of the two parts
+    model: str
     family: str
     keep_zero: bool  # whether prompts without a correct sample stay in D_exp
     paper_size: tuple[int, int]  # (D_exp, D_pef) in the paper
 
+    def folder(self, model: str) -> Path:
+        """Of the samples of a model and of the two parts, as name_model in scripts/lib/launch.sh names it."""
+        name = Path(model).name.lower()
+        return Path(self.data).parent / {"llama-3.1-8b-instruct": "llama3.1-8b"}.get(name, name)
+
 
 _SQL, _MATH = "data/sql/bird_train.parquet", "data/math/dapo_train.parquet"
+_LLAMA, _OMNISQL, _QWEN = "meta-llama/Llama-3.1-8B-Instruct", "seeklhy/OmniSQL-32B", "Qwen/Qwen2.5-Math-7B"
 EXPERIMENTS = {
-    "llama_sql": Experiment("Llama-SQL", _SQL, "data/sql/llama3.1-8b", "llama", True, (6710, 2248)),
-    "omnisql_sql": Experiment("OmniSQL-32B", _SQL, "data/sql/omnisql-32b", "qwen", True, (5169, 3789)),
-    "llama_math": Experiment("Llama-Math", _MATH, "data/math/llama3.1-8b", "llama", False, (4599, 1248)),
-    "qwen_math": Experiment("Qwen2.5-Math", _MATH, "data/math/qwen2.5-math-7b", "qwen", False, (7009, 3199)),
+    "llama_sql": Experiment("Llama-SQL", _SQL, _LLAMA, "llama", True, (6710, 2248)),
+    "omnisql_sql": Experiment("OmniSQL-32B", _SQL, _OMNISQL, "qwen", True, (5169, 3789)),
+    "llama_math": Experiment("Llama-Math", _MATH, _LLAMA, "llama", False, (4599, 1248)),
+    "qwen_math": Experiment("Qwen2.5-Math", _MATH, _QWEN, "qwen", False, (7009, 3199)),
 }
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Files of a split. An option goes before the environment variable that the scripts read, and this before the
+    experiment's default."""
+
+    data: Path
+    samples: list[Path]
+    correct: Path
+    wrong: Path
+
+    @classmethod
+    def of(cls, options: argparse.Namespace, experiment: Experiment) -> "Paths":
+        from rl.data.split import CORRECT_NAME, WRONG_NAME
+
+        def path(variable: str, default: Path) -> Path:
+            return Path(os.environ.get(variable) or default)
+
+        project = Path(os.environ.get("PROJECT_DIR") or "")
+        folder = path("DATA_DIR", project / experiment.folder(os.environ.get("MODEL_PATH") or experiment.model))
+        return cls(
+            data=options.data or path("TRAIN_FILE", project / experiment.data),
+            samples=options.samples or [path("SAMPLES", folder / "generate_data" / "0.jsonl")],
+            correct=options.out / CORRECT_NAME if options.out else path("TRAIN_CORRECT", folder / CORRECT_NAME),
+            wrong=options.out / WRONG_NAME if options.out else path("TRAIN_WRONG", folder / WRONG_NAME),
+        )
 
 
 def main(arguments: list[str] | None = None, *, experiment: str = "llama_sql") -> None:
     """Write both parts and print their sizes.
 
     Args:
-        experiment: the default of --experiment.
+        experiment: the default of --experiment, if SETTINGS names none.
     """
     options = parser(experiment).parse_args(arguments)
-    defaults = EXPERIMENTS[options.experiment]
     with user_errors_exit():
         from rl.data.split import split, write_split
 
-        data, out = options.data or Path(defaults.data), options.out or Path(defaults.folder)
-        samples = options.samples or [Path(defaults.folder) / "generate_data" / "0.jsonl"]
+        defaults = EXPERIMENTS[_experiment(options, experiment)]
+        paths = Paths.of(options, defaults)
         keep_zero = defaults.keep_zero if options.keep_zero is None else options.keep_zero
         threshold = _threshold(options, defaults)
-        parts = split(data, samples, threshold=threshold, n=options.n, keep_zero=keep_zero)
-        paths = write_split(parts, out)
+        parts = split(paths.data, paths.samples, threshold=threshold, n=options.n, keep_zero=keep_zero)
+        write_split(parts, paths.correct, paths.wrong)
         paper_sizes = {paper.label: paper.paper_size for paper in EXPERIMENTS.values() if paper.data == defaults.data}
         sys.stdout.write(summary(parts, threshold, options.n, paper_sizes))
-        sys.stdout.write(f"Wrote {paths[0]} and {paths[1]}.\n")
+        sys.stdout.write(f"Wrote {paths.correct} and {paths.wrong}.\n")
 
 
 def summary(parts: "Split", threshold: int, n: int, paper_sizes: dict[str, tuple[int, int]]) -> str:
     """Histogram of the pass counts, and the two sizes beside the paper's."""
-    most = max(parts.pass_counts.values(), default=0) or 1
+    failed = len(parts.gold_failed)
+    rows = [(str(count), parts.pass_counts[count]) for count in range(n + 1)]
+    rows[:0] = [("no reference", failed)] if failed else []
+    most = max(prompts for _, prompts in rows) or 1
     lines = [f"correct of {n}   prompts"]
-    for count in range(n + 1):
-        prompts = parts.pass_counts[count]
+    for name, prompts in rows:
+        count = int(name) if name.isdecimal() else 0
         part = "D_pef" if count >= threshold else "D_exp" if count or not parts.dropped_zero else "dropped"
-        lines.append(f"{count:>12} {prompts:>9}  {part:<7} {'#' * round(BAR_WIDTH * prompts / most)}".rstrip())
+        lines.append(f"{name:>12} {prompts:>9}  {part:<7} {'#' * round(BAR_WIDTH * prompts / most)}".rstrip())
+    if failed:
+        lines.append(
+            f"no reference: the gold answer of {number_of(failed, 'prompt')} failed in every sample "
+            f"({named(parts.gold_failed)}), so that no response is rewarded there: dph audit finds such prompts."
+        )
     if parts.overlong:
         lines.append(f"{parts.overlong} prompts are too long to be sampled and are left out.")
     sizes = {"this split": (parts.wrong.num_rows, parts.correct.num_rows)} | {
@@ -83,6 +129,18 @@ def summary(parts: "Split", threshold: int, n: int, paper_sizes: dict[str, tuple
     return "\n".join(lines) + "\n"
 
 
+def _experiment(options: argparse.Namespace, default: str) -> str:
+    name = options.experiment or os.environ.get("SETTINGS") or default
+    if name in EXPERIMENTS:
+        return name
+    if not (options.data and options.samples and options.out):
+        raise UserError(
+            f"SETTINGS={name} is a file of your own, which only the launch scripts read: pass --data, --samples and "
+            "--out, or --experiment and, as variables, what the file says of TRAIN_FILE, DATA_DIR and SAMPLES."
+        )
+    return default
+
+
 def _threshold(options: argparse.Namespace, defaults: Experiment) -> int:
     if options.threshold is not None:
         return options.threshold
@@ -95,21 +153,22 @@ def _threshold(options: argparse.Namespace, defaults: Experiment) -> int:
 
 def parser(experiment: str = "llama_sql") -> argparse.ArgumentParser:
     defaults = "\n".join(
-        f"  {name:<12} {entry.folder:<26} at least {THRESHOLDS[entry.family]} of {PAPER_N}; "
+        f"  {name:<12} {entry.folder(entry.model)!s:<26} at least {THRESHOLDS[entry.family]} of {PAPER_N}; "
         f"{'--keep-zero' if entry.keep_zero else '--drop-zero'}"
         for name, entry in EXPERIMENTS.items()
     )
     parser = argparse.ArgumentParser(
         description="Split the training prompts by their samples: near-perfect ones into train_correct.parquet\n"
         "(D_pef), the others into train_wrong.parquet (D_exp) (docs/presampling.md).\n\n"
-        f"Defaults by experiment:\n{defaults}",
+        "The launch scripts' variables SETTINGS, TRAIN_FILE, DATA_DIR, MODEL_PATH, SAMPLES, SAMPLES_PER_PROMPT,\n"
+        f"TRAIN_CORRECT and TRAIN_WRONG count here, too.\n\nDefaults by experiment:\n{defaults}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--experiment", choices=EXPERIMENTS, default=experiment, help="the paper's experiment (default: %(default)s)")
-    add("--samples", type=Path, nargs="+", metavar="FILE", help="default: the experiment's generate_data/0.jsonl")
-    add("--data", type=Path, metavar="FILE", help=f"the parquet that was sampled (SQL: {_SQL}, math: {_MATH})")
-    add("--out", type=Path, metavar="FOLDER", help="folder of the two parts")
+    add("--experiment", choices=EXPERIMENTS, help=f"the paper's experiment (default: SETTINGS, else {experiment})")
+    add("--samples", type=Path, nargs="+", metavar="FILE", help="default: SAMPLES, else DATA_DIR/generate_data/0.jsonl")
+    add("--data", type=Path, metavar="FILE", help=f"the parquet that was sampled (TRAIN_FILE; {_SQL}, {_MATH})")
+    add("--out", type=Path, metavar="FOLDER", help="folder of the two parts (default: DATA_DIR)")
     families = ", ".join(f"{family} {threshold}" for family, threshold in THRESHOLDS.items())
     add(
         "--family",
@@ -117,7 +176,8 @@ def parser(experiment: str = "llama_sql") -> argparse.ArgumentParser:
         help=f"model family, for the paper's threshold: {families} of {PAPER_N}",
     )
     add("--threshold", type=_positive, help="correct samples of a near-perfect prompt, instead of the family's")
-    add("--n", type=_positive, default=PAPER_N, help="samples per prompt (default: %(default)s)")
+    samples_per_prompt = os.environ.get("SAMPLES_PER_PROMPT") or PAPER_N
+    add("--n", type=_positive, default=samples_per_prompt, help="samples per prompt (default: %(default)s)")
     zero = parser.add_mutually_exclusive_group()
     zero.add_argument("--keep-zero", action="store_true", default=None, help="keep prompts without a correct sample")
     zero.add_argument("--drop-zero", dest="keep_zero", action="store_false", help="leave them out")

@@ -122,27 +122,16 @@ class Experiment:
 
     def make_task_and_model(self) -> None:
         """The stages that need no scorer."""
-        self.pipeline.run(self._make_task())
-        self.pipeline.run(self._make_model())
-
-    def _make_task(self) -> Stage:
         sizes = ["--train", str(TRAIN_PROMPTS), "--eval", str(EVAL_PROMPTS)]
         command = [sys.executable, "-m", "rl.demo.task", "--out", str(self.task), *sizes]
-        return Stage("task", "Task: databases and questions", command, seconds=10)
-
-    def _make_model(self) -> Stage:
+        self.pipeline.run(Stage("task", "Task: databases and questions", command, seconds=10))
         command = [sys.executable, "-m", "rl.demo.base_model", "--task", str(self.task), "--out", str(self.model)]
-        return Stage("model", "Base model, from scratch", command, seconds=85, needs=["task"])
+        self.pipeline.run(Stage("model", "Base model, from scratch", command, seconds=85, needs=["task"]))
 
     def prepare_data(self) -> None:
         """The stages between the base model and training; the scorer must be up."""
-        self.pipeline.run(self._presample())
-        self.pipeline.run(self._split())
-        self.pipeline.run(self._store())
-
-    def _presample(self) -> Stage:
         samples = self.data / "generate_data" / "0.jsonl"
-        return Stage(
+        presample = Stage(
             "presample",
             "Pre-sampling",
             ["bash", str(SCRIPTS / "offline_sampling.sh"), "sampling"],
@@ -153,21 +142,14 @@ class Experiment:
             count=lambda: _lines(samples),
             needs=["model"],
         )
-
-    def _split(self) -> Stage:
-        script = REPOSITORY / "data" / "sql" / "process_data" / "exact_correct_id.py"
-        files = {
-            "--samples": self.data / "generate_data" / "0.jsonl",
-            "--data": self.task / "train.parquet",
-            "--out": self.data,
-        }
-        command = [sys.executable, str(script), *(str(part) for pair in files.items() for part in pair)]
-        command += ["--threshold", str(THRESHOLD), "--n", str(SAMPLES_PER_PROMPT)]
+        command = [
+            *(sys.executable, str(REPOSITORY / "data" / "sql" / "process_data" / "exact_correct_id.py")),
+            *("--samples", str(samples), "--data", str(self.task / "train.parquet"), "--out", str(self.data)),
+            *("--threshold", str(THRESHOLD), "--n", str(SAMPLES_PER_PROMPT)),
+        ]
         parts = [self.data / "train_correct.parquet", self.data / "train_wrong.parquet"]
-        return Stage("split", "Split into D_exp and D_pef", command, seconds=8, outputs=parts, needs=["presample"])
-
-    def _store(self) -> Stage:
-        return Stage(
+        split = Stage("split", "Split into D_exp and D_pef", command, seconds=8, outputs=parts, needs=["presample"])
+        store = Stage(
             "store",
             "Reference log-probs of D_pef",
             ["bash", str(SCRIPTS / "get_correct_data_tensor.sh")],
@@ -176,6 +158,8 @@ class Experiment:
             outputs=[self.data / "pef.pt", self.data / "pef.samples.jsonl"],
             needs=["split"],
         )
+        for stage in (presample, split, store):
+            self.pipeline.run(stage)
 
     def train(self, name: str, method: Method, seed: int, *, threads: int = 2) -> Stage:
         """The training run `name`. threads: of the update."""

@@ -17,15 +17,97 @@ from pathlib import Path
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import METHODS, method_names
-from rl.demo.pipeline import Demo
+from rl.demo.experiment import (
+    ETA,
+    METHODS,
+    SAMPLES_PER_PROMPT,
+    SETTINGS,
+    SPLITS,
+    THRESHOLD,
+    TRAIN_PROMPTS,
+    Experiment,
+    method_names,
+    sample_files,
+)
+from rl.demo.scorer_process import ScorerServer
+
+SUMMARY = (
+    "A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in domain) "
+    "and two that training never sees (out of domain). It was pre-sampled {k} times on {prompts} prompts; those with "
+    "at least {threshold} correct responses, answered correctly once more, are rehearsed (D_pef), the others explored "
+    "(D_exp). Every method then trained {steps} steps of 16 prompts x 16 samples with verl, on rewards from executed "
+    "queries."
+)
+CAVEATS = (
+    "One seed and one base model: differences of Pass@k between methods are a few points here and depend on the "
+    "setting; only the number of styles is stable.",
+    "A gain over GRPO may come from clip-higher and from training on hard prompts alone: compare with dapo_exp "
+    "(make demo METHODS=grpo,dapo_exp,dph_js), which differs from DPH-JS only by the divergence.",
+)
+
+
+class Demo(Experiment):
+    """The demo in one folder.
+
+    Args:
+        out: the folder, absolute.
+        methods: names of METHODS.
+        steps: training steps per method.
+        seed: of sampling, data order and training.
+    """
+
+    def __init__(self, out: Path, methods: list[str], steps: int, seed: int):
+        super().__init__(out, steps, seed)
+        self.methods = methods
+
+    def run(self) -> list[str]:
+        """Run all stages and write the report. Returns one sentence per failed check."""
+        from rl.evaluation.analysis.claims import assert_styles
+
+        pipeline = self.pipeline
+        self.make_task_and_model()
+        with ScorerServer(self.out, self.task / "databases") as address:
+            # Not part of a stage's settings: the port changes every time.
+            pipeline.environment["DPH_SCORER"] = address
+            self.prepare_data()
+            for method in self.methods:
+                pipeline.run(self.train(method, METHODS[method], self.seed))
+            models = {"base": self.model} | {method: self.checkpoint(method) for method in self.methods}
+            needs = ["model", *(f"train_{method}" for method in self.methods)]
+            pipeline.run(self.evaluate("evaluate", "Evaluation", models, needs, again=True))
+
+        return assert_styles(self._report())
+
+    def _report(self) -> dict:
+        from rl.evaluation.report.write import write_report
+        from rl.evaluation.spec import read_spec
+
+        methods: dict[str, dict[str, object]] = {}
+        for name in ("base", "base_again", *self.methods):
+            methods[name] = {"splits": sample_files(name)}
+            if name in METHODS:
+                methods[name] |= METHODS[name].description() | {"training_log": f"runs/{name}/metrics"}
+        spec = {
+            "title": "DPH-RL demo",
+            "summary": SUMMARY.format(
+                k=SAMPLES_PER_PROMPT, prompts=TRAIN_PROMPTS, threshold=THRESHOLD, steps=self.steps
+            ),
+            "methods": methods,
+            "caveats": list(CAVEATS),
+            "settings": SETTINGS | {"eta": ETA, "seed": self.seed, "steps": self.steps},
+            "seconds": {name: round(seconds, 1) for name, seconds in self.pipeline.seconds.items()},
+        }
+        path = self.out / "spec.json"
+        path.write_text(json.dumps(spec, indent=2) + "\n")
+
+        return write_report(read_spec(path), self.out)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; exit code 1 if the style entropies are not as expected, 2 after a user error."""
     options = parser().parse_args(arguments)
     exit_on_sigterm()
-    with user_errors_exit():
+    with user_errors_exit(resumes=True):
         methods = method_names(options.methods)
         if options.steps < 1:
             raise UserError(f"--steps is {options.steps}; it must be at least 1.")
@@ -49,18 +131,22 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _print_summary(demo: Demo, seconds: float) -> None:
+    from rl.evaluation.analysis.claims import comparisons_text
+    from rl.evaluation.analysis.summary import metric_of
+
     report = json.loads((demo.out / "report.json").read_text())
-    columns = ("greedy", "Pass@1", "Pass@8", "Pass@32", "keep rate", "styles", "style entropy")
-    lines = [f"{'in domain':<18}" + "".join(f"{column:>15}" for column in columns)]
-    for method in (name for name in report if not name.startswith("_")):
-        of = report[method]["in_domain"]
-        passes = of["pass@k"]
-        values = [of["greedy"], passes["1"], passes["8"], passes["32"]]
-        values += [of["keep_rate"], of["styles"], of["style_entropy"]]
-        lines.append(f"{method:<18}" + "".join(f"{value[0]:>15.3f}" if value else f"{'-':>15}" for value in values))
+    columns = ("greedy", "pass@1", "pass@8", "pass@32", "keep_rate", "styles", "style_entropy")
+    rows = []
+    for split in SPLITS:
+        rows.append([split, *columns])
+        for method in report["_labels"]:
+            values = [metric_of(report[method][split], column) for column in columns]
+            rows.append([method, *("-" if value is None else f"{value[0]:.3f}" for value in values)])
+        rows.append([""])
+    lines = ["".join([f"{row[0]:<18}", *(f"{cell:>15}" for cell in row[1:])]).replace("_", " ") for row in rows]
     memory = f", at most {demo.pipeline.peak_memory / 1e9:.1f} GB of memory" if demo.pipeline.peak_memory else ""
     sys.stdout.write(
-        "\n".join(lines) + f"\n\n{seconds / 60:.1f} minutes{memory}. Intervals, out-of-domain results and plots:\n"
+        "\n".join([*lines, comparisons_text(report)]) + f"\n{seconds / 60:.1f} minutes{memory}. Intervals and plots:\n"
         f"{os.path.relpath(demo.out / 'report.html')}\n{os.path.relpath(demo.out / 'report.json')}\n"
     )
 

@@ -52,100 +52,66 @@ class Schema:
         return f"{self.name}/{self.name}.sqlite"
 
 
+def _table(name: str, words: str, category: str, values: str, *numbers: str) -> Table:
+    """Words are separated by blanks; the first one of a column is its name."""
+    first, second = (Column(synonyms.split()[0], tuple(synonyms.split())) for synonyms in numbers)
+    return Table(
+        name,
+        tuple(words.split()),
+        Column(category.split()[0], tuple(category.split()), tuple(values.split())),
+        (first, second),
+    )
+
+
 SHOP = Schema(
-    name="shop",
-    parent=Table(
-        name="customers",
-        words=("customers", "clients", "shoppers"),
-        category=Column("city", ("city", "town"), ("porto", "turin", "bergen", "cusco", "luxor")),
-        numbers=(Column("age", ("age", "years")), Column("points", ("points", "credit", "bonus"))),
-    ),
-    child=Table(
-        name="orders",
-        words=("order", "purchase"),
-        category=Column("status", ("status", "state"), ("paid", "pending", "shipped", "returned")),
-        numbers=(Column("total", ("total", "amount", "price")), Column("items", ("items", "pieces", "units"))),
-    ),
-    foreign_key="customer_id",
-)
-
+    "shop",
+    _table("customers", "customers clients shoppers", "city town", "porto turin bergen cusco luxor",
+           "age years", "points credit bonus"),
+    _table("orders", "order purchase", "status state", "paid pending shipped returned",
+           "total amount price", "items pieces units"),
+    "customer_id",
+)  # fmt: skip
 SCHOOL = Schema(
-    name="school",
-    parent=Table(
-        name="students",
-        words=("students", "pupils", "learners"),
-        category=Column("major", ("major", "subject"), ("biology", "geology", "english", "sports", "dance")),
-        numbers=(Column("height", ("height", "size")), Column("workload", ("workload", "load", "units"))),
-    ),
-    child=Table(
-        name="exams",
-        words=("exam", "test"),
-        category=Column("course", ("course", "class"), ("geometry", "rhetoric", "ballet", "genetics")),
-        numbers=(Column("score", ("score", "mark", "rating")), Column("hours", ("hours", "time", "effort"))),
-    ),
-    foreign_key="student_id",
-)
-
+    "school",
+    _table("students", "students pupils learners", "major subject", "biology geology english sports dance",
+           "height size", "workload load units"),
+    _table("exams", "exam test", "course class", "geometry rhetoric ballet genetics",
+           "score mark rating", "hours time effort"),
+    "student_id",
+)  # fmt: skip
 FLIGHTS = Schema(
-    name="flights",
-    parent=Table(
-        name="pilots",
-        words=("pilots", "captains", "flyers"),
-        category=Column("base", ("base", "home"), ("madrid", "osaka", "mumbai", "bogota", "tunis")),
-        numbers=(Column("seniority", ("seniority", "years")), Column("salary", ("salary", "pay", "bonus"))),
-    ),
-    child=Table(
-        name="flights",
-        words=("flight", "trip"),
-        category=Column("airline", ("airline", "carrier"), ("albatross", "buzzard", "condor", "dove")),
-        numbers=(Column("delay", ("delay", "lateness", "time")), Column("distance", ("distance", "reach", "length"))),
-    ),
-    foreign_key="pilot_id",
-)
-
+    "flights",
+    _table("pilots", "pilots captains flyers", "base home", "madrid osaka mumbai bogota tunis",
+           "seniority years", "salary pay bonus"),
+    _table("flights", "flight trip", "airline carrier", "albatross buzzard condor dove",
+           "delay lateness time", "distance reach length"),
+    "pilot_id",
+)  # fmt: skip
 CLINIC = Schema(
-    name="clinic",
-    parent=Table(
-        name="doctors",
-        words=("doctors", "physicians", "medics"),
-        category=Column("ward", ("ward", "department"), ("heart", "brain", "bones", "skin", "lungs")),
-        numbers=(Column("shifts", ("shifts", "load")), Column("grade", ("grade", "rank", "rating"))),
-    ),
-    child=Table(
-        name="visits",
-        words=("visit", "appointment"),
-        category=Column("reason", ("reason", "cause"), ("vaccine", "cough", "fracture", "allergy")),
-        numbers=(Column("cost", ("cost", "fee", "price")), Column("minutes", ("minutes", "duration", "length"))),
-    ),
-    foreign_key="doctor_id",
-)
+    "clinic",
+    _table("doctors", "doctors physicians medics", "ward department", "heart brain bones skin lungs",
+           "shifts load", "grade rank rating"),
+    _table("visits", "visit appointment", "reason cause", "vaccine cough fracture allergy",
+           "cost fee price", "minutes duration length"),
+    "doctor_id",
+)  # fmt: skip
 
 IN_DOMAIN = (SHOP, SCHOOL)
 OUT_OF_DOMAIN = (FLIGHTS, CLINIC)
 SCHEMAS = IN_DOMAIN + OUT_OF_DOMAIN
 
 
-def table_definitions(schema: Schema, examples: dict[str, tuple] | None = None) -> list[str]:
-    """The two CREATE TABLE statements, the parent's first.
-
-    Args:
-        examples: values to show as a comment behind each column, keyed by "table.column"; none without it.
-    """
+def table_definitions(schema: Schema) -> list[str]:
+    """The two CREATE TABLE statements, the parent's first."""
     parent, child = schema.parent, schema.child
     parent_keys = [("id", "INTEGER PRIMARY KEY"), ("name", "TEXT")]
     child_keys = [("id", "INTEGER PRIMARY KEY"), (schema.foreign_key, f"INTEGER REFERENCES {parent.name} (id)")]
-    return [_table_definition(parent, parent_keys, examples), _table_definition(child, child_keys, examples)]
+    return [_table_definition(parent, parent_keys), _table_definition(child, child_keys)]
 
 
-def _table_definition(table: Table, keys: list[tuple[str, str]], examples: dict[str, tuple] | None) -> str:
+def _table_definition(table: Table, keys: list[tuple[str, str]]) -> str:
     columns = keys + [(column.name, "TEXT" if column.categories else "INTEGER") for column in table.columns]
-    lines = []
-    for position, (name, kind) in enumerate(columns):
-        line = f"    {name} {kind}" + ("," if position < len(columns) - 1 else "")
-        if examples is not None:
-            line += "  -- such as " + ", ".join(repr(value) for value in examples[f"{table.name}.{name}"])
-        lines.append(line)
-    return f"CREATE TABLE {table.name} (\n" + "\n".join(lines) + "\n);"
+    return f"CREATE TABLE {table.name} (\n" + ",\n".join(f"    {name} {kind}" for name, kind in columns) + "\n);"
 
 
 def fill_database(connection: sqlite3.Connection, schema: Schema, seed: int) -> None:
@@ -163,13 +129,3 @@ def fill_database(connection: sqlite3.Connection, schema: Schema, seed: int) -> 
 
 def _random_values(rng: random.Random, table: Table) -> tuple:
     return (rng.choice(table.category.categories), *(rng.randint(*NUMBER_RANGE) for _ in table.numbers))
-
-
-def example_values(connection: sqlite3.Connection, schema: Schema) -> dict[str, tuple]:
-    """Each column's first two distinct values, keyed by "table.column", as `table_definitions` shows them."""
-    examples = {}
-    for table, keys in ((schema.parent, ("id", "name")), (schema.child, ("id", schema.foreign_key))):
-        for column in (*keys, *(column.name for column in table.columns)):
-            query = f"SELECT {column} FROM {table.name} GROUP BY {column} ORDER BY MIN(id) LIMIT 2"
-            examples[f"{table.name}.{column}"] = tuple(value for (value,) in connection.execute(query))
-    return examples

@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     exit_on_sigterm()
     started = time.monotonic()
-    with user_errors_exit():
+    with user_errors_exit(resumes=True):
         methods = method_names(options.methods)
         seeds = _seeds(options.seeds)
         for name in ("steps", "jobs"):

@@ -1,7 +1,8 @@
 """The study's comparison over seeds: study.json, study.md and study.svg, and each seed's own report.
 
 Intervals are 95 % intervals of Student's t over training seeds: how far another seed may move a mean. With three seeds
-they are wide (4.3 standard errors). Each seed's report.html has intervals over prompts.
+they are wide (4.3 standard errors). Methods with a divergence are compared with those without, seed by seed, by paired
+t-tests with Holm's correction over the columns of a pair. Each seed's report.html has intervals over prompts.
 """
 
 import io
@@ -16,25 +17,33 @@ from matplotlib.lines import Line2D
 from scipy import stats
 
 from rl.common import atomic_write
+from rl.evaluation.analysis.paired_test import holm
+from rl.evaluation.analysis.summary import metric_of
 from rl.evaluation.report.write import write_report
-from rl.evaluation.spec import BASE, BASE_AGAIN, read_spec
+from rl.evaluation.spec import BASE, BASE_AGAIN, WITH_DIVERGENCE, read_spec
 
 LEVEL = 0.95
-# Column: split and the path to a value in a split's summary (rl/evaluation/analysis/summary.py).
+SIGNIFICANT = 0.05
+# Column: split and metric (summary.metric_of).
 COLUMNS = {
     "greedy": ("in_domain", "greedy"),
-    "Pass@1": ("in_domain", "pass@k", "1"),
-    "Pass@8": ("in_domain", "pass@k", "8"),
-    "Pass@32": ("in_domain", "pass@k", "32"),
+    "Pass@1": ("in_domain", "pass@1"),
+    "Pass@8": ("in_domain", "pass@8"),
+    "Pass@32": ("in_domain", "pass@32"),
     "keep rate": ("in_domain", "keep_rate"),
     "styles": ("in_domain", "styles"),
     "style entropy": ("in_domain", "style_entropy"),
-    "Pass@8, out of domain": ("out_of_domain", "pass@k", "8"),
-    "Pass@32, out of domain": ("out_of_domain", "pass@k", "32"),
+    "greedy, out of domain": ("out_of_domain", "greedy"),
+    "Pass@1, out of domain": ("out_of_domain", "pass@1"),
+    "Pass@8, out of domain": ("out_of_domain", "pass@8"),
+    "Pass@32, out of domain": ("out_of_domain", "pass@32"),
+    "keep rate, out of domain": ("out_of_domain", "keep_rate"),
 }
-# Methods trained with the divergence are compared with these, seed by seed.
+# Methods trained with the divergence are compared with these in every column but the number of styles, which says what
+# their entropy says.
 BASELINES = ("grpo", "dapo", "dapo_exp")
-COMPARED = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@32, out of domain")
+NOT_COMPARED = ("styles",)
+SIDES = {"Higher": 1, "Lower": -1}
 PANELS = ("Pass@1", "Pass@8", "style entropy")
 
 
@@ -58,6 +67,25 @@ class OverSeeds:
         return f"{self.mean:.3f}" + (f" ± {(self.interval[1] - self.interval[0]) / 2:.3f}" if self.interval else "")
 
 
+@dataclass(frozen=True)
+class Difference(OverSeeds):
+    """Of two methods, paired by seed; p of Student's t-test, p_holm corrected over the columns of the pair."""
+
+    p: float | None = None  # with one seed
+    p_holm: float | None = None
+
+    @property
+    def significant(self) -> bool:
+        return self.p_holm is not None and self.p_holm <= SIGNIFICANT
+
+    def __str__(self) -> str:
+        text = super().__str__() + ("" if self.p_holm is None else f", p {self.p_holm:.3f}")
+        return f"**{text}**" if self.significant else text
+
+
+OfColumns = dict[str, OverSeeds]
+
+
 def write_study(out: Path, labels: dict[str, str], specs: dict[int, dict], facts: dict) -> Path:
     """Write each seed's report into out/seed_<n>/, and out/study.json, study.md and study.svg; returns study.md.
 
@@ -78,16 +106,7 @@ def write_study(out: Path, labels: dict[str, str], specs: dict[int, dict], facts
         }
         for name in labels
     }
-    differences = {
-        f"{name} - {baseline}": {
-            column: OverSeeds.of(np.subtract(methods[name][column].values, methods[baseline][column].values).tolist())
-            for column in COMPARED
-        }
-        for name in labels
-        if name.startswith("dph")
-        for baseline in BASELINES
-        if baseline in labels
-    }
+    differences = compare_methods(methods)
     content = {
         "bases": bases,
         "methods": {name: {c: asdict(v) for c, v in of.items()} for name, of in methods.items()},
@@ -96,8 +115,33 @@ def write_study(out: Path, labels: dict[str, str], specs: dict[int, dict], facts
     } | facts
     atomic_write.write_text(out / "study.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
     atomic_write.write_text(out / "study.svg", study_figure(bases[BASE], methods, labels))
-    atomic_write.write_text(out / "study.md", _tables(bases, methods, differences, labels, list(specs)))
+    atomic_write.write_text(out / "study.md", study_tables(bases, methods, differences, labels, list(specs)))
     return out / "study.md"
+
+
+def compare_methods(methods: dict[str, OfColumns]) -> dict[str, dict[str, Difference]]:
+    """{"first - second": {column: difference}} of every method with a divergence and every baseline."""
+    pairs = [
+        (name, other) for name in methods if name.startswith(WITH_DIVERGENCE) for other in BASELINES if other in methods
+    ]
+    return {f"{name} - {other}": _compare(methods[name], methods[other]) for name, other in pairs}
+
+
+def _compare(first: OfColumns, second: OfColumns) -> dict[str, Difference]:
+    columns = [column for column in first if column not in NOT_COMPARED]
+    found = {c: OverSeeds.of(np.subtract(first[c].values, second[c].values).tolist()) for c in columns}
+    if any(of.interval is None for of in found.values()):
+        return {column: Difference(**vars(of)) for column, of in found.items()}
+    p = [_paired_p(of.values) for of in found.values()]
+    corrected = zip(found.items(), p, holm(p), strict=True)
+    return {column: Difference(**vars(of), p=p, p_holm=p_holm) for (column, of), p, p_holm in corrected}
+
+
+def _paired_p(differences: list[float]) -> float:
+    """Of the paired t-test; equal differences have no t."""
+    if np.ptp(differences) < 1e-12:
+        return 1.0
+    return float(stats.ttest_1samp(differences, 0).pvalue)
 
 
 def _seed_report(out: Path, seed: int, spec: dict) -> dict:
@@ -108,28 +152,45 @@ def _seed_report(out: Path, seed: int, spec: dict) -> dict:
 
 def _values(of_splits: dict) -> dict[str, float]:
     """{column: value} of a method, without intervals."""
-    found = {}
-    for column, (split, *keys) in COLUMNS.items():
-        entry = of_splits[split]
-        for key in keys:
-            entry = entry[key]
-        found[column] = float("nan") if entry is None else float(entry[0])
-    return found
+    found = {column: metric_of(of_splits[split], metric) for column, (split, metric) in COLUMNS.items()}
+    return {column: float("nan") if interval is None else float(interval[0]) for column, interval in found.items()}
 
 
-def _tables(bases: dict, methods: dict, differences: dict, labels: dict[str, str], seeds: list[int]) -> str:
-    """Markdown: a row per method, then a row per difference."""
+def study_tables(
+    bases: dict[str, dict[str, float]],
+    methods: dict[str, OfColumns],
+    differences: dict[str, dict[str, Difference]],
+    labels: dict[str, str],
+    seeds: list[int],
+) -> str:
+    """Markdown: a row per method, then which differences are significant in either direction, and a row for each."""
+    columns = list(next(iter(methods.values())))
     names = {BASE: "base", BASE_AGAIN: "base, second draw"}
     lines = [f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t).", ""]
-    lines += _header(["", *COLUMNS])
-    lines += [_row([names[name], *(f"{values[c]:.3f}" for c in COLUMNS)]) for name, values in bases.items()]
-    lines += [_row([labels[name], *(str(values[c]) for c in COLUMNS)]) for name, values in methods.items()]
+    lines += _header(["", *columns])
+    lines += [_row([names[name], *(f"{values[c]:.3f}" for c in columns)]) for name, values in bases.items()]
+    lines += [_row([labels[name], *(str(values[c]) for c in columns)]) for name, values in methods.items()]
     if differences:
-        lines += ["", "Differences, seed by seed:", "", *_header(["", *COMPARED])]
-        for pair, values in differences.items():
-            name, baseline = (labels[part] for part in pair.split(" - "))
-            lines.append(_row([f"{name} minus {baseline}", *(str(values[c]) for c in COMPARED)]))
+        columns = list(next(iter(differences.values())))
+        minus = {pair: " minus ".join(labels[name] for name in pair.split(" - ")) for pair in differences}
+        lines += [
+            "",
+            "Differences, seed by seed; p of paired t-tests, corrected by Holm over the columns of a pair:",
+            "",
+        ]
+        lines += [f"- {side} with p at most {SIGNIFICANT}: {_significant(differences, minus, side)}." for side in SIDES]
+        lines += ["", *_header(["", *columns])]
+        lines += [_row([minus[pair], *(str(of[c]) for c in columns)]) for pair, of in differences.items()]
     return "\n".join(lines) + "\n"
+
+
+def _significant(differences: dict[str, dict[str, Difference]], minus: dict[str, str], side: str) -> str:
+    """The columns in which a difference is significant on that side, and of which pairs."""
+    found: dict[str, list[str]] = {}
+    for pair, of in differences.items():
+        for column in (column for column, value in of.items() if value.significant and SIDES[side] * value.mean > 0):
+            found.setdefault(column, []).append(minus[pair])
+    return ", ".join(f"{column} ({'; '.join(pairs)})" for column, pairs in found.items()) or "nothing"
 
 
 def _header(cells: list[str]) -> list[str]:

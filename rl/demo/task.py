@@ -21,23 +21,16 @@ import pyarrow.parquet as pq
 from rl.common.atomic_write import replacing
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.demo.chat_prompt import prompt_text
+from rl.data.prepare.prompt_template import sql_prompt
+from rl.data.prepare.schema import read_schema
 from rl.demo.question_families import FAMILIES, RL_MIX, SFT_MIX, Mix, Question, draw_question
-from rl.demo.schemas import (
-    IN_DOMAIN,
-    OUT_OF_DOMAIN,
-    PARENT_ROWS,
-    SCHEMAS,
-    Schema,
-    example_values,
-    fill_database,
-    table_definitions,
-)
+from rl.demo.schemas import IN_DOMAIN, OUT_OF_DOMAIN, PARENT_ROWS, SCHEMAS, Schema, fill_database
 from rl.demo.sql_solutions import STYLE_NAMES, announced_solution, solve
 from rl.demo.stage_marks import read_mark, settings_hash, write_mark
 
 # Raise it when the written files change without a change of the settings and definitions in `_identity`.
-FORMAT = "dph-demo-task/1"
+FORMAT = "dph-demo-task/2"
+EXAMPLE_VALUES = 2  # of each column, in the prompt
 MARK = "task.json"
 GOLD_STYLE = "IN"
 # A question that nearly every parent matches can be solved with half of its conditions.
@@ -94,9 +87,11 @@ def make_task(folder: Path, settings: TaskSettings) -> bool:
     # Without its mark, an unfinished folder is made again.
     (folder / MARK).unlink(missing_ok=True)
     paths = {schema.name: _write_database(folder / "databases", schema, settings.seed) for schema in SCHEMAS}
-    connections = {name: sqlite3.connect(f"file:{path.resolve()}?mode=ro", uri=True) for name, path in paths.items()}
+    uris = {name: f"file:{path.resolve()}?mode=ro" for name, path in paths.items()}
+    definitions = {name: read_schema(uri, EXAMPLE_VALUES, seed=None).complete for name, uri in uris.items()}
+    connections = {name: sqlite3.connect(uri, uri=True) for name, uri in uris.items()}
     try:
-        _write_splits(folder, settings, connections)
+        _write_splits(folder, settings, connections, definitions)
     finally:
         for connection in connections.values():
             connection.close()
@@ -145,7 +140,7 @@ def _identity(settings: TaskSettings) -> dict:
         "families": [asdict(family) for family in FAMILIES],
         "sft_mix": asdict(SFT_MIX),
         "rl_mix": asdict(RL_MIX),
-        "prompt": prompt_text(["..."], "..."),
+        "prompt": sql_prompt("...", "...", ""),
     }
 
 
@@ -157,10 +152,9 @@ def _write_database(databases: Path, schema: Schema, seed: int) -> Path:
     return path
 
 
-def _write_splits(folder: Path, settings: TaskSettings, connections: dict[str, sqlite3.Connection]) -> None:
-    definitions = {
-        schema.name: table_definitions(schema, example_values(connections[schema.name], schema)) for schema in SCHEMAS
-    }
+def _write_splits(
+    folder: Path, settings: TaskSettings, connections: dict[str, sqlite3.Connection], definitions: dict[str, str]
+) -> None:
     texts: set[str] = set()
     for split in splits(settings):
         questions = draw_questions(split, settings.seed, connections, texts)
@@ -174,10 +168,10 @@ def _write_splits(folder: Path, settings: TaskSettings, connections: dict[str, s
         _write_parquet(folder / f"{split.name}.parquet", rows)
 
 
-def _row(question: Question, split: Split, index: int, definitions: list[str]) -> dict:
+def _row(question: Question, split: Split, index: int, definitions: str) -> dict:
     return {
         "data_source": "sql",
-        "prompt": [{"role": "user", "content": prompt_text(definitions, question.text)}],
+        "prompt": [{"role": "user", "content": sql_prompt(definitions, question.text, "")}],
         "reward_model": {
             "style": "rule",
             "ground_truth": {

@@ -7,7 +7,6 @@ other model in its place reads the whole prompt through its own template.
 
 from typing import TYPE_CHECKING
 
-from rl.demo.chat_prompt import QUESTION_HEADING
 from rl.demo.question_families import question_vocabulary
 from rl.demo.schemas import SCHEMAS
 from rl.demo.sql_solutions import solution_vocabulary
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 # A turn is START, its text, END; the generation prompt is START.
 PAD, START, END, UNKNOWN = "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|unknown|>"
 NEWLINE = "\n"
+QUESTION_HEADING = "Question:"  # of rl/data/prepare/prompt_template.py
 FENCE_OPEN, FENCE_CLOSE = "```sql\n", "\n```"
 
 CHAT_TEMPLATE = (

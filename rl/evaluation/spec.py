@@ -37,6 +37,8 @@ from rl.metrics.styles import KNOWN_STYLES
 
 BASE = "base"
 BASE_AGAIN = "base_again"
+# How the names of methods begin that are trained with the rehearsal divergence.
+WITH_DIVERGENCE = "dph"
 LABELS = {
     "base": "Base",
     "base_again": "Base, second draw",
@@ -110,6 +112,19 @@ class ReportSpec(_Entry):
     @property
     def trained(self) -> list[str]:
         return [name for name in self.methods if name not in (BASE, BASE_AGAIN)]
+
+    @property
+    def with_divergence(self) -> list[str]:
+        return [name for name in self.trained if name.startswith(WITH_DIVERGENCE)]
+
+    @property
+    def without_divergence(self) -> list[str]:
+        return [name for name in self.trained if not name.startswith(WITH_DIVERGENCE)]
+
+    @property
+    def noise_floor(self) -> str:
+        """What an unchanged model keeps is measured on this: the base's second draw, or else its later samples."""
+        return BASE_AGAIN if BASE_AGAIN in self.methods else BASE
 
     @model_validator(mode="after")
     def _comparable(self) -> "ReportSpec":

@@ -60,7 +60,7 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
         """Score responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
         body = parse(ApiRequest, await _read(request, server.max_body_bytes))
         labels = {"type": body.type, "idx": body.idx, "round": body.round}
-        [scores] = await score_all([(body.extra.question(), body.gen_responses)], labels)
+        [scores] = await score_all([(body.extra, body.gen_responses)], labels)
         lost = next((score.error for score in scores if score.outcome == INFRA_ERROR), None)
         if lost is not None:
             # This protocol has no word for it.
@@ -71,7 +71,7 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
     async def score_batch(request: Request) -> Response:
         """Score responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
         body = parse(BatchRequest, await _read(request, server.max_body_bytes))
-        questions = [(item.question.question(), item.responses) for item in body.questions]
+        questions = [(item.question, item.responses) for item in body.questions]
         scores = await score_all(questions, {}, body.digests)
         return Response(batch_reply(scores, body.rows, body.digests), media_type="application/json")
 

@@ -1,7 +1,10 @@
 """The server's settings: sql.yaml's keys, checked before anything starts. A comment above each key is in sql.yaml."""
 
 import os
+import sys
 from collections import Counter
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,12 +24,16 @@ from pydantic import (
 
 from rl.common.errors import UserError
 
-_WITHOUT_DATABASES = ("MathRewardModel", "PythonRewardModel")
-_CLASS_NAMES = ("SqlDetailRewardModel", "SqlRewardModel", *_WITHOUT_DATABASES)
+_SQL_CLASS_NAMES = ("SqlDetailRewardModel", "SqlRewardModel")
+_CLASS_NAMES = (*_SQL_CLASS_NAMES, "MathRewardModel", "PythonRewardModel")
+# How like one of ours a name is, of 0 to 1, that is taken for a mistake.
+_MISSPELT = 0.8
+# What an empty section of Scorers stands for, as in sql.yaml.
+_DEFAULT_SCORER = {"class_name": "SqlDetailRewardModel", "database_path": "/cache/"}
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -52,7 +59,7 @@ class ServerSettings(_Section):
     shutdown_token: str | None = Field(default=None, min_length=1)
 
 
-class _ScorerSettings(_Section):
+class ScorerSettings(_Section):
     """What scorers of every kind have."""
 
     num_instances: PositiveInt | None = None
@@ -70,7 +77,7 @@ class _ScorerSettings(_Section):
         return self.slow_instances or 4 * self.processes
 
 
-class SqlSettings(_ScorerSettings):
+class SqlSettings(ScorerSettings):
     """A section of Scorers whose class_name is SqlDetailRewardModel or SqlRewardModel."""
 
     class_name: Literal["SqlDetailRewardModel", "SqlRewardModel"]
@@ -88,7 +95,7 @@ class SqlSettings(_ScorerSettings):
     worker_gold_cache_bytes: NonNegativeInt = 16_000_000
 
 
-class MathSettings(_ScorerSettings):
+class MathSettings(ScorerSettings):
     """A section of Scorers whose class_name is MathRewardModel."""
 
     class_name: Literal["MathRewardModel"]
@@ -97,7 +104,7 @@ class MathSettings(_ScorerSettings):
     max_answer_chars: PositiveInt = 2_000
 
 
-class TaskSettings(_ScorerSettings):
+class TaskSettings(ScorerSettings):
     """A section of Scorers whose class_name is PythonRewardModel: a custom task.
 
     task: the name in its rows' data_source. function: the file and the name of its reward function, FILE.py:NAME.
@@ -158,10 +165,13 @@ class Settings(_Section):
         return {scorer.task: scorer for scorer in self.Scorers.values() if isinstance(scorer, TaskSettings)}
 
 
-def load_settings(path: Path, address: str | None, port: int | None, database_path: Path | None) -> Settings:
-    """The settings of the YAML file `path`; an argument that is not None takes the place of its key.
+def load_settings(path: Path, server: dict | None = None, sql: dict | None = None) -> Settings:
+    """The settings of the YAML file `path`.
 
-    Raises UserError for a file that cannot be read, an unknown key or a value that cannot work.
+    `server` and `sql` have values that take the place of those in ScorerServer and in the scorer for SQL; None is no
+    value. An empty section means its defaults. Sections that the server does not know, such as the released server's
+    chains and post-processors, are ignored with one warning on stderr. Raises UserError for a file that cannot be read,
+    an unknown key of a known section or a value that cannot work.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -170,31 +180,66 @@ def load_settings(path: Path, address: str | None, port: int | None, database_pa
         raise UserError(f"The configuration {path} cannot be read: {reason}; give a YAML file with -c.") from None
     if not isinstance(content, dict):
         raise UserError(f"The configuration {path} holds no settings; give the sections ScorerServer and Scorers.")
-    given = {key: value for key, value in {"address": address, "port": port}.items() if value is not None}
-    server, scorers = content.get("ScorerServer") or {}, content.get("Scorers")
-    if given and isinstance(server, dict):  # anything else is rejected below
-        content["ScorerServer"] = server | given
-    if database_path is not None and isinstance(scorers, dict):
-        for scorer in scorers.values():
-            if isinstance(scorer, dict) and scorer.get("class_name") not in _WITHOUT_DATABASES:
-                scorer["database_path"] = str(database_path)
+    ignored = _fill_sections(content)
+    sections = content["Scorers"].values() if isinstance(content.get("Scorers"), dict) else ()
+    replaced = [(content["ScorerServer"], server)]
+    replaced += [(section, sql) for section in sections if _class_name(section) in _SQL_CLASS_NAMES]
+    for section, values in replaced:
+        if isinstance(section, dict):  # anything else is rejected below
+            section |= {key: value for key, value in (values or {}).items() if value is not None}
     try:
-        return Settings.model_validate(content)
+        settings = Settings.model_validate(content)
     except ValidationError as error:
         raise UserError(_sentence(path, error)) from None
+    if ignored:
+        names = ", ".join(ignored)
+        sys.stderr.write(f"Warning: {path} has sections that this server does not know and ignores: {names}.\n")
+    return settings
+
+
+def _fill_sections(content: dict) -> list[str]:
+    """Put defaults in the place of empty sections; remove foreign ones, and return their names."""
+    ignored = [name for name in content if _foreign(name, Settings.model_fields)]
+    for name in ignored:
+        del content[name]
+    content["ScorerServer"] = content.get("ScorerServer") or {}
+    if "Scorers" not in content:
+        return ignored
+    scorers = content["Scorers"] or {"Scorer1": None}
+    if isinstance(scorers, dict):
+        scorers = {
+            name: scorer if scorer not in (None, {}) else dict(_DEFAULT_SCORER) for name, scorer in scorers.items()
+        }
+        classes = {name: _class_name(scorer) for name, scorer in scorers.items()}
+        foreign = [name for name, class_name in classes.items() if _foreign(class_name, _CLASS_NAMES)]
+        if len(foreign) < len(scorers):  # else there is nothing to serve: the first is rejected
+            ignored += [f"Scorers.{name} (class_name {classes[name]})" for name in foreign]
+            scorers = {name: scorer for name, scorer in scorers.items() if name not in foreign}
+    content["Scorers"] = scorers
+    return ignored
+
+
+def _class_name(section: Any) -> Any:
+    return section.get("class_name") if isinstance(section, dict) else None
+
+
+def _foreign(name: Any, ours: Iterable[str]) -> bool:
+    """Whether the name is nothing of ours; one that is nearly ours is a mistake, which is rejected."""
+    return isinstance(name, str) and not get_close_matches(name, ours, cutoff=_MISSPELT)
 
 
 def _sentence(path: Path, error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     # A scorer's place has its class_name in it, which chose what it was checked against.
     key = ".".join(str(part) for part in first["loc"] if part not in _CLASS_NAMES)
+    flag = " or pass --database-path DIR" if first["loc"][-1] == "database_path" else ""
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        found = first["input"].get("class_name") if isinstance(first["input"], dict) else first["input"]
-        return f"The configuration {path} has {key}.class_name = {found!r}; use one of {', '.join(_CLASS_NAMES)}."
+        found, names = _class_name(first["input"]), ", ".join(_CLASS_NAMES)
+        return f"The configuration {path} has {key}.class_name = {found!r}; use one of {names}."
     if first["type"] == "extra_forbidden":
         return f"The configuration {path} has an unknown key {key}; remove it or correct its name."
     if first["type"] == "missing":
-        return f"The configuration {path} lacks {key}; add it."
-    if first["loc"][-1] == "database_path":
-        return f"{key} is {first['input']!r}, which is no directory; create it or name another there."
+        return f"The configuration {path} lacks {key}; add it{flag}."
+    if flag:
+        return f"{key} is '{first['input']}', which is no directory; create it{flag}."
     return f"The configuration {path} has {key} = {first['input']!r}: {first['msg']}; change it."

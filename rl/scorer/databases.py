@@ -46,7 +46,7 @@ def find_database(root: Path, db_id: str) -> Database:
         identity = (path, _identity(status), _log_identity(path))
         return Database(_read_only_uri(*identity), identity)
     except FileNotFoundError:
-        raise UnknownQuestion(f"db_id {db_id!r} names no file below the server's database_path") from None
+        raise UnknownQuestion(f"db_id {db_id!r} names no file below {root} (--database-path of the server)") from None
     except (OSError, UnicodeEncodeError) as error:
         raise UnknownQuestion(f"db_id {db_id!r} cannot be read: {error}") from None
 

@@ -1,12 +1,9 @@
 """The score of a response, as scorers of every kind give it."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from rl.common.outcomes import INFRA_ERROR
-from rl.scorer.pool import WorkerCrashed, WorkerOverran, WorkerPool
-from rl.scorer.process import Reply, WorkerLost, WorkerProcess
 
 # Of a score with its key, beside their texts: objects and tables.
 _ENTRY_BYTES = 800
@@ -60,17 +57,3 @@ def failure(header: dict, pred: str | None = None) -> Score:
 def no_answer(reason: str) -> Score:
     """The score of a response in which no answer was found."""
     return failure({"outcome": "no_answer", "error": reason})
-
-
-async def ask(
-    pool: WorkerPool, prepare: Callable[[WorkerProcess], tuple[dict, bytes]], cpu_limit: float, side: str
-) -> Reply:
-    """A worker's reply to a job about `side` ("gold" or "pred"), or what stands for one that never came."""
-    try:
-        return await pool.run(prepare, cpu_limit)
-    except WorkerOverran:
-        return {"outcome": f"{side}_timeout"}, b""
-    except WorkerCrashed:
-        return {"outcome": f"{side}_error", "error": "it crashed the process that ran it"}, b""
-    except WorkerLost as error:
-        return {"outcome": INFRA_ERROR, "error": str(error)}, b""

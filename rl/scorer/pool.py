@@ -35,6 +35,10 @@ _ATTEMPTS = 2
 _DEPTH = 2
 
 
+# The frame of a job for the worker that takes it.
+Prepare = Callable[[WorkerProcess], tuple[dict, bytes]]
+
+
 class WorkerOverran(Exception):
     """The worker had no reply within the job's time and was killed."""
 
@@ -47,7 +51,7 @@ class WorkerCrashed(Exception):
 class _Job:
     """prepare: the frame for the worker that takes it. cpu_limit: seconds of processor time until it is killed."""
 
-    prepare: Callable[[WorkerProcess], tuple[dict, bytes]]
+    prepare: Prepare
     cpu_limit: float
     done: asyncio.Future
     losses: int = 0
@@ -122,7 +126,7 @@ class WorkerPool:
             self._idle.append(worker)
         self._start_task(self._watch())
 
-    async def run(self, prepare: Callable[[WorkerProcess], tuple[dict, bytes]], cpu_limit: float) -> Reply:
+    async def run(self, prepare: Prepare, cpu_limit: float) -> Reply:
         """A worker's reply to the job (header, body) that `prepare` makes for it.
 
         Raises WorkerOverran after `cpu_limit` seconds of processor time, WorkerCrashed when the job ended its worker

@@ -7,44 +7,12 @@ from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError
 
 from rl.scorer.math_scoring import MathQuestion
 from rl.scorer.outcomes import Score
-from rl.scorer.scorers import Question
-from rl.scorer.sql.compare import Comparison
 from rl.scorer.sql_scoring import SqlQuestion
 from rl.scorer.task_scoring import TaskQuestion
 
 
 class BadRequest(Exception):
     """A body that cannot be read; the text is the sentence for the client."""
-
-
-class SqlExtra(BaseModel):
-    """What SQL responses are compared with."""
-
-    db_id: str = Field(description="path of the SQLite file below database_path, such as shop/shop.sqlite")
-    gold_sql: str
-    cmp_method: Comparison
-
-    def question(self) -> Question:
-        return SqlQuestion(self.db_id, self.gold_sql, self.cmp_method)
-
-
-class MathExtra(BaseModel):
-    """What math responses are compared with."""
-
-    ground_truth: str = Field(description="the right answer, as LaTeX or plain text")
-
-    def question(self) -> Question:
-        return MathQuestion(self.ground_truth)
-
-
-class TaskExtra(BaseModel):
-    """What responses to a custom task are compared with."""
-
-    task: str = Field(description="the name in the section of its PythonRewardModel")
-    ground_truth: Any = Field(description="any JSON value; the task's function gets it")
-
-    def question(self) -> Question:
-        return TaskQuestion.of(self.task, self.ground_truth)
 
 
 _KINDS = ("sql", "math", "own task")
@@ -58,7 +26,9 @@ def _kind(extra: Any) -> str:
 
 
 Extra = Annotated[
-    Annotated[SqlExtra, Tag("sql")] | Annotated[MathExtra, Tag("math")] | Annotated[TaskExtra, Tag("own task")],
+    Annotated[SqlQuestion, Tag("sql")]
+    | Annotated[MathQuestion, Tag("math")]
+    | Annotated[TaskQuestion, Tag("own task")],
     Discriminator(_kind),
 ]
 

@@ -3,8 +3,8 @@
 import os
 import sys
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-if sys.path and os.path.abspath(sys.path[0]) == _HERE:
+_HERE = os.path.dirname(os.path.realpath(__file__))
+if sys.path and os.path.realpath(sys.path[0]) == _HERE:
     # Run as a file: Python looks here first, and would take math/ for the standard module. A checkout need not be
     # installed.
     sys.path[0] = os.path.dirname(os.path.dirname(_HERE))

@@ -2,13 +2,13 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 from rl.scorer.config import Settings
 from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.outcomes import Score, UnknownQuestion
 from rl.scorer.pool import WorkerPool
+from rl.scorer.scoring import WorkerScorer
 from rl.scorer.shared import SharedResults
 from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
 from rl.scorer.task_scoring import TaskQuestion, TaskScorer
@@ -33,23 +33,22 @@ class Scorers:
         self._max_waiting = settings.ScorerServer.max_waiting
         self._admitted = 0  # responses of the requests under way
         self._request_seconds = settings.ScorerServer.request_seconds
-        self._sql = SqlScorer(settings.sql) if settings.sql else None
-        self._math = MathScorer(settings.math) if settings.math else None
-        self._tasks = {name: TaskScorer(of_task) for name, of_task in settings.tasks.items()}
+        self._scorers: dict[str, WorkerScorer] = {}  # by kind
+        if settings.sql:
+            self._scorers["sql"] = SqlScorer(settings.sql)
+        if settings.math:
+            self._scorers["math"] = MathScorer(settings.math)
+        self._scorers |= {f"task:{name}": TaskScorer(of_task) for name, of_task in settings.tasks.items()}
 
     def pools(self) -> dict[str, WorkerPool]:
         """By kind."""
-        scorers = {"sql": self._sql, "math": self._math} | self._tasks_by_kind("task")
-        return {kind: scorer.pool for kind, scorer in scorers.items() if scorer is not None}
+        return {kind: scorer.pool for kind, scorer in self._scorers.items()}
 
     def caches(self) -> dict[str, SharedResults]:
         """By name."""
-        sql: dict[str, SharedResults] = {"gold": self._sql.golds, "sql_answers": self._sql.scores} if self._sql else {}
-        math = {"math_answers": self._math.scores} if self._math else {}
-        return sql | math | {name: task.scores for name, task in self._tasks_by_kind("task_answers").items()}
-
-    def _tasks_by_kind(self, kind: str) -> dict[str, TaskScorer]:
-        return {f"{kind}:{name}": task for name, task in self._tasks.items()}
+        sql = self._scorers.get("sql")
+        golds: dict[str, SharedResults] = {"gold": sql.golds} if isinstance(sql, SqlScorer) else {}
+        return golds | {_cache_name(kind): scorer.scores for kind, scorer in self._scorers.items()}
 
     async def start(self) -> None:
         """Start the workers; WorkerLost when they cannot."""
@@ -66,7 +65,9 @@ class Scorers:
         much waits already, or when the scores are not there in time, in which case the work goes on and asking again
         joins it.
         """
-        scorings = [self._scoring(question, responses, digests) for question, responses in questions]
+        scorings = [
+            partial(self._scorer_of(question).score, question, responses, digests) for question, responses in questions
+        ]
         count = sum(len(responses) for _, responses in questions)
         self._admit(count)
         self._admitted += count
@@ -86,21 +87,16 @@ class Scorers:
             scores.append(result)
         return scores
 
-    def _scoring(self, question: Question, responses: list[str], digests: bool) -> Callable[[], Awaitable[list[Score]]]:
-        """What scores the responses when it is called; UnknownQuestion when no scorer is of the question's kind."""
+    def _scorer_of(self, question: Question) -> WorkerScorer:
         if isinstance(question, TaskQuestion):
-            if question.task not in self._tasks:
-                raise UnknownQuestion(
-                    f"this server has no task {question.task!r}: start one whose Scorers have a PythonRewardModel of it"
-                )
-            return partial(self._tasks[question.task].score, question, responses)
-        if isinstance(question, SqlQuestion):
-            if self._sql is None:
-                raise _unscored("SQL", "SqlDetailRewardModel")
-            return partial(self._sql.score, question, responses, digests)
-        if self._math is None:
-            raise _unscored("math", "MathRewardModel")
-        return partial(self._math.score, question, responses)
+            kind, lacks, model = f"task:{question.task}", f"has no task {question.task!r}", "PythonRewardModel of it"
+        elif isinstance(question, SqlQuestion):
+            kind, lacks, model = "sql", "scores no SQL", "SqlDetailRewardModel"
+        else:
+            kind, lacks, model = "math", "scores no math", "MathRewardModel"
+        if kind not in self._scorers:
+            raise UnknownQuestion(f"this server {lacks}: start one whose Scorers have a {model}")
+        return self._scorers[kind]
 
     def _admit(self, count: int) -> None:
         # What waits besides for workers are jobs of requests that were answered 503 or whose client went away.
@@ -111,5 +107,6 @@ class Scorers:
             raise Busy(f"{waiting} responses wait already (setting max_waiting {self._max_waiting})", retry_after)
 
 
-def _unscored(kind: str, name: str) -> UnknownQuestion:
-    return UnknownQuestion(f"this server scores no {kind}: start one whose Scorers have a {name}")
+def _cache_name(kind: str) -> str:
+    kind, separator, task = kind.partition(":")
+    return f"{kind}_answers{separator}{task}"

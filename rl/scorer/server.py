@@ -33,7 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
     """
     options = parser().parse_args(arguments)
     with user_errors_exit():
-        settings = load_settings(options.config, options.address, options.port, options.database_path)
+        listening = {"address": options.address, "port": options.port}
+        settings = load_settings(options.config, listening, {"database_path": options.database_path})
         for task in settings.tasks.values():
             check_task(task)
         log = _set_up_logging(settings.ScorerServer.log_file, settings.ScorerServer.log_file_bytes)

@@ -2,11 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from rl.scorer.lru import ByteLru
 
-Result = TypeVar("Result")
+
+class Keepable(Protocol):
+    """kept_bytes: about its size in a cache, key included; None if it must not be kept."""
+
+    @property
+    def kept_bytes(self) -> int | None: ...
+
+
+Result = TypeVar("Result", bound=Keepable)
 
 
 class SharedResults(Generic[Result]):
@@ -26,10 +34,8 @@ class SharedResults(Generic[Result]):
         """Bytes of what is kept."""
         return self._kept.size
 
-    async def get(
-        self, key: Hashable, make: Callable[[], Awaitable[Result]], size: Callable[[Result], int | None]
-    ) -> Result:
-        """The result of `make()` for `key`. `size` says its bytes, None for a result that must not be kept.
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[Result]], extra_bytes: int = 0) -> Result:
+        """The result of `make()` for `key`. extra_bytes: of the key, beyond the result's own estimate.
 
         A caller that goes away does not stop the run; what `make` raises reaches every caller and is not kept.
         """
@@ -40,18 +46,17 @@ class SharedResults(Generic[Result]):
         task = self._running.get(key)
         if task is None or self._kept.capacity == 0:
             self.misses += 1
-            task = asyncio.create_task(self._run(key, make, size))
+            task = asyncio.create_task(self._run(key, make, extra_bytes))
             self._running[key] = task
             task.add_done_callback(lambda done: self._forget(key, done))
         else:
             self.hits += 1
         return await asyncio.shield(task)
 
-    async def _run(self, key: Hashable, make: Callable[[], Awaitable[Result]], size: Callable) -> Result:
+    async def _run(self, key: Hashable, make: Callable[[], Awaitable[Result]], extra_bytes: int) -> Result:
         result = await make()
-        bytes_held = size(result)
-        if bytes_held is not None:
-            self._kept.put(key, result, bytes_held)
+        if result.kept_bytes is not None:
+            self._kept.put(key, result, result.kept_bytes + extra_bytes)
         return result
 
     def _forget(self, key: Hashable, done: asyncio.Task[Result]) -> None:

@@ -1,32 +1,33 @@
 """SQL: from a question and its responses to scores. Gold once, each distinct prediction once, in workers."""
 
-import asyncio
 import hashlib
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from pydantic import BaseModel, Field
 
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import SqlSettings
 from rl.scorer.databases import Database, find_database
-from rl.scorer.outcomes import Score, ask, failure, no_answer
-from rl.scorer.pool import WorkerPool
+from rl.scorer.outcomes import Score, failure, no_answer
+from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
+from rl.scorer.scoring import WorkerScorer
 from rl.scorer.shared import SharedResults
 from rl.scorer.sql.compare import Comparison
 from rl.scorer.sql.execute import Limits
 from rl.scorer.sql.extract import read_sql
-from rl.scorer.sql.jobs import SqlJobSettings
 from rl.scorer.sql.lexer import repair
 
 _NO_ANSWER = no_answer("the response has no closed ```sql block")
 
 
-@dataclass(frozen=True)
-class SqlQuestion:
-    """The reference of a response."""
+class SqlQuestion(BaseModel):
+    """What SQL responses are compared with."""
 
-    db_id: str
+    db_id: str = Field(description="path of the SQLite file below database_path, such as shop/shop.sqlite")
     gold_sql: str
     cmp_method: Comparison
 
@@ -61,28 +62,42 @@ class _Gold:
         return None if failed else len(self.body) + 1000
 
 
-class SqlScorer:
+class SqlScorer(WorkerScorer):
     """SqlDetailRewardModel and SqlRewardModel over one directory of databases."""
 
     def __init__(self, settings: SqlSettings):
+        limits = Limits(
+            sql_chars=settings.max_sql_chars,
+            value_bytes=settings.max_value_bytes,
+            rows=settings.max_result_rows,
+            bytes=settings.max_result_bytes,
+        )
+        held_bytes = settings.worker_gold_cache_bytes
+        jobs = {
+            "held_bytes": held_bytes,
+            "limits": limits._asdict(),
+            "payload_rows": settings.payload_rows,
+            "payload_bytes": settings.payload_bytes,
+        }
+        super().__init__(settings, "sql", jobs, held_bytes)
         self._settings = settings
         self._root = Path(settings.database_path).resolve()
         self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
-        self.scores: SharedResults[Score] = SharedResults(settings.answer_cache_bytes)
-        self.pool = WorkerPool(settings.processes, settings.slow_processes, _worker_settings(settings))
 
     async def score(self, question: SqlQuestion, responses: list[str], digests: bool = False) -> list[Score]:
-        """The scores of the responses, in order. Raises UnknownQuestion for a db_id that names no database."""
+        """As of every scorer. Raises UnknownQuestion for a db_id that names no database."""
         database = find_database(self._root, question.db_id)
         predictions = [read_sql(response) for response in responses]
         gold = await self._gold(database, repair(question.gold_sql))
         if gold.failure is not None:
             return [gold.failure.of(pred) for pred in predictions]
-        distinct = [pred for pred in dict.fromkeys(predictions) if pred is not None]
         method = question.cmp_method
-        scores = await asyncio.gather(*(self._score(database, gold, method, pred, digests) for pred in distinct))
-        by_prediction = dict(zip(distinct, scores, strict=True)) | {None: _NO_ANSWER}
-        return [by_prediction[pred] for pred in predictions]
+
+        async def score(pred: str) -> Score:
+            run = partial(self._run_prediction, database, gold, method, pred, digests)
+            return await self.scores.get((gold.key, method, pred, digests), run)
+
+        return await self._score_distinct(predictions, score, _NO_ANSWER)
 
     async def check_gold(self, db_id: str, gold_sql: str) -> GoldCheck:
         """Run a gold query. Raises UnknownQuestion for the db_id, ScoringUnavailable when nothing can be said."""
@@ -97,7 +112,7 @@ class SqlScorer:
 
     async def _gold(self, database: Database, sql: str) -> _Gold:
         key = (database.identity, sql)
-        return await self.golds.get(key, lambda: self._run_gold(database, sql), lambda gold: gold.kept_bytes)
+        return await self.golds.get(key, lambda: self._run_gold(database, sql))
 
     async def _run_gold(self, database: Database, sql: str) -> _Gold:
         seconds = self._settings.gold_seconds
@@ -107,12 +122,6 @@ class SqlScorer:
         key = hashlib.sha256(repr((database.identity, sql)).encode("utf-8", "surrogatepass")).hexdigest()
         failed = None if header["outcome"] == "gold" else failure(header)
         return _Gold(key, body, header.get("ordered", False), header.get("rows"), failed)
-
-    async def _score(self, database: Database, gold: _Gold, method: str, pred: str, digest: bool) -> Score:
-        key = (gold.key, method, pred, digest)
-        return await self.scores.get(
-            key, lambda: self._run_prediction(database, gold, method, pred, digest), lambda score: score.kept_bytes
-        )
 
     async def _run_prediction(self, database: Database, gold: _Gold, method: str, pred: str, digest: bool) -> Score:
         seconds = self._settings.prediction_seconds
@@ -141,29 +150,8 @@ class SqlScorer:
             return failure(header, pred)
         return Score(header["outcome"], header["score"], "result", payload.decode(), pred, header.get("digest"))
 
-    async def _ask(self, prepare, seconds: float, side: str) -> Reply:
-        header, body = await ask(self.pool, prepare, seconds + self._settings.grace_seconds, side)
+    async def _ask(self, prepare: Prepare, cpu_limit: float, side: str = "pred") -> Reply:
+        header, body = await super()._ask(prepare, cpu_limit + self._settings.grace_seconds, side)
         if header["outcome"] == "fault":
             header = {"outcome": INFRA_ERROR, "error": f"the database cannot be read now: {header['error']}"}
         return header, body
-
-
-def _worker_settings(settings: SqlSettings) -> dict:
-    limits = Limits(
-        sql_chars=settings.max_sql_chars,
-        value_bytes=settings.max_value_bytes,
-        rows=settings.max_result_rows,
-        bytes=settings.max_result_bytes,
-    )
-    jobs = SqlJobSettings(
-        held_bytes=settings.worker_gold_cache_bytes,
-        limits=limits,
-        payload_rows=settings.payload_rows,
-        payload_bytes=settings.payload_bytes,
-    )
-    return {
-        "kind": "sql",
-        "memory_bytes": settings.worker_memory_bytes,
-        "held_bytes": settings.worker_gold_cache_bytes,
-        "jobs": jobs._asdict() | {"limits": limits._asdict()},
-    }

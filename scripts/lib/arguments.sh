@@ -15,7 +15,7 @@ read_arguments() {
     case $argument in
       --dry-run | --dry-run=command) DRY_RUN='command' ;;
       --dry-run=config) DRY_RUN=config ;;
-      --dry-run=*) fail "$argument is unknown: give --dry-run or --dry-run=config." ;;
+      --dry-run=* | --dry* | -dry*) fail "$argument is unknown: did you mean --dry-run or --dry-run=config?" ;;
       -h | --help) HELP=yes ;;
       *) OVERRIDES+=("$argument") ;;
     esac
@@ -28,6 +28,7 @@ read_arguments() {
   done
   [[ ${POSITIONAL[0]} != NAME || -n $NAME ]] || fail "the run has no NAME; $(usage)"
   for argument in "${OVERRIDES[@]}"; do
+    [[ ! $argument =~ ^[A-Z][A-Z_]*= ]] || fail "$argument is a setting, an environment variable: put it before bash, $argument bash $0 ..."
     is_override "$argument" || [[ $previous == -* ]] || fail "'$argument' is neither KEY=VALUE nor a positional argument; $(usage)"
     previous=$argument
   done
@@ -43,6 +44,7 @@ is_override() {
 set_position() {
   case $1 in
     NAME | '[NAME]')
+      ! is_number "$2" || fail "NAME is '$2', a number: the run's NAME comes first; $(usage)"
       [[ $2 =~ ^[A-Za-z0-9_][A-Za-z0-9_.-]*$ ]] || fail "NAME is '$2': it names a folder; use letters, digits, _ . and -."
       NAME=$2
       ;;
@@ -70,20 +72,27 @@ usage() {
 }
 
 # print_help FILE...: the usage, the first comment of the first file, and all files' settings with their current values
-# under their comments.
+# under their comments. Of a file's paragraphs, those are shown that have a setting, and the first.
 print_help() {
-  local file line name
+  local file line paragraph setting
   declare -A seen=()
   printf '%s\n\n' "$(usage)"
   sed '/^#/!Q; s/^# //' "$1"
   printf '\nSettings, as environment variables, with their current values:\n'
-  while IFS= read -r line; do
-    if [[ $line =~ ^([A-Z][A-Z_]*)=\$\{ ]]; then
-      name=${BASH_REMATCH[1]}
-      [[ -n ${seen[$name]:-} ]] || printf '  %s=%s\n' "$name" "${!name}"
-      seen[$name]=yes
-    elif [[ -z $line || $line == \#* ]]; then
-      printf '%s\n' "$line"
-    fi
-  done < <(sed '1,/^$/d' "$1" && for file in "${@:2}"; do echo && cat "$file"; done) | cat -s
+  for file in "$@"; do
+    paragraph='' setting=first
+    [[ $file != "$1" ]] || setting=''
+    while IFS= read -r line; do
+      if [[ $line =~ ^([A-Z][A-Z_]*)=\$\{ ]]; then
+        setting=${BASH_REMATCH[1]}
+        [[ -n ${seen[$setting]:-} ]] || paragraph+="  $setting=${!setting}"$'\n'
+        seen[$setting]=yes
+      elif [[ $line == \#* ]]; then
+        paragraph+=$line$'\n'
+      elif [[ -z $line ]]; then
+        [[ -z $setting ]] || printf '\n%s' "$paragraph"
+        paragraph='' setting=''
+      fi
+    done < <(cat "$file" && echo)
+  done
 }

@@ -31,7 +31,7 @@ MASTER_ADDR too."
     NODE_RANK=${NODE_RANK:-$rank}
     MASTER_ADDR=${MASTER_ADDR:-$head}
   fi
-  GPUS_PER_NODE=${GPUS_PER_NODE:-${gpus:-8}}
+  GPUS_PER_NODE=${GPUS_PER_NODE:-${gpus:-$(cluster_devices)}}
   cluster_whole_numbers NNODES GPUS_PER_NODE SCORER_NODES
   ((NNODES > 0)) || fail "NNODES is 0: there is at least this node."
   ((SCORER_NODES < NNODES)) ||
@@ -58,7 +58,7 @@ cluster_exec() {
   done
   exec "$PYTHON" -m rl.cluster --nodes "$NNODES" --rank "$NODE_RANK" --head "$MASTER_ADDR" \
     --scorer-nodes "$SCORER_NODES" --gpus "$GPUS_PER_NODE" --device "$DEVICE" --node-address "$NODE_ADDR" \
-    --scorer "$SCORER_ELSEWHERE" --scorer-config "$SCORER_CONFIG" --scorer-port "$SCORER_PORT" \
+    --scorer "$SCORER_ELSEWHERE" --scorer-config "$SCORER_CONFIG" --database-path "${DATABASE_PATH:-}" --scorer-port "$SCORER_PORT" \
     --ray-port "$RAY_PORT" --wait-seconds "$CLUSTER_WAIT_S" "${arguments[@]}" -- "$@"
 }
 
@@ -80,6 +80,25 @@ cluster_whole_numbers() {
   for name in "$@"; do
     [[ ${!name} =~ ^(0|[1-9][0-9]{0,8})$ ]] || fail "$name is '${!name}': give a whole number."
   done
+}
+
+# cluster_has_gpu: whether this machine has an NVIDIA GPU (/dev/dxg: on WSL 2).
+cluster_has_gpu() {
+  compgen -G '/dev/nvidia[0-9]*' >/dev/null || [[ -e /dev/dxg ]]
+}
+
+# cluster_devices: how many processes train on this machine: one per visible GPU, or one on the CPU; 8 if the GPUs that
+# DEVICE=cuda asks for are elsewhere.
+cluster_devices() {
+  local devices=()
+  if [[ ${DEVICE:-cuda} == cpu ]]; then
+    devices=(cpu)
+  elif [[ -n ${CUDA_VISIBLE_DEVICES:-} ]]; then
+    IFS=, read -ra devices <<<"$CUDA_VISIBLE_DEVICES"
+  else
+    mapfile -t devices < <(compgen -G '/dev/nvidia[0-9]*')
+  fi
+  if ((${#devices[@]})); then echo ${#devices[@]}; else echo 8; fi
 }
 
 # Each of these sets scheduler, size, rank, head and gpus if its scheduler's variables are set, and fails otherwise.

@@ -30,8 +30,9 @@ TENSOR_PARALLEL=${TENSOR_PARALLEL:-1}
 GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.7}
 OFFLOAD=${OFFLOAD:-False}
 
-# Steps between validations and between checkpoints (-1: never). Metrics go to the console and a file, and to SwanLab and
+# Steps between validations and between checkpoints (-1: never), and how many checkpoints are kept (null: all). Metrics go to the console and a file, and to SwanLab and
 # Weights & Biases if SWANLAB_API_KEY and WANDB_API_KEY are set.
 TEST_FREQ=${TEST_FREQ:-10}
 SAVE_FREQ=${SAVE_FREQ:-10}
+KEEP_CHECKPOINTS=${KEEP_CHECKPOINTS:-null}
 LOGGER=${LOGGER:-[console,file${SWANLAB_API_KEY:+,swanlab}${WANDB_API_KEY:+,wandb}]}

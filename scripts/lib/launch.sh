@@ -13,6 +13,20 @@ read_settings() {
   source "$1"
 }
 
+# name_model TASK: set what the defaults of folders and the project are named after. The paper's models keep its names.
+# shellcheck disable=SC2034  # the settings read them
+name_model() {
+  MODEL_NAME=${MODEL_PATH%/}
+  MODEL_NAME=${MODEL_NAME##*/}
+  MODEL_NAME=${MODEL_NAME,,}
+  case $MODEL_NAME in
+    llama-3.1-8b-instruct) MODEL_NAME=llama3.1-8b GROUP=llama-$1 ;;
+    omnisql-32b) GROUP=omnisql-$1 ;;
+    qwen2.5-math-7b) GROUP=qwen-$1 ;;
+    *) GROUP=$MODEL_NAME-$1 ;;
+  esac
+}
+
 NAME=''
 SETTINGS_FILES=("${BASH_SOURCE[1]}")
 read_settings "$LIB/machine.sh"
@@ -27,6 +41,10 @@ if [[ -n $HELP ]]; then
 fi
 set -- "${OVERRIDES[@]}"
 
+if [[ -z $DEVICE ]]; then
+  DEVICE=cuda
+  cluster_has_gpu || { DEVICE=cpu && echo "No NVIDIA GPU was found: DEVICE=cpu." >&2; }
+fi
 # Machines and devices, if the settings leave them open. A dry run starts no scorer, so it names the one that would be.
 cluster_detect
 [[ -z $DRY_RUN ]] || DPH_SCORER=${DPH_SCORER:-http://127.0.0.1:$SCORER_PORT}
@@ -98,8 +116,9 @@ ACTOR=(
   algorithm.adv_estimator=grpo
 )
 
+[[ -n $VAL_FILES ]] || TEST_FREQ=-1
 VALIDATION=(
-  data.val_files="$(list "$VAL_FILES")"
+  data.val_files="$([[ -n $VAL_FILES ]] && list "$VAL_FILES" || echo null)"
   trainer.val_before_train=False
   actor_rollout_ref.rollout.val_kwargs.do_sample=True
   actor_rollout_ref.rollout.val_kwargs.n="$VAL_N"
@@ -119,9 +138,6 @@ REHEARSAL=(
 
 # train OVERRIDES...: one training run in $OUTPUT_DIR/$NAME; resumes from the newest checkpoint there.
 train() {
-  METRICS_DIR=$OUTPUT_DIR/$NAME/metrics
-  # A resumed run logs to a new file: verl truncates the one that it opens.
-  set_environment VERL_FILE_LOGGER_PATH "$METRICS_DIR/$(date +%Y%m%d-%H%M%S).jsonl"
   launch "$PYTHON" -m verl.dph.main "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[@]}" "${DATA[@]}" "${ACTOR[@]}" \
     "${VALIDATION[@]}" \
     trainer.project_name="$PROJECT_NAME" \
@@ -132,6 +148,7 @@ train() {
     trainer.total_training_steps="$TOTAL_STEPS" \
     trainer.test_freq="$TEST_FREQ" \
     trainer.save_freq="$SAVE_FREQ" \
+    trainer.max_actor_ckpt_to_keep="$KEEP_CHECKPOINTS" \
     "$@"
 }
 
@@ -144,14 +161,12 @@ launch() {
   [[ -n $DRY_RUN ]] || check_files "$@"
   check_environment
   [[ -z $DRY_RUN ]] || exec "$@" --cfg=job --resolve
-  [[ -z ${METRICS_DIR:-} ]] || mkdir -p "$METRICS_DIR"
   cluster_exec "$@"
 }
 
 # print_command COMMAND...: with its environment, ready to paste.
 print_command() {
   local word
-  [[ -z ${METRICS_DIR:-} ]] || printf 'mkdir -p %s\n' "$(quoted "$METRICS_DIR")"
   printf 'env'
   for word in "${ENVIRONMENT[@]}" "$@"; do
     printf ' \\\n  %s' "$(quoted "$word")"

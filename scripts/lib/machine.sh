@@ -1,7 +1,8 @@
 # Where a script runs. Every setting is an environment variable: `VARIABLE=VALUE bash scripts/...`.
 
-# cuda or cpu; machines, and devices on each; empty: as the cluster says, else 1 and 8; the environment's Python.
-DEVICE=${DEVICE:-cuda}
+# cuda or cpu; empty: cuda if this machine has a GPU. Machines, and devices on each; empty: as the cluster says, else 1
+# and the GPUs that this machine has (1 without a GPU, for a process on the CPU). The environment's Python.
+DEVICE=${DEVICE:-}
 NNODES=${NNODES:-}
 GPUS_PER_NODE=${GPUS_PER_NODE:-}
 PYTHON=${PYTHON:-python}

@@ -1,18 +1,20 @@
 # Qwen2.5-Math (paper, Table 7). The model has 4096 positions: prompt and response share them.
 
 MODEL_PATH=${MODEL_PATH:-Qwen/Qwen2.5-Math-7B}
+name_model math
 
 # If DPH_SCORER is empty: configuration and port of the scorers.
 SCORER_CONFIG=${SCORER_CONFIG:-$PROJECT_DIR/rl/scorer/math.yaml}
 SCORER_PORT=${SCORER_PORT:-5002}
 
 # Data: the prompts to pre-sample, the baselines' training prompts (without those that no sample solved, which the split
-# drops), the validation files (comma-separated), and the folder of D_exp and D_pef.
+# drops), the validation files (comma-separated; VAL_FILES= for no validation), the folder of D_exp and D_pef, and the
+# D_pef store.
 TRAIN_FILE=${TRAIN_FILE:-$PROJECT_DIR/data/math/dapo_train.parquet}
-DATA_DIR=${DATA_DIR:-$PROJECT_DIR/data/math/qwen2.5-math-7b}
+DATA_DIR=${DATA_DIR:-$PROJECT_DIR/data/math/$MODEL_NAME}
 BASELINE_FILES=${BASELINE_FILES:-$DATA_DIR/train_wrong.parquet,$DATA_DIR/train_correct.parquet}
 TESTS=("$PROJECT_DIR"/data/math/{aime24,aime25,amc23,math500,olympiadbench,minerva_math,college_math}.parquet)
-VAL_FILES=${VAL_FILES:-$(IFS=, && echo "${TESTS[*]}")}
+VAL_FILES=${VAL_FILES-$(IFS=, && echo "${TESTS[*]}")}
 SFT_PT=${SFT_PT:-$DATA_DIR/all_right.pt}
 MAX_PROMPT_LENGTH=${MAX_PROMPT_LENGTH:-2048}
 MAX_RESPONSE_LENGTH=${MAX_RESPONSE_LENGTH:-2048}
@@ -28,5 +30,5 @@ DAPO_METRIC=${DAPO_METRIC:-acc}
 MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-16384}
 
 # Run.
-OUTPUT_DIR=${OUTPUT_DIR:-$PROJECT_DIR/outputs/qwen-math}
-PROJECT_NAME=${PROJECT_NAME:-dph-qwen-math}
+OUTPUT_DIR=${OUTPUT_DIR:-$PROJECT_DIR/outputs/$GROUP}
+PROJECT_NAME=${PROJECT_NAME:-dph-$GROUP}

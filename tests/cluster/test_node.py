@@ -5,19 +5,24 @@ import signal
 import socket
 
 import psutil
+import pytest
+from prometheus_client import start_http_server
 
 from rl.cluster.node_agent import NodeAgent, environment, told_to_end
-from rl.cluster.scorer import is_healthy
+from rl.cluster.scorer import ScorerServer, is_healthy
 from rl.cluster.settings import parse
+from rl.common.errors import UserError
 from tests.cluster.conftest import address
 
 # A command that runs until it is ended.
 FOR_EVER = ("sleep", "1000000")
 
 
-def test_a_scorer_serves_as_long_as_the_command_runs(cluster):
+def test_a_scorer_serves_as_long_as_the_command_runs(cluster, shop_databases):
     """It is restarted when it dies; a signal ends all of them, also what the command started and left."""
-    node = cluster.node(0, 1, "bash", "-c", "(setsid sleep 1000000 &) ; exec sleep 1000000")
+    command = ("bash", "-c", "(setsid sleep 1000000 &) ; exec sleep 1000000")
+    # The configuration's own databases, /cache/, are not there.
+    node = cluster.node(0, 1, *command, scorer_config="rl/scorer/sql.yaml", database_path=shop_databases)
     node.wait_for_text("a scorer was started")
     node.wait_for(lambda: len(cluster.processes("sleep")) == 2)
     scorer = f"http://127.0.0.1:{cluster.scorer_port}"
@@ -38,6 +43,24 @@ def test_a_scorer_that_runs_already_is_used_and_left(cluster, scorer_process):
     assert f"at http://127.0.0.1:{scorer_process.port}" in node.text() and "is used" in node.text()
     assert is_healthy(f"http://127.0.0.1:{scorer_process.port}")
     assert not cluster.processes()
+
+
+def test_another_server_at_the_port_is_not_taken_for_the_nodes_scorer(cluster, scorer_process, tmp_path):
+    """Ray's metrics exporter answers every path with 200; a scorer of another run may have other databases."""
+    other, thread = start_http_server(0, "127.0.0.1")
+    scorer_process.start()
+    try:
+        assert not is_healthy(f"http://127.0.0.1:{other.server_port}")
+        for port, said in (
+            (other.server_port, "did not start: .*cannot listen"),
+            (scorer_process.port, "Another scorer"),
+        ):
+            server = ScorerServer(cluster.scorer_config, None, "127.0.0.1", port, tmp_path / "scorer.log")
+            with pytest.raises(UserError, match=said):
+                server.wait_until_ready(60)
+    finally:
+        other.shutdown()
+        thread.join()
 
 
 def test_a_launcher_that_is_killed_takes_its_programs_along(cluster):

@@ -1,11 +1,15 @@
 """Exit codes and messages of programs; tests/sampling/test_cli.py has them from real processes and Ray actors."""
 
+import signal
+
 import pytest
 from omegaconf import OmegaConf
 from ray.exceptions import ActorDiedError, RayTaskError
+from tqdm import tqdm
 
 from rl.common.cli import find_user_error, user_errors_exit
 from rl.common.errors import UserError
+from rl.common.signals import Stopped
 
 SENTENCE = "The setting x is 3; set it to 4."
 
@@ -43,4 +47,22 @@ def test_a_setting_without_value_is_named_and_an_interrupt_ends_with_130(capsys)
     assert capsys.readouterr().err == "Error: The setting needed has no value; pass needed=VALUE.\n"
     with pytest.raises(SystemExit) as stop, user_errors_exit():
         raise KeyboardInterrupt
-    assert stop.value.code == 130
+    assert stop.value.code == 130 and capsys.readouterr().err == "Interrupted.\n"
+    with pytest.raises(SystemExit), user_errors_exit(resumes=True):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "Interrupted. Re-run the same command to resume.\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (UserError(SENTENCE), f"Error: {SENTENCE}"),
+        (KeyboardInterrupt(), "Interrupted."),
+        (Stopped(signal.SIGTERM), "Stopped by SIGTERM."),
+    ],
+)
+def test_the_last_sentence_has_a_line_of_its_own_below_a_progress_bar(error, sentence, capsys):
+    with pytest.raises(SystemExit), user_errors_exit():
+        bar = tqdm(total=2)  # noqa: F841  # as verl's trainer holds it: open while the exception passes
+        raise error
+    assert capsys.readouterr().err.splitlines()[-1] == sentence

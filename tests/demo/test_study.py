@@ -2,48 +2,39 @@
 
 import json
 import re
-from pathlib import Path
 
+import numpy as np
 import pytest
 
-from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
 from rl.demo import study
 from rl.demo.experiment import SCRIPTS, sample_files
 from rl.demo.study import METHODS, run_name
-from rl.demo.study_report import OverSeeds, write_study
+from rl.demo.study_report import OverSeeds, compare_methods, study_tables, write_study
+from rl.evaluation.analysis.paired_test import holm
 
 PROMPTS, N = 4, 32
 STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
 
 
-def write_samples(path: Path, model: str, seed: int, correct: int, styles: int, *, greedy: bool = False) -> None:
-    """`correct` of N samples of every prompt are right, in the first `styles` styles in turn."""
-    n, temperature = (1, 0.0) if greedy else (N, 1.0)
-    metadata = SampleMetadata(model, model, "hash", temperature, 1.0, -1, n, seed, 48, {"t": "hash"}, PROMPTS)
-    with SampleWriter(path, metadata) as writer:
-        for prompt in range(PROMPTS):
-            for sample in range(n):
-                acc = int(sample < correct)
-                sql = f"/*{STYLES[sample % styles]}*/ SELECT 1"
-                outcome = "match" if acc else "mismatch"
-                writer.append(
-                    SampleRecord(prompt, sample, "q", "a", [1, 2], float(acc), acc, sql, outcome, "sql", False)
-                )
-
-
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def written(tmp_path_factory, write_made_up_samples):
     """Seeds 1 and 2: GRPO is right in 16 and 24 of 32 samples and has 1 style, DPH-JS in 24 and 24 and has 4."""
     tmp_path = tmp_path_factory.mktemp("study")
     of_runs = {"base": (8, 4), "base_again": (8, 4)}
     of_runs |= {run_name("grpo", 1): (16, 1), run_name("grpo", 2): (24, 1)}
     of_runs |= {run_name("dph_js", seed): (24, 4) for seed in (1, 2)}
     for name, (correct, styles) in of_runs.items():
+        what = {"model": name.removesuffix("_again"), "seed": 102 if name == "base_again" else 101}
+        right = np.tile(np.arange(N) < correct, (PROMPTS, 1))
         for split in sample_files(name).values():
-            model, seed = name.removesuffix("_again"), 102 if name == "base_again" else 101
-            write_samples(tmp_path / split["samples"], model, seed, correct, styles)
-            if not (tmp_path / split["greedy"]).exists():
-                write_samples(tmp_path / split["greedy"], model, 101, correct, styles, greedy=True)
+
+            def pred(prompt, sample, styles=styles):
+                return f"/*{STYLES[sample % styles]}*/ SELECT 1"
+
+            write_made_up_samples(tmp_path / split["samples"], right, pred, **what)
+            write_made_up_samples(
+                tmp_path / split["greedy"], right[:, :1], pred, **what | {"seed": 101, "temperature": 0.0}
+            )
     labels = {"grpo": "GRPO", "dph_js": "DPH-JS"}
     specs = {
         seed: {
@@ -80,13 +71,35 @@ def test_the_table_has_a_row_for_each_method_and_difference(written):
     widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows[:6]}
     assert len(widths) == 1
     assert rows[4].startswith("| GRPO | 1.000 ± 0.000 | 0.625 ± 1.588 |")
-    assert any(row.startswith("| DPH-JS minus GRPO | 0.125 ± 1.588 |") for row in rows)
+    assert any(
+        row.startswith("| DPH-JS minus GRPO | 0.000 ± 0.000, p 1.000 | 0.125 ± 1.588, p 1.000 |") for row in rows
+    )
+    assert "greedy, out of domain" in table and "Pass@1, out of domain" in table
     figure = (folder / "study.svg").read_text()
     assert figure.lstrip().startswith("<?xml") and figure.rstrip().endswith("</svg>")
 
 
-def test_one_seed_has_no_interval():
+def test_one_seed_has_no_interval_and_no_p():
     assert OverSeeds.of([0.5]) == OverSeeds([0.5], 0.5, None) and str(OverSeeds.of([0.5])) == "0.500"
+    of_seed = {name: {"greedy": OverSeeds.of([value])} for name, value in (("grpo", 0.5), ("dph_js", 0.75))}
+    assert str(compare_methods(of_seed)["dph_js - grpo"]["greedy"]) == "0.250"
+
+
+def test_where_a_divergence_is_worse_is_said_as_where_it_is_better():
+    def methods(**values):
+        return {name: {c: OverSeeds.of(v) for c, v in of.items()} for name, of in values.items()}
+
+    zero = {"greedy": [0.0, 0.0, 0.0], "greedy, out of domain": [0.0, 0.0, 0.0], "Pass@8": [0.0, 0.0, 0.0]}
+    of_js = {"greedy": [0.1, 0.101, 0.102], "greedy, out of domain": [-0.1, -0.101, -0.102], "Pass@8": [0.0, 0.1, 0.2]}
+    found = compare_methods(methods(grpo=zero, dph_js=of_js))
+    # t of [.1, .101, .102] is .101 sqrt(3) / .001 = 174.9 with 2 degrees of freedom; of [0, .1, .2] sqrt(3).
+    p = [found["dph_js - grpo"][column].p for column in of_js]
+    assert p == pytest.approx([3.27e-5, 3.27e-5, 0.2254], rel=2e-3)
+    assert [value.p_holm for value in found["dph_js - grpo"].values()] == pytest.approx(holm(p))
+    text = study_tables({}, methods(grpo=zero, dph_js=of_js), found, {"grpo": "GRPO", "dph_js": "JS"}, [1, 2, 3])
+    assert "\n- Higher with p at most 0.05: greedy (JS minus GRPO).\n" in text
+    assert "\n- Lower with p at most 0.05: greedy, out of domain (JS minus GRPO).\n" in text
+    assert "| **-0.101 ± 0.002, p 0.000** | 0.100 ± 0.248, p 0.225 |" in text
 
 
 @pytest.mark.parametrize(

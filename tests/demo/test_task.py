@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from rl.common.errors import UserError
-from rl.demo.chat_prompt import QUESTION_HEADING
 from rl.demo.schemas import CHILD_ROWS, PARENT_ROWS, SCHEMAS
 from rl.demo.sql_solutions import STYLE_NAMES
 from rl.demo.task import MOST_ROWS, TaskSettings, draw_questions, main, make_task, splits
+from rl.demo.tokenizer import QUESTION_HEADING
 
 SIZES = {"train": 40, "test_in_domain": 20, "test_out_of_domain": 20, "sft": 150}
 TINY = TaskSettings(seed=3, train=4, eval=3, sft=5)
@@ -53,8 +53,8 @@ def test_a_prompt_is_a_whole_task(small_task):
     row = next(row for row in read(small_task, "train") if row["extra_info"]["schema"] == "shop")
     prompt = row["prompt"][0]["content"]
     assert "CREATE TABLE customers (" in prompt and "```sql\n" in prompt and prompt.count(QUESTION_HEADING) == 1
-    assert "    customer_id INTEGER REFERENCES customers (id),  -- such as " in prompt
-    assert "    name TEXT,  -- such as 'shop_00', 'shop_01'" in prompt
+    assert "    FOREIGN KEY (customer_id) REFERENCES customers (id)\n" in prompt
+    assert "    name TEXT, -- e.g. 'shop_00', 'shop_01'" in prompt
     assert 200 <= len(prompt.split()) <= 300
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, LlamaConfig
 
-from rl.demo.chat_prompt import prompt_text
+from rl.data.prepare.prompt_template import sql_prompt
 from rl.demo.question_families import FAMILIES, Mix, draw_question
 from rl.demo.schemas import SCHEMAS
 from rl.demo.sql_solutions import STYLE_NAMES, announced_solution
@@ -30,7 +30,7 @@ def loaded(tmp_path_factory):
 
 
 def messages(question: str) -> list[dict]:
-    return [{"role": "user", "content": prompt_text(["CREATE TABLE t (id INTEGER);"], question)}]
+    return [{"role": "user", "content": sql_prompt("CREATE TABLE t (id INTEGER);", question, "")}]
 
 
 def encode(tokenizer, text: str) -> list[int]:

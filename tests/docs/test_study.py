@@ -37,3 +37,14 @@ def test_all_methods_and_their_figure_are_there():
     assert list(STUDY["methods"]) == list(METHODS) and STUDY["steps"] == 80
     figure = (FOLDER / "study.svg").read_text()
     assert figure.lstrip().startswith("<?xml") and "docs/study/study.svg" in (REPOSITORY / "README.md").read_text()
+
+
+def test_the_readme_has_the_recorded_demos_values():
+    demo = json.loads((FOLDER / "demo.json").read_text())
+    lines = [line for line in (REPOSITORY / "README.md").read_text().splitlines() if line.startswith("| ")]
+    for method, label in {"base": "base", "grpo": "GRPO", "dph_js": "DPH-JS, eta 0.2"}.items():
+        shown = next(line for line in lines if line.startswith(f"| {label} |")).strip("| ").split(" | ")[1:]
+        for cells, split in ((shown[:5], "in_domain"), (shown[7:], "out_of_domain")):
+            found = demo[method][split]
+            values = [found["greedy"], *(found["pass@k"][k] for k in ("1", "8", "32")), found["keep_rate"]]
+            assert cells == [f"{value:.3f}" for value, *_ in values]

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
-from verl.dph.sampling.checkpoint import model_folder
+from verl.dph.sampling.checkpoint import check_model, model_folder, temporary_model_folder
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -84,6 +84,21 @@ def test_a_merge_that_was_stopped_begins_again(run):
     assert load_file(merged / "model.safetensors") and not left.exists()
 
 
+def test_weights_that_are_merged_for_a_while_leave_nothing(saved, run, tmp_path):
+    actor, aside = run / "global_step_3" / "actor", tmp_path / "out" / "merged"
+    before = sorted(actor.rglob("*"))
+    with pytest.raises(KeyboardInterrupt), temporary_model_folder(str(actor.parent), aside) as folder:
+        assert folder == str(aside)
+        of_checkpoint = model_hash(folder)
+        raise KeyboardInterrupt
+    assert not list(aside.parent.iterdir()) and sorted(actor.rglob("*")) == before
+    merged = model_folder(str(run))
+    assert model_hash(merged) == of_checkpoint  # samples of one are resumed with the other
+    with temporary_model_folder(str(run), aside) as folder:
+        assert folder == merged
+    assert Path(merged).is_dir() and not aside.exists()
+
+
 def test_weights_beside_the_shards_are_used(saved, run):
     beside = run / "global_step_3" / "actor" / "huggingface"
     shutil.copy(saved / "model" / "model.safetensors", beside)
@@ -106,10 +121,11 @@ def test_a_run_without_its_checkpoint(run):
         model_folder(str(run))
 
 
-def test_a_missing_shard(run):
+@pytest.mark.parametrize("look", [model_folder, check_model])
+def test_a_missing_shard(run, look):
     (run / "global_step_3" / "actor" / "model_world_size_2_rank_1.pt").unlink()
     with pytest.raises(UserError, match="written by 2 ranks, but model_world_size_2_rank_1.pt is missing .1 of 2."):
-        model_folder(str(run))
+        look(str(run))
 
 
 class Malicious:

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.common.errors import UserError
-from rl.evaluation.analysis.claims import assert_styles, verdict
+from rl.evaluation.analysis.claims import assert_styles, compared, comparisons_text, verdict
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.transitions import transition_shares, transitions_of_split
-from rl.evaluation.report.command import main
 from rl.evaluation.report.plots import EtaCurves
 from rl.evaluation.report.theme import COLOURS, method_looks
-from rl.evaluation.report.write import write_report
+from rl.evaluation.report.write import main, write_report
 from rl.evaluation.spec import read_spec
 
 STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
@@ -53,12 +52,13 @@ REPORT = {
 
 @pytest.fixture
 def run(made_up_report, tmp_path):
-    """Four methods on two splits of SQL, GRPO with one style, and one training log."""
+    """Five methods on two splits of SQL, GRPO with one style, DPH-F worse than GRPO, and one training log."""
     made = made_up_report(tmp_path, prompts=PROMPTS)
     made.content |= {"title": "A & B", "settings": {"learning rate": 3e-4}, "seconds": {"train": 75.0, "evaluate": 5.5}}
     made.method("base")
     made.method("base_again", model="base")
     made.method("grpo", skill=4, kept_styles=1)
+    made.method("dph_f", skill=0)
     made.method("dph_js", skill=4, training_log="train.jsonl", label="DPH-JS <η 0.2>")
     metrics = ({"critic/rewards/mean": step / 10, "dph/divergence": 1 / step} for step in range(1, 6))
     lines = (json.dumps({"step": step, "data": data}) + "\n" for step, data in enumerate(metrics, start=1))
@@ -112,8 +112,16 @@ def test_report_and_page(run, tmp_path):
     verdicts = {(c["split"], c["method"], c["predicate"]): c["verdict"] for c in report["_claims"]}
     assert verdicts["in_domain", "grpo", "ends in one style"] == "seen"
     assert verdicts["in_domain", "dph_js", "keeps several styles"] == "seen"
-    assert verdicts["out_of_domain", "grpo", "beats the base in Pass@1"] == "seen"
+    assert verdicts["out_of_domain", "grpo", "Pass@1 against Base"] == "higher"
     assert ("out_of_domain", "grpo", "ends in one style") not in verdicts
+    # Where a method with a divergence is worse is said like where it is better, in and out of domain.
+    judged = {f"{m} against GRPO" for m in ("greedy accuracy", "Pass@1", "Pass@8", "Pass@16", "keep rate")}
+    for split in ("in_domain", "out_of_domain"):
+        of_grpo = {p: v for (s, m, p), v in verdicts.items() if (s, m) == (split, "dph_f") and p.endswith("GRPO")}
+        assert of_grpo.keys() == judged and of_grpo["Pass@1 against GRPO"] == "lower"
+        assert set(of_grpo.values()) <= {"lower", "lower, not significant"}
+    line = next(line for line in comparisons_text(report).splitlines() if "DPH-F: Pass@1 against GRPO" in line)
+    assert line.count(" lower") == 2 and "not significant" not in line
     tests = {(t["split"], t["first"], t["second"], t["metric"]): t for t in report["_tests"]}
     assert tests["in_domain", "grpo", "base", "mean@16"]["p_holm"] < 0.01
     assert ("in_domain", "grpo", "base_again", "keep_rate") in tests
@@ -132,6 +140,7 @@ def test_report_and_page(run, tmp_path):
     text = " ".join(tags.text)
     for expected in ("A & B", "DPH-JS <η 0.2>", "1 min 15 s", "ends in one style", "Pass@16", "seed", "0.0003"):
         assert expected in text
+    assert '<b class="worse">lower</b>' in page and '<b class="seen">higher</b>' in page
     write_report(read_spec(run.write()), tmp_path / "again")
     assert (tmp_path / "again" / "report.html").read_text() == page
 
@@ -258,13 +267,28 @@ def test_verdict(value, bound, above, expected):
     assert verdict(value, bound, above) == expected
 
 
+@pytest.mark.parametrize(
+    ("difference", "p_holm", "expected"),
+    [
+        ([0.05, 0.02, 0.08], 0.05, "higher"),
+        ([-0.05, -0.08, -0.02], 0.01, "lower"),
+        ([0.02, 0.002, 0.045], 0.19, "higher, not significant"),
+        ([-0.05, -0.1, 0.0], 0.04, "lower, not significant"),
+        ([0.0, 0.0, 0.0], 1.0, "equal"),
+        (None, None, "not measured"),
+    ],
+)
+def test_a_difference_counts_after_holms_correction(difference, p_holm, expected):
+    assert compared(difference, p_holm) == expected
+
+
 def test_the_demos_assertion_holds_strictly_within_its_bounds():
     def failures(**entropy):
         return assert_styles({name: {"in_domain": {"style_entropy": value}} for name, value in entropy.items()})
 
     assert failures(base=[1.3], grpo=[0.14], dph_js=[0.81]) == failures(dph_js=[0.61]) == []
     assert failures(grpo=[0.35], dph_js=[0.6]) == [
-        "grpo keeps a style entropy of 0.35 in domain, not below 0.35.",
+        "grpo has a style entropy of 0.35 in domain, not below 0.35.",
         "dph_js has a style entropy of 0.60 in domain, not above 0.6.",
     ]
     assert (

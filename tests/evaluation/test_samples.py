@@ -1,5 +1,6 @@
 """Reading samples files, written by the sampler's own writer, as arrays; one sentence for each fault."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -8,13 +9,24 @@ import pytest
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
 from rl.evaluation.analysis.samples import read_judged, read_sample_set, require_same_prompts
+from rl.metrics.distinct_answers import NO_VOTE
 
 STYLES = ("JOIN", "IN")
+# SQL, how scoring it ended, and the digest of what it returned.
+SQL = [
+    ("SELECT name FROM item", "match", "a"),
+    ("SELECT name FROM item ORDER BY price", "match", "a"),
+    ("SELECT id FROM item", "mismatch", "b"),
+    ("SELECT nothing FROM item", "pred_error", None),
+    (None, "no_answer", None),
+    ("SELECT name FROM item", "match", "a"),
+]
+RESULT = [[0, 0, 1, NO_VOTE, NO_VOTE, 0]]
 
 
-def record(prompt, sample, acc=0, pred="/*JOIN*/ SELECT 1", score=None, outcome="mismatch", truncated=False):
+def record(prompt, sample, acc=0, pred="/*JOIN*/ SELECT 1", score=None, outcome="mismatch", truncated=False, **more):
     score = float(acc) if score is None else score
-    return SampleRecord(prompt, sample, "q", "a", [1], score, acc, pred, outcome, "sql", truncated)
+    return SampleRecord(prompt, sample, "q", "a", [1], score, acc, pred, outcome, "sql", truncated, **more)
 
 
 @pytest.fixture
@@ -85,3 +97,26 @@ def test_other_prompts(write):
     with pytest.raises(UserError, match="different prompts .1 missing, 1 more; the first lacks id 1"):
         require_same_prompts(other, one)
     require_same_prompts(one, one)
+
+
+def test_results_are_the_digests_or_those_stored_by_an_earlier_version_or_unknown(write):
+    def file_of(digests):
+        samples = enumerate(zip(SQL, digests, strict=True))
+        records = [record(3, n, pred=p, outcome=outcome, result_digest=d) for n, ((p, outcome, _), d) in samples]
+        return write(records, n=len(SQL), rows=1, name=f"{digests[0]}.jsonl")
+
+    assert read_sample_set(file_of([digest for *_, digest in SQL]), ()).result.tolist() == RESULT
+    path = file_of([None] * len(SQL))
+    assert read_sample_set(path, ()).result is None
+    lines = [
+        json.dumps({"id": 3, "sql": hashlib.sha256(pred.encode()).hexdigest(), "result": digest})
+        for pred, _, digest in SQL[:3]
+    ]
+    results = path.with_suffix(".results")
+    results.write_text("\n".join(lines) + "\n")
+    assert read_sample_set(path, ()).result.tolist() == RESULT
+    results.write_text("\n".join(lines[:2]) + "\n")
+    assert read_sample_set(path, ()).result is None
+    results.write_text(lines[0][:-5])
+    with pytest.raises(UserError, match="is damaged or not finished"):
+        read_sample_set(path, ())

@@ -53,6 +53,8 @@ def test_files_that_are_none(tmp_path, data, write_parquet, write_samples, refus
     assert "neither parquet, JSON lines nor a torch file" in refused(path)
     path.write_text('{"problem": "1+1", "answer": "2"}\n')
     assert "JSON with the keys problem, answer" in refused(path)
+    path.write_text("[" * 100_000)
+    assert "neither parquet, JSON lines nor a torch file" in refused(path)
     path.write_text(json.dumps([{"db_id": "shop"}], indent=1))
     assert "a JSON list" in refused(path)
     assert "with the columns a, b" in refused(write_parquet(path, {"a": 1, "b": 2}))

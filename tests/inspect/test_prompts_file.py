@@ -79,6 +79,16 @@ def test_a_damaged_page_is_reported_and_the_rest_is_read(tmp_path, make_row, wri
     assert problem.startswith("Rows 256 to 599 cannot be read (")
 
 
+def test_ids_and_counts_of_other_types(tmp_path, make_row, write_parquet, inspect, refused):
+    good = write_parquet(tmp_path / "good.parquet", make_row(1))
+    lists = write_parquet(tmp_path / "lists.parquet", make_row(1) | {"id": [1]})
+    assert "id is '[1]', not a whole number" in inspect(lists)[1]["problems"][0]
+    assert "is no parquet of prompts with ids" in refused(good, "--against", lists)
+    for count in (-3, 1.5, 2**40, "x"):
+        path = write_parquet(tmp_path / "x.parquet", make_row(1) | {"base_correct": count})
+        assert inspect(path)[1]["files"][0]["problems"] == ["1 row with a base_correct that is no number of samples."]
+
+
 def test_leaks_between_train_and_test(tmp_path, make_row, write_parquet, inspect):
     train = write_parquet(tmp_path / "train.parquet", make_row(1), make_row(2, "a"), make_row(3, "b"))
     test = write_parquet(tmp_path / "test.parquet", make_row(3, "c"), make_row(4, "a"), make_row(5, "d"))
@@ -94,7 +104,8 @@ def test_the_parts_of_a_split(tmp_path, make_row, write_parquet, write_samples, 
     data = write_parquet(tmp_path / "train.parquet", *(make_row(id) for id in (10, 20, 30, 40)))
     correct = {10: [1, 1, 1, 1], 20: [0, 1, 1, 1], 30: [0, 1, 0, 0], 40: [0, 0, 0, 0]}
     samples = write_samples(tmp_path / "0.jsonl", data, correct)
-    parts = write_split(split(data, [samples], threshold=3, n=4, keep_zero=True), tmp_path)
+    parts = [tmp_path / f"train_{name}.parquet" for name in ("correct", "wrong")]
+    write_split(split(data, [samples], threshold=3, n=4, keep_zero=True), *parts)
     code, found = inspect(*parts)
     near_perfect, explored = found["files"]
     assert code == 0 and near_perfect["kind"] == explored["kind"] == "prompts, a part of the split"

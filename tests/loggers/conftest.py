@@ -126,7 +126,8 @@ class Run:
     def __init__(self, task: Path, name: str, settings: dict):
         self.folder = task / name
         self.folder.mkdir()
-        file = self.folder / "metrics.jsonl"
+        self.elsewhere = task / f"{name}_working_directory"
+        self.elsewhere.mkdir()
         data = {
             "actor_rollout_ref.model.path": task / "model",
             "data.train_files": task / "train_wrong.parquet",
@@ -139,17 +140,10 @@ class Run:
         }
         finished = subprocess.run(
             [sys.executable, "-m", "verl.dph.main", *(f"{k}={v}" for k, v in (SETTINGS | data | settings).items())],
-            cwd=self.folder,
+            cwd=self.elsewhere,
             env={name: value for name, value in os.environ.items() if not name.startswith(("WANDB_", "SWANLAB_"))}
-            | {
-                "HOME": str(self.folder),  # no login of the user's
-                "VERL_PLATFORM": "cpu",
-                "OMP_NUM_THREADS": "1",
-                "VERL_FILE_LOGGER_PATH": str(file),
-                "TENSORBOARD_DIR": str(self.folder / "tensorboard"),
-                "WANDB_DIR": str(self.folder),
-                "SWANLAB_LOG_DIR": str(self.folder / "swanlab"),
-            },
+            # No login of the user's.
+            | {"HOME": str(self.folder), "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -157,6 +151,7 @@ class Run:
         )
         self.output = finished.stdout
         assert finished.returncode == 0, self.output[-8000:]
+        [file] = self.folder.glob("metrics/*.jsonl")
         entries = [json.loads(line) for line in file.read_text().splitlines()]
         self.metrics: dict[int, dict[str, float]] = {entry["step"]: entry["data"] for entry in entries}
 

@@ -100,3 +100,7 @@ def test_eta_is_warmed_up_and_weighs_the_divergence(probed):
         # joint: of a mini-batch's 20 tokens, 2 x 4 x 2 on D_exp and 2 x 2 on D_pef, the D_pef tokens' share
         assert metrics["dph/loss"] == pytest.approx(eta * metrics["dph/divergence"] * 4 / 20, rel=1e-4)
         assert metrics["dph/divergence"] > 0
+
+
+def test_nothing_is_written_outside_the_runs_folder(probed):
+    assert not list(probed.elsewhere.iterdir())

@@ -107,11 +107,17 @@ def test_dapo_ids_over_files_and_bad_rows(command, tmp_path):
 def test_dapo_wrong_files(command, tmp_path):
     other = write_parquet(tmp_path / "other.parquet", [{"x": 1}], pa.schema({"x": pa.int64()}))
     (tmp_path / "broken.parquet").write_bytes(other.read_bytes()[:-9])
+    (tmp_path / "list.json").write_text("[1, {}]")
+    for name in ("deep.json", "deep.jsonl"):
+        (tmp_path / name).write_text("[" * 100_000)
     for name, sentence in (
         ("other.parquet", "has no column prompt, reward_model"),
         ("broken.parquet", "cannot be read as parquet"),
         ("gone.parquet", "cannot be read as parquet"),
         ("gone.jsonl", "cannot be read"),
+        ("list.json", "None of the 2 records makes a row"),
+        ("deep.json", "is no JSON (it is nested too deeply)"),
+        ("deep.jsonl", "None of the 1 records makes a row"),
     ):
         finished = command("math/prepare_dapo.py", "--input", tmp_path / name, "--output", tmp_path / "o.parquet")
         assert finished.exit_code == 2 and sentence in finished.err
@@ -190,11 +196,13 @@ def test_all_test_sets_of_a_folder(command, tmp_path):
 def test_parquet_and_json_files_by_name(command, tmp_path):
     pq.write_table(pa.Table.from_pylist([{"Problem": "P", "Answer": 25}]), tmp_path / "a.parquet")
     (tmp_path / "b.json").write_text(json.dumps([{"problem": "P", "answer": 3}]))
-    files = ["--file", f"aime25={tmp_path / 'a.parquet'}", "--file", f"amc23={tmp_path / 'b.json'}"]
+    write_lines(tmp_path / "c.json", [{"question": "Q", "answer": 4}] * 2)
+    named = {"aime25": "a.parquet", "amc23": "b.json", "college_math": "c.json"}
+    files = [word for name, file in named.items() for word in ("--file", f"{name}={tmp_path / file}")]
     finished = command("math/prepare_eval.py", *files, "--output", tmp_path / "out")
     assert finished.exit_code == 0, finished.err
-    rows = read_rows([tmp_path / "out" / "aime25.parquet", tmp_path / "out" / "amc23.parquet"])
-    assert [row.question["ground_truth"] for row in rows] == ["25", "3"]
+    rows = read_rows([tmp_path / "out" / f"{name}.parquet" for name in named])
+    assert [row.question["ground_truth"] for row in rows] == ["25", "3", "4", "4"]
     assert "Not found: aime24, math500," in finished.out
 
 
@@ -237,7 +245,7 @@ def test_wrong_settings(command, tmp_path, monkeypatch):
         (["--file", "gsm9k=x"], "--file gsm9k=x is not NAME=FILE"),
         (["--file", "gsm8k=x.jsonl"], "x.jsonl cannot be read"),
         (["--file", "gsm8k=text.txt"], "text.txt is neither .jsonl, .json nor .parquet"),
-        ([], "give --input DIR or --file NAME=FILE"),
+        ([], "give --input DIR, --file NAME=FILE or --download"),
     ]:
         finished = command("math/prepare_eval.py", *arguments, "--output", "out")
         assert finished.exit_code == 2 and sentence in finished.err, arguments

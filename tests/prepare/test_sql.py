@@ -11,6 +11,7 @@ from contextlib import closing
 import pyarrow.parquet as pq
 import pytest
 
+from rl.common.fingerprint import file_sha256
 from rl.data.prepare.prompt_template import sql_prompt
 from rl.data.prepare.token_budget import CHARACTERS_PER_TOKEN
 from rl.data.rows import read_rows
@@ -69,7 +70,14 @@ def test_bird_rows(prepare_bird):
     ):
         assert part in message["content"]
     assert not output.with_suffix(".bad.jsonl").exists()
-    assert sorted(path.name for path in output.parent.iterdir()) == ["dev.json", "dev.parquet", "dev_databases"]
+    assert sorted(path.name for path in output.parent.iterdir()) == [
+        *("dev.json", "dev.meta.json", "dev.parquet", "dev_databases")
+    ]
+    manifest = json.loads((output.parent / "dev.meta.json").read_text())
+    assert (manifest["rows"], manifest["rejected"]) == (3, 0)
+    assert manifest["inputs"] == [
+        {"file": str(output.parent / "dev.json"), "sha256": file_sha256(output.parent / "dev.json")}
+    ]
 
 
 def test_rows_pass_the_samplers_checks(prepare_bird):
@@ -106,6 +114,10 @@ def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird
     assert finished.exit_code == 0, finished.err
     assert pq.read_table(output)["id"].to_pylist() == [20_000_001, 20_000_002]
     assert "7 records are left out" in finished.out
+    named = (
+        "dev_databases lacks 2 of the 4 databases that the questions name (gone/gone.sqlite, ../shop/../shop.sqlite)"
+    )
+    assert f"{named}: 2 questions will be left out" in finished.err.splitlines()[0]
     bad = read_bad(output)
     assert [line["record"] for line in bad] == [0, 3, 4, 5, 6, 7, 8]
     assert [line["reason"].partition(":")[0] for line in bad] == [
@@ -224,6 +236,8 @@ def test_wrong_settings(prepare_bird, arguments, sentence):
         ("{}", "holds a JSON object, not a list"),
         ("[]", "holds no record"),
         ('[{"db_id": "shop"}]', "None of the 1 records makes a row"),
+        ('[{"db_id": "a"}, {"db_id": "b"}]', "has none of the 2 databases that the questions name (a/a.sqlite, b/b.sq"),
+        ("[" * 100_000, "is no JSON (it is nested too deeply)"),
     ],
 )
 def test_wrong_files(prepare_bird, bird, content, sentence):

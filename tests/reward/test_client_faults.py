@@ -31,8 +31,8 @@ def test_a_passing_failure_is_tried_again(fake, client_of, failure):
     assert effort.seconds > 0
 
 
-@pytest.mark.parametrize("failure", ["500", "cut"])
-def test_a_lasting_failure_raises_and_is_never_a_score(fake, client_of, failure):
+@pytest.mark.parametrize("failure, hint", [("500", "answers, but fails"), ("cut", "scorer_server_without_ray.py")])
+def test_a_lasting_failure_raises_and_is_never_a_score(fake, client_of, failure, hint):
     async def scenario():
         async with fake(STEPS[failure](fake)) as server, client_of(server.address, retries=2) as client:
             with pytest.raises(ScorerUnavailable) as error:
@@ -41,7 +41,7 @@ def test_a_lasting_failure_raises_and_is_never_a_score(fake, client_of, failure)
 
     server, sentence = asyncio.run(scenario())
     assert server.address in sentence
-    assert "3 attempts" in sentence and "scorer_server_without_ray.py" in sentence
+    assert "3 attempts" in sentence and hint in sentence
     assert len(server.requests) == 3
 
 

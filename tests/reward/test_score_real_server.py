@@ -10,12 +10,10 @@ from verl.trainer.ppo.metric_utils import process_validation_metrics
 from verl.trainer.ppo.reward import get_custom_reward_fn
 
 from rl.common.errors import UserError
-from rl.data.rows import Row
 from verl.dph.reward import score
 from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.protocol import ScorerRefused
 from verl.dph.reward.score import compute_score
-from verl.dph.training.preflight import OUR_REWARD, check_scorer
 
 KEYS = {"score", "acc", "gold_error", "pred", "outcome", "scorer"}
 
@@ -129,18 +127,6 @@ def test_rewards_of_math_from_the_same_server(server_of_both_kinds):
         result = grade("math_dapo", response, truth_of_math, scorer=server_of_both_kinds)
         assert (result["score"], result["acc"], result["outcome"], result["pred"]) == expected, case
     assert grade("sql", answer(NAMES), truth(NAMES), scorer=server_of_both_kinds)["acc"] == 1
-
-
-def test_a_scorer_without_math_is_named_before_training(scorer_server):
-    kwargs = {"scorer": scorer_server}
-    config = OmegaConf.create({"reward": {"custom_reward_function": {"path": OUR_REWARD, "reward_kwargs": kwargs}}})
-    rows = [
-        Row(1, "sql", [], truth(NAMES), "a.parquet row 0"),
-        Row(2, "math", [], {"ground_truth": "4"}, "b.parquet row 7"),
-    ]
-    asyncio.run(check_scorer(config, rows[:1]))
-    with pytest.raises(UserError, match="b.parquet row 7: .*scores no math"):
-        asyncio.run(check_scorer(config, rows))
 
 
 def test_a_server_with_a_short_queue_is_waited_for(scorer_class, shop_databases, tmp_path):

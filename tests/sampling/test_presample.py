@@ -15,6 +15,7 @@ import pytest
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.replica import RolloutMode
 
+from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
 from rl.data.sample_file import journal_path, read_metadata, read_samples
@@ -23,7 +24,7 @@ from verl.dph import presample
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.cpu.hf_server import HFServer
 from verl.dph.reward.client import ScorerUnavailable
-from verl.dph.sampling import job
+from verl.dph.sampling import job, rollout_engine
 from verl.dph.sampling.rollout_engine import check_rollout, replica_count
 
 N = 4
@@ -169,7 +170,7 @@ def test_the_program_stopped_and_resumed(overrides, tmp_path, holding_scorer):
     records = sorted_records(whole)
 
     path = overrides["presample.output"]
-    with holding_scorer(1) as scorer:
+    with holding_scorer(2) as scorer:  # the preflight's request, and one of scores
         answered = stop_while_the_scorer_holds(overrides | {SCORER: scorer.address, MAX_IN_FLIGHT: 4}, scorer)
     for file in (path, journal_path(path)):
         with open(file, "ab") as output:
@@ -208,6 +209,63 @@ def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, m
     assert list((tmp_path / "samples").iterdir()) == []
 
 
+def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(
+    overrides, tmp_path, make_row, write_parquet, monkeypatch, capsys
+):
+    """Asked before the engine starts, and again while samples are scored: exit code 2 and no traceback."""
+    monkeypatch.setattr(presample, "check_rollout", lambda config: None)
+    truth = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
+    foreign = make_row(2, reward_model={"style": "rule", "ground_truth": truth})
+    file = write_parquet(tmp_path / "mixed.parquet", make_row(1), foreign)
+    config = compose(overrides | {"data.train_files": file})
+
+    @contextlib.asynccontextmanager
+    async def engine_not_reached(config):
+        pytest.fail("the engine was started")
+        yield
+
+    for engine in (engine_not_reached, hf_server_here):
+        monkeypatch.setattr(presample, "rollout_client", engine)
+        with pytest.raises(SystemExit) as ended, user_errors_exit():
+            presample.main(config)
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert ended.value.code == 2 and said.startswith("Error: ") and "zoo/zoo.sqlite" in said
+        # Only what the preflight would have found is left to fail.
+        monkeypatch.setattr(presample, "check_scorer", no_check)
+    assert said.count("HTTP 404") == 1
+
+
+@pytest.mark.parametrize(
+    "setting, value, wanted",
+    [
+        ("presample.n", "abc", "'abc' must be a whole number, 1 or more"),
+        ("presample.n", "0", "0 must be a whole number, 1 or more"),
+        ("presample.n", "null", "None must be a whole number, 1 or more"),
+        ("presample.n", "4.0", "4.0 must be a whole number, 1 or more"),
+        ("presample.log_probs", "maybe", "'maybe' must be True or False"),
+        (MAX_IN_FLIGHT, "0", "0 must be a whole number, 1 or more"),
+        ("data.train_files", "[a.parquet,3]", "['a.parquet', 3] must be a path or a list of paths"),
+        ("data.max_response_length", "0", "0 must be a whole number, 1 or more"),
+        ("actor_rollout_ref.rollout.temperature", "nan", "nan must be a number, 0 (greedy) or more"),
+        ("actor_rollout_ref.rollout.temperature", "hot", "'hot' must be a number, 0 (greedy) or more"),
+        ("actor_rollout_ref.rollout.top_p", "0", "0 must be a number above 0, at most 1"),
+        ("actor_rollout_ref.rollout.top_k", "0", "0 must be a number of tokens, or -1 for all"),
+        ("trainer.n_gpus_per_node", "two", "'two' must be a whole number, 1 or more"),
+        (SCORER.replace("scorer", "retries"), "many", "'many' must be a whole number, 0 or more"),
+        (SCORER.replace("scorer", "timeout"), "0", "0 must be a number of seconds above 0"),
+    ],
+)
+def test_wrong_values_are_named(overrides, monkeypatch, setting, value, wanted):
+    monkeypatch.setattr(rollout_engine, "check_platform", lambda config: None)
+    with pytest.raises(UserError) as error:
+        presample.main(compose(overrides | {setting: value}))
+    assert str(error.value) == f"{setting}={wanted}."
+
+
+async def no_check(config, rows) -> None:
+    pass
+
+
 def test_draw_samples_uses_an_engine_that_is_up(overrides, tmp_path, train_parquet):
     config = compose(overrides)
     output = tmp_path / "refinement.jsonl"
@@ -228,7 +286,6 @@ def test_draw_samples_uses_an_engine_that_is_up(overrides, tmp_path, train_parqu
         ({"data.train_files": "/absent/train.parquet"}, "/absent/train.parquet cannot be read as parquet"),
         ({"data.train_files": "null"}, "data.train_files is not set"),
         ({"actor_rollout_ref.model.path": "/absent/model"}, "The model /absent/model is neither a folder"),
-        ({"presample.n": 0}, "presample.n=0"),
         ({"actor_rollout_ref.rollout.temperature": 0}, "temperature=0 gives the same response 4 times"),
         ({"data.max_prompt_length": 3}, r"6 of 6 prompts are longer than data.max_prompt_length=3 .* with 5\): raise"),
         ({"data.max_prompt_length": 3, "data.filter_overlong_prompts": True}, "none is left"),

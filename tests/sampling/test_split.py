@@ -1,7 +1,9 @@
 """The splitter on real files."""
 
 import dataclasses
+import json
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter, metadata_path
 from rl.data.split import split, write_split
+from rl.data.split_command import EXPERIMENTS
 
 DATA = Path(__file__).parents[2] / "data"
 PROGRAM, MATH_PROGRAM = (DATA / task / "process_data" / "exact_correct_id.py" for task in ("sql", "math"))
@@ -77,7 +80,8 @@ def test_files_keep_schema_and_rows_and_the_pass_counts(tmp_path, data):
     samples = write_samples(tmp_path / "0.jsonl", metadata_of(data), CORRECT)
     parts = split(data, [samples], threshold=4, n=N, keep_zero=True)
     out = tmp_path / "new" / "folder"
-    paths = write_split(parts, out)
+    paths = out / "correct.parquet", out / "wrong.parquet"
+    write_split(parts, *paths)
     original = pq.read_table(data)
     for path, expected in zip(paths, ([10], [30, 20, 40]), strict=True):
         table = pq.read_table(path)
@@ -86,7 +90,7 @@ def test_files_keep_schema_and_rows_and_the_pass_counts(tmp_path, data):
         assert table.to_pylist() == [
             row | {"base_correct": sum(CORRECT[row["id"]])} for row in original.to_pylist() if row["id"] in expected
         ]
-    assert sorted(path.name for path in out.iterdir()) == ["train_correct.parquet", "train_wrong.parquet"]
+    assert sorted(path.name for path in out.iterdir()) == ["correct.parquet", "wrong.parquet"]
 
 
 @given(
@@ -100,14 +104,18 @@ def test_laws(tmp_path_factory, make_row, write_parquet, counts, threshold, keep
     data = write_parquet(folder / "train.parquet", *(make_row(id) for id in range(len(counts))))
     accs = {id: [1] * count + [0] * (N - count) for id, count in enumerate(counts)}
     samples = write_samples(folder / "0.jsonl", metadata_of(data), accs)
+    explored = [id for id, count in enumerate(counts) if (not keep_zero) <= count < threshold]
+    if not explored or max(counts) < threshold:
+        part = "D_exp" if max(counts) >= threshold else "D_pef"
+        with pytest.raises(UserError, match=f"^{part} is empty at the threshold {threshold} "):
+            split(data, [samples], threshold=threshold, n=N, keep_zero=keep_zero)
+        return
     parts = split(data, [samples], threshold=threshold, n=N, keep_zero=keep_zero)
     assert not set(ids(parts.correct)) & set(ids(parts.wrong))
     assert parts.correct.num_rows + parts.wrong.num_rows + parts.dropped_zero == len(counts)
     assert ids(parts.correct) == [id for id, count in enumerate(counts) if count >= threshold]
-    assert keep_zero or all(counts[id] > 0 for id in ids(parts.wrong))
+    assert ids(parts.wrong) == explored
     assert parts.pass_counts.total() == len(counts)
-    stricter = split(data, [samples], threshold=N, n=N, keep_zero=keep_zero)
-    assert set(ids(stricter.correct)) <= set(ids(parts.correct))
 
 
 def test_prompts_that_were_too_long_are_left_out_and_counted(tmp_path, data):
@@ -119,7 +127,8 @@ def test_prompts_that_were_too_long_are_left_out_and_counted(tmp_path, data):
 
 def test_a_part_can_be_split_again(tmp_path, data):
     first = write_samples(tmp_path / "0.jsonl", metadata_of(data), CORRECT)
-    _, wrong = write_split(split(data, [first], threshold=4, n=N, keep_zero=True), tmp_path / "first")
+    wrong = tmp_path / "wrong.parquet"
+    write_split(split(data, [first], threshold=4, n=N, keep_zero=True), tmp_path / "correct.parquet", wrong)
     again = write_samples(tmp_path / "1.jsonl", metadata_of(wrong), {20: [1] * 4, 30: [0] * 4, 40: [0] * 4})
     parts = split(wrong, [again], threshold=3, n=N, keep_zero=True)
     assert parts.correct["base_correct"].to_pylist() == [4]
@@ -203,24 +212,39 @@ def run_program(monkeypatch, capsys):
 
 
 # Pass counts on either side of both families' thresholds.
-OF_EIGHT = {10: 8, 20: 7, 30: 6, 40: 0}
+OF_EIGHT = {10: 8, 20: 7, 30: 6, 40: 0, 50: 1}
+
+
+LLAMA_SQL = ["Llama-SQL*", "6710", "2248", "25.1%"]
+
+
+@pytest.fixture
+def of_eight(make_row, write_parquet):
+    """Writes a parquet and its samples into a folder."""
+
+    def write(folder: Path) -> tuple[Path, Path]:
+        folder.mkdir(parents=True, exist_ok=True)
+        data = write_parquet(folder / "train.parquet", *(make_row(id) for id in (30, 10, 20, 40, 50)))
+        correct = {id: [1] * count + [0] * (8 - count) for id, count in OF_EIGHT.items()}
+        return data, write_samples(folder / "0.jsonl", metadata_of(data, n=8), correct)
+
+    return write
 
 
 @pytest.mark.parametrize(
     "program, options, near_perfect, explored, paper",
     [
-        (PROGRAM, [], [30, 10, 20], [40], ["Llama-SQL*", "6710", "2248", "25.1%"]),
-        (PROGRAM, ["--family", "qwen"], [10, 20], [30, 40], ["OmniSQL-32B*", "5169", "3789", "42.3%"]),
-        (PROGRAM, ["--family", "qwen", "--threshold", 8], [10], [30, 20, 40], ["Llama-SQL*", "6710", "2248", "25.1%"]),
-        (MATH_PROGRAM, [], [30, 10, 20], [], ["Llama-Math*", "4599", "1248", "21.3%"]),
-        (MATH_PROGRAM, ["--family", "qwen"], [10, 20], [30], ["Qwen2.5-Math*", "7009", "3199", "31.3%"]),
-        (MATH_PROGRAM, ["--keep-zero"], [30, 10, 20], [40], ["Llama-Math*", "4599", "1248", "21.3%"]),
+        (PROGRAM, [], [30, 10, 20], [40, 50], LLAMA_SQL),
+        (PROGRAM, ["--family", "qwen"], [10, 20], [30, 40, 50], ["OmniSQL-32B*", "5169", "3789", "42.3%"]),
+        (PROGRAM, ["--family", "qwen", "--threshold", 8], [10], [30, 20, 40, 50], LLAMA_SQL),
+        (MATH_PROGRAM, [], [30, 10, 20], [50], ["Llama-Math*", "4599", "1248", "21.3%"]),
+        (MATH_PROGRAM, ["--family", "qwen"], [10, 20], [30, 50], ["Qwen2.5-Math*", "7009", "3199", "31.3%"]),
+        (MATH_PROGRAM, ["--keep-zero"], [30, 10, 20], [40, 50], ["Llama-Math*", "4599", "1248", "21.3%"]),
     ],
 )
-def test_the_papers_defaults(tmp_path, data, run_program, program, options, near_perfect, explored, paper):
+def test_the_papers_defaults(tmp_path, of_eight, run_program, program, options, near_perfect, explored, paper):
     """Llama 6 and Qwen 7 of 8; the math recipe drops prompts without a correct sample."""
-    correct = {id: [1] * count + [0] * (8 - count) for id, count in OF_EIGHT.items()}
-    samples = write_samples(tmp_path / "0.jsonl", metadata_of(data, n=8), correct)
+    data, samples = of_eight(tmp_path)
     lines = run_program(program, "--samples", samples, "--data", data, "--out", tmp_path / "out", *options)
     assert ids(pq.read_table(tmp_path / "out" / "train_correct.parquet")) == near_perfect
     assert ids(pq.read_table(tmp_path / "out" / "train_wrong.parquet")) == explored
@@ -238,3 +262,108 @@ def test_a_familys_threshold_is_of_eight_samples(tmp_path, data, monkeypatch, ca
         runpy.run_path(str(PROGRAM), run_name="__main__")
     assert stop.value.code == 2
     assert "threshold assumes 8 samples per prompt, not 4: pass --threshold" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "counts, threshold, keep_zero, sentence",
+    [
+        (
+            [1, 3, 1, 0],
+            4,
+            True,
+            "D_pef is empty at the threshold 4 (prompts by correct samples: 0 of 4: 1, 1 of 4: 2, 3 of 4: 1): "
+            "--threshold 3 gives 1 prompts in D_pef and 3 in D_exp.",
+        ),
+        ([4, 3, 4, 2], 1, True, "--threshold 3 gives 3 prompts in D_pef and 1 in D_exp."),
+        ([4, 0, 4, 0], 3, False, "--keep-zero puts the 2 without a correct sample into D_exp."),
+        ([0, 0, 0, 0], 3, True, "no threshold helps, look at the samples with dph inspect."),
+        ([4, 4, 4, 4], 3, True, "D_exp is empty"),
+    ],
+)  # fmt: skip
+def test_an_empty_part_is_an_error_that_names_a_threshold(tmp_path, data, counts, threshold, keep_zero, sentence):
+    correct = {id: [1] * count + [0] * (N - count) for id, count in zip((10, 20, 30, 40), counts, strict=True)}
+    samples = write_samples(tmp_path / "0.jsonl", metadata_of(data), correct)
+    with pytest.raises(UserError) as error:
+        split(data, [samples], threshold=threshold, n=N, keep_zero=keep_zero)
+    assert sentence in str(error.value)
+
+
+def test_prompts_without_a_reference_are_counted_apart(tmp_path, data, run_program):
+    """40's gold query failed in every sample; one failure of 30's, such as a timeout, is no such thing."""
+    samples = write_samples(tmp_path / "0.jsonl", metadata_of(data), CORRECT)
+    lines = [json.loads(line) for line in samples.read_text().splitlines()]
+    for line in lines:
+        if line["id"] == 40 or (line["id"], line["sample"]) == (30, 0):
+            line["outcome"] = "gold_timeout" if line["sample"] == 0 else "gold_error"
+    samples.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    parts = split(data, [samples], threshold=3, n=N, keep_zero=True)
+    assert parts.gold_failed == [40] and parts.pass_counts == {4: 1, 3: 1, 2: 1} and ids(parts.wrong) == [30, 40]
+    lines = run_program(PROGRAM, "--samples", samples, "--data", data, "--out", tmp_path, "--n", N, "--threshold", 3)
+    assert ["no", "reference", "1", "D_exp", "#" * 40] in lines
+    assert any(
+        line[:9] == ["no", "reference:", "the", "gold", "answer", "of", "1", "prompt", "failed"] for line in lines
+    )
+
+
+def test_the_variables_of_the_scripts_are_read(tmp_path, of_eight, run_program, monkeypatch):
+    """The road of the launch scripts: SETTINGS, then the folder of the model that MODEL_PATH names, then DATA_DIR."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "data" / "math" / "my-model"
+    data, _ = of_eight(folder / "generate_data")
+    for name, value in {"TRAIN_FILE": data, "SETTINGS": "llama_math", "MODEL_PATH": "/models/My-Model/"}.items():
+        monkeypatch.setenv(name, str(value))
+    run_program(PROGRAM)
+    assert ids(pq.read_table(folder / "train_correct.parquet")) == [30, 10, 20]
+    assert ids(pq.read_table(folder / "train_wrong.parquet")) == [50], "math drops prompts that no sample solved"
+
+    monkeypatch.setenv("DATA_DIR", str(folder))
+    monkeypatch.setenv("TRAIN_WRONG", str(tmp_path / "wrong.parquet"))
+    monkeypatch.setenv("SETTINGS", "qwen_math")
+    run_program(PROGRAM)
+    assert ids(pq.read_table(tmp_path / "wrong.parquet")) == [30, 50]
+    monkeypatch.setenv("SETTINGS", "./mine.sh")
+    with pytest.raises(SystemExit):
+        run_program(PROGRAM)
+    run_program(PROGRAM, "--experiment", "qwen_math")
+
+
+@pytest.mark.parametrize("model, folder", [("x/Llama-3.1-8B-Instruct", "llama3.1-8b"), ("a/My-Qwen/", "my-qwen")])
+def test_the_folder_is_named_as_in_the_scripts(model, folder):
+    assert EXPERIMENTS["llama_sql"].folder(model) == Path("data/sql") / folder
+    launch = DATA.parent / "scripts" / "lib" / "launch.sh"
+    function = f"source <(sed -n '/^name_model/,/^}}/p' {launch})"
+    command = ["bash", "-c", f"{function}; MODEL_PATH={model}; name_model sql; echo $MODEL_NAME"]
+    assert subprocess.run(command, capture_output=True, text=True).stdout.strip() == folder
+
+
+def test_wrong_files_are_one_sentence(tmp_path, data, make_row, write_parquet, run_program, capsys):
+    good = write_samples(tmp_path / "good.jsonl", metadata_of(data), CORRECT)
+
+    def changed(**metadata) -> Path:
+        path = write_samples(tmp_path / f"{[*metadata][0]}.jsonl", metadata_of(data), CORRECT)
+        content = json.loads(metadata_path(path).read_text()) | metadata
+        metadata_path(path).write_text(json.dumps(content))
+        return path
+
+    lists = write_parquet(tmp_path / "lists.parquet", *(make_row(id) | {"id": [id]} for id in CORRECT))
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes(data.read_bytes()[:4] + bytes(200) + data.read_bytes()[204:])
+    deep = tmp_path / "deep.jsonl"
+    deep.write_text("[" * 100_000 + "\n")
+    metadata_path(deep).write_bytes(metadata_path(good).read_bytes())
+    (tmp_path / "out").mkdir()
+    for arguments, sentence in [
+        ([changed(n="4")], "n.meta.json: n is '4', which no run writes"),
+        ([changed(overlong_ids=None)], "overlong_ids is 'None'"),
+        ([changed(data_files={"a": 1})], "data_files is"),
+        ([deep], "deep.jsonl line 1 is not a sample record"),
+        ([good, "--data", tmp_path], "cannot be read (Is a directory)"),
+        ([good, "--out", data], "cannot be written"),
+        ([write_samples(tmp_path / "l.jsonl", metadata_of(lists), CORRECT), "--data", lists], "ids of the type list<"),
+        ([write_samples(tmp_path / "d.jsonl", metadata_of(damaged), CORRECT), "--data", damaged], "be read as parquet"),
+    ]:  # fmt: skip
+        options = ["--data", data, "--out", tmp_path / "out", "--n", N, "--threshold", 3]
+        with pytest.raises(SystemExit) as stop:
+            run_program(PROGRAM, *options, "--samples", *arguments)
+        error = capsys.readouterr().err
+        assert stop.value.code == 2 and sentence in error and error.count("\n") == 1, error

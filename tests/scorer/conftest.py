@@ -93,11 +93,12 @@ def make_shop(path: Path) -> None:
 def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Scorer]]:
     """Starts servers with the shipped settings and changes to Scorer1's; ends those that still run.
 
-    server: changes to the section ScorerServer. math: settings of a second scorer, for math.
+    server: changes to the section ScorerServer. math: settings of a second scorer, for math. text: the whole file
+    instead, in which /cache/ stands for the databases.
     """
     started: list[Scorer] = []
 
-    def start(*, server: dict | None = None, math: dict | None = None, **changes: object) -> Scorer:
+    def start(*, server: dict | None = None, math: dict | None = None, text: str = "", **changes: object) -> Scorer:
         directory = tmp_path_factory.mktemp("scorer")
         databases = directory / "databases"
         make_shop(databases / "shop" / "shop.sqlite")
@@ -111,7 +112,8 @@ def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         }
         if math is not None:
             settings["Scorers"]["Scorer2"] = {"class_name": "MathRewardModel", **math}
-        (directory / "settings.yaml").write_text(yaml.safe_dump(settings))
+        text = text.replace("/cache/", f"{databases}/") or yaml.safe_dump(settings)
+        (directory / "settings.yaml").write_text(text)
         address_file = directory / "address"
         # As a file, from another directory, with its temporary files beside: nothing it could write lies elsewhere.
         working, temporary = directory / "working", directory / "temporary"

@@ -18,7 +18,7 @@ import pytest
 import uvloop
 import yaml
 
-from rl.scorer.config import SqlSettings, load_settings
+from rl.scorer.config import Settings, SqlSettings, load_settings
 from rl.scorer.server import main
 from rl.scorer.sql_scoring import GoldCheck, ScoringUnavailable, SqlScorer
 from tests.scorer.conftest import make_shop
@@ -34,33 +34,35 @@ def test_the_shipped_settings_are_complete_and_the_defaults(tmp_path: Path) -> N
     shipped = yaml.safe_load(SHIPPED_SETTINGS.read_text())
     assert shipped["ScorerServer"] | {"address": "127.0.0.1", "port": 5001} == shipped["ScorerServer"]
     assert shipped["Scorers"]["Scorer1"]["database_path"] == "/cache/"
-    least = tmp_path / "least.yaml"
+    least, databases = tmp_path / "least.yaml", {"database_path": tmp_path}
     least.write_text("Scorers: {Scorer1: {class_name: SqlDetailRewardModel}}")
-    assert load_settings(SHIPPED_SETTINGS, None, None, tmp_path) == load_settings(least, None, None, tmp_path)
-    defaults = load_settings(least, None, None, tmp_path)
+    assert load_settings(SHIPPED_SETTINGS, sql=databases) == (defaults := load_settings(least, sql=databases))
     assert set(shipped["Scorers"]["Scorer1"]) == set(defaults.sql.model_dump())
     assert set(shipped["ScorerServer"]) == set(defaults.ScorerServer.model_dump())
     math = yaml.safe_load(SHIPPED_SETTINGS.with_name("math.yaml").read_text())
     least.write_text("Scorers: {Scorer1: {class_name: MathRewardModel}}")
-    assert load_settings(least, None, None, None).math.model_dump() == math["Scorers"]["Scorer1"]
+    assert load_settings(least).math.model_dump() == math["Scorers"]["Scorer1"]
 
 
+SQL = "Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: "
+MATH = "Scorers: {Scorer1: {class_name: MathRewardModel"
 WRONG = [
-    ("Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: /none/such}}", "Scorers.Scorer1.database_path"),
-    ("Scorers: {Scorer1: {class_name: SqlRewardModel}}", "Scorers.Scorer1.database_path"),
+    (SQL + "/none/such}}", "Scorers.Scorer1.database_path is '/none/such', which is no directory; create it or pass -"),
+    ("Scorers: {Scorer1: {class_name: SqlRewardModel}}", "lacks Scorers.Scorer1.database_path; add it or pass --datab"),
     ("Scorers: {Scorer1: {class_name: Other, database_path: .}}", "Scorers.Scorer1.class_name = 'Other'"),
-    ("Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: ., num_instance: 2}}", "num_instance"),
-    ("Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: ., num_instances: 0}}", "num_instances = 0"),
-    ("ScorerServer: {port: 70000}\nScorers: {Scorer1: {class_name: SqlRewardModel, database_path: .}}", "port"),
-    ("ScorerServer: {log_file: /no/log}\nScorers: {Scorer1: {class_name: SqlRewardModel, database_path: .}}", "log_f"),
+    (MATH + "}, Scorer2: {class_name: SqlReward_Model}}", "Scorers.Scorer2.class_name = 'SqlReward_Model'; use one of"),
+    (SQL + "., num_instance: 2}}", "num_instance"),
+    (SQL + "., num_instances: 0}}", "num_instances = 0"),
+    (SQL + ".}}\nScorerServer: {port: 70000}", "port"),
+    (SQL + ".}}\nScorerServer: {log_file: /no/log}", "log_file"),
+    (SQL + ".}}\nScorerServer: text", "ScorerServer = 'text'"),
     ("Scorers: {Scorer1: {database_path: .}}", "Scorers.Scorer1.class_name = None"),
-    ("Scorers: {Scorer1: {class_name: MathRewardModel}, Scorer2: {class_name: MathRewardModel}}", "of one kind"),
-    ("Scorers: {Scorer1: {class_name: MathRewardModel, order_check: true}}", "key Scorers.Scorer1.order_check"),
-    ("Scorers: {}", "Scorers"),
-    ("Scorers: [1]", "Scorers"),
-    ("ScorerServer: {}", "Scorers"),
-    ("Scorers:", "Scorers"),
-    ("ScorerServer: {prot: }\nScorers: {Scorer1: {class_name: MathRewardModel}}", "key ScorerServer.prot"),
+    (MATH + "}, Scorer2: {class_name: MathRewardModel}}", "of one kind"),
+    (MATH + ", order_check: true}}", "key Scorers.Scorer1.order_check"),
+    (MATH + "}}\nScorerServer: {prot: }", "key ScorerServer.prot"),
+    (MATH + "}}\nScorerSever: {port: 7000}", "unknown key ScorerSever"),
+    ("Scorers: [1]", "Scorers = [1]"),
+    ("ScorerServer: {}", "lacks Scorers"),
     ("just text", "holds no settings"),
     ("a: [", "cannot be read"),
 ]
@@ -87,14 +89,56 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_an_empty_section_or_key_means_the_defaults(tmp_path: Path) -> None:
     path = tmp_path / "settings.yaml"
-    scorers = f"Scorers: {{Scorer1: {{class_name: SqlRewardModel, database_path: {tmp_path}"
-    path.write_text(scorers + "}}")
-    defaults = load_settings(path, None, None, None)
-    path.write_text(f"ScorerServer:\n{scorers}, gold_seconds: , num_instances: null}}}}")
-    assert load_settings(path, None, None, None) == defaults
-    assert load_settings(path, None, 7000, None).ScorerServer.port == 7000
-    path.write_text(f"ScorerServer: {{port: , address: null}}\n{scorers}}}}}")
-    assert load_settings(path, None, None, None) == defaults
+
+    def load(text: str, port: int | None = None) -> Settings:
+        path.write_text(text)
+        return load_settings(path, {"port": port}, {"database_path": tmp_path})
+
+    filled = "{class_name: SqlDetailRewardModel, gold_seconds: , num_instances: null}"
+    defaults = load(f"Scorers: {{Scorer1: {filled}}}")
+    for server in ("", "ScorerServer:\n", "ScorerServer: {}\n", "ScorerServer: {port: , address: null}\n"):
+        assert load(server + f"Scorers: {{Scorer1: {filled}}}") == defaults
+    for scorers in ("Scorers:", "Scorers: {}", "Scorers: {Scorer1: }", "Scorers: {Scorer1: {}}"):
+        assert load(f"ScorerServer:\n{scorers}") == defaults
+    assert load(f"ScorerServer:\nScorers: {{Scorer1: {filled}}}", port=7000).ScorerServer.port == 7000
+    two = load("Scorers: {Scorer1: , Scorer2: {class_name: MathRewardModel}}")
+    assert two.sql == defaults.sql and two.math is not None
+
+
+# Sections as the released server's file has them.
+RELEASED = """
+ScorerServer:
+
+Scorers:
+  Scorer1:
+    class_name: SqlDetailRewardModel
+    database_path: /cache/
+    num_instances: 1
+  MeanStd:
+    class_name: MeanStd
+    keyname: some_reward
+    num_cpus: 4
+  Dummy:
+    class_name: DummyPostProcessor
+    num_instances: 3
+Chains:
+  chain1:
+    scorers: [Scorer1]
+    post_scorers: [Dummy]
+"""
+
+
+def test_a_file_of_the_released_server_starts_this_one(
+    start_scorer: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    scorer = start_scorer(text=RELEASED)
+    assert scorer.outcome("SELECT 1") == "match" and len(scorer.workers()) == 1
+    load_settings(scorer.directory / "settings.yaml")
+    said = capsys.readouterr().err
+    assert said.startswith("Warning: ") and said.count("\n") == 1
+    assert said.endswith(
+        "ignores: Chains, Scorers.MeanStd (class_name MeanStd), Scorers.Dummy (class_name DummyPostProcessor).\n"
+    )
 
 
 def test_the_module_has_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
@@ -108,7 +152,7 @@ def test_the_server_needs_no_torch_and_a_worker_no_server() -> None:
     code = """if True:
         import sys, rl.scorer.worker
         print(*sys.modules)
-        import rl.scorer.audit.__main__, rl.scorer.server
+        import rl.scorer.audit.command, rl.scorer.server
         from rl.scorer.config import Settings
         settings = Settings.model_validate({"Scorers": {"Scorer1": {"class_name": "MathRewardModel"}}})
         rl.scorer.server.create_app(settings, print, print)

@@ -16,7 +16,7 @@ def rejected(launcher, *arguments, **environment):
 
 @pytest.mark.parametrize(
     "script",
-    [f"llama/{name}" for name in ("offline_sampling", "grpo", "dapo", "alpha")]
+    [f"llama/{name}" for name in ("grpo", "dapo", "alpha")]
     + [f"qwen/{name}" for name in ("js_kl", "js_definition", "reverse_kl", "forward_kl")],
 )
 def test_no_name(launcher, script):
@@ -60,7 +60,11 @@ def test_a_checkout_s_own_verl_folder_is_no_verl(launcher, files):
         (["llama/grpo", "run", "010"], "seed is '010'"),
         (["llama/grpo", "run", "1", "2"], "'2' is neither KEY=VALUE nor a positional argument"),
         (["llama/js_kl", "run", "trainer.nnodes=2", "0.2"], "'0.2' is neither KEY=VALUE nor a positional"),
-        (["llama/js_kl", "run", "--dry-run=all"], "--dry-run=all is unknown: give --dry-run or --dry-run=config."),
+        (["llama/js_kl", "0.2"], "NAME is '0.2', a number: the run's NAME comes first; usage: bash"),
+        (["llama/offline_sampling", "3"], "NAME is '3', a number"),
+        (["llama/js_kl", "run", "--dry-run=all"], "--dry-run=all is unknown: did you mean --dry-run or"),
+        (["llama/js_kl", "run", "--dryrun"], "--dryrun is unknown: did you mean --dry-run or --dry-run=config?"),
+        (["llama/js_kl", "run", "TOTAL_STEPS=3"], "variable: put it before bash, TOTAL_STEPS=3 bash "),
     ],
 )
 def test_arguments(launcher, files, arguments, words):
@@ -75,7 +79,11 @@ def test_arguments(launcher, files, arguments, words):
         ("offline_sampling", "TRAIN_FILE", "data.train_files={} does not exist: the commands of docs/data.md"),
         ("grpo", "BASELINE_FILES", "data.train_files={} does not exist"),
         ("js_kl", "TRAIN_WRONG", "data.train_files={} does not exist"),
-        ("dapo", "VAL_FILES", "data.val_files={} does not exist: the commands of docs/data.md"),
+        (
+            "dapo",
+            "VAL_FILES",
+            "data.val_files={} does not exist: the commands of docs/data.md write it, VAL_FILES names",
+        ),
         ("alpha", "TRAIN_CORRECT", "data.sft_files={} does not exist"),
         ("get_correct_data_tensor", "TRAIN_CORRECT", "data.sft_files={} does not exist"),
         ("forward_kl", "SFT_PT", "data.sft_pt={} does not exist: get_correct_data_tensor.sh writes it"),

@@ -30,6 +30,7 @@ def test_help_shows_every_setting_with_its_current_value(launcher, script):
     for read in ("machine", experiment, "common", "cluster", f"methods/{script.split('/')[1]}"):
         assert set(SETTING.findall((SCRIPTS / "lib" / f"{read}.sh").read_text())) <= set(shown)
     assert (shown["MODEL_PATH"], shown["TRAIN_BATCH_SIZE"], shown["SAMPLES_PER_PROMPT"]) == ("/models/mine", "32", "8")
+    assert "cluster_" not in finished.stdout and finished.stdout.endswith("RAY_START_ARGS=\n")
     assert launcher.started() is None and not (launcher.folder / "out").exists()
 
 
@@ -48,7 +49,8 @@ def test_help_shows_every_setting_with_its_current_value(launcher, script):
         (["grpo", "my_run"], {"seed": "1"}),
         (["dapo", "my_run", "5", "trainer.nnodes=4"], {"seed": "5", "nnodes": "4"}),
         (["js_kl", "my_run", "trainer.nnodes=4"], {"sft_loss_coeff": "0.2", "nnodes": "4"}),
-        (["offline_sampling", "sampling"], {"n": "8"}),
+        (["offline_sampling"], {"n": "8", "experiment_name": "offline_sampling"}),
+        (["offline_sampling", "sampling"], {"n": "8", "experiment_name": "sampling"}),
         (["get_correct_data_tensor"], {"generate_sft": "True"}),
         (["get_correct_data_tensor", "data.sft_top_k=64"], {"sft_top_k": "64"}),
     ],
@@ -85,9 +87,6 @@ def test_the_program_is_started_with_what_the_dry_run_says(launcher, files, scri
     assert (started.module, started.overrides) == (announced.module, announced.overrides)
     assert started.environment["DPH_SCORER"] == "http://10.0.0.1:5001"
     assert "VERL_PLATFORM" not in started.environment
-    if "file" in values(started).get("trainer.logger", ""):
-        log = Path(started.environment["VERL_FILE_LOGGER_PATH"])
-        assert log.parent == launcher.folder / "out" / "run" / "metrics" and log.parent.is_dir()
 
 
 def test_the_printed_command_can_be_pasted(launcher, files):
@@ -101,8 +100,6 @@ def test_the_printed_command_can_be_pasted(launcher, files):
     assert pasted.overrides == announced.overrides
     for name in ("VERL_PLATFORM", "OMP_NUM_THREADS", "DPH_SCORER"):
         assert pasted.environment[name] == announced.environment[name]
-    assert Path(pasted.environment["VERL_FILE_LOGGER_PATH"]).parent == odd / "out" / "run" / "metrics"
-    assert (odd / "out" / "run" / "metrics").is_dir()
     config = pasted.config()
     assert config.data.sft_pt == f"{odd}/pef.pt" and config.extra.key == "x y"
     assert config.trainer.default_local_dir == f"{odd}/out/run"
@@ -158,3 +155,35 @@ def test_settings_of_ones_own(launcher):
     assert values(started)["actor_rollout_ref.model.path"] == "'/models/mine'"
     assert values(started)["data.max_prompt_length"] == "16000"
     assert "mine" in launcher.run("llama/grpo", "--help", SETTINGS=str(own)).stdout
+
+
+def test_another_model_has_folders_of_its_own(launcher):
+    """Those of the paper's models keep its names, also from a local folder."""
+    launcher.environment.pop("OUTPUT_DIR")
+
+    def folders(**environment):
+        found = values(launcher.dry_run("llama/js_kl", "run", **environment))
+        return [found[key].strip("'") for key in ("data.sft_pt", "trainer.default_local_dir")]
+
+    root = SCRIPTS.parent
+    for model in ("meta-llama/Llama-3.1-8B-Instruct", "/models/Llama-3.1-8B-Instruct/"):
+        paper = [f"{root}/data/sql/llama3.1-8b/8b_llama3.1_all_right.pt", f"{root}/outputs/llama-sql/run"]
+        assert folders(MODEL_PATH=model) == paper
+    mine = [f"{root}/data/sql/tiny-2b/all_right.pt", f"{root}/outputs/tiny-2b-sql/run"]
+    assert folders(MODEL_PATH="/models/Tiny-2B") == mine
+
+
+def test_without_validation_files_there_is_no_validation(launcher, files):
+    started = launcher.dry_run("llama/js_kl", "run", **files | {"VAL_FILES": ""})
+    assert (values(started)["data.val_files"], values(started)["trainer.test_freq"]) == ("null", "-1")
+    finished = launcher.run("llama/js_kl", "run", **files | {"VAL_FILES": "/none.parquet"})
+    assert "VAL_FILES= trains without validation" in finished.stderr
+
+
+def test_the_device_is_what_this_machine_has(launcher):
+    finished = launcher.run("llama/js_kl", "run", "--dry-run", DEVICE="")
+    has_gpu = any(Path("/dev").glob("nvidia[0-9]*"))
+    assert f"device={'cuda' if has_gpu else 'cpu'} " in finished.stdout
+    assert ("No NVIDIA GPU was found: DEVICE=cpu." in finished.stderr) != has_gpu
+    started = launcher.dry_run("llama/js_kl", "run", CUDA_VISIBLE_DEVICES="2,3,5")
+    assert values(started)["trainer.n_gpus_per_node"] == "3"

@@ -21,7 +21,8 @@ from verl.dph.config.program import CONFIG_DIR, run_main
 from verl.dph.divergence import topk_logprobs
 from verl.dph.divergence.eta_schedule import CoefficientControl
 from verl.dph.pef.store import Row, Store
-from verl.dph.training import checks, preflight
+from verl.dph.reward import preflight
+from verl.dph.training import checks
 from verl.dph.training.config import DPHActorConfig
 
 
@@ -321,6 +322,16 @@ def test_a_file_store_or_scorer_that_does_not_serve_is_named(run, monkeypatch, c
     monkeypatch.setattr(preflight, "SCORER_WAIT_S", 0.2)
     message = run.rejection(changes)
     assert re.search(sentence, message) and "\n" not in message
+
+
+def test_without_validation_files_nothing_is_validated(run):
+    for nothing in (None, []):
+        config = run.prepare({"data.val_files": nothing, "trainer.test_freq": 5})
+        assert (config.trainer.test_freq, config.trainer.val_before_train) == (-1, False)
+        assert config.data.val_files == run.data
+    assert "data.val_files is not set, and trainer.keep_probe" in run.rejection(
+        {"data.val_files": None, PROBE + "prompts": 4}
+    )
 
 
 def test_a_store_with_distributions_serves_topk(run):

@@ -11,7 +11,9 @@ a training run. Re-run the same command to resume.
 
 import contextlib
 import copy
+import os
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,8 +31,10 @@ from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, read_spec
 from rl.evaluation.spec_writer import NO_STYLES, greedy_file, samples_file, write_spec
 from rl.evaluation.stored_base import stored_base
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
+from verl.dph.config.device_choice import with_overrides
 from verl.dph.config.program import run_main
-from verl.dph.sampling.checkpoint import model_folder
+from verl.dph.reward.preflight import check_scorer
+from verl.dph.sampling.checkpoint import MERGED, check_model, model_folder, temporary_model_folder
 from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import SamplingSettings
@@ -38,12 +42,24 @@ from verl.dph.sampling.sampler import SamplingSettings
 # Added to the seed of the base model's second draw, to make it independent.
 SECOND_DRAW_SEED = 1_000_033
 
+# Variables of the launch scripts (scripts/lib) that are read where no argument says otherwise, as every program reads
+# DEVICE and DPH_SCORER.
+VARIABLES = {
+    "NNODES": "trainer.nnodes",
+    "GPUS_PER_NODE": "trainer.n_gpus_per_node",
+    "TENSOR_PARALLEL": "actor_rollout_ref.rollout.tensor_model_parallel_size",
+    "GPU_MEMORY_UTILIZATION": "actor_rollout_ref.rollout.gpu_memory_utilization",
+}
+
+# {file name: path}
+Files = dict[str, Path]
+
 
 def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split]) -> list[SamplingJob]:
-    """The sampling jobs of one model of `evaluate.models` (or base_again), validated.
+    """The sampling jobs of one model of `evaluate.models` (or base_again, or a checkpoint), validated.
 
     Args:
-        name: in the report.
+        name: in the report; below evaluate.output, the folder of its samples.
         model: its Hugging Face folder.
 
     Raises:
@@ -72,18 +88,45 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
     return jobs
 
 
-async def draw_all(config: DictConfig, jobs: dict[str, list[SamplingJob]]) -> None:
-    """Generate the missing samples, model by model; an engine is started once per model, and only if needed."""
+async def draw_all(
+    config: DictConfig,
+    jobs: dict[str, list[SamplingJob]],
+    earlier: dict[str, dict[int, Path]],
+    splits: dict[str, Split],
+) -> dict[str, dict[int, Files]]:
+    """Generate the missing samples of all models, then those of the earlier checkpoints of runs.
+
+    The weights of a checkpoint that has to be merged lie below evaluate.output while it is sampled.
+
+    Returns:
+        {model: {training step: files}} of the earlier checkpoints.
+    """
     for name, of_model in jobs.items():
-        missing = [job for job in of_model if not job.complete()]
-        if not missing:
-            continue
-        sys.stderr.write(f"Sampling {name}: {', '.join(job.output.name for job in missing)}\n")
-        of_engine = copy.deepcopy(config)
-        of_engine.actor_rollout_ref.model.path = missing[0].metadata.model
-        async with rollout_client(of_engine) as client:
-            for job in missing:
-                await draw(job, lambda: contextlib.nullcontext(client))  # noqa: B023  awaited in the iteration
+        await _draw_model(config, name, of_model)
+    found: dict[str, dict[int, Files]] = {name: {} for name in earlier}
+    for name, of_steps in earlier.items():
+        for step, path in of_steps.items():
+            drawn_as = f"{name}/global_step_{step}"
+            merged = Path(config.evaluate.output).expanduser() / drawn_as / MERGED
+            with temporary_model_folder(str(path), merged, config.actor_rollout_ref.model.trust_remote_code) as model:
+                of_step = jobs_of(config, drawn_as, model, splits)
+                await _draw_model(config, drawn_as, of_step)
+            found[name][step] = _files(of_step)
+    return found
+
+
+async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) -> None:
+    """An engine is started once per model, only if needed, and only after the scorer was asked about all prompts."""
+    missing = [job for job in jobs if not job.complete()]
+    if not missing:
+        return
+    await check_scorer(config, (prompt.row for job in missing for prompt in job.prompts))
+    sys.stderr.write(f"Sampling {name}: {', '.join(job.output.name for job in missing)}\n")
+    of_engine = copy.deepcopy(config)
+    of_engine.actor_rollout_ref.model.path = missing[0].metadata.model
+    async with rollout_client(of_engine) as client:
+        for job in missing:
+            await draw(job, lambda: contextlib.nullcontext(client))
 
 
 def main(config: DictConfig) -> None:
@@ -91,10 +134,10 @@ def main(config: DictConfig) -> None:
     found = {name: Run.of(str(model)) for name, model in config.evaluate.models.items()}
     runs = {name: run for name, run in found.items() if run is not None}
     earlier = _earlier(config, runs)
-    named = {name: str(model) for name, model in config.evaluate.models.items()}
-    named |= {_drawn_as(name, step): str(path) for name, of in earlier.items() for step, path in of.items()}
+    for path in (path for of_steps in earlier.values() for path in of_steps.values()):
+        check_model(str(path))
     trusted = config.actor_rollout_ref.model.trust_remote_code
-    models = {name: model_folder(path, trusted) for name, path in named.items()}
+    models = {name: model_folder(str(model), trusted) for name, model in config.evaluate.models.items()}
     with open_dict(config):
         config.actor_rollout_ref.model.path = next(iter(models.values()))
         # One engine serves all splits.
@@ -106,16 +149,17 @@ def main(config: DictConfig) -> None:
     if BASE in names and config.evaluate.base_again:
         names.insert(1 + names.index(BASE), BASE_AGAIN)
     jobs = {name: jobs_of(config, name, models[BASE if name == BASE_AGAIN else name], splits) for name in names}
-    drawn = {name: {job.output.name: job.output for job in of_model} for name, of_model in jobs.items()}
-    checkpoints = {name: {step: drawn.pop(_drawn_as(name, step)) for step in of} for name, of in earlier.items()}
+    own = drawn = {name: _files(of_model) for name, of_model in jobs.items()}
     if config.evaluate.base is not None:
         wanted = {job.output.name: job.metadata for job in jobs[names[0]]}
         drawn = stored_base(Path(config.evaluate.base).expanduser(), wanted) | drawn
-    run_stoppable(draw_all(config, jobs))
+        _check_methods(config.evaluate, drawn)
+    checkpoints = run_stoppable(draw_all(config, jobs, earlier, splits))
     if config.evaluate.databases is not None:
         sys.stderr.write("evaluate.databases is not needed: the scorer sends a digest of each result with its score.\n")
-    for job in (job for of_model in jobs.values() for job in of_model):
-        sys.stdout.write(f"{job.output}\n{summarize(job.output)}\n\n")
+    of_checkpoints = (files for of_steps in checkpoints.values() for files in of_steps.values())
+    for path in (path for files in (*own.values(), *of_checkpoints) for path in files.values()):
+        sys.stdout.write(f"{path}\n{summarize(path)}\n\n")
     if BASE in drawn and config.evaluate.report:
         spec = write_spec(config, splits, drawn, checkpoints, runs)
         report = write_report(read_spec(spec), spec.parent)
@@ -124,9 +168,8 @@ def main(config: DictConfig) -> None:
         sys.stdout.write(f"Wrote {', '.join(map(str, written))}.\n")
 
 
-def _drawn_as(name: str, step: int) -> str:
-    """A checkpoint's name among the models, and its folder below evaluate.output."""
-    return f"{name}/global_step_{step}"
+def _files(jobs: list[SamplingJob]) -> Files:
+    return {job.output.name: job.output for job in jobs}
 
 
 def _earlier(config: DictConfig, runs: dict[str, Run]) -> dict[str, dict[int, Path]]:
@@ -167,7 +210,8 @@ def _checked(config: DictConfig) -> dict[str, Split]:
         raise UserError(
             f"evaluate.styles_by={evaluate.styles_by} is unknown: use {BY_PREFIX}, {BY_STRUCTURE} or {NO_STYLES}."
         )
-    _check_methods(evaluate)
+    draws_again = evaluate.base_again and BASE in evaluate.models
+    _check_methods(evaluate, [BASE_AGAIN] if draws_again or evaluate.base is not None else [])
     paper_setting(evaluate.paper)
     splits = splits_of(config)
     reported = evaluate.report and (BASE in evaluate.models or evaluate.base is not None)
@@ -180,15 +224,31 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     return splits
 
 
-def _check_methods(evaluate: DictConfig) -> None:
-    """Check the entries for the report's specification now, not when everything is sampled."""
-    bases = {BASE: None, BASE_AGAIN: None} if evaluate.base or BASE in evaluate.models else {}
-    known = dict.fromkeys(evaluate.models) | bases
+def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
+    """Check the entries for the report's specification now, not when everything is sampled.
+
+    Args:
+        drawn: what is reported besides evaluate.models.
+    """
+    known = dict.fromkeys([*([BASE] if evaluate.base is not None else []), *evaluate.models, *drawn])
+    if BASE_AGAIN in evaluate.methods and BASE_AGAIN not in known:
+        raise UserError(
+            f"evaluate.methods has {BASE_AGAIN}, but there is no second draw of the base: draw one with "
+            "evaluate.base_again=True (a stored base when it is evaluated), or remove the entry."
+        )
     if unknown := [name for name in evaluate.methods if name not in known]:
         raise UserError(f"evaluate.methods has {unknown[0]}, which is none of {', '.join(map(str, known))}.")
     for name, entry in OmegaConf.to_container(evaluate.methods).items():
         check_description(f"evaluate.methods.{name}", entry)
 
 
+def with_variables(arguments: list[str]) -> list[str]:
+    """The arguments, and what VARIABLES say of the settings that they leave open."""
+    said = {argument.partition("=")[0] for argument in arguments}
+    found = {key: os.environ.get(name) for name, key in VARIABLES.items() if key not in said}
+    return with_overrides(arguments, [f"{key}={value}" for key, value in found.items() if value])
+
+
 if __name__ == "__main__":
+    sys.argv[1:] = with_variables(sys.argv[1:])
     run_main(main, "evaluate")

@@ -26,9 +26,10 @@ from verl.dph.cpu.in_process import InProcessActorClass
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Store
+from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.ray_cluster import join_running, on_head
 from verl.dph.training import checks, preflight, resume, tracking
-from verl.dph.training.config import rehearses
+from verl.dph.training.config import has_keep_probe, rehearses
 from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
@@ -72,6 +73,20 @@ def check_store(config: DictConfig, resumed: Path | None) -> None:
     logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), rows)
 
 
+def _turn_off_validation(config: DictConfig) -> None:
+    """Without data.val_files, train without validation: verl loads a file in any case, so it is the training file."""
+    if config.data.val_files or config.actor_rollout_ref.actor.generate_sft:
+        return
+    if has_keep_probe(config):
+        raise UserError(
+            "data.val_files is not set, and trainer.keep_probe.prompts asks for what is measured in validations: name "
+            "a file, or set prompts to 0."
+        )
+    config.data.val_files = config.data.train_files
+    config.trainer.update(test_freq=-1, val_before_train=False)
+    logger.info("There are no data.val_files: no validation.")
+
+
 def prepare(config: DictConfig) -> str | None:
     """Check everything that can be checked now, and complete the settings of a store-writing run.
 
@@ -84,6 +99,7 @@ def prepare(config: DictConfig) -> str | None:
             "that its entry point verl.plugins is known."
         )
     checks.read_none(config)
+    _turn_off_validation(config)
     checks.check(config)
     generates = config.actor_rollout_ref.actor.generate_sft
     if generates:
@@ -99,7 +115,7 @@ def prepare(config: DictConfig) -> str | None:
     rows = preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
     if rehearses(config):
         check_store(config, resumed)
-    asyncio.run(preflight.check_scorer(config, rows))
+    asyncio.run(check_scorer(config, rows))
     if generates:
         with open_dict(config):
             config.data.train_files = config.data.val_files = config.data.sft_files

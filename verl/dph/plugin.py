@@ -6,6 +6,9 @@ registers when it is imported, logs an error visibly, and sets `registered` when
 
 import logging
 import os
+import sys
+
+from verl.dph.config.device_choice import set_platform
 
 logger = logging.getLogger(__name__)
 
@@ -13,8 +16,12 @@ registered = False
 
 
 def register() -> None:
-    """Register what this process needs: with VERL_PLATFORM=cpu the CPU platform and the rollout "hf", else nothing."""
+    """Register what this process needs: with VERL_PLATFORM=cpu the CPU platform and the rollout "hf", else nothing.
+
+    One of our programs that runs on a CPU gets VERL_PLATFORM=cpu here, because verl chooses its platform next.
+    """
     global registered
+    set_platform(sys.orig_argv)
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
         from verl.dph import cpu
 

@@ -14,12 +14,22 @@ from rl.common.errors import UserError
 from rl.common.signals import Stopped, run_stoppable
 from rl.data.sample_summary import summarize
 from verl.dph.config.program import run_main
-from verl.dph.sampling.job import draw, prepare
+from verl.dph.config.schema import check_schema, flag, paths, whole
+from verl.dph.reward.preflight import check_scorer
+from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import Drawn, SamplingSettings
 
+SCHEMA = (
+    whole("presample.n", 1),
+    flag("presample.log_probs"),
+    whole("presample.max_in_flight", 1, nullable=True),
+    paths("data.train_files", several=True),
+)
+
 
 def main(config: DictConfig) -> None:
+    check_schema(config, SCHEMA)
     check_rollout(config)
     job = prepare(
         config,
@@ -30,7 +40,7 @@ def main(config: DictConfig) -> None:
     )
     OmegaConf.resolve(config)
     try:
-        drawn = run_stoppable(draw(job, partial(rollout_client, config)))
+        drawn = run_stoppable(_draw(config, job))
     except Stopped as stopped:
         sys.stderr.write(f"Stopped: {job.progress()}; re-run the same command to resume.\n")
         sys.exit(stopped.exit_code)
@@ -42,6 +52,12 @@ def main(config: DictConfig) -> None:
     sys.stdout.write(f"Wrote {job.output}.\n")
 
 
+async def _draw(config: DictConfig, job: SamplingJob) -> Drawn:
+    if not job.complete():
+        await check_scorer(config, (prompt.row for prompt in job.prompts))
+    return await draw(job, partial(rollout_client, config))
+
+
 def _train_files(config: DictConfig) -> list[str]:
     files = config.data.train_files
     if not files:
@@ -51,8 +67,6 @@ def _train_files(config: DictConfig) -> list[str]:
 
 def _settings(config: DictConfig) -> SamplingSettings:
     rollout, n = config.actor_rollout_ref.rollout, config.presample.n
-    if n < 1:
-        raise UserError(f"presample.n={n}: give a positive number of samples per prompt.")
     if rollout.temperature == 0 and n > 1:
         raise UserError(
             f"actor_rollout_ref.rollout.temperature=0 gives the same response {n} times: set presample.n=1."

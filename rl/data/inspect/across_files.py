@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rl.common.errors import UserError
 from rl.data.inspect.file_kinds import PROMPTS, kind_of
 from rl.data.inspect.file_report import FileReport
-from rl.data.inspect.tally import named, number_of
+from rl.data.wording import named, number_of
 
 
 def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
@@ -43,7 +44,7 @@ def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
     Raises:
         UserError: the parquet is none, or has no ids.
     """
-    if kind_of(parquet) != PROMPTS or "id" not in pq.read_schema(parquet).names:
+    if kind_of(parquet) != PROMPTS or not _has_ids(pq.read_schema(parquet)):
         raise UserError(f"--against {parquet} is no parquet of prompts with ids: name the one that the files are of.")
     known = set(pq.read_table(parquet, columns=["id"])["id"].to_pylist())
     for report in reports:
@@ -57,6 +58,10 @@ def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
         }
         if foreign:
             report.problems.append(f"{number_of(len(foreign), 'id')} that {parquet} does not have ({named(foreign)}).")
+
+
+def _has_ids(schema: pa.Schema) -> bool:
+    return "id" in schema.names and not pa.types.is_nested(schema.field("id").type)
 
 
 def _texts(report: FileReport) -> np.ndarray:

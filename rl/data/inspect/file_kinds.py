@@ -1,6 +1,5 @@
 """Detection of a file's kind by its content, whatever its name."""
 
-import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rl.common.errors import UserError
+from rl.data.json_text import loads_or_none
 from rl.data.sample_file import FORMAT as SAMPLES_FORMAT
 
 PROMPTS, SAMPLES, STORE = "prompts", "samples", "D_pef store"
@@ -72,25 +72,18 @@ def _kind_of_lines(path: Path) -> str:
     found = None
     with open(path, "rb") as file:
         for _, line in zip(range(_TRIED_LINES), file, strict=False):
-            content = _json(line)
+            content = loads_or_none(line)
             if is_sample(content):
                 return SAMPLES
             found = content if found is None else found
     if path.stat().st_size <= _METADATA_BYTES:
-        whole = _json(path.read_bytes())
+        whole = loads_or_none(path.read_bytes())
         if isinstance(whole, dict) and whole.get("format") == SAMPLES_FORMAT:
             raise UserError(f"{path} is the metadata of a samples file: name the samples (.jsonl) beside it.")
         found = whole if found is None else found
     if isinstance(found, dict):
         raise _unknown(path, f"JSON with the keys {', '.join(map(str, found))[:200]}")
     raise _unknown(path, "a JSON list" if isinstance(found, list) else "neither parquet, JSON lines nor a torch file")
-
-
-def _json(text: bytes) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 def _unknown(path: Path, found: str) -> UserError:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rl.data.inspect.file_kinds import STORE
 from rl.data.inspect.file_report import FileReport, Options
-from rl.data.inspect.tally import Keys, Reservoir, length_summary, number_of, text_hash
+from rl.data.inspect.tally import Keys, Reservoir, length_summary, text_hash
+from rl.data.wording import number_of
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,9 @@ from rl.data.inspect.file_report import FileReport, Options, pass_summary
 from rl.data.inspect.parquet import parquet_rows
 from rl.data.inspect.tally import Keys, Reservoir, length_summary, text_hash
 from rl.data.rows import COLUMNS, to_row
+from rl.data.sample_file import MOST_SAMPLES
 from rl.data.split import BASE_CORRECT
+from rl.data.wording import number_of
 
 
 def inspect_prompts(path: Path, options: Options) -> FileReport:
@@ -29,6 +31,8 @@ def inspect_prompts(path: Path, options: Options) -> FileReport:
         problems.append(
             f"The sampler rejects {tally.rejected} of {tally.rows} rows; the first: {tally.first_rejection}"
         )
+    if tally.impossible:
+        problems.append(f"{number_of(tally.impossible, 'row')} with a {BASE_CORRECT} that is no number of samples.")
     return FileReport(
         path=str(path),
         kind=f"{PROMPTS}, a part of the split" if BASE_CORRECT in schema.names else PROMPTS,
@@ -46,6 +50,7 @@ def inspect_prompts(path: Path, options: Options) -> FileReport:
 class _Tally:
     def __init__(self, options: Options, checks_rows: bool):
         self.rows, self.rejected, self.first_rejection = 0, 0, ""
+        self.impossible = 0  # rows by their BASE_CORRECT
         self.sources: Counter[str] = Counter()
         self.correct: list[int] = []
         self.keys = Keys()
@@ -58,13 +63,16 @@ class _Tally:
         self.rows += 1
         self.examples.add(values)
         self.sources[str(values.get("data_source"))] += 1
-        if values.get(BASE_CORRECT) is not None:
-            self.correct.append(values[BASE_CORRECT])
+        correct = values.get(BASE_CORRECT)
+        if isinstance(correct, int) and 0 <= correct < MOST_SAMPLES:
+            self.correct.append(correct)
+        elif correct is not None:
+            self.impossible += 1
         id = values.get("id")
-        if id is not None:
+        if isinstance(id, int | str):
             self.keys.ids.append(id)
         self._check(number, values)
-        self._add_prompt(f"row {number}" if id is None else id, values.get("prompt"))
+        self._add_prompt(id if isinstance(id, int | str) else f"row {number}", values.get("prompt"))
 
     def _check(self, number: int, values: dict[str, Any]) -> None:
         if not self._checks_rows:

@@ -1,7 +1,6 @@
 """Samples of a model: the sampler's records, or the paper's JSON lines (id, input, output, score, acc)."""
 
 import dataclasses
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -16,8 +15,10 @@ from rl.common.outcomes import is_correct
 from rl.data.inspect.file_kinds import SAMPLES, is_sample
 from rl.data.inspect.file_report import FileReport, Options, pass_summary
 from rl.data.inspect.parquet import parquet_rows, progress
-from rl.data.inspect.tally import Keys, Reservoir, length_summary, named, number_of, text_hash
+from rl.data.inspect.tally import Keys, Reservoir, length_summary, text_hash
+from rl.data.json_text import loads_or_none
 from rl.data.sample_file import MOST_SAMPLES, REQUIRED_KEYS, SampleMetadata, read_metadata
+from rl.data.wording import named, number_of
 
 _SHOWN = ("id", "sample", "data_source", "score", "acc", "outcome", "truncated", "input", "output")
 
@@ -159,7 +160,7 @@ def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
     with open(path, "rb") as file, progress(path.stat().st_size, path, "B") as bar:
         for number, line in enumerate(file, start=1):
             bar.update(len(line))
-            content = _json(line)
+            content = loads_or_none(line)
             ended = line.endswith(b"\n")
             # The paper's files may end without a line break; a line of the sampler without one is not whole.
             if is_sample(content) and (ended or not content.keys() >= REQUIRED_KEYS):
@@ -216,10 +217,3 @@ def _completeness(prompts: dict[int | str, _Prompt], n: int, metadata: SampleMet
 def _is_parquet(path: Path) -> bool:
     with open(path, "rb") as file:
         return file.read(4) == b"PAR1"
-
-
-def _json(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None

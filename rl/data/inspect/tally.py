@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-Id = int | str
+from rl.data.wording import named, number_of
 
-# Ids that a sentence names.
-NAMED = 3
+Id = int | str
 
 
 def length_summary(lengths: Counter[int]) -> dict[str, int]:
@@ -83,14 +82,3 @@ class Reservoir:
 def text_hash(text: str | bytes) -> int:
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
-
-
-def named(ids) -> str:
-    """The first few of the ids as words: ids 3, 7, 9 and 2 more."""
-    ids = list(ids)
-    rest = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
-    return f"id{'s' * (len(ids) > 1)} {', '.join(map(str, ids[:NAMED]))}{rest}"
-
-
-def number_of(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"

@@ -1,5 +1,6 @@
 """From the published files of the benchmarks to the parquet rows that sampling, training and evaluation read.
 
+    download.py         files of the Hugging Face Hub
     inputs.py           JSON, JSON lines and parquet files, record by record
     row_writer.py       ids, the row format, the output file and the list of records that are left out
     schema.py           a SQLite database as CREATE TABLE statements with example values

@@ -17,21 +17,21 @@ def bird_parser() -> argparse.ArgumentParser:
 
     --input is a JSON list with db_id, question, evidence and SQL (dev: question_id and difficulty too). A row's id is
     10,000,000 for train, 20,000,000 for dev or 30,000,000 for test, plus the question_id or, if the file has none, the
-    position in it: stable across runs, and unique across splits and benchmarks. Nothing is downloaded; databases are
-    only read. Rejected records are listed in OUTPUT.bad.jsonl (docs/data.md).
+    position in it: stable across runs, and unique across splits and benchmarks. Databases are only read. Rejected
+    records are listed in OUTPUT.bad.jsonl. docs/data.md says how to fetch the files.
     """
-    parser = _parser(bird_parser)
-    parser.add_argument("--input", type=Path, required=True, metavar="FILE", help="train.json or dev.json")
-    _add_sql_options(parser, output="data/sql/bird_{split}.parquet")
+    parser = _parser(bird_parser, "data/sql/bird_{split}.parquet")
+    parser.add_argument("--input", type=Path, nargs=1, required=True, metavar="FILE", help="train.json or dev.json")
+    _add_sql_options(parser)
     return parser
 
 
 def bird(arguments: list[str] | None = None) -> None:
     options = bird_parser().parse_args(arguments)
     with user_errors_exit():
-        from rl.data.prepare.sql import BIRD, prepare
+        from rl.data.prepare.sql import prepare
 
-        prepare(BIRD, options, [options.input], declared={})
+        sys.stdout.write(prepare("bird", options, declared={}))
 
 
 def spider_parser() -> argparse.ArgumentParser:
@@ -40,23 +40,23 @@ def spider_parser() -> argparse.ArgumentParser:
     --input takes JSON lists with db_id, question and query. --tables adds the primary and foreign keys that many of
     Spider's databases do not declare. A row's id is 40,000,000 for train, 50,000,000 for dev or 60,000,000 for test,
     plus the position over all files of --input: stable across runs over the same files in the same order, and unique
-    across splits and benchmarks. Nothing is downloaded; databases are only read. Rejected records are listed in
-    OUTPUT.bad.jsonl (docs/data.md).
+    across splits and benchmarks. Databases are only read. Rejected records are listed in OUTPUT.bad.jsonl. docs/data.md
+    says how to fetch the files.
     """
-    parser = _parser(spider_parser)
+    parser = _parser(spider_parser, "data/sql/spider_{split}.parquet")
     parser.add_argument("--input", type=Path, nargs="+", required=True, metavar="FILE", help="dev.json and the like")
     parser.add_argument("--tables", type=Path, metavar="FILE", help="tables.json (test: test_tables.json)")
-    _add_sql_options(parser, output="data/sql/spider_{split}.parquet")
+    _add_sql_options(parser)
     return parser
 
 
 def spider(arguments: list[str] | None = None) -> None:
     options = spider_parser().parse_args(arguments)
     with user_errors_exit():
-        from rl.data.prepare.sql import SPIDER, prepare, read_tables
+        from rl.data.prepare.sql import prepare, read_tables
 
         declared = read_tables(options.tables) if options.tables is not None else {}
-        prepare(SPIDER, options, options.input, declared)
+        sys.stdout.write(prepare("spider", options, declared))
 
 
 def dapo_parser() -> argparse.ArgumentParser:
@@ -68,14 +68,11 @@ def dapo_parser() -> argparse.ArgumentParser:
     over all files: stable across runs over the same files, and unique across datasets. Rejected records are listed in
     OUTPUT.bad.jsonl. Memory grows with the number of problems, not of rows (docs/data.md).
     """
-    parser = _parser(dapo_parser)
-    parser.add_argument("--input", type=Path, nargs="+", required=True, metavar="FILE", help="the published parquet")
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=Path("data/math/dapo_train.parquet"),
-        metavar="FILE",
-        help="the parquet (default: %(default)s)",
+    parser = _parser(dapo_parser, "data/math/dapo_train.parquet")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--input", type=Path, nargs="+", metavar="FILE", help="the published parquet")
+    source.add_argument(
+        "--download", action="store_true", help="fetch it from the Hugging Face Hub, at a pinned commit"
     )
     return parser
 
@@ -83,10 +80,14 @@ def dapo_parser() -> argparse.ArgumentParser:
 def dapo(arguments: list[str] | None = None) -> None:
     options = dapo_parser().parse_args(arguments)
     with user_errors_exit():
+        from rl.data.benchmarks import HUB_FILES
+        from rl.data.prepare.download import Input, download
         from rl.data.prepare.math import prepare_dapo
 
-        writer, rows, repeated = prepare_dapo(options.input, options.output)
-        sys.stdout.write(f"{rows} rows, of which {repeated} repeat an earlier one.\n{writer.summary()}")
+        files = [Input(path) for path in options.input or ()]
+        if options.download:
+            files += download({"math_dapo": HUB_FILES["math_dapo"]}, then="pass it with --input").values()
+        sys.stdout.write(prepare_dapo(files, options.output))
 
 
 def math_eval_parser() -> argparse.ArgumentParser:
@@ -98,71 +99,63 @@ def math_eval_parser() -> argparse.ArgumentParser:
     in its file: stable across runs, and unique across test sets. Rejected records are listed in OUTPUT/NAME.bad.jsonl
     (docs/data.md).
     """
-    parser = _parser(math_eval_parser)
-    parser.add_argument("--input", type=Path, metavar="DIR", help="folder with NAME/test.jsonl for each test set")
-    parser.add_argument(
-        "--file", action="append", default=[], metavar="NAME=FILE", help="one test set's file; repeatable"
-    )
-    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these test sets (default: all found)")
-    parser.add_argument(
-        "--output", type=Path, default=Path("data/math"), metavar="DIR", help="folder (default: %(default)s)"
-    )
+    parser = _parser(math_eval_parser, "data/math", "DIR")
+    add = parser.add_argument
+    add("--input", type=Path, metavar="DIR", help="folder with NAME/test.jsonl for each test set")
+    add("--file", action="append", default=[], metavar="NAME=FILE", help="one test set's file; repeatable")
+    add("--download", action="store_true", help="fetch from the Hugging Face Hub what --input and --file do not have")
+    add("--only", nargs="+", default=[], metavar="NAME", help="these test sets (default: all found)")
     return parser
 
 
 def math_eval(arguments: list[str] | None = None) -> None:
     parser = math_eval_parser()
     options = parser.parse_args(arguments)
-    if options.input is None and not options.file:
-        parser.error("give --input DIR or --file NAME=FILE")
+    if options.input is None and not options.file and not options.download:
+        parser.error("give --input DIR, --file NAME=FILE or --download")
     with user_errors_exit():
         from rl.data.prepare.math import TEST_SETS, find_test_sets, prepare_test_set
 
-        found = find_test_sets(options.input, options.file, options.only)
-        for name, file in found.items():
-            writer = prepare_test_set(name, file, options.output / f"{name}.parquet")
-            sys.stdout.write(f"{name}: {writer.rows + writer.rejected} problems in {file}.\n{writer.summary()}")
+        found = find_test_sets(options.input, options.file, options.only, fetch=options.download)
+        for name, source in found.items():
+            sys.stdout.write(prepare_test_set(name, source, options.output / f"{name}.parquet"))
         missing = [name for name in TEST_SETS if name not in found and not options.only]
         if missing:
             sys.stdout.write(f"Not found: {', '.join(missing)}.\n")
 
 
-def _parser(documented: Callable) -> argparse.ArgumentParser:
+def _parser(documented: Callable, output: str, metavar: str = "FILE") -> argparse.ArgumentParser:
+    """A parser with the function's docstring as its description, and --output."""
     summary, _, details = (documented.__doc__ or "").partition("\n")
-    return argparse.ArgumentParser(
-        description=f"{summary}\n{dedent(details)}", formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    description = f"{summary}\n{dedent(details)}"
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=output, metavar=metavar, help="default: %(default)s")
+    return parser
 
 
-def _add_sql_options(parser: argparse.ArgumentParser, output: str) -> None:
-    """Add the options of both SQL benchmarks; `output` is the default, with {split}."""
-    parser.add_argument("--databases", type=Path, required=True, metavar="DIR", help="has <db_id>/<db_id>.sqlite")
-    parser.add_argument(
+def _add_sql_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--databases", type=Path, required=True, metavar="DIR", help="has <db_id>/<db_id>.sqlite")
+    add(
         "--database-path",
         type=Path,
         metavar="DIR",
         help="the scorer's database_path, if it is a folder above --databases (default: --databases)",
     )
-    parser.add_argument("--split", choices=("train", "dev", "test"), required=True, help="determines the ids")
-    parser.add_argument("--output", type=Path, metavar="FILE", help=f"the parquet (default: {output})")
-    parser.add_argument(
-        "--tokenizer", type=Path, metavar="DIR", help="local model folder, to count tokens exactly (default: estimate)"
-    )
-    parser.add_argument(
+    add("--split", choices=("train", "dev", "test"), required=True, help="determines the ids")
+    add("--tokenizer", type=Path, metavar="DIR", help="local model folder, to count tokens exactly (default: estimate)")
+    add(
         "--max-prompt-tokens",
         type=int,
         default=MAX_PROMPT_TOKENS,
         metavar="N",
         help="longest prompt: drop example values, then the record, to meet it (default: %(default)s)",
     )
-    parser.add_argument(
+    add(
         "--example-values",
         type=int,
         default=EXAMPLE_VALUES,
         metavar="N",
         help="values shown for a column, 0 for none (default: %(default)s)",
     )
-    parser.add_argument(
-        "--seed", type=int, help="sample the example values from a table's first 1000 rows (default: the first values)"
-    )
-    parser.set_defaults(default_output=output)
+    add("--seed", type=int, help="sample the example values from a table's first 1000 rows (default: the first values)")

@@ -1,15 +1,17 @@
 """The records of a published file, one by one: a JSON list, JSON lines or parquet."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from rl.common.errors import UserError
+from rl.data.json_text import loads, loads_or_none
 from rl.data.parquet_file import open_parquet
 
 _PARQUET_BATCH = 4096
-_HINT = "give the benchmark's file"
+_HINT = "give the benchmark's file as it was published"
 
 
 def read_json_list(path: Path) -> list[Any]:
@@ -19,37 +21,18 @@ def read_json_list(path: Path) -> list[Any]:
         UserError: there is no such file, it is no JSON, or no list.
     """
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            records = json.load(file)
+        records = loads(path.read_bytes())
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): give the benchmark's file.") from error
+        raise _unreadable(path, error) from error
     except ValueError as error:  # JSONDecodeError, UnicodeDecodeError
-        raise UserError(f"{path} is no JSON ({error}): give the benchmark's file as it was published.") from error
+        raise UserError(f"{path} is no JSON ({error}): {_HINT}.") from error
     if not isinstance(records, list):
-        raise UserError(f"{path} holds a JSON {_kind(records)}, not a list of records: give the benchmark's file.")
+        raise UserError(f"{path} holds a JSON {_kind(records)}, not a list of records: {_HINT}.")
     return records
 
 
-def count_records(path: Path) -> int:
-    """How many records read_records yields, without decoding them.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
-    if path.suffix == ".parquet":
-        with open_parquet(path, (), _HINT) as parquet:
-            return parquet.metadata.num_rows
-    if path.suffix == ".json":
-        return len(read_json_list(path))
-    try:
-        with open(path, "rb") as file:
-            return sum(1 for line in file if line.strip())
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): give an existing file.") from error
-
-
 def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[str] = ()) -> Iterator[Any]:
-    """The records of a .jsonl, .json or .parquet file, in order; memory does not grow with a .jsonl or .parquet file.
+    """The records of a .jsonl, .json or .parquet file, in order, with a progress bar; only a JSON list is read at once.
 
     A line that is no JSON is yielded as None, so that positions stay those of the file.
 
@@ -61,37 +44,38 @@ def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[st
         UserError: the file cannot be read, is of another kind, or lacks a column.
     """
     if path.suffix == ".parquet":
-        yield from _read_parquet(path, required, optional)
-    elif path.suffix == ".json":
-        yield from read_json_list(path)
-    elif path.suffix == ".jsonl":
-        yield from _read_lines(path)
+        with open_parquet(path, required, _HINT) as parquet:
+            columns = [name for name in (*required, *optional) if name in parquet.schema_arrow.names] or None
+            batches = parquet.iter_batches(_PARQUET_BATCH, columns=columns)
+            rows = (row for batch in batches for row in batch.to_pylist())
+            yield from _with_bar(rows, path, parquet.metadata.num_rows)
+    elif path.suffix == ".json" and not _holds_lines(path):
+        yield from _with_bar(read_json_list(path), path)
+    elif path.suffix in (".jsonl", ".json"):
+        try:
+            with open(path, "rb") as file:
+                yield from _with_bar((loads_or_none(line) for line in file if line.strip()), path)
+        except OSError as error:
+            raise _unreadable(path, error) from error
     else:
-        raise UserError(f"{path} is neither .jsonl, .json nor .parquet: give the benchmark's file.")
+        raise UserError(f"{path} is neither .jsonl, .json nor .parquet: {_HINT}.")
 
 
-def _read_lines(path: Path) -> Iterator[Any]:
+def _with_bar(records: Iterable[Any], path: Path, total: int | None = None) -> Iterator[Any]:
+    yield from tqdm(records, desc=path.name, unit="record", total=total)
+
+
+def _holds_lines(path: Path) -> bool:
+    """Whether a .json file holds JSON lines, as some on the Hugging Face Hub do: its first line is an object."""
     try:
         with open(path, "rb") as file:
-            for line in file:
-                if not line.strip():
-                    continue
-                try:
-                    yield json.loads(line.decode("utf-8-sig"))
-                except ValueError:
-                    yield None
+            return isinstance(loads_or_none(file.readline()), dict)
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): give an existing file.") from error
+        raise _unreadable(path, error) from error
 
 
-def _read_parquet(path: Path, required: Sequence[str], optional: Sequence[str]) -> Iterator[dict[str, Any]]:
-    with open_parquet(path, required, _HINT) as parquet:
-        columns = [name for name in (*required, *optional) if name in parquet.schema_arrow.names] or None
-        try:
-            for batch in parquet.iter_batches(_PARQUET_BATCH, columns=columns):
-                yield from batch.to_pylist()
-        except (OSError, ValueError) as error:  # a file that is cut off or damaged behind its footer
-            raise UserError(f"{path} is damaged ({str(error).splitlines()[0]}): fetch it again.") from error
+def _unreadable(path: Path, error: OSError) -> UserError:
+    return UserError(f"{path} cannot be read ({error.strerror}): give the benchmark's file.")
 
 
 def _kind(value: Any) -> str:

@@ -1,19 +1,20 @@
 """The math commands: DAPO-Math-17K and the test sets of the paper."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from rl.common.errors import UserError
-from rl.data.benchmarks import DATASETS, MATH
-from rl.data.prepare.ground_truth import answer_text, boxed_answer, gsm8k_answer, several_answers
-from rl.data.prepare.inputs import count_records, read_records
+from rl.data.benchmarks import DATASETS, HUB_FILES, MATH, Dataset
+from rl.data.prepare.download import Input, download
+from rl.data.prepare.ground_truth import answer_text, boxed_answer, gsm8k_answer, several_answers, without_e_notation
+from rl.data.prepare.inputs import read_records
 from rl.data.prepare.prompt_template import math_prompt
 from rl.data.prepare.row_writer import MATH_ROWS, BadRecord, RowWriter, row_id
+
+TEST_SETS = {data.name: data for data in DATASETS if (data.kind, data.split) == (MATH, "test")}
 
 # What DAPO-Math-17K puts around a problem, to ask for a line "Answer: ..." where our prompt asks for a box.
 _DAPO_HEAD = re.compile(r"Solve the following math problem step by step\.[^\n]*\n+")
@@ -24,7 +25,7 @@ _SUFFIXES = (".jsonl", ".parquet", ".json")
 
 @dataclass
 class DapoProblem:
-    """A problem of DAPO-Math-17K, at its first occurrence.
+    """A problem of DAPO-Math-17K, at its first row.
 
     Attributes:
         number: of that row over all files.
@@ -32,131 +33,120 @@ class DapoProblem:
         answers: all answers that its rows have; a dict, for its order.
     """
 
-    text: str
     number: int
     file: Path
     position: int
-    source_id: str | None
+    values: Mapping[str, Any]
     answers: dict[str, None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class TestSet:
-    """A test set.
-
-    Attributes:
-        name: also its rows' data_source.
-        others: what its folder or file is called elsewhere.
-        read: (problem, answer) of a record; raises BadRecord.
-    """
-
-    __test__ = False  # for pytest: no class of tests
-
-    name: str
-    others: tuple[str, ...]
-    read: Callable[[Mapping[str, Any]], tuple[str, str]]
-
-
-def prepare_dapo(files: Sequence[Path], output: Path) -> tuple[RowWriter, int, int]:
-    """Write a row for each problem of DAPO-Math-17K, in the order of their first occurrence in the files.
+def prepare_dapo(files: Sequence[Input], output: Path) -> str:
+    """Write a row for each problem of DAPO-Math-17K, in the order of their first rows, and return a summary.
 
     A problem with different answers is left out. Memory grows with the problems, not with the rows.
-
-    Returns:
-        The closed writer, how many rows the files have, and how many of them repeat an earlier one.
 
     Raises:
         UserError: a file cannot be read or is another one, or no record makes a row.
     """
     problems: dict[str, DapoProblem] = {}
-    total = sum(map(count_records, files))
-    repeated = number = 0
-    with RowWriter(output, MATH_ROWS, files) as writer, tqdm(total=total, desc="math_dapo", unit="row") as progress:
-        for file in files:
+    rows = 0
+    with RowWriter(output, MATH_ROWS, files) as writer:
+        for file in (source.path for source in files):
             for position, values in enumerate(read_records(file, ("prompt", "reward_model"), ("extra_info",))):
                 try:
                     text, answer = _read_dapo(values)
+                    problem = problems.setdefault(text, DapoProblem(rows, file, position, values))
+                    problem.answers[answer] = None
                 except BadRecord as error:
                     writer.reject(file, position, str(error), about=values)
-                else:
-                    known = problems.get(text)
-                    if known is None:
-                        known = DapoProblem(text, number, file, position, _dapo_index(values))
-                        problems[text] = known
-                    else:
-                        repeated += 1
-                    known.answers[answer] = None
-                number += 1
-                progress.update()
-        for problem in problems.values():
+                rows += 1
+        repeated = rows - writer.rejected - len(problems)
+        for text, problem in problems.items():
             try:
-                writer.add(_dapo_row(problem))
+                writer.add(_dapo_row(text, problem))
             except BadRecord as error:
                 kind = "its rows have different answers" if len(problem.answers) > 1 else None
-                writer.reject(problem.file, problem.position, str(error), kind=kind, about=problem.text)
-    return writer, number, repeated
+                writer.reject(problem.file, problem.position, str(error), kind=kind, about=text)
+    return f"{rows} rows, of which {repeated} repeat an earlier one.\n{writer.summary()}"
 
 
-def find_test_sets(folder: Path | None, files: Sequence[str], wanted: Sequence[str]) -> dict[str, Path]:
-    """The file of each test set that is there, by its name.
+def find_test_sets(
+    folder: Path | None, files: Sequence[str], wanted: Sequence[str], *, fetch: bool
+) -> dict[str, Input]:
+    """The file of each test set that is there or that the Hub has, by its name.
 
     Args:
         folder: has NAME/test.jsonl, NAME.jsonl or the same as .parquet or .json.
         files: NAME=FILE each; they go before the folder.
         wanted: names; [] for all that are found.
+        fetch: whether to download what is not there.
 
     Raises:
-        UserError: a name is unknown, a wanted test set or a folder is missing, or nothing is found.
+        UserError: a name is unknown, a wanted test set or a folder is missing, nothing is found, or a download fails.
     """
-    named: dict[str, Path] = {}
+    found: dict[str, Input] = {}
     for text in files:
         name, equals, file = text.partition("=")
         if not equals or name not in TEST_SETS:
             raise UserError(f"--file {text} is not NAME=FILE with a NAME of {', '.join(TEST_SETS)}.")
-        named[name] = Path(file)
+        found[name] = Input(Path(file))
     if unknown := [name for name in wanted if name not in TEST_SETS]:
         raise UserError(f"--only {unknown[0]} is no test set: give some of {', '.join(TEST_SETS)}.")
-    if folder is not None and not folder.is_dir():
-        raise UserError(f"--input {folder} is no folder: give the one with the test sets.")
-    found = {}
-    for name in wanted or TEST_SETS:
-        path = named.get(name) or (_find(folder, TEST_SETS[name]) if folder is not None else None)
-        if path is not None:
-            found[name] = path
-        elif wanted:
-            where = f"in --input {folder}" if folder is not None else "without --input"
-            raise UserError(f"There is no {name}/test.jsonl {where}: give its file with --file {name}=FILE.")
-    if not found:
+    if folder is not None:
+        if not folder.is_dir():
+            raise UserError(f"--input {folder} is no folder: give the one with the test sets.")
+        found = _in_folder(folder) | found
+    absent = [name for name in wanted or TEST_SETS if name not in found]
+    if fetch:
+        then = "name each after its test set, such as aime24.parquet, in a folder for --input"
+        found |= download({name: HUB_FILES[name] for name in absent}, then=then)
+    elif absent and wanted:
+        where = f"in --input {folder}" if folder is not None else "without --input"
+        raise UserError(f"There is no {absent[0]}/test.jsonl {where}: give its file with --file {absent[0]}=FILE.")
+    elif not found:
         raise UserError(
             f"No test set is found in --input {folder}: it should have NAME/test.jsonl or NAME.parquet, NAME being one "
             f"of {', '.join(TEST_SETS)}."
         )
-    return found
+    return {name: found[name] for name in wanted or TEST_SETS if name in found}
 
 
-def prepare_test_set(name: str, file: Path, output: Path) -> RowWriter:
-    """Write the rows of a test set and return the closed writer.
+def prepare_test_set(name: str, source: Input, output: Path) -> str:
+    """Write the rows of a test set and return a summary.
 
     Raises:
         UserError: the file cannot be read, or no record makes a row.
     """
-    test_set = TEST_SETS[name]
-    total = count_records(file)
-    with RowWriter(output, MATH_ROWS, [file]) as writer:
-        for position, values in enumerate(tqdm(read_records(file), desc=name, unit="problem", total=total)):
+    read = _READERS.get(name, _with_answer)
+    with RowWriter(output, MATH_ROWS, [source]) as writer:
+        for position, values in enumerate(read_records(source.path)):
             try:
                 if not isinstance(values, Mapping):
                     raise BadRecord("it is no JSON object")
-                problem, answer = test_set.read({str(key).lower(): value for key, value in values.items()})
-                writer.add(_test_row(name, file, position, values, problem, answer))
+                known = {str(key).lower(): value for key, value in values.items()}
+                writer.add(_row(name, "test", position, source.path, *read(known), known))
             except BadRecord as error:
-                writer.reject(file, position, str(error), about=values)
-    return writer
+                writer.reject(source.path, position, str(error), about=values)
+    return f"{name}: {writer.rows + writer.rejected} problems in {source.path}.\n{writer.summary()}"
 
 
-def _read_dapo(values: Mapping[str, Any]) -> tuple[str, str]:
+def _in_folder(folder: Path) -> dict[str, Input]:
+    """The first file of each test set; a folder's test file goes before a file of its name."""
+
+    def candidates(test_set: Dataset):
+        for name in (test_set.name, *test_set.aliases):
+            for stem in (f"{name}/test", name):
+                yield from (folder / f"{stem}{suffix}" for suffix in _SUFFIXES)
+
+    first = {name: next(filter(Path.is_file, candidates(test_set)), None) for name, test_set in TEST_SETS.items()}
+    return {name: Input(path) for name, path in first.items() if path is not None}
+
+
+def _read_dapo(values: Any) -> tuple[str, str]:
     """(problem, answer) of a row"""
-    messages, reward_model = values["prompt"], values["reward_model"]
+    if not isinstance(values, Mapping):
+        raise BadRecord("it is no JSON object")
+    messages, reward_model = values.get("prompt"), values.get("reward_model")
     if not isinstance(messages, list) or len(messages) != 1 or not isinstance(messages[0], Mapping):
         raise BadRecord("its prompt is not one message")
     text = messages[0].get("content")
@@ -173,44 +163,36 @@ def _read_dapo(values: Mapping[str, Any]) -> tuple[str, str]:
     return text, answer_text(reward_model.get("ground_truth") if isinstance(reward_model, Mapping) else None)
 
 
-def _dapo_index(values: Mapping[str, Any]) -> str | None:
-    extra_info = values.get("extra_info")
-    return _text(extra_info.get("index")) if isinstance(extra_info, Mapping) else None
-
-
-def _dapo_row(problem: DapoProblem) -> dict[str, Any]:
+def _dapo_row(text: str, problem: DapoProblem) -> dict[str, Any]:
     if len(problem.answers) > 1:
         raise BadRecord(f"its rows have different answers: {', '.join(problem.answers)}")
     [answer] = problem.answers
-    details = {"source_id": problem.source_id, "subject": None, "level": None}
-    return _row("math_dapo", "train", problem.number, problem.file, problem.text, answer, details)
-
-
-def _test_row(
-    name: str, file: Path, position: int, values: Mapping[str, Any], problem: str, answer: str
-) -> dict[str, Any]:
-    values = {str(key).lower(): value for key, value in values.items()}
-
-    def first(*keys: str) -> str | None:
-        return next((_text(values[key]) for key in keys if values.get(key) is not None), None)
-
-    details = {
-        "source_id": first("unique_id", "id", "question_number", "idx"),
-        "subject": first("subject", "subfield", "data_topic", "type"),
-        "level": first("level", "difficulty"),
-    }
-    return _row(name, "test", position, file, problem, answer, details)
+    extra_info = problem.values.get("extra_info")
+    known = {"id": extra_info.get("index")} if isinstance(extra_info, Mapping) else {}
+    return _row("math_dapo", "train", problem.number, problem.file, text, answer, known)
 
 
 def _row(
-    dataset: str, split: str, number: int, file: Path, problem: str, answer: str, details: dict[str, Any]
+    dataset: str, split: str, number: int, file: Path, problem: str, answer: str, known: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """A row; `known` are the record's values, for extra_info."""
+
+    def first(*keys: str) -> str | None:
+        return next((str(known[key]) for key in keys if known.get(key) is not None), None)
+
     return {
         "data_source": dataset,
         "prompt": [{"role": "user", "content": math_prompt(problem)}],
         "reward_model": {"style": "rule", "ground_truth": answer},
         "id": row_id(dataset, split, number),
-        "extra_info": {"index": number, "split": split, "source": file.name, **details},
+        "extra_info": {
+            "index": number,
+            "split": split,
+            "source": file.name,
+            "source_id": first("unique_id", "id", "question_number", "idx"),
+            "subject": first("subject", "subfield", "data_topic", "type"),
+            "level": first("level", "difficulty"),
+        },
     }
 
 
@@ -226,6 +208,9 @@ def _with_answer(values: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _minerva(values: Mapping[str, Any]) -> tuple[str, str]:
+    """The Hub's copy has the answer alone, the published file a solution with a box."""
+    if values.get("solution") is None and values.get("answer") is not None:
+        return _problem(values), without_e_notation(answer_text(values["answer"]))
     return _problem(values), boxed_answer(values.get("solution"))
 
 
@@ -242,24 +227,5 @@ def _olympiadbench(values: Mapping[str, Any]) -> tuple[str, str]:
     return problem, several_answers(values.get("final_answer"), multiple=values.get("is_multiple_answer") is True)
 
 
+# (problem, answer) of a record with lower-case keys, where it is not in `answer`; they raise BadRecord.
 _READERS = {"olympiadbench": _olympiadbench, "minerva_math": _minerva, "gsm8k": _gsm8k}
-TEST_SETS = {
-    dataset.name: TestSet(dataset.name, dataset.aliases, _READERS.get(dataset.name, _with_answer))
-    for dataset in DATASETS
-    if (dataset.kind, dataset.split) == (MATH, "test")
-}
-
-
-def _find(folder: Path, test_set: TestSet) -> Path | None:
-    """The first file of the test set; a folder's test file goes before a file of its name."""
-    for name in (test_set.name, *test_set.others):
-        for stem in (folder / name / "test", folder / name):
-            for suffix in _SUFFIXES:
-                path = stem.with_name(stem.name + suffix)
-                if path.is_file():
-                    return path
-    return None
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)

@@ -7,19 +7,23 @@ the same in every run over the same input, whatever was left out, and no two dat
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rl.common import atomic_write
 from rl.common.errors import UserError
+from rl.common.fingerprint import file_sha256
 from rl.data.benchmarks import DATASETS
+from rl.data.prepare.download import Input
 from rl.data.questions import scorer_question
 
 ID_BLOCK = 10_000_000
+FORMAT = "dph-prompts/1"
 _BLOCKS = {(dataset.name, dataset.split): dataset.id_block for dataset in DATASETS}
 _ROW_GROUP = 512
 _MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
@@ -62,41 +66,39 @@ def row_id(dataset: str, split: str, number: int) -> int:
 
 
 class RowWriter:
-    """Writes a parquet of rows, and beside it, where records are left out, OUTPUT.bad.jsonl with a line for each.
+    """Writes a parquet of rows, OUTPUT.meta.json with the checksums of it and of its inputs and the commits that these
+    were downloaded at, and, where records are left out, OUTPUT.bad.jsonl with a line for each.
 
-    Both are written aside and take their names when the block ends without an exception and at least one row was
+    They are written aside and take their names when the block ends without an exception and at least one row was
     written. Rows are checked as the sampler and the trainer check them.
 
         with RowWriter(output, SQL_ROWS, inputs) as writer:
             writer.add(row) / writer.reject(...)
+
+    Args:
+        inputs: the files that the rows are made from, none of which may be the output.
+
+    Raises:
+        UserError: the file cannot be written.
     """
 
-    def __init__(self, output: Path, schema: pa.Schema, inputs: Sequence[Path]):
-        """
-        Args:
-            inputs: the files that the rows are made from, none of which may be the output.
-
-        Raises:
-            UserError: the file cannot be written.
-        """
+    def __init__(self, output: Path, schema: pa.Schema, inputs: Sequence[Input]):
         if output.suffix != ".parquet":
             raise UserError(f"The output {output} is no .parquet: give a name that ends so.")
-        if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
+        if any(output.exists() and source.path.exists() and output.samefile(source.path) for source in inputs):
             raise UserError(f"The output {output} is the input: give another --output.")
         self.output, self.bad_list = output, output.with_suffix(".bad.jsonl")
         self.rows = 0
         self.reasons: Counter[str] = Counter()
-        self._schema = schema
+        self._schema, self._inputs = schema, inputs
         self._ids: set[int] = set()
         self._pending: list[dict[str, Any]] = []
-        try:
+        with self._writing("give another --output"):
             output.parent.mkdir(parents=True, exist_ok=True)
             if output.is_dir():
                 raise IsADirectoryError(21, "it is a folder")
             self._bad_file = open(_aside(self.bad_list), "w", encoding="utf-8")  # noqa: SIM115 (closed in __exit__)
             self._parquet = pq.ParquetWriter(_aside(output), schema, compression="zstd")
-        except OSError as error:
-            raise UserError(f"{output} cannot be written ({error.strerror}): give another --output.") from error
 
     @property
     def rejected(self) -> int:
@@ -119,7 +121,8 @@ class RowWriter:
         self._pending.append(row)
         self.rows += 1
         if len(self._pending) == _ROW_GROUP:
-            self._flush()
+            with self._writing():
+                self._flush()
 
     def reject(self, source: Path, number: int, reason: str, *, kind: str | None = None, about: Any = None) -> None:
         """List a record that makes no row.
@@ -131,10 +134,8 @@ class RowWriter:
         """
         self.reasons[kind or reason] += 1
         line = {"file": str(source), "record": number, "reason": reason, "about": about and str(about)[:200]}
-        try:
+        with self._writing():
             self._bad_file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def summary(self) -> str:
         """What was written, and what was left out and why, as lines."""
@@ -152,7 +153,8 @@ class RowWriter:
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         try:
             if kind is None:
-                self._finish()
+                with self._writing():
+                    self._finish()
         finally:
             for file in (self._bad_file, self._parquet):
                 with suppress(OSError):  # they are closed already, or the disk is full
@@ -161,39 +163,46 @@ class RowWriter:
                 _aside(path).unlink(missing_ok=True)
 
     def _finish(self) -> None:
-        try:
-            self._flush()
-            self._parquet.close()
-            self._bad_file.close()
-            if self.rejected:
-                os.replace(_aside(self.bad_list), self.bad_list)
-            else:
-                self.bad_list.unlink(missing_ok=True)  # of an earlier run
-            if self.rows:
-                os.replace(_aside(self.output), self.output)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        if not self.rows and self.rejected:
+        self._flush()
+        self._parquet.close()
+        self._bad_file.close()
+        if self.rejected:
+            os.replace(_aside(self.bad_list), self.bad_list)
+        else:
+            self.bad_list.unlink(missing_ok=True)  # of an earlier run
+        if self.rows:
+            atomic_write.write_text(
+                self.output.with_suffix(".meta.json"), json.dumps(self._manifest(), indent=2) + "\n"
+            )
+            os.replace(_aside(self.output), self.output)
+        elif self.rejected:
             (reason, count), *_ = self.reasons.most_common(1)
             raise UserError(
                 f"None of the {self.rejected} records makes a row, so {self.output} is not written; for {count} the "
                 f"reason is: {reason}; see {self.bad_list}."
             )
-        if not self.rows:
+        else:
             raise UserError(f"The input holds no record, so {self.output} is not written: give the benchmark's file.")
+
+    def _manifest(self) -> dict[str, Any]:
+        inputs = []
+        for source in self._inputs:
+            downloaded = {"repository": source.repository, "commit": source.commit} if source.commit else {}
+            inputs.append({"file": str(source.path), "sha256": file_sha256(source.path), **downloaded})
+        counts = {"rows": self.rows, "rejected": self.rejected}
+        return {"format": FORMAT, **counts, "sha256": file_sha256(_aside(self.output)), "inputs": inputs}
 
     def _flush(self) -> None:
         if self._pending:
-            try:
-                self._parquet.write_table(pa.Table.from_pylist(self._pending, self._schema))
-            except OSError as error:
-                raise self._unwritable(error) from error
+            self._parquet.write_table(pa.Table.from_pylist(self._pending, self._schema))
             self._pending = []
 
-    def _unwritable(self, error: OSError) -> UserError:
-        return UserError(
-            f"{self.output} cannot be written ({error.strerror or error}): make room and re-run the same command."
-        )
+    @contextmanager
+    def _writing(self, hint: str = "make room and re-run the same command") -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(f"{self.output} cannot be written ({error.strerror or error}): {hint}.") from error
 
 
 def _aside(target: Path) -> Path:

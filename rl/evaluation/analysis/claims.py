@@ -1,10 +1,16 @@
-"""The method's claims, each judged by a paired difference or a value with its interval."""
+"""What a report claims: where each method is better and where it is worse, and how many styles it ends in.
 
+Methods are compared in both directions, in the metrics of METRICS on every split. A difference counts as higher or
+lower only if it holds after Holm's correction over the metrics of the pair of methods on that split (paired_test.py).
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rl.evaluation.analysis.comparison import Comparison
+from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.spec import BASE, BASE_AGAIN
-from rl.metrics.bootstrap import Interval
+from rl.metrics.bootstrap import LEVEL, Interval
 from rl.metrics.styles import BY_PREFIX
 
 # Style entropy, for styles read from a prefix: of a policy with one style, and of one that keeps several (measured on
@@ -12,10 +18,10 @@ from rl.metrics.styles import BY_PREFIX
 ONE_STYLE_ENTROPY = 0.35
 SEVERAL_STYLES_ENTROPY = 0.6
 
-WITH_DIVERGENCE = "dph"
 # Methods trained on the reward alone; a reverse KL baseline is in neither group.
 REWARD_ONLY = ("grpo", "dapo")
 
+HIGHER, LOWER, EQUAL, NOT_SIGNIFICANT = "higher", "lower", "equal", ", not significant"
 SEEN, NOT_SEEN, NOT_MEASURED = "seen", "not seen", "not measured"
 
 
@@ -30,22 +36,27 @@ class Claim:
     unit: str  # "share" (a paired difference of shares) or "nats"
     value: Interval | None
     verdict: str
+    p_holm: float | None = None  # of a difference
 
 
-def claims(comparison: Comparison) -> list[Claim]:
-    """Every claim that can be judged from a report's methods and splits."""
+def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
+    """Every claim that can be judged from a report's methods and splits.
+
+    Args:
+        tests: as paired_tests returns them.
+    """
     spec = comparison.spec
-    with_divergence = [name for name in spec.trained if name.startswith(WITH_DIVERGENCE)]
-    without = [name for name in spec.trained if name not in with_divergence]
-    floor, floor_name = (BASE, "the base in its later samples")
-    if BASE_AGAIN in spec.methods:
-        floor, floor_name = BASE_AGAIN, "a second draw of the base"
+    tested = {(test.split, test.first, test.second, test.metric): test for test in tests}
     found = []
 
-    def difference(split: str, name: str, other: str, metric: str, predicate: str, above: bool = True) -> None:
-        value = comparison.difference(split, metric, name, other)
-        measure = f"{metric_name(metric)} minus that of {spec.methods[other].label}"
-        found.append(Claim(split, name, predicate, measure, "share", value, verdict(value, 0.0, above)))
+    def difference(split: str, name: str, other: str, metric: str) -> None:
+        test = tested.get((split, name, other, metric))
+        value, p_holm = (test.difference, test.p_holm) if test else (None, None)
+        against = "a second draw of the base" if other == BASE_AGAIN else spec.methods[other].label
+        if (other, metric) == (BASE, "keep_rate"):
+            against = "the base in its later samples"
+        predicate, measure = f"{metric_name(metric)} against {against}", "difference in percentage points"
+        found.append(Claim(split, name, predicate, measure, "share", value, compared(value, p_holm), p_holm))
 
     def style_entropy(split: str, name: str, predicate: str, bound: float, above: bool) -> None:
         value = comparison.summaries[name][split]["style_entropy"]
@@ -54,24 +65,31 @@ def claims(comparison: Comparison) -> list[Claim]:
 
     for split in spec.splits:
         base = comparison.samples[BASE][split]
-        for metric in ("greedy", "pass@1"):
+        accuracy = ("greedy", f"mean@{base.n}")
+        for metric, other in (*((metric, BASE) for metric in accuracy), ("keep_rate", spec.noise_floor)):
             for name in spec.trained:
-                difference(split, name, BASE, metric, f"beats the base in {metric_name(metric)}")
+                difference(split, name, other, metric)
+        for other in spec.without_divergence:
+            for metric in dict.fromkeys((*accuracy, f"pass@{spec.solved_in}", f"pass@{base.n}", "keep_rate")):
+                for name in spec.with_divergence:
+                    difference(split, name, other, metric)
         if spec.styles_by == BY_PREFIX and base.style_names and split == spec.splits[0]:
-            for name in (name for name in without if name.startswith(REWARD_ONLY)):
+            for name in (name for name in spec.without_divergence if name.startswith(REWARD_ONLY)):
                 style_entropy(split, name, "ends in one style", ONE_STYLE_ENTROPY, above=False)
-            for name in with_divergence:
+            for name in spec.with_divergence:
                 style_entropy(split, name, "keeps several styles", SEVERAL_STYLES_ENTROPY, above=True)
-        for other in without:
-            for metric in (f"pass@{spec.solved_in}", f"pass@{base.n}", "keep_rate"):
-                predicate = f"has a higher {metric_name(metric)} than {spec.methods[other].label}"
-                for name in with_divergence:
-                    difference(split, name, other, metric, predicate)
-        for name in without:
-            difference(split, name, floor, "keep_rate", f"forgets: it keeps less than {floor_name}", above=False)
-        for name in with_divergence:
-            difference(split, name, floor, "keep_rate", f"keeps more than {floor_name}")
     return found
+
+
+def compared(difference: Interval | None, p_holm: float | None) -> str:
+    """Which of two methods is higher, if the difference holds after Holm's correction and in its own interval."""
+    if difference is None or p_holm is None:
+        return NOT_MEASURED
+    mean, low, high = difference
+    if mean == 0:
+        return EQUAL
+    side = HIGHER if mean > 0 else LOWER
+    return side if p_holm <= 1 - LEVEL and not low <= 0 <= high else side + NOT_SIGNIFICANT
 
 
 def verdict(value: Interval | None, bound: float, above: bool) -> str:
@@ -86,8 +104,32 @@ def verdict(value: Interval | None, bound: float, above: bool) -> str:
 
 
 def metric_name(metric: str) -> str:
-    """A metric's name in running text."""
+    """A metric's name in running text; the mean of all samples is Pass@1."""
+    if metric.startswith("mean@"):
+        return "Pass@1"
     return {"greedy": "greedy accuracy", "keep_rate": "keep rate"}.get(metric, metric.capitalize())
+
+
+def comparisons_text(report: dict) -> str:
+    """The compared methods of a report as text: a line per method and metric, the verdict of each split beside it.
+
+    Args:
+        report: the content of report.json.
+    """
+    compared_claims = [claim for claim in report["_claims"] if claim["unit"] == "share"]
+    splits = list(dict.fromkeys(claim["split"] for claim in compared_claims))
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for claim in compared_claims:
+        value = f"{100 * claim['value'][0]:+.1f} " if claim["value"] else ""
+        rows.setdefault((claim["method"], claim["predicate"]), {})[claim["split"]] = value + claim["verdict"]
+    labels = {row: f"{report['_labels'][row[0]]}: {row[1]}" for row in rows}
+    width = max(map(len, labels.values()), default=0) + 2
+    head = " " * width + "".join(f"{split.replace('_', ' '):<30}" for split in splits)
+    lines = [
+        labels[row].ljust(width) + "".join(f"{of.get(split, ''):<30}" for split in splits) for row, of in rows.items()
+    ]
+    about = "Differences in percentage points; significant: p at most .05 after Holm's correction."
+    return "\n".join(line.rstrip() for line in (about, head, *lines)) + "\n"
 
 
 def assert_styles(report: dict) -> list[str]:
@@ -99,21 +141,15 @@ def assert_styles(report: dict) -> list[str]:
     Returns:
         One sentence per failure. A method that was not run is not checked; having neither of the two is a failure.
     """
-    entropy = {
-        name: report[name]["in_domain"]["style_entropy"]
-        for name in ("grpo", "dph_js")
-        if "in_domain" in report.get(name, {})
-    }
-    if not entropy:
+    bounds = (("grpo", "below", ONE_STYLE_ENTROPY), ("dph_js", "above", SEVERAL_STYLES_ENTROPY))
+    checks = [check for check in bounds if "in_domain" in report.get(check[0], {})]
+    if not checks:
         return ["The report has neither grpo nor dph_js in domain, so their styles cannot be checked; run one of them."]
-    failures = [
-        f"{name} has no style entropy in domain: none of its responses is correct, or the task has no styles."
-        for name, value in entropy.items()
-        if value is None
-    ]
-    grpo, dph_js = entropy.get("grpo"), entropy.get("dph_js")
-    if grpo and grpo[0] >= ONE_STYLE_ENTROPY:
-        failures.append(f"grpo keeps a style entropy of {grpo[0]:.2f} in domain, not below {ONE_STYLE_ENTROPY}.")
-    if dph_js and dph_js[0] <= SEVERAL_STYLES_ENTROPY:
-        failures.append(f"dph_js has a style entropy of {dph_js[0]:.2f} in domain, not above {SEVERAL_STYLES_ENTROPY}.")
+    failures = []
+    for name, side, bound in checks:
+        value = report[name]["in_domain"]["style_entropy"]
+        if value is None:
+            failures.append(f"{name} has no style entropy in domain: no correct response, or a task without styles.")
+        elif not (value[0] < bound if side == "below" else value[0] > bound):
+            failures.append(f"{name} has a style entropy of {value[0]:.2f} in domain, not {side} {bound}.")
     return failures

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rl.evaluation.analysis.comparison import Comparison
-from rl.evaluation.spec import BASE, BASE_AGAIN
+from rl.evaluation.spec import BASE
 from rl.metrics.bootstrap import SEED, Interval
 
 PERMUTATIONS = 20_000
@@ -33,21 +33,24 @@ class PairedTest:
 
 
 def paired_tests(comparison: Comparison) -> list[PairedTest]:
-    """Every trained method against the base, and every two trained methods, in every metric that both define."""
+    """Every trained method against the base, and every two trained methods, in every metric that both define.
+
+    Methods with a divergence come first in a pair with one without.
+    """
     spec = comparison.spec
+    trained = spec.without_divergence + spec.with_divergence
     pairs = [(name, BASE) for name in spec.trained]
-    pairs += [(second, first) for i, first in enumerate(spec.trained) for second in spec.trained[i + 1 :]]
+    pairs += [(second, first) for i, first in enumerate(trained) for second in trained[i + 1 :]]
     return [test for split in spec.splits for pair in pairs for test in _tests_of_pair(comparison, split, *pair)]
 
 
 def _tests_of_pair(comparison: Comparison, split: str, first: str, second: str) -> list[PairedTest]:
     found = []
     for metric in _metrics(comparison, split):
-        # The base's own keep rate is measured on fewer samples: its second draw takes its place.
-        against_base = second == BASE and metric in ("keep_rate", "newly_solved")
-        other = BASE_AGAIN if against_base and BASE_AGAIN in comparison.spec.methods else second
+        against_floor = second == BASE and metric in ("keep_rate", "newly_solved")
+        other = comparison.spec.noise_floor if against_floor else second
         of_first, of_other = (comparison.metrics[name][split].get(metric) for name in (first, other))
-        if of_first is None or of_other is None or (against_base and other == BASE):
+        if of_first is None or of_other is None:
             continue
         differences = of_first - of_other
         differences = differences[~np.isnan(differences)]

@@ -3,7 +3,6 @@
 import numpy as np
 
 from rl.evaluation.analysis.comparison import Comparison
-from rl.evaluation.spec import BASE, BASE_AGAIN
 
 
 def transition_shares(keep_rate: np.ndarray, newly_solved: np.ndarray) -> dict[str, float] | None:
@@ -34,7 +33,6 @@ def transition_shares(keep_rate: np.ndarray, newly_solved: np.ndarray) -> dict[s
 def transitions_of_split(comparison: Comparison, split: str) -> dict[str, dict[str, float]]:
     """{method: shares}, the noise floor first: the base's second draw, or else its later samples."""
     spec = comparison.spec
-    floor = BASE_AGAIN if BASE_AGAIN in spec.methods else BASE
-    metrics = {name: comparison.metrics[name][split] for name in (floor, *spec.trained)}
+    metrics = {name: comparison.metrics[name][split] for name in (spec.noise_floor, *spec.trained)}
     shares = {name: transition_shares(of["keep_rate"], of["newly_solved"]) for name, of in metrics.items()}
     return {name: of_method for name, of_method in shares.items() if of_method is not None}

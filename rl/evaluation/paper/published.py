@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from rl.common.errors import UserError
 
 # The paper's experiments. Table 3 tests the model of Table 1 on math.
@@ -19,7 +21,7 @@ class PaperRow:
     label: str
     group: str | None
     values: tuple[float | None, ...]  # per cent, one per column; None if the paper has none
-    average: float | None
+    average: float | None = None
 
 
 @dataclass(frozen=True)
@@ -38,20 +40,7 @@ class PaperTable:
 def paper_tables() -> tuple[PaperTable, ...]:
     """All tables, in the paper's order."""
     content = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
-    return tuple(
-        PaperTable(
-            number=table["table"],
-            setting=table["setting"],
-            model=table["model"],
-            task=table["task"],
-            columns=tuple((benchmark, metric) for benchmark, metric in table["columns"]),
-            rows=tuple(
-                PaperRow(row["method"], row["label"], row["group"], tuple(row["values"]), row.get("average"))
-                for row in table["rows"]
-            ),
-        )
-        for table in content["tables"]
-    )
+    return TypeAdapter(tuple[PaperTable, ...]).validate_python(content["tables"])
 
 
 def paper_setting(name: str | None) -> str | None:

@@ -69,7 +69,7 @@ class _Figures:
         self.comparison = comparison
         self.spec = comparison.spec
         self.looks = looks_of(comparison.spec)
-        self.floor = BASE_AGAIN if BASE_AGAIN in self.spec.methods else BASE
+        self.floor = self.spec.noise_floor
         self.floor_name = "a second draw of the base" if self.floor == BASE_AGAIN else "the base’s own later samples"
         self.has_floor = any(self._summary(self.floor, split)["keep_rate"] for split in self.spec.splits)
         self.no_floor = (

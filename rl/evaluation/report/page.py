@@ -5,7 +5,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rl.evaluation.analysis.checkpoints import Progress
-from rl.evaluation.analysis.claims import NOT_SEEN, SEEN, Claim
+from rl.evaluation.analysis.claims import NOT_SIGNIFICANT, Claim
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.training_log import TrainingLog
@@ -78,14 +78,14 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
     """Limits of the evidence, one sentence or two each: those of every such report, then the specification's."""
     spec = comparison.spec
     prompts = comparison.samples[BASE][spec.splits[0]].prompts
-    uncertain = sum(claim.verdict not in (SEEN, NOT_SEEN) for claim in claims)
+    compared = [claim for claim in claims if claim.p_holm is not None]
+    uncertain = sum(claim.verdict.endswith(NOT_SIGNIFICANT) for claim in compared)
     texts = [
         "One training run per method: the intervals cover the choice of prompts, not the training seed. How much "
         "another seed would move the values is not measured here.",
-        f"{len(claims)} claims are judged, each at 95 %, without correction: about one difference in forty is seen by "
-        "chance where there is none. The paired tests below them are corrected.",
-        f"With {prompts} prompts per split, a difference of a few points often stays within its interval"
-        + (f", as for {uncertain} of the claims here." if uncertain else "."),
+        "Holm’s correction covers the metrics of one pair of methods on one split, not several pairs and splits.",
+        f"With {prompts} prompts per split, a difference of a few points may be chance"
+        + (f": {uncertain} of {len(compared)} here are not significant." if uncertain else "."),
         "Several styles are not a higher Pass@k: a model can keep its styles and solve no more prompts.",
     ]
     if not any(name.startswith("dapo") for name in spec.methods):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rl.data.sample_file import SampleMetadata
-from rl.evaluation.analysis.claims import NOT_MEASURED, NOT_SEEN, SEEN, Claim
+from rl.evaluation.analysis.claims import EQUAL, HIGHER, LOWER, NOT_MEASURED, NOT_SEEN, SEEN, Claim
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.summary import in_display_unit, metric_of
@@ -14,6 +14,11 @@ from rl.metrics.distinct_n import ORDERS
 from rl.metrics.pass_at_k import k_values
 
 EMPTY = "–"
+VERDICT_CLASSES = {
+    **dict.fromkeys((SEEN, HIGHER), "seen"),
+    LOWER: "worse",
+    **dict.fromkeys((NOT_SEEN, EQUAL, NOT_MEASURED), "unseen"),
+}
 COLUMN_NAMES = {
     "greedy": "Greedy",
     "keep_rate": "Keep rate",
@@ -115,11 +120,12 @@ def claims_table(split: str, claims: list[Claim], labels: dict[str, str]) -> Tab
 def _claim_cell(claim: Claim | None) -> Cell | None:
     if claim is None:
         return None
-    kind = {SEEN: "seen", NOT_SEEN: "unseen", NOT_MEASURED: "unseen"}.get(claim.verdict, "partly")
+    kind = VERDICT_CLASSES.get(claim.verdict, "partly")
     if claim.value is None:
         return Cell(claim.verdict, EMPTY, kind)
     value, low, high = (f"{v:.2f}" if claim.unit == "nats" else _signed(100 * v, 1) for v in claim.value)
-    return Cell(claim.verdict, f"{value} [{low}, {high}]", kind)
+    p = "" if claim.p_holm is None else f", p {claim.p_holm:.2f}" if claim.p_holm >= 0.005 else ", p <.01"
+    return Cell(claim.verdict, f"{value} [{low}, {high}]{p}", kind)
 
 
 def tests_table(tests: list[PairedTest], labels: dict[str, str]) -> Table:

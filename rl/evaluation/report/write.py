@@ -1,5 +1,6 @@
-"""Write report.json and report.html; command.py has the command line."""
+"""Write report.json and report.html; the command line is `dph report` and `python -m rl.evaluation.report.write`."""
 
+import argparse
 import dataclasses
 import json
 import sys
@@ -7,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rl.common import atomic_write
+from rl.common.cli import user_errors_exit
 
 if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
+
+CHECK_FAILED_EXIT_CODE = 1
 
 
 def write_report(spec: "ReportSpec", out: Path) -> dict:
@@ -36,8 +40,8 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     n = " or ".join(map(str, sorted({samples.n for samples in of_base})))
     styled = any(samples.style_names for samples in of_base)
     meanings = definitions(n, spec.solved_in, tuple(spec.styles) if styled else (), spec.styles_by)
-    judged = claims(comparison)
     tests = paired_tests(comparison)
+    judged = claims(comparison, tests)
     logs = {
         name: read_training_log(method.training_log) for name, method in spec.methods.items() if method.training_log
     }
@@ -57,7 +61,39 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     return report
 
 
-if __name__ == "__main__":
-    from rl.evaluation.report.command import main
+def main(arguments: list[str] | None = None) -> int:
+    """Write the report and return the exit code."""
+    options = parser().parse_args(arguments)
+    with user_errors_exit():
+        from rl.evaluation.spec import read_spec
 
+        spec = read_spec(options.spec)
+        sys.stderr.write(f"Comparing {', '.join(spec.methods)}.\n")
+
+        from rl.evaluation.analysis.claims import assert_styles
+
+        report = write_report(spec, options.out)
+    sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")
+    failures = assert_styles(report) if options.check else []
+    for failure in failures:
+        sys.stderr.write(f"Check failed: {failure}\n")
+    return CHECK_FAILED_EXIT_CODE if failures else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m rl.evaluation.report.write",
+        description="Report Pass@k, keep rate and styles of all methods, with intervals: report.json and report.html.",
+    )
+    parser.add_argument(
+        "--spec", type=Path, required=True, help="JSON: methods, their sample files, texts (docs/evaluation.md)"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for report.json and report.html")
+    parser.add_argument(
+        "--check", action="store_true", help="exit code 1 unless grpo ended in one style and dph_js kept several"
+    )
+    return parser
+
+
+if __name__ == "__main__":
     sys.exit(main())

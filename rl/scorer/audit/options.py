@@ -1,14 +1,13 @@
 """Options of the gold audit, apart from the audit itself so that --help loads neither pydantic nor Arrow."""
 
 import argparse
-import math
 from pathlib import Path
 
 _DEFAULT_CONFIG = Path(__file__).resolve().parents[1] / "sql.yaml"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    from rl.scorer.audit.__main__ import main
+    from rl.scorer.audit.command import main
 
     return main(arguments)
 
@@ -28,24 +27,13 @@ def parser() -> argparse.ArgumentParser:
         "-c", "--config", type=Path, default=_DEFAULT_CONFIG, help="the server's settings (default: rl/scorer/sql.yaml)"
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("gold_audit.csv"), help="the table: .csv, .jsonl or .parquet (%(default)s)"
+        "--out",
+        type=Path,
+        help="the table: .csv, .jsonl or .parquet (default: DATA.gold_audit.csv beside DATA.parquet)",
     )
-    parser.add_argument("--num-instances", type=_positive_int, help="worker processes, in place of the settings'")
-    parser.add_argument("--gold-seconds", type=_positive_float, help="a query's time limit, in place of the settings'")
+    parser.add_argument(
+        "--drop", type=Path, metavar="OUT.parquet", help="write DATA.parquet (one) without the rows in the table"
+    )
+    parser.add_argument("--num-instances", type=int, help="worker processes, in place of the settings'")
+    parser.add_argument("--gold-seconds", type=float, help="a query's time limit, in place of the settings'")
     return parser
-
-
-def _positive_int(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
-    return int(text)
-
-
-def _positive_float(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
-    return value

@@ -13,10 +13,11 @@ _ROWS_PER_BATCH = 1024
 
 @dataclass(frozen=True)
 class Problem:
-    """One row. db_id: None if the row has none."""
+    """One row, the one at `position` (from 0) of its file. db_id: None if the row has none."""
 
     id: int | str
     file: str
+    position: int
     db_id: str | None
     gold_sql: str
 
@@ -42,11 +43,13 @@ def read_problems(files: list[Path]) -> Dataset:
     """
     dataset = Dataset()
     for file in files:
-        for row in _rows(file):
+        for position, row in enumerate(_rows(file)):
             dataset.rows += 1
             truth = row["reward_model"].get("ground_truth") if isinstance(row["reward_model"], dict) else None
             if isinstance(truth, dict) and truth.get("gold_sql") is not None:
-                dataset.problems.append(_problem(row["id"], file, truth))
+                row_id = row["id"] if isinstance(row["id"], int) else str(row["id"])
+                db_id = None if truth.get("db_id") is None else str(truth["db_id"])
+                dataset.problems.append(Problem(row_id, str(file), position, db_id, str(truth["gold_sql"])))
             else:
                 dataset.other[str(row["data_source"])] += 1
     if not dataset.problems:
@@ -56,16 +59,6 @@ def read_problems(files: list[Path]) -> Dataset:
             "whose reward_model.ground_truth has db_id and gold_sql."
         )
     return dataset
-
-
-def _problem(row_id: object, file: Path, truth: dict) -> Problem:
-    db_id = truth.get("db_id")
-    return Problem(
-        id=row_id if isinstance(row_id, int) else str(row_id),
-        file=str(file),
-        db_id=None if db_id is None else str(db_id),
-        gold_sql=str(truth["gold_sql"]),
-    )
 
 
 def _rows(file: Path) -> Iterator[dict]:

@@ -1,11 +1,9 @@
-"""The audit's results: a table of the problems to look at, and a summary."""
+"""The audit's results: what it prints, a table of the questions to look at, and the file without them."""
 
 import csv
 import json
 import os
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 from rl.common.atomic_write import replacing
@@ -14,37 +12,83 @@ from rl.scorer.audit.check import OUTCOMES, Finding, Query
 from rl.scorer.audit.problems import Dataset, Problem, import_parquet
 
 COLUMNS = ("id", "file", "db_id", "gold_sql", "outcome", "seconds", "error")
+_SUFFIXES = (".csv", ".jsonl", ".parquet")
 _SLOWEST = 5
-_SHOWN_SQL_CHARS = 80
+_SHOWN_FAILURES = 20
+_SHOWN_CHARS = 80
+
+Failures = list[tuple[Problem, Finding]]
 
 
-def check_out(path: Path) -> None:
-    """Raise UserError for a table that cannot be written, before anything has run."""
-    if path.suffix not in _WRITERS:
-        raise UserError(f"--out {path} is none of {', '.join(_WRITERS)}; give it one of these suffixes.")
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UserError(f"--out {path} lies in no directory that can be written to; create it or give another.")
+def check_out(files: list[Path], out: Path, drop: Path | None) -> None:
+    """Raise UserError for an output that cannot be written, before anything has run."""
+    for option, path, suffixes in (("--out", out, _SUFFIXES), ("--drop", drop, (".parquet",))):
+        if path is None:
+            continue
+        if path.suffix not in suffixes:
+            raise UserError(f"{option} {path} is none of {', '.join(suffixes)}; give it one of these suffixes.")
+        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+            raise UserError(f"{option} {path} lies in no directory that can be written to; create it or give another.")
+        if path.resolve() in (file.resolve() for file in (*files, *([] if path is out else [out]))):
+            raise UserError(f"{option} {path} would replace another file of the audit; give another path.")
+    if drop is not None and len(files) > 1:
+        raise UserError(f"--drop takes the rows of one DATA.parquet, not of {len(files)}; audit one after the other.")
 
 
-def table(problems: list[Problem], findings: dict[Query, Finding]) -> list[dict]:
-    """One row for each problem whose gold is not as it should be, in the order of the files."""
-    rows = []
-    for problem in problems:
-        finding = findings[problem.query]
-        if finding.outcome != "gold":
-            seconds = round(finding.seconds, 3)
-            rows.append(asdict(problem) | {"outcome": finding.outcome, "seconds": seconds, "error": finding.error})
-    return rows
+def failures(problems: list[Problem], findings: dict[Query, Finding]) -> Failures:
+    """The problems whose gold is not as it should be, in the order of the files."""
+    found = ((problem, findings[problem.query]) for problem in problems)
+    return [(problem, finding) for problem, finding in found if finding.outcome != "gold"]
 
 
-def write(rows: list[dict], path: Path) -> None:
-    """Write the table in the format of its suffix, atomically."""
+def write_table(failed: Failures, path: Path) -> None:
+    """Write a row for each failure in the format of the path's suffix, atomically."""
+    rows = [
+        (problem.id, problem.file, *problem.query, finding.outcome, round(finding.seconds, 3), finding.error)
+        for problem, finding in failed
+    ]
     with replacing(path) as temporary:
-        _WRITERS[path.suffix](rows, temporary)
+        if path.suffix == ".parquet":
+            _write_parquet(rows, temporary)
+            return
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            if path.suffix == ".csv":
+                csv.writer(file).writerows([COLUMNS, *rows])
+            else:
+                lines = (json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False) for row in rows)
+                file.writelines(f"{line}\n" for line in lines)
 
 
-def summary(dataset: Dataset, findings: dict[Query, Finding]) -> str:
-    """Counts by outcome, the slowest queries, and what was not checked."""
+def _write_parquet(rows: list[tuple], path: Path) -> None:
+    parquet = import_parquet()
+    import pyarrow
+
+    numbers = all(isinstance(row[0], int) for row in rows)
+    types = {"id": pyarrow.int64() if numbers else pyarrow.string(), "seconds": pyarrow.float64()}
+    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in COLUMNS])
+    cells = [dict(zip(COLUMNS, row if numbers else (str(row[0]), *row[1:]), strict=True)) for row in rows]
+    parquet.write_table(pyarrow.Table.from_pylist(cells, schema), path)
+
+
+def write_without(failed: Failures, source: Path, path: Path) -> str:
+    """Write the rows of `source` that have not failed, every column as it is, and say what was dropped and why."""
+    parquet = import_parquet()
+    dropped = {problem.position for problem, _ in failed}
+    content = parquet.ParquetFile(source)
+    count, start = content.metadata.num_rows, 0
+    if len(dropped) == count:
+        raise UserError(f"--drop {path} would have no rows: all {count} of {source} failed; correct them first.")
+    with replacing(path) as temporary, parquet.ParquetWriter(temporary, content.schema_arrow) as writer:
+        for batch in content.iter_batches():
+            writer.write_batch(batch.take([i for i in range(len(batch)) if start + i not in dropped]))
+            start += len(batch)
+    reasons = Counter(finding.outcome for _, finding in failed)
+    why = "".join(f"{', ' if i else ': '}{name} {number}" for i, (name, number) in enumerate(reasons.most_common()))
+    return f"Wrote {count - len(dropped)} of {count} rows to {path}; dropped {len(dropped)}{why}.\n"
+
+
+def summary(dataset: Dataset, findings: dict[Query, Finding], failed: Failures, root: Path) -> str:
+    """Counts by outcome, the slowest queries, what failed and what was not checked."""
     problems = Counter(findings[problem.query].outcome for problem in dataset.problems)
     queries = Counter(finding.outcome for finding in findings.values())
     lines = [f"{dataset.rows} rows, {len(dataset.problems)} SQL questions, {len(findings)} different gold queries."]
@@ -55,41 +99,19 @@ def summary(dataset: Dataset, findings: dict[Query, Finding]) -> str:
     lines += [f"{name:<18}{problems[name]:>10}{queries[name]:>10}" for name in OUTCOMES if queries[name]]
     lines.append("Slowest queries:")
     slowest = sorted(findings.items(), key=lambda item: -item[1].seconds)[:_SLOWEST]
-    lines += [f"{finding.seconds:>9.2f} s  {db_id}  {_shown(gold_sql)}" for (db_id, gold_sql), finding in slowest]
+    lines += [f"{finding.seconds:>9.2f} s  {db_id}  {_shortened(gold_sql)}" for (db_id, gold_sql), finding in slowest]
+    if failed:
+        lines.append("Failures (id, database, what is wrong):")
+    for problem, finding in failed[:_SHOWN_FAILURES]:
+        wrong = f"{finding.outcome}: {finding.error or 'the query returns no rows'}"
+        lines.append(f"  {problem.id}  {problem.db_id}  {_shortened(wrong)}")
+    if len(failed) > _SHOWN_FAILURES:
+        lines.append(f"  ... and {len(failed) - _SHOWN_FAILURES} more, which the table has.")
+    if problems["unknown_database"]:
+        lines.append(f"Databases are looked for below {root}; if they lie elsewhere, pass --database-path DIR.")
     return "\n".join(lines) + "\n"
 
 
-def _shown(sql: str) -> str:
-    text = " ".join(sql.split())
-    return text if len(text) <= _SHOWN_SQL_CHARS else text[: _SHOWN_SQL_CHARS - 3] + "..."
-
-
-def _write_csv(rows: list[dict], path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def _write_jsonl(rows: list[dict], path: Path) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def _write_parquet(rows: list[dict], path: Path) -> None:
-    parquet = import_parquet()
-    import pyarrow
-
-    numbers = all(isinstance(row["id"], int) for row in rows)
-    types = {"id": pyarrow.int64() if numbers else pyarrow.string(), "seconds": pyarrow.float64()}
-    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in COLUMNS])
-    if not numbers:
-        rows = [row | {"id": str(row["id"])} for row in rows]
-    parquet.write_table(pyarrow.Table.from_pylist(rows, schema), path)
-
-
-_WRITERS: dict[str, Callable[[list[dict], Path], None]] = {
-    ".csv": _write_csv,
-    ".jsonl": _write_jsonl,
-    ".parquet": _write_parquet,
-}
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 3] + "..."

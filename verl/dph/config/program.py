@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import hydra
+from omegaconf import OmegaConf
 
 from rl.common.cli import user_errors_exit
 from rl.common.config_help import program_help
+from verl.dph.config.device_choice import add_device, check_device
 from verl.dph.config.override_errors import check_additions, override_errors_explained
 
 CONFIG_DIR = Path(__file__).parent
@@ -17,7 +19,8 @@ CONFIG_DIR = Path(__file__).parent
 def run_main(job: Callable, config_name: str) -> None:
     """Run `job(config)` as a Hydra program with `verl/dph/config/<config_name>.yaml` and sys.argv's overrides.
 
-    --help lists the keys of that file, --help-all verl's too, as Hydra's own --help does.
+    --help lists the keys of that file, --help-all verl's too, as Hydra's own --help does. Without an argument `device`
+    the program runs on the CPU if there is no GPU.
 
     Args:
         job: takes the composed omegaconf.DictConfig; its module gives the program its name.
@@ -27,12 +30,14 @@ def run_main(job: Callable, config_name: str) -> None:
         program = "main" if config_name == "dph_trainer" else config_name
         sys.stdout.write(program_help(f"python -m verl.dph.{program}", config_name))
         return
-    sys.argv[1:] = ["--help" if argument == "--help-all" else argument for argument in sys.argv[1:]]
+    arguments = ["--help" if argument == "--help-all" else argument for argument in sys.argv[1:]]
+    sys.argv[1:] = add_device(arguments)
 
     @functools.wraps(job)
     def guarded(config):
-        with user_errors_exit():
+        with user_errors_exit(resumes=True):
             check_additions(config, sys.argv[1:])
+            check_device(OmegaConf.select(config, "trainer.device"))
             job(config)
 
     with user_errors_exit(), override_errors_explained(str(CONFIG_DIR), config_name):

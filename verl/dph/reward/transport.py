@@ -60,6 +60,10 @@ class _TryAgain(Exception):
     """A request failed in a way that another may not."""
 
 
+class _ServerError(_TryAgain):
+    """The server answered with HTTP 5xx."""
+
+
 class _Busy(Exception):
     """The server has no time now."""
 
@@ -101,7 +105,8 @@ class Transport:
             except (_TryAgain, NoServerKnown) as error:
                 failures += 1
                 if failures > self._settings.retries:
-                    raise ScorerUnavailable(self.silence(f"{failures} attempts", str(error))) from None
+                    told = self.fault if isinstance(error, _ServerError) else self.silence
+                    raise ScorerUnavailable(told(f"{failures} attempts", str(error))) from None
                 for job in jobs:
                     job.effort.retries += 1
                 # Another server takes the request at once.
@@ -127,6 +132,10 @@ class Transport:
             f"No scorer answers at {self._servers} ({effort}; {reason}): "
             f"{START_HINT}, or set DPH_SCORER to its address."
         )
+
+    def fault(self, effort: str, reason: str) -> str:
+        """Error message for servers that respond, but fail."""
+        return f"The scorer at {self._servers} answers, but fails ({effort}; {reason}): see the server's log."
 
     async def _ask(self, jobs: Sequence[Job]) -> list[tuple[Job, Score | Failure]]:
         """One request. The server's health is known better afterwards."""
@@ -167,7 +176,7 @@ class Transport:
             self._servers.busy(server, _seconds(answer.headers.get("Retry-After")))
             raise _Busy
         if answer.status >= 500:
-            raise _TryAgain(f"{server.address}: HTTP {answer.status} {sentence(text)}")
+            raise _ServerError(f"{server.address}: HTTP {answer.status} {sentence(text)}")
         try:
             if answer.status != 200:
                 reason = f"(HTTP {answer.status}): {sentence(text)}"

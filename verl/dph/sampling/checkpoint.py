@@ -2,13 +2,16 @@
 
 A model is a Hugging Face folder, a checkpoint that verl's trainer wrote (global_step_N, or the actor folder in it), or
 a training run (its newest checkpoint counts). verl's FSDP checkpoints hold one file of shards per rank; if no weights
-in the Hugging Face format lie beside them, they are merged once, into `huggingface_merged` beside the shards.
+in the Hugging Face format lie beside them, they are merged: once, into `huggingface_merged` beside the shards, or for
+as long as they are needed, into another folder.
 """
 
 import json
 import os
 import pickle
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -45,6 +48,29 @@ def model_folder(model: str, trust_remote_code: bool = False) -> str:
     return str(folder if checkpoint is None else _with_weights(checkpoint, trust_remote_code))
 
 
+def check_model(model: str) -> None:
+    """Reject, without merging, a model that `model_folder` would reject for what its folder lacks."""
+    folder = Path(model).expanduser()
+    checkpoint = _checkpoint(folder) if folder.is_dir() else None
+    if checkpoint is not None and not _has_weights(checkpoint / SAVED):
+        _shards(checkpoint)
+
+
+@contextmanager
+def temporary_model_folder(model: str, merged: Path, trust_remote_code: bool = False) -> Iterator[str]:
+    """As model_folder, but shards without merged weights beside them are merged into `merged`, removed in the end."""
+    folder = Path(model).expanduser()
+    checkpoint = _checkpoint(folder) if folder.is_dir() else None
+    if checkpoint is None or _has_weights(checkpoint / SAVED) or _is_merged(checkpoint):
+        yield model_folder(model, trust_remote_code)
+        return
+    try:
+        _merge(checkpoint, merged, trust_remote_code)
+        yield str(merged)
+    finally:
+        shutil.rmtree(merged, ignore_errors=True)
+
+
 def _checkpoint(folder: Path) -> Path | None:
     """The actor folder of a checkpoint, or None for a folder that holds weights itself."""
     if _has_weights(folder):
@@ -72,23 +98,41 @@ def _with_weights(checkpoint: Path, trust_remote_code: bool) -> Path:
     """The checkpoint's weights in the Hugging Face format, merged if missing."""
     if _has_weights(checkpoint / SAVED):
         return checkpoint / SAVED
-    shards = _shards(checkpoint)
-    merged, hashes = checkpoint / MERGED, {shard.name: file_sha256(shard) for shard in shards}
-    if _merged_from(merged) != hashes:
-        aside = checkpoint / f"{MERGED}.part"
+    if not _is_merged(checkpoint):
+        hashes = _hashes(checkpoint)
+        _merge(checkpoint, checkpoint / MERGED, trust_remote_code)
+        (checkpoint / MERGED / MERGED_FROM).write_text(json.dumps(hashes, indent=1) + "\n")
+    return checkpoint / MERGED
+
+
+def _is_merged(checkpoint: Path) -> bool:
+    try:
+        return json.loads((checkpoint / MERGED / MERGED_FROM).read_text()) == _hashes(checkpoint)
+    except (OSError, ValueError):
+        return False
+
+
+def _hashes(checkpoint: Path) -> dict[str, str]:
+    return {shard.name: file_sha256(shard) for shard in _shards(checkpoint)}
+
+
+def _merge(checkpoint: Path, merged: Path, trust_remote_code: bool) -> None:
+    """Write the shards' weights into `merged`, whole or not at all."""
+    _shards(checkpoint)
+    aside = merged.with_name(f"{merged.name}.part")
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        aside.mkdir(parents=True)
+        _Merger(checkpoint, aside, trust_remote_code).merge_and_save()
+        shutil.rmtree(merged, ignore_errors=True)
+        os.replace(aside, merged)
+    except OSError as error:
+        raise UserError(
+            f"The shards of {checkpoint} cannot be merged into {merged} ({error.strerror}): make room, or copy the "
+            "checkpoint to where it can be written."
+        ) from error
+    finally:
         shutil.rmtree(aside, ignore_errors=True)
-        try:
-            aside.mkdir()
-            _Merger(checkpoint, aside, trust_remote_code).merge_and_save()
-            (aside / MERGED_FROM).write_text(json.dumps(hashes, indent=1) + "\n")
-            shutil.rmtree(merged, ignore_errors=True)
-            os.replace(aside, merged)
-        except OSError as error:
-            raise UserError(
-                f"The shards of {checkpoint} cannot be merged into {merged} ({error.strerror}): make room, or copy "
-                "the checkpoint to where it can be written."
-            ) from error
-    return merged
 
 
 def _shards(checkpoint: Path) -> list[Path]:
@@ -105,13 +149,6 @@ def _shards(checkpoint: Path) -> list[Path]:
             "the whole checkpoint, and save it with 'model' among actor.checkpoint.save_contents."
         )
     return shards
-
-
-def _merged_from(merged: Path) -> dict[str, str] | None:
-    try:
-        return json.loads((merged / MERGED_FROM).read_text())
-    except (OSError, ValueError):
-        return None
 
 
 class _Merger(FSDPModelMerger):

@@ -12,7 +12,7 @@ _RESOURCES_OF_A_NODE = ("num_cpus", "num_gpus")
 # Every node has 1 of a resource of its own name.
 _A_LITTLE = 0.001
 # The driver's, for processes on other nodes, which inherit the environment of their node's Ray.
-_ENVIRONMENT_OF_THE_RUN = ("DPH_SCORER", "VERL_FILE_LOGGER_PATH")
+_ENVIRONMENT_OF_THE_RUN = ("DPH_SCORER", "VERL_FILE_LOGGER_PATH", "VERL_PLATFORM")
 
 
 def join_running(config: DictConfig) -> None:

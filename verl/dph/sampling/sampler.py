@@ -116,7 +116,7 @@ async def sample(
                 for task in scorers:
                     task.cancel()
         except ExceptionGroup as failures:
-            raise _first(failures) from failures
+            raise _first(failures) from None  # from the group that holds it, it would be its own cause
     return Drawn(run.samples, run.tokens, time.monotonic() - run.started, run.seconds_before)
 
 

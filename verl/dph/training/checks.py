@@ -5,19 +5,19 @@ A new setting is a line of SCHEMA; a new rule is a function that yields a senten
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import chain, islice
-from typing import Any
+from itertools import chain
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig
 from transformers import AutoConfig, PretrainedConfig
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.fs import copy_to_local
 from verl.utils.tracking import Tracking
 
 from rl.common.errors import UserError
+from verl.dph.config.schema import SCORER, Setting, check_schema, choice, flag, number, paths, whole
 from verl.dph.divergence.eta_schedule import GAIN_LIMIT, TYPES
 from verl.dph.divergence.loss_modes import FORMS, MODES
 from verl.dph.sampling.rollout_engine import check_platform
@@ -49,74 +49,16 @@ def check(config: DictConfig) -> None:
         UserError: one line per violation, naming the setting, what was found and what to do.
     """
     check_platform(config)
-    violations = [sentence for setting in SCHEMA for sentence in setting.violations(config)]
-    if not violations:
-        violations = list(islice(chain.from_iterable(rule(config) for rule in RULES), 1))
-    if violations:
-        raise UserError("\n".join(violations))
+    check_schema(config, SCHEMA)
+    for violation in chain.from_iterable(rule(config) for rule in RULES):
+        raise UserError(violation)
     preflight.check_files(config)
 
 
 # ---------------------------------------------------------------------------------------------------- single settings
 
 
-@dataclass(frozen=True)
-class Setting:
-    """A setting's type and its allowed values.
-
-    Attributes:
-        key: where it stands in the configuration; `actor.` is short for `actor_rollout_ref.actor.`.
-        types: the value's type is one of these; a bool is no number.
-        allowed: called with a value of the right type.
-        rejection: what the error says after KEY=VALUE.
-        nullable: null is allowed too.
-    """
-
-    key: str
-    types: tuple[type, ...]
-    allowed: Callable[[Any], bool]
-    rejection: str
-    nullable: bool = False
-
-    @property
-    def path(self) -> str:
-        return f"actor_rollout_ref.{self.key}" if self.key.startswith("actor.") else self.key
-
-    def violations(self, config: DictConfig) -> Iterator[str]:
-        value = OmegaConf.select(config, self.path)
-        if value is None and self.nullable:
-            return
-        right_type = isinstance(value, self.types) and (bool in self.types or not isinstance(value, bool))
-        if not right_type or not self.allowed(value):
-            yield f"{self.path}={value!r} {self.rejection}."
-
-
-def choice(key: str, *values: str) -> Setting:
-    return Setting(key, (str,), values.__contains__, f"is unknown: use one of {', '.join(values)}")
-
-
-def flag(key: str) -> Setting:
-    return Setting(key, (bool,), lambda value: True, "must be True or False")
-
-
-def whole(key: str, least: int, nullable: bool = False) -> Setting:
-    return Setting(key, (int,), lambda value: value >= least, f"must be a whole number, {least} or more", nullable)
-
-
-def paths(key: str, several: bool = False) -> Setting:
-    """A path, several or null; preflight.py says which are needed and whether they are there."""
-    types, wanted = ((str, ListConfig), "a path or a list of paths") if several else ((str,), "a path")
-    return Setting(key, types, lambda value: all(isinstance(path, str) for path in value), f"must be {wanted}", True)
-
-
-def number(key: str, allowed: Callable[[float], bool], wanted: str, nullable: bool = False) -> Setting:
-    """A finite number."""
-    return Setting(key, (int, float), lambda x: math.isfinite(x) and allowed(x), f"must be {wanted}", nullable)
-
-
 ETA = "actor.sft_loss_control"
-
-REWARD = "reward.custom_reward_function.reward_kwargs"
 
 LOGGERS = (*Tracking.supported_backend, "tracking")
 
@@ -145,10 +87,7 @@ SCHEMA = (
     whole("trainer.keep_probe.n", 1),
     paths("trainer.keep_probe.solved_files", several=True),
     paths("trainer.keep_probe.unsolved_files", several=True),
-    Setting(f"{REWARD}.scorer", (str, ListConfig), lambda value: True, "must be an address, or several", nullable=True),
-    number(f"{REWARD}.timeout", lambda x: x > 0, "a number of seconds above 0"),
-    whole(f"{REWARD}.retries", 0),
-    number(f"{REWARD}.busy_limit", lambda x: x >= 0, "a number of seconds, 0 or more"),
+    *SCORER,
     paths("data.train_files", several=True),
     paths("data.val_files", several=True),
     paths("data.sft_files", several=True),

@@ -1,6 +1,5 @@
-"""What is tried before Ray starts: the files that a run names, their rows, and the scorer on one response per task."""
+"""What is tried before Ray starts: the files that a run names and their rows."""
 
-import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,16 +10,7 @@ from omegaconf import DictConfig, ListConfig
 from rl.common.errors import UserError
 from rl.data.rows import Row, read_rows
 from rl.data.split import BASE_CORRECT
-from verl.dph.reward.client import ScorerClient
-from verl.dph.reward.protocol import ScorerRefused
-from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 from verl.dph.training.config import has_keep_probe, rehearses
-
-OUR_REWARD = "pkg://verl.dph.reward.score"
-
-# A response that every database can run, and that is a number: what matters is whether the server knows the database,
-# and math.
-PROBE = "```sql\nSELECT 1\n```\n\\boxed{1}"
 
 _SPLIT = "run data/sql/process_data/exact_correct_id.py"
 _ORIGIN = {
@@ -83,25 +73,6 @@ def check_rows(config: DictConfig, names: Sequence[str]) -> list[Row]:
         UserError: naming file, row and key.
     """
     return [row for name in names for row in read_rows([Path(p).expanduser() for p in _listed(config.data[name])])]
-
-
-async def check_scorer(config: DictConfig, rows: Sequence[Row]) -> None:
-    """Wait for the scorer, and have it score one response for every database and task of the rows, and one of math.
-
-    Raises:
-        UserError: no scorer responds, it lacks a database, a task or math, or a task's function fails.
-    """
-    if config.reward.custom_reward_function.path != OUR_REWARD:
-        return
-    first = {(row.question.get("db_id"), row.question.get("task")): row for row in reversed(rows)}
-    async with ScorerClient(**scorer_settings(config)) as client:
-        await client.wait_until_healthy(SCORER_WAIT_S)
-        scores = (client.score(PROBE, row.question) for row in first.values())
-        for row, result in zip(first.values(), await asyncio.gather(*scores, return_exceptions=True), strict=True):
-            if isinstance(result, ScorerRefused):
-                raise UserError(f"{row.origin}: {result}")
-            if isinstance(result, BaseException):
-                raise result
 
 
 def _listed(files: str | ListConfig | None) -> list[str]:

@@ -1,8 +1,9 @@
-"""Offline mode and tags of wandb and swanlab, set in the environment: verl's Tracking passes on neither."""
+"""What verl's Tracking does not pass on to its loggers, set in the environment: folders, offline mode and tags."""
 
 import logging
 import netrc
 import os
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,13 +14,22 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 
 def set_environment(config: DictConfig) -> None:
-    """Set offline mode for a service without a key, and the run's tags; what is set already stays.
+    """Set the loggers' folders, offline mode for a service without a key, and the run's tags; what is set stays.
 
-    To be called before verl's Tracking is made.
+    A resumed run logs to a new file, because verl's file logger truncates the one that it opens. To be called before
+    verl's Tracking is made.
 
     Args:
-        config: verl's trainer settings; read are trainer.logger and trainer.tags.
+        config: verl's trainer settings; read are trainer.logger, trainer.default_local_dir and trainer.tags.
     """
+    run = Path(config.trainer.default_local_dir).expanduser().absolute()
+    log = run / "metrics" / f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
+    os.environ.setdefault("VERL_FILE_LOGGER_PATH", str(log))
+    Path(os.environ["VERL_FILE_LOGGER_PATH"]).parent.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("TENSORBOARD_DIR", str(run / "tensorboard"))
+    os.environ.setdefault("WANDB_DIR", str(run))
+    os.environ.setdefault("SWANLAB_LOG_DIR", str(run / "swanlab"))
+    os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{run / 'mlruns.db'}")
     for name, logged_in in {"wandb": _logged_in_to_wandb, "swanlab": _logged_in_to_swanlab}.items():
         if name not in config.trainer.logger:
             continue

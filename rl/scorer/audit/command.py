@@ -1,0 +1,105 @@
+"""The gold audit as a program: `dph audit`, `python -m rl.scorer.audit`; options.py describes its options."""
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tqdm import tqdm
+
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.scorer.audit.check import Finding, Query, check
+from rl.scorer.audit.options import parser
+from rl.scorer.audit.problems import Dataset, read_problems
+from rl.scorer.audit.report import check_out, failures, summary, write_table, write_without
+from rl.scorer.config import SqlSettings, load_settings
+from rl.scorer.databases import find_database
+from rl.scorer.outcomes import UnknownQuestion
+from rl.scorer.process import WorkerLost
+
+_REFRESH_SECONDS = 1.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the audit and return its exit code."""
+    options = parser().parse_args(arguments)
+    # That a worker was killed for its time is in the table.
+    logging.getLogger("rl.scorer").setLevel(logging.ERROR)
+    with user_errors_exit():
+        try:
+            return _audit(options)
+        except WorkerLost as error:
+            sys.stderr.write(f"Error: the audit cannot run: {error}.\n")
+            return 1
+
+
+def _audit(options: argparse.Namespace) -> int:
+    given = {name: getattr(options, name) for name in ("database_path", "num_instances", "gold_seconds")}
+    settings = load_settings(options.config, sql=given).sql
+    if settings is None:
+        raise UserError(f"The configuration {options.config} has no scorer for SQL; give another with --config.")
+    out = options.out or options.files[0].with_name(f"{options.files[0].stem}.gold_audit.csv")
+    dataset = read_problems(options.files)
+    check_out(options.files, out, options.drop)
+    _check_databases(dataset, settings.database_path)
+    findings = _check_with_progress(settings, list(dict.fromkeys(problem.query for problem in dataset.problems)))
+    failed = failures(dataset.problems, findings)
+    write_table(failed, out)
+    sys.stdout.write(summary(dataset, findings, failed, settings.database_path))
+    sys.stdout.write(f"Wrote {len(failed)} rows to {out}.\n")
+    unchecked = sum(finding.outcome == "infra_error" for finding in findings.values())
+    if unchecked:
+        unwritten = f", and {options.drop} is not written" if options.drop else ""
+        sys.stderr.write(
+            f"Error: {unchecked} queries could not be checked (infra_error in the table){unwritten}; run the audit "
+            "again.\n"
+        )
+        return 1
+    if options.drop is not None:
+        sys.stdout.write(write_without(failed, options.files[0], options.drop))
+    return 0
+
+
+def _check_databases(dataset: Dataset, root: Path) -> None:
+    """Raise UserError if none of the databases exists: the folder is another."""
+    db_ids = dict.fromkeys(problem.db_id for problem in dataset.problems if problem.db_id is not None)
+    for db_id in db_ids:
+        try:
+            find_database(root.resolve(), db_id)
+        except UnknownQuestion:
+            continue
+        return
+    if db_ids:
+        raise UserError(
+            f"None of the {len(db_ids)} databases of the rows, such as {next(iter(db_ids))}, is below {root}; pass "
+            "--database-path DIR, the folder of the db_ids."
+        )
+
+
+def _check_with_progress(settings: SqlSettings, queries: list[Query]) -> dict[Query, Finding]:
+    outcomes: Counter[str] = Counter()
+    with tqdm(total=len(queries), desc="gold queries", unit="query", smoothing=0.1) as progress:
+
+        def done(finding: Finding) -> None:
+            outcomes[finding.outcome] += 1
+            progress.set_postfix(outcomes, refresh=False)
+            progress.update()
+
+        async def check_and_refresh() -> dict[Query, Finding]:
+            refreshing = asyncio.create_task(_refresh(progress))
+            try:
+                return await check(settings, queries, done)
+            finally:
+                refreshing.cancel()
+
+        return asyncio.run(check_and_refresh())
+
+
+async def _refresh(progress: tqdm) -> None:
+    """Let the bar go on while a query runs for a minute."""
+    while True:
+        await asyncio.sleep(_REFRESH_SECONDS)
+        progress.refresh()

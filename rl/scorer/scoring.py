@@ -1,0 +1,45 @@
+"""What scorers of every kind share: a pool of workers, and a cache of the scores that these gave."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from rl.common.outcomes import INFRA_ERROR
+from rl.scorer.config import ScorerSettings
+from rl.scorer.outcomes import Score
+from rl.scorer.pool import Prepare, WorkerCrashed, WorkerOverran, WorkerPool
+from rl.scorer.process import Reply, WorkerLost
+from rl.scorer.shared import SharedResults
+
+
+class WorkerScorer:
+    """Scores responses in worker processes of one kind."""
+
+    def __init__(self, settings: ScorerSettings, kind: str, jobs: dict, held_bytes: int = 0):
+        self.scores: SharedResults[Score] = SharedResults(settings.answer_cache_bytes)
+        worker = {"kind": kind, "memory_bytes": settings.worker_memory_bytes, "held_bytes": held_bytes, "jobs": jobs}
+        self.pool = WorkerPool(settings.processes, settings.slow_processes, worker)
+
+    async def score(self, question: Any, responses: list[str], digests: bool = False) -> list[Score]:
+        """The scores of the responses, in order. `digests`: with those of results of SQL."""
+        raise NotImplementedError
+
+    async def _score_distinct(
+        self, predictions: Sequence[str | None], score: Callable[[str], Awaitable[Score]], missing: Score
+    ) -> list[Score]:
+        """The score of each prediction, of equal ones by one call; `missing` is that of None."""
+        distinct = [pred for pred in dict.fromkeys(predictions) if pred is not None]
+        scores = await asyncio.gather(*map(score, distinct))
+        by_prediction = dict(zip(distinct, scores, strict=True)) | {None: missing}
+        return [by_prediction[pred] for pred in predictions]
+
+    async def _ask(self, prepare: Prepare, cpu_limit: float, side: str = "pred") -> Reply:
+        """A worker's reply to a job about `side` ("gold" or "pred"), or what stands for one that never came."""
+        try:
+            return await self.pool.run(prepare, cpu_limit)
+        except WorkerOverran:
+            return {"outcome": f"{side}_timeout"}, b""
+        except WorkerCrashed:
+            return {"outcome": f"{side}_error", "error": "it crashed the process that ran it"}, b""
+        except WorkerLost as error:
+            return {"outcome": INFRA_ERROR, "error": str(error)}, b""

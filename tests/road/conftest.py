@@ -1,0 +1,245 @@
+"""The road of docs/quickstart.md, walked on a CPU with questions, databases and a model that the tests make.
+
+The commands are the page's own. The model has learnt by heart what to say: it always answers half of the questions
+right, the other half now and then. Before each command comes a wrong turn, with the sentence that it gives.
+"""
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+import torch.nn.functional as F
+from transformers import AutoTokenizer
+
+from rl.common.processes import end_process_tree
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCS = REPOSITORY / "docs"
+MASTERED, EXPLORED = 8, 8
+# In place of the page's model and sizes.
+SETTINGS = {
+    "DEVICE": "cpu",
+    "GPUS_PER_NODE": "1",
+    "OMP_NUM_THREADS": "1",
+    "MAX_PROMPT_LENGTH": "250",
+    "MAX_RESPONSE_LENGTH": "4",
+    "TRAIN_BATCH_SIZE": "4",
+    "MINI_BATCH_SIZE": "2",
+    "ROLLOUT_N": "4",
+    "SFT_BATCH_SIZE": "4",
+    "TOTAL_STEPS": "2",
+    "SAVE_FREQ": "1",
+}
+TIME_LIMIT_S = 280
+
+
+def query(number: int) -> str:
+    return f"SELECT Name FROM singer WHERE Age > {20 + number}"
+
+
+def response(sql: str) -> str:
+    return f"```sql\n{sql}\n```"
+
+
+class Traveller:
+    """A user in a folder that looks like a checkout, with `mine/` in it.
+
+    Args:
+        page: its commands follow the line `export TRAIN_FILE=...`.
+    """
+
+    def __init__(self, folder: Path, page: str):
+        self.folder, self.mine, self.model = folder, folder / "mine", folder / "model"
+        for name in ("data", "rl", "scripts"):
+            (folder / name).symlink_to(REPOSITORY / name)
+        blocks = re.findall(r"^```bash\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+        start = next(number for number, block in enumerate(blocks) if "export TRAIN_FILE=" in block)
+        lines = "".join(blocks[start:]).splitlines()
+        self.exports = "\n".join(line for line in lines if line.startswith("export "))
+        self.commands = [line for line in lines if not line.startswith("export ")]
+        self.settings = dict(SETTINGS)
+        self.output: dict[str, str] = {}
+
+    def run(self, command: str, **settings: str) -> subprocess.CompletedProcess:
+        """A command as the page has it, after the page's settings, ours and these."""
+        values = {"MODEL_PATH": str(self.model)} | self.settings | settings
+        ours = "\n".join(f"export {name}='{value}'" for name, value in values.items())
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("DPH_", "VERL_"))}
+        return subprocess.run(
+            ["bash", "-c", f"{self.exports}\n{ours}\n{command}"],
+            cwd=self.folder,
+            env=environment | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIME_LIMIT_S,
+        )
+
+    def walk(self, command: str, **settings: str) -> str:
+        """What a command prints, which must end well."""
+        finished = self.run(command, **settings)
+        assert finished.returncode == 0, f"{command} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
+        return finished.stdout
+
+    def wrong_turn(self, command: str, **settings: str) -> str:
+        """The one sentence that a command gives when it is wrong."""
+        finished = self.run(command, **settings)
+        assert finished.returncode == 2, f"{command} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
+        assert "Traceback" not in finished.stdout, finished.stdout[-6000:]
+        last = finished.stdout.splitlines()[-1]
+        assert last.startswith("Error: "), finished.stdout[-6000:]
+        return last
+
+    def command(self, part: str) -> str:
+        [found] = [line for line in self.commands if part in line]
+        return found
+
+    def make_questions(self) -> None:
+        """mine/train.json and mine/databases/concert_singer, as Spider has it."""
+        database = self.mine / "databases" / "concert_singer" / "concert_singer.sqlite"
+        database.parent.mkdir(parents=True)
+        with sqlite3.connect(database) as connection:
+            connection.execute("CREATE TABLE singer (Singer_ID INTEGER PRIMARY KEY, Name TEXT, Age INTEGER)")
+            connection.executemany("INSERT INTO singer VALUES (?, ?, ?)", [(i, f"N{i}", 20 + i) for i in range(40)])
+        connection.close()
+        records = [
+            {
+                "db_id": "concert_singer",
+                "question": f"What are the names of the singers older than {20 + i} ?",
+                "evidence": "",
+                "SQL": query(i),
+            }
+            for i in range(MASTERED + EXPLORED)
+        ]
+        (self.mine / "train.json").write_text(json.dumps(records))
+
+    def make_model(self, word_llama) -> None:
+        """A word-level Llama whose vocabulary has each response as one word."""
+        numbers = [str(20 + i) for i in range(MASTERED + EXPLORED)]
+        responses = [response(query(i)) for i in range(MASTERED + EXPLORED)] + [response("SELECT 1")]
+        words = ["<pad>", "<eos>", "<unk>", *numbers, *responses]
+        template = "{{ messages[0]['content'] }}"
+        self.network = word_llama(self.model, words, template=template, max_position_embeddings=320)
+
+    def teach(self) -> None:
+        """Fine-tune the model on the prompts that were prepared."""
+        tokenizer = AutoTokenizer.from_pretrained(self.model)
+        rows = pq.read_table(self.mine / "train.parquet", columns=["prompt", "reward_model"]).to_pylist()
+        wrong = tokenizer.convert_tokens_to_ids(response("SELECT 1"))
+        sequences = []
+        for number, row in enumerate(rows):
+            prompt = tokenizer(row["prompt"][0]["content"])["input_ids"]
+            right = tokenizer.convert_tokens_to_ids(response(row["reward_model"]["ground_truth"]["gold_sql"]))
+            for said in (right, right if number < MASTERED else wrong):
+                sequences.append([*prompt, said, tokenizer.eos_token_id])
+        batch = torch.tensor(sequences)
+        optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-2)
+        for _ in range(200):
+            logits = self.network(batch).logits[:, -3:-1]
+            loss = F.cross_entropy(logits.flatten(0, 1), batch[:, -2:].flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        self.network.save_pretrained(self.model)
+
+    def serve(self) -> subprocess.Popen:
+        """The page's scorer, at a port of its own."""
+        address = self.folder / "address"
+        command = self.command("scorer_server_without_ray.py").removesuffix("&")
+        words = [sys.executable, *command.split()[1:], "--port", "0", "--address-file", str(address)]
+        process = subprocess.Popen(words, cwd=self.folder)
+        while not address.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        self.settings["DPH_SCORER"] = f"http://{address.read_text().strip()}"
+        return process
+
+
+@pytest.fixture(scope="session")
+def traveller(tmp_path_factory, word_llama):
+    traveller = Traveller(tmp_path_factory.mktemp("road"), "quickstart.md")
+    traveller.make_questions()
+    traveller.make_model(word_llama)
+    return traveller
+
+
+@pytest.fixture(scope="session")
+def prepared(traveller):
+    missing = traveller.command("prepare_bird.py").replace("mine/databases", "mine/elsewhere")
+    traveller.output["no databases"] = traveller.wrong_turn(missing)
+    traveller.output["prepare"] = traveller.walk(traveller.command("prepare_bird.py"))
+    return traveller
+
+
+@pytest.fixture(scope="session")
+def audited(prepared):
+    audit = prepared.command("rl.scorer.audit")
+    prepared.output["audit of other databases"] = prepared.wrong_turn(audit.split(" --database-path")[0])
+    prepared.output["audit"] = prepared.walk(audit)
+    return prepared
+
+
+@pytest.fixture(scope="session")
+def sampled(audited):
+    """One scorer serves from here on."""
+    audited.teach()
+    sample = audited.command("offline_sampling.sh")
+    audited.output["no model"] = audited.wrong_turn(sample, MODEL_PATH="/no/model")
+    process = audited.serve()
+    try:
+        audited.output["presample"] = audited.walk(sample)
+        yield audited
+    finally:
+        end_process_tree(process)
+
+
+@pytest.fixture(scope="session")
+def split(sampled):
+    command = sampled.command("exact_correct_id.py")
+    sampled.output["no D_exp"] = sampled.wrong_turn(f"{command} --threshold 1 --drop-zero")
+    sampled.output["split"] = sampled.walk(command)
+    return sampled
+
+
+@pytest.fixture(scope="session")
+def stored(split):
+    train = split.command("js_kl.sh")
+    split.output["no store"] = split.wrong_turn(train)
+    split.output["store"] = split.walk(split.command("get_correct_data_tensor.sh"))
+    return split
+
+
+@pytest.fixture(scope="session")
+def trained(stored):
+    """Typical mistakes, two steps, and the same command once more."""
+    train = stored.command("js_kl.sh")
+    for name, command, settings in (
+        ("no name", train.replace(" first", ""), {}),
+        ("wrong eta", train.replace("0.2", "much"), {}),
+        ("setting behind", f"{train} TOTAL_STEPS=3", {}),
+        ("wrong steps", train, {"TOTAL_STEPS": "two"}),
+        ("wrong logger", train, {"LOGGER": "[console,fiel]"}),
+        ("wrong key", f"{train} actor.sft_loss_estimator=topk", {}),
+        ("wrong mode", f"{train} actor_rollout_ref.actor.sft_loss_mode=jss", {}),
+    ):
+        stored.output[name] = stored.wrong_turn(command, **settings)
+    stored.output["train"] = stored.walk(train)
+    stored.output["another method"] = stored.wrong_turn(train.replace("js_kl", "forward_kl"))
+    stored.output["again"] = stored.walk(train)
+    return stored
+
+
+@pytest.fixture(scope="session")
+def evaluated(trained):
+    evaluate = trained.command("verl.dph.evaluate")
+    trained.output["no run"] = trained.wrong_turn(evaluate.replace("/first", "/second"))
+    trained.output["evaluate"] = trained.walk(f"{evaluate} evaluate.n=8")
+    return trained

@@ -1,0 +1,98 @@
+"""Each step of the road finds what the one before it left, and each wrong turn gives a sentence that names the way."""
+
+import json
+import re
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.road.conftest import DOCS, EXPLORED, MASTERED, Traveller
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def test_questions_become_prompts(prepared):
+    assert "mine/elsewhere" in prepared.output["no databases"]
+    assert pq.read_metadata(prepared.mine / "train.parquet").num_rows == MASTERED + EXPLORED
+
+
+def test_gold_queries_are_audited(audited):
+    assert "--database-path" in audited.output["audit of other databases"]
+    assert not list(audited.folder.glob("gold_audit*"))
+    assert [path.name for path in audited.mine.iterdir() if "audit" in path.name]
+
+
+def test_prompts_are_sampled(sampled):
+    assert (
+        "the model folder /no/model does not exist" in sampled.output["no model"]
+        and "MODEL_PATH" in sampled.output["no model"]
+    )
+    assert "Pass@8" in sampled.output["presample"]
+    assert len((sampled.mine / "data" / "generate_data" / "0.jsonl").read_text().splitlines()) == 8 * (
+        MASTERED + EXPLORED
+    )
+
+
+def test_prompts_are_split(split):
+    assert "D_exp" in split.output["no D_exp"] and "--threshold" in split.output["no D_exp"]
+    parts = [pq.read_metadata(split.mine / "data" / f"train_{part}.parquet").num_rows for part in ("correct", "wrong")]
+    assert parts[0] >= MASTERED and sum(parts) == MASTERED + EXPLORED
+
+
+def test_a_store_is_written(stored):
+    assert "get_correct_data_tensor.sh writes it" in stored.output["no store"]
+    assert (stored.mine / "data" / "pef.pt").is_file()
+
+
+def test_typical_mistakes_are_named(trained):
+    for mistake, words in {
+        "no name": "NAME is '0.2', a number",
+        "wrong eta": "sft_loss_coeff is 'much': give a number",
+        "setting behind": "put it before bash",
+        "wrong steps": "total_training_steps.*two",
+        "wrong logger": "fiel",
+        "wrong key": "actor_rollout_ref.actor.sft_loss_estimator",
+        "wrong mode": "jss",
+        "another method": "forward",
+    }.items():
+        assert re.search(words, trained.output[mistake]), (mistake, trained.output[mistake])
+
+
+def test_a_run_ends_with_a_summary_and_is_not_repeated(trained):
+    run = trained.folder / "outputs" / "mine" / "first"
+    assert (run / "latest_checkpointed_iteration.txt").read_text() == "2"
+    assert str(run / "global_step_2").removeprefix(f"{trained.folder}/") in trained.output["train"][-1500:]
+    assert "finished" in trained.output["again"]
+    assert len(list((run / "metrics").iterdir())) == 1
+
+
+def test_the_report_compares_with_the_base(evaluated):
+    assert "second" in evaluated.output["no run"]
+    report = json.loads((evaluated.folder / "outputs" / "mine" / "eval" / "report.json").read_text())
+    assert report["base"]["mine"]["prompts"] == report["dph_js"]["mine"]["prompts"] == MASTERED + EXPLORED
+    assert (evaluated.folder / "outputs" / "mine" / "eval" / "report.html").is_file()
+
+
+def test_nothing_is_written_elsewhere(evaluated):
+    names = {path.name for path in evaluated.folder.iterdir()}
+    assert names == {"address", "data", "mine", "model", "outputs", "rl", "scripts"}
+
+
+def test_a_task_of_ones_own_is_sampled_as_the_page_says(tmp_path, word_llama):
+    """docs/data.md, up to its first program with an engine; the script starts the task's scorer."""
+    traveller = Traveller(tmp_path, "data.md")
+    blocks = re.findall(
+        r"^```\w+\n# (countdown/\S+)\n(.*?)^```$", (DOCS / "data.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    for name, content in blocks:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    words = ["<pad>", "<eos>", "<unk>", "Answer: 1"]
+    word_llama(traveller.model, words, template="{{ messages[0]['content'] }}", max_position_embeddings=64)
+    settings = {"MAX_PROMPT_LENGTH": "40", "SAMPLES_PER_PROMPT": "2"}
+    for command in traveller.commands[:3]:
+        output = traveller.walk(command, **settings)
+    assert "offline_sampling.sh" in command and "a scorer was started at http://127.0.0.1:5003" in output
+    assert "0 correct" in output or "Pass@2" in output
+    lines = (tmp_path / "countdown" / "data" / "generate_data" / "0.jsonl").read_text().splitlines()
+    assert len(lines) == 200
