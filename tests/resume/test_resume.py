@@ -84,7 +84,7 @@ def test_the_record_is_that_of_a_run_at_once(task):
 
 def test_a_finished_run_ends_with_its_summary_and_starts_nothing(task):
     said = task.train("js_kl", "resumed", "0.2", steps=TOTAL)
-    assert "Nothing is left to train.\nresumed: step 8 of 8, " in said and "Ray" not in said
+    assert "This run is finished: " in said and "\nresumed: step 8 of 8, " in said and "Ray" not in said
     assert f"Checkpoint: {task.runs}/resumed/global_step_8, best: " in said
     assert "python -m verl.dph.evaluate device=cpu" in said
 

@@ -76,6 +76,11 @@ BUDGET = {f"{ETA}type": "target_kl", f"{ETA}target_kl": 0.05}
         ("data.sft_reference_rows", 0, "data.sft_reference_rows=0 must be a whole number, 1 or more"),
         ("data.sft_check_tolerance", 0.0, "data.sft_check_tolerance=0.0 must be a number of nats above 0, or null"),
         ("data.sft_top_k", 4, "data.sft_top_k=4 must be 0 (none) or 8 to 128."),
+        (
+            "trainer.v1.trainer_mode",
+            "fast",
+            "trainer_mode='fast' is unknown: use one of sync, colocate_async",
+        ),
         ("trainer.total_training_steps", "two", "trainer.total_training_steps='two' must be a whole number, 1 or more"),
         ("trainer.logger", ["console", "fiel"], "trainer.logger=['console', 'fiel'] must be of wandb, mlflow"),
         ("trainer.logger", "fiel", "trainer.logger='fiel' must be of wandb, mlflow"),
@@ -128,6 +133,12 @@ ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node
 LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 
 
+COLOCATE = {"trainer.v1.trainer_mode": "colocate_async"}
+STEPS, OWN_DEVICES = "trainer.v1.separate_async.parameter_sync_step", "actor_rollout_ref.rollout.nnodes"
+BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
+SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
+
+
 def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto"):
     found = {"sft_loss_mode": mode, "use_kl_loss": reference, "sft_loss_estimator": estimator, "sft_loss_form": form}
     no_store = {} if store else {"data.sft_files": None, "data.sft_pt": None}
@@ -138,6 +149,17 @@ def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto")
     ("changes", "sentence"),
     [
         ({"trainer.device": "cuda"}, "trainer.device=cuda does not go with VERL_PLATFORM='cpu'"),
+        (COLOCATE | {f"{ACTOR}generate_sft": True}, "needs no trainer.v1.trainer_mode=colocate_async: use sync"),
+        (
+            SEPARATE | {STEPS: 4},
+            "data.train_batch_size=8 is not trainer.v1.separate_async.parameter_sync_step=4",
+        ),
+        (SEPARATE | {OWN_DEVICES: 0}, "set actor_rollout_ref.rollout.nnodes and"),
+        (
+            SEPARATE | {BACKEND: "naive"},
+            "backend=naive does not carry weights to rollouts on devices of their own: use",
+        ),
+        (SEPARATE | {BACKEND: "nccl"}, "checkpoint_engine.backend=nccl does not carry weights"),
         ({"trainer.n_gpus_per_node": 8}, "8 ranks (trainer.nnodes x trainer.n_gpus_per_node"),
         ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
         ({f"{ACTOR}strategy": "fsdp"}, "actor.strategy=fsdp does not run with trainer.device=cpu"),
@@ -225,6 +247,8 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         of_mode("forward", store=False, reference=True, form="policy"),
         of_mode("hellinger"),
         BUDGET,
+        COLOCATE,
+        SEPARATE,
         ULYSSES | {"trainer.n_gpus_per_node": 4},
         # the reference of a LoRA run is no model of its own
         of_mode("js", reference=True) | LORA | {"actor_rollout_ref.ref.strategy": "fsdp"},

@@ -3,14 +3,17 @@
 import json
 import logging
 import re
+import shlex
 
 import pandas as pd
 import pytest
 import torch
+from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
 from tests.trainer.conftest import ACTOR, dataset_row
 from verl.dph import main
+from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import resume
 from verl.dph.training.run_manifest import Manifest
@@ -161,13 +164,17 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     main.main(config)
     said = capsys.readouterr().out.splitlines()
     assert said[:3] == [
-        "Nothing is left to train.",
+        main.FINISHED,
         "my_run: step 4 of 4, 1 h 6 min of training, 0 failed rollouts.",
         "Validation (val-core/sql/acc/mean@2): last 0.5 (step 4), best 0.5 (step 4).",
     ]
     assert said[3] == f"Checkpoint: {folder}, best: {folder}"
-    assert f"evaluate.models={{base:{run.model},my_run:{folder}}}" in said[4]
-    assert "evaluate.splits={data:" in said[4] and said[4].endswith("data.max_response_length=512")
+    program, *overrides = shlex.split(said[4])[4:]
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        evaluation = compose("evaluate", overrides).evaluate
+    assert (program, said[4].split()[:2]) == ("verl.dph.evaluate", ["Next:", "VERL_PLATFORM=cpu"])
+    assert evaluation.models == {"base": run.model, "my_run": str(folder)}
+    assert evaluation.splits == {"data": config.data.val_files}
 
 
 @pytest.mark.parametrize(
