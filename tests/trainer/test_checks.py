@@ -18,6 +18,7 @@ from hydra.core.global_hydra import GlobalHydra
 from tests.trainer.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, dataset_row
 from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR, run_main
+from verl.dph.config.schema import flat
 from verl.dph.divergence import topk_logprobs
 from verl.dph.divergence.eta_schedule import CoefficientControl
 from verl.dph.pef.store import Row, Store
@@ -106,15 +107,8 @@ def test_a_wrong_value_is_named(run, setting, value, sentence):
 
 
 def test_every_setting_of_ours_has_a_type_and_a_range():
-    def keys(section, prefix=""):
-        for name, value in section.items():
-            if isinstance(value, dict):
-                yield from keys(value, f"{prefix}{name}.")
-            elif name != "_target_":
-                yield f"{prefix}{name}"
-
     ours = yaml.safe_load((CONFIG_DIR / "dph_trainer.yaml").read_text())
-    found = set(keys({name: part for name, part in ours.items() if name not in ("hydra", "defaults")}))
+    found = {name for name, _ in flat(ours) if not name.startswith(("hydra.", "defaults")) and "_target_" not in name}
     of_verl = {f"reward.custom_reward_function.{name}" for name in ("path", "name")}
     assert len(found) > 30
     assert found - {setting.path for setting in checks.SCHEMA} == of_verl

@@ -86,3 +86,12 @@ def check_schema(config: DictConfig, schema: Iterable[Setting]) -> None:
     violations = [sentence for setting in schema for sentence in setting.violations(config)]
     if violations:
         raise UserError("\n".join(violations))
+
+
+def flat(settings: dict, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(full name, value) of every setting; a list and an empty mapping are values."""
+    for name, value in settings.items():
+        if isinstance(value, dict) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

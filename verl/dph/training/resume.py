@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
+from verl.dph.config.schema import flat
 from verl.dph.pef.store import Store
 from verl.dph.pef.visit_order import RehearsalOrder
 from verl.dph.training import run_manifest
@@ -173,8 +174,8 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
     """A key that only one of the two has is one of another version."""
-    now = dict(_flat(OmegaConf.to_container(config, resolve=True)))
-    for key, value in _flat(before):
+    now = dict(flat(OmegaConf.to_container(config, resolve=True)))
+    for key, value in flat(before):
         if key in now and now[key] != value and _makes_a_run(key):
             yield f"{key} was {value} and is {now[key]}"
 
@@ -184,15 +185,6 @@ def _makes_a_run(key: str) -> bool:
         return any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
 
     return among(_OF_A_RUN) and not among(MAY_CHANGE)
-
-
-def _flat(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(key, value) of all leaves; an empty mapping and a list are leaves."""
-    for name, value in settings.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 # ---------------------------------------------------------------------------------------- our state in a checkpoint
