@@ -40,17 +40,9 @@ _OF_A_RUN = (
 MAY_CHANGE = (
     # Memory and speed, with the same gradient.
     *("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz", "*ulysses_sequence_parallel_size"),
-    *(
-        "*offload*",
-        "*checkpointing*",
-        "*chunk*",
-        "*torch_compile",
-        "*fused_kernel*",
-        "*use_remove_padding",
-        "*use_liger",
-    ),
-    *("*attn_implementation", "*prefetch", "*reshard_after_forward", "*fsdp_size", "*.turbo_config.*", "*use_shm"),
-    *("*gradient_accumulation", "*nccl_timeout", "*num_workers", "*_workers"),
+    *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
+    *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*fsdp_size", "*.turbo_config.*"),
+    *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*num_workers", "*_workers"),
     # What is logged, validated or written.
     *("*.checkpoint.*", "*.profiler.*", "*.calculate_*", "*.sft_grad_norm_freq"),
     *("data.val_*", "data.validation_shuffle", "data.sft_top_k", "data.sft_reference_rows", "data.sft_check_tolerance"),
