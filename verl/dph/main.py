@@ -35,6 +35,8 @@ from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
 
+FINISHED = "This run is finished: to go on, raise trainer.total_training_steps or trainer.total_epochs."
+
 # A Ray actor class cannot be subclassed, the class behind it can.
 _TaskRunnerV1: Any = main_ppo.TaskRunnerV1.__ray_metadata__.modified_class
 
@@ -111,7 +113,7 @@ def prepare(config: DictConfig) -> str | None:
         resume.check(config, resumed)
         record = RunRecord.load(Path(config.trainer.default_local_dir))
         if record.is_finished(config, int(resumed.name.removeprefix("global_step_"))):
-            return f"Nothing is left to train.\n{record.summary(config)}"
+            return f"{FINISHED}\n{record.summary(config)}"
     join_running(config)
     rows = preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
     if rehearses(config):
