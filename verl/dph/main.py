@@ -159,8 +159,7 @@ def main(config: DictConfig) -> None:
             task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(resources=on_head())(TaskRunner)
             main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm))
     if not config.actor_rollout_ref.actor.generate_sft:
-        sys.stdout.write(f"{finished or RunRecord.load(folder).summary(config)}
-")
+        sys.stdout.write(f"{finished or RunRecord.load(folder).summary(config)}\n")
 
 
 if __name__ == "__main__":
