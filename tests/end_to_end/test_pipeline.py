@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 from rl.common.fingerprint import file_sha256, model_hash
 from rl.common.outcomes import OUTCOMES
 from rl.data.sample_file import read_samples
-from rl.demo.scorer_process import ScorerServer
+from rl.demo.scorer_process import scorer_server
 from tests.end_to_end.conftest import WRITES, newest_checkpoint
 from verl.dph.pef.store import Store
 
@@ -92,9 +92,8 @@ def test_reference_log_probs_are_the_base_models(stored):
 def test_sigterm_ends_training_in_order(trained):
     code, output = trained.stopped
     assert code == 143, output[-4000:]
-    assert "\nStopped by SIGTERM. Re-run the same command to resume.\n" in output and "Traceback" not in output, output[
-        -4000:
-    ]
+    assert "\nStopped by SIGTERM: re-run the same command to resume.\n" in output, output[-4000:]
+    assert "Traceback" not in output, output[-4000:]
 
 
 def test_training_rehearses_in_every_step_and_resumes(trained):
@@ -185,7 +184,7 @@ def of_project(process, project) -> bool:
 @pytest.mark.slow
 def test_a_scorer_that_dies_stops_training_with_a_sentence(stored):
     """Rewards that cannot be had are never 0: the run ends, and leaves nothing running."""
-    with ScorerServer(stored.folder / "dying", stored.task / "databases") as address:
+    with scorer_server(stored.folder / "dying", stored.task / "databases") as address:
         retries = "reward.custom_reward_function.reward_kwargs.retries=1"
         training, output = stored.train_until(2, "grpo", "dies", retries, DPH_SCORER=address)
     output += training.communicate(timeout=200)[0]

@@ -11,6 +11,8 @@ a training run. Re-run the same command to resume.
 
 import contextlib
 import copy
+import json
+import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -19,6 +21,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 
+from rl.common import atomic_write
+from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.signals import run_stoppable
 from rl.data.sample_summary import summarize
@@ -34,10 +38,13 @@ from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 from verl.dph.config.device_choice import with_overrides
 from verl.dph.config.program import run_main
 from verl.dph.reward.preflight import check_scorer
-from verl.dph.sampling.checkpoint import MERGED, check_model, model_folder, temporary_model_folder
+from verl.dph.sampling.checkpoint import MERGED, check_model, model_folder, shard_hashes, temporary_model_folder
 from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import SamplingSettings
+
+logger = logging.getLogger(__name__)
+logger.setLevel(logging.INFO)
 
 # Added to the seed of the base model's second draw, to make it independent.
 SECOND_DRAW_SEED = 1_000_033
@@ -50,6 +57,9 @@ VARIABLES = {
     "TENSOR_PARALLEL": "actor_rollout_ref.rollout.tensor_model_parallel_size",
     "GPU_MEMORY_UTILIZATION": "actor_rollout_ref.rollout.gpu_memory_utilization",
 }
+
+# Beside a checkpoint's samples: of which shards they are.
+SAMPLED_FROM = "sampled_from.json"
 
 # {file name: path}
 Files = dict[str, Path]
@@ -107,12 +117,37 @@ async def draw_all(
     for name, of_steps in earlier.items():
         for step, path in of_steps.items():
             drawn_as = f"{name}/global_step_{step}"
-            merged = Path(config.evaluate.output).expanduser() / drawn_as / MERGED
-            with temporary_model_folder(str(path), merged, config.actor_rollout_ref.model.trust_remote_code) as model:
-                of_step = jobs_of(config, drawn_as, model, splits)
-                await _draw_model(config, drawn_as, of_step)
+            folder = Path(config.evaluate.output).expanduser() / drawn_as
+            of_step = _sampled_before(path, folder, jobs[name])
+            if of_step is None:
+                trusted = config.actor_rollout_ref.model.trust_remote_code
+                with temporary_model_folder(str(path), folder / MERGED, trusted) as model:
+                    of_step = jobs_of(config, drawn_as, model, splits)
+                    await _draw_model(config, drawn_as, of_step)
+                drawn = of_step[0].metadata
+                hashes = {"model_hash": drawn.model_hash, "tokenizer_hash": drawn.tokenizer_hash}
+                origin = {"shards": shard_hashes(str(path)), "hashes": hashes}
+                atomic_write.write_text(folder / SAMPLED_FROM, json.dumps(origin, indent=1) + "\n")
             found[name][step] = _files(of_step)
     return found
+
+
+def _sampled_before(checkpoint: Path, folder: Path, jobs: list[SamplingJob]) -> list[SamplingJob] | None:
+    """The jobs of a checkpoint whose samples are complete and of these shards: nothing is merged for them again.
+
+    Args:
+        jobs: those of the model itself, which differ in the weights alone.
+    """
+    if not (folder / SAMPLED_FROM).is_file():
+        return None
+    origin = json.loads((folder / SAMPLED_FROM).read_text())
+    if origin["shards"] is None or origin["shards"] != shard_hashes(str(checkpoint)):
+        return None
+    found = [
+        replace(job, output=folder / job.output.name, metadata=replace(job.metadata, **origin["hashes"]))
+        for job in jobs
+    ]
+    return found if all(job.complete() for job in found) else None
 
 
 async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) -> None:
@@ -121,7 +156,7 @@ async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) ->
     if not missing:
         return
     await check_scorer(config, (prompt.row for job in missing for prompt in job.prompts))
-    sys.stderr.write(f"Sampling {name}: {', '.join(job.output.name for job in missing)}\n")
+    logger.info("Sampling %s: %s", name, ", ".join(job.output.name for job in missing))
     of_engine = copy.deepcopy(config)
     of_engine.actor_rollout_ref.model.path = missing[0].metadata.model
     async with rollout_client(of_engine) as client:
@@ -136,6 +171,7 @@ def main(config: DictConfig) -> None:
     earlier = _earlier(config, runs)
     for path in (path for of_steps in earlier.values() for path in of_steps.values()):
         check_model(str(path))
+    check_rollout(config)
     trusted = config.actor_rollout_ref.model.trust_remote_code
     models = {name: model_folder(str(model), trusted) for name, model in config.evaluate.models.items()}
     with open_dict(config):
@@ -143,7 +179,6 @@ def main(config: DictConfig) -> None:
         # One engine serves all splits.
         for name in ("max_prompt_length", "max_response_length"):
             config.data[name] = max(getattr(split.settings, name) for split in splits.values())
-    check_rollout(config)
     OmegaConf.resolve(config)
     names = list(models)
     if BASE in names and config.evaluate.base_again:
@@ -154,7 +189,8 @@ def main(config: DictConfig) -> None:
         wanted = {job.output.name: job.metadata for job in jobs[names[0]]}
         drawn = stored_base(Path(config.evaluate.base).expanduser(), wanted) | drawn
         _check_methods(config.evaluate, drawn)
-    checkpoints = run_stoppable(draw_all(config, jobs, earlier, splits))
+    with console_log(Path(config.evaluate.output).expanduser() / "log.txt"):
+        checkpoints = run_stoppable(draw_all(config, jobs, earlier, splits))
     if config.evaluate.databases is not None:
         sys.stderr.write("evaluate.databases is not needed: the scorer sends a digest of each result with its score.\n")
     of_checkpoints = (files for of_steps in checkpoints.values() for files in of_steps.values())
