@@ -55,7 +55,7 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
     check_rollout(config)
     rollout, started = config.actor_rollout_ref.rollout, time.monotonic()
     model = config.actor_rollout_ref.model.path
-    logger.info("Starting Ray and %d replicas of %s with %s", replica_count(config), rollout.name, model)
+    logger.info("Starting %d x the rollout engine %s with %s", replica_count(config), rollout.name, model)
     starts_ray = not ray.is_initialized()
     if starts_ray:
         _start_ray(config)
