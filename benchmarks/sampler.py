@@ -200,21 +200,23 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def speed(options: argparse.Namespace) -> None:
+    import psutil
+
     from rl.common.processes import end_process_tree
-    from rl.demo.scorer_process import ScorerServer
+    from rl.demo.scorer_process import scorer_server
 
     ratios = []  # of tokens/s, and of tokens a second of CPU
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_inputs(folder, options.prompts, options.response)
-        server = ScorerServer(folder, folder / "task" / "databases")
-        with server as scorer:
+        with scorer_server(folder, folder / "task" / "databases") as scorer:
+            (server,) = psutil.Process().children()
             arguments = ["--folder", name, "--response", str(options.response), "--scorer", scorer]
             variants = [Variant(name, [name, *arguments], folder / f"{name}.log") for name in ("bare", "ours")]
             try:
                 for turn in range(options.turns + 1):  # the first warms up
                     order = variants[:: 1 if turn % 2 else -1]
-                    rates = {variant.name: variant.turn(turn, server.process.pid) for variant in order}
+                    rates = {variant.name: variant.turn(turn, server.pid) for variant in order}
                     ratio = [ours / bare for ours, bare in zip(rates["ours"], rates["bare"], strict=True)]
                     load = os.getloadavg()[0]
                     sys.stdout.write(f"ratio {ratio[0]:.3f}, by CPU {ratio[1]:.3f}, load of the machine {load:.1f}\n")
@@ -256,7 +258,7 @@ def memory(options: argparse.Namespace) -> None:
 
     from rl.data.rows import PromptFiles
     from rl.data.sample_file import SampleMetadata, SampleWriter
-    from rl.demo.scorer_process import ScorerServer
+    from rl.demo.scorer_process import scorer_server
     from rl.demo.task import TaskSettings, make_task
     from rl.demo.tokenizer import build_tokenizer
     from verl.dph.reward.client import ScorerClient
@@ -302,7 +304,7 @@ def memory(options: argparse.Namespace) -> None:
                 many = [row | {"id": start + place} for place, row in enumerate(rows)]
                 writer.write_table(pa.Table.from_pylist(many, schema=writer.schema))
         prompts = PromptFiles([folder / "many.parquet"], builder, 128)
-        with ScorerServer(folder, folder / "task" / "databases") as scorer:
+        with scorer_server(folder, folder / "task" / "databases") as scorer:
             asyncio.run(run(prompts, folder, scorer))
 
 

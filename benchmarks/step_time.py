@@ -19,7 +19,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.demo.experiment import OVERRIDES, SCRIPTS
 from rl.demo.run import Demo
-from rl.demo.scorer_process import ScorerServer
+from rl.demo.scorer_process import scorer_server
 
 VARIANTS = {
     "ours": [],
@@ -59,7 +59,7 @@ def main() -> None:
         demo = Demo(options.demo.resolve(), ["grpo"], options.steps, seed=1)
         if not (demo.model / "config.json").exists():
             raise UserError(f"{demo.model} holds no model: run `make demo` first, or name its folder with --demo.")
-        with ScorerServer(demo.out, demo.task / "databases") as address:
+        with scorer_server(demo.out, demo.task / "databases") as address:
             found = {name: run(demo, address, options.steps, extra) for name, extra in VARIANTS.items()}
     ours = found["ours"]
     for name, means in found.items():

@@ -19,19 +19,25 @@ INTERRUPTED_EXIT_CODE = 130
 _QUALIFIED_USER_ERROR = re.compile(r"^(?:rl|verl\.dph)\.[\w.]+: (.+)$", re.MULTILINE)
 
 
-def find_user_error(error: BaseException) -> str | None:
+def find_user_error(error: BaseException, seen: frozenset[int] = frozenset()) -> str | None:
     """Return the text of the UserError behind `error`, or None.
 
     Looks through Ray's wrappers (an exception of a remote task or of a remote constructor), exception groups and
     `raise ... from`.
+
+    Args:
+        seen: ids of the exceptions above it: one that was raised from its own group is in its own cause.
     """
+    if id(error) in seen:
+        return None
+    seen |= {id(error)}
     if isinstance(error, BaseExceptionGroup):
-        sentences = (find_user_error(member) for member in error.exceptions)
+        sentences = (find_user_error(member, seen) for member in error.exceptions)
         return next((sentence for sentence in sentences if sentence is not None), None)
     # Ray's RayTaskError(UserError) is itself a UserError, but its text is the remote traceback.
     behind = getattr(error, "cause", None) or error.__cause__
     if isinstance(behind, BaseException):
-        sentence = find_user_error(behind)
+        sentence = find_user_error(behind, seen)
         if sentence is not None:
             return sentence
     if isinstance(error, UserError):

@@ -110,15 +110,21 @@ def draw_question(rng: random.Random, schemas: Sequence[Schema], mix: Mix) -> Qu
     """Draw one question on one of the schemas."""
     schema = rng.choice(schemas)
     (family,) = rng.choices(FAMILIES, mix.family_weights)
-    column, column_words = _draw_select(rng, schema, mix)
+    column = word = "name"
+    if rng.random() >= NAME_SHARE:
+        number = rng.choice(schema.parent.numbers)
+        column, word = number.name, _synonym(rng, number.words, mix)
     child_conditions = _draw_child_conditions(rng, schema, family, mix)
     parent_condition = _draw_condition(rng, schema.parent, mix) if family.parent_condition else None
     at_least = rng.choice(tuple(COUNT_WORDS)) if family.kind == COUNT else None
 
-    words = [schema.name, ":", rng.choice(VERBS), *column_words, "of", _synonym(rng, schema.parent.words, mix)]
+    words = [schema.name, ":", rng.choice(VERBS), word, "of", _synonym(rng, schema.parent.words, mix)]
     if parent_condition is not None:
         words += ["with", *parent_condition.words]
-    words += _draw_opening(rng, family, at_least, mix)
+    if at_least is None:
+        words += rng.choice(OPENINGS[family.kind])
+    else:
+        words += [*_synonym(rng, COUNT_OPENINGS, mix), rng.choice(COUNT_WORDS[at_least])]
     words += [_synonym(rng, schema.child.words, mix), "where"]
     for position, condition in enumerate(child_conditions):
         words += ["and"] * (position > 0) + list(condition.words)
@@ -157,13 +163,6 @@ def _synonym(rng: random.Random, synonyms: Sequence, mix: Mix):
     return rng.choices(synonyms, weights)[0]
 
 
-def _draw_select(rng: random.Random, schema: Schema, mix: Mix) -> tuple[str, tuple[str, ...]]:
-    if rng.random() < NAME_SHARE:
-        return "name", ("name",)
-    column = rng.choice(schema.parent.numbers)
-    return column.name, (_synonym(rng, column.words, mix),)
-
-
 def _draw_child_conditions(rng: random.Random, schema: Schema, family: Family, mix: Mix) -> tuple[Condition, ...]:
     conditions: list[Condition] = []
     while len(conditions) < family.child_conditions:
@@ -183,9 +182,3 @@ def _draw_condition(rng: random.Random, table: Table, mix: Mix) -> Condition:
     bound = str(rng.choice(BOUNDS))
     words = (column_word, *_synonym(rng, COMPARISONS[operator], mix), bound)
     return Condition(f"{table.name}.{column.name}", operator, bound, words)
-
-
-def _draw_opening(rng: random.Random, family: Family, at_least: int | None, mix: Mix) -> tuple[str, ...]:
-    if at_least is None:
-        return rng.choice(OPENINGS[family.kind])
-    return (*_synonym(rng, COUNT_OPENINGS, mix), rng.choice(COUNT_WORDS[at_least]))

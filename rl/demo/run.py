@@ -29,7 +29,7 @@ from rl.demo.experiment import (
     method_names,
     sample_files,
 )
-from rl.demo.scorer_process import ScorerServer
+from rl.demo.scorer_process import scorer_server
 
 SUMMARY = (
     "A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in domain) "
@@ -66,7 +66,7 @@ class Demo(Experiment):
 
         pipeline = self.pipeline
         self.make_task_and_model()
-        with ScorerServer(self.out, self.task / "databases") as address:
+        with scorer_server(self.out, self.task / "databases") as address:
             # Not part of a stage's settings: the port changes every time.
             pipeline.environment["DPH_SCORER"] = address
             self.prepare_data()
@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; exit code 1 if the style entropies are not as expected, 2 after a user error."""
     options = parser().parse_args(arguments)
     exit_on_sigterm()
-    with user_errors_exit():
+    with user_errors_exit(resumes=True):
         methods = method_names(options.methods)
         if options.steps < 1:
             raise UserError(f"--steps is {options.steps}; it must be at least 1.")
@@ -131,22 +131,24 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _print_summary(demo: Demo, seconds: float) -> None:
+    import pandas as pd  # loads slowly
+
     from rl.evaluation.analysis.claims import comparisons_text
     from rl.evaluation.analysis.summary import metric_of
 
     report = json.loads((demo.out / "report.json").read_text())
     columns = ("greedy", "pass@1", "pass@8", "pass@32", "keep_rate", "styles", "style_entropy")
-    rows = []
+    tables = []
     for split in SPLITS:
-        rows.append([split, *columns])
-        for method in report["_labels"]:
-            values = [metric_of(report[method][split], column) for column in columns]
-            rows.append([method, *("-" if value is None else f"{value[0]:.3f}" for value in values)])
-        rows.append([""])
-    lines = ["".join([f"{row[0]:<18}", *(f"{cell:>15}" for cell in row[1:])]).replace("_", " ") for row in rows]
+        values = {
+            method: {column: (metric_of(report[method][split], column) or [float("nan")])[0] for column in columns}
+            for method in report["_labels"]
+        }
+        frame = pd.DataFrame.from_dict(values, orient="index", dtype=float).rename_axis(split, axis="columns")
+        tables.append(frame.to_string(float_format="{:.3f}".format, na_rep="-") + "\n")
     memory = f", at most {demo.pipeline.peak_memory / 1e9:.1f} GB of memory" if demo.pipeline.peak_memory else ""
     sys.stdout.write(
-        "\n".join([*lines, comparisons_text(report)]) + f"\n{seconds / 60:.1f} minutes{memory}. Intervals and plots:\n"
+        "\n".join([*tables, comparisons_text(report)]) + f"\n{seconds / 60:.1f} minutes{memory}. Intervals and plots:\n"
         f"{os.path.relpath(demo.out / 'report.html')}\n{os.path.relpath(demo.out / 'report.json')}\n"
     )
 

@@ -18,7 +18,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import METHODS, Experiment, method_names, sample_files
-from rl.demo.scorer_process import ScorerServer
+from rl.demo.scorer_process import scorer_server
 from rl.demo.stages import Stage
 
 
@@ -40,7 +40,7 @@ class Study(Experiment):
     def run(self) -> Path:
         """Run all stages and compare. Returns the path of the table."""
         self.make_task_and_model()
-        with ScorerServer(self.out, self.task / "databases") as address:
+        with scorer_server(self.out, self.task / "databases") as address:
             self.pipeline.environment["DPH_SCORER"] = address
             self.prepare_data()
             base = self.evaluate("evaluate_base", "Evaluation of the base", {"base": self.model}, ["model"], again=True)
@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     exit_on_sigterm()
     started = time.monotonic()
-    with user_errors_exit():
+    with user_errors_exit(resumes=True):
         methods = method_names(options.methods)
         seeds = _seeds(options.seeds)
         for name in ("steps", "jobs"):

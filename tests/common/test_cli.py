@@ -18,9 +18,16 @@ def in_a_task(error: Exception) -> RayTaskError:
     return RayTaskError("fail", f"Traceback ...\nrl.common.errors.UserError: {error}\n", error)
 
 
+def in_its_own_cause(error: Exception) -> Exception:
+    error.__cause__ = ExceptionGroup("unhandled errors in a TaskGroup", [error])
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
+        (in_its_own_cause(UserError(SENTENCE)), SENTENCE),
+        (in_its_own_cause(ValueError("ours")), None),
         (UserError(SENTENCE), SENTENCE),
         (ExceptionGroup("tasks", [ValueError("x"), UserError(SENTENCE)]), SENTENCE),
         (in_a_task(UserError(SENTENCE)).as_instanceof_cause(), SENTENCE),
@@ -47,7 +54,10 @@ def test_a_setting_without_value_is_named_and_an_interrupt_ends_with_130(capsys)
     assert capsys.readouterr().err == "Error: The setting needed has no value; pass needed=VALUE.\n"
     with pytest.raises(SystemExit) as stop, user_errors_exit():
         raise KeyboardInterrupt
-    assert stop.value.code == 130
+    assert stop.value.code == 130 and capsys.readouterr().err == "Interrupted.\n"
+    with pytest.raises(SystemExit), user_errors_exit(resumes=True):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "Interrupted: re-run the same command to resume.\n"
 
 
 @pytest.mark.parametrize(

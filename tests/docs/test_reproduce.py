@@ -20,7 +20,7 @@ COEFFICIENTS = {"rkl": "0.01", "dph_f": "0.01", "dph_js": "0.2", "dph_js_def": "
 WITHOUT_COMMANDS = {("3", "llama-sql"), ("8", "llama-math"), ("8", "qwen-math")}
 
 ROWS = [
-    pytest.param(table, row, id=f"table {table['table']}, {table['setting']}, {row['method']}")
+    pytest.param(table, row, id=f"table {table['number']}, {table['setting']}, {row['method']}")
     for table in TABLES
     for row in table["rows"]
     if row["group"] != "Other Models"
@@ -41,7 +41,7 @@ def test_the_row_is_there_with_the_papers_figures(table, row):
     figures = [value for value in (*row["values"], row.get("average")) if value is not None]
     found = [cells for cells in page_rows() if numbers(cells) == figures]
     assert found, figures
-    if row["method"] == "base" or (table["table"], table["setting"]) in WITHOUT_COMMANDS:
+    if row["method"] == "base" or (table["number"], table["setting"]) in WITHOUT_COMMANDS:
         return
     [command] = {cell.strip("`") for cells in found for cell in cells if cell.startswith("`")}
     assert command.startswith(EXPERIMENTS[table["setting"]])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rl.demo.base_model import ModelSettings, make_model
-from rl.demo.scorer_process import ScorerServer
+from rl.demo.scorer_process import scorer_server
 from rl.demo.sft import SftSettings
 from rl.demo.task import TaskSettings, make_task
 
@@ -113,7 +113,7 @@ def project(tmp_path_factory):
     project = Project(tmp_path_factory.mktemp("project"))
     make_task(project.task, TaskSettings(train=40, eval=6, sft=3000))
     make_model(project.task, project.model, ModelSettings(sft=SftSettings(steps=300)))
-    with ScorerServer(project.folder, project.task / "databases") as address:
+    with scorer_server(project.folder, project.task / "databases") as address:
         project.environment["DPH_SCORER"] = address
         yield project
 

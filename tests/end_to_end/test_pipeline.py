@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 from rl.common.fingerprint import file_sha256, model_hash
 from rl.common.outcomes import OUTCOMES
 from rl.data.sample_file import read_samples
-from rl.demo.scorer_process import ScorerServer
+from rl.demo.scorer_process import scorer_server
 from tests.end_to_end.conftest import WRITES, newest_checkpoint
 from verl.dph.pef.store import Store
 
@@ -184,7 +184,7 @@ def of_project(process, project) -> bool:
 @pytest.mark.slow
 def test_a_scorer_that_dies_stops_training_with_a_sentence(stored):
     """Rewards that cannot be had are never 0: the run ends, and leaves nothing running."""
-    with ScorerServer(stored.folder / "dying", stored.task / "databases") as address:
+    with scorer_server(stored.folder / "dying", stored.task / "databases") as address:
         retries = "reward.custom_reward_function.reward_kwargs.retries=1"
         training, output = stored.train_until(2, "grpo", "dies", retries, DPH_SCORER=address)
     output += training.communicate(timeout=200)[0]

@@ -14,7 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 import yaml
+from safetensors.torch import load_file
 
 from rl.data.sample_file import read_metadata
 
@@ -33,6 +35,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from verl.dph import evaluate
 from verl.dph.config.program import CONFIG_DIR, run_main
+from verl.dph.sampling import checkpoint
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleRecord, SampleWriter
 
@@ -62,7 +65,12 @@ async def check_scorer(config, rows):
     if config.evaluate.title == "no such database":
         raise UserError("bird_dev.parquet row 0: the scorer has no database shop/shop.sqlite.")
 
+def merge(*arguments, merge=checkpoint._merge):
+    print("merged:", arguments[0])
+    merge(*arguments)
+
 evaluate.rollout_client, evaluate.draw, evaluate.check_scorer = rollout_client, draw, check_scorer
+checkpoint._merge = merge
 path = pathlib.Path(sys.argv[1])
 content = json.loads(path.read_text())
 for run in content["runs"]:
@@ -106,6 +114,14 @@ def write_rows(path: Path, first_id: int, data_source: str, truth) -> None:
     pq.write_table(pa.Table.from_pylist(rows), path)
 
 
+def leave_shards_alone(actor: Path) -> None:
+    """A checkpoint as one rank writes it without hf_model: shards, and a Hugging Face folder without weights."""
+    weights = actor / "huggingface" / "model.safetensors"
+    torch.save(load_file(weights), actor / "model_world_size_1_rank_0.pt")
+    weights.unlink()
+    (actor / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
+
+
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory, word_llama):
     """The folder; of every run below (exit code, stdout, stderr); and the error of every rejected setting."""
@@ -115,6 +131,7 @@ def ended(tmp_path_factory, word_llama):
     shutil.copytree(folder / "base", checkpoint / "huggingface")
     for step in (3, 5, 9):  # 9 is what a run leaves that was stopped while it saved
         shutil.copytree(folder / "base", folder / "run" / f"global_step_{step}" / "actor" / "huggingface")
+    leave_shards_alone(folder / "run" / "global_step_3" / "actor")
     (folder / "run" / "latest_checkpointed_iteration.txt").write_text("7")
     (folder / "run" / "metrics").mkdir()
     (folder / "run" / "metrics" / "1.jsonl").write_text(
@@ -142,6 +159,8 @@ def ended(tmp_path_factory, word_llama):
         "steps": run("steps", f"{base},js:{trained},js_low:{trained}/global_step_5", "evaluate.checkpoints=all",
                      f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
                      "evaluate.methods={js:{label:'JS, a fifth',family:JS,eta:0.2},js_low:{family:JS,eta:0}}"),
+        "steps again": run("steps", f"{base},js:{trained}", "evaluate.checkpoints=[3,5]", "evaluate.n=8",
+                           f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.report=False"),
         "variables": ["--cfg", "job", "evaluate.models={}", "evaluate.output=no", "trainer.nnodes=3"],
         "unknown benchmark": run("no", base, "evaluate.benchmarks=[birds]"),
         "unknown database": run("no", base, "evaluate.benchmarks=[bird]", "evaluate.title='no such database'"),
@@ -268,8 +287,12 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
     # js_low is the checkpoint of step 5, and what came later is not its own.
     checkpoints = ["js/global_step_3", "js/global_step_5", "js_low/global_step_3"]
     assert drawn == ["base", "base_again", "js", "js_low", *checkpoints]
-    metadata = read_metadata(folder / "steps" / "js" / "global_step_3" / "mine.jsonl")
-    assert metadata.model == str(folder / "run" / "global_step_3" / "actor" / "huggingface")
+    models = [read_metadata(folder / "steps" / "js" / f"global_step_{step}" / "mine.jsonl").model for step in (3, 5)]
+    merged = folder / "steps" / "js" / "global_step_3" / "huggingface_merged"
+    assert models == [str(merged), str(folder / "run" / "global_step_5" / "actor" / "huggingface")]
+    assert not list(folder.rglob("huggingface_merged*"))  # it was there for as long as it was sampled
+    assert out.count("merged: ") == 2 and found["steps again"][0] == 0, found["steps again"][2]
+    assert not any(word in found["steps again"][1] for word in ("merged:", "drawn:", "engine:"))
     spec = json.loads((folder / "steps" / "spec.json").read_text())["methods"]
     assert (spec["js"]["training_log"], spec["js"]["label"]) == ("../run/metrics", "JS, a fifth")
     report = json.loads((folder / "steps" / "report.json").read_text())

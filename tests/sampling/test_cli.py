@@ -10,6 +10,7 @@ import pytest
 SCRIPT = """
 import pathlib
 import sys
+import traceback
 import ray
 from rl.common import cli
 from verl.dph.config import program
@@ -55,12 +56,15 @@ def job(config):
 
 
 for kind in sys.argv[1:]:
-    sys.argv[1:] = [f"kind={kind}"]
+    sys.argv[1:] = [f"kind={kind}", "device=cpu"]
     code = 0
     try:
         program.run_main(job, "settings")
     except SystemExit as stop:
         code = stop.code
+    except ValueError:
+        traceback.print_exc()
+        code = 1  # as Python ends
     sys.stderr.write(f"=== {kind} {code} ===" + chr(10))
 """
 SETTINGS = "kind: none\ndevice: cpu\nneeded: ???\nhydra:\n  output_subdir: null\n  run:\n    dir: .\n"

@@ -1,6 +1,22 @@
-"""A tiny random causal LM in a Hugging Face folder, made from a seed."""
+"""A tiny random causal LM in a Hugging Face folder, made from a seed, and a run on it that can start."""
 
+import copy
+import shutil
+
+import pandas as pd
 import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from rl.common.errors import UserError
+from rl.common.fingerprint import model_hash, tokenizer_hash
+from verl.dph import main
+from verl.dph.config.program import CONFIG_DIR
+from verl.dph.pef.store import Row, Store
+
+ACTOR, MODEL, PROBE = "actor_rollout_ref.actor.", "actor_rollout_ref.model.", "trainer.keep_probe."
+ETA, SCORER = f"{ACTOR}sft_loss_control.", "reward.custom_reward_function.reward_kwargs.scorer"
 
 WORDS = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(61))]
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
@@ -13,3 +29,86 @@ def random_model(tmp_path_factory, word_llama):
     size = {"max_position_embeddings": 128, "tie_word_embeddings": True, "initializer_range": 0.3}
     word_llama(folder, WORDS, template=TEMPLATE, **size)
     return str(folder)
+
+
+def dataset_row(i, **changes):
+    truth = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
+    row = {
+        "data_source": "sql",
+        "prompt": [{"role": "user", "content": f"w{i}"}],
+        "reward_model": {"style": "rule", "ground_truth": truth},
+        "id": i,
+    }
+    return row | changes
+
+
+@pytest.fixture(scope="session")
+def run_that_can_start(random_model, scorer_server, tmp_path_factory):
+    """(its composed settings, the store's origin and rows); the files are in the folder of data.sft_pt."""
+    folder = tmp_path_factory.mktemp("run")
+    data, store = folder / "data.parquet", folder / "pef.pt"
+    pd.DataFrame([dataset_row(i) for i in range(8)]).to_parquet(data)
+    origin = {
+        "model": random_model,
+        "model_hash": model_hash(random_model),
+        "tokenizer_hash": tokenizer_hash(random_model),
+        "temperature": 1.0,
+    }
+    rows = [Row(i, torch.tensor([3, 4]), torch.tensor([5, 1]), torch.tensor([-1.0, -2.0])) for i in range(8)]
+    Store(origin, rows).save(str(store))
+    settings = {
+        "device": "cpu",
+        f"{MODEL}path": random_model,
+        "data.train_files": data,
+        "data.val_files": data,
+        "data.sft_files": data,
+        "data.sft_pt": store,
+        "data.sft_batch_size": 8,
+        "data.train_batch_size": 8,
+        f"{ACTOR}ppo_mini_batch_size": 4,
+        f"{ACTOR}use_dynamic_bsz": True,
+        "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz": True,
+        "actor_rollout_ref.rollout.n": 4,
+        f"{ACTOR}sft_loss_mode": "js_low_var",
+        "algorithm.adv_estimator": "grpo",
+        SCORER: scorer_server,
+    }
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        return compose("dph_trainer", [f"{name}={value}" for name, value in settings.items()]), origin, rows, settings
+
+
+@pytest.fixture
+def run(run_that_can_start, tmp_path, monkeypatch):
+    """That run with files of its own; `prepare(changes)` checks it with some settings changed."""
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    composed, origin, rows, settings = run_that_can_start
+    base = copy.deepcopy(composed)
+    copies = {key: shutil.copy(base.data[key], tmp_path) for key in ("sft_files", "sft_pt")}
+    base.trainer.default_local_dir = str(tmp_path / "run")
+    base.data.update(copies | {"train_files": copies["sft_files"], "val_files": copies["sft_files"]})
+
+    class Run:
+        folder, data, store = tmp_path / "run", copies["sft_files"], copies["sft_pt"]
+        store_origin, store_rows = origin, rows
+        model, overrides = base.actor_rollout_ref.model.path, settings
+
+        @staticmethod
+        def config(changes=()):
+            config = copy.deepcopy(base)
+            for name, value in dict(changes).items():
+                OmegaConf.update(config, name.removeprefix("+"), value, force_add=name.startswith("+"))
+            return config
+
+        @classmethod
+        def prepare(cls, changes=()):
+            config = cls.config(changes)
+            main.prepare(config)
+            return config
+
+        @classmethod
+        def rejection(cls, changes=()) -> str:
+            with pytest.raises(UserError) as error:
+                cls.prepare(changes)
+            return str(error.value)
+
+    return Run

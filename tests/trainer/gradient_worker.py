@@ -118,9 +118,8 @@ def padding_like(row):
 def rows_of_rank(rank, ranks, config):
     """This rank's chunk of the step, as the trainer orders and verl cuts it, with the fields that the mode has."""
     exp, pef = whole_step()
-    masked = config.trainer.get("masked_row")
-    if masked is not None:
-        exp[masked] = padding_like(exp[masked])
+    for row in config.trainer.get("masked_rows", []):
+        exp[row] = padding_like(exp[row])
     actor, has_pef = config.actor_rollout_ref.actor, rehearses(config)
     per = EXP_ROWS // MINI_BATCHES // ranks
     # The same rows in the same mini-batch whatever the number of ranks: rank-major order of them.
@@ -205,7 +204,7 @@ def main(model, folder, *variants):
     flash_attention_on_cpu.register()
     for variant in variants:
         name, overrides = variant.split(":")
-        config = build_config(model, overrides.split(","))
+        config = build_config(model, overrides.split(";"))
         torch.manual_seed(0)  # of LoRA's initial weights
         found = run(actor_worker(config), config, rank, ranks)
         if rank == 0:

@@ -1,108 +1,30 @@
 """What training rejects before Ray starts: one sentence that names the setting, file or row, and exit code 2."""
 
-import copy
+import json
 import math
 import re
 import shutil
 import sys
 from dataclasses import MISSING, fields
+from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import OmegaConf
 
-from rl.common.errors import UserError
-from rl.common.fingerprint import model_hash, tokenizer_hash
+from tests.trainer.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, dataset_row
 from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR, run_main
+from verl.dph.config.schema import flat
 from verl.dph.divergence import topk_logprobs
 from verl.dph.divergence.eta_schedule import CoefficientControl
 from verl.dph.pef.store import Row, Store
 from verl.dph.reward import preflight
 from verl.dph.training import checks
 from verl.dph.training.config import DPHActorConfig
-
-ACTOR, MODEL, PROBE = "actor_rollout_ref.actor.", "actor_rollout_ref.model.", "trainer.keep_probe."
-ETA, SCORER = f"{ACTOR}sft_loss_control.", "reward.custom_reward_function.reward_kwargs.scorer"
-
-
-def dataset_row(i, **changes):
-    truth = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
-    row = {
-        "data_source": "sql",
-        "prompt": [{"role": "user", "content": f"w{i}"}],
-        "reward_model": {"style": "rule", "ground_truth": truth},
-        "id": i,
-    }
-    return row | changes
-
-
-@pytest.fixture(scope="module")
-def run_that_can_start(random_model, scorer_server, tmp_path_factory):
-    """(its composed settings, the store's origin and rows); the files are in the folder of data.sft_pt."""
-    folder = tmp_path_factory.mktemp("run")
-    data, store = folder / "data.parquet", folder / "pef.pt"
-    pd.DataFrame([dataset_row(i) for i in range(8)]).to_parquet(data)
-    origin = {
-        "model": random_model,
-        "model_hash": model_hash(random_model),
-        "tokenizer_hash": tokenizer_hash(random_model),
-        "temperature": 1.0,
-    }
-    rows = [Row(i, torch.tensor([3, 4]), torch.tensor([5, 1]), torch.tensor([-1.0, -2.0])) for i in range(8)]
-    Store(origin, rows).save(str(store))
-    settings = {
-        "device": "cpu",
-        f"{MODEL}path": random_model,
-        "data.train_files": data,
-        "data.val_files": data,
-        "data.sft_files": data,
-        "data.sft_pt": store,
-        "data.sft_batch_size": 8,
-        "data.train_batch_size": 8,
-        f"{ACTOR}ppo_mini_batch_size": 4,
-        f"{ACTOR}use_dynamic_bsz": True,
-        "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz": True,
-        "actor_rollout_ref.rollout.n": 4,
-        f"{ACTOR}sft_loss_mode": "js_low_var",
-        "algorithm.adv_estimator": "grpo",
-        SCORER: scorer_server,
-    }
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return compose("dph_trainer", [f"{name}={value}" for name, value in settings.items()]), origin, rows, settings
-
-
-@pytest.fixture
-def run(run_that_can_start, tmp_path, monkeypatch):
-    """That run with files of its own; `prepare(changes)` checks it with some settings changed."""
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    composed, origin, rows, settings = run_that_can_start
-    base = copy.deepcopy(composed)
-    copies = {key: shutil.copy(base.data[key], tmp_path) for key in ("sft_files", "sft_pt")}
-    base.data.update(copies | {"train_files": copies["sft_files"], "val_files": copies["sft_files"]})
-
-    class Run:
-        data, store, store_origin, store_rows = copies["sft_files"], copies["sft_pt"], origin, rows
-        model, overrides = base.actor_rollout_ref.model.path, settings
-
-        @staticmethod
-        def prepare(changes=()):
-            config = copy.deepcopy(base)
-            for name, value in dict(changes).items():
-                OmegaConf.update(config, name, value)
-            main.prepare(config)
-            return config
-
-        @classmethod
-        def rejection(cls, changes=()) -> str:
-            with pytest.raises(UserError) as error:
-                cls.prepare(changes)
-            return str(error.value)
-
-    return Run
 
 
 def test_a_run_that_can_start_passes(run):
@@ -155,12 +77,41 @@ BUDGET = {f"{ETA}type": "target_kl", f"{ETA}target_kl": 0.05}
         ("data.sft_reference_rows", 0, "data.sft_reference_rows=0 must be a whole number, 1 or more"),
         ("data.sft_check_tolerance", 0.0, "data.sft_check_tolerance=0.0 must be a number of nats above 0, or null"),
         ("data.sft_top_k", 4, "data.sft_top_k=4 must be 0 (none) or 8 to 128."),
+        (
+            "trainer.v1.trainer_mode",
+            "fast",
+            "trainer_mode='fast' is unknown: use one of sync, colocate_async",
+        ),
+        ("trainer.total_training_steps", "two", "trainer.total_training_steps='two' must be a whole number, 1 or more"),
+        ("trainer.logger", ["console", "fiel"], "trainer.logger=['console', 'fiel'] must be of wandb, mlflow"),
+        ("trainer.logger", "fiel", "trainer.logger='fiel' must be of wandb, mlflow"),
+        ("trainer.save_freq", "often", "trainer.save_freq='often' must be a whole number, -1 or more"),
+        ("trainer.tags", "js", "trainer.tags='js' must be a list"),
+        ("trainer.best_metric", 1, "trainer.best_metric=1 must be the name of a metric, or null"),
+        ("trainer.max_failed_rollouts", "x", "trainer.max_failed_rollouts='x' must be a whole number, 0 or more"),
+        ("data.sft_seed", None, "data.sft_seed=None must be a whole number, 0 or more"),
+        ("data.sft_pt", 3, "data.sft_pt=3 must be a path"),
+        ("data.train_files", 3, "data.train_files=3 must be a path or a list of paths"),
+        ("data.train_files", [1], "data.train_files=[1] must be a path or a list of paths"),
+        (f"{ACTOR}sft_loss_coeff", None, "sft_loss_coeff=None must be a number"),
+        (f"{ACTOR}alpha_coeff", "abc", "alpha_coeff='abc' must be a number strictly between 0 and 1"),
+        (f"{ACTOR}optim.lr", "fast", "actor.optim.lr='fast' must be a number, 0 or more"),
+        ("actor_rollout_ref.rollout.temperature", 0, "rollout.temperature=0 must be a number above 0"),
+        (SCORER.replace("scorer", "retries"), "many", "reward_kwargs.retries='many' must be a whole number, 0 or more"),
         (PROBE + "prompts", -1, "keep_probe.prompts=-1 must be a whole number, 0 or more"),
         (PROBE + "n", 0, "keep_probe.n=0 must be a whole number, 1 or more"),
     ],
 )
 def test_a_wrong_value_is_named(run, setting, value, sentence):
     assert sentence in run.rejection({setting: value})
+
+
+def test_every_setting_of_ours_has_a_type_and_a_range():
+    ours = yaml.safe_load((CONFIG_DIR / "dph_trainer.yaml").read_text())
+    found = {name for name, _ in flat(ours) if not name.startswith(("hydra.", "defaults")) and "_target_" not in name}
+    of_verl = {f"reward.custom_reward_function.{name}" for name in ("path", "name")}
+    assert len(found) > 30
+    assert found - {setting.path for setting in checks.SCHEMA} == of_verl
 
 
 def test_every_wrong_value_has_a_sentence_of_its_own(run):
@@ -176,6 +127,12 @@ ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node
 LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 
 
+COLOCATE = {"trainer.v1.trainer_mode": "colocate_async"}
+STEPS, OWN_DEVICES = "trainer.v1.separate_async.parameter_sync_step", "actor_rollout_ref.rollout.nnodes"
+BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
+SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
+
+
 def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto"):
     found = {"sft_loss_mode": mode, "use_kl_loss": reference, "sft_loss_estimator": estimator, "sft_loss_form": form}
     no_store = {} if store else {"data.sft_files": None, "data.sft_pt": None}
@@ -186,6 +143,17 @@ def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto")
     ("changes", "sentence"),
     [
         ({"trainer.device": "cuda"}, "trainer.device=cuda does not go with VERL_PLATFORM='cpu'"),
+        (COLOCATE | {f"{ACTOR}generate_sft": True}, "needs no trainer.v1.trainer_mode=colocate_async: use sync"),
+        (
+            SEPARATE | {STEPS: 4},
+            "data.train_batch_size=8 is not trainer.v1.separate_async.parameter_sync_step=4",
+        ),
+        (SEPARATE | {OWN_DEVICES: 0}, "set actor_rollout_ref.rollout.nnodes and"),
+        (
+            SEPARATE | {BACKEND: "naive"},
+            "backend=naive does not carry weights to rollouts on devices of their own: use",
+        ),
+        (SEPARATE | {BACKEND: "nccl"}, "checkpoint_engine.backend=nccl does not carry weights"),
         ({"trainer.n_gpus_per_node": 8}, "8 ranks (trainer.nnodes x trainer.n_gpus_per_node"),
         ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
         ({f"{ACTOR}strategy": "fsdp"}, "actor.strategy=fsdp does not run with trainer.device=cpu"),
@@ -240,6 +208,17 @@ def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto")
             "6 does not divide over 2 mini-batches x 2 data-parallel ranks",
         ),
         (
+            {"trainer.n_gpus_per_node": 3, "data.sft_batch_size": 6},
+            "3 data-parallel ranks (trainer.nnodes x trainer.n_gpus_per_node) do not divide the 16 D_exp rows of a "
+            "mini-batch (actor.ppo_mini_batch_size=4 x rollout.n=4): use a number of ranks that divides 16, or "
+            "ppo_mini_batch_size=3.",
+        ),
+        (
+            of_mode("none", store=False) | {"trainer.n_gpus_per_node": 3},
+            "3 data-parallel ranks (trainer.nnodes x trainer.n_gpus_per_node) do not divide",
+        ),
+        ({f"{ACTOR}ppo_mini_batch_size": 16, "data.sft_batch_size": 8}, "data.train_batch_size=8 is not a multiple"),
+        (
             {f"{ACTOR}use_dynamic_bsz": False, f"{ACTOR}ppo_micro_batch_size_per_gpu": 3},
             "ppo_micro_batch_size_per_gpu=3 does not divide the 20 rows of a mini-batch per rank",
         ),
@@ -262,6 +241,8 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         of_mode("forward", store=False, reference=True, form="policy"),
         of_mode("hellinger"),
         BUDGET,
+        COLOCATE,
+        SEPARATE,
         ULYSSES | {"trainer.n_gpus_per_node": 4},
         # the reference of a LoRA run is no model of its own
         of_mode("js", reference=True) | LORA | {"actor_rollout_ref.ref.strategy": "fsdp"},
@@ -297,6 +278,30 @@ def test_on_gpus_flash_attention_is_missed_before_the_workers_start(
     sentences = list(checks.models(config))
     assert len(sentences) == rejected
     assert all("uses flash_attention_2, verl's default, and the package flash-attn is not" in s for s in sentences)
+
+
+def test_a_model_of_images_is_rejected_where_rows_are_token_ids_alone(run, tmp_path):
+    for file in Path(run.model).iterdir():
+        shutil.copy(file, tmp_path)
+    text = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava", "text_config": text, "vision_config": {}}))
+    model = {f"{MODEL}path": str(tmp_path)}
+    sentence = f"trains on token ids alone, and {tmp_path} (llava) also takes vision inputs, which would be left out"
+    writes = of_mode("none") | {f"{ACTOR}generate_sft": True, "data.sft_wrong_files": run.data}
+    for changes in ({}, writes, of_mode("reverse_kl", store=False, reference=True)):
+        assert sentence in run.rejection(model | changes)
+    (tmp_path / "config.json").write_text("{}")
+    assert f"The config.json of actor_rollout_ref.model.path={tmp_path} cannot be used" in run.rejection(model)
+    run.prepare(of_mode("none", store=False))
+
+
+def test_what_verl_rejects_is_a_sentence_too(run):
+    wrong = {f"{ACTOR}use_dynamic_bsz": False, "actor_rollout_ref.rollout.log_prob_micro_batch_size": 1}
+    wrong |= {
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": 1,
+        f"{ACTOR}ppo_micro_batch_size_per_gpu": 4,
+    }
+    assert run.rejection(wrong).startswith("verl rejects these settings: [actor_rollout_ref.rollout] You have set both")
 
 
 def test_a_store_is_written_with_the_initial_policy_and_whole_sequences(run):
@@ -354,10 +359,21 @@ def test_a_store_with_distributions_serves_topk(run):
     run.prepare(of_mode("js_low_var", estimator="topk"))
 
 
-@pytest.mark.parametrize("name", ["model_hash", "tokenizer_hash"])
-def test_a_store_of_another_model_is_rejected(run, name):
-    Store(run.store_origin | {name: "0" * 64}, run.store_rows).save(run.store)
-    assert f"another {name.removesuffix('_hash')}" in run.rejection()
+@pytest.mark.parametrize(
+    ("origin", "changes", "what"),
+    [
+        ({"model_hash": "0" * 64}, {}, "model"),
+        ({"tokenizer_hash": "0" * 64}, {}, "tokenizer"),
+        ({"engine_dtype": "bfloat16"}, {}, "engine dtype (bfloat16"),
+        ({"chat_template": "{}"}, {"+data.apply_chat_template_kwargs.enable_thinking": False}, "chat template"),
+        ({"chat_template": "{}"}, {f"{MODEL}custom_chat_template": "{{ messages }}"}, "chat template"),
+    ],
+)
+def test_a_store_of_another_origin_is_rejected(run, origin, changes, what):
+    Store(run.store_origin | origin, run.store_rows).save(run.store)
+    assert f"was made with another {what}" in run.rejection(changes)
+    Store(run.store_origin | {"engine_dtype": "float32"}, run.store_rows).save(run.store)
+    run.prepare(changes)  # one that was written before templates were recorded
 
 
 ZOO = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
@@ -394,4 +410,9 @@ def test_the_program_ends_with_the_sentence_and_code_2(run, monkeypatch, tmp_pat
         run_main(main.main, "dph_trainer")
     GlobalHydra.instance().clear()
     assert ended.value.code == 2
-    assert capsys.readouterr().err.strip().splitlines()[-1].startswith("Error: actor.sft_loss_mode='jss' is unknown")
+    assert (
+        capsys.readouterr()
+        .err.strip()
+        .splitlines()[-1]
+        .startswith("Error: actor_rollout_ref.actor.sft_loss_mode='jss' is unknown")
+    )

@@ -30,7 +30,7 @@ def mode(name, *more):
     own = [part for part in more if "." in part.split("=")[0]]
     settings += [part for part in more if part not in own]
     pef = [] if "data.sft_pt=null" in own else ["data.sft_pt=there"]
-    return ",".join([ACTOR + part for part in settings] + own + pef)
+    return ";".join([ACTOR + part for part in settings] + own + pef)
 
 
 def micro(rows):
@@ -42,7 +42,11 @@ DYNAMIC = ("use_dynamic_bsz=True", "ppo_max_token_len_per_gpu=48")
 PACKED, NO_PEF = "actor_rollout_ref.model.use_remove_padding=True", "data.sft_pt=null"
 ENTROPY = "calculate_entropy=True"
 MASKED_ROW = 5
-MASKED = f"+trainer.masked_row={MASKED_ROW}"
+MASKED = f"+trainer.masked_rows=[{MASKED_ROW}]"
+FIRST_MINI_BATCH = range(8)
+NO_ROLLOUT = f"+trainer.masked_rows={list(FIRST_MINI_BATCH)}".replace(" ", "")
+# verl's loss for log-probs of the rollout engine; ppo_clip by default.
+BYPASS = "actor_rollout_ref.actor.policy_loss.loss_mode=bypass_mode"
 RANK, LORA_ALPHA = 4, 8
 LORA = (f"actor_rollout_ref.model.lora_rank={RANK}", f"actor_rollout_ref.model.lora_alpha={LORA_ALPHA}")
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation=packed_attention"
@@ -69,6 +73,10 @@ ONE_RANK = {
     "joint_2_epochs": mode("js_low_var", "ppo_epochs=2", micro(12)),
     "lora": mode("js_low_var", micro(12), *LORA),
     "joint_masked": mode("js_low_var", micro(12), MASKED),
+    "bypass_micro_1": mode("js_low_var", BYPASS, micro(1)),
+    "js_bypass_micro_1": mode("js", REFERENCE, PER_SET, BYPASS, micro(1)),
+    "per_set_no_rollout": mode("js_low_var", PER_SET, micro(3), NO_ROLLOUT),
+    "reverse_kl_no_rollout": mode("reverse_kl", REFERENCE, NO_PEF, micro(4), NO_ROLLOUT),
     "js_per_set_masked": mode("js", REFERENCE, PER_SET, micro(4), MASKED),
 }
 TWO_RANKS = {
@@ -176,11 +184,11 @@ def linear_above(bound, f, d):
     return torch.where(d > bound, f(at).detach() + slope * (d - bound), f(d.clamp(max=bound)))
 
 
-def plain_gradients(model_path, normalization, pef=None, weight=None, topk=None, eta=ETA, without=None):
+def plain_gradients(model_path, normalization, pef=None, weight=None, topk=None, eta=ETA, without=()):
     """The objective of docs/method.md, row by row with Hugging Face's forward pass.
 
     pef: divergence of d on stored tokens; topk: of two distributions; weight: of grad log pi_theta on D_exp tokens;
-    without: number of a D_exp row that is left out.
+    without: numbers of the D_exp rows that are left out.
     """
     from transformers import AutoModelForCausalLM
 
@@ -211,7 +219,7 @@ def plain_gradients(model_path, normalization, pef=None, weight=None, topk=None,
         policy, on_exp, on_pef = torch.zeros(()), torch.zeros(()), torch.zeros(())
         n_exp = n_pef = 0
         size = worker.EXP_ROWS // worker.MINI_BATCHES
-        for row in (exp_rows[i] for i in range(k * size, (k + 1) * size) if i != without):
+        for row in (exp_rows[i] for i in range(k * size, (k + 1) * size) if i not in without):
             log_probs, advantage = log_probs_of(row), row["advantages"]
             ratio = (log_probs - row["old_log_probs"]).exp()
             clipped = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH) * advantage)
@@ -228,7 +236,7 @@ def plain_gradients(model_path, normalization, pef=None, weight=None, topk=None,
         if normalization == "joint":
             loss = (policy + eta * (on_exp + on_pef)) / (n_exp + n_pef)
         else:
-            loss = (policy + eta * on_exp) / n_exp + eta * on_pef / max(n_pef, 1)
+            loss = (policy + eta * on_exp) / max(n_exp, 1) + eta * on_pef / max(n_pef, 1)
         loss.backward()
         gradients |= {f"{k}.{name}": p.grad.clone() for name, p in model.named_parameters()}
     return gradients
@@ -241,7 +249,7 @@ def assert_same_gradients(found, expected):
         assert scale > 1e-4, f"{name} has no gradient to compare"
         torch.testing.assert_close(found[name], gradient, rtol=0, atol=1e-5 * float(scale) + 1e-7)
         compared += 1
-    assert compared > 20
+    assert compared >= 20
 
 
 FORMULAS = {
@@ -270,6 +278,8 @@ def test_gradient_is_the_formulas(found, random_model, variant):
     [
         ("joint_micro_2", "joint"),
         ("joint_dynamic", "joint"),
+        ("bypass_micro_1", "joint"),
+        ("js_bypass_micro_1", "js_per_set"),
         ("joint_packed", "joint"),
         ("joint_2_ranks", "joint"),
         ("joint_2_ranks_dynamic", "joint"),
@@ -295,14 +305,29 @@ def test_gradient_and_metrics_do_not_depend_on_ranks_or_micro_batches(found, var
         torch.testing.assert_close(found[variant][name], found[same_as][name], rtol=1e-4, atol=1e-6, msg=name)
 
 
-@pytest.mark.parametrize("variant", ["joint", "js_per_set"])
-def test_a_rollout_that_failed_has_no_gradient(found, random_model, variant):
+@pytest.mark.parametrize(
+    ("masked", "variant", "without"),
+    [
+        ("joint_masked", "joint", [MASKED_ROW]),
+        ("js_per_set_masked", "js_per_set", [MASKED_ROW]),
+        ("per_set_no_rollout", "per_set", FIRST_MINI_BATCH),  # only D_pef is left of it
+    ],
+)
+def test_a_rollout_that_failed_has_no_gradient(found, random_model, masked, variant, without):
     """Neither has what verl fills up its place with; it is not counted among the tokens either."""
     normalization, terms = FORMULAS[variant]
-    expected = plain_gradients(random_model, normalization, **terms, without=MASKED_ROW)
-    assert_same_gradients(found[f"{variant}_masked"], expected)
+    expected = plain_gradients(random_model, normalization, **terms, without=without)
+    assert_same_gradients(found[masked], expected)
     of_its_mini_batch = [name for name in expected if name[0] == "0"]
     assert not any(torch.allclose(found[variant][name], expected[name]) for name in of_its_mini_batch)
+
+
+def test_a_mini_batch_without_a_token_has_no_gradient(found):
+    """Every rollout of the first failed, and the mode has no D_pef."""
+    gradients, whole = found["reverse_kl_no_rollout"], found["reverse_kl"]
+    names = [name for name in whole if name[:2] in ("0.", "1.")]
+    assert all(not gradients[name].any() for name in names if name[0] == "0")
+    assert_same_gradients(gradients, {name: whole[name] for name in names if name[0] == "1"})
 
 
 def test_component_norms_are_those_of_the_two_parts_and_change_nothing(found, random_model):

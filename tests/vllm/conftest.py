@@ -17,7 +17,7 @@ from transformers import LlamaForCausalLM
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.processes import end_process_tree
 from rl.demo.base_model import Shape, build_model
-from rl.demo.scorer_process import ScorerServer
+from rl.demo.scorer_process import scorer_server
 from rl.demo.sft import load_examples
 from rl.demo.task import TaskSettings, make_task
 from rl.demo.tokenizer import build_tokenizer
@@ -69,7 +69,7 @@ def store(task, random_model) -> Path:
 def metrics(task, random_model, store) -> list[dict[str, float]]:
     """The metrics of each step of DPH-F: its gradient on D_pef is never zero, whatever the rewards are."""
     runs = task.parent / "runs"
-    with ScorerServer(task.parent, task / "databases") as address:
+    with scorer_server(task.parent, task / "databases") as address:
         settings = {
             "VERBOSE": "1",
             "DEVICE": "cpu",

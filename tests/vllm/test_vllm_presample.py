@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, LlamaForCausalLM
 
 from rl.data.sample_file import read_metadata, read_samples
 from rl.data.sample_summary import summarize
-from rl.demo.scorer_process import ScorerServer
+from rl.demo.scorer_process import scorer_server
 
 N, PROMPTS, MAX_RESPONSE = 4, 4, 48
 
@@ -18,7 +18,7 @@ N, PROMPTS, MAX_RESPONSE = 4, 4, 48
 @pytest.fixture(scope="module")
 def samples(task, random_model):
     path = task.parent / "generate_data" / "0.jsonl"
-    with ScorerServer(task.parent, task / "databases") as address:
+    with scorer_server(task.parent, task / "databases") as address:
         settings = {
             "device": "cpu_vllm",
             "actor_rollout_ref.model.path": random_model,

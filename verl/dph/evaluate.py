@@ -11,6 +11,7 @@ a training run. Re-run the same command to resume.
 
 import contextlib
 import copy
+import json
 import logging
 import os
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 
+from rl.common import atomic_write
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.signals import run_stoppable
@@ -36,7 +38,7 @@ from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 from verl.dph.config.device_choice import with_overrides
 from verl.dph.config.program import run_main
 from verl.dph.reward.preflight import check_scorer
-from verl.dph.sampling.checkpoint import MERGED, check_model, model_folder, temporary_model_folder
+from verl.dph.sampling.checkpoint import MERGED, check_model, model_folder, shard_hashes, temporary_model_folder
 from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import SamplingSettings
@@ -55,6 +57,9 @@ VARIABLES = {
     "TENSOR_PARALLEL": "actor_rollout_ref.rollout.tensor_model_parallel_size",
     "GPU_MEMORY_UTILIZATION": "actor_rollout_ref.rollout.gpu_memory_utilization",
 }
+
+# Beside a checkpoint's samples: of which shards they are.
+SAMPLED_FROM = "sampled_from.json"
 
 # {file name: path}
 Files = dict[str, Path]
@@ -112,12 +117,37 @@ async def draw_all(
     for name, of_steps in earlier.items():
         for step, path in of_steps.items():
             drawn_as = f"{name}/global_step_{step}"
-            merged = Path(config.evaluate.output).expanduser() / drawn_as / MERGED
-            with temporary_model_folder(str(path), merged, config.actor_rollout_ref.model.trust_remote_code) as model:
-                of_step = jobs_of(config, drawn_as, model, splits)
-                await _draw_model(config, drawn_as, of_step)
+            folder = Path(config.evaluate.output).expanduser() / drawn_as
+            of_step = _sampled_before(path, folder, jobs[name])
+            if of_step is None:
+                trusted = config.actor_rollout_ref.model.trust_remote_code
+                with temporary_model_folder(str(path), folder / MERGED, trusted) as model:
+                    of_step = jobs_of(config, drawn_as, model, splits)
+                    await _draw_model(config, drawn_as, of_step)
+                drawn = of_step[0].metadata
+                hashes = {"model_hash": drawn.model_hash, "tokenizer_hash": drawn.tokenizer_hash}
+                origin = {"shards": shard_hashes(str(path)), "hashes": hashes}
+                atomic_write.write_text(folder / SAMPLED_FROM, json.dumps(origin, indent=1) + "\n")
             found[name][step] = _files(of_step)
     return found
+
+
+def _sampled_before(checkpoint: Path, folder: Path, jobs: list[SamplingJob]) -> list[SamplingJob] | None:
+    """The jobs of a checkpoint whose samples are complete and of these shards: nothing is merged for them again.
+
+    Args:
+        jobs: those of the model itself, which differ in the weights alone.
+    """
+    if not (folder / SAMPLED_FROM).is_file():
+        return None
+    origin = json.loads((folder / SAMPLED_FROM).read_text())
+    if origin["shards"] is None or origin["shards"] != shard_hashes(str(checkpoint)):
+        return None
+    found = [
+        replace(job, output=folder / job.output.name, metadata=replace(job.metadata, **origin["hashes"]))
+        for job in jobs
+    ]
+    return found if all(job.complete() for job in found) else None
 
 
 async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) -> None:
@@ -141,6 +171,7 @@ def main(config: DictConfig) -> None:
     earlier = _earlier(config, runs)
     for path in (path for of_steps in earlier.values() for path in of_steps.values()):
         check_model(str(path))
+    check_rollout(config)
     trusted = config.actor_rollout_ref.model.trust_remote_code
     models = {name: model_folder(str(model), trusted) for name, model in config.evaluate.models.items()}
     with open_dict(config):
@@ -148,7 +179,6 @@ def main(config: DictConfig) -> None:
         # One engine serves all splits.
         for name in ("max_prompt_length", "max_response_length"):
             config.data[name] = max(getattr(split.settings, name) for split in splits.values())
-    check_rollout(config)
     OmegaConf.resolve(config)
     names = list(models)
     if BASE in names and config.evaluate.base_again:

@@ -6,6 +6,7 @@ With `actor_rollout_ref.actor.generate_sft=True` it writes the D_pef store inste
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,22 @@ from verl.utils.device import auto_set_device
 
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
-from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.signals import stoppable_when_armed
 from verl.dph import plugin
 from verl.dph.config.program import run_main
 from verl.dph.cpu.in_process import InProcessActorClass
+from verl.dph.pef.origin import origin_of
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Store
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.ray_cluster import join_running, on_head
-from verl.dph.training import checks, preflight, tracking
+from verl.dph.training import checks, preflight, resume, tracking
 from verl.dph.training.config import has_keep_probe, rehearses
+from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
+
+FINISHED = "This run is finished: to go on, raise trainer.total_training_steps or trainer.total_epochs."
 
 # A Ray actor class cannot be subclassed, the class behind it can.
 _TaskRunnerV1: Any = main_ppo.TaskRunnerV1.__ray_metadata__.modified_class
@@ -51,24 +55,25 @@ class TaskRunner(_TaskRunnerV1):
         return super().run(config)
 
 
-def check_store(config: DictConfig) -> None:
-    """Refuse a D_pef store that does not belong to this run or lacks something, before anything is started."""
+def check_store(config: DictConfig, resumed: Path | None) -> None:
+    """Refuse a D_pef store that does not belong to this run or lacks something, before anything is started.
+
+    Args:
+        resumed: the checkpoint that the run continues, which must have been trained with this store.
+    """
     path = os.path.expanduser(config.data.sft_pt)
     store = Store.load(path)
-    model = config.actor_rollout_ref.model
-    store.check_origin(
-        path,
-        model_hash=model_hash(model.path),
-        tokenizer_hash=tokenizer_hash(model.tokenizer_path or model.path),
-        temperature=float(config.actor_rollout_ref.rollout.temperature),
-    )
+    store.check_origin(path, **origin_of(config))
     if config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and not store.top_k:
         raise UserError(
             f"D_pef store {path} holds no next-token distributions, which actor.sft_loss_estimator=topk compares: "
             "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen) with data.sft_top_k=64, which adds them, or "
             "use sft_loss_estimator=sampled."
         )
-    logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), usable(store, config))
+    rows = usable(store, config)
+    if resumed is not None:
+        resume.load_state(resumed, {"order": resume.visit_order(rows.store, config)})
+    logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), rows)
 
 
 def _turn_off_validation(config: DictConfig) -> None:
@@ -85,8 +90,12 @@ def _turn_off_validation(config: DictConfig) -> None:
     logger.info("There are no data.val_files: no validation.")
 
 
-def prepare(config: DictConfig) -> None:
-    """Check everything that can be checked now, and complete the settings of a store-writing run."""
+def prepare(config: DictConfig) -> str | None:
+    """Check everything that can be checked now, and complete the settings of a store-writing run.
+
+    Returns:
+        The summary of a run that is finished, so that nothing is to be started; else None.
+    """
     if not plugin.registered:
         raise UserError(
             "verl did not load the plugin of verl.dph: install this repository into the environment (make install), so "
@@ -95,19 +104,33 @@ def prepare(config: DictConfig) -> None:
     checks.read_none(config)
     _turn_off_validation(config)
     checks.check(config)
-    join_running(config)
     generates = config.actor_rollout_ref.actor.generate_sft
+    if generates:
+        # Its log-probs are the initial policy's, whatever checkpoint lies in the folder.
+        config.trainer.resume_mode = "disable"
+    resumed = resume.checkpoint_of(config)
+    if resumed is not None:
+        resume.check(config, resumed)
+        record = RunRecord.load(Path(config.trainer.default_local_dir))
+        if record.is_finished(config, int(resumed.name.removeprefix("global_step_"))):
+            return f"{FINISHED}\n{record.summary(config)}"
+    join_running(config)
     rows = preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
     if rehearses(config):
-        check_store(config)
+        check_store(config, resumed)
     asyncio.run(check_scorer(config, rows))
     if generates:
         with open_dict(config):
             config.data.train_files = config.data.val_files = config.data.sft_files
             config.data.train_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size = 1
     auto_set_device(config)
-    validate_config(config=config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+    try:
+        reference, critic = need_reference_policy(config), need_critic(config)
+        validate_config(config=config, use_reference_policy=reference, use_critic=critic)
+    except (AssertionError, ValueError) as error:
+        raise UserError(f"verl rejects these settings: {error}") from error
     OmegaConf.resolve(config)
+    return None
 
 
 class Arming:
@@ -128,12 +151,15 @@ class Arming:
 
 
 def main(config: DictConfig) -> None:
-    prepare(config)
-    log = Path(config.trainer.default_local_dir).expanduser() / "log.txt"
-    with stoppable_when_armed() as arm, console_log(log):
-        on_cpu = config.trainer.device == "cpu"
-        task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(resources=on_head())(TaskRunner)
-        main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm))
+    finished = prepare(config)
+    folder = Path(config.trainer.default_local_dir).expanduser()
+    if finished is None:
+        with stoppable_when_armed() as arm, console_log(folder / "log.txt"):
+            on_cpu = config.trainer.device == "cpu"
+            task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(resources=on_head())(TaskRunner)
+            main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm))
+    if not config.actor_rollout_ref.actor.generate_sft:
+        sys.stdout.write(f"{finished or RunRecord.load(folder).summary(config)}\n")
 
 
 if __name__ == "__main__":

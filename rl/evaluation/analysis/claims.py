@@ -116,20 +116,15 @@ def comparisons_text(report: dict) -> str:
     Args:
         report: the content of report.json.
     """
-    compared_claims = [claim for claim in report["_claims"] if claim["unit"] == "share"]
-    splits = list(dict.fromkeys(claim["split"] for claim in compared_claims))
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    for claim in compared_claims:
+    import pandas as pd  # loads slowly
+
+    rows: dict[str, dict[str, str]] = {}
+    for claim in (claim for claim in report["_claims"] if claim["unit"] == "share"):
+        of_row = rows.setdefault(f"{report['_labels'][claim['method']]}: {claim['predicate']}", {})
         value = f"{100 * claim['value'][0]:+.1f} " if claim["value"] else ""
-        rows.setdefault((claim["method"], claim["predicate"]), {})[claim["split"]] = value + claim["verdict"]
-    labels = {row: f"{report['_labels'][row[0]]}: {row[1]}" for row in rows}
-    width = max(map(len, labels.values()), default=0) + 2
-    head = " " * width + "".join(f"{split.replace('_', ' '):<30}" for split in splits)
-    lines = [
-        labels[row].ljust(width) + "".join(f"{of.get(split, ''):<30}" for split in splits) for row, of in rows.items()
-    ]
+        of_row[claim["split"].replace("_", " ")] = value + claim["verdict"]
     about = "Differences in percentage points; significant: p at most .05 after Holm's correction."
-    return "\n".join(line.rstrip() for line in (about, head, *lines)) + "\n"
+    return f"{about}\n{pd.DataFrame.from_dict(rows, orient='index').to_string(na_rep='')}\n"
 
 
 def assert_styles(report: dict) -> list[str]:

@@ -108,13 +108,18 @@ def claims_table(split: str, claims: list[Claim], labels: dict[str, str]) -> Tab
     for claim in claims:
         rows.setdefault(claim.predicate, {})[claim.method] = claim
     return Table(
-        ["The method …", *(labels[name] for name in methods)],
+        ["Metric or claim", *(labels[name] for name in methods)],
         [
-            Row(predicate, [_claim_cell(row.get(name)) for name in methods], note=next(iter(row.values())).measure)
+            Row(predicate, [_claim_cell(row.get(name)) for name in methods], note=_note(next(iter(row.values()))))
             for predicate, row in rows.items()
         ],
         split_name(split),
     )
+
+
+def _note(claim: Claim) -> str:
+    """What is measured, where the predicate does not say it."""
+    return claim.measure if claim.unit == "nats" else ""
 
 
 def _claim_cell(claim: Claim | None) -> Cell | None:
@@ -124,7 +129,7 @@ def _claim_cell(claim: Claim | None) -> Cell | None:
     if claim.value is None:
         return Cell(claim.verdict, EMPTY, kind)
     value, low, high = (f"{v:.2f}" if claim.unit == "nats" else _signed(100 * v, 1) for v in claim.value)
-    p = "" if claim.p_holm is None else f", p {claim.p_holm:.2f}" if claim.p_holm >= 0.005 else ", p <.01"
+    p = "" if claim.p_holm is None else f", p\N{NO-BREAK SPACE}{claim.p_holm:.3f}"
     return Cell(claim.verdict, f"{value} [{low}, {high}]{p}", kind)
 
 

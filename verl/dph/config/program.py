@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from rl.common.cli import user_errors_exit
 from rl.common.config_help import program_help
 from verl.dph.config.device_choice import add_device, check_device
+from verl.dph.config.override_errors import check_additions, override_errors_explained
 
 CONFIG_DIR = Path(__file__).parent
 
@@ -35,7 +36,9 @@ def run_main(job: Callable, config_name: str) -> None:
     @functools.wraps(job)
     def guarded(config):
         with user_errors_exit(resumes=True):
+            check_additions(config, sys.argv[1:])
             check_device(OmegaConf.select(config, "trainer.device"))
             job(config)
 
-    hydra.main(config_path=str(CONFIG_DIR), config_name=config_name, version_base=None)(guarded)()
+    with user_errors_exit(), override_errors_explained(str(CONFIG_DIR), config_name):
+        hydra.main(config_path=str(CONFIG_DIR), config_name=config_name, version_base=None)(guarded)()

@@ -18,13 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from omegaconf import DictConfig
-from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common import atomic_write
 from rl.common.errors import UserError
-from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.data.sample_file import read_samples
 from verl.dph.pef.logprob_shards import fill_in_parts
+from verl.dph.pef.origin import origin_of
 from verl.dph.pef.ref_logprobs import reference_of
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.verify import Tolerance, check_reference
@@ -53,7 +52,7 @@ def write_store(trainer) -> None:
     data = trainer.config.data
     correct, path = Path(data.sft_files), Path(data.sft_pt).expanduser()
     parts = path.with_suffix(".parts")
-    origin = _origin(trainer.config)
+    origin = origin_of(trainer.config)
     store = finished_store(path, correct)
     if store is None:
         store = _sampled(trainer, correct, path.with_suffix(".samples.jsonl"))
@@ -63,7 +62,7 @@ def write_store(trainer) -> None:
         logger.info("%s already holds every prompt of %s: nothing to do (delete it to draw it anew)", path, correct)
         return
     else:
-        store.check_origin(path, **{name: origin[name] for name in ("model_hash", "tokenizer_hash", "temperature")})
+        store.check_origin(path, **origin)
     compute = partial(reference_of, trainer, top_k=data.sft_top_k)
     found = fill_in_parts(
         store.rows, compute, folder=parts, size=data.sft_reference_rows, origin=origin | {"top_k": data.sft_top_k}
@@ -131,27 +130,6 @@ def _sampled(trainer, correct: Path, samples: Path) -> Store:
         for prompt in kept
     ]
     return Store({"prompts": len(prompts), "kept": len(kept)}, rows)
-
-
-def _origin(config: DictConfig) -> dict[str, str | int | float]:
-    """The origin of the store's log-probs, for its `meta`."""
-    model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
-    return {
-        "model": str(model.path),
-        "model_hash": model_hash(model.path),
-        "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
-        "temperature": float(rollout.temperature),
-        "top_p": float(rollout.top_p),
-        "seed": int(config.data.sft_seed),
-        "max_response_length": int(config.data.max_response_length),
-        "engine_dtype": _engine_dtype(config),
-    }
-
-
-def _engine_dtype(config: DictConfig) -> str:
-    """The dtype of verl's FSDP engine (workers/engine/fsdp/transformer_impl.py): float32, bfloat16 or float16."""
-    mixed_precision = config.actor_rollout_ref.actor.fsdp_config.get("mixed_precision") or {}
-    return str(PrecisionType.to_dtype(mixed_precision.get("param_dtype", "bf16"))).removeprefix("torch.")
 
 
 def finished_store(path: Path, correct: Path) -> Store | None:

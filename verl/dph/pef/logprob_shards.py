@@ -4,7 +4,6 @@ A run that dies loses only the part it was computing. Each file (safetensors) na
 that it belongs to by a hash; a file of others is computed again and replaced.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from safetensors.torch import save_file
 from tqdm import tqdm
 
 from rl.common.errors import UserError
-from verl.dph.pef.store import Row, stored_dtype
+from verl.dph.pef.store import Row, rows_digest, stored_dtype
 
 # What the engine computes for a list of rows: by the name of a Row's field, one tensor per row.
 Compute = Callable[[list[Row]], dict[str, list[torch.Tensor]]]
@@ -56,11 +55,8 @@ def fill_in_parts(rows: list[Row], compute: Compute, *, folder: Path, size: int,
 
 
 def _key(rows: list[Row], origin: dict) -> str:
-    digest = hashlib.sha256(json.dumps(origin, sort_keys=True).encode())
-    for row in rows:
-        digest.update(f"{row.id} {len(row.prompt)} {len(row.response)} ".encode())
-        digest.update(row.prompt.to(torch.int32).numpy().tobytes())
-        digest.update(row.response.to(torch.int32).numpy().tobytes())
+    digest = rows_digest(rows)
+    digest.update(json.dumps(origin, sort_keys=True).encode())
     return digest.hexdigest()
 
 

@@ -8,6 +8,7 @@ Memory: the file is mapped, not read, and rows are views of it in the dtypes of 
 most once, and only when a training step has used it.
 """
 
+import hashlib
 import os
 from dataclasses import dataclass, field
 
@@ -28,6 +29,17 @@ _RESPONSE_FIELDS = {
     "rest_log_prob": ("rest_log_probs", torch.float16),
 }
 _TOP_FIELDS = ("top_ids", "top_log_probs", "rest_log_prob")
+# What log-probs and prompts depend on, in `Store.meta`, and its name in messages.
+_ORIGIN = {
+    "model_hash": "model",
+    "tokenizer_hash": "tokenizer",
+    "temperature": "temperature",
+    "engine_dtype": "engine dtype",
+    "chat_template": "chat template (data.apply_chat_template_kwargs or model.custom_chat_template)",
+}
+# Older stores lack these and are not compared by them.
+_ORIGIN_RECORDED_LATER = ("engine_dtype", "chat_template")
+
 _HINT = "write it again with get_correct_data_tensor.sh (scripts/llama, scripts/qwen)"
 
 
@@ -162,20 +174,34 @@ class Store:
         return f"{words}; top-{self.top_k} next tokens take {bytes_per_token:.0f} bytes per response token"
 
     def check_origin(self, path: str | os.PathLike, **expected: str | float) -> None:
-        """Reject a store of another initial policy, tokenizer or temperature.
+        """Reject a store whose reference log-probs or prompts are not those of this run.
 
         Args:
             path: the file, for the message.
-            expected: what this run has, by the name in `meta`: model_hash, tokenizer_hash, temperature.
+            expected: what this run has, by the name in `meta` (origin.origin_of); those of _ORIGIN are compared.
         """
-        for name, value in expected.items():
-            stored = self.meta.get(name)
-            if stored != value:
+        for name, what in _ORIGIN.items():
+            older = name in _ORIGIN_RECORDED_LATER and name not in self.meta
+            if name in expected and not older and self.meta.get(name) != expected[name]:
                 raise UserError(
-                    f"D_pef store {path} was made with another {name.removesuffix('_hash')} ({_short(stored)}, from "
-                    f"{self.meta.get('model')}) than this run's ({_short(value)}): its reference log-probs do not hold "
-                    f"here, {_HINT}."
+                    f"D_pef store {path} was made with another {what} ({_short(self.meta.get(name))}, from "
+                    f"{self.meta.get('model')}) than this run's ({_short(expected[name])}): its reference log-probs do "
+                    f"not hold here, {_HINT}."
                 )
+
+    def fingerprint(self) -> str:
+        """sha256 of the ids and tokens of the rows in their order, hexadecimal; adding top-k leaves it as it is."""
+        return rows_digest(self.rows).hexdigest()
+
+
+def rows_digest(rows: list[Row]) -> "hashlib._Hash":
+    """sha256 of the ids, prompts and responses of rows, to which more can be added."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(f"{row.id} {len(row.prompt)} {len(row.response)} ".encode())
+        digest.update(row.prompt.to(torch.int32).numpy().tobytes())
+        digest.update(row.response.to(torch.int32).numpy().tobytes())
+    return digest
 
 
 def stored_dtype(name: str) -> torch.dtype:

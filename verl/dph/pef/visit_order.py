@@ -1,5 +1,7 @@
 """The order in which D_pef is visited: epochs over seeded permutations, no row twice before all were seen once."""
 
+from typing import Any
+
 import torch
 
 
@@ -12,10 +14,11 @@ class RehearsalOrder:
     Args:
         num_rows: rows of the store, at least 1.
         seed: of the permutations.
+        store: fingerprint of the rows; it does not change the order, but a saved position is one in this store only.
     """
 
-    def __init__(self, num_rows: int, seed: int):
-        self.num_rows, self.seed = num_rows, seed
+    def __init__(self, num_rows: int, seed: int, store: str | None = None):
+        self.num_rows, self.seed, self.store = num_rows, seed, store
         self.epoch, self.position = 0, 0
         self._permutation = self._draw()
 
@@ -35,18 +38,19 @@ class RehearsalOrder:
             taken += part
         return taken
 
-    def state_dict(self) -> dict[str, int]:
-        """What a resumed run needs, as plain numbers."""
-        return {"num_rows": self.num_rows, "seed": self.seed, "epoch": self.epoch, "position": self.position}
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs, as JSON values."""
+        state = ("num_rows", "seed", "store", "epoch", "position")
+        return {name: getattr(self, name) for name in state}
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state` was taken.
 
         Raises:
-            ValueError: when it belongs to another number of rows or seed.
+            ValueError: when it belongs to another number of rows, seed or store; older states do not name the store.
         """
-        for name in ("num_rows", "seed"):
-            if state[name] != getattr(self, name):
-                raise ValueError(f"the saved order has {name} {state[name]}, this run has {getattr(self, name)}")
+        for name, found in (("num_rows", self.num_rows), ("seed", self.seed), ("store", self.store)):
+            if state.get(name, found) != found:
+                raise ValueError(f"the saved order has {name} {state[name]}, this run has {found}")
         self.epoch, self.position = state["epoch"], state["position"]
         self._permutation = self._draw()

@@ -56,6 +56,13 @@ def check_model(model: str) -> None:
         _shards(checkpoint)
 
 
+def shard_hashes(model: str) -> dict[str, str] | None:
+    """{file: sha256} of the shards that `temporary_model_folder` would merge; None if it would merge none."""
+    folder = Path(model).expanduser()
+    checkpoint = _checkpoint(folder) if folder.is_dir() else None
+    return None if checkpoint is None or _has_weights(checkpoint / SAVED) else _hashes(checkpoint)
+
+
 @contextmanager
 def temporary_model_folder(model: str, merged: Path, trust_remote_code: bool = False) -> Iterator[str]:
     """As model_folder, but shards without merged weights beside them are merged into `merged`, removed in the end."""

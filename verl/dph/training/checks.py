@@ -3,24 +3,26 @@
 A new setting is a line of SCHEMA; a new rule is a function that yields a sentence for what is wrong, listed in RULES.
 """
 
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
 
-from omegaconf import DictConfig
-from transformers import AutoConfig
+from omegaconf import DictConfig, ListConfig
+from transformers import AutoConfig, PretrainedConfig
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.fs import copy_to_local
+from verl.utils.tracking import Tracking
 
 from rl.common.errors import UserError
-from verl.dph.config.schema import Setting, check_schema, choice, flag, number, whole
+from verl.dph.config.schema import SCORER, Setting, check_schema, choice, flag, number, paths, whole
 from verl.dph.divergence.eta_schedule import GAIN_LIMIT, TYPES
 from verl.dph.divergence.loss_modes import FORMS, MODES
 from verl.dph.sampling.rollout_engine import check_platform
 from verl.dph.training import preflight
-from verl.dph.training.config import active_forms, mini_batches, rehearses
+from verl.dph.training.config import active_forms, has_divergence, mini_batches, rehearses
 
 FLASH = "flash_attention_2"
 
@@ -58,14 +60,42 @@ def check(config: DictConfig) -> None:
 
 ETA = "actor.sft_loss_control"
 
+LOGGERS = (*Tracking.supported_backend, "tracking")
+
+# Every key of dph_trainer.yaml, and those of verl's whose wrong values would be noticed late or not at all.
 SCHEMA = (
     choice("trainer.v1.trainer_mode", "sync", "colocate_async", "separate_async"),
     whole("trainer.nnodes", 1),
     whole("trainer.n_gpus_per_node", 1),
+    whole("trainer.total_epochs", 1),
+    whole("trainer.total_training_steps", 1, nullable=True),
+    whole("trainer.save_freq", -1),
+    whole("trainer.test_freq", -1),
+    whole("trainer.max_actor_ckpt_to_keep", 1, nullable=True),
+    choice("trainer.resume_mode", "auto", "disable", "resume_path"),
+    Setting(
+        "trainer.logger",
+        (str, ListConfig),
+        lambda names: {names} <= set(LOGGERS) if isinstance(names, str) else set(names) <= set(LOGGERS),
+        f"must be of {', '.join(LOGGERS)}",
+    ),
+    Setting("trainer.tags", (ListConfig,), lambda tags: True, "must be a list, such as [js,seed1]"),
+    flag("trainer.resume_with_changes"),
+    Setting("trainer.best_metric", (str,), lambda name: True, "must be the name of a metric, or null", nullable=True),
     whole("trainer.max_failed_rollouts", 0),
     whole("trainer.keep_probe.prompts", 0),
     whole("trainer.keep_probe.n", 1),
+    paths("trainer.keep_probe.solved_files", several=True),
+    paths("trainer.keep_probe.unsolved_files", several=True),
+    *SCORER,
+    paths("data.train_files", several=True),
+    paths("data.val_files", several=True),
+    paths("data.sft_files", several=True),
+    paths("data.sft_pt"),
+    paths("data.sft_wrong_files"),
     whole("data.train_batch_size", 1),
+    whole("data.max_prompt_length", 1),
+    whole("data.max_response_length", 1),
     whole("data.sft_batch_size", 1),
     whole("data.sft_seed", 0),
     Setting(
@@ -78,6 +108,10 @@ SCHEMA = (
     whole("data.sft_reference_rows", 1),
     number("data.sft_check_tolerance", lambda x: x > 0, "a number of nats above 0, or null", nullable=True),
     whole("actor_rollout_ref.rollout.n", 1),
+    number("actor_rollout_ref.rollout.temperature", lambda x: x > 0, "a number above 0"),
+    number("actor_rollout_ref.rollout.top_p", lambda x: 0 < x <= 1, "a number above 0, at most 1"),
+    number("actor.optim.lr", lambda x: x >= 0, "a number, 0 or more"),
+    whole("actor.ppo_epochs", 1),
     whole("actor.ppo_mini_batch_size", 1),
     whole("actor.ppo_micro_batch_size_per_gpu", 1, nullable=True),
     choice("actor.sft_loss_mode", "none", *MODES),
@@ -223,6 +257,32 @@ def _ulysses(role: Role, ranks: int) -> Iterator[str]:
         )
 
 
+def text_only(config: DictConfig) -> Iterator[str]:
+    """D_pef rows, and D_exp rows beside them, are sent to the actor as token ids alone."""
+    actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
+    if not (actor.generate_sft or has_divergence(config)):
+        return
+    described = _described(model)
+    inputs = [kind for kind in ("vision", "audio") if hasattr(described, f"{kind}_config")]
+    if inputs:
+        setting = "actor.generate_sft=True" if actor.generate_sft else f"actor.sft_loss_mode={actor.sft_loss_mode}"
+        yield (
+            f"{setting} trains on token ids alone, and {model.path} ({described.model_type}) also takes "
+            f"{' and '.join(inputs)} inputs, which would be left out: use a text model, or sft_loss_mode=none."
+        )
+
+
+def _described(model: DictConfig) -> PretrainedConfig:
+    """The model's config.json."""
+    try:
+        return AutoConfig.from_pretrained(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"The config.json of actor_rollout_ref.model.path={model.path} cannot be used: {reason}"
+        ) from error
+
+
 def lora(config: DictConfig) -> Iterator[str]:
     prefix, model = "actor_rollout_ref.model", config.actor_rollout_ref.model
     if not model.lora_rank:
@@ -253,6 +313,12 @@ def store_writing(config: DictConfig) -> Iterator[str]:
     data, model = config.data, config.actor_rollout_ref.model
     if not config.actor_rollout_ref.actor.generate_sft:
         return
+    if config.trainer.resume_mode == "resume_path":
+        yield (
+            f"actor.generate_sft=True stores the initial policy's log-probs, and trainer.resume_from_path="
+            f"{config.trainer.resume_from_path} would load another policy: leave trainer.resume_mode=auto, which loads "
+            "none here."
+        )
     if not data.sft_pt:
         yield "actor.generate_sft=True writes the D_pef store, but data.sft_pt is not set: name its file."
     if model.lora_adapter_path:
@@ -269,8 +335,7 @@ def store_writing(config: DictConfig) -> Iterator[str]:
             f"actor.ulysses_sequence_parallel_size={ulysses} cuts them: write the store with size 1, it fits every "
             "size."
         )
-    described = AutoConfig.from_pretrained(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
-    vocabulary = described.get_text_config().vocab_size
+    vocabulary = _described(model).get_text_config().vocab_size
     if data.sft_top_k > vocabulary:
         yield (
             f"data.sft_top_k={data.sft_top_k} is more than the {vocabulary} tokens of {model.path}: use {vocabulary} "
@@ -350,6 +415,25 @@ def eta_schedule(config: DictConfig) -> Iterator[str]:
         )
 
 
+def ranks_of_d_exp(config: DictConfig) -> Iterator[str]:
+    """verl cuts every mini-batch into as many equal parts as there are data-parallel ranks."""
+    actor, n = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
+    rows, ranks = actor.ppo_mini_batch_size * n, data_parallel_ranks(config)
+    if rows % ranks and not actor.generate_sft:
+        step = ranks // math.gcd(ranks, n)
+        nearest = max(step, round(actor.ppo_mini_batch_size / step) * step)
+        yield (
+            f"{ranks} data-parallel ranks (trainer.nnodes x trainer.n_gpus_per_node) do not divide the {rows} D_exp "
+            f"rows of a mini-batch (actor.ppo_mini_batch_size={actor.ppo_mini_batch_size} x rollout.n={n}): use a "
+            f"number of ranks that divides {rows}, or ppo_mini_batch_size={nearest}."
+        )
+
+
+def data_parallel_ranks(config: DictConfig) -> int:
+    """Ranks that see different rows: those of a Ulysses group share theirs."""
+    return config.trainer.n_gpus_per_node * config.trainer.nnodes // next(roles(config)).ulysses
+
+
 def rehearsal_shares(config: DictConfig) -> Iterator[str]:
     """D_pef rows must divide evenly over mini-batches and ranks, and into micro-batches of a fixed size."""
     if not rehearses(config):
@@ -358,7 +442,7 @@ def rehearsal_shares(config: DictConfig) -> Iterator[str]:
     prompts, mini = config.data.train_batch_size, actor.ppo_mini_batch_size
     if prompts % mini:
         yield f"data.train_batch_size={prompts} is not a multiple of actor.ppo_mini_batch_size={mini}."
-    ranks = config.trainer.n_gpus_per_node * config.trainer.nnodes // next(roles(config)).ulysses
+    ranks = data_parallel_ranks(config)
     parts = mini_batches(config) * ranks
     if rows % parts:
         yield (
@@ -375,4 +459,15 @@ def rehearsal_shares(config: DictConfig) -> Iterator[str]:
 
 
 # In this order: a later rule may rely on what an earlier one holds.
-RULES = (trainer_mode, ray_cpus, models, lora, store_writing, divergence, eta_schedule, rehearsal_shares)
+RULES = (
+    trainer_mode,
+    ray_cpus,
+    models,
+    lora,
+    store_writing,
+    divergence,
+    text_only,
+    eta_schedule,
+    ranks_of_d_exp,
+    rehearsal_shares,
+)

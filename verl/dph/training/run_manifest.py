@@ -86,7 +86,11 @@ def packages() -> dict[str, str]:
     return {name: version for name, version in sorted(found, key=str) if name}
 
 
+def paths(files: Any) -> list[Path]:
+    """The paths of a setting that names one file, several or none."""
+    return [Path(path).expanduser() for path in ([files] if isinstance(files, str) else files or [])]
+
+
 def _hashes(files: Any) -> dict[str, str]:
     """sha256 by path."""
-    paths = [files] if isinstance(files, str) else list(files or [])
-    return {str(path): file_sha256(Path(path).expanduser()) for path in paths}
+    return {str(path): file_sha256(path) for path in paths(files)}

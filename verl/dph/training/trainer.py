@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import os
+import time
 from functools import partial
 from pathlib import Path
 
@@ -26,25 +27,23 @@ from verl.utils.py_functional import rename_dict
 from verl.workers.rollout.llm_server import LLMServerClient
 
 from rl.common import atomic_write
-from rl.common.errors import UserError
 from verl.dph.divergence.eta_schedule import Coefficient
 from verl.dph.divergence.log_ratio_histogram import quantiles
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.visit_order import RehearsalOrder
 from verl.dph.sampling.rollout_engine import client_of
-from verl.dph.training import mixed_batch
+from verl.dph.training import mixed_batch, resume
 from verl.dph.training.actor_worker import DPHDetachWorker, DPHWorker
 from verl.dph.training.config import has_divergence, has_keep_probe, mini_batches, rehearses
 from verl.dph.training.keep_probe import KeepProbe
 from verl.dph.training.rehearsal_loss import HISTOGRAM, rehearsal_loss
 from verl.dph.training.rollout_accounting import CheckedRollouts
 from verl.dph.training.run_manifest import Manifest
+from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
-
-STATE_FILE = "dph_state.json"
 
 
 class Rehearsal(CheckedRollouts, PPOTrainer):
@@ -56,13 +55,18 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         self.store: Store | None = None
         self.keep_probe: KeepProbe | None = None
         self.manifest = Manifest(config)
+        self.record = RunRecord.load(Path(config.trainer.default_local_dir))
+        self._recorded_at = time.monotonic()
         if rehearses(config):
             self.store = usable(Store.load(os.path.expanduser(config.data.sft_pt)), config).store
-            self.order = RehearsalOrder(len(self.store), config.data.sft_seed)
+            self.order = resume.visit_order(self.store, config)
             self.rows_per_mini_batch = config.data.sft_batch_size // mini_batches(config)
 
     def _init_dataloader(self):
         super()._init_dataloader()  # counts the run's steps
+        of_all_epochs = self.steps_per_epoch * self.config.trainer.total_epochs
+        self.record.steps_per_epoch = self.steps_per_epoch
+        self.record.total_steps = min(self.total_training_steps, of_all_epochs)
         if self.has_divergence:
             actor_config = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
             self.coefficient = Coefficient(
@@ -97,12 +101,26 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
 
     def fit(self, agent_loop_manager):
         if not self.config.actor_rollout_ref.actor.generate_sft:
-            return super().fit(agent_loop_manager)
+            self._recorded_at = time.monotonic()
+            super().fit(agent_loop_manager)
+            self._save_record()
+            return
         from verl.dph.pef.build import write_store
 
         write_store(self)
 
+    def _save_record(self) -> None:
+        now = time.monotonic()
+        self.record.seconds, self._recorded_at = self.record.seconds + now - self._recorded_at, now
+        self.record.save()
+
     # ------------------------------------------------------------------------------------------------ one step
+
+    def step(self, metrics: dict, timing_raw: dict) -> KVBatchMeta:
+        batch = super().step(metrics, timing_raw)
+        self.record.step = self.global_steps
+        self.record.failed_rollouts += metrics["dph/failed_rollouts"]
+        return batch
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         if not self.has_divergence:
@@ -168,7 +186,12 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
 
     def _validate(self) -> dict[str, float]:
         metrics = super()._validate()
-        return metrics if self.keep_probe is None else metrics | self.keep_probe.measure(self)
+        metrics |= {} if self.keep_probe is None else self.keep_probe.measure(self)
+        missing = self.record.validated(self.global_steps, metrics, self.config.trainer.best_metric)
+        if missing:
+            logger.warning(missing)
+        self._save_record()
+        return metrics
 
     # ------------------------------------------------------------------------------------------------ checkpoints
 
@@ -183,40 +206,16 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         self.manifest.write(folder, step=self.global_steps, resources=ray.cluster_resources())
         if self.has_divergence:
             state = {name: part.state_dict() for name, part in self._state().items()}
-            atomic_write.write_text(Path(folder, STATE_FILE), json.dumps(state))
+            atomic_write.write_text(Path(folder, resume.STATE_FILE), json.dumps(state))
         super()._save_checkpoint()
+        self._save_record()
 
     def _load_checkpoint(self):
         super()._load_checkpoint()
+        self.record.resumed_at(self.global_steps)
         if not self.has_divergence or self.global_steps == 0:
             return
-        trainer = self.config.trainer
-        folder = (
-            trainer.resume_from_path
-            if trainer.resume_mode == "resume_path"
-            else os.path.join(trainer.default_local_dir, f"global_step_{self.global_steps}")
-        )
-        path = os.path.join(folder, STATE_FILE)
-        try:
-            with open(path) as file:
-                state = json.load(file)
-            for name, part in self._state().items():
-                part.load_state_dict(state[name])
-        except FileNotFoundError:
-            raise UserError(
-                f"{path} is missing: the checkpoint was written with sft_loss_mode=none; start another run "
-                "(trainer.default_local_dir) or continue with sft_loss_mode=none."
-            ) from None
-        except KeyError as part:
-            raise UserError(
-                f"{path} has no {part}: an older version of DPH-RL wrote it; resume with that version, or start "
-                "another run."
-            ) from None
-        except ValueError as error:
-            raise UserError(
-                f"{path} does not fit this run: {error}; resume with the same store, length limits, sft_seed and "
-                "sft_loss_control.type."
-            ) from error
+        resume.load_state(resume.checkpoint_of(self.config), self._state())
 
 
 def _update_metrics(output: dict) -> dict:

@@ -1,0 +1,39 @@
+"""What the reference log-probs of a run depend on: recorded in the store, compared before a store is used."""
+
+import hashlib
+import json
+
+from omegaconf import DictConfig, OmegaConf
+from verl.utils.torch_dtypes import PrecisionType
+
+from rl.common.fingerprint import model_hash, tokenizer_hash
+
+
+def origin_of(config: DictConfig) -> dict[str, str | int | float]:
+    """The origin of log-probs that this run's training engine computes, for a store's `meta`."""
+    model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
+    return {
+        "model": str(model.path),
+        "model_hash": model_hash(model.path),
+        "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
+        "temperature": float(rollout.temperature),
+        "top_p": float(rollout.top_p),
+        "seed": int(config.data.sft_seed),
+        "max_response_length": int(config.data.max_response_length),
+        "engine_dtype": _engine_dtype(config),
+        "chat_template": _chat_template(config),
+    }
+
+
+def _engine_dtype(config: DictConfig) -> str:
+    """The dtype of verl's FSDP engine (workers/engine/fsdp/transformer_impl.py): float32, bfloat16 or float16."""
+    mixed_precision = config.actor_rollout_ref.actor.fsdp_config.get("mixed_precision") or {}
+    return str(PrecisionType.to_dtype(mixed_precision.get("param_dtype", "bf16"))).removeprefix("torch.")
+
+
+def _chat_template(config: DictConfig) -> str:
+    """Settings that change prompts beside the tokenizer's own template, as JSON: "{}" without any."""
+    arguments = OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
+    custom = config.actor_rollout_ref.model.get("custom_chat_template")
+    template = {"sha256": hashlib.sha256(custom.encode()).hexdigest()[:12]} if custom else {}
+    return json.dumps(arguments | template, sort_keys=True)

@@ -1,0 +1,215 @@
+"""What a run continues: its checkpoint, looked at before Ray starts, and the state that is saved beside verl's."""
+
+import fnmatch
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from omegaconf import DictConfig, OmegaConf
+
+from rl.common.errors import UserError
+from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
+from verl.dph.config.schema import flat
+from verl.dph.pef.store import Store
+from verl.dph.pef.visit_order import RehearsalOrder
+from verl.dph.training import run_manifest
+
+logger = logging.getLogger(__name__)
+
+STATE_FILE = "dph_state.json"
+
+# The settings that make a run: sections, and single keys of sections that are otherwise about machines and speed.
+_OF_A_RUN = (
+    "actor_rollout_ref.actor.*",
+    "actor_rollout_ref.model.*",
+    *(f"actor_rollout_ref.rollout.{name}" for name in ("n", "seed", "temperature", "top_p", "top_k", "ignore_eos")),
+    "algorithm.*",
+    "critic.*",
+    "data.*",
+    "reward.custom_reward_function.*",
+    "reward.reward_manager.*",
+    "trainer.critic_warmup",
+    "trainer.v1.trainer_mode",
+    "trainer.v1.separate_async.parameter_sync_step",
+)
+
+# Of these, what may change when a run is resumed.
+MAY_CHANGE = (
+    # Memory and speed, with the same gradient.
+    *("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz", "*ulysses_sequence_parallel_size"),
+    *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
+    *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*fsdp_size", "*.turbo_config.*"),
+    *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*num_workers", "*_workers"),
+    # What is logged, validated or written.
+    *("*.checkpoint.*", "*.profiler.*", "*.calculate_*", "*.sft_grad_norm_freq"),
+    *("data.val_*", "data.validation_shuffle", "data.sft_top_k", "data.sft_reference_rows", "data.sft_check_tolerance"),
+    *("data.sft_refinement_failures", "data.sft_wrong_files"),
+    # Scorer servers and how patiently they are asked.
+    *(f"reward.custom_reward_function.reward_kwargs.{name}" for name in ("scorer", "timeout", "retries", "busy_limit")),
+    # Compared by content: weights, tokenizer and prompts here, the store's rows by the saved order of visits.
+    *("*model.path", "*model.tokenizer_path", "data.train_files", "data.sft_files", "data.sft_pt"),
+    # Completed by verl, or copies of other settings.
+    *("*optim.total_training_steps", "data.gen_batch_size", "*.rollout_n", "*._target_"),
+)
+
+_SHOWN = 8  # changes in one message
+
+
+class Stateful(Protocol):
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+def checkpoint_of(config: DictConfig) -> Path | None:
+    """The folder global_step_N that verl will load (trainer_base.py, _load_checkpoint); None: the run starts anew.
+
+    Raises:
+        UserError: the folder that is named does not exist, where verl would start anew or end with a traceback.
+    """
+    trainer = config.trainer
+    if trainer.resume_mode == "disable":
+        return None
+    if trainer.resume_mode == "resume_path":
+        named = str(trainer.resume_from_path)
+        if not re.search(r"(^|/)global_step_\d+$", named) or not Path(named).is_dir():
+            raise UserError(
+                f"trainer.resume_from_path={named} is no folder global_step_N of a run: name one, or set "
+                "trainer.resume_mode=auto."
+            )
+        return Path(named)
+    newest = Path(trainer.default_local_dir) / "latest_checkpointed_iteration.txt"
+    if not newest.exists():
+        return None
+    step = newest.read_text().strip()
+    folder = newest.with_name(f"global_step_{step}")
+    if not step.isdigit() or not (folder / "actor").is_dir():
+        raise UserError(
+            f"{newest} names step {step!r} as the newest checkpoint, and {folder}/actor does not exist: restore it, "
+            "write the step of another checkpoint into the file, or set trainer.resume_mode=disable to start anew."
+        )
+    return folder
+
+
+def check(config: DictConfig, folder: Path) -> None:
+    """Reject a checkpoint that the trainer's ranks cannot load, or that another run has trained.
+
+    Args:
+        folder: global_step_N.
+
+    Raises:
+        UserError: naming both values of what differs.
+    """
+    _check_ranks(config, folder)
+    manifest = _manifest(folder)
+    if manifest is None:
+        return
+    changes = [*_other_files(config, manifest), *_other_settings(config, manifest["settings"])]
+    if not changes:
+        return
+    listed = "; ".join(changes[:_SHOWN]) + (f"; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else "")
+    if config.trainer.resume_with_changes:
+        logger.warning("%s continues with changes: %s", folder, listed)
+        return
+    raise UserError(
+        f"{folder} was trained with other settings, and this run would continue it: {listed}. Give this run another "
+        "name (NAME in the scripts, trainer.default_local_dir), go back to those settings, or continue with these by "
+        "trainer.resume_with_changes=True."
+    )
+
+
+def _check_ranks(config: DictConfig, folder: Path) -> None:
+    """verl's checkpoints hold a file of weights per rank, which only as many ranks can load."""
+    ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
+    names = (re.match(r"model_world_size_(\d+)_rank_", file.name) for file in (folder / "actor").glob("model_*.pt"))
+    sizes = {int(name[1]) for name in names if name}
+    if sizes and ranks not in sizes:
+        written = " or ".join(map(str, sorted(sizes)))
+        raise UserError(
+            f"{folder} was written by {written} ranks and can be loaded by as many only, and this run has {ranks} "
+            f"(trainer.nnodes x trainer.n_gpus_per_node): use {written} (GPUS_PER_NODE in the scripts), or start "
+            "another run from its merged weights (python -m verl.model_merger merge --backend fsdp)."
+        )
+
+
+def _manifest(folder: Path) -> dict | None:
+    path = folder / run_manifest.FILE
+    try:
+        manifest = json.loads(path.read_text())
+    except FileNotFoundError:
+        logger.warning("%s is missing: whether the checkpoint was trained with this run's settings is not known", path)
+        return None
+    except ValueError:
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("format") != run_manifest.FORMAT:
+        raise UserError(f"{path} is no {run_manifest.FORMAT}: delete it to resume without comparing settings.")
+    return manifest
+
+
+def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
+    """The model and the training prompts, by content."""
+    model = config.actor_rollout_ref.model
+    hashes = {
+        "model_hash": model_hash(model.path),
+        "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
+    }
+    for name, value in hashes.items():
+        if manifest["model"][name] != value:
+            what = name.removesuffix("_hash")
+            yield f"the {what} was {manifest['model'][name][:12]} and is {value[:12]} ({model.path})"
+    paths = run_manifest.paths(config.data.train_files)
+    before = manifest["data"]["train_files"]
+    if sorted(before.values()) != sorted(file_sha256(path) for path in paths):
+        yield f"data.train_files was {', '.join(before)} and is {', '.join(map(str, paths))}, with other contents"
+
+
+def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
+    """A key that only one of the two has is one of another version."""
+    now = dict(flat(OmegaConf.to_container(config, resolve=True)))
+    for key, value in flat(before):
+        if key in now and now[key] != value and _makes_a_run(key):
+            yield f"{key} was {value} and is {now[key]}"
+
+
+def _makes_a_run(key: str) -> bool:
+    def among(patterns: tuple[str, ...]) -> bool:
+        return any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
+
+    return among(_OF_A_RUN) and not among(MAY_CHANGE)
+
+
+# ---------------------------------------------------------------------------------------- our state in a checkpoint
+
+
+def visit_order(store: Store, config: DictConfig) -> RehearsalOrder:
+    """The order in which a run visits the rows that it can use."""
+    return RehearsalOrder(len(store), config.data.sft_seed, store.fingerprint())
+
+
+def load_state(folder: Path, parts: dict[str, Stateful]) -> None:
+    """Let each part continue where folder/dph_state.json has it.
+
+    Raises:
+        UserError: there is no such file, it lacks a part, or a part is one of another store or setting.
+    """
+    path = folder / STATE_FILE
+    try:
+        state = json.loads(path.read_text())
+        for name, part in parts.items():
+            part.load_state_dict(state[name])
+    except FileNotFoundError:
+        raise UserError(
+            f"{path} is missing: the checkpoint was written with sft_loss_mode=none; start another run "
+            "(trainer.default_local_dir) or continue with sft_loss_mode=none."
+        ) from None
+    except KeyError as part:
+        raise UserError(
+            f"{path} has no {part}: an older version of DPH-RL wrote it; resume with that version, or start another "
+            "run."
+        ) from None
+    except ValueError as error:
+        raise UserError(
+            f"{path} does not fit this run: {error}; resume with the same store, length limits, sft_seed and "
+            "sft_loss_control.type."
+        ) from error

@@ -1,0 +1,161 @@
+"""What a run has reached, beside its checkpoints: validations, the best checkpoint, and the summary at the end."""
+
+import json
+import re
+import shlex
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from rl.common import atomic_write
+from rl.common.errors import UserError
+from verl.dph.training.run_manifest import paths
+
+FILE, FORMAT = "dph_run.json", "dph-run/1"
+
+# As verl's latest_checkpointed_iteration.txt: the step of the best checkpoint that is still there.
+BEST_FILE = "best_checkpointed_iteration.txt"
+
+# verl's mean accuracy of each data source at validation (trainer_base.py, _val_metrics_update).
+_MEAN_ACCURACY = re.compile(r"val-core/.+/(acc|reward)/mean@\d+")
+
+
+@dataclass
+class RunRecord:
+    """A run in numbers, kept in folder/dph_run.json.
+
+    Attributes:
+        folder: of the run, trainer.default_local_dir.
+        metric: of `validations`: trainer.best_metric, or the mean over data sources of verl's mean accuracy.
+        step: the last one trained; total_steps of the whole run.
+        steps_per_epoch: training steps that the prompts make.
+        seconds: spent in training, over all sessions.
+        failed_rollouts: of training steps, over all sessions.
+        validations: the metric by step; 0 is the initial policy.
+    """
+
+    folder: Path
+    metric: str | None = None
+    step: int = 0
+    total_steps: int = 0
+    steps_per_epoch: int = 0
+    seconds: float = 0.0
+    failed_rollouts: int = 0
+    validations: dict[int, float] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: Path) -> "RunRecord":
+        """The record of `folder`, an empty one if there is none.
+
+        Raises:
+            UserError: the file is not one.
+        """
+        path = folder / FILE
+        try:
+            content = json.loads(path.read_text())
+            if content.pop("format") != FORMAT:
+                raise ValueError
+            validations = {int(step): value for step, value in content.pop("validations").items()}
+            return cls(folder, validations=validations, **content)
+        except FileNotFoundError:
+            return cls(folder)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise UserError(f"{path} is no record of a run ({FORMAT}): delete it, it is written anew.") from None
+
+    def save(self) -> None:
+        """Write both files, each atomically."""
+        content = {name: value for name, value in asdict(self).items() if name != "folder"}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        atomic_write.write_text(self.folder / FILE, json.dumps({"format": FORMAT} | content, indent=2) + "\n")
+        best = self.best()
+        if best is None:
+            (self.folder / BEST_FILE).unlink(missing_ok=True)
+        else:
+            atomic_write.write_text(self.folder / BEST_FILE, str(best))
+
+    def resumed_at(self, step: int) -> None:
+        """Forget what lies after the checkpoint that the run continues from; step 0 is a new run."""
+        if step == 0:
+            self.seconds, self.failed_rollouts, self.validations = 0.0, 0, {}
+        self.step = step
+        self.validations = {at: value for at, value in self.validations.items() if at <= step}
+
+    def validated(self, step: int, metrics: dict[str, float], metric: str | None) -> str | None:
+        """Record a validation.
+
+        Args:
+            metrics: all of it.
+            metric: trainer.best_metric.
+
+        Returns:
+            A sentence if `metric` is not among them; nothing is recorded then.
+        """
+        named = [metric] if metric else sorted(name for name in metrics if _MEAN_ACCURACY.fullmatch(name))
+        if not named or any(name not in metrics for name in named):
+            wanted = f"trainer.best_metric={metric}" if metric else "verl's mean accuracy"
+            found = ", ".join(sorted(metrics))
+            return f"{wanted} is not among the metrics of validation ({found}): no checkpoint counts as the best"
+        title = named[0] if len(named) == 1 else f"mean of {', '.join(named)}"
+        if title != self.metric:
+            self.metric, self.validations = title, {}
+        self.validations[step] = float(sum(metrics[name] for name in named) / len(named))
+        return None
+
+    def checkpoint(self, step: int) -> Path:
+        return self.folder / f"global_step_{step}"
+
+    def best(self) -> int | None:
+        """The step of the highest validation among checkpoints that are there (the first of equals), or None."""
+        there = [step for step in sorted(self.validations) if (self.checkpoint(step) / "actor").is_dir()]
+        return max(there, key=self.validations.__getitem__, default=None)
+
+    def is_finished(self, config: DictConfig, step: int) -> bool:
+        """Whether a run that continues after `step` has no step left, as verl counts them (trainer_base.py, fit)."""
+        trainer = config.trainer
+        limits = [self.steps_per_epoch * trainer.total_epochs, trainer.total_training_steps]
+        return self.steps_per_epoch > 0 and not trainer.val_only and step >= min(x for x in limits if x is not None)
+
+    def summary(self, config: DictConfig) -> str:
+        """What was trained, the last and the best validation, the checkpoints and the next command, in lines."""
+        best, newest = self.best(), self.checkpoint(self.step)
+        lines = [
+            f"{config.trainer.experiment_name}: step {self.step} of {self.total_steps}, {_duration(self.seconds)} of "
+            f"training, {self.failed_rollouts} failed rollouts."
+        ]
+        if self.validations:
+            last, highest = max(self.validations), max(self.validations, key=self.validations.__getitem__)
+            lines.append(
+                f"Validation ({self.metric}): last {self.validations[last]:.4g} (step {last}), "
+                f"best {self.validations[highest]:.4g} (step {highest})."
+            )
+            if highest not in (best, 0):
+                there = "there is none" if best is None else f"the best that is there is step {best}"
+                lines.append(
+                    f"Step {highest} has no checkpoint (trainer.save_freq={config.trainer.save_freq}, "
+                    f"max_actor_ckpt_to_keep={config.trainer.max_actor_ckpt_to_keep}); {there}."
+                )
+        if not (newest / "actor").is_dir():
+            return "\n".join([*lines, f"No checkpoint (trainer.save_freq={config.trainer.save_freq})."])
+        of_best = "" if best is None else f", best: {self.checkpoint(best)}"
+        return "\n".join([*lines, f"Checkpoint: {newest}{of_best}", f"Next: {self._next_command(config, newest)}"])
+
+    def _next_command(self, config: DictConfig, checkpoint: Path) -> str:
+        """Evaluation on the run's own validation files."""
+        data, model, on_cpu = config.data, config.actor_rollout_ref.model.path, config.trainer.device == "cpu"
+        files = ",".join(f"{path.stem}:{path}" for path in paths(data.val_files))
+        words = ["VERL_PLATFORM=cpu"] * on_cpu + ["python", "-m", "verl.dph.evaluate"] + ["device=cpu"] * on_cpu
+        words += [
+            f"evaluate.models={{base:{model},{config.trainer.experiment_name}:{checkpoint}}}",
+            f"evaluate.splits={{{files}}}",
+            f"evaluate.output={self.folder / 'evaluation'}",
+            f"data.max_prompt_length={data.max_prompt_length}",
+            f"data.max_response_length={data.max_response_length}",
+        ]
+        return shlex.join(words)
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
