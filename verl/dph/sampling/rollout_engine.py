@@ -47,12 +47,11 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
     that was started here.
 
     Args:
-        config: verl's trainer settings, with rollout.nnodes above 0 and rollout.load_format not "dummy".
+        config: verl's trainer settings that check_rollout accepted, with rollout.nnodes above 0.
 
     Raises:
-        UserError: an unknown rollout, settings that cannot work, or fewer GPUs than asked for.
+        UserError: fewer GPUs than asked for.
     """
-    check_rollout(config)
     rollout, started = config.actor_rollout_ref.rollout, time.monotonic()
     model = config.actor_rollout_ref.model.path
     logger.info("Starting %d x the rollout engine %s with %s", replica_count(config), rollout.name, model)
