@@ -139,8 +139,8 @@ def check_platform(config: DictConfig) -> None:
     wanted, found = config.trainer.device, os.environ.get("VERL_PLATFORM")
     if (wanted == "cpu") != (found == "cpu"):
         raise UserError(
-            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: for a machine "
-            "without GPU set VERL_PLATFORM=cpu and device=cpu, else neither."
+            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: unset "
+            "it, and choose the device by device=cpu or device=cuda alone."
         )
     if wanted == "cpu" and config.actor_rollout_ref.rollout.name == "vllm":
         vllm_plugin.check_environment()
