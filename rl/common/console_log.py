@@ -74,7 +74,8 @@ def mark_messages() -> None:
         logger = logging.getLogger(name)
         for handler in [handler for handler in logger.handlers if isinstance(handler, _Marked)]:
             logger.removeHandler(handler)
-        if _VARIABLE in os.environ:
+        logger.propagate = _VARIABLE not in os.environ  # else the log had each message twice
+        if not logger.propagate:
             logger.addHandler(_Marked())
 
 

@@ -88,6 +88,10 @@ class FakeScorer:
         return cls.answers(body, lambda text: cls.answer())
 
     @classmethod
+    def always(cls, *answer, **fields):
+        return lambda request, body: cls.answers(body, lambda text: cls.answer(*answer, **fields))
+
+    @classmethod
     def by_parity(cls, request, body):
         return cls.answers(body, cls.even)
 
@@ -129,6 +133,28 @@ def client_of():
         return ScorerClient(scorer, **{"first_backoff_s": 0.01, "retries": 3, "timeout_s": 0.4} | settings)
 
     return client_of
+
+
+@pytest.fixture
+def ask(fake, client_of):
+    """Asks one fake server with these steps to grade responses at the same time.
+
+    Args:
+        questions: of each response; the same for all by default.
+
+    Returns:
+        the results, exceptions among them, and the server.
+    """
+
+    def ask(*steps, texts=("text",), questions=None, **settings):
+        async def scenario():
+            async with fake(*steps) as server, client_of(server.address, **settings) as client:
+                calls = map(client.score, texts, questions or [fake.QUESTION] * len(texts))
+                return await asyncio.gather(*calls, return_exceptions=True), server
+
+        return asyncio.run(scenario())
+
+    return ask
 
 
 @pytest.fixture(scope="session")

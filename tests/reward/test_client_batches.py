@@ -7,19 +7,11 @@ from verl.dph.reward import client as client_module
 from verl.dph.reward.client import BATCH_RESPONSES
 
 
-def test_the_request_follows_the_protocol_and_leaves_its_input_alone(fake, client_of):
+def test_the_request_follows_the_protocol_and_leaves_its_input_alone(fake, ask):
     question = copy.deepcopy(fake.QUESTION)
-
-    async def scenario():
-        async with fake(fake.right) as server, client_of(server.address) as client:
-            await asyncio.gather(
-                client.score("päivää \ud800", question),
-                client.score("4", {"ground_truth": "4"}),
-                client.score("b", dict(reversed(question.items()))),
-            )
-            return server.requests
-
-    assert asyncio.run(scenario()) == [
+    questions = [question, {"ground_truth": "4"}, dict(reversed(question.items()))]
+    _, server = ask(fake.right, texts=["päivää \ud800", "4", "b"], questions=questions)
+    assert server.requests == [
         {
             "questions": [
                 {"question": fake.QUESTION, "responses": ["päivää ?", "b"]},
@@ -30,28 +22,19 @@ def test_the_request_follows_the_protocol_and_leaves_its_input_alone(fake, clien
     assert question == fake.QUESTION
 
 
-def test_responses_to_all_questions_travel_together_and_keep_their_order(fake, client_of):
-    async def scenario():
-        async with fake(fake.by_parity) as server, client_of(server.address) as client:
-            scores = await asyncio.gather(*(client.score(str(i), fake.question(i % 20)) for i in range(300)))
-            return scores, server
-
-    scores, server = asyncio.run(scenario())
+def test_responses_to_all_questions_travel_together_and_keep_their_order(fake, ask):
+    numbers = range(300)
+    scores, server = ask(fake.by_parity, texts=[*map(str, numbers)], questions=[fake.question(i % 20) for i in numbers])
     assert [score.acc for score in scores] == [int(i % 2 == 0) for i in range(300)]
     assert sorted(server.sizes) == [300 - 9 * BATCH_RESPONSES] + [BATCH_RESPONSES] * 9
     assert all(len(body["questions"]) <= 20 for body in server.requests)
     assert abs(sum(score.effort.requests for score in scores) - 10) < 1e-9
 
 
-def test_a_request_is_bounded_in_size_too(fake, client_of, monkeypatch):
+def test_a_request_is_bounded_in_size_too(fake, ask, monkeypatch):
     monkeypatch.setattr(client_module, "BATCH_CHARACTERS", 100)
-
-    async def scenario():
-        async with fake(fake.right) as server, client_of(server.address) as client:
-            await asyncio.gather(*(client.score("x" * 40, fake.QUESTION) for _ in range(8)))
-            return server.sizes
-
-    assert sorted(asyncio.run(scenario())) == [2, 3, 3]
+    _, server = ask(fake.right, texts=["x" * 40] * 8)
+    assert sorted(server.sizes) == [2, 3, 3]
 
 
 def test_a_single_response_does_not_wait_for_others(fake, client_of):

@@ -1,7 +1,8 @@
 """A server that is busy is not broken: the client waits as it is told, or goes to another one, and has a limit."""
 
 import asyncio
-import time
+import re
+from functools import partial
 
 import pytest
 from aiohttp import web
@@ -9,36 +10,24 @@ from aiohttp import web
 from verl.dph.reward.protocol import ScorerBusy
 
 
-def test_it_is_waited_for_as_long_as_it_says_and_not_by_the_number_of_retries(fake, client_of):
-    async def scenario():
-        later = lambda request, body: fake.busy(request, body, "1")  # noqa: E731
-        steps = [later, *[fake.busy] * 6, fake.right]
-        async with fake(*steps) as server, client_of(server.address, retries=0) as client:
-            started = time.monotonic()
-            score = await client.score("text", fake.QUESTION)
-            return score, time.monotonic() - started, len(server.requests)
-
-    score, seconds, requests = asyncio.run(scenario())
-    assert (score.acc, requests) == (1, 8)
+def test_it_is_waited_for_as_long_as_it_says_and_not_by_the_number_of_retries(fake, ask):
+    later = partial(fake.busy, seconds="1")
+    [score], server = ask(later, *[fake.busy] * 6, fake.right, retries=0)
+    assert (score.acc, len(server.requests)) == (1, 8)
     assert (score.effort.busy_waits, score.effort.retries, score.effort.requests) == (7, 0, 8)
-    assert seconds > 1
+    assert score.effort.seconds > 1
 
 
-def test_429_is_busy_too(fake, client_of):
-    async def scenario():
-        step = lambda request, body: web.Response(status=429, headers={"Retry-After": "0"})  # noqa: E731
-        async with fake(step, fake.right) as server, client_of(server.address, retries=0) as client:
-            return await client.score("text", fake.QUESTION)
-
-    score = asyncio.run(scenario())
+def test_429_is_busy_too(fake, ask):
+    busy = lambda request, body: web.Response(status=429, headers={"Retry-After": "0"})  # noqa: E731
+    [score], _ = ask(busy, fake.right, retries=0)
     assert (score.acc, score.effort.busy_waits) == (1, 1)
 
 
 def test_another_server_is_preferred_and_asked_at_once(fake, client_of):
     async def scenario():
-        for_long = lambda request, body: fake.busy(request, body, "60")  # noqa: E731
         async with (
-            fake(for_long) as busy,
+            fake(partial(fake.busy, seconds="60")) as busy,
             fake(fake.by_parity) as free,
             client_of([busy.address, free.address], retries=0) as client,
         ):
@@ -53,28 +42,20 @@ def test_another_server_is_preferred_and_asked_at_once(fake, client_of):
     assert all(score.effort.healthy_servers == 2 for score in scores)
 
 
-def test_a_server_that_stays_busy_has_a_limit_whose_sentence_says_what_to_do(fake, client_of):
-    async def scenario():
-        async with fake(fake.busy) as server, client_of(server.address, busy_limit_s=0.5) as client:
-            with pytest.raises(ScorerBusy, match=r"healthy, but have been busy for 0.5 s: start more.*busy_limit"):
-                await client.score("text", fake.QUESTION)
-            return len(server.requests)
-
-    assert asyncio.run(scenario()) > 1
+def test_a_server_that_stays_busy_has_a_limit_whose_sentence_says_what_to_do(fake, ask):
+    [error], server = ask(fake.busy, busy_limit_s=0.5)
+    assert isinstance(error, ScorerBusy) and len(server.requests) > 1
+    assert re.search(r"healthy, but have been busy for 0.5 s: start more.*busy_limit", str(error))
 
 
-def test_a_score_between_begins_the_time_anew(fake, client_of):
+def test_a_score_between_begins_the_time_anew(fake, ask):
     """Each of two responses is busy for less than the limit."""
 
     def kills(request, body):
         return fake.answers(body, lambda text: fake.answer("infra_error") if text == "1" else fake.even(text))
 
-    async def scenario():
-        steps = [*[fake.busy] * 2, kills, *[fake.busy] * 2, fake.by_parity]
-        async with fake(*steps) as server, client_of(server.address, busy_limit_s=0.8) as client:
-            return await asyncio.gather(*(client.score(text, fake.QUESTION) for text in "01"))
-
-    even, odd = asyncio.run(scenario())
+    steps = [*[fake.busy] * 2, kills, *[fake.busy] * 2, fake.by_parity]
+    (even, odd), _ = ask(*steps, texts="01", busy_limit_s=0.8)
     assert (even.acc, odd.acc, odd.effort.busy_waits, odd.effort.infra_errors) == (1, 0, 4, 1)
 
 
@@ -92,13 +73,9 @@ def test_a_dead_server_beside_a_busy_one_ends_nothing(fake, client_of):
 
 
 @pytest.mark.parametrize("header", ["-5", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", "nan", "1e9", None])
-def test_a_strange_retry_after_is_a_short_wait(fake, client_of, monkeypatch, header):
+def test_a_strange_retry_after_is_a_short_wait(fake, ask, monkeypatch, header):
     monkeypatch.setattr("verl.dph.reward.transport.DEFAULT_BUSY_S", 0.05)
-
-    async def scenario():
-        headers = {} if header is None else {"Retry-After": header}
-        step = lambda request, body: web.json_response({"busy": True}, status=503, headers=headers)  # noqa: E731
-        async with fake(step, fake.right) as server, client_of(server.address) as client:
-            return await asyncio.wait_for(client.score("text", fake.QUESTION), 20)
-
-    assert asyncio.run(scenario()).acc == 1
+    headers = {} if header is None else {"Retry-After": header}
+    busy = lambda request, body: web.json_response({"busy": True}, status=503, headers=headers)  # noqa: E731
+    [score], _ = ask(busy, fake.right)
+    assert score.acc == 1 and score.effort.seconds < 20

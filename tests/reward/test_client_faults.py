@@ -1,6 +1,7 @@
 """The scorer client against servers that misbehave: what is tried again, what raises, and that nothing becomes a 0."""
 
 import asyncio
+import re
 
 import pytest
 from aiohttp import web
@@ -18,12 +19,8 @@ STEPS = {
 
 
 @pytest.mark.parametrize("failure", STEPS)
-def test_a_passing_failure_is_tried_again(fake, client_of, failure):
-    async def scenario():
-        async with fake(STEPS[failure](fake), fake.right) as server, client_of(server.address) as client:
-            return await client.score("text", fake.QUESTION)
-
-    score = asyncio.run(scenario())
+def test_a_passing_failure_is_tried_again(fake, ask, failure):
+    [score], _ = ask(STEPS[failure](fake), fake.right)
     assert score.score == 1.0
     effort = score.effort
     assert (effort.retries, effort.infra_errors) == ((0, 1) if failure == "infra_error" else (1, 0))
@@ -32,27 +29,17 @@ def test_a_passing_failure_is_tried_again(fake, client_of, failure):
 
 
 @pytest.mark.parametrize("failure, hint", [("500", "answers, but fails"), ("cut", "scorer_server_without_ray.py")])
-def test_a_lasting_failure_raises_and_is_never_a_score(fake, client_of, failure, hint):
-    async def scenario():
-        async with fake(STEPS[failure](fake)) as server, client_of(server.address, retries=2) as client:
-            with pytest.raises(ScorerUnavailable) as error:
-                await client.score("text", fake.QUESTION)
-            return server, str(error.value)
-
-    server, sentence = asyncio.run(scenario())
-    assert server.address in sentence
-    assert "3 attempts" in sentence and hint in sentence
+def test_a_lasting_failure_raises_and_is_never_a_score(fake, ask, failure, hint):
+    [error], server = ask(STEPS[failure](fake), retries=2)
+    assert isinstance(error, ScorerUnavailable)
+    assert all(part in str(error) for part in (server.address, "3 attempts", hint))
     assert len(server.requests) == 3
 
 
-def test_a_server_whose_workers_keep_failing_raises_with_another_sentence(fake, client_of):
-    async def scenario():
-        async with fake(fake.failing_workers) as server, client_of(server.address, retries=2) as client:
-            with pytest.raises(ScorerUnavailable, match="answers, but 3 of its workers failed.*the server's log"):
-                await client.score("text", fake.QUESTION)
-            return len(server.requests)
-
-    assert asyncio.run(scenario()) == 3
+def test_a_server_whose_workers_keep_failing_raises_with_another_sentence(fake, ask):
+    [error], server = ask(fake.failing_workers, retries=2)
+    assert isinstance(error, ScorerUnavailable) and len(server.requests) == 3
+    assert re.search("answers, but 3 of its workers failed.*the server's log", str(error))
 
 
 def test_only_the_response_that_killed_a_worker_is_asked_again(fake, client_of):
@@ -79,46 +66,31 @@ def test_only_the_response_that_killed_a_worker_is_asked_again(fake, client_of):
     assert requests[1:] == [{"questions": [{"question": fake.question(1), "responses": ["3"]}]}] * 2
 
 
-def test_a_response_that_always_kills_workers_takes_no_other_with_it(fake, client_of):
+def test_a_response_that_always_kills_workers_takes_no_other_with_it(fake, ask):
     def kills(request, body):
         return fake.answers(body, lambda text: fake.answer("infra_error") if text == "3" else fake.even(text))
 
-    async def scenario():
-        async with fake(kills) as server, client_of(server.address, retries=1) as client:
-            calls = (client.score(str(i), fake.QUESTION) for i in range(6))
-            return await asyncio.gather(*calls, return_exceptions=True)
-
-    results = asyncio.run(scenario())
+    results, _ = ask(kills, texts="012345", retries=1)
     assert isinstance(results.pop(3), ScorerUnavailable)
     assert [score.acc for score in results] == [1, 0, 1, 1, 0]
 
 
-def test_a_wrong_request_raises_at_once_with_the_servers_sentence(fake, client_of):
-    async def scenario():
-        refusal = fake.status(404, error="questions.0: the database x.sqlite is unknown.")
-        async with fake(refusal) as server, client_of(server.address) as client:
-            with pytest.raises(ScorerRefused, match=r"HTTP 404.*the database x.sqlite is unknown"):
-                await client.score("text", fake.QUESTION)
-            return len(server.requests)
-
-    assert asyncio.run(scenario()) == 1
+def test_a_wrong_request_raises_at_once_with_the_servers_sentence(fake, ask):
+    [error], server = ask(fake.status(404, error="questions.0: the database x.sqlite is unknown."))
+    assert isinstance(error, ScorerRefused) and len(server.requests) == 1
+    assert re.search(r"HTTP 404.*the database x.sqlite is unknown", str(error))
 
 
-def test_one_bad_question_or_response_does_not_refuse_the_others(fake, client_of):
+def test_one_bad_question_or_response_does_not_refuse_the_others(fake, ask):
     def refuses(request, body):
         for number, asked in enumerate(body["questions"]):
             if asked["question"] == fake.question(2) or "bad" in asked["responses"]:
                 return web.json_response({"error": f"questions.{number}: it is bad."}, status=400)
         return fake.by_parity(request, body)
 
-    async def scenario():
-        async with fake(refuses) as server, client_of(server.address) as client:
-            texts = [(str(i), i % 4) for i in range(12)] + [("bad", 1)]
-            calls = (client.score(text, fake.question(number)) for text, number in texts)
-            return await asyncio.gather(*calls, return_exceptions=True), server.sizes
-
-    results, sizes = asyncio.run(scenario())
-    bad = results.pop()
+    questions = [fake.question(number) for number in (*(i % 4 for i in range(12)), 1)]
+    results, server = ask(refuses, texts=[*map(str, range(12)), "bad"], questions=questions)
+    bad, sizes = results.pop(), server.sizes
     for i, result in enumerate(results):
         if i % 4 == 2:
             assert isinstance(result, ScorerRefused) and "questions.0: it is bad" in str(result)
@@ -135,49 +107,30 @@ WRONG = {
     "no list": lambda fake, body: web.json_response({"answers": 3}),
     "too few answers": lambda fake, body: web.json_response({"answers": [[fake.answer()]]}),
     "too many questions": lambda fake, body: web.json_response({"answers": [[fake.answer()] * 2, []]}),
-    "unknown outcome": lambda fake, body: fake.answers(body, lambda text: fake.answer("splendid")),
+    "unknown outcome": lambda fake, body: fake.always("splendid")(None, body),
     "an answer that is a number": lambda fake, body: fake.answers(body, lambda text: 1.0),
-    "nan": lambda fake, body: fake.answers(body, lambda text: fake.answer(score=float("nan"))),
-    "2": lambda fake, body: fake.answers(body, lambda text: fake.answer(score=2.0)),
+    "nan": lambda fake, body: fake.always(score=float("nan"))(None, body),
+    "2": lambda fake, body: fake.always(score=2.0)(None, body),
     "no score": lambda fake, body: fake.answers(body, lambda text: {"outcome": "match", "pred": None}),
-    "pred is no text": lambda fake, body: fake.answers(body, lambda text: fake.answer(pred=["SELECT 1"])),
+    "pred is no text": lambda fake, body: fake.always(pred=["SELECT 1"])(None, body),
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_an_answer_outside_the_protocol_is_refused_at_once(fake, client_of, wrong):
-    async def scenario():
-        step = lambda request, body: WRONG[wrong](fake, body)  # noqa: E731
-        async with fake(step) as server, client_of(server.address) as client:
-            results = await asyncio.gather(
-                *(client.score(text, fake.QUESTION) for text in "ab"), return_exceptions=True
-            )
-            assert all(isinstance(result, ScorerMismatch) and server.address in str(result) for result in results)
-            return len(server.requests)
-
-    assert asyncio.run(scenario()) == 1
+def test_an_answer_outside_the_protocol_is_refused_at_once(fake, ask, wrong):
+    results, server = ask(lambda request, body: WRONG[wrong](fake, body), texts="ab")
+    assert all(isinstance(result, ScorerMismatch) and server.address in str(result) for result in results)
+    assert len(server.requests) == 1
 
 
-def test_gold_failures_score_0_and_say_so(fake, client_of):
-    async def scenario():
-        step = lambda request, body: fake.answers(  # noqa: E731
-            body, lambda text: fake.answer("gold_timeout", 1.0, error="gold took 60 s")
-        )
-        async with fake(step) as server, client_of(server.address) as client:
-            return await client.score("text", fake.QUESTION)
-
-    score = asyncio.run(scenario())
+def test_gold_failures_score_0_and_say_so(fake, ask):
+    [score], _ = ask(fake.always("gold_timeout", 1.0, error="gold took 60 s"))
     assert (score.score, score.acc, score.gold_error, score.error) == (0.0, 0, 1, "gold took 60 s")
 
 
 @pytest.mark.parametrize("value, acc", [(1, 1), (1 - 5e-7, 1), (1 + 5e-7, 1), (1 - 5e-6, 0), (0.8, 0), (0, 0)])
-def test_acc_is_1_within_a_millionth(fake, client_of, value, acc):
-    async def scenario():
-        step = lambda request, body: fake.answers(body, lambda text: fake.answer(score=value))  # noqa: E731
-        async with fake(step) as server, client_of(server.address) as client:
-            return await client.score("text", fake.QUESTION)
-
-    score = asyncio.run(scenario())
+def test_acc_is_1_within_a_millionth(fake, ask, value, acc):
+    [score], _ = ask(fake.always(score=value))
     assert (score.score, score.acc) == (value, acc)
 
 

@@ -45,12 +45,12 @@ FAULTS = {
     "HTTP 404": (lambda fake: fake.status(404, error="no such database."), "rejects", "(HTTP 404): no such database."),
     "a lost worker": (lambda fake: fake.failing_workers, "3 of its workers failed", "a worker was lost"),
     "a reward of 2": (
-        lambda fake: lambda request, body: fake.answers(body, lambda text: fake.answer(score=2.0)),
+        lambda fake: fake.always(score=2.0),
         "'score': 2.0",
         "its version does not match",
     ),
     "a reward of nan": (
-        lambda fake: lambda request, body: fake.answers(body, lambda text: fake.answer(score=float("nan"))),
+        lambda fake: fake.always(score=float("nan")),
         "'score': nan",
         "its version does not match",
     ),

@@ -4,9 +4,11 @@ With `actor_rollout_ref.actor.generate_sft=True` it writes the D_pef store inste
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,8 +127,11 @@ def prepare(config: DictConfig) -> str | None:
             config.data.train_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size = 1
     auto_set_device(config)
     try:
-        reference, critic = need_reference_policy(config), need_critic(config)
-        validate_config(config=config, use_reference_policy=reference, use_critic=critic)
+        # verl prints that all is well, and warns that there is no critic.
+        with warnings.catch_warnings(), contextlib.redirect_stdout(None):
+            warnings.simplefilter("ignore")
+            reference, critic = need_reference_policy(config), need_critic(config)
+            validate_config(config=config, use_reference_policy=reference, use_critic=critic)
     except (AssertionError, ValueError) as error:
         raise UserError(f"verl rejects these settings: {error}") from error
     OmegaConf.resolve(config)

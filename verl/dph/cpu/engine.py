@@ -22,14 +22,9 @@ class CPUFSDPEngine(FSDPEngine):
         accelerator. Here the parameters are in main memory from the start.
 
         Raises:
-            ValueError: when the settings ask for FSDP1, whose broadcast of the initial weights torch rejects on a CPU,
-                or for offloading.
+            ValueError: when the settings ask for offloading. FSDP1, whose broadcast of the initial weights torch
+                rejects on a CPU, is rejected before anything starts (training/checks.py).
         """
-        if self.engine_config.strategy != "fsdp2":
-            raise ValueError(
-                f"strategy={self.engine_config.strategy} does not run with VERL_PLATFORM=cpu: set "
-                "actor_rollout_ref.actor.strategy=fsdp2"
-            )
         if self.engine_config.get("offload_policy", False):
             raise ValueError(
                 "fsdp_config.offload_policy=True has no meaning with VERL_PLATFORM=cpu, where parameters are in main "
@@ -96,13 +91,10 @@ ENGINES = {"language_model": CPUFSDPEngineWithLMHead, "value_model": CPUFSDPEngi
 
 
 def register_engine(_: ModuleType | None = None) -> None:
-    """Register our engines with verl for the device "cpu".
-
-    Also for "fsdp", so that this setting is rejected with a sentence that says what to do.
-    """
+    """Register our engines with verl for the device "cpu"."""
     save_copies()
     transformer_impl.logprobs_from_logits = log_probs_from_logits
     verl.utils.model.load_valuehead_model = load_value_model
     for model_type, engine in ENGINES.items():
         if "cpu" not in EngineRegistry._engines[model_type]["fsdp2"]:
-            EngineRegistry.register(model_type=model_type, backend=["fsdp", "fsdp2"], device="cpu")(engine)
+            EngineRegistry.register(model_type=model_type, backend=["fsdp2"], device="cpu")(engine)

@@ -7,7 +7,6 @@ its first call. The trainer, the agent loop and the load balancer need no proces
 import asyncio
 import threading
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import ray
@@ -60,7 +59,7 @@ class InProcessActorClass:
         return InProcessActor(self._of(*args, **kwargs))
 
 
-def use_in_process_router(router: ModuleType) -> None:
+def use_in_process_router(router: Any) -> None:
     """Let verl's default load balancer live in the process that makes it; every client of it does too on a CPU.
 
     Args:

@@ -25,6 +25,8 @@ from verl.dph.sampling.rollout_engine import replica_count
 from verl.dph.sampling.sampler import Drawn, SamplingSettings, sample
 
 logger = logging.getLogger(__name__)
+# It says which of verl's token builders a model gets, which is of no use to who samples it.
+logging.getLogger("verl.utils.tokenizer.continuous_token_wiring").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)

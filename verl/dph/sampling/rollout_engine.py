@@ -47,15 +47,14 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
     that was started here.
 
     Args:
-        config: verl's trainer settings, with rollout.nnodes above 0 and rollout.load_format not "dummy".
+        config: verl's trainer settings that check_rollout accepted, with rollout.nnodes above 0.
 
     Raises:
-        UserError: an unknown rollout, settings that cannot work, or fewer GPUs than asked for.
+        UserError: fewer GPUs than asked for.
     """
-    check_rollout(config)
     rollout, started = config.actor_rollout_ref.rollout, time.monotonic()
     model = config.actor_rollout_ref.model.path
-    logger.info("Starting Ray and %d replicas of %s with %s", replica_count(config), rollout.name, model)
+    logger.info("Starting %d x the rollout engine %s with %s", replica_count(config), rollout.name, model)
     starts_ray = not ray.is_initialized()
     if starts_ray:
         _start_ray(config)
@@ -140,8 +139,8 @@ def check_platform(config: DictConfig) -> None:
     wanted, found = config.trainer.device, os.environ.get("VERL_PLATFORM")
     if (wanted == "cpu") != (found == "cpu"):
         raise UserError(
-            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: for a machine "
-            "without GPU set VERL_PLATFORM=cpu and device=cpu, else neither."
+            f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: unset "
+            "it, and choose the device by device=cpu or device=cuda alone."
         )
     if wanted == "cpu" and config.actor_rollout_ref.rollout.name == "vllm":
         vllm_plugin.check_environment()
