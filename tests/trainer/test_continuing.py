@@ -139,6 +139,13 @@ def test_a_checkpoint_that_is_not_there_is_named(run, changes, newest, sentence)
     assert sentence in run.rejection(changes)
 
 
+def test_a_folder_below_home_is_found_by_verl_too(run, monkeypatch):
+    folder = save_checkpoint(run)
+    monkeypatch.setenv("HOME", str(run.folder.parent))
+    config = run.prepare({"trainer.default_local_dir": f"~/{run.folder.name}"})
+    assert resume.checkpoint_of(config) == folder
+
+
 def test_a_store_is_never_written_from_a_checkpoint(run):
     folder = save_checkpoint(run)
     writes = {f"{ACTOR}generate_sft": True, f"{ACTOR}sft_loss_mode": "none", "data.sft_wrong_files": run.data}
