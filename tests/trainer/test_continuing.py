@@ -11,7 +11,7 @@ import torch
 from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
-from tests.trainer.conftest import ACTOR, dataset_row
+from tests.trainer.conftest import ACTOR, SCORER, dataset_row
 from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.store import Row, Store
@@ -165,8 +165,8 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     record.save()
     monkeypatch.setattr(main.main_ppo, "run_ppo", lambda *args, **kwargs: pytest.fail("training starts"))
     changes = {"trainer.total_training_steps": STEP, "trainer.total_epochs": 9, "trainer.experiment_name": "my_run"}
-    # nobody is asked
-    config = run.config(changes | {"reward.custom_reward_function.reward_kwargs.scorer": "http://127.0.0.1:9"})
+    changes |= {"data.val_files": [run.data], SCORER: "http://127.0.0.1:9"}  # nobody is asked
+    config = run.config(changes)
     capsys.readouterr()
     main.main(config)
     said = capsys.readouterr().out.splitlines()
@@ -181,7 +181,7 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
         evaluation = compose("evaluate", overrides).evaluate
     assert (program, said[4].split()[:2]) == ("verl.dph.evaluate", ["Next:", "VERL_PLATFORM=cpu"])
     assert evaluation.models == {"base": run.model, "my_run": str(folder)}
-    assert evaluation.splits == {"data": config.data.val_files}
+    assert evaluation.splits == {"data": run.data}
 
 
 @pytest.mark.parametrize(
@@ -252,6 +252,7 @@ def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
     )
     assert deleted in summary
     empty = RunRecord(tmp_path / "none", step=2, total_steps=2)
+    assert "evaluate.splits={FILE:FILE.parquet}" in summary  # its validation file is that of its prompts
     assert empty.summary(run.config()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
 
 

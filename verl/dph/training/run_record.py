@@ -141,9 +141,10 @@ class RunRecord:
         return "\n".join([*lines, f"Checkpoint: {newest}{of_best}", f"Next: {self._next_command(config, newest)}"])
 
     def _next_command(self, config: DictConfig, checkpoint: Path) -> str:
-        """Evaluation on the run's own validation files; FILE.parquet stands for one if it has none."""
+        """Evaluation on the run's own validation files; without any (main.py then puts its prompts there) on a FILE."""
         data, model, on_cpu = config.data, config.actor_rollout_ref.model.path, config.trainer.device == "cpu"
-        files = ",".join(f"{path.stem}:{path}" for path in paths(data.val_files)) or "test:FILE.parquet"
+        own = paths(data.val_files) if data.val_files != data.train_files else [Path("FILE.parquet")]
+        files = ",".join(f"{path.stem}:{path}" for path in own)
         words = ["VERL_PLATFORM=cpu"] * on_cpu + ["python", "-m", "verl.dph.evaluate"] + ["device=cpu"] * on_cpu
         words += [
             f"evaluate.models={{base:{model},{config.trainer.experiment_name}:{checkpoint}}}",
