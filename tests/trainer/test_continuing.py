@@ -11,7 +11,7 @@ import torch
 from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
-from tests.trainer.conftest import ACTOR, SCORER, dataset_row
+from tests.trainer.conftest import ACTOR, ETA, SCORER, dataset_row
 from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.store import Row, Store
@@ -73,6 +73,13 @@ def test_the_checkpoint_of_another_run_is_rejected_with_both_values(run, changes
     with caplog.at_level(logging.WARNING):
         run.prepare(changes | {"trainer.resume_with_changes": True})
     assert sentence in caplog.text
+
+
+@pytest.mark.parametrize("schedule", [{f"{ETA}type": "cosine"}, {f"{ACTOR}optim.lr_scheduler_type": "cosine"}])
+def test_a_schedule_keeps_its_end(run, schedule):
+    save_checkpoint(run, **schedule)
+    assert "trainer.total_epochs was 30 and is 99" in run.rejection(schedule | {"trainer.total_epochs": 99})
+    run.prepare(schedule)
 
 
 def test_model_and_prompts_are_compared_by_content(run, tmp_path):
