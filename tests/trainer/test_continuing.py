@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import re
 import shlex
 
@@ -169,6 +170,7 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     folder = save_checkpoint(run)
     record = RunRecord(run.folder, step=STEP, total_steps=STEP, steps_per_epoch=1, seconds=4000.0)
     record.validated(STEP, {"val-core/sql/acc/mean@2": 0.5}, None)
+    record.saved(STEP)
     record.save()
     monkeypatch.setattr(main.main_ppo, "run_ppo", lambda *args, **kwargs: pytest.fail("training starts"))
     changes = {"trainer.total_training_steps": STEP, "trainer.total_epochs": 9, "trainer.experiment_name": "my_run"}
@@ -213,6 +215,7 @@ def record_with(folder, values, checkpoints, metric=None):
     record = RunRecord(folder)
     for step in checkpoints:
         (folder / f"global_step_{step}" / "actor").mkdir(parents=True, exist_ok=True)
+        record.saved(step)
     for step, value in values.items():
         assert record.validated(step, {"val-core/a/acc/mean@1": value, "val-core/b/reward/mean@1": 0.0}, metric) is None
     record.save()
@@ -236,8 +239,9 @@ def test_the_best_is_the_highest_validation_that_has_a_checkpoint(tmp_path):
     record.save()
     assert record.validations == {0: 0.45, 10: 0.2} and best_file(tmp_path) == "10"
     record.resumed_at(0)
+    record.validated(10, {"val-core/a/acc/mean@1": 1.0}, None)
     record.save()
-    assert best_file(tmp_path) is None
+    assert best_file(tmp_path) is None  # the checkpoint of that step is one of the run that was begun anew
 
 
 def test_the_metric_can_be_named(tmp_path):
@@ -245,6 +249,7 @@ def test_the_metric_can_be_named(tmp_path):
     assert record.best() == 1
     sentence = record.validated(3, {"val-core/a/acc/mean@1": 1.0}, "val-core/c/acc")
     assert sentence.startswith("trainer.best_metric=val-core/c/acc is not among the metrics of validation (val-core/a/")
+    assert "is nan in step 3" in record.validated(3, {"val-core/a/acc/mean@1": math.nan}, None)
     assert 3 not in record.validations
     record.validated(3, {"dph/keep_rate": 0.7}, "dph/keep_rate")
     assert record.validations == {3: 0.7} and record.metric == "dph/keep_rate"
