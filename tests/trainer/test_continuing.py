@@ -158,7 +158,9 @@ def test_a_store_is_never_written_from_a_checkpoint(run):
     folder = save_checkpoint(run)
     writes = {f"{ACTOR}generate_sft": True, f"{ACTOR}sft_loss_mode": "none", "data.sft_wrong_files": run.data}
     assert resume.checkpoint_of(run.prepare()) == folder
-    assert resume.checkpoint_of(run.prepare(writes)) is None
+    config = run.prepare(writes)
+    assert resume.checkpoint_of(config) is None
+    assert config.trainer.default_local_dir == run.store.removesuffix("pt") + "run"  # its log, beside the store
     by_path = BY_PATH | {"trainer.resume_from_path": str(folder)}
     assert f"trainer.resume_from_path={folder} would load another policy" in run.rejection(writes | by_path)
 

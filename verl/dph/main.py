@@ -111,6 +111,8 @@ def prepare(config: DictConfig) -> str | None:
     if generates:
         # Its log-probs are the initial policy's, whatever checkpoint lies in the folder.
         config.trainer.resume_mode = "disable"
+        # Its log lies beside the store; verl's default is ./checkpoints.
+        config.trainer.default_local_dir = str(Path(config.data.sft_pt).expanduser().with_suffix(".run"))
     resumed = resume.checkpoint_of(config)
     if resumed is not None:
         resume.check(config, resumed)
