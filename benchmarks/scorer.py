@@ -113,23 +113,20 @@ def server(root: Path, **changes) -> Iterator[tuple[str, psutil.Process]]:
     scorer = {"class_name": class_name, **changes}
     if class_name != "MathRewardModel":
         scorer["database_path"] = str(root)
+    command = [sys.executable, "-m", "rl.scorer", "--port", "0"]
     with tempfile.TemporaryDirectory() as folder:
         config, address_file = Path(folder) / "scorer.yaml", Path(folder) / "address"
         config.write_text(yaml.safe_dump({"ScorerServer": {"shutdown_seconds": 1}, "Scorers": {"Scorer1": scorer}}))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rl.scorer", "-c", config, "--port", "0", "--address-file", address_file],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            while not address_file.exists():
-                if process.poll() is not None:
-                    raise SystemExit("the server did not start")
-                time.sleep(0.02)
-            yield f"http://{address_file.read_text()}", psutil.Process(process.pid)
-        finally:
-            process.terminate()
-            process.wait()
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen([*command, "-c", config, "--address-file", address_file], **quiet) as process:
+            try:
+                while not address_file.exists():
+                    if process.poll() is not None:
+                        raise SystemExit("the server did not start")
+                    time.sleep(0.02)
+                yield f"http://{address_file.read_text()}", psutil.Process(process.pid)
+            finally:
+                process.terminate()
 
 
 async def send(
@@ -208,8 +205,12 @@ def run_everything(root: Path, items: list[Item]) -> float:
         return sum(not item.endless for item in items) / (time.perf_counter() - started)
 
 
+def say(what: str, figure: float, unit: str, second: float | None = None, meaning: str = "") -> None:
+    more = "" if second is None else f"   {second:.2f} {meaning}"
+    print(f"{what:36} {figure:9.1f} {unit}{more}", flush=True)
+
+
 def measure_sql(root: Path, questions: int) -> None:
-    say = report("sql")
     with server(root) as (address, _):
         score_items(address, traffic(4, REPEATED_SHARE, 0, 9))  # file and processes are warm
         different = traffic(questions, 0, 0, 1)
@@ -222,32 +223,27 @@ def measure_sql(root: Path, questions: int) -> None:
         heartbeats: list[float] = []
         shaped = score_items(address, traffic(questions, REPEATED_SHARE, RUNAWAY_SHARE, 3), heartbeats)
         say("... and 1 % runaways", shaped, "answers/s", shaped / calm, "of the same without them, >= .70")
-    heartbeats.sort()
-    most = heartbeats[-1] * 1000
-    say("heartbeat meanwhile, 99 %", heartbeats[int(len(heartbeats) * 0.99)] * 1000, "ms", most, "ms at most")
+    beats = [1000 * seconds for seconds in sorted(heartbeats)]
+    say("heartbeat meanwhile, 99 %", beats[int(len(beats) * 0.99)], "ms", beats[-1], "ms at most")
     with server(root, gold_cache_bytes=0, answer_cache_bytes=0) as (address, _):
         uncached = score_items(address, traffic(questions, REPEATED_SHARE, RUNAWAY_SHARE, 4))
         say("this server without caches", uncached, "answers/s", shaped / uncached, "x with them")
     # A quarter of the traffic, with its share of runaways: they take most of the time, and it is long.
     fewer = traffic(max(questions // 4, 13), REPEATED_SHARE, 0, 5)
-    for place in range(50, len(fewer), 100):
-        fewer[place] = Item(fewer[place].gold, RUNAWAY.format(place), True)
+    fewer[50::100] = [Item(item.gold, RUNAWAY.format(i), True) for i, item in enumerate(fewer[50::100])]
     everything = run_everything(root, fewer)
     say("gold and prediction for all", everything, "answers/s", shaped / everything, "x ours, >= 15")
 
 
 def small_batch(number: int) -> dict:
     """A request with distinct small queries."""
-
-    def question(key: int) -> dict:
-        gold = f"SELECT city, count(*) FROM orders WHERE id < {key % 150} GROUP BY city"
-        sql = "SELECT city, count(*) FROM orders WHERE id < {} AND {} = {} GROUP BY city"
-        return {
-            "question": {"db_id": "small/small.sqlite", "gold_sql": gold, "cmp_method": "bird"},
-            "responses": [f"```sql\n{sql.format(50 + i, key, key)}\n```" for i in range(RESPONSES)],
-        }
-
-    return {"questions": [question(number * QUESTIONS + i) for i in range(QUESTIONS)]}
+    questions = []
+    for key in range(number * QUESTIONS, (number + 1) * QUESTIONS):
+        sql = "SELECT city, count(*) FROM orders WHERE id < {}{} GROUP BY city"
+        extra = {"db_id": "small/small.sqlite", "gold_sql": sql.format(key % 150, ""), "cmp_method": "bird"}
+        responses = [f"```sql\n{sql.format(50 + i, f' AND {key} = {key}')}\n```" for i in range(RESPONSES)]
+        questions.append({"question": extra, "responses": responses})
+    return {"questions": questions}
 
 
 def score_batches(address: str, numbers: range) -> float:
@@ -259,18 +255,16 @@ def score_batches(address: str, numbers: range) -> float:
 def measure_small(root: Path) -> None:
     with server(root) as (address, _):
         score_batches(address, range(10_000, 10_010))
-        report("small")("through POST /v1/score", score_batches(address, range(200)), "answers/s, >= 2500")
+        say("small queries, POST /v1/score", score_batches(address, range(200)), "answers/s, >= 2500")
 
 
 def measure_memory(root: Path) -> None:
-    say = report("memory")
     with server(root) as (address, process):
-        done = 0
-        for answers in (10_000, 100_000):
-            score_batches(address, range(done, done := answers // (QUESTIONS * RESPONSES)))
+        for first, last in ((0, 10_000), (10_000, 100_000)):
+            score_batches(address, range(*(count // (QUESTIONS * RESPONSES) for count in (first, last))))
             workers = [child.memory_info().rss / 1e6 for child in process.children()]
             rss = process.memory_info().rss / 1e6
-            say(f"after {answers:,} answers", max(workers), "MB, the largest worker", rss, "MB, the server")
+            say(f"memory after {last:,} answers", max(workers), "MB, the largest worker", rss, "MB, the server")
 
 
 # Kinds of answers as AIME, MATH and Minerva have them; {0} makes each one different.
@@ -292,7 +286,7 @@ ANSWERS = (
 
 def math_pairs(count: int, first: int) -> list[tuple[str, str]]:
     """(gold, answer), all different."""
-    kinds = [ANSWERS[number % len(ANSWERS)] for number in range(count)]
+    kinds = (ANSWERS[number % len(ANSWERS)] for number in range(count))
     return [(gold.format(first + i), answer.format(first + i)) for i, (gold, answer) in enumerate(kinds)]
 
 
@@ -301,31 +295,21 @@ def plain_math_verify(pairs: list[tuple[str, str]]) -> float:
     from math_verify import parse, verify
 
     started = time.perf_counter()
-    for gold, answer in pairs:
-        read = [parse(rf"\boxed{{{text}}}", parsing_timeout=None) for text in (gold, answer)]
-        verify(*read, timeout_seconds=None)
+    for pair in pairs:
+        verify(*(parse(rf"\boxed{{{text}}}", parsing_timeout=None) for text in pair), timeout_seconds=None)
     return len(pairs) / (time.perf_counter() - started)
 
 
 def measure_math(root: Path) -> None:
-    say = report("math")
     logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that it has no time limits
-    plain_math_verify(math_pairs(60, 100))
-    floor = plain_math_verify(math_pairs(1200, 1000))
+    # The first ones warm the process and the workers.
+    floor = [plain_math_verify(pairs) for pairs in (math_pairs(60, 100), math_pairs(1200, 1000))][1]
     say("math-verify, one thread", floor, "answers/s")
     with server(root, class_name="MathRewardModel") as (address, _):
-        for pairs in (math_pairs(60, 100), math_pairs(2400, 1000)):  # the first ones warm the workers
+        for pairs in (math_pairs(60, 100), math_pairs(2400, 1000)):
             bodies = ({"gen_responses": [rf"\boxed{{{a}}}"], "extra": {"ground_truth": gold}} for gold, a in pairs)
             ours = len(pairs) / asyncio.run(send(address, "/api", bodies))
-    say("this server", ours, "answers/s", ours / (floor * CORES), "of math-verify x cores, >= .80")
-
-
-def report(part: str):
-    def say(what: str, figure: float, unit: str, second: float | None = None, meaning: str = "") -> None:
-        more = "" if second is None else f"   {second:.2f} {meaning}"
-        print(f"{part:7} {what:32} {figure:9.1f} {unit}{more}", flush=True)
-
-    return say
+    say("math, this server", ours, "answers/s", ours / (floor * CORES), "of math-verify x cores, >= .80")
 
 
 def main() -> None:

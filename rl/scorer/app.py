@@ -18,6 +18,7 @@ from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import Settings
 from rl.scorer.metrics import Measured, Metrics
 from rl.scorer.outcomes import Score, UnknownQuestion
+from rl.scorer.process import WorkerLost
 from rl.scorer.protocol import ApiRequest, BatchRequest, api_reply, batch_reply, parse
 from rl.scorer.scorers import Busy, Question, Scorers
 
@@ -27,7 +28,10 @@ Questions = list[tuple[Question, list[str]]]
 
 
 def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callable[[], None]) -> FastAPI:
-    """The application; `ready` is called when requests are served, `shut_down` to end the server gracefully."""
+    """The application; `ready` is called when requests are served, `shut_down` to end the server gracefully.
+
+    Its state has `failure`: why the workers did not start, else None.
+    """
     scorers = Scorers(settings)
     server = settings.ScorerServer
 
@@ -37,10 +41,14 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
             await scorers.start()
             ready()
             yield
+        except WorkerLost as error:
+            app.state.failure = str(error)
+            raise
         finally:
             await scorers.close()
 
     app = FastAPI(title="DPH-RL scorer", lifespan=lifespan)
+    app.state.failure = None
     app.state.metrics = metrics = Metrics(scorers)
     app.add_middleware(Measured, metrics=metrics)
 

@@ -8,6 +8,7 @@ import ipaddress
 import signal
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -95,10 +96,13 @@ def _serve(settings: Settings, listener: socket.socket, address_file: Path | Non
         signal.signal(number, _exit_quietly)
     server = uvicorn.Server(config)
     try:
-        server.run(sockets=[listener])
+        with suppress(SystemExit):  # of uvicorn, if the start failed, and of the signals' handler
+            server.run(sockets=[listener])
     finally:
         if address_file is not None:
             address_file.unlink(missing_ok=True)
+    if app.state.failure is not None:
+        sys.stderr.write(f"Error: The workers do not start: {app.state.failure}; what they wrote is above.\n")
     return 0 if server.started else 1
 
 

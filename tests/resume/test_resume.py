@@ -78,6 +78,7 @@ def test_the_record_is_that_of_a_run_at_once(task):
     assert resumed["metric"] == metric
     assert resumed["validations"] == {str(step): of_steps[step][metric] for step in (STOP, TOTAL)}
     assert (resumed["step"], resumed["total_steps"], resumed["steps_per_epoch"]) == (TOTAL, TOTAL, 3)
+    assert resumed["checkpoints"] == [STOP, TOTAL]
     best = max((STOP, TOTAL), key=lambda step: of_steps[step][metric])
     assert (task.runs / "resumed" / "best_checkpointed_iteration.txt").read_text() == str(best)
 

@@ -22,7 +22,7 @@ import yaml
 from rl.scorer.config import Settings, SqlSettings, load_settings
 from rl.scorer.server import main
 from rl.scorer.sql_scoring import SqlScorer
-from tests.scorer.conftest import SHIPPED_SETTINGS, fenced, make_shop
+from tests.scorer.conftest import SCRIPT, SHIPPED_SETTINGS, fenced, make_shop
 
 
 def test_the_shipped_settings_are_complete_and_the_defaults(tmp_path: Path) -> None:
@@ -133,6 +133,22 @@ def test_a_file_of_the_released_server_starts_this_one(
     assert said.startswith("Warning: ") and said.count("\n") == 1
     assert said.endswith(
         "ignores: Chains, Scorers.MeanStd (class_name MeanStd), Scorers.Dummy (class_name DummyPostProcessor).\n"
+    )
+
+
+def test_workers_that_do_not_start_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "math_verify.py").write_text("raise ImportError('a broken installation')")
+    (tmp_path / "math.yaml").write_text("Scorers: {Scorer1: {class_name: MathRewardModel, num_instances: 1}}")
+    done = subprocess.run(
+        [sys.executable, SCRIPT, "-c", tmp_path / "math.yaml", "--port", "0"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1 and "a broken installation" in done.stderr
+    assert (
+        "\nError: The workers do not start: a worker process did not start; what they wrote is above.\n" in done.stderr
     )
 
 

@@ -108,12 +108,8 @@ def test_a_wrong_value_is_named(run, setting, value, sentence):
 
 def test_every_setting_of_ours_has_a_type_and_a_range():
     files = [yaml.safe_load((CONFIG_DIR / f"{name}.yaml").read_text()) for name in ("dph_trainer", "scorer")]
-    found = {
-        name
-        for ours in files
-        for name, _ in flat(ours)
-        if not name.startswith(("hydra.", "defaults")) and "_target_" not in name
-    }
+    names = [name for file in files for name, _ in flat(file)]
+    found = {name for name in names if not name.startswith(("hydra.", "defaults")) and "_target_" not in name}
     of_verl = {f"reward.custom_reward_function.{name}" for name in ("path", "name")}
     assert len(found) > 30
     assert found - {setting.path for setting in checks.SCHEMA} == of_verl

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import re
 import shlex
 
@@ -11,7 +12,7 @@ import torch
 from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
-from tests.trainer.conftest import ACTOR, dataset_row
+from tests.trainer.conftest import ACTOR, ETA, SCORER, dataset_row
 from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.store import Row, Store
@@ -73,6 +74,13 @@ def test_the_checkpoint_of_another_run_is_rejected_with_both_values(run, changes
     with caplog.at_level(logging.WARNING):
         run.prepare(changes | {"trainer.resume_with_changes": True})
     assert sentence in caplog.text
+
+
+@pytest.mark.parametrize("schedule", [{f"{ETA}type": "cosine"}, {f"{ACTOR}optim.lr_scheduler_type": "cosine"}])
+def test_a_schedule_keeps_its_end(run, schedule):
+    save_checkpoint(run, **schedule)
+    assert "trainer.total_epochs was 30 and is 99" in run.rejection(schedule | {"trainer.total_epochs": 99})
+    run.prepare(schedule)
 
 
 def test_model_and_prompts_are_compared_by_content(run, tmp_path):
@@ -139,6 +147,13 @@ def test_a_checkpoint_that_is_not_there_is_named(run, changes, newest, sentence)
     assert sentence in run.rejection(changes)
 
 
+def test_a_folder_below_home_is_found_by_verl_too(run, monkeypatch):
+    folder = save_checkpoint(run)
+    monkeypatch.setenv("HOME", str(run.folder.parent))
+    config = run.prepare({"trainer.default_local_dir": f"~/{run.folder.name}"})
+    assert resume.checkpoint_of(config) == folder
+
+
 def test_a_store_is_never_written_from_a_checkpoint(run):
     folder = save_checkpoint(run)
     writes = {f"{ACTOR}generate_sft": True, f"{ACTOR}sft_loss_mode": "none", "data.sft_wrong_files": run.data}
@@ -155,11 +170,12 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     folder = save_checkpoint(run)
     record = RunRecord(run.folder, step=STEP, total_steps=STEP, steps_per_epoch=1, seconds=4000.0)
     record.validated(STEP, {"val-core/sql/acc/mean@2": 0.5}, None)
+    record.saved(STEP)
     record.save()
     monkeypatch.setattr(main.main_ppo, "run_ppo", lambda *args, **kwargs: pytest.fail("training starts"))
     changes = {"trainer.total_training_steps": STEP, "trainer.total_epochs": 9, "trainer.experiment_name": "my_run"}
-    # nobody is asked
-    config = run.config(changes | {"reward.custom_reward_function.reward_kwargs.scorer": "http://127.0.0.1:9"})
+    changes |= {"data.val_files": [run.data], SCORER: "http://127.0.0.1:9"}  # nobody is asked
+    config = run.config(changes)
     capsys.readouterr()
     main.main(config)
     said = capsys.readouterr().out.splitlines()
@@ -174,7 +190,7 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
         evaluation = compose("evaluate", overrides).evaluate
     assert (program, said[4].split()[:2]) == ("verl.dph.evaluate", ["Next:", "VERL_PLATFORM=cpu"])
     assert evaluation.models == {"base": run.model, "my_run": str(folder)}
-    assert evaluation.splits == {"data": config.data.val_files}
+    assert evaluation.splits == {"data": run.data}
 
 
 @pytest.mark.parametrize(
@@ -199,6 +215,7 @@ def record_with(folder, values, checkpoints, metric=None):
     record = RunRecord(folder)
     for step in checkpoints:
         (folder / f"global_step_{step}" / "actor").mkdir(parents=True, exist_ok=True)
+        record.saved(step)
     for step, value in values.items():
         assert record.validated(step, {"val-core/a/acc/mean@1": value, "val-core/b/reward/mean@1": 0.0}, metric) is None
     record.save()
@@ -222,8 +239,9 @@ def test_the_best_is_the_highest_validation_that_has_a_checkpoint(tmp_path):
     record.save()
     assert record.validations == {0: 0.45, 10: 0.2} and best_file(tmp_path) == "10"
     record.resumed_at(0)
+    record.validated(10, {"val-core/a/acc/mean@1": 1.0}, None)
     record.save()
-    assert best_file(tmp_path) is None
+    assert best_file(tmp_path) is None  # the checkpoint of that step is one of the run that was begun anew
 
 
 def test_the_metric_can_be_named(tmp_path):
@@ -231,6 +249,7 @@ def test_the_metric_can_be_named(tmp_path):
     assert record.best() == 1
     sentence = record.validated(3, {"val-core/a/acc/mean@1": 1.0}, "val-core/c/acc")
     assert sentence.startswith("trainer.best_metric=val-core/c/acc is not among the metrics of validation (val-core/a/")
+    assert "is nan in step 3" in record.validated(3, {"val-core/a/acc/mean@1": math.nan}, None)
     assert 3 not in record.validations
     record.validated(3, {"dph/keep_rate": 0.7}, "dph/keep_rate")
     assert record.validations == {3: 0.7} and record.metric == "dph/keep_rate"
@@ -245,6 +264,7 @@ def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
     )
     assert deleted in summary
     empty = RunRecord(tmp_path / "none", step=2, total_steps=2)
+    assert "evaluate.splits={FILE:FILE.parquet}" in summary  # its validation file is that of its prompts
     assert empty.summary(run.config()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
 
 

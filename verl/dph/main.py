@@ -106,6 +106,7 @@ def prepare(config: DictConfig) -> str | None:
     checks.read_none(config)
     _turn_off_validation(config)
     checks.check(config)
+    config.trainer.default_local_dir = os.path.expanduser(config.trainer.default_local_dir)  # verl makes a folder "~"
     generates = config.actor_rollout_ref.actor.generate_sft
     if generates:
         # Its log-probs are the initial policy's, whatever checkpoint lies in the folder.
@@ -157,7 +158,7 @@ class Arming:
 
 def main(config: DictConfig) -> None:
     finished = prepare(config)
-    folder = Path(config.trainer.default_local_dir).expanduser()
+    folder = Path(config.trainer.default_local_dir)
     if finished is None:
         with stoppable_when_armed() as arm, console_log(folder / "log.txt"):
             on_cpu = config.trainer.device == "cpu"

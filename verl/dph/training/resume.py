@@ -166,17 +166,21 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
     """A key that only one of the two has is one of another version."""
-    now = dict(flat(OmegaConf.to_container(config, resolve=True)))
+    now, compared = dict(flat(OmegaConf.to_container(config, resolve=True))), _OF_A_RUN + _horizon(config)
     for key, value in flat(before):
-        if key in now and now[key] != value and _makes_a_run(key):
+        if key in now and now[key] != value and _among(compared, key) and not _among(MAY_CHANGE, key):
             yield f"{key} was {value} and is {now[key]}"
 
 
-def _makes_a_run(key: str) -> bool:
-    def among(patterns: tuple[str, ...]) -> bool:
-        return any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
+def _horizon(config: DictConfig) -> tuple[str, ...]:
+    """What a schedule spans, where there is one: in mid-run it would jump."""
+    optim, eta = config.actor_rollout_ref.actor.optim, config.actor_rollout_ref.actor.sft_loss_control
+    spans = optim.lr_scheduler_type != "constant" or optim.lr_warmup_steps_ratio > 0 or eta.type == "cosine"
+    return ("trainer.total_epochs", "trainer.total_training_steps") if spans else ()
 
-    return among(_OF_A_RUN) and not among(MAY_CHANGE)
+
+def _among(patterns: tuple[str, ...], key: str) -> bool:
+    return any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
 
 
 # ---------------------------------------------------------------------------------------- our state in a checkpoint

@@ -1,6 +1,7 @@
 """What a run has reached, beside its checkpoints: validations, the best checkpoint, and the summary at the end."""
 
 import json
+import math
 import re
 import shlex
 from dataclasses import asdict, dataclass, field
@@ -33,6 +34,7 @@ class RunRecord:
         seconds: spent in training, over all sessions.
         failed_rollouts: of training steps, over all sessions.
         validations: the metric by step; 0 is the initial policy.
+        checkpoints: steps that were saved, also those that verl has deleted since.
     """
 
     folder: Path
@@ -43,6 +45,7 @@ class RunRecord:
     seconds: float = 0.0
     failed_rollouts: int = 0
     validations: dict[int, float] = field(default_factory=dict)
+    checkpoints: list[int] = field(default_factory=list)
 
     @classmethod
     def load(cls, folder: Path) -> "RunRecord":
@@ -80,6 +83,7 @@ class RunRecord:
             self.seconds, self.failed_rollouts, self.validations = 0.0, 0, {}
         self.step = step
         self.validations = {at: value for at, value in self.validations.items() if at <= step}
+        self.checkpoints = [at for at in self.checkpoints if at <= step]
 
     def validated(self, step: int, metrics: dict[str, float], metric: str | None) -> str | None:
         """Record a validation.
@@ -89,7 +93,7 @@ class RunRecord:
             metric: trainer.best_metric.
 
         Returns:
-            A sentence if `metric` is not among them; nothing is recorded then.
+            A sentence if `metric` is not among them, or no number; nothing is recorded then.
         """
         named = [metric] if metric else sorted(name for name in metrics if _MEAN_ACCURACY.fullmatch(name))
         if not named or any(name not in metrics for name in named):
@@ -97,18 +101,29 @@ class RunRecord:
             found = ", ".join(sorted(metrics))
             return f"{wanted} is not among the metrics of validation ({found}): no checkpoint counts as the best"
         title = named[0] if len(named) == 1 else f"mean of {', '.join(named)}"
+        value = float(sum(metrics[name] for name in named) / len(named))
+        if not math.isfinite(value):
+            return f"{title} is {value} in step {step}, which cannot be the best"
         if title != self.metric:
             self.metric, self.validations = title, {}
-        self.validations[step] = float(sum(metrics[name] for name in named) / len(named))
+        self.validations[step] = value
         return None
 
-    def checkpoint(self, step: int) -> Path:
-        return self.folder / f"global_step_{step}"
+    def saved(self, step: int) -> None:
+        """Record a checkpoint."""
+        self.checkpoints = sorted({*self.checkpoints, step})
 
     def best(self) -> int | None:
         """The step of the highest validation among checkpoints that are there (the first of equals), or None."""
-        there = [step for step in sorted(self.validations) if (self.checkpoint(step) / "actor").is_dir()]
+        there = [step for step in sorted(self.validations) if self._is_there(step)]
         return max(there, key=self.validations.__getitem__, default=None)
+
+    def _is_there(self, step: int) -> bool:
+        """Whether this run saved a checkpoint in `step`, of which verl has not deleted the weights."""
+        return step in self.checkpoints and (self._folder_of(step) / "actor").is_dir()
+
+    def _folder_of(self, step: int) -> Path:
+        return self.folder / f"global_step_{step}"
 
     def is_finished(self, config: DictConfig, step: int) -> bool:
         """Whether a run that continues after `step` has no step left, as verl counts them (trainer_base.py, fit)."""
@@ -118,7 +133,7 @@ class RunRecord:
 
     def summary(self, config: DictConfig) -> str:
         """What was trained, the last and the best validation, the checkpoints and the next command, in lines."""
-        best, newest = self.best(), self.checkpoint(self.step)
+        best, newest = self.best(), self._folder_of(self.step)
         lines = [
             f"{config.trainer.experiment_name}: step {self.step} of {self.total_steps}, {_duration(self.seconds)} of "
             f"training, {self.failed_rollouts} failed rollouts."
@@ -135,15 +150,16 @@ class RunRecord:
                     f"Step {highest} has no checkpoint (trainer.save_freq={config.trainer.save_freq}, "
                     f"max_actor_ckpt_to_keep={config.trainer.max_actor_ckpt_to_keep}); {there}."
                 )
-        if not (newest / "actor").is_dir():
+        if not self._is_there(self.step):
             return "\n".join([*lines, f"No checkpoint (trainer.save_freq={config.trainer.save_freq})."])
-        of_best = "" if best is None else f", best: {self.checkpoint(best)}"
+        of_best = "" if best is None else f", best: {self._folder_of(best)}"
         return "\n".join([*lines, f"Checkpoint: {newest}{of_best}", f"Next: {self._next_command(config, newest)}"])
 
     def _next_command(self, config: DictConfig, checkpoint: Path) -> str:
-        """Evaluation on the run's own validation files."""
+        """Evaluation on the run's own validation files; without any (main.py then puts its prompts there) on a FILE."""
         data, model, on_cpu = config.data, config.actor_rollout_ref.model.path, config.trainer.device == "cpu"
-        files = ",".join(f"{path.stem}:{path}" for path in paths(data.val_files))
+        own = paths(data.val_files) if data.val_files != data.train_files else [Path("FILE.parquet")]
+        files = ",".join(f"{path.stem}:{path}" for path in own)
         words = ["VERL_PLATFORM=cpu"] * on_cpu + ["python", "-m", "verl.dph.evaluate"] + ["device=cpu"] * on_cpu
         words += [
             f"evaluate.models={{base:{model},{config.trainer.experiment_name}:{checkpoint}}}",

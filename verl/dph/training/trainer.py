@@ -208,6 +208,7 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
             state = {name: part.state_dict() for name, part in self._state().items()}
             atomic_write.write_text(Path(folder, resume.STATE_FILE), json.dumps(state))
         super()._save_checkpoint()
+        self.record.saved(self.global_steps)
         self._save_record()
 
     def _load_checkpoint(self):
