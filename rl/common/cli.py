@@ -69,7 +69,7 @@ def user_errors_exit(resumes: bool = False) -> Iterator[None]:
         _say(f"Error: {sentence}")
         sys.exit(USER_ERROR_EXIT_CODE)
     finally:
-        _shutdown_ray()
+        shutdown_ray()
 
 
 def _say(sentence: str) -> None:
@@ -88,7 +88,8 @@ def _missing_setting(error: Exception) -> str | None:
     return f"The setting {error.full_key} has no value; pass {error.full_key}=VALUE."
 
 
-def _shutdown_ray() -> None:
+def shutdown_ray() -> None:
+    """Shut down Ray if this process runs it."""
     # A program that never imported Ray has nothing to shut down.
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():

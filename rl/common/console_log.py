@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rl.common import console_filter
+from rl.common.cli import shutdown_ray
 from rl.common.console_filter import END, MARK
 from rl.common.errors import UserError
 
@@ -54,6 +55,7 @@ def console_log(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        shutdown_ray()  # what its processes still print belongs to the log, not behind our last sentence
         del os.environ[_VARIABLE]
         mark_messages()
         _point_output_to(*terminal)

@@ -36,10 +36,10 @@ ENVIRONMENT = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"}
 PROGRAM = f"""
 import sys
 from verl.dph import presample
-from verl.dph.sampling import job
+from verl.dph.reward import preflight
 from verl.dph.config.program import run_main
 
-job.SCORER_WAIT_S = 0
+preflight.SCORER_WAIT_S = 0
 arguments = sys.argv[1:]
 scorer = "{SCORER}"
 for extra in ["++%s={DEAD_SCORER}" % scorer, None]:
