@@ -24,7 +24,7 @@ from rl.common.processes import end_process_tree
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 MASTERED, EXPLORED = 8, 8
-TEACHING_STEPS = 200
+TEACHING_STEPS = 400
 # In place of the page's model and sizes.
 SETTINGS = {
     "DEVICE": "cpu",
@@ -91,13 +91,13 @@ class Traveller:
         return finished.stdout
 
     def wrong_turn(self, command: str, **settings: str) -> str:
-        """The one sentence that a command gives when it is wrong."""
+        """What a command says that is wrong: a sentence for each fault."""
         finished = self.run(command, **settings)
         assert finished.returncode == 2, f"{command} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
         assert "Traceback" not in finished.stdout, finished.stdout[-6000:]
-        last = finished.stdout.splitlines()[-1]
-        assert last.startswith("Error: "), finished.stdout[-6000:]
-        return last
+        before, error, sentences = finished.stdout.rpartition("Error: ")
+        assert error and before[-1:] in ("", "\n"), finished.stdout[-6000:]
+        return sentences
 
     def command(self, part: str) -> str:
         [found] = [line for line in self.commands if part in line]
@@ -144,7 +144,7 @@ class Traveller:
         batch = torch.tensor(sequences)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # a tenth of the time on a machine that others use too
-        optimizer = torch.optim.Adam(self.network.parameters(), lr=3e-3)
+        optimizer = torch.optim.Adam(self.network.parameters(), lr=5e-3)
         decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, TEACHING_STEPS)
         for _ in range(TEACHING_STEPS):
             logits = self.network(batch).logits[:, -3:-1]
@@ -233,10 +233,12 @@ def trained(stored):
         ("no name", train.replace(" first", ""), {}),
         ("wrong eta", train.replace("0.2", "much"), {}),
         ("setting behind", f"{train} TOTAL_STEPS=3", {}),
-        ("wrong steps", train, {"TOTAL_STEPS": "two"}),
-        ("wrong logger", train, {"LOGGER": "[console,fiel]"}),
         ("wrong key", f"{train} actor.sft_loss_estimator=topk", {}),
-        ("wrong mode", f"{train} actor_rollout_ref.actor.sft_loss_mode=jss", {}),
+        (
+            "wrong values",
+            f"{train} actor_rollout_ref.actor.sft_loss_mode=jss",
+            {"TOTAL_STEPS": "two", "LOGGER": "[console,fiel]"},
+        ),
     ):
         stored.output[name] = stored.wrong_turn(command, **settings)
     stored.output["train"] = stored.walk(train)

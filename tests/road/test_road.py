@@ -49,10 +49,8 @@ def test_typical_mistakes_are_named(trained):
         "no name": "NAME is '0.2', a number",
         "wrong eta": "sft_loss_coeff is 'much': give a number",
         "setting behind": "put it before bash",
-        "wrong steps": "total_training_steps.*two",
-        "wrong logger": "fiel",
         "wrong key": "actor_rollout_ref.actor.sft_loss_estimator",
-        "wrong mode": "jss",
+        "wrong values": "total_training_steps='two'(.*\n)+.*fiel(.*\n)+.*sft_loss_mode='jss'",
         "another method": "forward",
     }.items():
         assert re.search(words, trained.output[mistake]), (mistake, trained.output[mistake])
@@ -62,6 +60,7 @@ def test_a_run_ends_with_a_summary_and_is_not_repeated(trained):
     run = trained.folder / "outputs" / "mine" / "first"
     assert (run / "latest_checkpointed_iteration.txt").read_text() == "2"
     assert str(run / "global_step_2").removeprefix(f"{trained.folder}/") in trained.output["train"][-1500:]
+    assert trained.output["train"].splitlines()[-1].startswith("Next: ")
     assert "finished" in trained.output["again"]
     assert len(list((run / "metrics").iterdir())) == 1
 

@@ -1,9 +1,12 @@
 """The reward function that verl's reward loop awaits (reward.custom_reward_function, name compute_score)."""
 
 import asyncio
+import atexit
 import json
 import logging
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +21,16 @@ logger = logging.getLogger(__name__)
 # One client, with its session and view of the servers, for each event loop and settings. A reward worker has one loop.
 _clients: dict[tuple, ScorerClient] = {}
 _broken_questions: set[tuple] = set()
+_CLOSE_S = 2.0
+
+
+@atexit.register
+def _close_clients() -> None:
+    """Close the sessions of loops that still run, as on a CPU in the driver's process: aiohttp complains otherwise."""
+    for (loop, *_), client in _clients.items():
+        if loop.is_running():
+            with suppress(TimeoutError, CancelledError):
+                asyncio.run_coroutine_threadsafe(client.close(), loop).result(_CLOSE_S)
 
 
 async def compute_score(
