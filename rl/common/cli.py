@@ -57,27 +57,19 @@ def user_errors_exit(resumes: bool = False) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _say(f"Interrupted{advice}")
+        sys.stderr.write(f"Interrupted{advice}\n")
         sys.exit(INTERRUPTED_EXIT_CODE)
     except Stopped as stopped:
-        _say(f"{str(stopped).removesuffix('.')}{advice}")
+        sys.stderr.write(f"{str(stopped).removesuffix('.')}{advice}\n")
         sys.exit(stopped.exit_code)
     except Exception as error:
         sentence = find_user_error(error) or _missing_setting(error)
         if sentence is None:
             raise
-        _say(f"Error: {sentence}")
+        sys.stderr.write(f"Error: {sentence}\n")
         sys.exit(USER_ERROR_EXIT_CODE)
     finally:
         shutdown_ray()
-
-
-def _say(sentence: str) -> None:
-    tqdm = sys.modules.get("tqdm")
-    # A bar that the exception left open has not ended its line.
-    if tqdm is not None and tqdm.tqdm._instances:
-        sys.stderr.write("\n")
-    sys.stderr.write(f"{sentence}\n")
 
 
 def _missing_setting(error: Exception) -> str | None:

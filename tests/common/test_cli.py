@@ -5,7 +5,6 @@ import signal
 import pytest
 from omegaconf import OmegaConf
 from ray.exceptions import ActorDiedError, RayTaskError
-from tqdm import tqdm
 
 from rl.common.cli import find_user_error, user_errors_exit
 from rl.common.errors import UserError
@@ -58,21 +57,6 @@ def test_a_setting_without_value_is_named_and_an_interrupt_ends_with_130(capsys)
     with pytest.raises(SystemExit), user_errors_exit(resumes=True):
         raise KeyboardInterrupt
     assert capsys.readouterr().err == "Interrupted: re-run the same command to resume.\n"
-
-
-@pytest.mark.parametrize(
-    ("error", "sentence"),
-    [
-        (UserError(SENTENCE), f"Error: {SENTENCE}"),
-        (KeyboardInterrupt(), "Interrupted."),
-        (Stopped(signal.SIGTERM), "Stopped by SIGTERM."),
-    ],
-)
-def test_the_last_sentence_has_a_line_of_its_own_below_a_progress_bar(error, sentence, capsys):
-    with pytest.raises(SystemExit), user_errors_exit():
-        bar = tqdm(total=2)  # noqa: F841  # as verl's trainer holds it: open while the exception passes
-        raise error
-    assert capsys.readouterr().err.splitlines()[-1] == sentence
 
 
 def test_a_program_that_resumes_says_so(capsys):
