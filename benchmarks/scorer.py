@@ -12,7 +12,6 @@ to the last of them. small: queries of a tenth of a millisecond through POST /v1
 
 import argparse
 import asyncio
-import json
 import logging
 import multiprocessing
 import os
@@ -23,10 +22,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import aiohttp
 import psutil
@@ -34,6 +34,7 @@ import yaml
 
 ORDERS, CLIENTS = 300_000, 5_000
 RESPONSES, CONCURRENCY = 16, 64
+QUESTIONS = 8  # of a request to POST /v1/score
 RUNAWAY_SHARE, REPEATED_SHARE = 0.01, 1 / 3
 RUNAWAY_SECONDS = 15.0
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
@@ -53,8 +54,7 @@ QUERIES = (
 )
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """One response to a question."""
 
     gold: str
@@ -62,60 +62,47 @@ class Item:
     endless: bool
 
     @property
-    def extra(self) -> dict:
-        return {"db_id": "shop/shop.sqlite", "gold_sql": self.gold, "cmp_method": "bird"}
-
-    @property
-    def response(self) -> str:
-        return f"{'I look at the orders. ' * 20}\n```sql\n{self.sql}\n```"
+    def body(self) -> dict:
+        extra = {"db_id": "shop/shop.sqlite", "gold_sql": self.gold, "cmp_method": "bird"}
+        return {"gen_responses": [f"{'I look at the orders. ' * 20}\n```sql\n{self.sql}\n```"], "extra": extra}
 
 
 def make_databases(root: Path) -> None:
     """shop/shop.sqlite with ORDERS rows, and small/small.sqlite."""
     generator = random.Random(0)
+
+    def order(number: int) -> tuple:
+        client, price, city = generator.randrange(CLIENTS), generator.random() * 100, generator.randrange(50)
+        day = f"2020-{generator.randrange(1, 13):02d}-{generator.randrange(1, 29):02d}"
+        return number, client, round(price, 2), f"city{city}", day
+
     for folder, orders in (("shop", ORDERS), ("small", 200)):
         (root / folder).mkdir()
-        connection = sqlite3.connect(root / folder / f"{folder}.sqlite")
-        connection.execute("CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT)")
-        connection.execute(
-            "CREATE TABLE orders (id INTEGER PRIMARY KEY, client INTEGER, price REAL, city TEXT, day TEXT)"
-        )
-        connection.executemany("INSERT INTO clients VALUES (?, ?)", ((i, f"client {i}") for i in range(CLIENTS)))
-        connection.executemany(
-            "INSERT INTO orders VALUES (?, ?, ?, ?, ?)",
-            (
-                (
-                    i,
-                    generator.randrange(CLIENTS),
-                    round(generator.random() * 100, 2),
-                    f"city{generator.randrange(50)}",
-                    f"2020-{generator.randrange(1, 13):02d}-{generator.randrange(1, 29):02d}",
-                )
-                for i in range(orders)
-            ),
-        )
-        connection.commit()
-        connection.close()
+        with closing(sqlite3.connect(root / folder / f"{folder}.sqlite")) as connection, connection:
+            connection.execute("CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT)")
+            columns = "id INTEGER PRIMARY KEY, client INTEGER, price REAL, city TEXT, day TEXT"
+            connection.execute(f"CREATE TABLE orders ({columns})")
+            connection.executemany("INSERT INTO clients VALUES (?, ?)", ((i, f"client {i}") for i in range(CLIENTS)))
+            connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", map(order, range(orders)))
 
 
 def traffic(questions: int, repeated: float, endless: float, seed: int) -> list[Item]:
     """RESPONSES responses to each question, in the order of a training step."""
     generator = random.Random(seed)
-    items = []
+    items: list[Item] = []
     for question in range(questions):
         gold = QUERIES[question % len(QUERIES)].format(f"{seed}{question:05d}99")
-        mine: list[Item] = []
+        ordinary: list[Item] = []
         for number in range(RESPONSES):
             if generator.random() < endless:
-                mine.append(Item(gold, RUNAWAY.format(len(items) + number), True))
+                items.append(Item(gold, RUNAWAY.format(len(items)), True))
                 continue
-            ordinary = [item for item in mine if not item.endless]
             if ordinary and generator.random() < repeated * RESPONSES / (RESPONSES - 1):
-                mine.append(generator.choice(ordinary))
+                ordinary.append(generator.choice(ordinary))
             else:
                 sql = generator.choice(QUERIES).format(f"{seed}{question:05d}{number:02d}")
-                mine.append(Item(gold, sql, False))
-        items += mine
+                ordinary.append(Item(gold, sql, False))
+            items.append(ordinary[-1])
     return items
 
 
@@ -145,42 +132,53 @@ def server(root: Path, **changes) -> Iterator[tuple[str, psutil.Process]]:
             process.wait()
 
 
-async def send(address: str, items: list[Item], heartbeats: list[float] | None = None) -> float:
-    """Ordinary answers a second, each response a PUT /api, CONCURRENCY at a time; endless ones hold their place."""
-    slots = asyncio.Semaphore(CONCURRENCY)
-    endless: set[asyncio.Task] = set()
+async def send(
+    address: str,
+    path: str,
+    bodies: Iterable[dict],
+    concurrency: int = CONCURRENCY,
+    endless: Collection[int] = (),
+    heartbeats: list[float] | None = None,
+) -> float:
+    """Seconds until all replies but those to the bodies numbered in `endless` are there; these hold their place."""
+    slots = asyncio.Semaphore(concurrency)
+    limits = {"connector": aiohttp.TCPConnector(limit=0), "timeout": aiohttp.ClientTimeout(600)}
+    async with aiohttp.ClientSession(address, **limits) as session:
 
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-
-        async def ask(item: Item) -> None:
+        async def ask(body: dict) -> None:
             try:
-                body = {"gen_responses": [item.response], "extra": item.extra}
-                async with session.put(f"{address}/api", json=body, timeout=aiohttp.ClientTimeout(600)) as answer:
-                    reply = await answer.json()
-                    if answer.status != 200:
-                        raise SystemExit(f"HTTP {answer.status}: {reply}")
+                async with session.request("PUT" if path == "/api" else "POST", path, json=body) as reply:
+                    text = await reply.text()
+                    if reply.status != 200:
+                        raise SystemExit(f"HTTP {reply.status}: {text}")
             finally:
                 slots.release()
 
         async def beat() -> None:
-            while True:
+            while heartbeats is not None:
                 started = time.perf_counter()
-                async with session.get(f"{address}/heartbeat") as answer:
-                    await answer.read()
+                async with session.get("/heartbeat") as reply:
+                    await reply.read()
                 heartbeats.append(time.perf_counter() - started)
                 await asyncio.sleep(0.05)
 
-        beating = asyncio.create_task(beat()) if heartbeats is not None else None
+        awaited, others = [], [asyncio.create_task(beat())]
         started = time.perf_counter()
-        ordinary: set[asyncio.Task] = set()
-        for item in items:
+        for number, body in enumerate(bodies):
             await slots.acquire()
-            (endless if item.endless else ordinary).add(asyncio.create_task(ask(item)))
-        await asyncio.gather(*ordinary)
+            (others if number in endless else awaited).append(asyncio.create_task(ask(body)))
+        await asyncio.gather(*awaited)
         seconds = time.perf_counter() - started
-        for task in [*endless, *filter(None, [beating])]:
+        for task in others:
             task.cancel()
-    return len(ordinary) / seconds
+    return seconds
+
+
+def score_items(address: str, items: list[Item], heartbeats: list[float] | None = None) -> float:
+    """Ordinary responses a second, each a request of its own."""
+    endless = {number for number, item in enumerate(items) if item.endless}
+    seconds = asyncio.run(send(address, "/api", (item.body for item in items), CONCURRENCY, endless, heartbeats))
+    return (len(items) - len(endless)) / seconds
 
 
 def plain_sqlite(root: Path, items: list[Item]) -> float:
@@ -192,51 +190,43 @@ def plain_sqlite(root: Path, items: list[Item]) -> float:
     return len(items) / (time.perf_counter() - started)
 
 
-def run_both(job: tuple[str, Item]) -> None:
+def run_both(path: str, item: Item) -> None:
     """What a server without caches does with one response, an endless one included."""
-    path, item = job
     for sql in (item.gold, item.sql):
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         deadline = time.monotonic() + RUNAWAY_SECONDS
-        connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)  # noqa: B023
-        try:
+        with closing(sqlite3.connect(path, uri=True)) as connection, suppress(sqlite3.OperationalError):
+            connection.set_progress_handler(lambda deadline=deadline: time.monotonic() > deadline, 10_000)
             connection.execute(sql).fetchall()
-        except sqlite3.OperationalError:
-            pass
-        finally:
-            connection.close()
 
 
 def run_everything(root: Path, items: list[Item]) -> float:
     """Ordinary answers a second of CORES processes that run gold and prediction for every response, in order."""
-    jobs = [(f"{root}/shop/shop.sqlite", item) for item in items]
     with multiprocessing.Pool(CORES) as pool:
         pool.map(abs, range(CORES))
         started = time.perf_counter()
-        for _ in pool.imap(run_both, jobs):
-            pass
+        pool.starmap(run_both, [(f"file:{root}/shop/shop.sqlite?mode=ro", item) for item in items], chunksize=1)
         return sum(not item.endless for item in items) / (time.perf_counter() - started)
 
 
 def measure_sql(root: Path, questions: int) -> None:
     say = report("sql")
     with server(root) as (address, _):
-        asyncio.run(send(address, traffic(4, REPEATED_SHARE, 0, 9)))  # file and processes are warm
+        score_items(address, traffic(4, REPEATED_SHARE, 0, 9))  # file and processes are warm
         different = traffic(questions, 0, 0, 1)
         floor = statistics.mean([plain_sqlite(root, different), plain_sqlite(root, different)])
         say("plain SQLite, one thread", floor, "queries/s")
-        ours = asyncio.run(send(address, different))
+        ours = score_items(address, different)
         say("no repeated SQL", ours, "answers/s", ours / (floor * CORES), "of plain x cores, >= .85")
-        calm = asyncio.run(send(address, traffic(questions, REPEATED_SHARE, 0, 2)))
+        calm = score_items(address, traffic(questions, REPEATED_SHARE, 0, 2))
         say("a third repeated", calm, "answers/s")
         heartbeats: list[float] = []
-        shaped = asyncio.run(send(address, traffic(questions, REPEATED_SHARE, RUNAWAY_SHARE, 3), heartbeats))
+        shaped = score_items(address, traffic(questions, REPEATED_SHARE, RUNAWAY_SHARE, 3), heartbeats)
         say("... and 1 % runaways", shaped, "answers/s", shaped / calm, "of the same without them, >= .70")
     heartbeats.sort()
     most = heartbeats[-1] * 1000
     say("heartbeat meanwhile, 99 %", heartbeats[int(len(heartbeats) * 0.99)] * 1000, "ms", most, "ms at most")
     with server(root, gold_cache_bytes=0, answer_cache_bytes=0) as (address, _):
-        uncached = asyncio.run(send(address, traffic(questions, REPEATED_SHARE, RUNAWAY_SHARE, 4)))
+        uncached = score_items(address, traffic(questions, REPEATED_SHARE, RUNAWAY_SHARE, 4))
         say("this server without caches", uncached, "answers/s", shaped / uncached, "x with them")
     # A quarter of the traffic, with its share of runaways: they take most of the time, and it is long.
     fewer = traffic(max(questions // 4, 13), REPEATED_SHARE, 0, 5)
@@ -246,7 +236,7 @@ def measure_sql(root: Path, questions: int) -> None:
     say("gold and prediction for all", everything, "answers/s", shaped / everything, "x ours, >= 15")
 
 
-def small_batch(number: int, questions: int = 8) -> dict:
+def small_batch(number: int) -> dict:
     """A request with distinct small queries."""
 
     def question(key: int) -> dict:
@@ -257,38 +247,27 @@ def small_batch(number: int, questions: int = 8) -> dict:
             "responses": [f"```sql\n{sql.format(50 + i, key, key)}\n```" for i in range(RESPONSES)],
         }
 
-    return {"questions": [question(number * questions + i) for i in range(questions)]}
+    return {"questions": [question(number * QUESTIONS + i) for i in range(QUESTIONS)]}
 
 
-async def send_batches(address: str, numbers: range, concurrency: int = 4) -> float:
-    """Answers a second."""
-    slots = asyncio.Semaphore(concurrency)
-    bodies = [json.dumps(small_batch(number)).encode() for number in numbers[:200]]
-
-    async with aiohttp.ClientSession() as session:
-
-        async def ask(number: int) -> int:
-            body = bodies[number] if number < len(bodies) else json.dumps(small_batch(numbers[number])).encode()
-            async with slots, session.post(f"{address}/v1/score", data=body) as answer:
-                return sum(len(of_question) for of_question in (await answer.json())["answers"])
-
-        started = time.perf_counter()
-        count = sum(await asyncio.gather(*(ask(number) for number in range(len(numbers)))))
-        return count / (time.perf_counter() - started)
+def score_batches(address: str, numbers: range) -> float:
+    """Responses a second."""
+    seconds = asyncio.run(send(address, "/v1/score", map(small_batch, numbers), 4))
+    return len(numbers) * QUESTIONS * RESPONSES / seconds
 
 
 def measure_small(root: Path) -> None:
     with server(root) as (address, _):
-        asyncio.run(send_batches(address, range(10_000, 10_010)))
-        report("small")("through POST /v1/score", asyncio.run(send_batches(address, range(200))), "answers/s, >= 2500")
+        score_batches(address, range(10_000, 10_010))
+        report("small")("through POST /v1/score", score_batches(address, range(200)), "answers/s, >= 2500")
 
 
 def measure_memory(root: Path) -> None:
     say = report("memory")
     with server(root) as (address, process):
+        done = 0
         for answers in (10_000, 100_000):
-            first = 0 if answers == 10_000 else 10_000 // 128
-            asyncio.run(send_batches(address, range(first, answers // 128)))
+            score_batches(address, range(done, done := answers // (QUESTIONS * RESPONSES)))
             workers = [child.memory_info().rss / 1e6 for child in process.children()]
             rss = process.memory_info().rss / 1e6
             say(f"after {answers:,} answers", max(workers), "MB, the largest worker", rss, "MB, the server")
@@ -328,24 +307,6 @@ def plain_math_verify(pairs: list[tuple[str, str]]) -> float:
     return len(pairs) / (time.perf_counter() - started)
 
 
-async def send_math(address: str, pairs: list[tuple[str, str]], concurrency: int = 64) -> float:
-    """Answers a second, each a request of its own."""
-    slots = asyncio.Semaphore(concurrency)
-
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-
-        async def ask(gold: str, answer: str) -> None:
-            body = {"gen_responses": [rf"So it is \boxed{{{answer}}}."], "extra": {"ground_truth": gold}}
-            async with slots, session.put(f"{address}/api", json=body) as reply:
-                await reply.read()
-                if reply.status != 200:
-                    raise SystemExit(f"HTTP {reply.status}")
-
-        started = time.perf_counter()
-        await asyncio.gather(*(ask(*pair) for pair in pairs))
-        return len(pairs) / (time.perf_counter() - started)
-
-
 def measure_math(root: Path) -> None:
     say = report("math")
     logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that it has no time limits
@@ -353,16 +314,16 @@ def measure_math(root: Path) -> None:
     floor = plain_math_verify(math_pairs(1200, 1000))
     say("math-verify, one thread", floor, "answers/s")
     with server(root, class_name="MathRewardModel") as (address, _):
-        asyncio.run(send_math(address, math_pairs(60, 100)))
-        ours = asyncio.run(send_math(address, math_pairs(2400, 1000)))
+        for pairs in (math_pairs(60, 100), math_pairs(2400, 1000)):  # the first ones warm the workers
+            bodies = ({"gen_responses": [rf"\boxed{{{a}}}"], "extra": {"ground_truth": gold}} for gold, a in pairs)
+            ours = len(pairs) / asyncio.run(send(address, "/api", bodies))
     say("this server", ours, "answers/s", ours / (floor * CORES), "of math-verify x cores, >= .80")
 
 
 def report(part: str):
     def say(what: str, figure: float, unit: str, second: float | None = None, meaning: str = "") -> None:
         more = "" if second is None else f"   {second:.2f} {meaning}"
-        sys.stdout.write(f"{part:7} {what:32} {figure:9.1f} {unit}{more}\n")
-        sys.stdout.flush()
+        print(f"{part:7} {what:32} {figure:9.1f} {unit}{more}", flush=True)
 
     return say
 
@@ -372,18 +333,12 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=100, help="of the training-shaped traffic (default: 100)")
     parser.add_argument("--only", default="sql,small,memory,math", help="parts (default: %(default)s)")
     options = parser.parse_args()
-    parts = options.only.split(",")
+    parts = {"sql": partial(measure_sql, questions=options.questions), "small": measure_small}
+    parts |= {"memory": measure_memory, "math": measure_math}
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        make_databases(root)
-        if "sql" in parts:
-            measure_sql(root, options.questions)
-        if "small" in parts:
-            measure_small(root)
-        if "memory" in parts:
-            measure_memory(root)
-        if "math" in parts:
-            measure_math(root)
+        make_databases(Path(folder))
+        for name in options.only.split(","):
+            parts[name](Path(folder))
 
 
 if __name__ == "__main__":

@@ -273,6 +273,27 @@ def evaluate(arguments: list[str]) -> None:
     os.execv(command[0], command)
 
 
+def export_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m verl.dph.export",
+        description="Write a trained policy as a Hugging Face folder: weights, configuration, tokenizer and the run's\n"
+        "manifest (docs/export.md).",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="RUN", help="a run's folder, or one of its checkpoints (global_step_N)")
+    parser.add_argument("out", type=Path, metavar="OUT", help="a folder that does not exist yet")
+    parser.add_argument("--best", action="store_true", help="the checkpoint with the best validation, not the newest")
+    parser.add_argument(
+        "--dtype", choices=("float32", "bfloat16", "float16"), help="of the weights (default: as trained)"
+    )
+    parser.add_argument("--trust-remote-code", action="store_true", help="run Python code of the model's folder")
+    return parser
+
+
+def export(arguments: list[str]) -> None:
+    os.execv(sys.executable, [sys.executable, "-m", "verl.dph.export", *arguments])
+
+
 def version_parser() -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description="Print the versions of this package and of what it runs on.")
 
@@ -316,6 +337,11 @@ COMMANDS = {
         '"evaluate.models={base:MODEL,dph_js:RUN}" evaluate.benchmarks=[bird] evaluate.output=DIR',
         ":evaluate",
     ),
+    "export": Command(
+        "write a trained policy as a Hugging Face folder",
+        "outputs/llama-sql/my_run exported --best --dtype bfloat16",
+        ":export",
+    ),
     "report": Command(
         "write report.json and report.html from sample files",
         "--spec outputs/demo/spec.json --out outputs/demo",
@@ -336,7 +362,7 @@ COMMANDS = {
 }
 # Those that hand their arguments to another process, which checks them, and those that cannot do without verl.
 PASS_ON = ("presample", "store", "train", "evaluate")
-NEED_VERL = ("demo", "study", "evaluate")
+NEED_VERL = ("demo", "study", "evaluate", "export")
 
 if __name__ == "__main__":
     sys.exit(main())

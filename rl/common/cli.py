@@ -51,16 +51,16 @@ def user_errors_exit(resumes: bool = False) -> Iterator[None]:
     """Exit with one sentence on stderr and code 2 when the block raises a UserError.
 
     Args:
-        resumes: the same command resumes what was interrupted; the last sentence says so.
+        resumes: the same command resumes what Ctrl-C or SIGTERM ended, and the sentence says so.
     """
-    hint = " Re-run the same command to resume." if resumes else ""
+    advice = ": re-run the same command to resume." if resumes else "."
     try:
         yield
     except KeyboardInterrupt:
-        _say(f"Interrupted.{hint}")
+        _say(f"Interrupted{advice}")
         sys.exit(INTERRUPTED_EXIT_CODE)
     except Stopped as stopped:
-        _say(f"{stopped}{hint}")
+        _say(f"{str(stopped).removesuffix('.')}{advice}")
         sys.exit(stopped.exit_code)
     except Exception as error:
         sentence = find_user_error(error) or _missing_setting(error)

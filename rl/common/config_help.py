@@ -5,11 +5,12 @@ from pathlib import Path
 
 # rl and verl.dph lie side by side, in a checkout and in site-packages.
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "verl" / "dph" / "config"
+_INCLUDED = re.compile(r"^  - (\w+)$", re.MULTILINE)  # in the defaults list; those of verl lie elsewhere
 _KEY = re.compile(r"(?P<indent> *)(?P<name>\w+):(?: (?P<value>.*))?")
 
 
 def program_help(program: str, config: str, folder: Path = CONFIG_DIR) -> str:
-    """Help text of the program with `folder/CONFIG.yaml`: the keys that this file adds to verl's or changes.
+    """Help text of the program with `folder/CONFIG.yaml`: what it and the files it includes add to verl or change.
 
     One KEY=DEFAULT per line under its comment; a mapping's comment stands above its first key. Hydra's own section and
     `_target_` are left out.
@@ -22,7 +23,9 @@ def program_help(program: str, config: str, folder: Path = CONFIG_DIR) -> str:
         f"\n{description}\n\n--cfg job prints the composed configuration, --help-all every key of verl's too.",
         f"\n# Machine: {devices}. Without a GPU, the default is cpu.\ndevice=cuda",
     ]
-    return "\n".join([*head, *_keys(lines)]) + "\n"
+    shared = [folder / f"{name}.yaml" for name in _INCLUDED.findall("\n".join(lines))]
+    texts = [lines, *(file.read_text(encoding="utf-8").splitlines() for file in shared if file.is_file())]
+    return "\n".join([*head, *(line for text in texts for line in _keys(text))]) + "\n"
 
 
 def _keys(lines: list[str]) -> list[str]:

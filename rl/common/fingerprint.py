@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tqdm import tqdm
+
 from rl.common.errors import UserError
+
+# A bar for what takes longer, such as the weights of a large model.
+BAR_DELAY_S = 3.0
 
 # The first pattern that matches anything counts: a folder with both holds the same weights twice.
 _WEIGHT_PATTERNS = ("*.safetensors", "pytorch_model*.bin")
@@ -106,6 +111,7 @@ def _sha256_of_state(path: Path, size: int, mtime_ns: int) -> str:
 def _combined_hash(files: Iterable[Path]) -> str:
     files = list(files)
     with ThreadPoolExecutor(max_workers=4) as pool:  # hashlib lets go of the GIL; the disk is soon the limit
-        hashes = list(pool.map(_kept_sha256, files))
+        bar = tqdm(pool.map(_kept_sha256, files), "Hashing", len(files), unit="file", delay=BAR_DELAY_S, leave=False)
+        hashes = list(bar)
     lines = "".join(f"{file.name} {digest}\n" for file, digest in zip(files, hashes, strict=True))
     return hashlib.sha256(lines.encode()).hexdigest()

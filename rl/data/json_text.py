@@ -1,7 +1,14 @@
 """JSON of files that others wrote: whatever is wrong with it is a ValueError."""
 
+import dataclasses
+import functools
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Record = TypeVar("Record", bound="DataclassInstance")
 
 
 def loads(text: str | bytes) -> Any:
@@ -22,3 +29,26 @@ def loads_or_none(text: str | bytes) -> Any:
         return loads(text)
     except ValueError:
         return None
+
+
+def line_of(record: Any) -> bytes:
+    """A dataclass as one line. ASCII only: a torn line is then never half a character."""
+    return json.dumps(vars(record)).encode("ascii") + b"\n"
+
+
+def record_of(kind: type[Record], line: bytes) -> Record | None:
+    """The dataclass of one line, None if the line is not one; keys with defaults may be absent, others are ignored."""
+    try:
+        content = loads(line)
+        required, all_names = _names(kind)
+        return kind(**{name: content[name] for name in all_names if name in content or name in required})
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+@functools.cache
+def _names(kind: type) -> tuple[frozenset[str], tuple[str, ...]]:
+    """A dataclass's fields without a default, and all of them."""
+    fields = dataclasses.fields(kind)
+    required = frozenset(field.name for field in fields if field.default is dataclasses.MISSING)
+    return required, tuple(field.name for field in fields)

@@ -112,36 +112,28 @@ def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> It
         UserError: a file is missing or no parquet, a column is missing, a value is of the wrong type, or an id is
             duplicated.
     """
-    first: dict[int, int] = {}  # the number of an id's row in all files
+    seen: set[int] = set()
     total = sum(_number_of_rows(Path(file)) for file in files)
     with tqdm(desc=progress, total=total, unit="row", delay=BAR_DELAY_S, disable=progress is None) as bar:
         for file in files:
             for row in _rows_of(Path(file)):
-                if row.id in first:
-                    origin = _origin(files, first[row.id])
-                    raise UserError(f"{row.origin}: id {row.id} is also in {origin}; ids must be unique.")
-                first[row.id] = len(first)
+                if row.id in seen:
+                    first = next(other for name in files for other in _rows_of(Path(name)) if other.id == row.id)
+                    raise UserError(f"{row.origin}: id {row.id} is also in {first.origin}; ids must be unique.")
+                seen.add(row.id)
                 bar.update()
                 yield row
-    if not first:
+    if not seen:
         raise UserError(
             f"{', '.join(map(str, files)) or 'The list of data files'} holds no row: give a parquet with rows."
         )
 
 
 def _rows_of(file: Path) -> Iterator[Row]:
-    for number, values in enumerate(_read_columns(file)):
-        yield to_row(values, f"{file} row {number}")
-
-
-def _origin(files: Sequence[str | Path], number: int) -> str:
-    """File and row number of the row that is the `number`-th of all files."""
-    for file in files:
-        rows = _number_of_rows(Path(file))
-        if number < rows:
-            break
-        number -= rows
-    return f"{file} row {number}"
+    with _open(file) as parquet:
+        batches = parquet.iter_batches(batch_size=BATCH_ROWS, columns=list(COLUMNS))
+        for number, values in enumerate(row for batch in batches for row in batch.to_pylist()):
+            yield to_row(values, f"{file} row {number}")
 
 
 def _number_of_rows(file: Path) -> int:
@@ -156,12 +148,6 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _read_columns(file: Path) -> Iterator[dict[str, Any]]:
-    with _open(file) as parquet:
-        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=list(COLUMNS)):
-            yield from batch.to_pylist()
 
 
 def _open(file: Path) -> AbstractContextManager[pq.ParquetFile]:

@@ -7,7 +7,7 @@ the samples come from; those of another model or of other settings are not mixed
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -15,8 +15,8 @@ from typing import Any, get_args, get_origin
 from rl.common import atomic_write
 from rl.common.append_log import AppendLog, open_samples
 from rl.common.errors import UserError
-from rl.data.json_text import loads
-from rl.data.pending_responses import PendingResponse, PendingResponses
+from rl.data.json_text import line_of, loads, record_of
+from rl.data.pending_responses import PendingResponse, read_pending
 
 FORMAT = "dph-samples/1"
 LOG_PROB_DECIMALS = 6
@@ -45,10 +45,10 @@ class SampleRecord:
     result_digest: str | None = None
 
 
-_FIELDS = dataclasses.fields(SampleRecord)
 # What every record has; older files may lack the others.
-REQUIRED_KEYS = frozenset(field.name for field in _FIELDS if field.default is dataclasses.MISSING)
-_OPTIONAL_KEYS = frozenset(field.name for field in _FIELDS) - REQUIRED_KEYS
+REQUIRED_KEYS = frozenset(
+    field.name for field in dataclasses.fields(SampleRecord) if field.default is dataclasses.MISSING
+)
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,9 @@ def read_metadata(samples: Path) -> SampleMetadata:
     if missing:
         raise UserError(f"{path} lacks {', '.join(missing)}: sample again into another file.")
     for field in fields:
-        if not _fits(content[field.name], field.type):
-            found = str(content[field.name])[:80]
+        value = content[field.name]
+        if not _fits(value, field.type) or (field.name == "n" and not 1 <= value <= MOST_SAMPLES):
+            found = str(value)[:80]
             raise UserError(f"{path}: {field.name} is {found!r}, which no run writes: sample again into another file.")
     return SampleMetadata(**{field.name: content[field.name] for field in fields})
 
@@ -140,6 +141,8 @@ class SampleWriter:
 
     Attributes:
         done: the (id, sample) pairs that the file holds.
+        waiting: the responses that were drawn and have no record, by (id, sample).
+        seconds: sampling time of the file in all runs together, as far as its responses say.
 
     Raises:
         UserError: the file belongs to other samples, is held by another process, is damaged before its last line, or
@@ -150,37 +153,30 @@ class SampleWriter:
         self._path, self._wanted = samples, metadata.rows * metadata.n
         samples.parent.mkdir(parents=True, exist_ok=True)
         self._file = AppendLog(samples)
+        self._journal: AppendLog | None = None  # from the first response on
+        self.waiting: dict[tuple[int, int], PendingResponse] = {}
+        self.seconds = 0.0
         try:
             self._claim(metadata)
             self.done = {(record.id, record.sample) for record in self._file.read(_parse)}
-            self._pending = PendingResponses(journal_path(samples), self.done)
+            if journal_path(samples).exists():
+                self._read_journal()
         except BaseException:
-            self._file.close()
+            self._close()
             raise
-
-    @property
-    def waiting(self) -> Mapping[tuple[int, int], PendingResponse]:
-        """The responses that were drawn and have no record, by (id, sample)."""
-        return self._pending.waiting
-
-    @property
-    def seconds(self) -> float:
-        """Sampling time of the file in all runs together, as far as its responses say."""
-        return self._pending.seconds
 
     def __enter__(self) -> "SampleWriter":
         return self
 
     def __exit__(self, *exception) -> None:
-        if len(self.done) == self._wanted:
-            self._pending.delete()
         # A run that failed before its first response leaves nothing behind.
-        if self._file.size == 0 and not self.waiting:
+        empty = self._file.size == 0 and not self.waiting
+        if self._journal is not None and (empty or len(self.done) == self._wanted):
+            self._journal.delete()
+        if empty:
             metadata_path(self._path).unlink()
-            self._pending.delete()
             self._file.delete()
-        self._pending.close()
-        self._file.close()
+        self._close()
 
     def keep(self, response: PendingResponse) -> None:
         """Write a response down until it has its record.
@@ -188,7 +184,10 @@ class SampleWriter:
         Raises:
             UserError: see append.
         """
-        self._pending.add(response)
+        if self._journal is None:
+            self._journal = AppendLog(journal_path(self._path))
+        self._journal.append(line_of(response))
+        self._wait_for(response)
 
     def append(self, record: SampleRecord) -> None:
         """Write one record, whole, before returning.
@@ -196,10 +195,24 @@ class SampleWriter:
         Raises:
             UserError: the disk is full or the file cannot be written.
         """
-        # ASCII only: a torn line is then never half a character.
-        self._file.append(json.dumps(vars(record)).encode("ascii") + b"\n")
+        self._file.append(line_of(record))
         self.done.add((record.id, record.sample))
-        self._pending.waiting.pop((record.id, record.sample), None)
+        self.waiting.pop((record.id, record.sample), None)
+
+    def _read_journal(self) -> None:
+        self._journal = AppendLog(journal_path(self._path))
+        for response in self._journal.read(read_pending):
+            self._wait_for(response)
+
+    def _wait_for(self, response: PendingResponse) -> None:
+        self.seconds = response.seconds
+        if (response.id, response.sample) not in self.done:
+            self.waiting[response.id, response.sample] = response
+
+    def _close(self) -> None:
+        for log in (self._file, self._journal):
+            if log is not None:
+                log.close()
 
     def _claim(self, metadata: SampleMetadata) -> None:
         """Write the metadata of a new file, check those of an old one."""
@@ -218,15 +231,10 @@ class SampleWriter:
 
 
 def _parse(line: bytes) -> SampleRecord | None:
-    """The record of one line, None if it is not one. Keys that older files lack have their defaults."""
-    try:
-        content = loads(line)
-        keys = REQUIRED_KEYS | (_OPTIONAL_KEYS & content.keys())
-        record = SampleRecord(**{name: content[name] for name in keys})
-    except (ValueError, KeyError, TypeError, AttributeError):
+    record = record_of(SampleRecord, line)
+    if record is None or not all(type(value) is int for value in (record.id, record.sample, record.acc)):
         return None
-    whole_numbers = all(type(value) is int for value in (record.id, record.sample, record.acc))
-    return record if whole_numbers and record.acc in (0, 1) and 0 <= record.sample < MOST_SAMPLES else None
+    return record if record.acc in (0, 1) and 0 <= record.sample < MOST_SAMPLES else None
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from rl.data.sample_file import read_metadata, read_samples
+from rl.data.wording import histogram
 from rl.metrics.pass_at_k import k_values, pass_at_k
-
-BAR_WIDTH = 40
 
 
 @dataclass(frozen=True)
@@ -33,11 +32,7 @@ class SampleSummary:
         return float(pass_at_k(correct, self.n, k).mean())
 
     def __str__(self) -> str:
-        most = max(self.prompts_by_correct.values())
-        lines = [f"{'correct of ' + str(self.n):>13}  prompts"]
-        for count in range(self.n + 1):
-            prompts = self.prompts_by_correct[count]
-            lines.append(f"{count:>13} {prompts:>8}  {'#' * round(BAR_WIDTH * prompts / most)}".rstrip())
+        lines = histogram(f"correct of {self.n}", [self.prompts_by_correct[count] for count in range(self.n + 1)])
         passes = "  ".join(f"Pass@{k} {self.pass_at(k):.4f}" for k in k_values(self.n))
         lines.append(f"{passes}  ({self.samples} samples of {self.prompts_by_correct.total()} prompts)")
         truncated, tokens = self.truncated / self.samples, self.response_tokens / self.samples

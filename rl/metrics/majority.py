@@ -73,7 +73,4 @@ def _chances(votes: tuple[tuple[int, float], ...], silent: int) -> tuple[float, 
 
 def _times(rows: np.ndarray, factor: list[int]) -> np.ndarray:
     """Each row (a polynomial's coefficients) times another polynomial, truncated to the rows' length."""
-    product = np.zeros_like(rows)
-    for power, coefficient in enumerate(factor):
-        product[:, power:] += coefficient * rows[:, : rows.shape[1] - power]
-    return product
+    return np.stack([np.convolve(row, np.array(factor, dtype=float))[: row.size] for row in rows])

@@ -18,7 +18,7 @@ from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import Settings
 from rl.scorer.metrics import Measured, Metrics
 from rl.scorer.outcomes import Score, UnknownQuestion
-from rl.scorer.protocol import ApiRequest, BadRequest, BatchRequest, api_reply, batch_reply, parse
+from rl.scorer.protocol import ApiRequest, BatchRequest, api_reply, batch_reply, parse
 from rl.scorer.scorers import Busy, Question, Scorers
 
 logger = logging.getLogger(__name__)
@@ -150,10 +150,6 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def refuse(_: Request, error: HTTPException) -> JSONResponse:
         return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)
-
-    @app.exception_handler(BadRequest)
-    async def bad_request(_: Request, error: BadRequest) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, 400)
 
     @app.exception_handler(UnknownQuestion)
     async def unknown_question(_: Request, error: UnknownQuestion) -> JSONResponse:

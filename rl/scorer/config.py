@@ -2,11 +2,10 @@
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
 from pydantic import (
@@ -80,6 +79,7 @@ class ScorerSettings(_Section):
 class SqlSettings(ScorerSettings):
     """A section of Scorers whose class_name is SqlDetailRewardModel or SqlRewardModel."""
 
+    kind: ClassVar[str] = "sql"
     class_name: Literal["SqlDetailRewardModel", "SqlRewardModel"]
     database_path: DirectoryPath
     prediction_seconds: PositiveFloat = 15.0
@@ -98,6 +98,7 @@ class SqlSettings(ScorerSettings):
 class MathSettings(ScorerSettings):
     """A section of Scorers whose class_name is MathRewardModel."""
 
+    kind: ClassVar[str] = "math"
     class_name: Literal["MathRewardModel"]
     database_path: str | None = None
     prediction_seconds: PositiveFloat = 5.0
@@ -126,6 +127,10 @@ class TaskSettings(ScorerSettings):
         return function
 
     @property
+    def kind(self) -> str:
+        return f"task:{self.task}"
+
+    @property
     def path(self) -> Path:
         return Path(self.function.rpartition(":")[0])
 
@@ -146,23 +151,13 @@ class Settings(_Section):
     @field_validator("Scorers")
     @classmethod
     def _one_of_each_kind(cls, scorers: dict[str, Scorer]) -> dict[str, Scorer]:
-        kinds = Counter((type(scorer), getattr(scorer, "task", None)) for scorer in scorers.values())
-        if max(kinds.values()) > 1:
+        if len({scorer.kind for scorer in scorers.values()}) < len(scorers):
             raise ValueError("has two scorers for questions of one kind")
         return scorers
 
     @property
     def sql(self) -> SqlSettings | None:
         return next((scorer for scorer in self.Scorers.values() if isinstance(scorer, SqlSettings)), None)
-
-    @property
-    def math(self) -> MathSettings | None:
-        return next((scorer for scorer in self.Scorers.values() if isinstance(scorer, MathSettings)), None)
-
-    @property
-    def tasks(self) -> dict[str, TaskSettings]:
-        """By the task's name."""
-        return {scorer.task: scorer for scorer in self.Scorers.values() if isinstance(scorer, TaskSettings)}
 
 
 def load_settings(path: Path, server: dict | None = None, sql: dict | None = None) -> Settings:

@@ -1,7 +1,7 @@
 """What GET /metrics says, in Prometheus' text format."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -75,21 +75,22 @@ class _State:
         self._scorers = scorers
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        waiting = GaugeMetricFamily("scorer_waiting", "Jobs that wait for a worker", labels=["kind"])
-        running = GaugeMetricFamily("scorer_running", "Jobs in workers", labels=["kind"])
-        workers = GaugeMetricFamily("scorer_workers", "Worker processes", labels=["kind"])
+        pools, caches = self._scorers.pools(), self._scorers.caches()
+        yield _family(GaugeMetricFamily, "waiting", "Jobs that wait for a worker", "kind", pools)
+        yield _family(GaugeMetricFamily, "running", "Jobs in workers", "kind", pools)
+        yield _family(GaugeMetricFamily, "workers", "Worker processes", "kind", pools)
         ends = CounterMetricFamily("scorer_worker_ends", "Ends of worker processes by cause", labels=["kind", "cause"])
-        for kind, pool in self._scorers.pools().items():
-            waiting.add_metric([kind], pool.waiting)
-            running.add_metric([kind], pool.running)
-            workers.add_metric([kind], pool.workers)
+        for kind, pool in pools.items():
             for cause, count in pool.ends.items():
                 ends.add_metric([kind, cause], count)
-        hits = CounterMetricFamily("scorer_cache_hits", "Results that needed no run", labels=["cache"])
-        misses = CounterMetricFamily("scorer_cache_misses", "Results that needed one", labels=["cache"])
-        size = GaugeMetricFamily("scorer_cache_bytes", "Bytes of what is kept", labels=["cache"])
-        for name, cache in self._scorers.caches().items():
-            hits.add_metric([name], cache.hits)
-            misses.add_metric([name], cache.misses)
-            size.add_metric([name], cache.size)
-        yield from (waiting, running, workers, ends, hits, misses, size)
+        yield ends
+        yield _family(CounterMetricFamily, "hits", "Results that needed no run", "cache", caches)
+        yield _family(CounterMetricFamily, "misses", "Results that needed one", "cache", caches)
+        yield _family(GaugeMetricFamily, "bytes", "Bytes of what is kept", "cache", caches)
+
+
+def _family(kind: type, name: str, text: str, label: str, sources: Mapping[str, object]):
+    family = kind(f"scorer_{'cache_' if label == 'cache' else ''}{name}", text, labels=[label])
+    for key, source in sources.items():
+        family.add_metric([key], getattr(source, name))
+    return family

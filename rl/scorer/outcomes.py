@@ -1,7 +1,7 @@
 """The score of a response, as scorers of every kind give it."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rl.common.outcomes import INFRA_ERROR
 
@@ -40,10 +40,6 @@ class Score:
     def kept_bytes(self) -> int | None:
         """About its size in a cache, key included; None if it must not be kept."""
         return None if self.outcome == INFRA_ERROR else len(self.payload) + 2 * len(self.pred or "") + _ENTRY_BYTES
-
-    def of(self, pred: str | None) -> "Score":
-        """The same score for another prediction."""
-        return replace(self, pred=pred)
 
 
 def failure(header: dict, pred: str | None = None) -> Score:

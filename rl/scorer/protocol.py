@@ -4,16 +4,12 @@ import json
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError
+from starlette.exceptions import HTTPException
 
 from rl.scorer.math_scoring import MathQuestion
 from rl.scorer.outcomes import Score
 from rl.scorer.sql_scoring import SqlQuestion
 from rl.scorer.task_scoring import TaskQuestion
-
-
-class BadRequest(Exception):
-    """A body that cannot be read; the text is the sentence for the client."""
-
 
 _KINDS = ("sql", "math", "own task")
 
@@ -59,14 +55,14 @@ class BatchRequest(BaseModel):
 
 
 def parse(model: type[BaseModel], body: bytes) -> Any:
-    """The body as `model`; BadRequest names the first place that is wrong."""
+    """The body as `model`. Raises HTTPException 400 that names the first place that is wrong."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         # A question's place has in it what it was taken for, which no body has.
         where = ".".join(str(part) for part in first["loc"] if part not in _KINDS) or "the body"
-        raise BadRequest(f"{where}: {first['msg']}") from None
+        raise HTTPException(400, f"{where}: {first['msg']}") from None
 
 
 def api_reply(scores: list[Score]) -> bytes:

@@ -2,9 +2,10 @@
 
 import asyncio
 import math
+from collections.abc import Callable
 from functools import partial
 
-from rl.scorer.config import Settings
+from rl.scorer.config import MathSettings, Settings, SqlSettings, TaskSettings
 from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.outcomes import Score, UnknownQuestion
 from rl.scorer.pool import WorkerPool
@@ -15,6 +16,11 @@ from rl.scorer.task_scoring import TaskQuestion, TaskScorer
 
 Question = SqlQuestion | MathQuestion | TaskQuestion
 
+_CLASSES: dict[type, Callable[..., WorkerScorer]] = {
+    SqlSettings: SqlScorer,
+    MathSettings: MathScorer,
+    TaskSettings: TaskScorer,
+}
 _LONGEST_RETRY_SECONDS = 30
 
 
@@ -33,12 +39,8 @@ class Scorers:
         self._max_waiting = settings.ScorerServer.max_waiting
         self._admitted = 0  # responses of the requests under way
         self._request_seconds = settings.ScorerServer.request_seconds
-        self._scorers: dict[str, WorkerScorer] = {}  # by kind
-        if settings.sql:
-            self._scorers["sql"] = SqlScorer(settings.sql)
-        if settings.math:
-            self._scorers["math"] = MathScorer(settings.math)
-        self._scorers |= {f"task:{name}": TaskScorer(of_task) for name, of_task in settings.tasks.items()}
+        sections = settings.Scorers.values()
+        self._scorers: dict[str, WorkerScorer] = {of.kind: _CLASSES[type(of)](of) for of in sections}  # by kind
 
     def pools(self) -> dict[str, WorkerPool]:
         """By kind."""

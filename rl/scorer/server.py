@@ -16,7 +16,7 @@ from rl.common.atomic_write import write_text
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.scorer.app import create_app
-from rl.scorer.config import Settings, load_settings
+from rl.scorer.config import Settings, TaskSettings, load_settings
 from rl.scorer.logs import LogFile, set_up
 from rl.scorer.options import parser
 from rl.scorer.task.check import check_task
@@ -35,8 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     with user_errors_exit():
         listening = {"address": options.address, "port": options.port}
         settings = load_settings(options.config, listening, {"database_path": options.database_path})
-        for task in settings.tasks.values():
-            check_task(task)
+        for scorer in settings.Scorers.values():
+            if isinstance(scorer, TaskSettings):
+                check_task(scorer)
         log = _set_up_logging(settings.ScorerServer.log_file, settings.ScorerServer.log_file_bytes)
         if options.address_file is not None and not options.address_file.parent.is_dir():
             raise UserError(f"--address-file {options.address_file} lies in no directory; create it or give another.")

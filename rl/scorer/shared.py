@@ -30,7 +30,7 @@ class SharedResults(Generic[Result]):
         self.misses = 0
 
     @property
-    def size(self) -> int:
+    def bytes(self) -> int:
         """Bytes of what is kept."""
         return self._kept.size
 

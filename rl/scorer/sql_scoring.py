@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -11,13 +11,12 @@ from pydantic import BaseModel, Field
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import SqlSettings
 from rl.scorer.databases import Database, find_database
-from rl.scorer.outcomes import Score, failure, no_answer
+from rl.scorer.outcomes import Score, UnknownQuestion, failure, no_answer
 from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
 from rl.scorer.scoring import WorkerScorer
 from rl.scorer.shared import SharedResults
 from rl.scorer.sql.compare import Comparison
-from rl.scorer.sql.execute import Limits
 from rl.scorer.sql.extract import read_sql
 from rl.scorer.sql.lexer import repair
 
@@ -34,16 +33,15 @@ class SqlQuestion(BaseModel):
 
 @dataclass(frozen=True)
 class GoldCheck:
-    """What a gold query does. outcome: gold, gold_error or gold_timeout. rows: None unless it ran."""
+    """What became of a gold query.
+
+    outcome: gold, empty (it returns no rows), gold_error, gold_timeout; unknown_database; infra_error when nothing can
+    be said of it. seconds: by the clock, from asking to the reply.
+    """
 
     outcome: str
-    rows: int | None
-    seconds: float
-    error: str | None
-
-
-class ScoringUnavailable(Exception):
-    """Nothing can be said, for a reason that is not the question's."""
+    seconds: float = 0.0
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,16 +64,15 @@ class SqlScorer(WorkerScorer):
     """SqlDetailRewardModel and SqlRewardModel over one directory of databases."""
 
     def __init__(self, settings: SqlSettings):
-        limits = Limits(
-            sql_chars=settings.max_sql_chars,
-            value_bytes=settings.max_value_bytes,
-            rows=settings.max_result_rows,
-            bytes=settings.max_result_bytes,
-        )
         held_bytes = settings.worker_gold_cache_bytes
         jobs = {
+            "limits": {
+                "sql_chars": settings.max_sql_chars,
+                "value_bytes": settings.max_value_bytes,
+                "rows": settings.max_result_rows,
+                "bytes": settings.max_result_bytes,
+            },
             "held_bytes": held_bytes,
-            "limits": limits._asdict(),
             "payload_rows": settings.payload_rows,
             "payload_bytes": settings.payload_bytes,
         }
@@ -90,7 +87,7 @@ class SqlScorer(WorkerScorer):
         predictions = [read_sql(response) for response in responses]
         gold = await self._gold(database, repair(question.gold_sql))
         if gold.failure is not None:
-            return [gold.failure.of(pred) for pred in predictions]
+            return [replace(gold.failure, pred=pred) for pred in predictions]
         method = question.cmp_method
 
         async def score(pred: str) -> Score:
@@ -100,15 +97,16 @@ class SqlScorer(WorkerScorer):
         return await self._score_distinct(predictions, score, _NO_ANSWER)
 
     async def check_gold(self, db_id: str, gold_sql: str) -> GoldCheck:
-        """Run a gold query. Raises UnknownQuestion for the db_id, ScoringUnavailable when nothing can be said."""
+        """Run a gold query."""
         started = time.perf_counter()
-        gold = await self._gold(find_database(self._root, db_id), repair(gold_sql))
+        try:
+            gold = await self._gold(find_database(self._root, db_id), repair(gold_sql))
+        except UnknownQuestion as error:
+            return GoldCheck("unknown_database", error=str(error))
         seconds = time.perf_counter() - started
         if gold.failure is None:
-            return GoldCheck("gold", gold.rows, seconds, None)
-        if gold.failure.outcome == INFRA_ERROR:
-            raise ScoringUnavailable(gold.failure.error)
-        return GoldCheck(gold.failure.outcome, None, seconds, gold.failure.error)
+            return GoldCheck("gold" if gold.rows else "empty", seconds)
+        return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
 
     async def _gold(self, database: Database, sql: str) -> _Gold:
         key = (database.identity, sql)

@@ -16,6 +16,7 @@ import resource
 import signal
 import sys
 import time
+from importlib import import_module
 from typing import Protocol
 
 from rl.scorer import frames
@@ -34,17 +35,8 @@ class Jobs(Protocol):
 
 def _jobs(settings: dict) -> Jobs:
     """Import only what the kind needs: a worker for SQL starts within a twentieth of a second."""
-    if settings["kind"] == "sql":
-        from rl.scorer.sql.jobs import SqlJobs, SqlJobSettings
-
-        return SqlJobs(SqlJobSettings.from_dict(settings["jobs"]))
-    if settings["kind"] == "task":
-        from rl.scorer.task.jobs import TaskJobs
-
-        return TaskJobs(**settings["jobs"])
-    from rl.scorer.math.jobs import MathJobs
-
-    return MathJobs(**settings["jobs"])
+    kind = settings["kind"]
+    return getattr(import_module(f"rl.scorer.{kind}.jobs"), f"{kind.title()}Jobs")(**settings["jobs"])
 
 
 def _confine(memory_bytes: int, mapped_bytes: int) -> None:

@@ -32,6 +32,7 @@ def settings(tmp_path_factory) -> dict[str, str]:
     tokenizer.save_pretrained(folder / "model")
     return {
         "PYTHON": sys.executable,
+        "VERBOSE": "1",
         "DEVICE": "cpu",
         "GPUS_PER_NODE": "1",
         "MODEL_PATH": str(folder / "model"),

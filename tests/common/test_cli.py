@@ -57,7 +57,7 @@ def test_a_setting_without_value_is_named_and_an_interrupt_ends_with_130(capsys)
     assert stop.value.code == 130 and capsys.readouterr().err == "Interrupted.\n"
     with pytest.raises(SystemExit), user_errors_exit(resumes=True):
         raise KeyboardInterrupt
-    assert capsys.readouterr().err == "Interrupted. Re-run the same command to resume.\n"
+    assert capsys.readouterr().err == "Interrupted: re-run the same command to resume.\n"
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,10 @@ def test_the_last_sentence_has_a_line_of_its_own_below_a_progress_bar(error, sen
         bar = tqdm(total=2)  # noqa: F841  # as verl's trainer holds it: open while the exception passes
         raise error
     assert capsys.readouterr().err.splitlines()[-1] == sentence
+
+
+def test_a_program_that_resumes_says_so(capsys):
+    for error, start in ((KeyboardInterrupt(), "Interrupted"), (Stopped(signal.SIGTERM), "Stopped by SIGTERM")):
+        with pytest.raises(SystemExit), user_errors_exit(resumes=True):
+            raise error
+        assert capsys.readouterr().err.splitlines()[-1] == f"{start}: re-run the same command to resume."

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
 
 from verl.dph.cpu.generation import Generation, Request
 from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
@@ -13,6 +13,21 @@ from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
 VOCABULARY = 32
 EOS = frozenset({1})
 PROMPTS = [[5, 6, 7], [8, 9, 10, 11, 12, 13, 14], [5, 6, 7], [20], [30, 4, 9, 9, 9]]
+
+# Models of other shapes.
+COMMON = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_attention_heads": 4, "bos_token_id": 1, "eos_token_id": 1}
+LAYERS = {"num_hidden_layers": 2, "num_key_value_heads": 2, "intermediate_size": 48, "pad_token_id": 0, "head_dim": 8}
+SHAPES = {
+    "qwen2": COMMON | LAYERS,
+    "qwen3": COMMON | LAYERS,
+    "gpt2": COMMON | {"n_layer": 2, "n_positions": 64},  # learned positions
+    "bloom": COMMON | {"n_layer": 2},  # takes no position ids
+    "mistral": COMMON | LAYERS | {"sliding_window": 5},  # every layer forgets
+    "gemma2": COMMON | LAYERS | {"sliding_window": 5},  # every other layer forgets
+    "qwen3_moe": COMMON | LAYERS | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
+    # attention beside a recurrent state
+    "falcon_h1": COMMON | LAYERS | {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8},
+}
 
 
 def request(prompt, seed=0, stop_ids=EOS, **params) -> Request:
@@ -29,9 +44,9 @@ def answer(model, requests, sampled_vocabulary=VOCABULARY) -> list[Request]:
     return requests
 
 
-def plain_log_probs(model, answered: Request) -> torch.Tensor:
-    """Log-probabilities of the response from one forward pass over prompt and response, without a cache, in float64."""
-    model = copy.deepcopy(model).double()
+def plain_log_probs(model, answered: Request, dtype=torch.float64) -> torch.Tensor:
+    """Log-probabilities of the response from one forward pass over prompt and response, without a cache."""
+    model = copy.deepcopy(model).to(dtype)
     ids = torch.tensor([[*answered.prompt_ids, *answered.token_ids]])
     with torch.inference_mode():
         logits = model(input_ids=ids).logits[0, len(answered.prompt_ids) - 1 : -1]
@@ -54,6 +69,17 @@ def test_log_probs_equal_those_of_a_plain_forward_pass(tiny_model, params):
         torch.testing.assert_close(
             torch.tensor(answered.log_probs), plain_log_probs(tiny_model, answered), rtol=0, atol=1e-5
         )
+
+
+@pytest.mark.parametrize("model_type", SHAPES)
+def test_log_probs_of_other_architectures_equal_those_of_a_plain_forward_pass(model_type):
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(model_type, initializer_range=0.2, **SHAPES[model_type])
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    requests = [request(prompt, n, frozenset(), max_tokens=6 + 3 * n) for n, prompt in enumerate(PROMPTS)]
+    for answered in answer(model, requests):
+        found, expected = torch.tensor(answered.log_probs), plain_log_probs(model, answered, torch.float32)
+        torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
 
 
 def test_log_probs_count_the_padded_vocabulary_but_never_sample_it(tmp_path, make_tiny_model):

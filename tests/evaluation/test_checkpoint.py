@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
+from verl.dph import export
 from verl.dph.sampling.checkpoint import check_model, model_folder, temporary_model_folder
 
 pytestmark = pytest.mark.timeout(900)
@@ -154,3 +155,43 @@ def test_a_configuration_that_says_nothing(run):
     (run / "global_step_3" / "actor" / "fsdp_config.json").write_text("[]")
     with pytest.raises(UserError, match="does not say how many ranks"):
         model_folder(str(run))
+
+
+def test_a_policy_is_exported_whole_or_not_at_all(saved, run, tmp_path, capsys):
+    (run / "global_step_3" / "manifest.json").write_text("{}")
+    out = tmp_path / "exported"
+    export.main([str(run), str(out)])
+    said = capsys.readouterr().out
+    assert f"Exported {run / 'global_step_3'} to {out} (" in said and f"vllm serve {out}" in said
+    trained = load_file(saved / "model" / "model.safetensors")
+    assert all(torch.equal(value, trained[name]) for name, value in load_file(out / "model.safetensors").items())
+    assert AutoTokenizer.from_pretrained(out)("w1 w2")["input_ids"] == [4, 5]
+    assert (out / "training_manifest.json").is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["exported", "run"]  # nor anything beside the shards
+    assert not list(run.rglob("*merged*"))
+
+
+def test_the_best_checkpoint_is_exported_in_half_precision(saved, run, tmp_path):
+    (run / "global_step_3").rename(run / "global_step_2")
+    (run / "best_checkpointed_iteration.txt").write_text("2")
+    export.main([str(run), str(tmp_path / "exported"), "--best", "--dtype", "bfloat16"])
+    weights = load_file(tmp_path / "exported" / "model.safetensors")
+    assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
+    trained = load_file(saved / "model" / "model.safetensors")
+    assert all(torch.equal(value, trained[name].bfloat16()) for name, value in weights.items())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["{run}", "{run}"], "{run} exists: name another folder, or delete it."),
+        (["{run}/none", "{out}"], "{run}/none is no run and no checkpoint of one: name the folder of either."),
+        (["{run}", "{out}", "--best"], "{run} has no best_checkpointed_iteration.txt: no validation was at a step"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_sentence(run, tmp_path, capsys, arguments, sentence):
+    names = {"run": run, "out": tmp_path / "exported"}
+    with pytest.raises(SystemExit) as stop:
+        export.main([word.format(**names) for word in arguments])
+    assert stop.value.code == 2 and sentence.format(**names) in capsys.readouterr().err
+    assert not (tmp_path / "exported").exists()

@@ -193,7 +193,7 @@ def ended(tmp_path_factory, word_llama):
         text=True,
         timeout=850,
         cwd=folder,
-        env=os.environ | {"DEVICE": "cpu", "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"} | VARIABLES,
+        env=os.environ | {"DEVICE": "cpu", "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"} | VARIABLES,
     )
     texts = [stream.split("===") for stream in (finished.stdout, finished.stderr)]
     assert len(texts[0]) == 2 * len(runs) + 1, finished.stderr[-4000:]

@@ -3,88 +3,9 @@
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from rl.common.fingerprint import file_sha256
 from rl.data.inspect.command import main
-from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
-
-N = 4
-
-
-def math_row(id: int, /, text: str | None = None, **changes) -> dict:
-    return {
-        "id": id,
-        "data_source": "math500",
-        "prompt": [{"role": "user", "content": text or f"question {id}"}],
-        "reward_model": {"style": "rule", "ground_truth": str(id)},
-    } | changes
-
-
-@pytest.fixture(scope="session")
-def make_row():
-    return math_row
-
-
-@pytest.fixture(scope="session")
-def write_parquet():
-    def write(path: Path, *rows: dict) -> Path:
-        pq.write_table(pa.Table.from_pylist(list(rows)), path)
-        return path
-
-    return write
-
-
-def record(id: int, sample: int, acc: int, **changes) -> SampleRecord:
-    values = {
-        "id": id,
-        "sample": sample,
-        "input": f"<user>question {id}<answer>",
-        "output": "right" if acc else "wrong!",
-        "response_ids": [5] * (2 + sample),
-        "score": float(acc),
-        "acc": acc,
-        "pred": str(id),
-        "outcome": "match" if acc else "mismatch",
-        "data_source": "math500",
-        "truncated": False,
-    }
-    return SampleRecord(**values | changes)
-
-
-@pytest.fixture(scope="session")
-def make_record():
-    return record
-
-
-@pytest.fixture(scope="session")
-def write_samples():
-    """Writes samples of `data`: a list of records, or for each id the acc of each of its N samples."""
-
-    def write(path: Path, data: Path, samples, **changes) -> Path:
-        values = {
-            "model": "/models/base",
-            "model_hash": "mh",
-            "tokenizer_hash": "th",
-            "temperature": 1.0,
-            "top_p": 0.95,
-            "top_k": -1,
-            "n": N,
-            "seed": 7,
-            "max_response_length": 8,
-            "data_files": {str(data): file_sha256(data)},
-            "rows": pq.read_metadata(data).num_rows,
-        }
-        if isinstance(samples, dict):
-            samples = [record(id, i, acc) for id, accs in samples.items() for i, acc in enumerate(accs)]
-        with SampleWriter(path, SampleMetadata(**values | changes)) as writer:
-            for sample in samples:
-                writer.append(sample)
-        return path
-
-    return write
 
 
 @pytest.fixture(scope="session")

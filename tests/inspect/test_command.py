@@ -11,16 +11,17 @@ import torch
 
 from rl.data.inspect.command import main
 from rl.data.sample_file import metadata_path
+from tests.sample_files import math_row, record, write_parquet, write_samples
 
 
 @pytest.fixture
-def data(tmp_path, make_row, write_parquet):
-    return write_parquet(tmp_path / "train.parquet", make_row(1), make_row(2))
+def data(tmp_path):
+    return write_parquet(tmp_path / "train.parquet", math_row(1), math_row(2))
 
 
-def test_the_page(tmp_path, data, make_record, write_samples, capsys):
+def test_the_page(tmp_path, data, capsys):
     output = "begin\n\x1b[31m" + "x" * 5000 + "end"
-    samples = [make_record(1, i, 1, output=output) for i in range(4)] + [make_record(2, i, 0) for i in range(3)]
+    samples = [record(1, i, 1, output=output) for i in range(4)] + [record(2, i, 0) for i in range(3)]
     path = write_samples(tmp_path / "0.jsonl", data, samples)
     assert main([str(path), str(data), "--examples", "7"]) == 1
     page = capsys.readouterr().out
@@ -43,7 +44,7 @@ def test_in_a_process_of_its_own(data, tmp_path):
     assert json.loads(finished.stdout)["files"][0]["rows"] == 2
 
 
-def test_files_that_are_none(tmp_path, data, write_parquet, write_samples, refused):
+def test_files_that_are_none(tmp_path, data, refused):
     path = tmp_path / "x"
     assert "cannot be read (No such file or directory)" in refused(path)
     assert "cannot be read (Is a directory)" in refused(tmp_path)
@@ -59,10 +60,11 @@ def test_files_that_are_none(tmp_path, data, write_parquet, write_samples, refus
     assert "a JSON list" in refused(path)
     assert "with the columns a, b" in refused(write_parquet(path, {"a": 1, "b": 2}))
     path.write_bytes(data.read_bytes()[:-20])
-    assert "is a parquet that cannot be read" in refused(path)
+    assert "cannot be read as parquet" in refused(path)
     samples = write_samples(tmp_path / "0.jsonl", data, {1: [1] * 4})
     assert "is the metadata of a samples file: name the samples" in refused(metadata_path(samples))
-    assert "--against" in refused(data, "--against", samples)
+    for other in (samples, path, tmp_path):  # path: a parquet that was cut off
+        assert "--against wants the parquet of prompts" in refused(data, "--against", other)
 
 
 def test_torch_files_that_are_no_store(tmp_path, write_store, refused):

@@ -5,21 +5,22 @@ import json
 import pytest
 
 from rl.data.sample_file import metadata_path
+from tests.sample_files import math_row, record, write_parquet, write_samples
 
 # Correct samples of 4: 4, 3, 2 and 0.
 CORRECT = {10: [1, 1, 1, 1], 20: [0, 1, 1, 1], 30: [0, 1, 1, 0], 40: [0, 0, 0, 0]}
 
 
 @pytest.fixture
-def data(tmp_path, make_row, write_parquet):
-    return write_parquet(tmp_path / "train.parquet", *(make_row(id) for id in CORRECT))
+def data(tmp_path):
+    return write_parquet(tmp_path / "train.parquet", *(math_row(id) for id in CORRECT))
 
 
-def all_records(make_record):
-    return [make_record(id, i, acc) for id, accs in CORRECT.items() for i, acc in enumerate(accs)]
+def all_records():
+    return [record(id, i, acc) for id, accs in CORRECT.items() for i, acc in enumerate(accs)]
 
 
-def test_a_finished_file(tmp_path, data, write_samples, inspect):
+def test_a_finished_file(tmp_path, data, inspect):
     code, found = inspect(write_samples(tmp_path / "0", data, CORRECT), "--against", data)
     [file] = found["files"]
     assert (code, file["kind"], file["rows"], file["facts"]["prompts"]) == (0, "samples", 16, 4)
@@ -33,7 +34,7 @@ def test_a_finished_file(tmp_path, data, write_samples, inspect):
     assert file["lengths"]["response tokens"] == {"min": 2, "median": 3, "p99": 5, "max": 5}
 
 
-def test_histogram_and_pass_at_k(tmp_path, data, write_samples, inspect):
+def test_histogram_and_pass_at_k(tmp_path, data, inspect):
     """Pass@2 of 2 correct in 4 is 1 - 1/6; of 3 it is 1."""
     _, found = inspect(write_samples(tmp_path / "0.jsonl", data, CORRECT))
     passes = found["files"][0]["passes"]
@@ -41,8 +42,8 @@ def test_histogram_and_pass_at_k(tmp_path, data, write_samples, inspect):
     assert passes["pass@k"] == pytest.approx({"1": 9 / 16, "2": (1 + 1 + 5 / 6) / 4, "4": 3 / 4})
 
 
-def test_what_an_unfinished_file_lacks(tmp_path, data, make_record, write_samples, inspect):
-    samples = [record for record in all_records(make_record)[:12] if (record.id, record.sample) != (20, 3)]
+def test_what_an_unfinished_file_lacks(tmp_path, data, inspect):
+    samples = [record for record in all_records()[:12] if (record.id, record.sample) != (20, 3)]
     path = write_samples(tmp_path / "0.jsonl", data, samples)
     with open(path, "ab") as file:
         file.write(b'{"id": 20, "sam')
@@ -56,16 +57,16 @@ def test_what_an_unfinished_file_lacks(tmp_path, data, make_record, write_sample
     assert found["files"][0]["passes"]["prompts"] == [0, 0, 1, 0, 1]  # of the prompts with all samples
 
 
-def test_a_last_line_that_lacks_only_its_end_is_torn(tmp_path, data, write_samples, inspect):
+def test_a_last_line_that_lacks_only_its_end_is_torn(tmp_path, data, inspect):
     path = write_samples(tmp_path / "0.jsonl", data, CORRECT)
     path.write_bytes(path.read_bytes()[:-1])
     assert any("torn" in problem for problem in inspect(path)[1]["problems"])
 
 
-def test_faults_in_a_file(tmp_path, data, make_record, write_samples, inspect):
-    samples = all_records(make_record)
-    samples[1] = make_record(10, 1, 1, score=0.5)  # acc 1
-    samples[2] = make_record(10, 2, 1, input="another", truncated=True)
+def test_faults_in_a_file(tmp_path, data, inspect):
+    samples = all_records()
+    samples[1] = record(10, 1, 1, score=0.5)  # acc 1
+    samples[2] = record(10, 2, 1, input="another", truncated=True)
     path = write_samples(tmp_path / "0.jsonl", data, samples)
     lines = path.read_text().splitlines(keepends=True)
     lines[5] = "no JSON\n"
@@ -84,15 +85,15 @@ def test_faults_in_a_file(tmp_path, data, make_record, write_samples, inspect):
     assert found["files"][0]["shares"] == {"truncated": 1 / 15}
 
 
-def test_prompts_of_the_same_text(tmp_path, data, make_record, write_samples, inspect):
-    samples = [make_record(id, i, acc, input="q") for id, accs in CORRECT.items() for i, acc in enumerate(accs)]
+def test_prompts_of_the_same_text(tmp_path, data, inspect):
+    samples = [record(id, i, acc, input="q") for id, accs in CORRECT.items() for i, acc in enumerate(accs)]
     _, found = inspect(write_samples(tmp_path / "0.jsonl", data, samples))
     assert found["files"][0]["problems"] == [
         "3 prompts with the prompt text of another prompt (for example ids 10 and 20)."
     ]
 
 
-def test_samples_without_metadata(tmp_path, data, write_samples, inspect):
+def test_samples_without_metadata(tmp_path, data, inspect):
     path = write_samples(tmp_path / "0.jsonl", data, CORRECT)
     metadata_path(path).unlink()
     code, found = inspect(path)
@@ -116,15 +117,15 @@ def test_the_papers_lines(tmp_path, inspect):
     assert file["problems"] == ["1 of 3 prompts have other samples than 0 to 1 (id 3; the first, id 3, has 1)."]
 
 
-def test_samples_in_a_parquet(tmp_path, write_parquet, inspect):
+def test_samples_in_a_parquet(tmp_path, inspect):
     rows = [{"id": 1, "input": "q", "output": "a", "score": score} for score in (1.0, 0.8)]
     code, found = inspect(write_parquet(tmp_path / "x.parquet", *rows))
     assert code == 0 and found["files"][0]["passes"] == {"n": 2, "prompts": [0, 1, 0], "pass@k": {"1": 0.5, "2": 1.0}}
 
 
-def test_ids_that_the_parquet_does_not_have(tmp_path, data, make_row, write_parquet, write_samples, inspect):
+def test_ids_that_the_parquet_does_not_have(tmp_path, data, inspect):
     samples = write_samples(tmp_path / "0.jsonl", data, CORRECT)
-    part = write_parquet(tmp_path / "part.parquet", *(make_row(id) for id in (10, 30, 99)))
+    part = write_parquet(tmp_path / "part.parquet", *(math_row(id) for id in (10, 30, 99)))
     code, found = inspect(samples, "--against", part)
     assert code == 1
     assert found["files"][0]["facts"]["against"] == {

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from rl.common.fingerprint import tokenizer_hash
+from tests.sample_files import math_row, write_parquet, write_samples
 
 ROWS = {7: ([3, 4, 5], [5, 6]), 8: ([3, 6, 5, 5], [6, 6, 4, 1]), 9: ([3, 5], [4, 1])}
 WORDS = ["<pad>", "<eos>", "<unk>", "<user>", "which", "names", "there"]
@@ -47,22 +48,25 @@ def test_examples_are_decoded(tmp_path, write_store, inspect, tokenizer_folder):
     assert code == 1 and "another tokenizer" in found["problems"][0]
 
 
-def test_prompts_in_tokens(tmp_path, make_row, write_parquet, write_samples, inspect, refused, tokenizer_folder):
-    data = write_parquet(tmp_path / "x.parquet", make_row(1, "which names"), make_row(2, "there"))
+def test_prompts_in_tokens(tmp_path, inspect, refused, tokenizer_folder):
+    data = write_parquet(tmp_path / "x.parquet", math_row(1, "which names"), math_row(2, "there"))
     _, found = inspect(data, "--tokenizer", tokenizer_folder)
     assert found["files"][0]["lengths"]["prompt tokens"] == {"min": 2, "median": 2, "p99": 3, "max": 3}
     samples = write_samples(tmp_path / "0.jsonl", data, {1: [1] * 4, 2: [0] * 4})
     _, found = inspect(samples, "--tokenizer", tokenizer_folder)
     assert found["files"][0]["lengths"]["prompt tokens"]["max"] == 3  # <user>, question, 1<answer>
     assert "is no folder" in refused(data, "--tokenizer", tmp_path / "none")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_text("{}")
+    assert "holds no tokenizer that can be loaded" in refused(data, "--tokenizer", tmp_path)
 
 
-def test_every_id_of_the_store_is_in_the_parquet(tmp_path, make_row, write_parquet, write_store, inspect):
+def test_every_id_of_the_store_is_in_the_parquet(tmp_path, write_store, inspect):
     store = write_store(tmp_path / "x.pt", ROWS)
-    whole = write_parquet(tmp_path / "whole.parquet", *(make_row(id) for id in (7, 8, 9, 10)))
+    whole = write_parquet(tmp_path / "whole.parquet", *(math_row(id) for id in (7, 8, 9, 10)))
     code, found = inspect(store, "--against", whole)
     assert code == 0 and found["files"][0]["facts"]["against"]["only there"] == 1
-    part = write_parquet(tmp_path / "part.parquet", *(make_row(id) for id in (7, 8)))
+    part = write_parquet(tmp_path / "part.parquet", *(math_row(id) for id in (7, 8)))
     code, found = inspect(store, "--against", part)
     assert code == 1 and found["files"][0]["problems"] == [f"1 id that {part} does not have (id 9)."]
 

@@ -143,7 +143,7 @@ class Run:
             cwd=self.elsewhere,
             env={name: value for name, value in os.environ.items() if not name.startswith(("WANDB_", "SWANLAB_"))}
             # No login of the user's.
-            | {"HOME": str(self.folder), "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
+            | {"HOME": str(self.folder), "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

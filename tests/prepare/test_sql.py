@@ -1,11 +1,8 @@
 """prepare_bird.py and prepare_spider.py on small files in the official formats."""
 
 import json
-import os
 import resource
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 
 import pyarrow.parquet as pq
@@ -16,7 +13,7 @@ from rl.data.prepare.prompt_template import sql_prompt
 from rl.data.prepare.token_budget import CHARACTERS_PER_TOKEN
 from rl.data.rows import read_rows
 from rl.scorer.sql.extract import read_sql
-from tests.prepare.conftest import DATA, read_bad, write_database
+from tests.prepare.conftest import read_bad, write_database
 
 
 @pytest.fixture
@@ -41,6 +38,9 @@ def test_bird_rows(prepare_bird):
     finished, output = prepare_bird()
     assert finished.exit_code == 0, finished.err
     assert "3 questions, 2 databases" in finished.out and f"Wrote 3 rows to {output}." in finished.out
+    rows = read_rows([output])  # as the sampler checks them
+    assert [row.id for row in rows] == [20_000_000, 20_000_001, 20_000_002]
+    assert rows[0].question["gold_sql"] == "SELECT COUNT(*) FROM customer"
     second = pq.read_table(output).to_pylist()[1]
     assert second["reward_model"] == {
         "style": "rule",
@@ -78,13 +78,6 @@ def test_bird_rows(prepare_bird):
     assert manifest["inputs"] == [
         {"file": str(output.parent / "dev.json"), "sha256": file_sha256(output.parent / "dev.json")}
     ]
-
-
-def test_rows_pass_the_samplers_checks(prepare_bird):
-    _, output = prepare_bird()
-    rows = read_rows([output])
-    assert [row.id for row in rows] == [20_000_000, 20_000_001, 20_000_002]
-    assert rows[0].question["gold_sql"] == "SELECT COUNT(*) FROM customer"
 
 
 def test_same_input_same_bytes(prepare_bird):
@@ -136,16 +129,15 @@ def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird
     assert not output.with_suffix(".bad.jsonl").exists(), "the list of an earlier run stays"
 
 
-def test_train_ids_are_positions(command, bird):
+def test_train_ids_are_positions_and_databases_may_lie_below_the_scorers(command, bird, monkeypatch):
+    monkeypatch.chdir(bird)
     change(bird / "dev.json", lambda records: [record.pop("question_id") for record in records])
-    options = ["--split", "train", "--input", bird / "dev.json", "--databases", bird / "dev_databases"]
-    command("sql/prepare_bird.py", *options, "--output", bird / "train.parquet")
-    assert pq.read_table(bird / "train.parquet")["id"].to_pylist() == [10_000_000, 10_000_001, 10_000_002]
-
-
-def test_database_path_above_the_databases(prepare_bird, bird):
-    _, output = prepare_bird("--database-path", bird)
-    truths = [row["ground_truth"]["db_id"] for row in pq.read_table(output)["reward_model"].to_pylist()]
+    options = ["--split", "train", "--input", "dev.json", "--databases", "dev_databases", "--database-path", bird]
+    finished = command("sql/prepare_bird.py", *options)
+    assert "bird train: 100%" in finished.err and "Wrote 3 rows to data/sql/bird_train.parquet." in finished.out
+    table = pq.read_table("data/sql/bird_train.parquet")
+    assert table["id"].to_pylist() == [10_000_000, 10_000_001, 10_000_002]
+    truths = [row["ground_truth"]["db_id"] for row in table["reward_model"].to_pylist()]
     assert truths[2] == "dev_databases/school/school.sqlite"
 
 
@@ -187,17 +179,6 @@ def test_budget_is_counted_with_a_tokenizer(prepare_bird, tmp_path):
     assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 1, 0]
 
 
-@pytest.mark.parametrize("files", [{}, {"tokenizer.json": "{}", "tokenizer_config.json": "{}"}])
-def test_a_folder_without_a_tokenizer(prepare_bird, tmp_path, files):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    for name, content in files.items():
-        (folder / name).write_text(content)
-    finished, output = prepare_bird("--tokenizer", folder)
-    assert finished.exit_code == 2 and f"--tokenizer {folder} holds no tokenizer" in finished.err
-    assert not output.exists()
-
-
 def test_databases_are_not_written_to(prepare_bird, bird):
     path = bird / "dev_databases" / "shop" / "shop.sqlite"
     with closing(sqlite3.connect(path)) as database:
@@ -218,6 +199,7 @@ def test_databases_are_not_written_to(prepare_bird, bird):
         (["--example-values", "-1"], "--example-values is -1"),
         (["--max-prompt-tokens", "0"], "--max-prompt-tokens is 0"),
         (["--tokenizer", "/nowhere"], "--tokenizer /nowhere is no folder"),
+        (["--tokenizer", "/usr"], "--tokenizer /usr holds no tokenizer"),
         (["--output", "dev.json"], "The output dev.json is no .parquet"),
         (["--output", "/proc/nothing/dev.parquet"], "/proc/nothing/dev.parquet cannot be written"),
     ],
@@ -299,21 +281,6 @@ def test_the_answer_block_of_the_prompt_is_the_one_that_the_scorer_strips():
     block = prompt[prompt.index("```sql") :].strip()
     assert read_sql(block) is None
     assert read_sql(f"{block}\n```sql\nSELECT 1\n```") == "SELECT 1"
-
-
-def test_as_a_program(bird):
-    options = ["--split", "dev", "--input", bird / "dev.json", "--databases", bird / "dev_databases"]
-    finished = subprocess.run(
-        [sys.executable, DATA / "sql" / "prepare_bird.py", *options],
-        cwd=bird,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert (bird / "data" / "sql" / "bird_dev.parquet").is_file()
-    assert "bird dev: 100%" in finished.stderr
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_the_earlier_result(prepare_bird):

@@ -31,6 +31,7 @@ TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_
 PROMPTS, STORED, VALIDATED = 14, 10, 6  # 14 prompts are three steps of 4 and two that wait for the next epoch
 STOP, TOTAL = 4, 8  # steps: both halves of a resumed run cross an epoch of the prompts and of the store
 SETTINGS = {
+    "VERBOSE": "1",
     "DEVICE": "cpu",
     "GPUS_PER_NODE": "1",
     "MAX_PROMPT_LENGTH": "16",
@@ -112,10 +113,15 @@ class Task:
             "DPH_SCORER": scorer,
         }
 
-    def train(self, script: str, name: str, *arguments: str, steps: int, **environment: str) -> None:
-        """Run scripts/llama/`script`.sh to `steps`; it resumes from the newest checkpoint of `name`."""
+    def train(self, script: str, name: str, *arguments: str, steps: int, **environment: str) -> str:
+        """Run scripts/llama/`script`.sh to `steps`; it resumes from the newest checkpoint of `name`. Its output."""
+        finished = self.start(script, name, *arguments, steps=steps, **environment)
+        assert finished.returncode == 0, f"{script} {name} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
+        return finished.stdout
+
+    def start(self, script: str, name: str, *arguments: str, steps: int, **environment: str):
         dump = f"trainer.rollout_data_dir={self.folder / 'rollouts' / name}"
-        finished = subprocess.run(
+        return subprocess.run(
             ["bash", f"scripts/llama/{script}.sh", name, *arguments, *OVERRIDES, dump],
             cwd=REPOSITORY,
             env=os.environ | self.environment | {"TOTAL_STEPS": str(steps)} | environment,
@@ -124,7 +130,6 @@ class Task:
             text=True,
             timeout=TIME_LIMIT_S,
         )
-        assert finished.returncode == 0, f"{script} {name} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
 
     def metrics(self, name: str) -> dict[int, dict[str, float]]:
         """Every metric of every step of a run, by step."""

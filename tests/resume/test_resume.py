@@ -1,5 +1,7 @@
 """The same bits after a stop: 8 steps at once equal 4, a new process from the checkpoint, and 4 more."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -64,3 +66,33 @@ def test_the_optimizer_and_its_schedule_are_the_same(task, step):
     schedules = [load(name, "extra_state")["lr_scheduler"] for name in ("at_once", "resumed")]
     assert optimizers[0]["state"] and same(*optimizers)
     assert schedules[0]["last_epoch"] == step and same(*schedules)
+
+
+def test_the_record_is_that_of_a_run_at_once(task):
+    """Validations of both sessions, from which the best checkpoint is chosen; time is what both took."""
+    at_once, resumed = (json.loads((task.runs / name / "dph_run.json").read_text()) for name in ("at_once", "resumed"))
+    assert at_once.pop("seconds") > 0 and resumed.pop("seconds") > 0
+    assert resumed == at_once
+    metric = "val-core/sql/acc/mean@2"
+    of_steps = task.metrics("resumed")
+    assert resumed["metric"] == metric
+    assert resumed["validations"] == {str(step): of_steps[step][metric] for step in (STOP, TOTAL)}
+    assert (resumed["step"], resumed["total_steps"], resumed["steps_per_epoch"]) == (TOTAL, TOTAL, 3)
+    best = max((STOP, TOTAL), key=lambda step: of_steps[step][metric])
+    assert (task.runs / "resumed" / "best_checkpointed_iteration.txt").read_text() == str(best)
+
+
+def test_a_finished_run_ends_with_its_summary_and_starts_nothing(task):
+    said = task.train("js_kl", "resumed", "0.2", steps=TOTAL)
+    assert "This run is finished: " in said and "\nresumed: step 8 of 8, " in said and "Ray" not in said
+    assert f"Checkpoint: {task.runs}/resumed/global_step_8, best: " in said
+    assert "python -m verl.dph.evaluate device=cpu" in said
+
+
+def test_another_method_of_the_same_name_is_rejected(task):
+    ended = task.start("forward_kl", "resumed", "0.05", steps=2 * TOTAL)
+    assert ended.returncode == 2
+    assert "global_step_8 was trained with other settings" in ended.stdout
+    for change in ("sft_loss_coeff was 0.2 and is 0.05", "sft_loss_mode was js_low_var and is forward"):
+        assert f"actor_rollout_ref.actor.{change}" in ended.stdout
+    assert ended.stdout.count(" was ") == 3  # nothing else differs

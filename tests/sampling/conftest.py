@@ -12,9 +12,7 @@ import urllib.request
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoTokenizer
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 from verl.workers.rollout.replica import TokenOutput
 
@@ -38,41 +36,17 @@ CHAT_TEMPLATE = "<user>{{ messages[0]['content'] }}{% if add_generation_prompt %
 
 
 @pytest.fixture(scope="session")
-def tokenizer():
-    tokens = ["<pad>", END, "<unk>", "<user>", "<answer>", *WORDS, *ANSWERS]
-    words = Tokenizer(models.WordLevel({token: index for index, token in enumerate(tokens)}, unk_token="<unk>"))
-    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    words.decoder = decoders.WordPiece(cleanup=False)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        pad_token="<pad>",
-        eos_token=END,
-        unk_token="<unk>",
-        additional_special_tokens=["<user>", "<answer>"],
-        chat_template=CHAT_TEMPLATE,
-    )
+def model_folder(word_llama, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("answer_model")
+    words = ["<pad>", END, "<unk>", "<user>", "<answer>", *WORDS, *ANSWERS]
+    shape = {"intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1, "initializer_range": 0.02}
+    word_llama(folder, words, template=CHAT_TEMPLATE, joined=True, max_position_embeddings=64, **shape)
+    return folder
 
 
 @pytest.fixture(scope="session")
-def model_folder(tokenizer, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("answer_model")
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        num_key_value_heads=1,
-        max_position_embeddings=64,
-        initializer_range=0.02,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return folder
+def tokenizer(model_folder):
+    return AutoTokenizer.from_pretrained(model_folder)
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,7 @@ def job(config):
 
 
 for kind in sys.argv[1:]:
-    sys.argv[1:] = [f"kind={kind}"]
+    sys.argv[1:] = [f"kind={kind}", "device=cpu"]
     code = 0
     try:
         program.run_main(job, "settings")

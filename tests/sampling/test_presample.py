@@ -194,7 +194,7 @@ def test_the_program_stopped_and_resumed(overrides, tmp_path, holding_scorer):
     assert f"in all: {6 * N} samples, {summary.response_tokens} response tokens" in done.stdout
     assert_equal_but_for_rounding(sorted_records(path), records)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["samples", "whole.jsonl", "whole.meta.json"]
-    assert sorted(entry.name for entry in path.parent.iterdir()) == ["0.jsonl", "0.meta.json"]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["0.jsonl", "0.log", "0.meta.json"]
 
 
 def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, monkeypatch):

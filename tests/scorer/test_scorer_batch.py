@@ -3,7 +3,7 @@
 import pytest
 
 from rl.scorer.sql import jobs
-from rl.scorer.sql.digest import result_digest
+from rl.scorer.sql.payload import result_digest
 from tests.scorer.conftest import fenced
 
 SHOP = "shop/shop.sqlite"
@@ -110,7 +110,7 @@ def both(start_scorer):
     return start_scorer(math={"num_instances": 1, "prediction_seconds": 1.0, "grace_seconds": 1.0})
 
 
-def test_a_server_scores_sql_and_math(both) -> None:
+def test_a_server_scores_sql_and_math_in_both_shapes(both) -> None:
     math = {"question": {"ground_truth": "\\frac{1}{2}"}, "responses": ["so \\boxed{0.5}", "\\boxed{2}", "hm"]}
     found = answers(both, math, sql("SELECT 1", "SELECT 1"))
     assert [(answer["outcome"], answer["score"], answer["pred"]) for answer in found[0]] == [
@@ -119,14 +119,10 @@ def test_a_server_scores_sql_and_math(both) -> None:
         ("no_answer", 0.0, None),
     ]
     assert found[1][0]["outcome"] == "match"
-
-
-def test_math_has_the_paper_s_shape_too(both) -> None:
     body = {"gen_responses": ["\\boxed{4}", "none"], "extra": {"ground_truth": "4", "index": 7}}
-    reply = both.client.put("/api", json=body)
-    assert reply.json()["Scorer1"][0] == [1.0, [["result", [["4"]]]]]
-    score, [[flag, payload]] = reply.json()["Scorer1"][1]
-    assert (score, flag) == (0.0, "error") and payload.startswith("error: ")
+    reply = both.client.put("/api", json=body).json()["Scorer1"]
+    assert reply[0] == [1.0, [["result", [["4"]]]]]
+    assert reply[1][0] == 0.0 and reply[1][1][0][0] == "error" and reply[1][1][0][1].startswith("error: ")
 
 
 def test_what_hangs_in_c_is_ended_and_costs_no_other_answer(both) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-import json
 import os
 import sqlite3
 import stat
@@ -13,120 +12,107 @@ from pathlib import Path
 
 import pytest
 
+from tests.scorer.conftest import fenced
+
 GOLD = "SELECT name FROM clients ORDER BY id"
 NAMES = [["Ann"], ["Bob"], ["Cid"], ["Dee"], ["Eve"], ["Ann"]]
 NUMBERS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 
-# DIRECTORY is the one that state() watches; the server's working and temporary directories lie in it.
-WRITES = [
-    "DELETE FROM clients",
-    "UPDATE clients SET name = 'x'",
-    "UPDATE clients SET name = 'x' RETURNING name",
-    "UPDATE clients SET name = o.price FROM orders o WHERE o.client = clients.id",
-    "INSERT INTO clients VALUES (9, 'x', 'y')",
-    "INSERT INTO clients VALUES (9, 'x', 'y') RETURNING id",
-    "INSERT INTO clients SELECT id + 10, name, city FROM clients",
-    "INSERT INTO clients VALUES (1, 'x', 'y') ON CONFLICT (id) DO UPDATE SET name = 'x'",
-    "REPLACE INTO clients VALUES (1, 'x', 'y')",
-    "WITH w AS (SELECT 1) DELETE FROM clients",
-    "EXPLAIN DELETE FROM clients",
-    "DROP TABLE clients",
-    "ALTER TABLE clients RENAME TO c",
-    "ALTER TABLE clients RENAME COLUMN name TO n",
-    "ALTER TABLE clients ADD COLUMN x",
-    "ALTER TABLE clients DROP COLUMN name",
-    "CREATE TABLE t (a)",
-    "CREATE TABLE t AS SELECT * FROM clients",
-    "CREATE INDEX i ON clients (name)",
-    "CREATE VIEW v AS SELECT 1",
-    "CREATE TRIGGER g AFTER INSERT ON clients BEGIN DELETE FROM clients; END",
-    "REINDEX",
-    "ANALYZE",
-    "VACUUM",
-    "VACUUM INTO 'copy.sqlite'",
-    "VACUUM INTO 'DIRECTORY/copy.sqlite'",
-    "VACUUM INTO 'file:DIRECTORY/copy.sqlite?mode=rwc'",
-    "VACUUM INTO 'DIRECTORY/databases/shop/shop.db'",
-]
+# DIRECTORY is the one that state() watches; the server's working and temporary directories lie in it. One statement a
+# line, at least one for each kind of action that SQLite's authorizer knows.
+WRITES = """
+DELETE FROM clients
+UPDATE clients SET name = 'x' RETURNING name
+UPDATE clients SET name = o.price FROM orders o WHERE o.client = clients.id
+INSERT INTO clients VALUES (9, 'x', 'y') RETURNING id
+INSERT INTO clients SELECT id + 10, name, city FROM clients
+INSERT INTO clients VALUES (1, 'x', 'y') ON CONFLICT (id) DO UPDATE SET name = 'x'
+REPLACE INTO clients VALUES (1, 'x', 'y')
+WITH w AS (SELECT 1) DELETE FROM clients
+EXPLAIN DELETE FROM clients
+DROP TABLE clients
+ALTER TABLE clients RENAME TO c
+ALTER TABLE clients RENAME COLUMN name TO n
+ALTER TABLE clients ADD COLUMN x
+ALTER TABLE clients DROP COLUMN name
+CREATE TABLE t AS SELECT * FROM clients
+CREATE INDEX i ON clients (name)
+CREATE VIEW v AS SELECT 1
+CREATE TRIGGER g AFTER INSERT ON clients BEGIN DELETE FROM clients; END
+REINDEX
+ANALYZE
+VACUUM
+VACUUM INTO 'copy.sqlite'
+VACUUM INTO 'file:DIRECTORY/copy.sqlite?mode=rwc'
+VACUUM INTO 'DIRECTORY/databases/shop/shop.db'
+"""
 
-SHADOWS = [
-    "CREATE TEMP TABLE clients (name)",
-    "CREATE TEMP TABLE clients AS SELECT 'x' AS name",
-    "CREATE TABLE temp.clients (name)",
-    "CREATE TEMP VIEW clients AS SELECT 'x' AS name",
-    "CREATE TEMP TRIGGER g AFTER INSERT ON clients BEGIN SELECT 1; END",
-    "INSERT INTO temp.clients VALUES ('x')",
-    "BEGIN",
-    "BEGIN IMMEDIATE",
-    "BEGIN EXCLUSIVE",
-    "COMMIT",
-    "ROLLBACK",
-    "SAVEPOINT s",
-    "RELEASE s",
-    "BEGIN; DELETE FROM clients",
-    "SELECT 1; CREATE TEMP TABLE clients (name)",
-    "SELECT 1;\n\n;DROP TABLE clients",
-    "SELECT 1 /* ; */; BEGIN",
-]
+SHADOWS = """
+CREATE TEMP TABLE clients AS SELECT 'x' AS name
+CREATE TABLE temp.clients (name)
+CREATE TEMP VIEW clients AS SELECT 'x' AS name
+CREATE TEMP TRIGGER g AFTER INSERT ON clients BEGIN SELECT 1; END
+INSERT INTO temp.clients VALUES ('x')
+BEGIN
+BEGIN EXCLUSIVE
+COMMIT
+ROLLBACK
+SAVEPOINT s
+RELEASE s
+BEGIN; DELETE FROM clients
+SELECT 1; CREATE TEMP TABLE clients (name)
+SELECT 1 /* ; */; BEGIN
+"""
 
-SCHEMA = [
-    "PRAGMA writable_schema = 1",
-    "UPDATE sqlite_master SET sql = 'CREATE TABLE clients (x)' WHERE name = 'clients'",
-    "UPDATE sqlite_schema SET rootpage = 3",
-    "DELETE FROM sqlite_master",
-    "INSERT INTO sqlite_schema VALUES ('table', 't', 't', 2, 'CREATE TABLE t (a)')",
-    "DROP TABLE sqlite_master",
-    "CREATE VIRTUAL TABLE t USING fts5(a)",
-    "CREATE VIRTUAL TABLE t USING fts4(a)",
-    "CREATE VIRTUAL TABLE temp.t USING fts3(a)",
-    "CREATE VIRTUAL TABLE t USING rtree(id, a, b)",
-    "CREATE VIRTUAL TABLE temp.t USING csv(filename = '/etc/passwd')",
-    "CREATE VIRTUAL TABLE temp.t USING dbstat",
-    "DROP TABLE IF EXISTS clients",
-]
+SCHEMA = """
+PRAGMA writable_schema = 1
+UPDATE sqlite_master SET sql = 'CREATE TABLE clients (x)' WHERE name = 'clients'
+DELETE FROM sqlite_master
+INSERT INTO sqlite_schema VALUES ('table', 't', 't', 2, 'CREATE TABLE t (a)')
+DROP TABLE sqlite_master
+CREATE VIRTUAL TABLE t USING fts5(a)
+CREATE VIRTUAL TABLE temp.t USING fts3(a)
+CREATE VIRTUAL TABLE t USING rtree(id, a, b)
+CREATE VIRTUAL TABLE temp.t USING csv(filename = '/etc/passwd')
+CREATE VIRTUAL TABLE temp.t USING dbstat
+"""
 
-ELSEWHERE = [
-    "ATTACH 'attached.sqlite' AS a",
-    "ATTACH 'DIRECTORY/attached.sqlite' AS a",
-    "ATTACH 'file:DIRECTORY/attached.sqlite?mode=rwc' AS a",
-    "ATTACH 'DIRECTORY/databases/shop/shop.sqlite' AS a",
-    "ATTACH ':memory:' AS a",
-    "ATTACH '' AS a",
-    "ATTACH 'attached.sqlite' AS main",
-    "DETACH main",
-    "SELECT * FROM a.clients",
-    "SELECT load_extension('x')",
-    "SELECT load_extension('/lib/x86_64-linux-gnu/libm.so.6', 'cos')",
-    "SELECT fts3_tokenizer('simple')",
-    "SELECT fts3_tokenizer('simple', x'4141414141414141')",
-    "SELECT readfile('/etc/passwd')",
-    "SELECT writefile('DIRECTORY/written', 'x')",
-    "SELECT edit('x', 'touch DIRECTORY/edited')",
-    "SELECT * FROM fsdir('/')",
-]
+ELSEWHERE = """
+ATTACH 'file:DIRECTORY/attached.sqlite?mode=rwc' AS a
+ATTACH 'DIRECTORY/databases/shop/shop.sqlite' AS a
+ATTACH ':memory:' AS a
+ATTACH '' AS a
+ATTACH 'attached.sqlite' AS main
+DETACH main
+SELECT * FROM a.clients
+SELECT load_extension('/lib/x86_64-linux-gnu/libm.so.6', 'cos')
+SELECT fts3_tokenizer('simple')
+SELECT Fts3_Tokenizer('simple', x'4141414141414141')
+SELECT name FROM clients WHERE fts3_tokenizer('simple', x'4141414141414141') NOT NULL
+SELECT icu_load_collation('tr_TR', 'turkish')
+SELECT readfile('/etc/passwd')
+SELECT writefile('DIRECTORY/written', 'x')
+SELECT edit('x', 'touch DIRECTORY/edited')
+SELECT * FROM fsdir('/')
+"""
 
-PRAGMAS = [
-    "PRAGMA query_only",
-    "PRAGMA query_only = 0",
-    "PRAGMA table_info('clients')",
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA journal_mode = MEMORY",
-    "PRAGMA locking_mode = EXCLUSIVE",
-    "PRAGMA user_version = 7",
-    "PRAGMA application_id = 7",
-    "PRAGMA temp_store = FILE",
-    "PRAGMA temp_store_directory = 'DIRECTORY'",
-    "PRAGMA case_sensitive_like = 1",
-    "PRAGMA hard_heap_limit = 1000000",
-    "PRAGMA trusted_schema = 1",
-    "PRAGMA wal_checkpoint(TRUNCATE)",
-    "PRAGMA optimize",
-    "SELECT * FROM pragma_table_info('clients')",
-    "SELECT * FROM pragma_database_list",
-    "SELECT * FROM clients, pragma_user_version",
-]
+PRAGMAS = """
+PRAGMA query_only = 0
+PRAGMA table_info('clients')
+PRAGMA journal_mode = WAL
+PRAGMA locking_mode = EXCLUSIVE
+PRAGMA user_version = 7
+PRAGMA temp_store = FILE
+PRAGMA temp_store_directory = 'DIRECTORY'
+PRAGMA case_sensitive_like = 1
+PRAGMA hard_heap_limit = 1000000
+PRAGMA wal_checkpoint(TRUNCATE)
+PRAGMA optimize
+SELECT * FROM pragma_table_info('clients')
+SELECT * FROM clients, pragma_user_version
+"""
 
-DENIED = [*WRITES, *SHADOWS, *SCHEMA, *ELSEWHERE, *PRAGMAS]
+DENIED = "".join((WRITES, SHADOWS, SCHEMA, ELSEWHERE, PRAGMAS)).strip().replace("\n\n", "\n").splitlines()
 
 TEXTS = [
     "SELECT 1\0",
@@ -218,10 +204,6 @@ def locks_nothing(path: Path) -> None:
     writer.close()
 
 
-def fenced(sql: str) -> str:
-    return f"```sql\n{sql}\n```"
-
-
 @pytest.fixture(scope="module")
 def server(start_scorer: Callable):
     """One worker, so that the next statement meets whatever an attack left behind, and half a second for each."""
@@ -256,27 +238,19 @@ def test_what_is_not_a_select_is_denied(victim) -> None:
 
 def test_no_answer_changes_what_gold_or_the_next_answer_sees(victim) -> None:
     responses = [
-        *SHADOWS,
+        *SHADOWS.strip().splitlines(),
         "WITH clients AS (SELECT 'x' AS name) SELECT name FROM clients",
         "SELECT name FROM (SELECT 'x' AS name) clients",
         "SELECT name FROM clients",
     ]
     details = victim.score([fenced(sql) for sql in responses], GOLD)["details"]
     outcomes = [detail["outcome"] for detail in details]
-    assert outcomes == ["pred_error"] * len(SHADOWS) + ["mismatch", "mismatch", "match"]
+    assert outcomes == ["pred_error"] * (len(responses) - 3) + ["mismatch", "mismatch", "match"]
 
 
 def test_a_hostile_text_is_an_error(victim) -> None:
     for sql in TEXTS:
         assert victim.outcome(sql, GOLD) == "pred_error", sql[:30]
-
-
-def test_50_megabytes_of_sql_are_refused(victim) -> None:
-    extra = {"db_id": "shop/shop.sqlite", "gold_sql": GOLD, "cmp_method": "bird"}
-    body = json.dumps({"gen_responses": [fenced("SELECT 1" + " " * 50_000_000)], "extra": extra})
-    reply = victim.client.put("/api", content=body.encode())
-    assert reply.status_code == 413
-    assert "10000000 bytes" in reply.json()["error"]
 
 
 EXCESSES = [
@@ -362,60 +336,22 @@ def traps(server) -> None:
     (server.databases / "directory.sqlite").mkdir()
 
 
-DB_IDS = [
-    "",
-    ".",
-    "..",
-    "shop",
-    "shop/",
-    "../outside.sqlite",
-    "shop/../../outside.sqlite",
-    "./shop/.././../outside.sqlite",
-    "DIRECTORY/outside.sqlite",
-    "DIRECTORY/databases/shop/shop.sqlite",
-    "/etc/passwd",
-    "/proc/self/environ",
-    "//etc/passwd",
-    "~/a.sqlite",
-    "$HOME/a.sqlite",
-    ":memory:",
-    "new.sqlite",
-    "new.sqlite?mode=rwc",
-    "shop/shop.sqlite?mode=rw",
-    "shop/shop.sqlite?mode=memory&cache=shared",
-    "shop/shop.sqlite?vfs=unix-none",
-    "shop/shop.sqlite#fragment",
-    "file:shop/shop.sqlite",
-    "file:DIRECTORY/outside.sqlite?mode=ro",
-    "%2e%2e/outside.sqlite",
-    "..%2foutside.sqlite",
-    "shop%2fshop.sqlite",
-    "..\\outside.sqlite",
-    "shop/shop.sqlite\0",
-    "shop/shop.sqlite\0.sqlite",
-    "\0",
-    "../outside.sqlite\0/../databases/shop/shop.sqlite",
-    "shop/shop.sqlite/../../../outside.sqlite",
-    "shop/shop.sqlite\n",
-    " shop/shop.sqlite",
-    "x" * 100_000,
-    "a/" * 3000 + "a.sqlite",
-    "link.sqlite",
-    "chain.sqlite",
-    "relative.sqlite",
-    "up/outside.sqlite",
-    "zero.sqlite",
-    "process.sqlite",
-    "dangling.sqlite",
-    "loop.sqlite",
-    "pipe.sqlite",
-    "directory.sqlite",
-]
+PATHS = """
+. .. shop shop/ ../outside.sqlite shop/../../outside.sqlite ./shop/.././../outside.sqlite DIRECTORY/outside.sqlite
+DIRECTORY/databases/shop/shop.sqlite /etc/passwd /proc/self/environ //etc/passwd ~/a.sqlite $HOME/a.sqlite :memory:
+new.sqlite new.sqlite?mode=rwc shop/shop.sqlite?mode=memory&cache=shared shop/shop.sqlite?vfs=unix-none
+shop/shop.sqlite#fragment file:shop/shop.sqlite file:DIRECTORY/outside.sqlite?mode=ro %2e%2e/outside.sqlite
+..%2foutside.sqlite shop%2fshop.sqlite ..\\outside.sqlite shop/shop.sqlite/../../../outside.sqlite
+link.sqlite chain.sqlite relative.sqlite up/outside.sqlite zero.sqlite process.sqlite dangling.sqlite loop.sqlite
+pipe.sqlite directory.sqlite
+"""
+ODD_NAMES = ["", "\0", "shop/shop.sqlite\0", "shop/shop.sqlite\0.sqlite", "shop/shop.sqlite\n", " shop/shop.sqlite"]
+ODD_NAMES += ["../outside.sqlite\0/../databases/shop/shop.sqlite", "x" * 100_000, "a/" * 3000 + "a.sqlite"]
 
 
 @pytest.mark.usefixtures("traps")
 def test_a_db_id_that_names_no_database_is_rejected(victim) -> None:
-    for db_id in DB_IDS:
+    for db_id in PATHS.split() + ODD_NAMES:
         reply = victim.put([fenced("SELECT 1")], "SELECT 1", db_id=db_id.replace("DIRECTORY", str(victim.directory)))
         assert reply.status_code == 404 and len(reply.json()["error"]) > 20, db_id[:40]
 

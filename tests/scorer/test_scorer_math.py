@@ -1,11 +1,13 @@
 r"""Which answers are equal: cases over the answer types of AIME, AMC, MATH, Olympiad, Minerva and College Math.
 
-A line is a gold answer, == or !=, and an answer that a response gives in a box. The verdicts are math-verify's, with
-two exceptions that compare.py names: equal text is equal, and a full stop at the end is not part of an answer. Where
-math-verify's verdict is not what a mathematician would say, the line stands in SURPRISES with the reason; the scorer
-follows math-verify there too. All verdicts were compared once with math-verify 0.9.0 as released, with ANTLR 4.13.2.
+In CASES stands a gold answer, and after each == or != an answer that a response gives in a box; `;;` parts gold
+answers. The verdicts are math-verify's, with two exceptions that compare.py names: equal text is equal, and a full stop
+at the end is not part of an answer. Where math-verify's verdict is not what a mathematician would say, the line stands
+in SURPRISES with the reason; the scorer follows math-verify there too. All verdicts were compared once with math-verify
+0.9.0 as released, with ANTLR 4.13.2.
 """
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -19,321 +21,105 @@ SECONDS = 60.0
 
 CASES = r"""
 # AIME and AMC: integers, leading zeros, floats as AMC's file has them
-204  ==  204
-073  ==  73
-73  ==  073
-7  ==  007
-204  ==  204.0
-204  ==  204.
-27.0  ==  27
-36.0  ==  36.00
-1000  ==  1,000
-10,000  ==  10000
-1,234,567  ==  1234567
-1000  ==  1{,}000
--3  ==  −3
--5  ==  - 5
-5  ==  +5
-0  ==  -0
-5  ==  \text{5}
-5  ==  $5$
-5  ==  \(5\)
-5  ==  (5)
-204  !=  205
-204  !=  -204
-204  !=  204.5
-12  !=  21
-12  !=  1 2
-123  !=  12 3
-1000  !=  10,00
-33  !=  0x21
-5  !=  five
-5  !=  5x
-5  !=  ?
-5  !=  5 \text{ or } 6
-5  !=  \text{The answer is 5}
-123456789  !=  123456788
-100000000  !=  100000001
+204  ==  204  ==  204.0  ==  204.  !=  205  !=  -204  !=  204.5  ;;  073  ==  73  ;;  73  ==  073
+7  ==  007  ;;  27.0  ==  27  ;;  36.0  ==  36.00  ;;  1000  ==  1,000  ==  1{,}000  !=  10,00
+10,000  ==  10000  ;;  1,234,567  ==  1234567  ;;  -3  ==  −3  ;;  -5  ==  - 5
+5  ==  +5  ==  \text{5}  ==  $5$  ==  \(5\)  ==  (5)  !=  five  !=  5x  !=  ?  !=  5 \text{ or } 6
+5  !=  \text{The answer is 5}  ;;  0  ==  -0  ;;  12  !=  21  !=  1 2  ;;  123  !=  12 3  ;;  33  !=  0x21
+123456789  !=  123456788  ;;  100000000  !=  100000001
 # Arithmetic that is left to do
-5  ==  2+3
-5  ==  x=2+3=5
-120  ==  5!
-1024  ==  2^{10}
-2^{10}  ==  1024
-$2^{1009}$  ==  2^{1009}
-1000000  ==  10^6
-10  ==  \binom{5}{2}
-5050  ==  \sum_{k=1}^{100} k
-5  ==  |{-5}|
-\lfloor n/2 \rfloor  ==  \left\lfloor \frac{n}{2} \right\rfloor
-\int_0^1 x dx  ==  \frac12
-\lim_{x \to 0} \frac{\sin x}{x}  ==  1
-5  !=  5!
-2^{1009}  !=  2^{1010}
+5  ==  2+3  ==  x=2+3=5  ==  |{-5}|  !=  5!  ;;  120  ==  5!  ;;  1024  ==  2^{10}  ;;  2^{10}  ==  1024
+$2^{1009}$  ==  2^{1009}  ;;  1000000  ==  10^6  ;;  10  ==  \binom{5}{2}  ;;  5050  ==  \sum_{k=1}^{100} k
+\lfloor n/2 \rfloor  ==  \left\lfloor \frac{n}{2} \right\rfloor  ;;  \int_0^1 x dx  ==  \frac12
+\lim_{x \to 0} \frac{\sin x}{x}  ==  1  ;;  2^{1009}  !=  2^{1010}
 \lceil n/2 \rceil  !=  \lfloor n/2 \rfloor
 # Fractions and mixed numbers
-\frac{1}{2}  ==  1/2
-\frac{1}{2}  ==  0.5
-\frac{1}{2}  ==  .5
-\frac{1}{2}  ==  \dfrac{1}{2}
-\frac{1}{2}  ==  \tfrac12
-\frac{1}{2}  ==  \frac{2}{4}
-\frac{1}{2}  ==  \left(\frac{1}{2}\right)
--\frac{1}{2}  ==  \frac{-1}{2}
--\frac{1}{2}  ==  \frac{1}{-2}
--\frac{1}{2}  ==  -1/2
--\frac{7}{4}  ==  -1.75
-\frac{1}{3}  ==  0.333333
-\frac{2}{3}  ==  0.666667
-\frac{7}{3}  ==  2\frac{1}{3}
-2\frac{1}{3}  ==  \frac{7}{3}
--1\frac{1}{2}  ==  -1.5
-7/2  ==  3\frac12
-3/4  ==  \frac34
-\frac{1}{2}  !=  \frac{2}{1}
-\frac{1}{2}  !=  \frac{1}{2}x
-\frac{1}{3}  !=  0.33
-\frac{1}{3}  !=  0.3333
-2\frac{1}{3}  !=  \frac{2}{3}
-\frac{22}{7}  !=  \pi
+\frac{1}{2}  ==  1/2  ==  0.5  ==  .5  ==  \dfrac{1}{2}  ==  \tfrac12  ==  \frac{2}{4}  ==  \left(\frac{1}{2}\right)
+\frac{1}{2}  !=  \frac{2}{1}  !=  \frac{1}{2}x  ;;  -\frac{1}{2}  ==  \frac{-1}{2}  ==  \frac{1}{-2}  ==  -1/2
+-\frac{7}{4}  ==  -1.75  ;;  \frac{1}{3}  ==  0.333333  !=  0.33  !=  0.3333  ;;  \frac{2}{3}  ==  0.666667
+\frac{7}{3}  ==  2\frac{1}{3}  ;;  2\frac{1}{3}  ==  \frac{7}{3}  !=  \frac{2}{3}  ;;  -1\frac{1}{2}  ==  -1.5
+7/2  ==  3\frac12  ;;  3/4  ==  \frac34  ;;  \frac{22}{7}  !=  \pi
 # Percentages
-50\%  ==  50 \%
-50\%  ==  0.5
-50\%  ==  \frac{1}{2}
-50\%  ==  50
-50  ==  50\%
-0.6  ==  60\%
-50%  ==  50\%
-50\%  ==  50 percent
-50\%  ==  50\text{ percent}
-12.5\%  ==  \frac18
-150\%  ==  1.5
-50\%  !=  5\%
-50\%  !=  500\%
-50\%  !=  0.05
+50\%  ==  50 \%  ==  0.5  ==  \frac{1}{2}  ==  50  ==  50 percent  ==  50\text{ percent}  !=  5\%  !=  500\%  !=  0.05
+50  ==  50\%  ;;  0.6  ==  60\%  ;;  50%  ==  50\%  ;;  12.5\%  ==  \frac18  ;;  150\%  ==  1.5
 # Units and money
-5  ==  5\text{ cm}
-5\text{ cm}  ==  5
-5 \text{ cm}  ==  5\,\mathrm{cm}
-5  ==  5 cm
-5  ==  5\,\mathrm{m/s}
-5\mathrm{~m}  ==  5
-6.5 \mathrm{~m}  ==  6.5 \text{ m}
-5\text{ cm}  ==  5\text{ m}
-12  ==  12\text{ cm}^2
-12 \text{ ft}^{2}  ==  12
-12  ==  12\text{ square units}
-18  ==  \$18
-\$18  ==  18\text{ dollars}
-70000  ==  \$70{,}000
-70000  ==  \$70,000.00
-2\frac{3}{4}\text{ hours}  ==  2.75
-12  !=  13\text{ cm}
-\$3.50  !=  3.05
+5  ==  5\text{ cm}  ==  5 cm  ==  5\,\mathrm{m/s}  ;;  5\text{ cm}  ==  5  ==  5\text{ m}
+5 \text{ cm}  ==  5\,\mathrm{cm}  ;;  5\mathrm{~m}  ==  5  ;;  6.5 \mathrm{~m}  ==  6.5 \text{ m}
+12  ==  12\text{ cm}^2  ==  12\text{ square units}  !=  13\text{ cm}  ;;  12 \text{ ft}^{2}  ==  12
+18  ==  \$18  ;;  \$18  ==  18\text{ dollars}  ;;  70000  ==  \$70{,}000  ==  \$70,000.00
+2\frac{3}{4}\text{ hours}  ==  2.75  ;;  \$3.50  !=  3.05
 # Degrees
-45  ==  45^\circ
-45^\circ  ==  45
-45^{\circ}  ==  45^\circ
-45  ==  45\text{ degrees}
-41.8  ==  41.8^{\circ}
-30^\circ, 60^\circ  ==  60^\circ, 30^\circ
-45^\circ  !=  46^\circ
-45^\circ  !=  \frac{\pi}{4}
+45  ==  45^\circ  ==  45\text{ degrees}  ;;  45^\circ  ==  45  !=  46^\circ  !=  \frac{\pi}{4}
+45^{\circ}  ==  45^\circ  ;;  41.8  ==  41.8^{\circ}  ;;  30^\circ, 60^\circ  ==  60^\circ, 30^\circ
 # Decimals and scientific notation
-1.6  ==  1.60
-1.6  ==  1.6000001
-0.1  ==  \frac{1}{10}
-4.5e33  ==  4.5e33
-4.5\times 10^{33}  ==  4.5 \cdot 10^{33}
-4.5\times 10^{33}  ==  45 \times 10^{32}
+1.6  ==  1.60  ==  1.6000001  !=  1.61  ;;  0.1  ==  \frac{1}{10}  ;;  4.5e33  ==  4.5e33
+4.5\times 10^{33}  ==  4.5 \cdot 10^{33}  ==  45 \times 10^{32}  !=  4.5 \times 10^{34}
 6.02 \times 10^{23}  ==  6.02E23
-3\times 10^{8}  ==  300000000
-3\times 10^{8}  ==  3\times10^8\text{ m/s}
-1.2 \times 10^{2}  ==  120
-2.5\times 10^{-3}  ==  0.0025
-10^{-5}  ==  0.00001
-1.6  !=  1.61
-41.8  !=  42
-1.5  !=  1,5
-3.14  !=  \pi
+3\times 10^{8}  ==  300000000  ==  3\times10^8\text{ m/s}  !=  3\times 10^{-8}  ;;  1.2 \times 10^{2}  ==  120
+2.5\times 10^{-3}  ==  0.0025  ;;  10^{-5}  ==  0.00001  ;;  41.8  !=  42  ;;  1.5  !=  1,5  ;;  3.14  !=  \pi
 0.000001  !=  0.000002
-4.5\times 10^{33}  !=  4.5 \times 10^{34}
-3\times 10^{8}  !=  3\times 10^{-8}
 # Roots, powers, functions
-\sqrt{2}  ==  \sqrt2
-\sqrt{8}  ==  2\sqrt{2}
-\sqrt{8}  ==  2^{3/2}
-3\sqrt{3}  ==  \sqrt{27}
-\frac{1}{\sqrt{2}}  ==  \frac{\sqrt{2}}{2}
-\sqrt[3]{8}  ==  2
-\log_2 8  ==  3
-\ln e  ==  1
-\log_{10} 2  ==  \log 2
-\cos \frac{\pi}{3}  ==  \frac12
-2\pi r  ==  2r\pi
-\frac{4}{3}\pi r^3  ==  \frac{4\pi r^3}{3}
-\infty  ==  +\infty
-e  ==  \sum_{n=0}^{\infty} \frac{1}{n!}
-\sqrt{8}  !=  \sqrt{6}
-\ln 2  !=  \log 2
-\infty  !=  -\infty
-100\pi  !=  314
+\sqrt{2}  ==  \sqrt2  ;;  \sqrt{8}  ==  2\sqrt{2}  ==  2^{3/2}  !=  \sqrt{6}  ;;  3\sqrt{3}  ==  \sqrt{27}
+\frac{1}{\sqrt{2}}  ==  \frac{\sqrt{2}}{2}  ;;  \sqrt[3]{8}  ==  2  ;;  \log_2 8  ==  3  ;;  \ln e  ==  1
+\log_{10} 2  ==  \log 2  ;;  \cos \frac{\pi}{3}  ==  \frac12  ;;  2\pi r  ==  2r\pi
+\frac{4}{3}\pi r^3  ==  \frac{4\pi r^3}{3}  ;;  \infty  ==  +\infty  !=  -\infty
+e  ==  \sum_{n=0}^{\infty} \frac{1}{n!}  ;;  \ln 2  !=  \log 2  ;;  100\pi  !=  314
 # Expressions (Olympiad, College Math, Minerva)
-$10-4 n$  ==  -4n+10
-$\frac{1}{2 n+2}$  ==  \frac{1}{2(n+1)}
-10-4n  ==  2(5-2n)
-x^2-1  ==  (x-1)(x+1)
-3 x^{2}(2 x+1)  ==  6x^3+3x^2
-\frac{x^2+x}{x}  ==  x+1
-\frac{x+1}{x-1}  ==  \frac{-x-1}{1-x}
-2\sin x\cos x  ==  \sin 2x
-\sin^2 x+\cos^2 x  ==  1
-\frac{n(n-1)}{2}  ==  \binom{n}{2}
-\ln |x|+C  ==  \ln|x| + C
+$10-4 n$  ==  -4n+10  ;;  $\frac{1}{2 n+2}$  ==  \frac{1}{2(n+1)}  ;;  10-4n  ==  2(5-2n)  !=  10-4m
+x^2-1  ==  (x-1)(x+1)  !=  (x+1)^2  ;;  3 x^{2}(2 x+1)  ==  6x^3+3x^2  ;;  \frac{x^2+x}{x}  ==  x+1
+\frac{x+1}{x-1}  ==  \frac{-x-1}{1-x}  ;;  2\sin x\cos x  ==  \sin 2x  ;;  \sin^2 x+\cos^2 x  ==  1
+\frac{n(n-1)}{2}  ==  \binom{n}{2}  ;;  \ln |x|+C  ==  \ln|x| + C
 \arcsin{1.3 \sin{\theta_w}}  ==  \arcsin(1.3\sin\theta_w)
-\frac{V_0}{R}e^{-t/(RC)}  ==  \frac{V_0}{R} e^{-\frac{t}{RC}}
-I_0 e^{-kx}  ==  I_0\exp(-kx)
+\frac{V_0}{R}e^{-t/(RC)}  ==  \frac{V_0}{R} e^{-\frac{t}{RC}}  ;;  I_0 e^{-kx}  ==  I_0\exp(-kx)
 x_{0} \cos (\omega t)+ \dot{x}_{0} \sin (\omega t)  ==  x_0\cos(\omega t)+\dot{x}_0 \sin(\omega t)
-\frac{48 i-56}{85}  ==  -\frac{56}{85}+\frac{48}{85}i
-3+4i  ==  4i+3
-10-4n  !=  10-4m
-x^2-1  !=  (x+1)^2
-\frac{1}{2 n+2}  !=  \frac{1}{2n}+2
-3+4i  !=  3-4i
-e^{x}+C  !=  e^x
-\ln|x|+C  !=  \ln x+C
-\theta  !=  \phi
+\frac{48 i-56}{85}  ==  -\frac{56}{85}+\frac{48}{85}i  ;;  3+4i  ==  4i+3  !=  3-4i
+\frac{1}{2 n+2}  !=  \frac{1}{2n}+2  ;;  e^{x}+C  !=  e^x  ;;  \ln|x|+C  !=  \ln x+C  ;;  \theta  !=  \phi
 \frac{m}{n}  !=  \frac{n}{m}
 # Equations and assignments
-5  ==  x=5
-x=5  ==  5
-x=5  ==  5=x
-y=2x+3  ==  2x+3
-2x+3  ==  y=2x+3
-y=2x+3  ==  2x-y+3=0
-x+y=1  ==  y=1-x
-x^2+y^2=1  ==  x^2+y^2-1=0
-x=5  ==  x\approx 5
-f(x)=2x  ==  f(x)=x+x
-f(x)=x^2  ==  x^2
-f(x)=0, f(x)=x  ==  f(x)=x, f(x)=0
-x=1,y=2  ==  y=2,x=1
-x=5  !=  y=5
-x=5  !=  x=6
-x=2  !=  x^2=4
-y=2x+3  !=  y=3x+2
-f(x)=2x  !=  f(x)=3x
-x=1,y=2  !=  x=2,y=1
+5  ==  x=5  ;;  x=5  ==  5  ==  5=x  ==  x\approx 5  !=  y=5  !=  x=6
+y=2x+3  ==  2x+3  ==  2x-y+3=0  !=  y=3x+2  ;;  2x+3  ==  y=2x+3  ;;  x+y=1  ==  y=1-x
+x^2+y^2=1  ==  x^2+y^2-1=0  ;;  f(x)=2x  ==  f(x)=x+x  !=  f(x)=3x  ;;  f(x)=x^2  ==  x^2
+f(x)=0, f(x)=x  ==  f(x)=x, f(x)=0  ;;  x=1,y=2  ==  y=2,x=1  !=  x=2,y=1  ;;  x=2  !=  x^2=4
 # Intervals and inequalities
-(1,2)  ==  \left(1, 2\right)
-[1,2)  ==  [1, 2)
-[0,1]  ==  \left[0,1\right]
-(0,1)  ==  (0,1.0)
-x<3  ==  (-\infty,3)
-x<3  ==  3>x
-x \ge 1  ==  [1,\infty)
-x\geq 1  ==  x\geqslant 1
-0<x\le 1  ==  (0,1]
-x \in (1,2)  ==  (1,2)
-(1,2)  ==  x\in(1,2)
-(-\infty,3)\cup(5,\infty)  ==  (5,\infty)\cup(-\infty,3)
-[-1,1]\cup\{2\}  ==  \{2\}\cup[-1,1]
-\mathbb{R}  ==  (-\infty,\infty)
-\mathbb{R}\setminus\{0\}  ==  (-\infty,0)\cup(0,\infty)
-(1,2)  !=  [1,2]
-[1,2)  !=  (1,2]
-[-2,2]  !=  [-2,2.5]
-x<3  !=  x\le 3
-x<3  !=  x>3
-(-\infty,3)\cup(5,\infty)  !=  (-\infty,3]\cup(5,\infty)
+(1,2)  ==  \left(1, 2\right)  ==  x\in(1,2)  !=  [1,2]  ;;  [1,2)  ==  [1, 2)  !=  (1,2]
+[0,1]  ==  \left[0,1\right]  ;;  (0,1)  ==  (0,1.0)  ;;  x<3  ==  (-\infty,3)  ==  3>x  !=  x\le 3  !=  x>3
+x \ge 1  ==  [1,\infty)  ;;  x\geq 1  ==  x\geqslant 1  ;;  0<x\le 1  ==  (0,1]  ;;  x \in (1,2)  ==  (1,2)
+(-\infty,3)\cup(5,\infty)  ==  (5,\infty)\cup(-\infty,3)  !=  (-\infty,3]\cup(5,\infty)
+[-1,1]\cup\{2\}  ==  \{2\}\cup[-1,1]  ;;  \mathbb{R}  ==  (-\infty,\infty)
+\mathbb{R}\setminus\{0\}  ==  (-\infty,0)\cup(0,\infty)  ;;  [-2,2]  !=  [-2,2.5]
 # Sets and lists
-\{1,2\}  ==  \{2,1\}
-\{1,1,2\}  ==  \{1,2\}
-\{1,2\}  ==  1,2
-1,2  ==  \{1,2\}
-1,2  ==  1 \text{ and } 2
-1,2,3  ==  3,2,1
-\{\frac12, 3\}  ==  \{3, 0.5\}
-\{0\}  ==  0
-0  ==  \{0\}
-\emptyset  ==  \{\}
-\pm 3  ==  -3, 3
-2\pm\sqrt{3}  ==  2+\sqrt{3},2-\sqrt{3}
-x=2 \text{ or } x=3  ==  2,3
-2,3  ==  x=2\text{ or }x=3
-2,3  ==  x_1=2, x_2=3
-$x=2$ or $x=3$  ==  x=3,x=2
-\{1,2\} \cup \{3\}  ==  \{1,2,3\}
-\{1,2\}  !=  \{1,2,3\}
-\{1,2\}  !=  \{1,3\}
-1,2  !=  2
-2  !=  1,2
-\pm 3  !=  3
-0  !=  \emptyset
+\{1,2\}  ==  \{2,1\}  ==  1,2  !=  \{1,2,3\}  !=  \{1,3\}  ;;  \{1,1,2\}  ==  \{1,2\}
+1,2  ==  \{1,2\}  ==  1 \text{ and } 2  !=  2  ;;  1,2,3  ==  3,2,1  ;;  \{\frac12, 3\}  ==  \{3, 0.5\}
+\{0\}  ==  0  ;;  0  ==  \{0\}  !=  \emptyset  ;;  \emptyset  ==  \{\}  ;;  \pm 3  ==  -3, 3  !=  3
+2\pm\sqrt{3}  ==  2+\sqrt{3},2-\sqrt{3}  ;;  x=2 \text{ or } x=3  ==  2,3
+2,3  ==  x=2\text{ or }x=3  ==  x_1=2, x_2=3  ;;  $x=2$ or $x=3$  ==  x=3,x=2
+\{1,2\} \cup \{3\}  ==  \{1,2,3\}  ;;  2  !=  1,2
 # Tuples and points
-(1,2,3)  ==  (1, 2, 3)
-(1,2,3)  ==  1,2,3
-(2,-1)  ==  (2, -1)
-(\frac12,3)  ==  (0.5,3)
-\left(3,\frac{\pi}{2}\right)  ==  (3,\pi/2)
-(r,\theta)=(3,\frac{\pi}{2})  ==  (3,\frac{\pi}{2})
-(1,2)  ==  (x,y)=(1,2)
-(x,y)=(4,-2)  ==  x=4,y=-2
-a=1,b=2,c=3  ==  1,2,3
-$(45,2),(-10,-9)$  ==  (-10,-9),(45,2)
-$(45,2),(-10,-9)$  ==  (45,2) \text{ and } (-10,-9)
-(1,2)  !=  (2,1)
-(1,2,3)  !=  (3,2,1)
-(3,2,1)  !=  1,2,3
-(0,0,0)  !=  (0,0,1)
-(45,2),(-10,-9)  !=  (2,45),(-9,-10)
-\langle 1,2\rangle  !=  (1,2)
+(1,2,3)  ==  (1, 2, 3)  ==  1,2,3  !=  (3,2,1)  ;;  (2,-1)  ==  (2, -1)  ;;  (\frac12,3)  ==  (0.5,3)
+\left(3,\frac{\pi}{2}\right)  ==  (3,\pi/2)  ;;  (r,\theta)=(3,\frac{\pi}{2})  ==  (3,\frac{\pi}{2})
+(1,2)  ==  (x,y)=(1,2)  !=  (2,1)  ;;  (x,y)=(4,-2)  ==  x=4,y=-2  ;;  a=1,b=2,c=3  ==  1,2,3
+$(45,2),(-10,-9)$  ==  (-10,-9),(45,2)  ==  (45,2) \text{ and } (-10,-9)  ;;  (3,2,1)  !=  1,2,3
+(0,0,0)  !=  (0,0,1)  ;;  (45,2),(-10,-9)  !=  (2,45),(-9,-10)  ;;  \langle 1,2\rangle  !=  (1,2)
 # Matrices and vectors
 \begin{pmatrix}1&2\\3&4\end{pmatrix}  ==  \begin{bmatrix}1&2\\3&4\end{bmatrix}
 \begin{pmatrix}1&2\\3&4\end{pmatrix}  ==  \begin{pmatrix}1 & 2 \\ 3 & 4\end{pmatrix}
 \begin{pmatrix}1&2\\3&4\end{pmatrix}  ==  \left[\begin{array}{cc}1&2\\3&4\end{array}\right]
+\begin{pmatrix}1&2\\3&4\end{pmatrix}  !=  \begin{pmatrix}1&3\\2&4\end{pmatrix}
 \begin{pmatrix} \frac12 \\ 2 \end{pmatrix}  ==  \begin{pmatrix} 0.5 \\ 2 \end{pmatrix}
 \begin{pmatrix} -1/3 \\ 2/3 \end{pmatrix}  ==  \begin{pmatrix} -\frac13 \\ \frac23 \end{pmatrix}
 \begin{vmatrix}1&2\\3&4\end{vmatrix}  ==  -2
-\begin{pmatrix}1&2\\3&4\end{pmatrix}  !=  \begin{pmatrix}1&3\\2&4\end{pmatrix}
-\begin{pmatrix}1\\2\end{pmatrix}  !=  \begin{pmatrix}1&2\end{pmatrix}
-\begin{pmatrix}1\\2\end{pmatrix}  !=  \begin{pmatrix}2\\1\end{pmatrix}
-\begin{pmatrix}1\\2\end{pmatrix}  !=  (1,2)
+\begin{pmatrix}1\\2\end{pmatrix}  !=  \begin{pmatrix}1&2\end{pmatrix}  !=  \begin{pmatrix}2\\1\end{pmatrix}  !=  (1,2)
 # Choices and text
-A  ==  (A)
-(A)  ==  A
-\text{(A)}  ==  A
-A  ==  \textbf{(A)}
-A  ==  \mathrm{A}
-A  ==  A.
-(B)  ==  \text{B}
-E  ==  \text{(E)}
-A,C  ==  C,A
-\text{even}  ==  even
-even  ==  \text{even}
-\text{Even}  ==  \text{even}
-Yes  ==  \text{Yes}
-\text{Yes}  ==  yes
-\text{No solution}  ==  no solution
-\text{ellipse}  ==  Ellipse
-\text{Friday}  ==  \textbf{friday}
-3:4  ==  \frac{3}{4}
-10:30  ==  10:30
-A  !=  B
-(C)  !=  \text{(D)}
-B  !=  (B) \; 12
-A,C  !=  A
-Yes  !=  No
-\text{even}  !=  \text{odd}
-\text{even}  !=  \text{neve}
-\text{increasing}  !=  \text{decreasing}
-\text{not possible}  !=  impossible
-\text{infinitely many}  !=  \infty
-\overline{AB}  !=  AB
-5:1  !=  1:5
+A  ==  (A)  ==  \textbf{(A)}  ==  \mathrm{A}  ==  A.  !=  B  ;;  (A)  ==  A  ;;  \text{(A)}  ==  A
+(B)  ==  \text{B}  ;;  E  ==  \text{(E)}  ;;  A,C  ==  C,A  !=  A
+\text{even}  ==  even  !=  \text{odd}  !=  \text{neve}  ;;  even  ==  \text{even}
+\text{Even}  ==  \text{even}  ;;  Yes  ==  \text{Yes}  !=  No  ;;  \text{Yes}  ==  yes
+\text{No solution}  ==  no solution  ;;  \text{ellipse}  ==  Ellipse  ;;  \text{Friday}  ==  \textbf{friday}
+3:4  ==  \frac{3}{4}  ;;  10:30  ==  10:30  ;;  (C)  !=  \text{(D)}  ;;  B  !=  (B) \; 12
+\text{increasing}  !=  \text{decreasing}  ;;  \text{not possible}  !=  impossible
+\text{infinitely many}  !=  \infty  ;;  \overline{AB}  !=  AB  ;;  5:1  !=  1:5
 # Number bases
-2516_8  ==  2516_8
-1011_2  !=  11
+2516_8  ==  2516_8  ;;  1011_2  !=  11
 """
 
 SURPRISES = [
@@ -409,10 +195,10 @@ def outcome(jobs: MathJobs, gold: str, pred: str) -> str:
 def cases() -> Iterator[tuple[str, str, str]]:
     for line in CASES.strip().splitlines():
         if not line.startswith("#"):
-            for sign, verdict in (("  ==  ", "match"), ("  !=  ", "mismatch")):
-                if sign in line:
-                    gold, pred = line.split(sign)
-                    yield gold, pred, verdict
+            for question in line.split("  ;;  "):
+                gold, *rest = re.split(r"  (==|!=)  ", question)
+                for sign, pred in zip(rest[::2], rest[1::2], strict=True):
+                    yield gold, pred, {"==": "match", "!=": "mismatch"}[sign]
 
 
 @pytest.mark.parametrize(("gold", "pred", "verdict"), cases())

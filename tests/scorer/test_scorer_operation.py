@@ -113,9 +113,13 @@ def test_without_caches_and_with_a_full_disk_of_the_log(start_scorer) -> None:
 
 def test_the_log_is_json_with_texts_only_when_asked_and_bounded(scorer, start_scorer) -> None:
     talking = start_scorer(server={"log_responses": True, "log_file_bytes": 2000})
+    extra = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
+    content = {"gen_responses": [fenced("SELECT 'a secret'")], "extra": extra}
+    labels = {"idx": "row 17", "round": 3, "type": "train"}
     for server in (scorer, talking):
-        server.score([fenced("SELECT 'a secret'")], "SELECT 1")
+        assert server.client.put("/api", json=content | labels).status_code == 200
     said = scored(scorer)[-1]
+    assert said.items() >= labels.items()
     assert said["outcomes"] == {"mismatch": 1} and said["question"] == "shop/shop.sqlite" and said["ms"] > 0
     assert "secret" not in (scorer.directory / "scorer.log").read_text()
     [said] = scored(talking)

@@ -126,7 +126,7 @@ def files(tmp_path) -> dict[str, str]:
         "SFT_PT": "pef.pt",
     }
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("{}")
+    (tmp_path / "model" / "config.json").write_text('{"model_type": "llama"}')
     for name in names.values():
         (tmp_path / name).touch()
     return {variable: str(tmp_path / name) for variable, name in names.items()} | {

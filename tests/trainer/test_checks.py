@@ -18,6 +18,7 @@ from hydra.core.global_hydra import GlobalHydra
 from tests.trainer.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, dataset_row
 from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR, run_main
+from verl.dph.config.schema import flat
 from verl.dph.divergence import topk_logprobs
 from verl.dph.divergence.eta_schedule import CoefficientControl
 from verl.dph.pef.store import Row, Store
@@ -76,6 +77,11 @@ BUDGET = {f"{ETA}type": "target_kl", f"{ETA}target_kl": 0.05}
         ("data.sft_reference_rows", 0, "data.sft_reference_rows=0 must be a whole number, 1 or more"),
         ("data.sft_check_tolerance", 0.0, "data.sft_check_tolerance=0.0 must be a number of nats above 0, or null"),
         ("data.sft_top_k", 4, "data.sft_top_k=4 must be 0 (none) or 8 to 128."),
+        (
+            "trainer.v1.trainer_mode",
+            "fast",
+            "trainer_mode='fast' is unknown: use one of sync, colocate_async",
+        ),
         ("trainer.total_training_steps", "two", "trainer.total_training_steps='two' must be a whole number, 1 or more"),
         ("trainer.logger", ["console", "fiel"], "trainer.logger=['console', 'fiel'] must be of wandb, mlflow"),
         ("trainer.logger", "fiel", "trainer.logger='fiel' must be of wandb, mlflow"),
@@ -101,15 +107,8 @@ def test_a_wrong_value_is_named(run, setting, value, sentence):
 
 
 def test_every_setting_of_ours_has_a_type_and_a_range():
-    def keys(section, prefix=""):
-        for name, value in section.items():
-            if isinstance(value, dict):
-                yield from keys(value, f"{prefix}{name}.")
-            elif name != "_target_":
-                yield f"{prefix}{name}"
-
     ours = yaml.safe_load((CONFIG_DIR / "dph_trainer.yaml").read_text())
-    found = set(keys({name: part for name, part in ours.items() if name not in ("hydra", "defaults")}))
+    found = {name for name, _ in flat(ours) if not name.startswith(("hydra.", "defaults")) and "_target_" not in name}
     of_verl = {f"reward.custom_reward_function.{name}" for name in ("path", "name")}
     assert len(found) > 30
     assert found - {setting.path for setting in checks.SCHEMA} == of_verl
@@ -128,6 +127,12 @@ ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node
 LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 
 
+COLOCATE = {"trainer.v1.trainer_mode": "colocate_async"}
+STEPS, OWN_DEVICES = "trainer.v1.separate_async.parameter_sync_step", "actor_rollout_ref.rollout.nnodes"
+BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
+SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
+
+
 def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto"):
     found = {"sft_loss_mode": mode, "use_kl_loss": reference, "sft_loss_estimator": estimator, "sft_loss_form": form}
     no_store = {} if store else {"data.sft_files": None, "data.sft_pt": None}
@@ -138,6 +143,17 @@ def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto")
     ("changes", "sentence"),
     [
         ({"trainer.device": "cuda"}, "trainer.device=cuda does not go with VERL_PLATFORM='cpu'"),
+        (COLOCATE | {f"{ACTOR}generate_sft": True}, "needs no trainer.v1.trainer_mode=colocate_async: use sync"),
+        (
+            SEPARATE | {STEPS: 4},
+            "data.train_batch_size=8 is not trainer.v1.separate_async.parameter_sync_step=4",
+        ),
+        (SEPARATE | {OWN_DEVICES: 0}, "set actor_rollout_ref.rollout.nnodes and"),
+        (
+            SEPARATE | {BACKEND: "naive"},
+            "backend=naive does not carry weights to rollouts on devices of their own: use",
+        ),
+        (SEPARATE | {BACKEND: "nccl"}, "checkpoint_engine.backend=nccl does not carry weights"),
         ({"trainer.n_gpus_per_node": 8}, "8 ranks (trainer.nnodes x trainer.n_gpus_per_node"),
         ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
         ({f"{ACTOR}strategy": "fsdp"}, "actor.strategy=fsdp does not run with trainer.device=cpu"),
@@ -225,6 +241,8 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         of_mode("forward", store=False, reference=True, form="policy"),
         of_mode("hellinger"),
         BUDGET,
+        COLOCATE,
+        SEPARATE,
         ULYSSES | {"trainer.n_gpus_per_node": 4},
         # the reference of a LoRA run is no model of its own
         of_mode("js", reference=True) | LORA | {"actor_rollout_ref.ref.strategy": "fsdp"},
@@ -392,4 +410,9 @@ def test_the_program_ends_with_the_sentence_and_code_2(run, monkeypatch, tmp_pat
         run_main(main.main, "dph_trainer")
     GlobalHydra.instance().clear()
     assert ended.value.code == 2
-    assert capsys.readouterr().err.strip().splitlines()[-1].startswith("Error: actor.sft_loss_mode='jss' is unknown")
+    assert (
+        capsys.readouterr()
+        .err.strip()
+        .splitlines()[-1]
+        .startswith("Error: actor_rollout_ref.actor.sft_loss_mode='jss' is unknown")
+    )

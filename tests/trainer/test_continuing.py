@@ -3,14 +3,17 @@
 import json
 import logging
 import re
+import shlex
 
 import pandas as pd
 import pytest
 import torch
+from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
 from tests.trainer.conftest import ACTOR, dataset_row
 from verl.dph import main
+from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import resume
 from verl.dph.training.run_manifest import Manifest
@@ -99,6 +102,8 @@ def test_a_checkpoint_of_an_older_version_is_continued_with_a_warning(run, caplo
     with caplog.at_level(logging.WARNING):
         run.prepare()
     assert "manifest.json is missing" in caplog.text
+    (folder / "manifest.json").write_text("[]")
+    assert "manifest.json is no dph-manifest/1: delete it to resume without comparing" in run.rejection()
 
 
 def test_the_order_of_another_store_is_not_continued(run):
@@ -159,13 +164,17 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     main.main(config)
     said = capsys.readouterr().out.splitlines()
     assert said[:3] == [
-        "Nothing is left to train.",
+        main.FINISHED,
         "my_run: step 4 of 4, 1 h 6 min of training, 0 failed rollouts.",
         "Validation (val-core/sql/acc/mean@2): last 0.5 (step 4), best 0.5 (step 4).",
     ]
     assert said[3] == f"Checkpoint: {folder}, best: {folder}"
-    assert f"evaluate.models={{base:{run.model},my_run:{folder}}}" in said[4]
-    assert "evaluate.splits={data:" in said[4] and said[4].endswith("data.max_response_length=512")
+    program, *overrides = shlex.split(said[4])[4:]
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        evaluation = compose("evaluate", overrides).evaluate
+    assert (program, said[4].split()[:2]) == ("verl.dph.evaluate", ["Next:", "VERL_PLATFORM=cpu"])
+    assert evaluation.models == {"base": run.model, "my_run": str(folder)}
+    assert evaluation.splits == {"data": config.data.val_files}
 
 
 @pytest.mark.parametrize(
@@ -230,12 +239,13 @@ def test_the_metric_can_be_named(tmp_path):
 def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
     record = record_with(tmp_path, {1: 0.3, 2: 0.1}, [2])
     record.step = record.total_steps = 2
-    summary = record.summary(run.prepare({"trainer.max_actor_ckpt_to_keep": 1}))
-    assert (
-        "Step 1 has no checkpoint (trainer.save_freq=-1, max_actor_ckpt_to_keep=1); of those that are there" in summary
+    summary = record.summary(run.config({"trainer.max_actor_ckpt_to_keep": 1}))
+    deleted = (
+        "Step 1 has no checkpoint (trainer.save_freq=-1, max_actor_ckpt_to_keep=1); the best that is there is step 2"
     )
+    assert deleted in summary
     empty = RunRecord(tmp_path / "none", step=2, total_steps=2)
-    assert empty.summary(run.prepare()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
+    assert empty.summary(run.config()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "dph-run/1", "validations": {}, "colour": 1}'])

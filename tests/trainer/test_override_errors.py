@@ -27,6 +27,7 @@ ACTOR = "actor_rollout_ref.actor."
     ],
 )
 def test_an_override_that_names_no_setting(program, override, sentence, monkeypatch, capsys):
+    monkeypatch.setenv("DEVICE", "cpu")
     monkeypatch.setattr(sys, "argv", ["program", override])
     with pytest.raises(SystemExit) as ended:
         run_main(lambda config: pytest.fail("the program starts"), program)
@@ -38,6 +39,7 @@ def test_an_override_that_names_no_setting(program, override, sentence, monkeypa
 
 def test_a_setting_that_verl_lacks_can_be_added(monkeypatch):
     started = []
+    monkeypatch.setenv("DEVICE", "cpu")
     monkeypatch.setattr(sys, "argv", ["program", "+actor_rollout_ref.rollout.enable_sleep_mode=False"])
     run_main(started.append, "dph_trainer")
     GlobalHydra.instance().clear()

@@ -25,6 +25,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kw
     return {"score": float(len(solution_str.split()) % 2), "acc": float(len(solution_str.split()) % 2)}
 """
 
+ENVIRONMENT = {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"}
 SETTINGS = {
     "device": "cpu",
     "data.train_batch_size": 4,
@@ -93,7 +94,7 @@ class Training:
         return subprocess.run(
             [sys.executable, "-m", "verl.dph.main", *(f"{k}={v}" for k, v in self.settings(name, **changes).items())],
             cwd=self.folder,
-            env=os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERL_FILE_LOGGER_PATH": str(log)},
+            env=os.environ | ENVIRONMENT | {"VERL_FILE_LOGGER_PATH": str(log)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

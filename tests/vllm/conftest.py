@@ -71,6 +71,7 @@ def metrics(task, random_model, store) -> list[dict[str, float]]:
     runs = task.parent / "runs"
     with scorer_server(task.parent, task / "databases") as address:
         settings = {
+            "VERBOSE": "1",
             "DEVICE": "cpu",
             "GPUS_PER_NODE": "1",
             "PYTHON": sys.executable,

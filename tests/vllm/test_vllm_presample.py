@@ -33,7 +33,7 @@ def samples(task, random_model):
         command = [sys.executable, "-m", "verl.dph.presample", *(f"{key}={value}" for key, value in settings.items())]
         finished = subprocess.run(
             command,
-            env=os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"},
+            env=os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"},
             cwd=task.parent,
             capture_output=True,
             text=True,

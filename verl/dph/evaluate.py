@@ -12,6 +12,7 @@ a training run. Re-run the same command to resume.
 import contextlib
 import copy
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ from pathlib import Path
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 
 from rl.common import atomic_write
+from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.signals import run_stoppable
 from rl.data.sample_summary import summarize
@@ -40,6 +42,9 @@ from verl.dph.sampling.checkpoint import MERGED, check_model, model_folder, shar
 from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import SamplingSettings
+
+logger = logging.getLogger(__name__)
+logger.setLevel(logging.INFO)
 
 # Added to the seed of the base model's second draw, to make it independent.
 SECOND_DRAW_SEED = 1_000_033
@@ -151,7 +156,7 @@ async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) ->
     if not missing:
         return
     await check_scorer(config, (prompt.row for job in missing for prompt in job.prompts))
-    sys.stderr.write(f"Sampling {name}: {', '.join(job.output.name for job in missing)}\n")
+    logger.info("Sampling %s: %s", name, ", ".join(job.output.name for job in missing))
     of_engine = copy.deepcopy(config)
     of_engine.actor_rollout_ref.model.path = missing[0].metadata.model
     async with rollout_client(of_engine) as client:
@@ -184,7 +189,8 @@ def main(config: DictConfig) -> None:
         wanted = {job.output.name: job.metadata for job in jobs[names[0]]}
         drawn = stored_base(Path(config.evaluate.base).expanduser(), wanted) | drawn
         _check_methods(config.evaluate, drawn)
-    checkpoints = run_stoppable(draw_all(config, jobs, earlier, splits))
+    with console_log(Path(config.evaluate.output).expanduser() / "log.txt"):
+        checkpoints = run_stoppable(draw_all(config, jobs, earlier, splits))
     if config.evaluate.databases is not None:
         sys.stderr.write("evaluate.databases is not needed: the scorer sends a digest of each result with its score.\n")
     of_checkpoints = (files for of_steps in checkpoints.values() for files in of_steps.values())

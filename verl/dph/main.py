@@ -18,6 +18,7 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 from verl.utils.device import auto_set_device
 
+from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.signals import stoppable_when_armed
 from verl.dph import plugin
@@ -33,6 +34,8 @@ from verl.dph.training.config import has_keep_probe, rehearses
 from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
+
+FINISHED = "This run is finished: to go on, raise trainer.total_training_steps or trainer.total_epochs."
 
 # A Ray actor class cannot be subclassed, the class behind it can.
 _TaskRunnerV1: Any = main_ppo.TaskRunnerV1.__ray_metadata__.modified_class
@@ -110,7 +113,7 @@ def prepare(config: DictConfig) -> str | None:
         resume.check(config, resumed)
         record = RunRecord.load(Path(config.trainer.default_local_dir))
         if record.is_finished(config, int(resumed.name.removeprefix("global_step_"))):
-            return f"Nothing is left to train.\n{record.summary(config)}"
+            return f"{FINISHED}\n{record.summary(config)}"
     join_running(config)
     rows = preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
     if rehearses(config):
@@ -149,14 +152,14 @@ class Arming:
 
 def main(config: DictConfig) -> None:
     finished = prepare(config)
+    folder = Path(config.trainer.default_local_dir).expanduser()
     if finished is None:
-        with stoppable_when_armed() as arm:
+        with stoppable_when_armed() as arm, console_log(folder / "log.txt"):
             on_cpu = config.trainer.device == "cpu"
             task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(resources=on_head())(TaskRunner)
             main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm))
     if not config.actor_rollout_ref.actor.generate_sft:
-        summary = finished or RunRecord.load(Path(config.trainer.default_local_dir)).summary(config)
-        sys.stdout.write(f"{summary}\n")
+        sys.stdout.write(f"{finished or RunRecord.load(folder).summary(config)}\n")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 
+from rl.common.console_log import mark_messages
 from verl.dph.config.device_choice import set_platform
 
 logger = logging.getLogger(__name__)
@@ -22,6 +23,9 @@ def register() -> None:
     """
     global registered
     set_platform(sys.orig_argv)
+    mark_messages()
+    # It would say in every process that VERL_PLATFORM is set.
+    logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
         from verl.dph import cpu
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.signals import Stopped, run_stoppable
 from rl.data.sample_summary import summarize
@@ -40,7 +41,8 @@ def main(config: DictConfig) -> None:
     )
     OmegaConf.resolve(config)
     try:
-        drawn = run_stoppable(_draw(config, job))
+        with console_log(job.output.with_suffix(".log")):
+            drawn = run_stoppable(_draw(config, job))
     except Stopped as stopped:
         sys.stderr.write(f"Stopped: {job.progress()}; re-run the same command to resume.\n")
         sys.exit(stopped.exit_code)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rl.common.errors import UserError
-from rl.data.inspect.file_kinds import PROMPTS, kind_of
+from rl.data.inspect.file_kinds import PROMPTS
 from rl.data.inspect.file_report import FileReport
+from rl.data.parquet_file import open_parquet
 from rl.data.wording import named, number_of
 
 
@@ -32,7 +32,7 @@ def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
         shared = [f"{number_of(len(ids), 'id')} ({named(ids)})"] if ids else []
         if texts.size:
             example = a.keys.text_ids[at.min()]
-            shared.append(f"{number_of(texts.size, 'prompt text')} (for example of id {example} in {a.name})")
+            shared.append(f"{number_of(texts.size, 'prompt text')} (for example of id {example} in {a.path.name})")
         sentence = f"{a.path} and {b.path} share {' and '.join(shared)}."
         found.append({"files": [a.path, b.path], "ids": len(ids), "texts": int(texts.size), "problem": sentence})
     return found
@@ -44,9 +44,12 @@ def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
     Raises:
         UserError: the parquet is none, or has no ids.
     """
-    if kind_of(parquet) != PROMPTS or not _has_ids(pq.read_schema(parquet)):
-        raise UserError(f"--against {parquet} is no parquet of prompts with ids: name the one that the files are of.")
-    known = set(pq.read_table(parquet, columns=["id"])["id"].to_pylist())
+    hint = "--against wants the parquet of prompts that the files are of"
+    with open_parquet(parquet, ["id"], hint) as file:
+        ids_there = file.read(["id"])["id"]
+    if pa.types.is_nested(ids_there.type):
+        raise UserError(f"{parquet} has ids of the type {ids_there.type}: {hint}.")
+    known = set(ids_there.to_pylist())
     for report in reports:
         ids = dict.fromkeys(report.keys.ids)
         foreign = [id for id in ids if id not in known]
@@ -58,10 +61,6 @@ def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
         }
         if foreign:
             report.problems.append(f"{number_of(len(foreign), 'id')} that {parquet} does not have ({named(foreign)}).")
-
-
-def _has_ids(schema: pa.Schema) -> bool:
-    return "id" in schema.names and not pa.types.is_nested(schema.field("id").type)
 
 
 def _texts(report: FileReport) -> np.ndarray:

@@ -17,7 +17,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 
 if TYPE_CHECKING:
-    from rl.data.inspect.file_report import FileReport, Options
+    from rl.data.inspect.file_report import Options
 
 PROBLEMS_EXIT_CODE = 1
 
@@ -37,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from rl.data.inspect.pef_store import inspect_store
         from rl.data.inspect.prompt_parquet import inspect_prompts
         from rl.data.inspect.samples import inspect_samples
+        from rl.data.inspect.text_report import page, problems_section
 
         inspectors = {PROMPTS: inspect_prompts, SAMPLES: inspect_samples, STORE: inspect_store}
         kinds = [kind_of(file) for file in options.files]  # before the first long read
@@ -47,46 +48,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shared = leaks(reports)
     problems = [f"{report.path}: {problem}" for report in reports for problem in report.problems]
     problems += [leak["problem"] for leak in shared]
-    sys.stdout.write(_as_json(reports, shared, problems) if options.json else _as_text(reports, problems))
+    files = [report.as_json() for report in reports]
+    if options.json:
+        content = {"files": files, "leaks": shared, "problems": problems}
+        sys.stdout.write(json.dumps(content, indent=2, default=str) + "\n")
+    else:
+        sys.stdout.write("\n".join([*map(page, files), problems_section(problems)]))
     return PROBLEMS_EXIT_CODE if problems else 0
-
-
-def _as_json(reports: list["FileReport"], shared: list[dict], problems: list[str]) -> str:
-    content = {"files": [report.as_json() for report in reports], "leaks": shared, "problems": problems}
-    return json.dumps(content, indent=2, default=str) + "\n"
-
-
-def _as_text(reports: list["FileReport"], problems: list[str]) -> str:
-    from rl.data.inspect.text_report import page, problems_section
-
-    return "\n".join([*(page(report) for report in reports), problems_section(problems)])
 
 
 def _options(arguments: argparse.Namespace) -> "Options":
     from rl.common.fingerprint import tokenizer_hash
     from rl.data.inspect.file_report import Options
+    from rl.data.tokenizer import load_tokenizer
 
     folder = arguments.tokenizer
-    return Options(
-        examples=arguments.examples,
-        seed=arguments.seed,
-        tokenizer=None if folder is None else _tokenizer(folder),
-        tokenizer_hash=None if folder is None else tokenizer_hash(folder),
-    )
-
-
-def _tokenizer(folder: Path):
-    from transformers import AutoTokenizer
-
-    if not folder.is_dir():
-        raise UserError(f"--tokenizer {folder} is no folder: name one that holds a tokenizer.")
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise UserError(f"--tokenizer {folder} holds no tokenizer ({str(error).splitlines()[0]}).") from error
+    if folder is None:
+        return Options(arguments.examples, arguments.seed, None, None)
+    tokenizer = load_tokenizer(folder)
     if tokenizer.chat_template is None:
         raise UserError(f"The tokenizer of {folder} has no chat template, which prompts are made with: name another.")
-    return tokenizer
+    return Options(arguments.examples, arguments.seed, tokenizer, tokenizer_hash(folder))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -4,14 +4,14 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from rl.common.errors import UserError
 from rl.data.json_text import loads_or_none
+from rl.data.parquet_file import open_parquet
 from rl.data.sample_file import FORMAT as SAMPLES_FORMAT
 
 PROMPTS, SAMPLES, STORE = "prompts", "samples", "D_pef store"
 
+PARQUET_MAGIC = b"PAR1"
 # What samples have in every format, the paper's among them.
 SAMPLE_KEYS = ("id", "output", "score")
 # Lines that are tried before a file is taken for something else: the first may be damaged.
@@ -32,7 +32,7 @@ def kind_of(path: Path) -> str:
         raise UserError(f"{path} cannot be read ({error.strerror}): give an existing file.") from error
     if not head:
         raise UserError(f"{path} is empty: make it again.")
-    if head == b"PAR1":
+    if head == PARQUET_MAGIC:
         return _kind_of_parquet(path)
     if head == b"PK\x03\x04":
         return _kind_of_archive(path)
@@ -45,12 +45,8 @@ def is_sample(content: Any) -> bool:
 
 
 def _kind_of_parquet(path: Path) -> str:
-    try:
-        columns = pq.read_schema(path).names
-    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise UserError(
-            f"{path} is a parquet that cannot be read ({str(error).splitlines()[0]}): make it again."
-        ) from error
+    with open_parquet(path, (), "make it again") as parquet:
+        columns = parquet.schema_arrow.names
     if "prompt" in columns and ("reward_model" in columns or "data_source" in columns):
         return PROMPTS
     if all(key in columns for key in SAMPLE_KEYS):

@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 
 from rl.common.errors import UserError
 from rl.common.outcomes import is_correct
-from rl.data.inspect.file_kinds import SAMPLES, is_sample
-from rl.data.inspect.file_report import FileReport, Options, pass_summary
+from rl.data.inspect.file_kinds import PARQUET_MAGIC, SAMPLES, is_sample
+from rl.data.inspect.file_report import FileReport, Options, pass_summary, text_hash
 from rl.data.inspect.parquet import parquet_rows, progress
-from rl.data.inspect.tally import Keys, Reservoir, length_summary, text_hash
 from rl.data.json_text import loads_or_none
 from rl.data.sample_file import MOST_SAMPLES, REQUIRED_KEYS, SampleMetadata, read_metadata
 from rl.data.wording import named, number_of
@@ -34,54 +33,48 @@ class _Prompt:
 
 
 def inspect_samples(path: Path, options: Options) -> FileReport:
-    problems: list[str] = []
-    lines = _parquet_samples(path, problems) if _is_parquet(path) else _json_samples(path, problems)
-    tally = _Tally(options)
+    report = FileReport(path, SAMPLES, options)
+    tally = _Tally(report, options)
+    with open(path, "rb") as file:
+        is_parquet = file.read(4) == PARQUET_MAGIC
+    columns = pq.read_schema(path).names if is_parquet else ()
+    lines = parquet_rows(path, columns, report.problems) if is_parquet else _json_samples(path, report.problems)
     for sample in lines:
         tally.add(sample)
-    ours = tally.format == "ours"
-    metadata = _metadata(path, problems) if ours else None
+    if not tally.ours:
+        report.kind += ", in the paper's format"
+    metadata = _metadata(path, report.problems) if tally.ours else None
     n = metadata.n if metadata else _usual_number(tally.prompts)
-    problems += tally.problems() + _completeness(tally.prompts, n or 0, metadata)
-    return FileReport(
-        path=str(path),
-        kind=SAMPLES if ours else f"{SAMPLES}, in the paper's format",
-        rows=tally.rows,
-        facts={"keys": tally.columns, "prompts": len(tally.prompts)} | _facts(metadata),
-        counts={name: dict(counter.most_common()) for name, counter in tally.counts.items() if counter},
-        lengths={what: length_summary(lengths) for what, lengths in tally.lengths.items() if lengths},
-        shares=tally.shares(),
-        passes=pass_summary([prompt.correct for prompt in tally.prompts.values() if prompt.drawn == n], n),
-        examples=[{name: sample[name] for name in _SHOWN if name in sample} for sample in tally.examples.rows],
-        problems=problems,
-        keys=tally.keys(),
-    )
+    report.facts = {"keys": tally.columns, "prompts": len(tally.prompts)} | _facts(metadata)
+    report.passes = pass_summary([prompt.correct for prompt in tally.prompts.values() if prompt.drawn == n], n)
+    report.examples = [{name: row[name] for name in _SHOWN if name in row} for row in report.chosen.rows]
+    report.problems += tally.problems() + _completeness(tally.prompts, n or 0, metadata)
+    return report
 
 
 class _Tally:
-    def __init__(self, options: Options):
-        self.rows = 0
-        self.format: str | None = None
+    """What the samples say of the prompts, beside what goes into the report.
+
+    Attributes:
+        ours: whether the samples are the sampler's; else they are in the paper's format.
+    """
+
+    def __init__(self, report: FileReport, options: Options):
+        self.ours: bool = False
         self.columns: list[str] = []
         self.prompts: dict[int | str, _Prompt] = {}
-        self.counts: dict[str, Counter[str]] = {"data_source": Counter(), "outcome": Counter()}
-        self.lengths: dict[str, Counter[int]] = {
-            name: Counter() for name in ("input characters", "prompt tokens", "output characters", "response tokens")
-        }
-        self.examples = Reservoir(options.examples, options.seed)
-        self._tokenizer = options.tokenizer
+        self._report, self._tokenizer = report, options.tokenizer
         self._truncated: Counter[bool] = Counter()
         self._incomplete = self._repeated = self._misjudged = self._other_text = 0
 
     def add(self, sample: dict[str, Any]) -> None:
-        if self.format is None:
-            self.columns = list(sample)
-            self.format = "ours" if sample.keys() >= REQUIRED_KEYS else "paper's"
+        if not self.columns:
+            self.columns, self.ours = list(sample), sample.keys() >= REQUIRED_KEYS
         if not self._is_whole(sample):
             self._incomplete += 1
             return
         prompt = self._prompt(sample)
-        number = sample["sample"] if self.format == "ours" else prompt.drawn
+        number = sample["sample"] if self.ours else prompt.drawn
         if prompt.seen >> number & 1:
             self._repeated += 1
             return
@@ -89,15 +82,14 @@ class _Tally:
         prompt.seen |= 1 << number
         prompt.drawn += 1
         prompt.correct += correct
-        self.rows += 1
-        self._misjudged += self.format == "ours" and correct != is_correct(sample["score"])
+        self._misjudged += self.ours and correct != is_correct(sample["score"])
         self._count(sample)
 
     def _is_whole(self, sample: dict[str, Any]) -> bool:
         right_types = isinstance(sample["id"], int | str) and isinstance(sample["output"], str)
         right_types &= isinstance(sample["score"], int | float) and math.isfinite(sample["score"])
         right_types &= isinstance(sample.get("acc"), int | float | None)
-        if self.format == "ours":
+        if self.ours:
             right_types &= sample.keys() >= REQUIRED_KEYS and type(sample["sample"]) is int
             return right_types and 0 <= sample["sample"] < MOST_SAMPLES
         return right_types
@@ -108,35 +100,29 @@ class _Tally:
         prompt = self.prompts.get(sample["id"])
         if prompt is None:
             prompt = self.prompts[sample["id"]] = _Prompt(hashed)
+            self._report.keys.ids.append(sample["id"])
             if isinstance(text, str):
-                self.lengths["input characters"][len(text)] += 1
+                self._report.keys.add_text(sample["id"], text_hash(text))
+                self._report.lengths["input characters"][len(text)] += 1
                 if self._tokenizer is not None:
                     tokens = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-                    self.lengths["prompt tokens"][len(tokens)] += 1
+                    self._report.lengths["prompt tokens"][len(tokens)] += 1
         self._other_text += hashed != prompt.text
         return prompt
 
     def _count(self, sample: dict[str, Any]) -> None:
-        for name, counter in self.counts.items():
+        report = self._report
+        report.rows += 1
+        report.chosen.add(sample)
+        for name in ("data_source", "outcome"):
             if sample.get(name) is not None:
-                counter[str(sample[name])] += 1
+                report.counts[name][str(sample[name])] += 1
         if isinstance(sample.get("truncated"), bool):
             self._truncated[sample["truncated"]] += 1
-        self.lengths["output characters"][len(sample["output"])] += 1
+            report.shares["truncated"] = self._truncated[True] / self._truncated.total()
+        report.lengths["output characters"][len(sample["output"])] += 1
         if isinstance(sample.get("response_ids"), list):
-            self.lengths["response tokens"][len(sample["response_ids"])] += 1
-        self.examples.add(sample)
-
-    def shares(self) -> dict[str, float]:
-        total = self._truncated.total()
-        return {"truncated": self._truncated[True] / total} if total else {}
-
-    def keys(self) -> Keys:
-        keys = Keys(ids=list(self.prompts))
-        for id, prompt in self.prompts.items():
-            if prompt.text is not None:
-                keys.add_text(id, prompt.text)
-        return keys
+            report.lengths["response tokens"][len(sample["response_ids"])] += 1
 
     def problems(self) -> list[str]:
         found = [
@@ -146,7 +132,7 @@ class _Tally:
             (self._misjudged, "with an acc that is not what the score says"),
         ]
         sentences = [f"{number_of(count, 'sample')} {what}." for count, what in found if count]
-        return sentences + self.keys().problems("prompt") + ([] if self.rows else ["There is no sample."])
+        return sentences + self._report.keys.problems("prompt") + ([] if self._report.rows else ["There is no sample."])
 
 
 def _is_correct(sample: dict[str, Any]) -> bool:
@@ -173,10 +159,6 @@ def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
         problems.append(f"{number_of(bad, 'line')} cannot be read as a sample (the first is line {first_bad}).")
     if torn:
         problems.append("The last line is torn, as a stopped sampler leaves it: re-run it to resume.")
-
-
-def _parquet_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
-    return parquet_rows(path, pq.read_schema(path).names, problems)
 
 
 def _metadata(path: Path, problems: list[str]) -> SampleMetadata | None:
@@ -212,8 +194,3 @@ def _completeness(prompts: dict[int | str, _Prompt], n: int, metadata: SampleMet
     if metadata and len(prompts) != metadata.rows:
         problems.append(f"There are samples of {len(prompts)} prompts, but the metadata announce {metadata.rows}.")
     return problems
-
-
-def _is_parquet(path: Path) -> bool:
-    with open(path, "rb") as file:
-        return file.read(4) == b"PAR1"

@@ -3,22 +3,22 @@
 import json
 from typing import Any
 
-from rl.data.inspect.file_report import FileReport
+from rl.data.wording import histogram
 
-_BAR_WIDTH = 40
 # Of a long text the first and the last characters are shown.
 _HEAD, _TAIL = 400, 200
 
 
-def page(report: FileReport) -> str:
-    lines = [report.path, f"  {report.kind}, {report.rows:,} rows"]
-    lines += [f"  {name}: {_fact(value)}" for name, value in report.facts.items()]
-    for name, counts in report.counts.items():
+def page(report: dict[str, Any]) -> str:
+    """A file's FileReport.as_json as text."""
+    lines = [report["path"], f"  {report['kind']}, {report['rows']:,} rows"]
+    lines += [f"  {name}: {_fact(value)}" for name, value in report["facts"].items()]
+    for name, counts in report["counts"].items():
         lines.append(f"  {name}: " + ", ".join(f"{value} {count:,}" for value, count in counts.items()))
-    lines += [f"  {name}: {share:.1%}" for name, share in report.shares.items()]
-    lines += _lengths(report.lengths)
-    lines += _passes(report.passes)
-    for number, example in enumerate(report.examples, start=1):
+    lines += [f"  {name}: {share:.1%}" for name, share in report["shares"].items()]
+    lines += _lengths(report["lengths"])
+    lines += _passes(report["passes"])
+    for number, example in enumerate(report["examples"], start=1):
         lines.append(f"  example {number}")
         lines += [_indented(name, value) for name, value in example.items()]
     return "\n".join(lines) + "\n"
@@ -36,12 +36,11 @@ def shortened(text: str) -> str:
 
 
 def _lengths(lengths: dict[str, dict[str, int]]) -> list[str]:
-    rows = [(what, values) for what, values in lengths.items() if values]
-    if not rows:
+    if not lengths:
         return []
-    width = max(len(what) for what, _ in rows)
-    lines = [f"  {'':<{width}} " + " ".join(f"{name:>9}" for name in rows[0][1])]
-    for what, values in rows:
+    width = max(map(len, lengths))
+    lines = [f"  {'':<{width}} " + " ".join(f"{name:>9}" for name in next(iter(lengths.values())))]
+    for what, values in lengths.items():
         lines.append(f"  {what:<{width}} " + " ".join(f"{value:>9,}" for value in values.values()))
     return lines
 
@@ -49,11 +48,8 @@ def _lengths(lengths: dict[str, dict[str, int]]) -> list[str]:
 def _passes(passes: dict[str, Any] | None) -> list[str]:
     if passes is None:
         return []
-    prompts = passes["prompts"]
     of = f" of {passes['n']}" if passes["n"] else ""
-    lines = [f"  {'correct' + of:>13}  prompts"]
-    for count, number in enumerate(prompts):
-        lines.append(f"  {count:>13} {number:>8,}  {'#' * round(_BAR_WIDTH * number / max(prompts))}".rstrip())
+    lines = [f"  {line}" for line in histogram(f"correct{of}", passes["prompts"])]
     values = "  ".join(f"Pass@{k} {value:.4f}" for k, value in passes["pass@k"].items())
     return lines + ([f"  {values}"] if values else [])
 

@@ -72,7 +72,10 @@ class Table:
 
     def definition(self, examples: bool) -> str:
         """The CREATE TABLE statement."""
-        lines = [(_declaration(column), column.examples if examples else ()) for column in self.columns]
+        lines = [
+            (f"{quote_name(column.name)} {column.type}".rstrip(), column.examples if examples else ())
+            for column in self.columns
+        ]
         if self.primary_key:
             lines.append((f"PRIMARY KEY {_name_list(self.primary_key)}", ()))
         for key in self.foreign_keys:
@@ -159,7 +162,8 @@ def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
             (table_names[table].lower() if table >= 0 else None, name)
             for table, name in declared["column_names_original"]
         ]
-        primary = [[columns[number] for number in _as_list(key)] for key in declared["primary_keys"]]
+        keys = [key if isinstance(key, list) else [key] for key in declared["primary_keys"]]
+        primary: list[list] = [[columns[number] for number in key] for key in keys]
         foreign = [(columns[child], columns[parent]) for child, parent in declared["foreign_keys"]]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise SchemaError(f"its entry in tables.json is not as Spider's ({type(error).__name__}: {error})") from error
@@ -190,34 +194,27 @@ def quote_name(name: str) -> str:
 
 
 def _read_table(database: sqlite3.Connection, name: str, example_values: int, seed: int | None) -> Table:
-    quoted = _quoted(name)
-    # hidden 1 are arguments of virtual tables, 2 and 3 generated columns.
-    columns = [row for row in database.execute(f"PRAGMA table_xinfo({quoted})") if row[6] != 1]
-    names = [column[1] for column in columns]
-    examples = _read_examples(database, name, names, example_values, seed)
-    key = sorted((column[5], column[1]) for column in columns if column[5])
-    return Table(
-        name,
-        tuple(Column(column[1], " ".join(column[2].split()), examples[column[1]]) for column in columns),
-        tuple(column for _, column in key),
-        _read_foreign_keys(database, name),
-    )
+    # cid, name, type, notnull, default, position in the primary key, hidden. hidden 1 are arguments of virtual tables,
+    # 2 and 3 generated columns.
+    rows = [row for row in database.execute(f"PRAGMA table_xinfo({_quoted(name)})") if row[6] != 1]
+    examples = _read_examples(database, name, [row[1] for row in rows], example_values, seed)
+    columns = tuple(Column(row[1], " ".join(row[2].split()), examples[row[1]]) for row in rows)
+    primary_key = tuple(column for _, column in sorted((row[5], row[1]) for row in rows if row[5]))
+    return Table(name, columns, primary_key, _read_foreign_keys(database, name))
 
 
 def _read_foreign_keys(database: sqlite3.Connection, name: str) -> tuple[ForeignKey, ...]:
-    keys: dict[int, list[tuple]] = {}
-    for number, position, parent, child_column, parent_column, *_ in database.execute(
-        f"PRAGMA foreign_key_list({_quoted(name)})"
-    ):
-        keys.setdefault(number, []).append((position, parent, child_column, parent_column))
-    found = []
-    for number in sorted(keys, reverse=True):  # SQLite numbers them from the last to the first
-        parts = sorted(keys[number])
-        parent = parts[0][1]
-        # A key that names no columns of its parent means the parent's primary key: filled in by _with_known_parents.
-        parent_columns = tuple(part[3] for part in parts if part[3] is not None)
-        found.append(ForeignKey(tuple(part[2] for part in parts), parent, parent_columns))
-    return tuple(found)
+    keys: dict[int, list[tuple]] = {}  # the (position, parent, child column, parent column) of each
+    for number, *part in database.execute(f"PRAGMA foreign_key_list({_quoted(name)})"):
+        keys.setdefault(number, []).append(tuple(part[:4]))
+    # SQLite numbers them from the last to the first. A key that names no columns of its parent means the parent's
+    # primary key: filled in by _with_known_parents.
+    return tuple(
+        ForeignKey(
+            tuple(part[2] for part in parts), parts[0][1], tuple(part[3] for part in parts if part[3] is not None)
+        )
+        for parts in (sorted(keys[number]) for number in sorted(keys, reverse=True))
+    )
 
 
 def _with_known_parents(tables: tuple[Table, ...]) -> tuple[Table, ...]:
@@ -255,16 +252,12 @@ def _read_examples(
         for found, value in zip(literals, row, strict=True):
             if value is not None and value != "" and len(found) < wanted:
                 found[_literal(value)] = None
-    if seed is None:
-        return {column: tuple(found) for column, found in zip(columns, literals, strict=True)}
-    return {
-        column: _draw(list(found), example_values, f"{seed}/{table}/{column}")
-        for column, found in zip(columns, literals, strict=True)
-    }
-
-
-def _draw(literals: list[str], number: int, seed: str) -> tuple[str, ...]:
-    return tuple(random.Random(seed).sample(literals, min(number, len(literals))))
+    chosen = {}
+    for column, found in zip(columns, literals, strict=True):
+        draw = random.Random(f"{seed}/{table}/{column}")
+        drawn = list(found) if seed is None else draw.sample(list(found), min(example_values, len(found)))
+        chosen[column] = tuple(drawn)
+    return chosen
 
 
 def _literal(value: int | float | str | bytes) -> str:
@@ -282,10 +275,6 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _declaration(column: Column) -> str:
-    return f"{quote_name(column.name)} {column.type}".rstrip()
-
-
 def _name_list(names: tuple[str, ...]) -> str:
     return f"({', '.join(map(quote_name, names))})"
 
@@ -298,11 +287,5 @@ def _known_columns(table: Table | None, names: Sequence[str]) -> tuple[str, ...]
 
 
 def _same_key(one: ForeignKey, other: ForeignKey) -> bool:
-    def lowered(key: ForeignKey) -> list[str]:
-        return [name.lower() for name in (*key.columns, key.parent, *key.parent_columns)]
-
-    return lowered(one) == lowered(other)
-
-
-def _as_list(value: Any) -> list:
-    return value if isinstance(value, list) else [value]
+    names, others = ((*key.columns, key.parent, *key.parent_columns) for key in (one, other))
+    return [name.lower() for name in names] == [name.lower() for name in others]

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rl.common.errors import UserError
+from rl.data.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -29,7 +30,7 @@ class Budget:
         if max_tokens < 1:
             raise UserError(f"--max-prompt-tokens is {max_tokens}: give a number of at least 1.")
         self.max_tokens = max_tokens
-        self._tokenizer = _load(tokenizer) if tokenizer is not None else None
+        self._tokenizer = load_tokenizer(tokenizer) if tokenizer is not None else None
         self._template_tokens = _count(self._tokenizer, "") if self._tokenizer is not None else 0
 
     @property
@@ -49,17 +50,3 @@ def _count(tokenizer: "PreTrainedTokenizerBase", content: str) -> int:
         return len(tokenizer.encode(content))
     messages = [{"role": "user", "content": content}]
     return len(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
-
-
-def _load(folder: Path) -> "PreTrainedTokenizerBase":
-    if not folder.is_dir():
-        raise UserError(f"--tokenizer {folder} is no folder: give a local model or tokenizer folder.")
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # a damaged tokenizer.json is a bare Exception of the tokenizers library
-        raise UserError(
-            f"--tokenizer {folder} holds no tokenizer that can be loaded ({type(error).__name__}): give a local model "
-            "or tokenizer folder."
-        ) from error

@@ -2,11 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from rl.scorer.config import SqlSettings
-from rl.scorer.outcomes import UnknownQuestion
-from rl.scorer.sql_scoring import ScoringUnavailable, SqlScorer
+from rl.scorer.sql_scoring import GoldCheck, SqlScorer
 
 OUTCOMES = ("gold", "empty", "gold_error", "gold_timeout", "unknown_database", "infra_error")
 _ATTEMPTS = 3
@@ -16,23 +14,13 @@ _PAUSE_SECONDS = 1.0
 Query = tuple[str | None, str]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What became of a query: outcome is one of OUTCOMES, infra_error when nothing can be said of it.
-
-    seconds: by the clock, from asking to the answer.
-    """
-
-    outcome: str
-    seconds: float = 0.0
-    error: str | None = None
-
-
-async def check(settings: SqlSettings, queries: list[Query], done: Callable[[Finding], None]) -> dict[Query, Finding]:
+async def check(
+    settings: SqlSettings, queries: list[Query], done: Callable[[GoldCheck], None]
+) -> dict[Query, GoldCheck]:
     """The finding of each query; `done` hears of each as it comes. Raises WorkerLost when the workers do not start."""
     # No query is asked for twice.
     scorer = SqlScorer(settings.model_copy(update={"gold_cache_bytes": 0}))
-    findings: dict[Query, Finding] = {}
+    findings: dict[Query, GoldCheck] = {}
     waiting = iter(queries)
 
     async def check_one_after_another() -> None:
@@ -49,18 +37,12 @@ async def check(settings: SqlSettings, queries: list[Query], done: Callable[[Fin
     return findings
 
 
-async def _check(scorer: SqlScorer, db_id: str | None, gold_sql: str) -> Finding:
+async def _check(scorer: SqlScorer, db_id: str | None, gold_sql: str) -> GoldCheck:
     if db_id is None:
-        return Finding("unknown_database", error="the row has no db_id")
-    for attempt in range(_ATTEMPTS):
-        try:
-            gold = await scorer.check_gold(db_id, gold_sql)
-        except UnknownQuestion as error:
-            return Finding("unknown_database", error=str(error))
-        except ScoringUnavailable as error:
-            unavailable = str(error)
-            if attempt < _ATTEMPTS - 1:
-                await asyncio.sleep(_PAUSE_SECONDS)
-        else:
-            return Finding("empty" if gold.rows == 0 else gold.outcome, gold.seconds, gold.error)
-    return Finding("infra_error", error=unavailable)
+        return GoldCheck("unknown_database", error="the row has no db_id")
+    for _ in range(_ATTEMPTS - 1):
+        finding = await scorer.check_gold(db_id, gold_sql)
+        if finding.outcome != "infra_error":
+            return finding
+        await asyncio.sleep(_PAUSE_SECONDS)
+    return await scorer.check_gold(db_id, gold_sql)

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.scorer.audit.check import Finding, Query, check
+from rl.scorer.audit.check import Query, check
 from rl.scorer.audit.options import parser
 from rl.scorer.audit.problems import Dataset, read_problems
 from rl.scorer.audit.report import check_out, failures, summary, write_table, write_without
@@ -19,6 +19,7 @@ from rl.scorer.config import SqlSettings, load_settings
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.process import WorkerLost
+from rl.scorer.sql_scoring import GoldCheck
 
 _REFRESH_SECONDS = 1.0
 
@@ -79,16 +80,16 @@ def _check_databases(dataset: Dataset, root: Path) -> None:
         )
 
 
-def _check_with_progress(settings: SqlSettings, queries: list[Query]) -> dict[Query, Finding]:
+def _check_with_progress(settings: SqlSettings, queries: list[Query]) -> dict[Query, GoldCheck]:
     outcomes: Counter[str] = Counter()
     with tqdm(total=len(queries), desc="gold queries", unit="query", smoothing=0.1) as progress:
 
-        def done(finding: Finding) -> None:
+        def done(finding: GoldCheck) -> None:
             outcomes[finding.outcome] += 1
             progress.set_postfix(outcomes, refresh=False)
             progress.update()
 
-        async def check_and_refresh() -> dict[Query, Finding]:
+        async def check_and_refresh() -> dict[Query, GoldCheck]:
             refreshing = asyncio.create_task(_refresh(progress))
             try:
                 return await check(settings, queries, done)

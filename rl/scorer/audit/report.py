@@ -8,8 +8,9 @@ from pathlib import Path
 
 from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
-from rl.scorer.audit.check import OUTCOMES, Finding, Query
+from rl.scorer.audit.check import OUTCOMES, Query
 from rl.scorer.audit.problems import Dataset, Problem, import_parquet
+from rl.scorer.sql_scoring import GoldCheck
 
 COLUMNS = ("id", "file", "db_id", "gold_sql", "outcome", "seconds", "error")
 _SUFFIXES = (".csv", ".jsonl", ".parquet")
@@ -17,7 +18,7 @@ _SLOWEST = 5
 _SHOWN_FAILURES = 20
 _SHOWN_CHARS = 80
 
-Failures = list[tuple[Problem, Finding]]
+Failures = list[tuple[Problem, GoldCheck]]
 
 
 def check_out(files: list[Path], out: Path, drop: Path | None) -> None:
@@ -35,7 +36,7 @@ def check_out(files: list[Path], out: Path, drop: Path | None) -> None:
         raise UserError(f"--drop takes the rows of one DATA.parquet, not of {len(files)}; audit one after the other.")
 
 
-def failures(problems: list[Problem], findings: dict[Query, Finding]) -> Failures:
+def failures(problems: list[Problem], findings: dict[Query, GoldCheck]) -> Failures:
     """The problems whose gold is not as it should be, in the order of the files."""
     found = ((problem, findings[problem.query]) for problem in problems)
     return [(problem, finding) for problem, finding in found if finding.outcome != "gold"]
@@ -87,7 +88,7 @@ def write_without(failed: Failures, source: Path, path: Path) -> str:
     return f"Wrote {count - len(dropped)} of {count} rows to {path}; dropped {len(dropped)}{why}.\n"
 
 
-def summary(dataset: Dataset, findings: dict[Query, Finding], failed: Failures, root: Path) -> str:
+def summary(dataset: Dataset, findings: dict[Query, GoldCheck], failed: Failures, root: Path) -> str:
     """Counts by outcome, the slowest queries, what failed and what was not checked."""
     problems = Counter(findings[problem.query].outcome for problem in dataset.problems)
     queries = Counter(finding.outcome for finding in findings.values())

@@ -10,11 +10,9 @@ could not be read).
 """
 
 import marshal
-from typing import NamedTuple
 
 from rl.scorer.lru import ByteLru
 from rl.scorer.sql.compare import COMPARISONS, CREDITS, MATCH_SCORE, GoldRows, equal_bird
-from rl.scorer.sql.digest import result_digest
 from rl.scorer.sql.execute import (
     MAPPED_BYTES,
     DatabaseFault,
@@ -26,34 +24,25 @@ from rl.scorer.sql.execute import (
     marshalled,
 )
 from rl.scorer.sql.lexer import has_top_level_order_by
-from rl.scorer.sql.payload import rows_as_json
+from rl.scorer.sql.payload import result_digest, rows_as_json
 
 # Python's objects take up to ten times as much memory as when they are marshalled.
 _LARGE_BYTES = 1_000_000
 
 
-class SqlJobSettings(NamedTuple):
-    """held_bytes: capacity of the gold results that a worker holds. payload_rows, payload_bytes: cap of rows sent."""
-
-    held_bytes: int
-    limits: Limits
-    payload_rows: int
-    payload_bytes: int
-
-    @classmethod
-    def from_dict(cls, fields: dict) -> "SqlJobSettings":
-        return cls(**{**fields, "limits": Limits(**fields["limits"])})
-
-
 class SqlJobs:
-    """Answers jobs; keeps gold results and open files between them, and nothing else."""
+    """Answers jobs; keeps gold results and open files between them, and nothing else.
+
+    limits: the fields of Limits. held_bytes: capacity of the gold results that it keeps. payload_rows, payload_bytes:
+    cap of the rows sent.
+    """
 
     mapped_bytes = MAPPED_BYTES
 
-    def __init__(self, settings: SqlJobSettings):
-        self._settings = settings
-        self._executor = Executor(settings.limits)
-        self._golds: ByteLru[GoldRows] = ByteLru(settings.held_bytes)
+    def __init__(self, limits: dict, held_bytes: int, payload_rows: int, payload_bytes: int):
+        self._executor = Executor(Limits(**limits))
+        self._golds: ByteLru[GoldRows] = ByteLru(held_bytes)
+        self._payload_cap = payload_rows, payload_bytes
 
     def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         """The reply's header and body."""
@@ -97,7 +86,7 @@ class SqlJobs:
         else:
             score = CREDITS[job["credit"]](gold, rows)
             outcome = "partial" if score > 0 else "mismatch"
-        payload = rows_as_json(rows, self._settings.payload_rows, self._settings.payload_bytes)
+        payload = rows_as_json(rows, *self._payload_cap)
         header = {"outcome": outcome, "score": score}
         return header | (_digest(rows, job) if job["digest"] else {}), payload.encode()
 
@@ -112,7 +101,7 @@ class SqlJobs:
 
     def _forget_other_golds(self, job: dict) -> None:
         gold = self._golds.get(job.get("gold"))
-        self._golds = ByteLru(self._settings.held_bytes)
+        self._golds = ByteLru(self._golds.capacity)
         if gold is not None:
             self._golds.put(job["gold"], gold, 0)
 

@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
@@ -13,6 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
+from verl.dph.config.schema import flat
 
 _UNKNOWN_KEY = re.compile(r"Could not (?:override|delete from config)[: .']+(?P<key>[\w.]+)")
 _UNKNOWN_OPTION = re.compile(
@@ -48,7 +48,7 @@ def check_additions(config: DictConfig, overrides: Sequence[str]) -> None:
         config: composed with the overrides.
     """
     added = [word.lstrip("+").split("=")[0] for word in overrides if word.startswith("+")]
-    names = [name for name in _flat(OmegaConf.to_container(config)) if name not in added]
+    names = [name for name, _ in flat(OmegaConf.to_container(config)) if name not in added]
     for key in added:
         if any(name.endswith(f".{key}") for name in names):
             raise UserError(_no_setting(key, names))
@@ -58,7 +58,7 @@ def settings_of(config_dir: str, config_name: str) -> list[str]:
     """The full names of all settings of a program."""
     GlobalHydra.instance().clear()
     with initialize_config_dir(config_dir, version_base=None):
-        return list(_flat(OmegaConf.to_container(compose(config_name))))
+        return [name for name, _ in flat(OmegaConf.to_container(compose(config_name)))]
 
 
 def _no_setting(key: str, names: Sequence[str]) -> str:
@@ -69,11 +69,3 @@ def _no_setting(key: str, names: Sequence[str]) -> str:
     near = near or [by_end[end] for end in difflib.get_close_matches(key.split(".")[-1], by_end, n=_SHOWN)]
     hint = f"did you mean {' or '.join(near)}?" if near else "--help lists the program's own, --help-all verl's too."
     return f"{key} is no setting: {hint}"
-
-
-def _flat(settings: Any, prefix: str = "") -> Iterator[str]:
-    for name, value in settings.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}"

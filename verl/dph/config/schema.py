@@ -38,7 +38,7 @@ class Setting:
             return
         right_type = isinstance(value, self.types) and (bool in self.types or not isinstance(value, bool))
         if not right_type or not self.allowed(value):
-            yield f"{self.key}={value!r} {self.rejection}."
+            yield f"{self.path}={value!r} {self.rejection}."
 
 
 def choice(key: str, *values: str) -> Setting:
@@ -86,3 +86,12 @@ def check_schema(config: DictConfig, schema: Iterable[Setting]) -> None:
     violations = [sentence for setting in schema for sentence in setting.violations(config)]
     if violations:
         raise UserError("\n".join(violations))
+
+
+def flat(settings: dict, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(full name, value) of every setting; a list and an empty mapping are values."""
+    for name, value in settings.items():
+        if isinstance(value, dict) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

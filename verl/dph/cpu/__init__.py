@@ -4,45 +4,36 @@
 registers the platform at once and the parts that need heavy imports when verl itself imports their module.
 """
 
+from types import ModuleType
+
+# {verl's module: our function, called with it once it is imported}; an error in the function fails that import.
+AFTER_IMPORT = {
+    "verl.workers.engine.fsdp.transformer_impl": "verl.dph.cpu.engine:register_engine",
+    "verl.workers.rollout.replica": "verl.dph.cpu:register_rollout",
+    "verl.checkpoint_engine.base": "verl.dph.cpu.checkpoint_engine:register_checkpoint_engine",
+    "verl.workers.rollout.router": "verl.dph.cpu.in_process:use_in_process_router",
+}
+
 
 def register() -> None:
     """Make verl run with VERL_PLATFORM=cpu in this process. A second call changes nothing."""
-    from verl.dph.cpu.after_import import after_import
+    from wrapt import register_post_import_hook
+
     from verl.dph.cpu.platform import register_platform
     from verl.dph.cpu.process_group import use_gloo
 
     register_platform()
     use_gloo()
-    after_import("verl.workers.engine.fsdp.transformer_impl", _register_engine)
-    after_import("verl.workers.rollout.replica", _register_rollout)
-    after_import("verl.checkpoint_engine.base", _register_checkpoint_engine)
-    after_import("verl.workers.rollout.router", _use_in_process_router)
+    for module, function in AFTER_IMPORT.items():
+        register_post_import_hook(function, module)
 
 
-def _register_engine() -> None:
-    from verl.dph.cpu.engine import register_engine
-
-    register_engine()
-
-
-def _register_rollout() -> None:
+def register_rollout(replica: ModuleType) -> None:
+    """Make the rollout "hf" known to verl."""
     from verl.workers.rollout.base import _ROLLOUT_REGISTRY
-    from verl.workers.rollout.replica import RolloutReplicaRegistry
 
-    RolloutReplicaRegistry.register("hf", _load_replica)
+    replica.RolloutReplicaRegistry.register("hf", _load_replica)
     _ROLLOUT_REGISTRY[("hf", "async")] = "verl.dph.cpu.hf_adapter.HFServerAdapter"
-
-
-def _register_checkpoint_engine() -> None:
-    from verl.dph.cpu.checkpoint_engine import register_checkpoint_engine
-
-    register_checkpoint_engine()
-
-
-def _use_in_process_router() -> None:
-    from verl.dph.cpu.in_process import use_in_process_router
-
-    use_in_process_router()
 
 
 def _load_replica() -> type:

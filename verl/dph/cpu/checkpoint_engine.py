@@ -7,6 +7,7 @@ may come and go between updates.
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
+from types import ModuleType
 from typing import Any
 
 import ray
@@ -126,6 +127,6 @@ class GlooCheckpointEngine(CheckpointEngine):
         return content.numpy().tobytes(), bool(failed)
 
 
-def register_checkpoint_engine() -> None:
+def register_checkpoint_engine(_: ModuleType | None = None) -> None:
     """Make the engine known to verl as backend "gloo"."""
     CheckpointEngineRegistry.register(BACKEND)(GlooCheckpointEngine)

@@ -1,6 +1,7 @@
 """verl's FSDP2 engines, registered for the CPU."""
 
 import functools
+from types import ModuleType
 
 import torch
 import verl.utils.fsdp_utils as fsdp_utils
@@ -94,7 +95,7 @@ def save_copies() -> None:
 ENGINES = {"language_model": CPUFSDPEngineWithLMHead, "value_model": CPUFSDPEngineWithValueHead}
 
 
-def register_engine() -> None:
+def register_engine(_: ModuleType | None = None) -> None:
     """Register our engines with verl for the device "cpu".
 
     Also for "fsdp", so that this setting is rejected with a sentence that says what to do.

@@ -7,6 +7,7 @@ its first call. The trainer, the agent loop and the load balancer need no proces
 import asyncio
 import threading
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import ray
@@ -59,10 +60,12 @@ class InProcessActorClass:
         return InProcessActor(self._of(*args, **kwargs))
 
 
-def use_in_process_router() -> None:
-    """Let verl's default load balancer live in the process that makes it; every client of it does too on a CPU."""
-    from verl.workers.rollout import router
+def use_in_process_router(router: ModuleType) -> None:
+    """Let verl's default load balancer live in the process that makes it; every client of it does too on a CPU.
 
+    Args:
+        router: verl.workers.rollout.router.
+    """
     stock = router.get_router_handle
     if stock.__module__ == __name__:  # the one below
         return

@@ -85,8 +85,9 @@ class Coefficient:
         """Update the controller with the KL of an update; only target_kl uses it.
 
         Args:
-            kl: KL(pi_ref || pi_theta) on its D_pef rows, nats per token. On sampled tokens an estimate, which may be
-                negative.
+            kl: KL(pi_ref || pi_theta) on its D_pef rows, nats per token, 0 or more. On sampled tokens it is the k3
+                estimate with the linear tail above LOG_RATIO_MAX, so it is somewhat below the KL of a policy that has
+                moved far.
 
         Raises:
             UserError: with target_kl, it is not a number.

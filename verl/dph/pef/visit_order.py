@@ -1,5 +1,7 @@
 """The order in which D_pef is visited: epochs over seeded permutations, no row twice before all were seen once."""
 
+from typing import Any
+
 import torch
 
 
@@ -36,12 +38,12 @@ class RehearsalOrder:
             taken += part
         return taken
 
-    def state_dict(self) -> dict[str, int | str | None]:
+    def state_dict(self) -> dict[str, Any]:
         """What a resumed run needs, as JSON values."""
         state = ("num_rows", "seed", "store", "epoch", "position")
         return {name: getattr(self, name) for name in state}
 
-    def load_state_dict(self, state: dict[str, int | str | None]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state` was taken.
 
         Raises:

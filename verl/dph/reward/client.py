@@ -83,7 +83,7 @@ class ScorerClient:
         Raises:
             ScorerUnavailable: none does within timeout_s.
         """
-        deadline = asyncio.get_running_loop().time() + timeout_s
+        deadline, waits = asyncio.get_running_loop().time() + timeout_s, False
         while True:
             reasons = await self._heartbeats()
             silent = {address: reason for address, reason in reasons.items() if reason}
@@ -94,6 +94,9 @@ class ScorerClient:
             if asyncio.get_running_loop().time() >= deadline:
                 reason = next(iter(silent.values()))
                 raise ScorerUnavailable(self._transport.silence(f"waited {timeout_s:g} s", reason))
+            if not waits:
+                logger.warning("No scorer answers at %s yet; waiting up to %g s for one.", self._servers, timeout_s)
+            waits = True
             await asyncio.sleep(HEARTBEAT_INTERVAL_S)
 
     async def _heartbeats(self) -> dict[str, str | None]:

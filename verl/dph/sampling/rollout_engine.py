@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,6 +20,7 @@ from verl.dph.cpu import vllm_plugin
 from verl.dph.sampling.ray_cluster import join_running
 
 logger = logging.getLogger(__name__)
+logger.setLevel(logging.INFO)
 
 ROLLOUT = "actor_rollout_ref.rollout"
 SCHEMA = (
@@ -51,6 +53,9 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
         UserError: an unknown rollout, settings that cannot work, or fewer GPUs than asked for.
     """
     check_rollout(config)
+    rollout, started = config.actor_rollout_ref.rollout, time.monotonic()
+    model = config.actor_rollout_ref.model.path
+    logger.info("Starting Ray and %d replicas of %s with %s", replica_count(config), rollout.name, model)
     starts_ray = not ray.is_initialized()
     if starts_ray:
         _start_ray(config)
@@ -60,6 +65,7 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
         _check_gpus(config)
         manager = await _start_servers(config)
         client = _with_final_outputs(client_of(manager))
+        logger.info("The engine is up after %.0f s", time.monotonic() - started)
         yield client
     finally:
         if hasattr(client, "close"):  # of hf servers

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
+from verl.dph.config.schema import flat
 from verl.dph.pef.store import Store
 from verl.dph.pef.visit_order import RehearsalOrder
 from verl.dph.training import run_manifest
@@ -39,17 +40,9 @@ _OF_A_RUN = (
 MAY_CHANGE = (
     # Memory and speed, with the same gradient.
     *("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz", "*ulysses_sequence_parallel_size"),
-    *(
-        "*offload*",
-        "*checkpointing*",
-        "*chunk*",
-        "*torch_compile",
-        "*fused_kernel*",
-        "*use_remove_padding",
-        "*use_liger",
-    ),
-    *("*attn_implementation", "*prefetch", "*reshard_after_forward", "*fsdp_size", "*.turbo_config.*", "*use_shm"),
-    *("*gradient_accumulation", "*nccl_timeout", "*num_workers", "*_workers"),
+    *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
+    *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*fsdp_size", "*.turbo_config.*"),
+    *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*num_workers", "*_workers"),
     # What is logged, validated or written.
     *("*.checkpoint.*", "*.profiler.*", "*.calculate_*", "*.sft_grad_norm_freq"),
     *("data.val_*", "data.validation_shuffle", "data.sft_top_k", "data.sft_reference_rows", "data.sft_check_tolerance"),
@@ -143,12 +136,15 @@ def _check_ranks(config: DictConfig, folder: Path) -> None:
 def _manifest(folder: Path) -> dict | None:
     path = folder / run_manifest.FILE
     try:
-        return json.loads(path.read_text())
+        manifest = json.loads(path.read_text())
     except FileNotFoundError:
         logger.warning("%s is missing: whether the checkpoint was trained with this run's settings is not known", path)
         return None
     except ValueError:
-        raise UserError(f"{path} is no JSON: delete it to resume without comparing settings.") from None
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("format") != run_manifest.FORMAT:
+        raise UserError(f"{path} is no {run_manifest.FORMAT}: delete it to resume without comparing settings.")
+    return manifest
 
 
 def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
@@ -170,8 +166,8 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
     """A key that only one of the two has is one of another version."""
-    now = dict(_flat(OmegaConf.to_container(config, resolve=True)))
-    for key, value in _flat(before):
+    now = dict(flat(OmegaConf.to_container(config, resolve=True)))
+    for key, value in flat(before):
         if key in now and now[key] != value and _makes_a_run(key):
             yield f"{key} was {value} and is {now[key]}"
 
@@ -181,15 +177,6 @@ def _makes_a_run(key: str) -> bool:
         return any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
 
     return among(_OF_A_RUN) and not among(MAY_CHANGE)
-
-
-def _flat(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(key, value) of all leaves; an empty mapping and a list are leaves."""
-    for name, value in settings.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 # ---------------------------------------------------------------------------------------- our state in a checkpoint

@@ -118,31 +118,27 @@ class RunRecord:
 
     def summary(self, config: DictConfig) -> str:
         """What was trained, the last and the best validation, the checkpoints and the next command, in lines."""
-        name, there = config.trainer.experiment_name, self._newest()
+        best, newest = self.best(), self.checkpoint(self.step)
         lines = [
-            f"{name}: step {self.step} of {self.total_steps}, {_duration(self.seconds)} of training, "
-            f"{self.failed_rollouts} failed rollouts."
+            f"{config.trainer.experiment_name}: step {self.step} of {self.total_steps}, {_duration(self.seconds)} of "
+            f"training, {self.failed_rollouts} failed rollouts."
         ]
         if self.validations:
-            last, best = max(self.validations), max(self.validations, key=self.validations.__getitem__)
+            last, highest = max(self.validations), max(self.validations, key=self.validations.__getitem__)
             lines.append(
                 f"Validation ({self.metric}): last {self.validations[last]:.4g} (step {last}), "
-                f"best {self.validations[best]:.4g} (step {best})."
+                f"best {self.validations[highest]:.4g} (step {highest})."
             )
-            if best != self.best() and best > 0:
-                kept = "no checkpoint" if self.best() is None else f"of those that are there step {self.best()} is best"
+            if highest not in (best, 0):
+                there = "there is none" if best is None else f"the best that is there is step {best}"
                 lines.append(
-                    f"Step {best} has no checkpoint (trainer.save_freq={config.trainer.save_freq}, "
-                    f"max_actor_ckpt_to_keep={config.trainer.max_actor_ckpt_to_keep}); {kept}."
+                    f"Step {highest} has no checkpoint (trainer.save_freq={config.trainer.save_freq}, "
+                    f"max_actor_ckpt_to_keep={config.trainer.max_actor_ckpt_to_keep}); {there}."
                 )
-        if there is None:
+        if not (newest / "actor").is_dir():
             return "\n".join([*lines, f"No checkpoint (trainer.save_freq={config.trainer.save_freq})."])
-        best_there = "" if self.best() is None else f", best: {self.checkpoint(self.best())}"
-        return "\n".join([*lines, f"Checkpoint: {there}{best_there}", f"Next: {self._next_command(config, there)}"])
-
-    def _newest(self) -> Path | None:
-        folder = self.checkpoint(self.step)
-        return folder if (folder / "actor").is_dir() else None
+        of_best = "" if best is None else f", best: {self.checkpoint(best)}"
+        return "\n".join([*lines, f"Checkpoint: {newest}{of_best}", f"Next: {self._next_command(config, newest)}"])
 
     def _next_command(self, config: DictConfig, checkpoint: Path) -> str:
         """Evaluation on the run's own validation files."""

@@ -1,0 +1,85 @@
+"""Filter a program's output: everything to a log file, what people need to the terminal (console_log).
+
+    python console_filter.py FILE < output
+
+The terminal gets our own messages, errors, progress bars of the program itself, and one short line per training step.
+Only the standard library is imported: the process starts with the program that it reads from.
+"""
+
+import os
+import re
+import sys
+from contextlib import suppress
+
+# How the messages of this repository's loggers begin, and the line that ends the output.
+MARK, END = "dph: ", "\x04 end of the log"
+
+# Of another process, as Ray prints it.
+_RAY = re.compile(r"^(?:\x1b\[\d+m)?\(([^()]* )?pid=\d+[^()]*\)(?:\x1b\[0m)? ?")
+# tqdm's, without those of transformers, which take a moment each.
+_BAR = re.compile(r"(?!Loading|Writing)[^|]*\d+%\|[^|]*\|[^\[]*\[[^\]]*\]")
+_ERROR = re.compile(r"\b(ERROR|CRITICAL|FATAL)\b")
+_STEP = re.compile(r"\bstep:(\d+) - (.*)")
+_SHOWN = {
+    "critic/rewards/mean": "reward",
+    "response_length/mean": "length",
+    "dph/divergence": "divergence",
+    "dph/coefficient": "eta",
+    "dph/keep_rate": "keep rate",
+    "perf/time_per_step": "seconds",
+}
+_VALIDATION = "val-core/"
+
+
+def shown(line: str) -> str | None:
+    """What the terminal gets of a line of output, None for nothing."""
+    of_ray = _RAY.match(line)
+    text = line[of_ray.end() :] if of_ray else line
+    if step := _STEP.search(text):
+        return _step(*step.groups())
+    if text.startswith(MARK):
+        return text.removeprefix(MARK)
+    return text if _ERROR.search(text) else None
+
+
+def _step(number: str, metrics: str) -> str:
+    """A training step in one short line, from the line of verl's console logger."""
+    values = dict(item.rpartition(":")[::2] for item in metrics.split(" - "))
+    named = {label: values[key] for key, label in _SHOWN.items() if key in values}
+    named |= {key.removeprefix(_VALIDATION): value for key, value in values.items() if key.startswith(_VALIDATION)}
+    return f"step:{number} " + "  ".join(f"{label} {_short(value)}" for label, value in named.items())
+
+
+def _short(value: str) -> str:
+    found = re.search(r"-?\d+(\.\d+)?(e[+-]?\d+)?", value.rpartition("(")[2])
+    return f"{float(found[0]):.4g}" if found else value
+
+
+def filter_output(path: str) -> None:
+    """Read output from stdin until it ends; the file gets it but for progress bars, stdout what `shown` says."""
+    rest, after_bar, end_of_bar = b"", False, "\r\x1b[K" if os.isatty(1) else "\n"
+    with open(path, "ab", buffering=0) as log:
+        while data := os.read(0, 1 << 16):
+            *lines, rest = re.split(rb"[\r\n]", rest + data)
+            if _BAR.match(rest.decode(errors="replace")):  # its end comes with the next one
+                lines, rest = [*lines, rest], b""
+            for line in (line.decode(errors="replace") for line in lines):
+                bar = None if _RAY.match(line) else _BAR.match(line)
+                line = line[bar.end() :] if bar else line
+                text, after = shown(line), end_of_bar if after_bar else ""
+                # A full disk or a terminal that is gone does not end the program.
+                with suppress(OSError):
+                    if bar:
+                        os.write(1, f"\r{bar[0]}".encode())
+                    if line == END or text is not None:
+                        os.write(1, (after if text is None else f"{after}{text}\n").encode())
+                    after_bar = bar is not None or (after_bar and text is None)
+                if line == END:
+                    return
+                with suppress(OSError):
+                    if line:
+                        log.write(f"{line}\n".encode())
+
+
+if __name__ == "__main__":
+    filter_output(sys.argv[1])

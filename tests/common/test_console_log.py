@@ -1,0 +1,82 @@
+"""What the terminal and the log get of a program's output, of its children and of what Ray prints."""
+
+import subprocess
+import sys
+
+import pytest
+
+from rl.common.console_filter import shown
+
+PROGRAM = """
+import logging, os, subprocess, sys, pathlib
+from rl.common.cli import user_errors_exit
+from rl.common.console_log import console_log
+from rl.common.errors import UserError
+
+with user_errors_exit():
+    with console_log(pathlib.Path("run/log.txt")):
+        print({"actor_rollout_ref": "a dump of the configuration"})
+        os.write(2, b"from C code\\n")
+        logging.getLogger("verl.dph.x").warning("a scorer rests")
+        logging.getLogger("other").warning("torchtitan is not available")
+        sys.stderr.write("\\r  0%|          | 0/24 [00:00<?, ?it/s]")
+        sys.stderr.write("\\r100%|##########| 24/24 [00:00<?, ?it/s]WARNING: noise behind a bar\\n")
+        # Outlives the block, and holds its output open.
+        subprocess.Popen([sys.executable, "-c", "import time; print('of a child', flush=True); time.sleep(20)"])
+        print("step:2 - critic/rewards/mean:np.float64(0.39843) - val-core/sql/acc/mean@1:0.5 - perf/x:1.0", flush=True)
+        if sys.argv[1] == "fails":
+            raise UserError("x is 3; set it to 4.")
+    print("The results.")
+"""
+
+
+def run(folder, *arguments: str, **environment: str):
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    return subprocess.run(
+        command, cwd=folder, env={"PATH": "/usr/bin", **environment}, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_the_terminal_has_what_people_need_and_the_log_everything(tmp_path):
+    done = run(tmp_path, "ends")
+    assert (done.returncode, done.stdout) == (0, "The results.\n")
+    first, *lines = done.stderr.replace("\r", "\n").splitlines()
+    assert first == "Log: run/log.txt (VERBOSE=1 prints everything)"
+    assert [line for line in lines if line] == [
+        "a scorer rests",
+        "  0%|          | 0/24 [00:00<?, ?it/s]",
+        "100%|##########| 24/24 [00:00<?, ?it/s]",
+        "step:2 reward 0.3984  sql/acc/mean@1 0.5",
+    ]
+    log = (tmp_path / "run" / "log.txt").read_text()
+    for text in ("a dump of", "from C code", "dph: a scorer rests", "torchtitan", "noise behind a bar", "perf/x:1.0"):
+        assert log.count(text) == 1, text
+    assert "%|" not in log and "The results" not in log
+
+
+def test_the_error_is_the_last_line_and_the_log_goes_on(tmp_path):
+    assert run(tmp_path, "ends").returncode == 0
+    done = run(tmp_path, "fails")
+    assert done.returncode == 2 and done.stderr.splitlines()[-1] == "Error: x is 3; set it to 4."
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert log.count("a dump of") == 2 and log.splitlines()[0].startswith("--- 20") and log.count("--- 20") == 2
+
+
+def test_verbose_brings_it_all_back(tmp_path):
+    done = run(tmp_path, "ends", VERBOSE="1")
+    assert "a dump of" in done.stdout and "torchtitan" in done.stderr and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "line, text",
+    [
+        ("\x1b[36m(TaskRunner pid=5, ip=10.0.0.1)\x1b[0m dph: rehearsing js", "rehearsing js"),
+        ("(TaskRunner pid=5) step:3 - critic/rewards/mean:0.25", "step:3 reward 0.25"),
+        ("\x1b[36m(pid=5)\x1b[0m UserWarning: veomni engine is not available", None),
+        ("(HFServer pid=5) Loading weights:   0%|          | 0/12", None),
+        ("(WorkerDict pid=5) ERROR: CUDA out of memory", "ERROR: CUDA out of memory"),
+        ("WARNING:2026-11-22:target_num_threads 8 should not exceed 2", None),
+    ],
+)
+def test_lines_of_other_processes(line, text):
+    assert shown(line) == text

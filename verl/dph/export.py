@@ -1,0 +1,90 @@
+"""Write a trained policy as a Hugging Face folder: `python -m verl.dph.export RUN OUT` (docs/export.md)."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from rl.cli import export_parser
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.data.training_run import Run
+from verl.dph.sampling.checkpoint import check_model, temporary_model_folder
+from verl.dph.training.run_manifest import FILE as MANIFEST
+from verl.dph.training.run_record import BEST_FILE
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = export_parser().parse_args(arguments)
+    with user_errors_exit():
+        checkpoint = checkpoint_of(options.model, best=options.best)
+        export(checkpoint, options.out, dtype=options.dtype, trust_remote_code=options.trust_remote_code)
+        size = sum(file.stat().st_size for file in options.out.iterdir())
+        sys.stdout.write(
+            f"Exported {checkpoint} to {options.out} ({size / 1e9:.3g} GB).\n"
+            f"Serve it: vllm serve {options.out}\nPublish it: hf upload USER/NAME {options.out}\n"
+        )
+
+
+def checkpoint_of(model: str, *, best: bool) -> Path:
+    """The checkpoint folder (global_step_N) that is meant.
+
+    Args:
+        model: a run, or a checkpoint of one.
+        best: of a run the one with the best validation, else the newest.
+
+    Raises:
+        UserError: there is none.
+    """
+    run = Run.of(model)
+    if run is None:
+        raise UserError(f"{model} is no run and no checkpoint of one: name the folder of either.")
+    step = run.step
+    if best:
+        try:
+            step = int((run.folder / BEST_FILE).read_text())
+        except OSError:
+            raise UserError(
+                f"{run.folder} has no {BEST_FILE}: no validation was at a step with a checkpoint; leave out --best."
+            ) from None
+    return run.folder / f"global_step_{step}"
+
+
+def export(checkpoint: Path, out: Path, *, dtype: str | None = None, trust_remote_code: bool = False) -> None:
+    """Write weights, configuration, tokenizer and the run's manifest, all or nothing.
+
+    Args:
+        checkpoint: global_step_N of a run.
+        out: a folder that does not exist yet.
+        dtype: of the weights, such as "bfloat16"; None: as they were trained.
+
+    Raises:
+        UserError: `out` exists or cannot be written, or the checkpoint cannot be read.
+    """
+    if out.exists():
+        raise UserError(f"{out} exists: name another folder, or delete it.")
+    check_model(str(checkpoint))
+    aside = out.with_name(f"{out.name}.part")
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        with temporary_model_folder(str(checkpoint), out.with_name(f"{out.name}.merged"), trust_remote_code) as source:
+            shutil.copytree(source, aside)
+        if dtype is not None:
+            policy = AutoModelForCausalLM.from_pretrained(
+                aside, dtype=getattr(torch, dtype), trust_remote_code=trust_remote_code
+            )
+            policy.save_pretrained(aside)
+        if (checkpoint / MANIFEST).is_file():  # checkpoints of other programs have none
+            shutil.copy(checkpoint / MANIFEST, aside / "training_manifest.json")
+        os.replace(aside, out)
+    except OSError as error:
+        raise UserError(f"{out} cannot be written ({error.strerror or error}): make room, or name another.") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
