@@ -119,6 +119,13 @@ def test_fits_the_screen(opened, width):
         assert not overlap(one, other, 0), (one["caption"], other["caption"])
 
 
+def test_no_verdict_is_cut_off_on_a_phone(opened):
+    page, *_ = opened
+    page.set_viewport_size({"width": WIDTHS[0], "height": 800})
+    wider = "(cells) => cells.filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent)"
+    assert page.eval_on_selector_all(".claims td, .claims small", wider) == []
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_text_of_a_figure_is_legible(opened, width):
     page, *_ = opened
