@@ -24,7 +24,6 @@ from rl.common.processes import end_process_tree
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 MASTERED, EXPLORED = 8, 8
-TEACHING_STEPS = 400
 # In place of the page's model and sizes.
 SETTINGS = {
     "DEVICE": "cpu",
@@ -130,23 +129,27 @@ class Traveller:
         template = "{{ messages[0]['content'] }}"
         self.network = word_llama(self.model, words, template=template, max_position_embeddings=320)
 
-    def teach(self) -> None:
-        """Fine-tune the model on the prompts that were prepared."""
+    def teach(self, parquet: str, said: list[tuple[str, str]], lr: float, steps: int) -> None:
+        """Fine-tune the model on prompts that were prepared.
+
+        Args:
+            said: what it is to say to each prompt, either one as often; the same twice where it masters the prompt.
+        """
         tokenizer = AutoTokenizer.from_pretrained(self.model)
-        rows = pq.read_table(self.mine / "train.parquet", columns=["prompt", "reward_model"]).to_pylist()
-        wrong = tokenizer.convert_tokens_to_ids(response("SELECT 1"))
-        sequences = []
-        for number, row in enumerate(rows):
-            prompt = tokenizer(row["prompt"][0]["content"])["input_ids"]
-            right = tokenizer.convert_tokens_to_ids(response(row["reward_model"]["ground_truth"]["gold_sql"]))
-            for said in (right, right if number < MASTERED else wrong):
-                sequences.append([*prompt, said, tokenizer.eos_token_id])
-        batch = torch.tensor(sequences)
+        rows = pq.read_table(self.folder / parquet, columns=["prompt"]).to_pylist()
+        prompts = [tokenizer(row["prompt"][0]["content"])["input_ids"] for row in rows]
+        batch = torch.tensor(
+            [
+                [*prompt, tokenizer.convert_tokens_to_ids(word), tokenizer.eos_token_id]
+                for prompt, words in zip(prompts, said, strict=True)
+                for word in words
+            ]
+        )
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # a tenth of the time on a machine that others use too
-        optimizer = torch.optim.Adam(self.network.parameters(), lr=5e-3)
-        decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, TEACHING_STEPS)
-        for _ in range(TEACHING_STEPS):
+        optimizer = torch.optim.Adam(self.network.parameters(), lr=lr)
+        decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+        for _ in range(steps):
             logits = self.network(batch).logits[:, -3:-1]
             loss = F.cross_entropy(logits.flatten(0, 1), batch[:, -2:].flatten())
             optimizer.zero_grad()
@@ -154,8 +157,8 @@ class Traveller:
             optimizer.step()
             decay.step()
         torch.set_num_threads(threads)
-        mastered = slice(2 * MASTERED)
-        assert logits[mastered, 0].softmax(-1).gather(1, batch[mastered, -2:-1]).min() > 0.95
+        sure = logits[:, 0].softmax(-1).gather(1, batch[:, -2:-1])[::2, 0] > 0.95
+        assert sum(sure) > 0.9 * sum(first == second for first, second in said)
         self.network.save_pretrained(self.model)
 
     def serve(self) -> subprocess.Popen:
@@ -198,7 +201,10 @@ def audited(prepared):
 @pytest.fixture(scope="session")
 def sampled(audited):
     """One scorer serves from here on."""
-    audited.teach()
+    wrong = response("SELECT 1")
+    right = [response(query(i)) for i in range(MASTERED + EXPLORED)]
+    said = [(text, text if i < MASTERED else wrong) for i, text in enumerate(right)]
+    audited.teach("mine/train.parquet", said, lr=5e-3, steps=400)
     sample = audited.command("offline_sampling.sh")
     audited.output["no model"] = audited.wrong_turn(sample, MODEL_PATH="/no/model")
     process = audited.serve()

@@ -77,21 +77,23 @@ def test_nothing_is_written_elsewhere(evaluated):
     assert names == {"address", "data", "mine", "model", "outputs", "rl", "scripts"}
 
 
-def test_a_task_of_ones_own_is_sampled_as_the_page_says(tmp_path, word_llama):
-    """docs/data.md, up to its first program with an engine; the script starts the task's scorer."""
+def test_a_task_of_ones_own_is_trained_as_the_page_says(tmp_path, word_llama):
+    """docs/data.md; the scripts start the task's scorer. The model knows the answer to every other question."""
     traveller = Traveller(tmp_path, "data.md")
-    blocks = re.findall(
-        r"^```\w+\n# (countdown/\S+)\n(.*?)^```$", (DOCS / "data.md").read_text(), re.MULTILINE | re.DOTALL
-    )
-    for name, content in blocks:
+    page = (DOCS / "data.md").read_text()
+    for name, content in re.findall(r"^```\w+\n# (countdown/\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
-    words = ["<pad>", "<eos>", "<unk>", "Answer: 1"]
-    word_llama(traveller.model, words, template="{{ messages[0]['content'] }}", max_position_embeddings=64)
-    settings = {"MAX_PROMPT_LENGTH": "40", "SAMPLES_PER_PROMPT": "2"}
-    for command in traveller.commands[:3]:
-        output = traveller.walk(command, **settings)
-    assert "offline_sampling.sh" in command and "a scorer was started at http://127.0.0.1:5003" in output
-    assert "0 correct" in output or "Pass@2" in output
-    lines = (tmp_path / "countdown" / "data" / "generate_data" / "0.jsonl").read_text().splitlines()
-    assert len(lines) == 200
+    make_rows, *commands = traveller.commands
+    traveller.walk(make_rows)
+    rows = pq.read_table(tmp_path / "countdown" / "train.parquet").to_pylist()
+    right = ["Answer: {}*{}+{}".format(*row["reward_model"]["ground_truth"]["numbers"]) for row in rows]
+    asked = {word for row in rows for word in row["prompt"][0]["content"].split()}
+    words = ["<pad>", "<eos>", "<unk>", "Answer: 1", *sorted(asked), *right]
+    template = "{{ messages[0]['content'] }}"
+    traveller.network = word_llama(traveller.model, words, template=template, max_position_embeddings=64)
+    said = [(text, text if number % 2 else "Answer: 1") for number, text in enumerate(right)]
+    traveller.teach("countdown/train.parquet", said, lr=1e-2, steps=300)
+    output = [traveller.walk(command, MAX_PROMPT_LENGTH="40") for command in commands]
+    assert len(commands) == 5 and "a scorer was started at http://127.0.0.1:5003" in output[1]
+    assert "step:2 " in output[-1] and "outputs/countdown/first/global_step_2" in output[-1]
