@@ -15,7 +15,7 @@ from rl.common.errors import UserError
 # What verl names the newest checkpoint in (trainer.default_local_dir).
 NEWEST = "latest_checkpointed_iteration.txt"
 ALL: Final = "all"
-# Where the launch scripts have verl's file logger write (scripts/lib/launch.sh).
+# Where verl's file logger writes, below the run (verl/dph/training/tracking.py).
 LOGS = "metrics"
 
 _CHECKPOINT = re.compile(r"global_step_(\d+)")

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from omegaconf import DictConfig
 
+from rl.data.training_run import LOGS
+
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
@@ -22,10 +24,11 @@ def set_environment(config: DictConfig) -> None:
     Args:
         config: verl's trainer settings; read are trainer.logger, trainer.default_local_dir and trainer.tags.
     """
-    run = Path(config.trainer.default_local_dir).expanduser().absolute()
-    log = run / "metrics" / f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
+    run = Path(config.trainer.default_local_dir).absolute()
+    log = run / LOGS / f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
     os.environ.setdefault("VERL_FILE_LOGGER_PATH", str(log))
-    Path(os.environ["VERL_FILE_LOGGER_PATH"]).parent.mkdir(parents=True, exist_ok=True)
+    if "file" in config.trainer.logger:  # verl makes no folder for a path
+        Path(os.environ["VERL_FILE_LOGGER_PATH"]).parent.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("TENSORBOARD_DIR", str(run / "tensorboard"))
     os.environ.setdefault("WANDB_DIR", str(run))
     os.environ.setdefault("SWANLAB_LOG_DIR", str(run / "swanlab"))
