@@ -116,7 +116,6 @@ ACTOR=(
   algorithm.adv_estimator=grpo
 )
 
-[[ -n $VAL_FILES ]] || TEST_FREQ=-1
 VALIDATION=(
   data.val_files="$([[ -n $VAL_FILES ]] && list "$VAL_FILES" || echo null)"
   trainer.val_before_train=False
