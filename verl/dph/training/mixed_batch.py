@@ -1,7 +1,7 @@
 """D_pef rows in one training step's batch: a fixed share in every optimizer mini-batch on every rank.
 
-The trainer decides how many rows a mini-batch takes; here they are put into TransferQueue, interleaved with the D_exp
-rows of the step, and removed after the update.
+The trainer sets the number of rows per mini-batch. This module puts them into TransferQueue, interleaves them with the
+step's D_exp rows, and removes them after the update.
 
 verl's actor reads a batch by key from TransferQueue; every row must have every selected field, in the same dtype.
 """
