@@ -348,7 +348,7 @@ def test_without_validation_files_nothing_is_validated(run):
         config = run.prepare({"data.val_files": nothing, "trainer.test_freq": 5})
         assert (config.trainer.test_freq, config.trainer.val_before_train) == (-1, False)
         assert config.data.val_files == run.data
-    assert "data.val_files is not set, and trainer.keep_probe" in run.rejection(
+    assert "keep_probe.prompts=4 is measured in validations, and there is none" in run.rejection(
         {"data.val_files": None, PROBE + "prompts": 4}
     )
 

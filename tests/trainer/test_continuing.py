@@ -187,10 +187,10 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
         "Validation (val-core/sql/acc/mean@2): last 0.5 (step 4), best 0.5 (step 4).",
     ]
     assert said[3] == f"Checkpoint: {folder}, best: {folder}"
-    program, *overrides = shlex.split(said[4])[4:]
+    program, *overrides = shlex.split(said[4])[3:]
     with initialize_config_dir(str(CONFIG_DIR), version_base=None):
         evaluation = compose("evaluate", overrides).evaluate
-    assert (program, said[4].split()[:2]) == ("verl.dph.evaluate", ["Next:", "VERL_PLATFORM=cpu"])
+    assert (program, said[4].split()[:2]) == ("verl.dph.evaluate", ["Next:", "python"])
     assert evaluation.models == {"base": run.model, "my_run": str(folder)}
     assert evaluation.splits == {"data": run.data}
 

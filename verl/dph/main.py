@@ -32,7 +32,7 @@ from verl.dph.pef.store import Store
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.ray_cluster import join_running, on_head
 from verl.dph.training import checks, preflight, resume, tracking
-from verl.dph.training.config import has_keep_probe, rehearses
+from verl.dph.training.config import rehearses
 from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class TaskRunner(_TaskRunnerV1):
 
 
 def check_store(config: DictConfig, resumed: Path | None) -> None:
-    """Refuse a D_pef store that does not belong to this run or lacks something, before anything is started.
+    """Reject a D_pef store that does not belong to this run or lacks something, before anything is started.
 
     Args:
         resumed: the checkpoint that the run continues, which must have been trained with this store.
@@ -82,11 +82,6 @@ def _turn_off_validation(config: DictConfig) -> None:
     """Without data.val_files, train without validation: verl loads a file in any case, so it is the training file."""
     if config.data.val_files or config.actor_rollout_ref.actor.generate_sft:
         return
-    if has_keep_probe(config):
-        raise UserError(
-            "data.val_files is not set, and trainer.keep_probe.prompts asks for what is measured in validations: name "
-            "a file, or set prompts to 0."
-        )
     config.data.val_files = config.data.train_files
     config.trainer.update(test_freq=-1, val_before_train=False)
     logger.info("There are no data.val_files: no validation.")

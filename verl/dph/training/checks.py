@@ -1,6 +1,6 @@
-"""Validate a training run's settings before anything starts: a schema of single settings, and rules across several.
+"""Validate a training run's settings before anything starts: each by itself (settings.py), then rules across several.
 
-A new setting is a line of SCHEMA; a new rule is a function that yields a sentence for what is wrong, listed in RULES.
+A new rule is a function that yields a sentence for what is wrong, listed in RULES.
 """
 
 import math
@@ -10,25 +10,19 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
 
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig
 from transformers import AutoConfig, PretrainedConfig
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.fs import copy_to_local
-from verl.utils.tracking import Tracking
 
 from rl.common.errors import UserError
-from verl.dph.config.schema import SCORER, Setting, check_schema, choice, flag, number, paths, whole
-from verl.dph.divergence.eta_schedule import GAIN_LIMIT, TYPES
-from verl.dph.divergence.loss_modes import FORMS, MODES
+from verl.dph.config.schema import check_schema
 from verl.dph.sampling.rollout_engine import check_platform
 from verl.dph.training import preflight
-from verl.dph.training.config import active_forms, has_divergence, mini_batches, rehearses
+from verl.dph.training.config import active_forms, has_divergence, has_keep_probe, mini_batches, rehearses
+from verl.dph.training.settings import ETA, SCHEMA
 
 FLASH = "flash_attention_2"
-
-# data.sft_top_k: below, the bucket of all other tokens is no small part; above, the store grows (6 bytes per token and
-# position) and the divergence hardly changes.
-TOP_K_MIN, TOP_K_MAX = 8, 128
 
 # What verl reserves with Ray: for each rank (single_controller/ray/base.py, ResourcePoolManager), and for its task
 # runner and TransferQueue.
@@ -53,84 +47,6 @@ def check(config: DictConfig) -> None:
     for violation in chain.from_iterable(rule(config) for rule in RULES):
         raise UserError(violation)
     preflight.check_files(config)
-
-
-# ---------------------------------------------------------------------------------------------------- single settings
-
-
-ETA = "actor.sft_loss_control"
-
-LOGGERS = (*Tracking.supported_backend, "tracking")
-
-# Every key of dph_trainer.yaml, and those of verl's whose wrong values would be noticed late or not at all.
-SCHEMA = (
-    choice("trainer.v1.trainer_mode", "sync", "colocate_async", "separate_async"),
-    whole("trainer.nnodes", 1),
-    whole("trainer.n_gpus_per_node", 1),
-    whole("trainer.total_epochs", 1),
-    whole("trainer.total_training_steps", 1, nullable=True),
-    whole("trainer.save_freq", -1),
-    whole("trainer.test_freq", -1),
-    whole("trainer.max_actor_ckpt_to_keep", 1, nullable=True),
-    choice("trainer.resume_mode", "auto", "disable", "resume_path"),
-    Setting(
-        "trainer.logger",
-        (str, ListConfig),
-        lambda names: {names} <= set(LOGGERS) if isinstance(names, str) else set(names) <= set(LOGGERS),
-        f"must be of {', '.join(LOGGERS)}",
-    ),
-    Setting("trainer.tags", (ListConfig,), lambda tags: True, "must be a list, such as [js,seed1]"),
-    flag("trainer.resume_with_changes"),
-    Setting("trainer.best_metric", (str,), lambda name: True, "must be the name of a metric, or null", nullable=True),
-    whole("trainer.max_failed_rollouts", 0),
-    whole("trainer.keep_probe.prompts", 0),
-    whole("trainer.keep_probe.n", 1),
-    paths("trainer.keep_probe.solved_files", several=True),
-    paths("trainer.keep_probe.unsolved_files", several=True),
-    *SCORER,
-    paths("data.train_files", several=True),
-    paths("data.val_files", several=True),
-    paths("data.sft_files", several=True),
-    paths("data.sft_pt"),
-    paths("data.sft_wrong_files"),
-    whole("data.train_batch_size", 1),
-    whole("data.max_prompt_length", 1),
-    whole("data.max_response_length", 1),
-    whole("data.sft_batch_size", 1),
-    whole("data.sft_seed", 0),
-    Setting(
-        "data.sft_top_k",
-        (int,),
-        lambda k: k == 0 or TOP_K_MIN <= k <= TOP_K_MAX,
-        f"must be 0 (none) or {TOP_K_MIN} to {TOP_K_MAX}",
-    ),
-    choice("data.sft_refinement_failures", "move", "drop"),
-    whole("data.sft_reference_rows", 1),
-    number("data.sft_check_tolerance", lambda x: x > 0, "a number of nats above 0, or null", nullable=True),
-    whole("actor_rollout_ref.rollout.n", 1),
-    number("actor_rollout_ref.rollout.temperature", lambda x: x > 0, "a number above 0"),
-    number("actor_rollout_ref.rollout.top_p", lambda x: 0 < x <= 1, "a number above 0, at most 1"),
-    number("actor.optim.lr", lambda x: x >= 0, "a number, 0 or more"),
-    whole("actor.ppo_epochs", 1),
-    whole("actor.ppo_mini_batch_size", 1),
-    whole("actor.ppo_micro_batch_size_per_gpu", 1, nullable=True),
-    choice("actor.sft_loss_mode", "none", *MODES),
-    number("actor.sft_loss_coeff", lambda x: x >= 0, "a number, 0 or more: the weight of the divergence"),
-    choice("actor.sft_loss_normalization", "joint", "per_set"),
-    choice("actor.sft_loss_form", *FORMS),
-    choice("actor.sft_loss_estimator", "sampled", "topk"),
-    choice("actor.sft_kl_estimator", "k1", "k3"),
-    number("actor.alpha_coeff", lambda x: 0 < x < 1, "a number strictly between 0 and 1"),
-    whole("actor.sft_grad_norm_freq", 0),
-    flag("actor.generate_sft"),
-    choice(f"{ETA}.type", *TYPES),
-    whole(f"{ETA}.warmup_steps", 0),
-    number(f"{ETA}.final_ratio", lambda x: 0 <= x <= 1, "a share of sft_loss_coeff, from 0 to 1"),
-    number(f"{ETA}.target_kl", lambda x: x > 0, "a positive budget in nats per token, or null", nullable=True),
-    number(f"{ETA}.min_coeff", lambda x: x > 0, "a positive number: a factor never leads away from 0"),
-    number(f"{ETA}.max_coeff", lambda x: x > 0, "a positive number"),
-    number(f"{ETA}.gain", lambda x: 0 < x < GAIN_LIMIT, f"a number between 0 and {GAIN_LIMIT:g}, both excluded"),
-)
 
 
 # ------------------------------------------------------------------------------------------- the trainer and its ranks
@@ -159,6 +75,16 @@ def trainer_mode(config: DictConfig) -> Iterator[str]:
         yield (
             f"actor_rollout_ref.rollout.checkpoint_engine.backend={backend} does not carry weights to rollouts on "
             f"devices of their own: use {'gloo' if on_cpu else 'nccl, or another one of verl for this device'}."
+        )
+
+
+def keep_probe(config: DictConfig) -> Iterator[str]:
+    """It is measured in validations."""
+    trainer = config.trainer
+    if has_keep_probe(config) and trainer.test_freq <= 0 and not (trainer.val_before_train or trainer.val_only):
+        yield (
+            f"trainer.keep_probe.prompts={trainer.keep_probe.prompts} is measured in validations, and there is none "
+            "(data.val_files, trainer.test_freq, trainer.val_before_train): validate, or set prompts to 0."
         )
 
 
@@ -464,6 +390,7 @@ RULES = (
     ray_cpus,
     models,
     lora,
+    keep_probe,
     store_writing,
     divergence,
     text_only,

@@ -1,6 +1,8 @@
 """The actor's settings with rehearsal, and what they say of a run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from omegaconf import DictConfig
 from verl.workers.config import FSDPActorConfig
@@ -23,6 +25,11 @@ class DPHActorConfig(FSDPActorConfig):
     alpha_coeff: float = 0.2
     sft_grad_norm_freq: int = 0
     generate_sft: bool = False
+
+
+def files_of(setting: str | Sequence[str] | None) -> list[Path]:
+    """The paths of a setting that names one file, several or none; `~` is expanded."""
+    return [Path(file).expanduser() for file in ([setting] if isinstance(setting, str) else setting or [])]
 
 
 def rehearses(config: DictConfig) -> bool:

@@ -2,15 +2,14 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import pyarrow.parquet as pq
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig
 
 from rl.common.errors import UserError
 from rl.data.rows import Row, read_rows
 from rl.data.split import BASE_CORRECT
-from verl.dph.training.config import has_keep_probe, rehearses
+from verl.dph.training.config import files_of, has_keep_probe, rehearses
 
 _SPLIT = "run data/sql/process_data/exact_correct_id.py"
 _ORIGIN = {
@@ -39,11 +38,11 @@ def check_files(config: DictConfig) -> None:
     else:
         keys = ["train_files", "val_files"] + (["sft_files", "sft_pt"] if rehearses(config) else [])
     for key in keys:
-        paths = _listed(config.data[key])
+        paths = files_of(config.data[key])
         if not paths:
             raise UserError(f"data.{key} is not set, and this run needs it: name the file.")
         for path in paths:
-            if not os.path.isfile(os.path.expanduser(path)):
+            if not path.is_file():
                 raise UserError(f"data.{key}={path} does not exist: {_ORIGIN[key]}.")
     if has_keep_probe(config):
         _check_probe_files(config.trainer.keep_probe)
@@ -51,14 +50,15 @@ def check_files(config: DictConfig) -> None:
 
 def _check_probe_files(probe: DictConfig) -> None:
     for key in ("solved_files", "unsolved_files"):
-        if not _listed(probe[key]):
+        files = files_of(probe[key])
+        if not files:
             raise UserError(
                 f"trainer.keep_probe.{key} is not set, and trainer.keep_probe.prompts={probe.prompts} needs it: name "
                 "the file, or set prompts to 0."
             )
-        read_rows([os.path.expanduser(file) for file in _listed(probe[key])])
-    for file in _listed(probe.unsolved_files):
-        if BASE_CORRECT not in pq.read_schema(os.path.expanduser(file)).names:
+        read_rows(files)
+    for file in files_of(probe.unsolved_files):
+        if BASE_CORRECT not in pq.read_schema(file).names:
             raise UserError(
                 f"trainer.keep_probe.unsolved_files={file} has no column {BASE_CORRECT}, by which dph/newly_solved "
                 "finds what the initial policy did not solve: give the train_wrong.parquet of "
@@ -72,8 +72,4 @@ def check_rows(config: DictConfig, names: Sequence[str]) -> list[Row]:
     Raises:
         UserError: naming file, row and key.
     """
-    return [row for name in names for row in read_rows([Path(p).expanduser() for p in _listed(config.data[name])])]
-
-
-def _listed(files: str | ListConfig | None) -> list[str]:
-    return [files] if isinstance(files, str) else list(files or [])
+    return [row for name in names for row in read_rows(files_of(config.data[name]))]

@@ -16,6 +16,7 @@ from verl.dph.config.schema import flat
 from verl.dph.pef.store import Store
 from verl.dph.pef.visit_order import RehearsalOrder
 from verl.dph.training import run_manifest
+from verl.dph.training.config import files_of
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +159,7 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
         if manifest["model"][name] != value:
             what = name.removesuffix("_hash")
             yield f"the {what} was {manifest['model'][name][:12]} and is {value[:12]} ({model.path})"
-    paths = run_manifest.paths(config.data.train_files)
+    paths = files_of(config.data.train_files)
     before = manifest["data"]["train_files"]
     if sorted(before.values()) != sorted(file_sha256(path) for path in paths):
         yield f"data.train_files was {', '.join(before)} and is {', '.join(map(str, paths))}, with other contents"

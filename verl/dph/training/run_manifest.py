@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common import atomic_write
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
+from verl.dph.training.config import files_of
 
 FORMAT = "dph-manifest/1"
 FILE = "manifest.json"
@@ -86,11 +87,6 @@ def packages() -> dict[str, str]:
     return {name: version for name, version in sorted(found, key=str) if name}
 
 
-def paths(files: Any) -> list[Path]:
-    """The paths of a setting that names one file, several or none."""
-    return [Path(path).expanduser() for path in ([files] if isinstance(files, str) else files or [])]
-
-
 def _hashes(files: Any) -> dict[str, str]:
     """sha256 by path."""
-    return {str(path): file_sha256(path) for path in paths(files)}
+    return {str(path): file_sha256(path) for path in files_of(files)}

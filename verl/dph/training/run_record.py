@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from rl.common import atomic_write
 from rl.common.errors import UserError
-from verl.dph.training.run_manifest import paths
+from verl.dph.training.config import files_of
 
 FILE, FORMAT = "dph_run.json", "dph-run/1"
 
@@ -158,9 +158,9 @@ class RunRecord:
     def _next_command(self, config: DictConfig, checkpoint: Path) -> str:
         """Evaluation on the run's own validation files; without any (main.py then puts its prompts there) on a FILE."""
         data, model, on_cpu = config.data, config.actor_rollout_ref.model.path, config.trainer.device == "cpu"
-        own = paths(data.val_files) if data.val_files != data.train_files else [Path("FILE.parquet")]
+        own = files_of(data.val_files) if data.val_files != data.train_files else [Path("FILE.parquet")]
         files = ",".join(f"{path.stem}:{path}" for path in own)
-        words = ["VERL_PLATFORM=cpu"] * on_cpu + ["python", "-m", "verl.dph.evaluate"] + ["device=cpu"] * on_cpu
+        words = ["python", "-m", "verl.dph.evaluate"] + ["device=cpu"] * on_cpu
         words += [
             f"evaluate.models={{base:{model},{config.trainer.experiment_name}:{checkpoint}}}",
             f"evaluate.splits={{{files}}}",
