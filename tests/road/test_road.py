@@ -51,7 +51,7 @@ def test_typical_mistakes_are_named(trained):
         "setting behind": "put it before bash",
         "wrong key": "actor_rollout_ref.actor.sft_loss_estimator",
         "wrong values": "total_training_steps='two'(.*\n)+.*fiel(.*\n)+.*sft_loss_mode='jss'",
-        "another method": "forward",
+        "another method": "sft_loss_mode was js_low_var and is forward",
     }.items():
         assert re.search(words, trained.output[mistake]), (mistake, trained.output[mistake])
 
