@@ -88,14 +88,12 @@ def main() -> None:
         folder = Path(name)
         make_bird(folder, options.questions, options.databases, options.rows)
         make_dapo(folder / "dapo.parquet", options.dapo_problems, options.dapo_copies)
-        imports = measure("math/prepare_dapo.py", "--help")
         bird = measure(
             "sql/prepare_bird.py",
             *("--split", "train", "--input", folder / "train.json", "--databases", folder / "train_databases"),
             *("--output", folder / "bird.parquet"),
         )
         dapo = measure("math/prepare_dapo.py", "--input", folder / "dapo.parquet", "--output", folder / "out.parquet")
-    sys.stdout.write(f"imports alone: {imports}\n")
     sys.stdout.write(f"prepare_bird, {options.questions} questions, {options.databases} databases: {bird}\n")
     rows = options.dapo_problems * options.dapo_copies
     sys.stdout.write(f"prepare_dapo, {rows} rows of {options.dapo_problems} problems: {dapo}\n")
