@@ -29,6 +29,7 @@ class ScriptRun:
         python: the interpreter, a path or a name.
         program: the module, such as "verl.dph.main".
         overrides: Hydra overrides and options in their order; the last one of a key counts.
+        messages: what the script says on stderr, such as its plan.
     """
 
     script: Path
@@ -37,6 +38,7 @@ class ScriptRun:
     python: str
     program: str
     overrides: list[str]
+    messages: str = ""
 
     def values(self) -> dict[str, str]:
         """The overrides by key, without Hydra's + and quotes, as Hydra takes them: the last one of a key counts."""
@@ -57,15 +59,17 @@ def script_run(arguments: Sequence[str], variables: Mapping[str, str] | None = N
     script = _launch_script(arguments[0] if arguments else "")
     passed = [argument for argument in arguments[1:] if not argument.startswith("--dry-run")]
     environment = os.environ | {"PYTHON": os.environ.get("PYTHON") or sys.executable} | dict(variables or {})
-    words = shlex.split(_output(script, [*passed, "--dry-run"], environment).replace("\\\n", " "))
+    command, messages = _output(script, [*passed, "--dry-run"], environment)
+    words = shlex.split(command.replace("\\\n", " "))
     module = words.index("-m") + 1
     return ScriptRun(
         script=script,
-        variables=dict(_SHOWN_SETTING.findall(_output(script, [*passed, "--help"], environment))),
+        variables=dict(_SHOWN_SETTING.findall(_output(script, [*passed, "--help"], environment)[0])),
         environment=dict(word.split("=", 1) for word in words[1 : module - 2]),
         python=words[module - 2],
         program=words[module],
         overrides=words[module + 1 :],
+        messages=messages,
     )
 
 
@@ -89,7 +93,7 @@ def _launch_script(name: str) -> Path:
     )
 
 
-def _output(script: Path, arguments: list[str], environment: Mapping[str, str]) -> str:
+def _output(script: Path, arguments: list[str], environment: Mapping[str, str]) -> tuple[str, str]:
     try:
         done = subprocess.run(
             ["bash", str(script), *arguments],
@@ -103,4 +107,4 @@ def _output(script: Path, arguments: list[str], environment: Mapping[str, str]) 
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()] or [f"{script} failed without a word."]
         raise UserError(said[-1].removeprefix("Error: "))
-    return done.stdout
+    return done.stdout, done.stderr
