@@ -23,7 +23,8 @@ SEED=${SEED:-1}
 OVERLONG_BUFFER=${OVERLONG_BUFFER:-$((MAX_RESPONSE_LENGTH / 4))}
 
 # Engine: fsdp2 or fsdp, tokens per micro-batch, GPUs per rollout replica, its share of their memory, and whether the
-# actor's weights and optimizer state are offloaded to main memory.
+# actor's weights and optimizer state are offloaded to main memory: False, True (while the rollout runs), or policy (always;
+# the optimizer runs on the CPU, FSDP2 only). All but STRATEGY are defaults: the plan chooses others if they do not fit.
 STRATEGY=${STRATEGY:-fsdp2}
 MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-$((MAX_PROMPT_LENGTH + MAX_RESPONSE_LENGTH))}
 TENSOR_PARALLEL=${TENSOR_PARALLEL:-1}
