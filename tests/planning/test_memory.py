@@ -2,8 +2,9 @@
 
 import pytest
 
-from rl.planning import memory
+from rl.planning import memory, step_time
 from rl.planning.model_shape import model_shape
+from rl.planning.script_settings import CHECKOUT
 
 LLAMA = model_shape("Llama-3.1-8B")
 TOKENS = 20_096
@@ -52,3 +53,10 @@ def test_top_k_store():
     assert gb(memory.top_k_bytes(64, 2248, 4096)) == 3.55
     assert memory.top_k_bytes(64, 256, 4096) == pytest.approx(405e6, rel=0.001)
     assert memory.top_k_bytes(64, 256, 300) == pytest.approx(30e6, rel=0.02)
+
+
+def test_the_page_has_every_formula():
+    page = (CHECKOUT / "docs" / "planning.md").read_text()
+    for module in (memory, step_time):
+        own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        assert own and not [name for name in own if f"`{name}`" not in page]
