@@ -40,7 +40,7 @@ def fitting_engine(
 
 def advice(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> str:
     """What to set so that a run that does not fit does: one setting if one is enough, else several, else more GPUs."""
-    names = list(run.engine.settings())
+    names = run.chosen_from
     found = [fitting_engine(run, shape, gpu, attention, [name]) for name in names]
     singles = [_changes(run.engine, engine) for engine in found if engine]
     if singles:

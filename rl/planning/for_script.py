@@ -71,7 +71,7 @@ def _replaced(word: str, values: dict[str, str]) -> str:
 
 def _chosen(words: list[str], plan: Plan) -> dict[str, str]:
     before = run_settings(words[2], override_values(words[3:])).engine.settings()
-    return {name: value for name, value in plan.run.engine.settings().items() if value != before[name]}
+    return {name: value for name, value in plan.run.engine_settings().items() if value != before[name]}
 
 
 if __name__ == "__main__":

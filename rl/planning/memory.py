@@ -36,19 +36,22 @@ def logits(shape: ModelShape, tokens: int) -> int:
     return 2 * tokens * shape.vocabulary
 
 
-def gathered_head(shape: ModelShape) -> int:
-    """2 V d: the output layer, gathered in bf16."""
-    return 2 * shape.embedding_parameters
+def gathered(shape: ModelShape) -> int:
+    """2 V d + 4 N_l: in bf16, the output layer, which stays gathered, a layer, and the next one."""
+    return 2 * shape.embedding_parameters + 4 * shape.layer_parameters
 
 
-def head_in_flight(shape: ModelShape) -> int:
-    """8 V d: the output layer gathered (2), its bf16 gradient (2), and this in float32 for the reduce-scatter (4)."""
-    return 8 * shape.embedding_parameters
+def in_flight(shape: ModelShape) -> int:
+    """4 V d + 10 N_l: `gathered`, a gradient of the output layer (2 V d) and of a layer in bf16 and float32 (6 N_l).
+
+    FSDP2 reduces the output layer's gradient only at the end of the backward pass, with the root's other parameters.
+    """
+    return gathered(shape) + 2 * shape.embedding_parameters + 6 * shape.layer_parameters
 
 
-def layer_in_flight(shape: ModelShape) -> int:
-    """10 N_l: a layer and the next one gathered (4), a gradient (2), and this in float32 for the reduce-scatter (4)."""
-    return 10 * shape.layer_parameters
+def end_of_backward(shape: ModelShape) -> int:
+    """4 V d for each of embedding and output layer, gathered and with gradient, and 4 V d: one of these in float32."""
+    return (2 + (not shape.tied)) * 4 * shape.embedding_parameters
 
 
 def layer_activations(shape: ModelShape, tokens: int) -> int:

@@ -9,6 +9,12 @@ from rl.planning.run_settings import RunSettings
 
 GB = 1e9
 FLASH, SDPA = "flash attention", "sdpa"
+# Names of a phase's parts, in the order in which they are shown.
+PARTS = (
+    *("parameters", "gradients", "Adam's moments", "layer inputs", "activations of a layer", "logits"),
+    *("one pass over logits", "dense mask", "FSDP in flight"),
+    *("vLLM's share", "vLLM's weights", "weights in transfer", "contexts"),
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class Plan:
         return self.run.engine.utilization * self.gpu.memory * GB
 
     def problems(self) -> list[str]:
-        """What does not fit, in words that follow "does not fit:"."""
+        """What does not fit, each as a clause."""
         capacity, found = self.gpu.memory * GB, []
         for phase in self.phases:
             if phase.total > capacity:
@@ -77,6 +83,10 @@ class Plan:
             found.append(
                 f"vLLM needs {in_gb(needed)} GB and its share is {in_gb(self.share_given)} of {self.gpu.memory:g} GB"
             )
+        replica = self.run.engine.tensor_parallel
+        for number, what in ((self.run.gpus, "GPUs"), (self.shape.heads, "attention heads")):
+            if number % replica:
+                found.append(f"TENSOR_PARALLEL={replica} does not divide the {number} {what}")
         return found
 
 
@@ -117,27 +127,28 @@ def _state(run: RunSettings, shape: ModelShape, *, adam: bool, engine_runs: bool
     return state
 
 
-def update_phase(run: RunSettings, shape: ModelShape, attention: str) -> Phase:
-    """The worse of two moments: the output layer's backward, and a layer's recomputation."""
+def _update_moments(run: RunSettings, shape: ModelShape, attention: str) -> list[dict[str, float]]:
+    """The parts at the output layer, in the recomputation of a layer, and at the end of the backward pass."""
     tokens, policy = run.engine.max_tokens, run.engine.offload == "policy"
     state: dict[str, float] = {}
     if not policy:
         shard = memory.parameter_shard(shape.parameters, run.shard_gpus, run.number)
         moments = memory.adam_shard(shape.parameters, run.shard_gpus, run.number)
         state = {"parameters": shard, "gradients": shard, "Adam's moments": moments}
-    state["layer inputs"] = memory.layer_inputs(shape, tokens)
+    kept: dict[str, float] = {"layer inputs": memory.layer_inputs(shape, tokens)}
     if attention == SDPA:
-        state["dense mask"] = memory.dense_mask(tokens)
-    at_head = state | {
-        "logits": memory.logits(shape, tokens),
-        "one pass over logits": memory.ONE_PASS,
-        "FSDP in flight": memory.head_in_flight(shape),
-    }
-    at_layer = state | {
-        "activations of a layer": memory.layer_activations(shape, tokens),
-        "FSDP in flight": memory.layer_in_flight(shape),
-    }
-    worst = max((at_head, at_layer), key=lambda parts: sum(parts.values()))
+        kept["dense mask"] = memory.dense_mask(tokens)
+    kept["FSDP in flight"] = memory.in_flight(shape)
+    logits = {"logits": memory.logits(shape, tokens), "one pass over logits": memory.ONE_PASS}
+    return [
+        state | kept | logits,
+        state | kept | {"activations of a layer": memory.layer_activations(shape, tokens)},
+        state | {"FSDP in flight": memory.end_of_backward(shape)},
+    ]
+
+
+def _update_phase(run: RunSettings, shape: ModelShape, attention: str) -> Phase:
+    worst = max(_update_moments(run, shape, attention), key=lambda parts: sum(parts.values()))
     return Phase("update", worst, memory.CONTEXTS + memory.ASLEEP)
 
 
@@ -146,7 +157,7 @@ def _log_prob_phase(name: str, run: RunSettings, shape: ModelShape, attention: s
     parts = _state(run, shape, adam=adam, engine_runs=False) | {
         "logits": memory.logits(shape, tokens),
         "one pass over logits": memory.ONE_PASS,
-        "FSDP in flight": memory.gathered_head(shape),
+        "FSDP in flight": memory.gathered(shape),
     }
     if attention == SDPA:
         parts["dense mask"] = memory.dense_mask(tokens)
@@ -175,7 +186,7 @@ def _loading_phase(run: RunSettings, shape: ModelShape) -> Phase:
 
 def _training_phases(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> tuple[Phase, ...]:
     return (
-        update_phase(run, shape, attention),
+        _update_phase(run, shape, attention),
         _rollout_phase(run, shape, gpu, adam=True),
         _log_prob_phase("old log-probs", run, shape, attention, adam=True),
         _transfer_phase(run, shape),
@@ -256,7 +267,7 @@ def _host(run: RunSettings, shape: ModelShape) -> dict[str, float]:
 
 def _notes(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> list[str]:
     tokens, notes = run.engine.max_tokens, []
-    if tokens * run.ulysses < run.longest_row:
+    if run.kind != "presample" and tokens * run.ulysses < run.longest_row:
         notes.append(
             f"MAX_TOKENS_PER_GPU={tokens} is less than the longest row, {run.longest_row} tokens: verl stops at a row "
             f"that is longer than a micro-batch."
@@ -285,13 +296,15 @@ def _notes(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> lis
 
 def update_peaks(run: RunSettings, shape: ModelShape) -> dict[str, tuple[float, float]]:
     """Least and largest estimate of the update's peak, in bytes, by attention and by how log-probs are computed."""
-    flash, sdpa = (update_phase(run, shape, attention).peak for attention in (FLASH, SDPA))
+    flash, sdpa = (_update_phase(run, shape, attention).peak for attention in (FLASH, SDPA))
     # verl's, without flash-attn's cross-entropy: log-softmax and the gradient are tensors of their own.
     tokens = run.engine.max_tokens
-    softmax = memory.float_log_softmax(shape, tokens)
-    least = flash - memory.ONE_PASS + softmax
-    gradient = memory.logits(shape, tokens) + memory.gathered_head(shape) - memory.head_in_flight(shape)
-    most = max(least, least + gradient + memory.dense_mask(tokens))
+    at_head, *later = (sum(parts.values()) for parts in _update_moments(run, shape, FLASH))
+    softmax = at_head - memory.ONE_PASS + memory.float_log_softmax(shape, tokens)
+    # When the logits get theirs, no parameter has its gradient yet.
+    gradient = memory.logits(shape, tokens) + memory.gathered(shape) - memory.in_flight(shape)
+    least = max(softmax, *later)
+    most = max(softmax + gradient, *later) + memory.dense_mask(tokens)
     return {FLASH: (flash, flash), SDPA: (sdpa, sdpa), "sdpa and verl's own log-probs": (least, most)}
 
 

@@ -104,6 +104,15 @@ class RunSettings:
         return self.nodes * self.gpus_per_node
 
     @property
+    def chosen_from(self) -> list[str]:
+        """The settings of KEYS that this program has."""
+        return ["GPU_MEMORY_UTILIZATION", "TENSOR_PARALLEL"] if self.kind == "presample" else list(KEYS)
+
+    def engine_settings(self) -> dict[str, str]:
+        """Their values, as the scripts' environment variables."""
+        return {name: value for name, value in self.engine.settings().items() if name in self.chosen_from}
+
+    @property
     def longest_row(self) -> int:
         return self.max_prompt + self.max_response
 

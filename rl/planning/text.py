@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rl.planning.plan import GB, Phase, Plan, in_gb, update_peaks
+from rl.planning.plan import GB, PARTS, Phase, Plan, in_gb, update_peaks
 from rl.planning.step_time import micro_batch_flop, row_tokens
 
 _LABEL, _COLUMN = 24, 17
@@ -53,7 +53,7 @@ def report(plan: Plan, hint: str, chosen: str) -> str:
         f"{plan.attention}.",
         "All figures are estimated (docs/planning.md); none was measured on a GPU.",
         "",
-        "  ".join(f"{name}={value}" for name, value in run.engine.settings().items()),
+        "  ".join(f"{name}={value}" for name, value in run.engine_settings().items()),
         *([f"{_CHOSEN}{chosen}."] if chosen else []),
         "",
         *_memory_table(plan),
@@ -73,7 +73,7 @@ def report(plan: Plan, hint: str, chosen: str) -> str:
 
 
 def _memory_table(plan: Plan) -> list[str]:
-    names = list(dict.fromkeys(name for phase in plan.phases for name in phase.parts))
+    names = [name for name in PARTS if any(name in phase.parts for phase in plan.phases)]
     head = _row("GB per GPU", [phase.name for phase in plan.phases])
     rows = [_row(f"  {name}", [_cell(phase.parts.get(name)) for phase in plan.phases]) for name in names]
     peaks = _row("peak", [_cell(phase.peak) for phase in plan.phases])
@@ -138,7 +138,7 @@ def as_json(plan: Plan, hint: str) -> dict[str, Any]:
         "gpu": {"name": plan.gpu.name, "memory_gb": plan.gpu.memory, "assumed_tflops": plan.gpu.tflops},
         "gpus": run.gpus,
         "attention": plan.attention,
-        "settings": run.engine.settings(),
+        "settings": run.engine_settings(),
         "phases": [
             {"name": phase.name, "parts": phase.parts, "peak": phase.peak, "beside": phase.beside, "total": phase.total}
             for phase in plan.phases

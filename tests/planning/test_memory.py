@@ -1,9 +1,14 @@
 """The formulas of memory against numbers computed by hand, in GB of 1e9 bytes."""
 
+from dataclasses import replace
+
 import pytest
+import torch
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from rl.planning import memory, step_time
-from rl.planning.model_shape import model_shape
+from rl.planning.model_shape import model_shape, shape_of
 from rl.planning.script_settings import CHECKOUT
 
 LLAMA = model_shape("Llama-3.1-8B")
@@ -32,11 +37,37 @@ def test_activations_and_logits():
     assert memory.ONE_PASS == 268_435_456
 
 
+def test_activations_are_what_torch_saves_of_a_layer():
+    """In bf16 under autocast, as FSDP2 runs it; the formula adds the gradients of the MLP, 4 m."""
+    sizes = dict(hidden_size=64, num_attention_heads=4, num_key_value_heads=4, intermediate_size=160)
+    config = LlamaConfig(**sizes, attn_implementation="sdpa")
+    tokens, layer = 32, LlamaDecoderLayer(config, 0).bfloat16()
+    shape = shape_of(config.to_dict(), "small")
+    positions = LlamaRotaryEmbedding(config)(torch.zeros(1), torch.arange(tokens)[None])
+    own = {tensor.untyped_storage().data_ptr() for tensor in (*layer.parameters(), *positions)}
+    saved = {}
+
+    def save(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            saved[storage.data_ptr()] = storage  # kept, so that no other tensor gets its address
+        return tensor
+
+    inputs = torch.zeros(1, tokens, 64, dtype=torch.bfloat16, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor), torch.autocast("cpu", torch.bfloat16):
+        layer(inputs, position_embeddings=positions, attention_mask=None)
+    expected = memory.layer_activations(shape, tokens) - 4 * tokens * shape.intermediate
+    # Two norms and the attention's log-sum-exp save float32 numbers: 4 x (2 + 4 heads) bytes.
+    assert sum(storage.nbytes() for storage in saved.values()) == expected + tokens * 4 * (2 + 4)
+
+
 def test_fsdp_in_flight():
     """The output layer has 128256 x 4096 = 525,336,576 parameters, a layer 218,112,000."""
     assert LLAMA.embedding_parameters == 525_336_576 and LLAMA.layer_parameters == 218_112_000
-    assert gb(memory.head_in_flight(LLAMA)) == 4.20 and gb(memory.gathered_head(LLAMA)) == 1.05
-    assert gb(memory.layer_in_flight(LLAMA)) == 2.18
+    # 2 x 0.525 + 4 x 0.218, then 2 x 0.525 + 6 x 0.218 more; at the end 3 x 4 x 0.525, tied 2 x 4
+    assert gb(memory.gathered(LLAMA)) == 1.92 and gb(memory.in_flight(LLAMA)) == 4.28
+    assert gb(memory.end_of_backward(LLAMA)) == 6.30
+    assert gb(memory.end_of_backward(replace(LLAMA, tied=True))) == 4.20
     # verl's bucket has 2,048 MiB; in float32 the embedding has 2,004 MiB.
     assert memory.largest_weight(LLAMA) / (1 << 20) == 2004
 
