@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from rl.planning.gpus import Gpu
 from rl.planning.model_shape import ModelShape
-from rl.planning.plan import SDPA, Plan, engine_share, make_plan
-from rl.planning.run_settings import OFFLOADS, Engine, RunSettings
+from rl.planning.plan import Plan, engine_share, make_plan
+from rl.planning.run_settings import OFFLOADS, SDPA, Engine, RunSettings
 
 # vLLM's share, from the usual to the unusual.
 _UTILIZATIONS = (0.7, 0.6, 0.5, 0.8, 0.85)
@@ -16,9 +16,7 @@ _FEWEST_TOKENS = 4096
 _MOST_GPUS = 64
 
 
-def fitting_engine(
-    run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str, open_: Collection[str]
-) -> Engine | None:
+def fitting_engine(run: RunSettings, shape: ModelShape, gpu: Gpu, open_: Collection[str]) -> Engine | None:
     """Engine settings with which the run fits.
 
     Args:
@@ -30,26 +28,26 @@ def fitting_engine(
         None if no values of the open settings fit.
     """
     for rows in (_ROWS_AT_ONCE, 1):
-        for engine in _candidates(run, shape, attention, open_):
+        for engine in _candidates(run, shape, open_):
             changed = replace(run, engine=engine)
-            plan = make_plan(changed, shape, gpu, attention)
+            plan = make_plan(changed, shape, gpu)
             if not plan.problems() and sum(engine_share(changed, shape, rows=rows).values()) <= plan.share_given:
                 return engine
     return None
 
 
-def advice(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> str:
+def advice(run: RunSettings, shape: ModelShape, gpu: Gpu) -> str:
     """What to set so that a run that does not fit does: one setting if one is enough, else several, else more GPUs."""
     names = run.chosen_from
-    found = [fitting_engine(run, shape, gpu, attention, [name]) for name in names]
+    found = [fitting_engine(run, shape, gpu, [name]) for name in names]
     singles = [_changes(run.engine, engine) for engine in found if engine]
     if singles:
         return "set " + " or ".join(singles)
-    if engine := fitting_engine(run, shape, gpu, attention, names):
+    if engine := fitting_engine(run, shape, gpu, names):
         return "set " + _changes(run.engine, engine)
     gpus = run.gpus * 2
     while gpus <= _MOST_GPUS:
-        if fitting_engine(run.on_gpus(gpus), shape, gpu, attention, names):
+        if fitting_engine(run.on_gpus(gpus), shape, gpu, names):
             return f"use {gpus} GPUs or more"
         gpus *= 2
     return "use a smaller model, GPUs with more memory, or a smaller MAX_PROMPT_LENGTH"
@@ -60,10 +58,10 @@ def _changes(before: Engine, after: Engine) -> str:
     return " ".join(f"{name}={new[name]}" for name in old if old[name] != new[name])
 
 
-def _candidates(run: RunSettings, shape: ModelShape, attention: str, open_: Collection[str]) -> Iterator[Engine]:
+def _candidates(run: RunSettings, shape: ModelShape, open_: Collection[str]) -> Iterator[Engine]:
     """The defaults first, then the others from the cheapest to the dearest."""
     counts = _token_counts(run) if "MAX_TOKENS_PER_GPU" in open_ else [run.engine.max_tokens]
-    counts = counts[-1:] if attention == SDPA else counts
+    counts = counts[-1:] if run.attention == SDPA else counts
     first = replace(run.engine, max_tokens=counts[0])
     yield first
     offloads = [offload for offload in OFFLOADS if offload != "policy" or run.strategy == "fsdp2"]
@@ -91,7 +89,7 @@ def _replica_sizes(run: RunSettings, shape: ModelShape) -> list[int]:
     return sorted(valid, key=lambda size: (size != run.engine.tensor_parallel, size))
 
 
-def planned(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str, open_: Collection[str]) -> Plan:
+def planned(run: RunSettings, shape: ModelShape, gpu: Gpu, open_: Collection[str]) -> Plan:
     """The plan of a run whose open settings are chosen so that it fits; with the defaults if nothing does."""
-    engine = fitting_engine(run, shape, gpu, attention, open_) if open_ else None
-    return make_plan(replace(run, engine=engine or run.engine), shape, gpu, attention)
+    engine = fitting_engine(run, shape, gpu, open_) if open_ else None
+    return make_plan(replace(run, engine=engine or run.engine), shape, gpu)

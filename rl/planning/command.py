@@ -6,9 +6,8 @@ import os
 import sys
 
 from rl.common.errors import UserError
-from rl.planning.assumptions import assumed_attention, assumed_gpu
 from rl.planning.choice import advice
-from rl.planning.gpus import GPUS
+from rl.planning.gpus import GPUS, assumed_gpu
 from rl.planning.model_shape import model_shape
 from rl.planning.plan import make_plan
 from rl.planning.run_settings import run_settings
@@ -55,8 +54,8 @@ def main(arguments: list[str]) -> int:
     if started.values().get("device") == "cpu":
         raise UserError("DEVICE=cpu: a plan is one for GPUs; leave DEVICE out, or set DEVICE=cuda.")
     run = run_settings(started.program, started.values())
-    plan = make_plan(run, model_shape(run.model), gpu, assumed_attention(run.attention))
-    hint = advice(run, plan.shape, gpu, plan.attention) if plan.problems() else ""
+    plan = make_plan(run, model_shape(run.model), gpu)
+    hint = advice(run, plan.shape, gpu) if plan.problems() else ""
     if options.json:
         sys.stdout.write(json.dumps(as_json(plan, hint), indent=2) + "\n")
     else:

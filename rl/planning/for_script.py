@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from rl.common.cli import USER_ERROR_EXIT_CODE
 from rl.common.errors import UserError
-from rl.planning.assumptions import assumed_attention, assumed_gpu
 from rl.planning.choice import advice, planned
+from rl.planning.gpus import assumed_gpu
 from rl.planning.model_shape import model_shape
 from rl.planning.plan import Plan
 from rl.planning.run_settings import KEYS, run_settings
@@ -30,11 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     words, code = options.command, 0
     try:
-        words, plan = plan_command(words, options.gpu, options.open.split())
-        sys.stderr.write(f"{one_line(plan, _chosen(options.command, plan))}\n")
+        words, plan, chosen = plan_command(words, options.gpu, options.open.split())
+        sys.stderr.write(f"{one_line(plan, chosen)}\n")
         if problems := plan.problems():
             run = plan.run
-            hint = advice(run, plan.shape, plan.gpu, plan.attention)
+            hint = advice(run, plan.shape, plan.gpu)
             if options.only_warn:
                 sys.stderr.write(f"Warning: it would not fit (estimated): {problems[0]}: {hint}.\n")
             else:
@@ -47,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def plan_command(words: list[str], gpu: str, open_: Sequence[str]) -> tuple[list[str], Plan]:
-    """The command with the engine settings that fit in place of those left open, and its plan.
+def plan_command(words: list[str], gpu: str, open_: Sequence[str]) -> tuple[list[str], Plan, dict[str, str]]:
+    """The command with the engine settings that fit in place of those left open, its plan, and what these change.
 
     A setting is not open if its key stands in the command twice, the user's behind the script's, or not at all.
 
@@ -58,20 +58,18 @@ def plan_command(words: list[str], gpu: str, open_: Sequence[str]) -> tuple[list
     module, overrides = words[2], words[3:]
     run = run_settings(module, override_values(overrides))
     counts = Counter(word.lstrip("+").partition("=")[0] for word in overrides)
-    open_ = [name for name in open_ if all(counts[key] == 1 for key in KEYS[name])]
-    plan = planned(run, model_shape(run.model), assumed_gpu(gpu), assumed_attention(run.attention), open_)
-    values = {key: value for key, value in plan.run.engine.overrides().items() if counts[key] == 1}
-    return [*words[:3], *(_replaced(word, values) for word in overrides)], plan
+    open_ = [name for name in open_ if {counts[key] for key in KEYS[name]} <= {0, 1} and counts[KEYS[name][0]]]
+    plan = planned(run, model_shape(run.model), assumed_gpu(gpu), open_)
+    before, after = run.engine.settings(), plan.run.engine.settings()
+    chosen = {name: value for name, value in after.items() if value != before[name]}
+    values = plan.run.engine.overrides()
+    changed = {key: values[key] for name in chosen for key in KEYS[name]}
+    return [*words[:3], *(_replaced(word, changed) for word in overrides)], plan, chosen
 
 
 def _replaced(word: str, values: dict[str, str]) -> str:
     key, _, _ = word.partition("=")
     return f"{key}={values[key]}" if key in values else word
-
-
-def _chosen(words: list[str], plan: Plan) -> dict[str, str]:
-    before = run_settings(words[2], override_values(words[3:])).engine.settings()
-    return {name: value for name, value in plan.run.engine_settings().items() if value != before[name]}
 
 
 if __name__ == "__main__":

@@ -72,6 +72,11 @@ def gpu_here() -> Gpu | None:
     return gpu_listed(listed)
 
 
+def assumed_gpu(name: str) -> Gpu:
+    """The GPU type of that name; without one this machine's, and the paper's if it has none."""
+    return gpu_named(name) if name else gpu_here() or PAPER_GPU
+
+
 def gpu_listed(listed: str) -> Gpu | None:
     """The first GPU of nvidia-smi's lines "NAME, MiB"."""
     match = re.match(r"(.+), *([0-9]+)$", listed, re.MULTILINE)

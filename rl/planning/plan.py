@@ -1,14 +1,13 @@
 """The plan of a run: what each phase of a step holds on a GPU, whether that fits, and how long the phases take."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rl.planning import memory, step_time
 from rl.planning.gpus import Gpu
 from rl.planning.model_shape import ModelShape
-from rl.planning.run_settings import RunSettings
+from rl.planning.run_settings import FLASH, SDPA, RunSettings
 
 GB = 1e9
-FLASH, SDPA = "flash attention", "sdpa"
 # Names of a phase's parts, in the order in which they are shown.
 PARTS = (
     *("parameters", "gradients", "Adam's moments", "layer inputs", "activations of a layer", "logits"),
@@ -45,7 +44,6 @@ class Plan:
     """The plan of a run; memory in bytes, times in seconds.
 
     Attributes:
-        attention: FLASH or SDPA.
         phases: what computes (the update, or the store's log-probs) and the rollout first, then the others.
         share: what vLLM needs of its share, by part.
         seconds: of a training step by phase; empty where the GPU's speed is unknown, and for other programs.
@@ -56,7 +54,6 @@ class Plan:
     run: RunSettings
     shape: ModelShape
     gpu: Gpu
-    attention: str
     phases: tuple[Phase, ...]
     share: dict[str, float]
     seconds: dict[str, float]
@@ -90,19 +87,18 @@ class Plan:
         return found
 
 
-def make_plan(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> Plan:
+def make_plan(run: RunSettings, shape: ModelShape, gpu: Gpu) -> Plan:
     """Plan a run; the formulas are those of memory.py and step_time.py."""
     phases = {"train": _training_phases, "store": _store_phases, "presample": _presample_phases}[run.kind]
     return Plan(
         run=run,
         shape=shape,
         gpu=gpu,
-        attention=attention,
-        phases=phases(run, shape, gpu, attention),
+        phases=phases(run, shape, gpu),
         share=engine_share(run, shape, rows=1),
-        seconds=_seconds(run, shape, gpu, attention) if run.kind == "train" else {},
+        seconds=_seconds(run, shape, gpu) if run.kind == "train" else {},
         host=_host(run, shape),
-        notes=tuple(_notes(run, shape, gpu, attention)),
+        notes=tuple(_notes(run, shape, gpu)),
     )
 
 
@@ -127,7 +123,7 @@ def _state(run: RunSettings, shape: ModelShape, *, adam: bool, engine_runs: bool
     return state
 
 
-def _update_moments(run: RunSettings, shape: ModelShape, attention: str) -> list[dict[str, float]]:
+def _update_moments(run: RunSettings, shape: ModelShape) -> list[dict[str, float]]:
     """The parts at the output layer, in the recomputation of a layer, and at the end of the backward pass."""
     tokens, policy = run.engine.max_tokens, run.engine.offload == "policy"
     state: dict[str, float] = {}
@@ -136,7 +132,7 @@ def _update_moments(run: RunSettings, shape: ModelShape, attention: str) -> list
         moments = memory.adam_shard(shape.parameters, run.shard_gpus, run.number)
         state = {"parameters": shard, "gradients": shard, "Adam's moments": moments}
     kept: dict[str, float] = {"layer inputs": memory.layer_inputs(shape, tokens)}
-    if attention == SDPA:
+    if run.attention == SDPA:
         kept["dense mask"] = memory.dense_mask(tokens)
     kept["FSDP in flight"] = memory.in_flight(shape)
     logits = {"logits": memory.logits(shape, tokens), "one pass over logits": memory.ONE_PASS}
@@ -147,19 +143,19 @@ def _update_moments(run: RunSettings, shape: ModelShape, attention: str) -> list
     ]
 
 
-def _update_phase(run: RunSettings, shape: ModelShape, attention: str) -> Phase:
-    worst = max(_update_moments(run, shape, attention), key=lambda parts: sum(parts.values()))
+def _update_phase(run: RunSettings, shape: ModelShape) -> Phase:
+    worst = max(_update_moments(run, shape), key=lambda parts: sum(parts.values()))
     return Phase("update", worst, memory.CONTEXTS + memory.ASLEEP)
 
 
-def _log_prob_phase(name: str, run: RunSettings, shape: ModelShape, attention: str, *, adam: bool) -> Phase:
+def _log_prob_phase(name: str, run: RunSettings, shape: ModelShape, *, adam: bool) -> Phase:
     tokens = run.engine.max_tokens
     parts = _state(run, shape, adam=adam, engine_runs=False) | {
         "logits": memory.logits(shape, tokens),
         "one pass over logits": memory.ONE_PASS,
         "FSDP in flight": memory.gathered(shape),
     }
-    if attention == SDPA:
+    if run.attention == SDPA:
         parts["dense mask"] = memory.dense_mask(tokens)
     return Phase(name, parts, memory.CONTEXTS + memory.ASLEEP)
 
@@ -184,26 +180,26 @@ def _loading_phase(run: RunSettings, shape: ModelShape) -> Phase:
     return Phase("loading", {"parameters": shard, "weights in transfer": weight}, memory.CONTEXTS)
 
 
-def _training_phases(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> tuple[Phase, ...]:
+def _training_phases(run: RunSettings, shape: ModelShape, gpu: Gpu) -> tuple[Phase, ...]:
     return (
-        _update_phase(run, shape, attention),
+        _update_phase(run, shape),
         _rollout_phase(run, shape, gpu, adam=True),
-        _log_prob_phase("old log-probs", run, shape, attention, adam=True),
+        _log_prob_phase("old log-probs", run, shape, adam=True),
         _transfer_phase(run, shape),
         _loading_phase(run, shape),
     )
 
 
-def _store_phases(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> tuple[Phase, ...]:
-    log_probs = _log_prob_phase("reference log-probs", run, shape, attention, adam=False)
+def _store_phases(run: RunSettings, shape: ModelShape, gpu: Gpu) -> tuple[Phase, ...]:
+    log_probs = _log_prob_phase("reference log-probs", run, shape, adam=False)
     return log_probs, _rollout_phase(run, shape, gpu, adam=False), _loading_phase(run, shape)
 
 
-def _presample_phases(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> tuple[Phase, ...]:
+def _presample_phases(run: RunSettings, shape: ModelShape, gpu: Gpu) -> tuple[Phase, ...]:
     return (Phase("rollout", {"vLLM's share": run.engine.utilization * gpu.memory * GB}, 0.0),)
 
 
-def _seconds(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> dict[str, float]:
+def _seconds(run: RunSettings, shape: ModelShape, gpu: Gpu) -> dict[str, float]:
     if gpu.tflops is None or gpu.bandwidth is None:
         return {}
     flops, n = gpu.tflops * 1e12, shape.parameters
@@ -212,7 +208,7 @@ def _seconds(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> d
     tokens = policy_tokens + run.pef_rows * row / run.gpus
 
     def masked(tokens: float, passes: int) -> float:
-        if attention != SDPA:
+        if run.attention != SDPA:
             return 0.0
         per_batch = step_time.masked_attention_seconds(shape, run.engine.max_tokens, passes, flops)
         return tokens / run.engine.max_tokens * per_batch
@@ -265,7 +261,7 @@ def _host(run: RunSettings, shape: ModelShape) -> dict[str, float]:
     return found
 
 
-def _notes(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> list[str]:
+def _notes(run: RunSettings, shape: ModelShape, gpu: Gpu) -> list[str]:
     tokens, notes = run.engine.max_tokens, []
     if run.kind != "presample" and tokens * run.ulysses < run.longest_row:
         notes.append(
@@ -273,11 +269,11 @@ def _notes(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> lis
             f"that is longer than a micro-batch."
         )
     if run.kind == "train":
-        phase = _log_prob_phase("", run, shape, attention, adam=True)
+        phase = _log_prob_phase("", run, shape, adam=True)
         eager = phase.total + memory.eager_entropy(shape, tokens)
         if eager > gpu.memory * GB:
             notes.append(f"Old log-probs need {in_gb(eager)} GB if torch.compile cannot fuse the entropy.")
-    if attention == SDPA and run.kind != "presample":
+    if run.attention == SDPA and run.kind != "presample":
         notes.append(
             f"sdpa attends over the whole square of a packed micro-batch, {tokens} x {tokens} tokens: flash attention "
             f"saves that time, a smaller MAX_TOKENS_PER_GPU most of it."
@@ -296,10 +292,11 @@ def _notes(run: RunSettings, shape: ModelShape, gpu: Gpu, attention: str) -> lis
 
 def update_peaks(run: RunSettings, shape: ModelShape) -> dict[str, tuple[float, float]]:
     """Least and largest estimate of the update's peak, in bytes, by attention and by how log-probs are computed."""
-    flash, sdpa = (_update_phase(run, shape, attention).peak for attention in (FLASH, SDPA))
+    with_flash, with_sdpa = (replace(run, attention=attention) for attention in (FLASH, SDPA))
+    flash, sdpa = (_update_phase(each, shape).peak for each in (with_flash, with_sdpa))
     # verl's, without flash-attn's cross-entropy: log-softmax and the gradient are tensors of their own.
     tokens = run.engine.max_tokens
-    at_head, *later = (sum(parts.values()) for parts in _update_moments(run, shape, FLASH))
+    at_head, *later = (sum(parts.values()) for parts in _update_moments(with_flash, shape))
     softmax = at_head - memory.ONE_PASS + memory.float_log_softmax(shape, tokens)
     # When the logits get theirs, no parameter has its gradient yet.
     gradient = memory.logits(shape, tokens) + memory.gathered(shape) - memory.in_flight(shape)

@@ -2,11 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from shutil import which
 
 from rl.common.errors import UserError
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 OFFLOADS = ("False", "True", "policy")
+FLASH, SDPA = "flash attention", "sdpa"
+# Tokens of a micro-batch if the settings leave them open and the longest row is shorter.
+MICRO_BATCH_TOKENS = 16384
 # The scripts' settings that decide whether a run fits, and the keys that they set.
 KEYS = {
     "OFFLOAD": (
@@ -74,7 +79,7 @@ class RunSettings:
         reference: a reference model computes log-probs in each step.
         number: bytes of a number of the parameters.
         bucket: bytes in which weights go to vLLM.
-        attention: transformers' name, "" if the settings leave it open.
+        attention: FLASH or SDPA, of the trainer.
         ulysses: GPUs that share a micro-batch's rows.
     """
 
@@ -140,6 +145,7 @@ def run_settings(program: str, values: Mapping[str, str]) -> RunSettings:
     kind = "presample" if program.endswith("presample") else "train"
     if _is_true(values.get(f"{ACTOR}.generate_sft", "False")):
         kind = "store"
+    attention = assumed_attention(values.get("actor_rollout_ref.model.override_config.attn_implementation", ""))
     nodes, per_node = number("trainer.nnodes", 1), number("trainer.n_gpus_per_node", 8)
     shard = number(f"{ACTOR}.fsdp_config.fsdp_size", -1)
     prompts = number("data.train_batch_size", 128)
@@ -165,15 +171,38 @@ def run_settings(program: str, values: Mapping[str, str]) -> RunSettings:
         strategy=values.get(f"{ACTOR}.strategy", "fsdp"),
         number=4 if values.get(f"{ACTOR}.fsdp_config.model_dtype", "fp32") in ("fp32", "float32") else 2,
         bucket=number(f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes", 2048) << 20,
-        attention=values.get("actor_rollout_ref.model.override_config.attn_implementation", ""),
+        attention=attention,
         ulysses=number(f"{ACTOR}.ulysses_sequence_parallel_size", 1),
         engine=Engine(
             offload=_offload(values),
             utilization=number.real(f"{ROLLOUT}.gpu_memory_utilization", 0.5),
             tensor_parallel=number(f"{ROLLOUT}.tensor_model_parallel_size", 2),
-            max_tokens=number(f"{ACTOR}.ppo_max_token_len_per_gpu", 16384),
+            max_tokens=_max_tokens(values, attention, number),
         ),
     )
+
+
+def assumed_attention(implementation: str) -> str:
+    """FLASH or SDPA.
+
+    Args:
+        implementation: transformers' name in the run's settings. "": what this Python can import, on a machine with
+            GPUs; elsewhere flash attention, which requirements.txt is for.
+    """
+    if "flash" in implementation:
+        return FLASH
+    if implementation not in ("", SDPA):
+        raise UserError(f"attn_implementation={implementation} is not modelled, only flash attention and sdpa.")
+    has_flash = not which("nvidia-smi") or find_spec("flash_attn") or find_spec("kernels")
+    return FLASH if has_flash and not implementation else SDPA
+
+
+def _max_tokens(values: Mapping[str, str], attention: str, number: "_Numbers") -> int:
+    key = f"{ACTOR}.ppo_max_token_len_per_gpu"
+    if values.get(key, "null") != "null":
+        return number(key, MICRO_BATCH_TOKENS)
+    longest = number("data.max_prompt_length", 512) + number("data.max_response_length", 512)
+    return longest if attention == SDPA else max(MICRO_BATCH_TOKENS, longest)
 
 
 def _is_true(value: str) -> bool:

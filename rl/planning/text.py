@@ -50,7 +50,7 @@ def report(plan: Plan, hint: str, chosen: str) -> str:
     nodes = f"{run.nodes} nodes x {run.gpus_per_node}" if run.nodes > 1 else str(run.gpus_per_node)
     lines = [
         f"{shape.name}, {shape.parameters / 1e9:.2f}B parameters, on {nodes} x {gpu.name} ({gpu.memory:g} GB) with "
-        f"{plan.attention}.",
+        f"{run.attention}.",
         "All figures are estimated (docs/planning.md); none was measured on a GPU.",
         "",
         "  ".join(f"{name}={value}" for name, value in run.engine_settings().items()),
@@ -137,7 +137,7 @@ def as_json(plan: Plan, hint: str) -> dict[str, Any]:
         "model": {"name": plan.shape.name, "family": plan.shape.family, "parameters": plan.shape.parameters},
         "gpu": {"name": plan.gpu.name, "memory_gb": plan.gpu.memory, "assumed_tflops": plan.gpu.tflops},
         "gpus": run.gpus,
-        "attention": plan.attention,
+        "attention": run.attention,
         "settings": run.engine_settings(),
         "phases": [
             {"name": phase.name, "parts": phase.parts, "peak": phase.peak, "beside": phase.beside, "total": phase.total}

@@ -23,12 +23,13 @@ SEED=${SEED:-1}
 OVERLONG_BUFFER=${OVERLONG_BUFFER:-$((MAX_RESPONSE_LENGTH / 4))}
 
 # Engine: fsdp2 or fsdp, tokens per micro-batch, GPUs per rollout replica, its share of their memory, and whether the
-# actor's weights and optimizer state are offloaded to main memory: False, True (while the rollout runs), or policy (always;
-# the optimizer runs on the CPU, FSDP2 only). All but STRATEGY are defaults: the plan chooses others if they do not fit.
+# actor's weights and optimizer state are offloaded to main memory.
 STRATEGY=${STRATEGY:-fsdp2}
 MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-$((MAX_PROMPT_LENGTH + MAX_RESPONSE_LENGTH))}
 TENSOR_PARALLEL=${TENSOR_PARALLEL:-1}
 GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.7}
+
+# Offloading: False; True, while the rollout runs; policy, always: the optimizer then runs on the CPU (fsdp2 only).
 OFFLOAD=${OFFLOAD:-False}
 
 # Steps between validations and between checkpoints (-1: never), and how many checkpoints are kept (null: all). Metrics go to the console and a file, and to SwanLab and

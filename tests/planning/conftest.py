@@ -16,5 +16,6 @@ def environment(monkeypatch):
 def llama_sql() -> RunSettings:
     """js_kl.sh on 8 GPUs, with the settings that the script has if no plan is made."""
     variables = {"DEVICE": "cuda", "GPUS_PER_NODE": "8", "PYTHON": "no-python"}
-    run = script_run(["scripts/llama/js_kl.sh", "run"], variables)
+    attention = "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
+    run = script_run(["scripts/llama/js_kl.sh", "run", attention], variables)
     return run_settings(run.program, run.values())

@@ -8,8 +8,8 @@ from rl.common.errors import UserError
 from rl.planning.choice import advice, fitting_engine, planned
 from rl.planning.gpus import GPUS, gpu_listed, gpu_named
 from rl.planning.model_shape import model_shape
-from rl.planning.plan import FLASH, SDPA, make_plan, update_peaks
-from rl.planning.run_settings import KEYS, Engine, run_settings
+from rl.planning.plan import make_plan, update_peaks
+from rl.planning.run_settings import FLASH, KEYS, SDPA, Engine, run_settings
 from rl.planning.script_settings import script_run
 
 LLAMA = model_shape("Llama-3.1-8B")
@@ -26,7 +26,7 @@ def phases(plan) -> dict:
 
 def test_llama_8b_on_8_gpus(llama_sql):
     """Worked out by hand from verl's code before any of this was written."""
-    plan = make_plan(llama_sql, LLAMA, A800, FLASH)
+    plan = make_plan(llama_sql, LLAMA, A800)
     found = phases(plan)
     assert {name: gb(phase.peak) for name, phase in found.items()} == {
         "update": 31,
@@ -59,27 +59,27 @@ def test_llama_8b_on_8_gpus(llama_sql):
     ("gpu", "update", "log_probs", "minutes"), [(H100, 150, 34, 3.6), (A800, 435, 97, 10)], ids=["h100", "a800"]
 )
 def test_times_of_llama_8b(llama_sql, gpu, update, log_probs, minutes):
-    plan = make_plan(llama_sql, LLAMA, gpu, FLASH)
+    plan = make_plan(llama_sql, LLAMA, gpu)
     assert plan.seconds["update"] == pytest.approx(update, rel=0.02)
     assert plan.seconds["old log-probs"] == pytest.approx(log_probs, rel=0.01)
     assert plan.step_seconds / 60 == pytest.approx(minutes, rel=0.03)
     # Attention over the whole square: 6 to 9 s more for each of 47 micro-batches.
-    masked = make_plan(llama_sql, LLAMA, gpu, SDPA).seconds["update"] - plan.seconds["update"]
+    masked = make_plan(replace(llama_sql, attention=SDPA), LLAMA, gpu).seconds["update"] - plan.seconds["update"]
     assert 6 <= masked / 47 * gpu.tflops / 400 <= 9
 
 
 def test_8b_on_4_gpus_needs_offloading_or_a_smaller_share(llama_sql):
     """Parameters 8, Adam 16, vLLM 56: nothing is left of 80 GB."""
     run = replace(llama_sql, gpus_per_node=4, shard_gpus=4)
-    plan = make_plan(run, LLAMA, A800, FLASH)
+    plan = make_plan(run, LLAMA, A800)
     rollout = phases(plan)["rollout"].parts
     assert gb(rollout["parameters"] + rollout["Adam's moments"] + rollout["vLLM's share"]) == 80
     assert plan.problems() == ["the second rollout needs 84 of 80 GB"]
-    assert advice(run, LLAMA, A800, FLASH) == "set OFFLOAD=True or GPU_MEMORY_UTILIZATION=0.6"
-    assert planned(run, LLAMA, A800, FLASH, list(KEYS)).run.engine == replace(run.engine, utilization=0.6)
+    assert advice(run, LLAMA, A800) == "set OFFLOAD=True or GPU_MEMORY_UTILIZATION=0.6"
+    assert planned(run, LLAMA, A800, list(KEYS)).run.engine == replace(run.engine, utilization=0.6)
     # What the user sets stays.
-    assert planned(run, LLAMA, A800, FLASH, ["OFFLOAD"]).run.engine == replace(run.engine, offload="True")
-    assert planned(run, LLAMA, A800, FLASH, []).run.engine == run.engine
+    assert planned(run, LLAMA, A800, ["OFFLOAD"]).run.engine == replace(run.engine, offload="True")
+    assert planned(run, LLAMA, A800, []).run.engine == run.engine
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 4, 8, 16, 32, 64])
@@ -88,10 +88,10 @@ def test_every_size_on_every_number_of_gpus(llama_sql, model, gpus):
     """A run that fits by all formulas, or the least number of GPUs that has one."""
     shape, run = model_shape(model), llama_sql.on_gpus(gpus)
     assert (run.gpus, run.shard_gpus) == (gpus, gpus)
-    plan = planned(run, shape, A800, FLASH, list(KEYS))
+    plan = planned(run, shape, A800, list(KEYS))
     if (model, gpus) == ("OmniSQL-32B", 1):
         # verl loads 131 GB of float32 onto the one GPU.
-        assert plan.problems() and advice(run, shape, A800, FLASH) == "use 2 GPUs or more"
+        assert plan.problems() and advice(run, shape, A800) == "use 2 GPUs or more"
         return
     assert not plan.problems()
     assert all(phase.total <= 80e9 for phase in plan.phases)
@@ -102,25 +102,41 @@ def test_the_defaults_are_kept_where_they_fit(llama_sql):
     """Also the ones that are dearer than needed: OmniSQL's on the paper's 32 GPUs."""
     omnisql = replace(llama_sql.on_gpus(32), engine=Engine("True", 0.7, 4, 20_096))
     shape = model_shape("OmniSQL-32B")
-    assert fitting_engine(omnisql, shape, A800, FLASH, list(KEYS)) == omnisql.engine
-    assert fitting_engine(omnisql.on_gpus(8), shape, A800, FLASH, list(KEYS)).offload == "policy"
+    assert fitting_engine(omnisql, shape, A800, list(KEYS)) == omnisql.engine
+    assert fitting_engine(omnisql.on_gpus(8), shape, A800, list(KEYS)).offload == "policy"
 
 
 def test_sdpa_gets_small_micro_batches(llama_sql):
     """No smaller than the longest row; only if MAX_TOKENS_PER_GPU is open."""
-    math = replace(llama_sql, max_prompt=2048, max_response=2048, engine=Engine("False", 0.7, 1, 16_384))
-    assert fitting_engine(math, LLAMA, A800, SDPA, list(KEYS)).max_tokens == 4096
-    assert fitting_engine(math, LLAMA, A800, SDPA, ["OFFLOAD"]).max_tokens == 16_384
-    assert fitting_engine(math, LLAMA, A800, FLASH, list(KEYS)).max_tokens == 16_384
-    assert fitting_engine(llama_sql, LLAMA, A800, SDPA, list(KEYS)).max_tokens == 20_096
-    notes = make_plan(math, LLAMA, A800, SDPA).notes
+    engine = Engine("False", 0.7, 1, 16_384)
+    math = replace(llama_sql, max_prompt=2048, max_response=2048, engine=engine, attention=SDPA)
+    assert fitting_engine(math, LLAMA, A800, list(KEYS)).max_tokens == 4096
+    assert fitting_engine(math, LLAMA, A800, ["OFFLOAD"]).max_tokens == 16_384
+    assert fitting_engine(replace(math, attention=FLASH), LLAMA, A800, list(KEYS)).max_tokens == 16_384
+    assert fitting_engine(replace(llama_sql, attention=SDPA), LLAMA, A800, list(KEYS)).max_tokens == 20_096
+    notes = make_plan(math, LLAMA, A800).notes
     assert any(note.startswith("sdpa attends over the whole square") for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("attention", "response", "tokens"),
+    [("flash_attention_2", 4096, 20_096), ("kernels-community/flash-attn2", 96, 16_384), ("sdpa", 96, 16_096)],
+)
+def test_micro_batches_that_the_settings_leave_open(attention, response, tokens):
+    values = {
+        "data.max_prompt_length": "16000",
+        "data.max_response_length": str(response),
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": "null",
+        "actor_rollout_ref.model.override_config.attn_implementation": attention,
+    }
+    run = run_settings("verl.dph.main", values)
+    assert run.engine.max_tokens == tokens and run.attention == (SDPA if attention == "sdpa" else FLASH)
 
 
 def test_offloading(llama_sql):
     """True empties the rollout, policy the update too, which costs time in every micro-batch."""
     plain, while_idle, always = (
-        make_plan(replace(llama_sql, engine=replace(llama_sql.engine, offload=offload)), LLAMA, A800, FLASH)
+        make_plan(replace(llama_sql, engine=replace(llama_sql.engine, offload=offload)), LLAMA, A800)
         for offload in ("False", "True", "policy")
     )
     assert phases(while_idle)["update"] == phases(plain)["update"]
@@ -133,18 +149,18 @@ def test_offloading(llama_sql):
 
 def test_the_share_must_hold_the_weights(llama_sql):
     run = replace(llama_sql, engine=Engine("False", 0.2, 1, 20_096))
-    [problem] = make_plan(run, LLAMA, A800, FLASH).problems()
+    [problem] = make_plan(run, LLAMA, A800).problems()
     assert problem == "vLLM needs 21 GB and its share is 16 of 80 GB"
-    assert "GPU_MEMORY_UTILIZATION=0.7 or TENSOR_PARALLEL=4" in advice(run, LLAMA, A800, FLASH)
+    assert "GPU_MEMORY_UTILIZATION=0.7 or TENSOR_PARALLEL=4" in advice(run, LLAMA, A800)
 
 
 def test_replicas_of_whole_gpus_and_heads(llama_sql):
     run = replace(llama_sql.on_gpus(2), engine=Engine("policy", 0.7, 4, 20_096))
-    assert make_plan(run, LLAMA, A800, FLASH).problems() == ["TENSOR_PARALLEL=4 does not divide the 2 GPUs"]
-    assert advice(run, LLAMA, A800, FLASH) == "set TENSOR_PARALLEL=1"
-    assert fitting_engine(run, LLAMA, A800, FLASH, list(KEYS)).tensor_parallel == 1
+    assert make_plan(run, LLAMA, A800).problems() == ["TENSOR_PARALLEL=4 does not divide the 2 GPUs"]
+    assert advice(run, LLAMA, A800) == "set TENSOR_PARALLEL=1"
+    assert fitting_engine(run, LLAMA, A800, list(KEYS)).tensor_parallel == 1
     [problem] = make_plan(
-        replace(llama_sql, engine=Engine("False", 0.7, 8, 20_096)), model_shape("Qwen2.5-7B"), A800, FLASH
+        replace(llama_sql, engine=Engine("False", 0.7, 8, 20_096)), model_shape("Qwen2.5-7B"), A800
     ).problems()
     assert problem == "TENSOR_PARALLEL=8 does not divide the 28 attention heads"
 
@@ -156,16 +172,16 @@ def test_other_programs():
         script_run([f"scripts/llama/{name}.sh", *more], variables)
         for name, more in (("offline_sampling", []), ("get_correct_data_tensor", ["data.sft_top_k=64"]))
     )
-    plan = make_plan(run_settings(sampling.program, sampling.values()), LLAMA, A800, FLASH)
+    plan = make_plan(run_settings(sampling.program, sampling.values()), LLAMA, A800)
     assert {name: gb(phase.total) for name, phase in phases(plan).items()} == {"rollout": 56} and not plan.seconds
-    plan = make_plan(run_settings(store.program, store.values()), LLAMA, A800, FLASH)
+    plan = make_plan(run_settings(store.program, store.values()), LLAMA, A800)
     assert list(phases(plan)) == ["reference log-probs", "rollout", "loading"] and not plan.problems()
     assert "Adam's moments" not in phases(plan)["rollout"].parts
     assert plan.notes == ("Top-64 distributions: 386 bytes a response token, at most 1.6 MB a row.",)
 
 
 def test_a_reference_model_costs_a_forward_pass(llama_sql):
-    plan = make_plan(replace(llama_sql, reference=True), LLAMA, H100, FLASH)
+    plan = make_plan(replace(llama_sql, reference=True), LLAMA, H100)
     assert plan.seconds["reference log-probs"] == plan.seconds["old log-probs"]
     assert gb(plan.host["reference model"]) == 32
 
@@ -201,5 +217,5 @@ def test_gpu_types():
 
 
 def test_no_times_without_a_speed(llama_sql):
-    plan = make_plan(llama_sql, LLAMA, gpu_listed("NVIDIA Unheard 1, 81920"), FLASH)
+    plan = make_plan(llama_sql, LLAMA, gpu_listed("NVIDIA Unheard 1, 81920"))
     assert plan.step_seconds is None and not plan.problems()
