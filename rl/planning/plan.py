@@ -274,9 +274,11 @@ def _notes(run: RunSettings, shape: ModelShape, gpu: Gpu) -> list[str]:
         if eager > gpu.memory * GB:
             notes.append(f"Old log-probs need {in_gb(eager)} GB if torch.compile cannot fuse the entropy.")
     if run.attention == SDPA and run.kind != "presample":
+        longest = run.longest_row // run.ulysses
+        smaller = f", MAX_TOKENS_PER_GPU={longest} a part of it" if longest < tokens else ""
         notes.append(
             f"sdpa attends over the whole square of a packed micro-batch, {tokens} x {tokens} tokens: flash attention "
-            f"saves that time, a smaller MAX_TOKENS_PER_GPU most of it."
+            f"saves that time{smaller}."
         )
     if run.top_k:
         per_token = memory.top_k_bytes_per_token(run.top_k)
