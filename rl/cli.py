@@ -365,7 +365,7 @@ COMMANDS = {
     "scorer": Command("serve rewards over HTTP", "-c rl/scorer/math.yaml", "rl.scorer.options"),
     "version": Command("print versions", "", ":version"),
 }
-# Those that hand their arguments to another process, which checks them, and those that cannot do without verl.
+# Those that hand arguments to another process, which checks them, and those that cannot do without verl.
 PASS_ON = ("presample", "store", "plan", "train", "evaluate")
 NEED_VERL = ("demo", "study", "evaluate", "export")
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from rl.planning.gpus import Gpu
 from rl.planning.model_shape import ModelShape
-from rl.planning.plan import Plan, engine_share, make_plan
+from rl.planning.phases import engine_share
+from rl.planning.plan import Plan, make_plan
 from rl.planning.run_settings import OFFLOADS, SDPA, Engine, RunSettings
 
 # vLLM's share, from the usual to the unusual.

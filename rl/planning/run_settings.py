@@ -122,8 +122,8 @@ class RunSettings:
         return self.max_prompt + self.max_response
 
     def on_gpus(self, gpus: int) -> "RunSettings":
-        """The same run on another number of GPUs, whole nodes if more than one."""
-        per_node = min(gpus, max(self.gpus_per_node, 8))
+        """The same run on another number of GPUs, in nodes of 8 where it divides."""
+        per_node = gpus if gpus <= 8 else 8 if gpus % 8 == 0 else self.gpus_per_node
         shard = gpus if self.shard_gpus == self.gpus else self.shard_gpus
         return replace(self, nodes=gpus // per_node, gpus_per_node=per_node, shard_gpus=shard)
 

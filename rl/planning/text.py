@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rl.planning.plan import GB, PARTS, Phase, Plan, in_gb, update_peaks
+from rl.planning.phases import GB, PARTS, Phase, in_gb, update_peaks
+from rl.planning.plan import Plan
 from rl.planning.step_time import micro_batch_flop, row_tokens
 
 _LABEL, _COLUMN = 24, 17

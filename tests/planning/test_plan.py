@@ -8,7 +8,8 @@ from rl.common.errors import UserError
 from rl.planning.choice import advice, fitting_engine, planned
 from rl.planning.gpus import GPUS, gpu_listed, gpu_named
 from rl.planning.model_shape import model_shape
-from rl.planning.plan import make_plan, update_peaks
+from rl.planning.phases import update_peaks
+from rl.planning.plan import make_plan
 from rl.planning.run_settings import FLASH, KEYS, SDPA, Engine, run_settings
 from rl.planning.script_settings import script_run
 
