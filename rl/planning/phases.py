@@ -141,7 +141,7 @@ def update_peaks(run: RunSettings, shape: ModelShape) -> dict[str, tuple[float, 
     # When the logits get theirs, no parameter has its gradient yet.
     gradient = memory.logits(shape, tokens) + memory.gathered(shape) - memory.in_flight(shape)
     least = max(softmax, *later)
-    most = max(softmax + gradient, *later) + memory.dense_mask(tokens)
+    most = max(least, softmax + gradient + memory.dense_mask(tokens))
     return {FLASH: (flash, flash), SDPA: (sdpa, sdpa), "sdpa and verl's own log-probs": (least, most)}
 
 

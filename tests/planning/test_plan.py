@@ -51,6 +51,8 @@ def test_llama_8b_on_8_gpus(llama_sql):
     assert peaks[FLASH] == (31, 31)
     low, high = peaks["sdpa and verl's own log-probs"]
     assert low == 41 and 41 < high <= 45
+    small = replace(llama_sql, engine=replace(llama_sql.engine, max_tokens=4096))
+    assert all(low <= high for low, high in update_peaks(small, model_shape("Qwen2.5-7B")).values())
     # 43 with the entropy of the old log-probs not fused.
     log_probs, copies = found["old log-probs"], 8 * 20_096 * 128_256
     assert log_probs.peak + copies < 43e9 < log_probs.total + copies
