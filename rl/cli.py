@@ -331,6 +331,11 @@ COMMANDS = {
     "presample": Command("sample the training prompts from the initial policy", "sampling", ":presample"),
     "split": Command("split the prompts into D_exp and D_pef", "--experiment qwen_math", "rl.data.split_command"),
     "store": Command("write the D_pef store with reference log-probs", "--experiment qwen_math", ":store"),
+    "plan": Command(
+        "estimate memory and time of a launch script's run",
+        "--gpu h100 scripts/llama/js_kl.sh my_run 0.2",
+        "rl.planning.command",
+    ),
     "train": Command("train with a method of the paper", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
     "evaluate": Command(
         "sample checkpoints and report Pass@k, keep rate and styles",
@@ -360,8 +365,8 @@ COMMANDS = {
     "scorer": Command("serve rewards over HTTP", "-c rl/scorer/math.yaml", "rl.scorer.options"),
     "version": Command("print versions", "", ":version"),
 }
-# Those that hand their arguments to another process, which checks them, and those that cannot do without verl.
-PASS_ON = ("presample", "store", "train", "evaluate")
+# Those that hand arguments to another process, which checks them, and those that cannot do without verl.
+PASS_ON = ("presample", "store", "plan", "train", "evaluate")
 NEED_VERL = ("demo", "study", "evaluate", "export")
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ STRATEGY=${STRATEGY:-fsdp2}
 MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-$((MAX_PROMPT_LENGTH + MAX_RESPONSE_LENGTH))}
 TENSOR_PARALLEL=${TENSOR_PARALLEL:-1}
 GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.7}
+
+# Offloading: False; True, while the rollout runs; policy, always: the optimizer then runs on the CPU (fsdp2 only).
 OFFLOAD=${OFFLOAD:-False}
 
 # Steps between validations and between checkpoints (-1: never), and how many checkpoints are kept (null: all). Metrics go to the console and a file, and to SwanLab and

@@ -5,12 +5,25 @@ set -euo pipefail
 PROJECT_DIR=${PROJECT_DIR:-$(cd "$LIB/../.." && pwd)}
 source "$LIB/arguments.sh"
 source "$LIB/checks.sh"
+source "$LIB/plan.sh"
+
+# What the plan may choose, and by setting the defaults of our own files: a setting with another value is the user's.
+ENGINE=(OFFLOAD GPU_MEMORY_UTILIZATION TENSOR_PARALLEL MAX_TOKENS_PER_GPU)
+declare -A DEFAULTS=()
 
 # read_settings FILE
 read_settings() {
+  local name empty=()
   [[ -f $1 ]] || fail "the settings $1 do not exist: name a file of $LIB or the path of your own in SETTINGS."
   SETTINGS_FILES+=("$1")
+  for name in "${ENGINE[@]}"; do
+    [[ -n ${!name:-} ]] || empty+=("$name")
+  done
   source "$1"
+  [[ $1 == "$LIB"/* ]] || return 0
+  for name in "${empty[@]}"; do
+    [[ -z ${!name:-} ]] || DEFAULTS[$name]=${!name}
+  done
 }
 
 # name_model TASK: set what the defaults of folders and the project are named after. The paper's models keep its names.
@@ -97,9 +110,10 @@ DATA=(
 
 ACTOR=(
   actor_rollout_ref.actor.strategy="$STRATEGY"
-  actor_rollout_ref.actor.fsdp_config.param_offload="$OFFLOAD"
-  actor_rollout_ref.actor.fsdp_config.optimizer_offload="$OFFLOAD"
-  actor_rollout_ref.ref.fsdp_config.param_offload="$OFFLOAD"
+  actor_rollout_ref.actor.fsdp_config.param_offload="${OFFLOAD/#policy/False}"
+  actor_rollout_ref.actor.fsdp_config.optimizer_offload="${OFFLOAD/#policy/False}"
+  actor_rollout_ref.actor.fsdp_config.offload_policy="$([[ $OFFLOAD == policy ]] && echo True || echo False)"
+  actor_rollout_ref.ref.fsdp_config.param_offload="${OFFLOAD/#policy/False}"
   actor_rollout_ref.actor.ppo_mini_batch_size="$MINI_BATCH_SIZE"
   actor_rollout_ref.actor.ppo_epochs=1
   actor_rollout_ref.actor.loss_agg_mode=token-mean
@@ -154,11 +168,14 @@ train() {
 # launch COMMAND...: start a program, with Ray on the other machines and the missing scorers.
 launch() {
   if [[ $DRY_RUN == command ]]; then
-    print_command "$@"
+    plan "$@"
+    print_command "${PLANNED[@]}"
     exit 0
   fi
   [[ -n $DRY_RUN ]] || check_files "$@"
   check_environment
+  plan "$@"
+  set -- "${PLANNED[@]}"
   [[ -z $DRY_RUN ]] || exec "$@" --cfg=job --resolve
   cluster_exec "$@"
 }

@@ -16,7 +16,7 @@ from rl import cli
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROMISED = (
-    *("demo", "study", "prepare", "presample", "split", "store", "train"),
+    *("demo", "study", "prepare", "presample", "split", "store", "plan", "train"),
     *("evaluate", "export", "report", "inspect", "audit", "scorer", "version"),
 )
 HEAVY = {"asyncio", "fastapi", "hydra", "matplotlib", "numpy", "omegaconf", "pandas", "pyarrow", "pydantic", "ray"}

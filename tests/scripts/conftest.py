@@ -19,9 +19,10 @@ from rl.common.config_help import CONFIG_DIR
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = REPOSITORY / "scripts"
 CONFIGS = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample"}
-# Writes its arguments and the environment as JSON lines to $RECORD; "-c" asks whether it has verl.
+# Writes its arguments and the environment as JSON lines to $RECORD; "-c" asks whether it has verl; plans are real.
 RECORDER = """#!/bin/sh
 [ "$1" != -c ] || exit "${{RECORDER_LACKS_VERL:-0}}"
+[ "$2" != rl.planning.for_script ] || exec {python} "$@"
 exec {python} -c 'import json, os, sys
 print(json.dumps([sys.argv[1:], dict(os.environ)]), file=open(os.environ["RECORD"], "a"))
 sys.exit(int(os.environ.get("RECORDER_EXITS", 0)))' "$@"
@@ -73,7 +74,7 @@ class Launcher:
         self.environment = {name: os.environ[name] for name in ("PATH", "HOME")}
         self.environment |= {"PYTHON": str(recorder), "RECORD": str(self.record), "OUTPUT_DIR": str(folder / "out")}
         # With a scorer, and on one machine, the program is all that a script starts.
-        self.environment |= {"DPH_SCORER": "http://127.0.0.1:5001", "DEVICE": "cuda"}
+        self.environment |= {"DPH_SCORER": "http://127.0.0.1:5001", "DEVICE": "cuda", "GPU_TYPE": "a800"}
 
     def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
         """`script` is a path below scripts, without .sh."""

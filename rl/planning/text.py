@@ -1,0 +1,157 @@
+"""A plan in words, as a table, and as JSON."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rl.planning.phases import GB, PARTS, Phase, in_gb, update_peaks
+from rl.planning.plan import Plan
+from rl.planning.step_time import micro_batch_flop, row_tokens
+
+_LABEL, _COLUMN = 24, 17
+_CHOSEN = "The plan chose "
+
+
+def one_line(plan: Plan, chosen: Mapping[str, str]) -> str:
+    """What a launch script prints.
+
+    Args:
+        chosen: the settings that differ from the script's defaults.
+    """
+    capacity = f"{plan.gpu.memory:g} GB"
+    parts = [f"{phase.peak / GB:.0f} of {capacity} in the {phase.name}" for phase in plan.phases[:2]]
+    if plan.step_seconds:
+        parts.append(f"about {in_words(plan.step_seconds)} a step")
+    text = f"Plan: {', '.join(parts)} on {plan.run.gpus} x {plan.gpu.name} (estimated)."
+    if chosen:
+        text += f" {_CHOSEN}{' '.join(f'{name}={value}' for name, value in chosen.items())}."
+    return text
+
+
+def chosen_settings(messages: str) -> str:
+    """What a launch script says that its plan has chosen, "" if nothing."""
+    return messages.partition(_CHOSEN)[2].partition(".\n")[0]
+
+
+def in_words(seconds: float) -> str:
+    """Such as "45 s", "3.6 min", "2.5 h"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    value, unit = (seconds / 60, "min") if seconds < 5400 else (seconds / 3600, "h")
+    return f"{value:.1f} {unit}" if value < 9.5 else f"{value:.0f} {unit}"
+
+
+def report(plan: Plan, hint: str, chosen: str) -> str:
+    """The whole plan.
+
+    Args:
+        hint: what to set if it does not fit.
+        chosen: the settings that the script's plan chose, as text.
+    """
+    run, shape, gpu = plan.run, plan.shape, plan.gpu
+    nodes = f"{run.nodes} nodes x {run.gpus_per_node}" if run.nodes > 1 else str(run.gpus_per_node)
+    lines = [
+        f"{shape.name}, {shape.parameters / 1e9:.2f}B parameters, on {nodes} x {gpu.name} ({gpu.memory:g} GB) with "
+        f"{run.attention}.",
+        "All figures are estimated (docs/planning.md); none was measured on a GPU.",
+        "",
+        "  ".join(f"{name}={value}" for name, value in run.engine_settings().items()),
+        *([f"{_CHOSEN}{chosen}."] if chosen else []),
+        "",
+        *_memory_table(plan),
+        "",
+        _share(plan),
+    ]
+    if run.kind == "train":
+        lines.append(_by_attention(plan))
+    if plan.host:
+        held = ", ".join(f"{name} {in_gb(number)}" for name, number in plan.host.items())
+        lines.append(f"Main memory of a node, GB: {held}.")
+    lines += ["", *_times(plan)] if run.kind == "train" else []
+    lines += ["", *plan.notes] if plan.notes else []
+    problems = plan.problems()
+    verdict = f"Does not fit: {'; '.join(problems)}. To make it fit, {hint}." if problems else "It fits."
+    return "\n".join([*lines, "", verdict]) + "\n"
+
+
+def _memory_table(plan: Plan) -> list[str]:
+    names = [name for name in PARTS if any(name in phase.parts for phase in plan.phases)]
+    head = _row("GB per GPU", [phase.name for phase in plan.phases])
+    rows = [_row(f"  {name}", [_cell(phase.parts.get(name)) for phase in plan.phases]) for name in names]
+    peaks = _row("peak", [_cell(phase.peak) for phase in plan.phases])
+    beside = _row("vLLM asleep, contexts", [_cell(phase.beside or None) for phase in plan.phases])
+    totals = _row(f"of {plan.gpu.memory:g}", [_total(phase, plan.gpu.memory) for phase in plan.phases])
+    return [head, *rows, peaks, beside, totals]
+
+
+def _row(label: str, cells: list[str]) -> str:
+    return (f"{label:<{_LABEL}}" + "".join(f"{cell:>{_COLUMN}}" for cell in cells)).rstrip()
+
+
+def _cell(number: float | None) -> str:
+    return "" if number is None else f"{number / GB:.1f}"
+
+
+def _total(phase: Phase, capacity: float) -> str:
+    return f"{'TOO MUCH ' if phase.total > capacity * GB else ''}{phase.total / GB:.1f}"
+
+
+def _share(plan: Plan) -> str:
+    needs = ", ".join(f"{name} {in_gb(number)}" for name, number in plan.share.items())
+    return (
+        f"vLLM's share of {in_gb(plan.share_given)} GB must hold: {needs} (one row of {plan.run.longest_row} tokens)."
+    )
+
+
+def _by_attention(plan: Plan) -> str:
+    peaks = [
+        f"{low / GB:.0f}{f' to {high / GB:.0f}' if round(high / GB) != round(low / GB) else ''} with {name}"
+        for name, (low, high) in update_peaks(plan.run, plan.shape).items()
+    ]
+    return f"Peak of the update, GB: {', '.join(peaks)}."
+
+
+def _times(plan: Plan) -> list[str]:
+    if not plan.seconds or plan.gpu.tflops is None:
+        return [f"No times: the speed of {plan.gpu.name} is not known."]
+    run = plan.run
+    row, response = row_tokens(run.max_prompt, run.max_response)
+    per_batch = micro_batch_flop(plan.shape.parameters, run.engine.max_tokens) / (plan.gpu.tflops * 1e12)
+    rows = run.prompts * run.samples + run.pef_rows
+    lines = [_row("seconds of a step", [])]
+    lines += [
+        _row(f"  {name}{' (rough)' if name == 'rollout' else ''}", [f"{s:.0f}"]) for name, s in plan.seconds.items()
+    ]
+    lines.append(_row("step", [in_words(sum(plan.seconds.values()))]))
+    return [
+        *lines,
+        f"Assumed: {rows} rows of {row} tokens, {response} of them the response; {plan.gpu.tflops:g} TFLOP/s.",
+        f"A micro-batch of {run.engine.max_tokens} tokens takes {per_batch:.1f} s.",
+    ]
+
+
+def as_json(plan: Plan, hint: str) -> dict[str, Any]:
+    """Bytes, seconds, and the settings they follow from."""
+    run, problems = plan.run, plan.problems()
+    row, response = row_tokens(run.max_prompt, run.max_response)
+    return {
+        "estimated": True,
+        "model": {"name": plan.shape.name, "family": plan.shape.family, "parameters": plan.shape.parameters},
+        "gpu": {"name": plan.gpu.name, "memory_gb": plan.gpu.memory, "assumed_tflops": plan.gpu.tflops},
+        "gpus": run.gpus,
+        "attention": run.attention,
+        "settings": run.engine_settings(),
+        "phases": [
+            {"name": phase.name, "parts": phase.parts, "peak": phase.peak, "beside": phase.beside, "total": phase.total}
+            for phase in plan.phases
+        ],
+        "update_peak_by_attention": {name: list(peak) for name, peak in update_peaks(run, plan.shape).items()},
+        "vllm_needs": plan.share,
+        "host_bytes_per_node": plan.host,
+        "assumed_row_tokens": {"row": row, "response": response},
+        "seconds": plan.seconds,
+        "step_seconds": plan.step_seconds,
+        "notes": list(plan.notes),
+        "fits": not problems,
+        "problems": problems,
+        "advice": hint if problems else None,
+    }

@@ -1,0 +1,93 @@
+"""`dph plan`: what it prints for the paper's experiments and for runs that do not fit."""
+
+import json
+
+import pytest
+
+from rl import cli
+
+
+@pytest.fixture
+def plan(capsys, monkeypatch):
+    """Run `dph plan WORDS` with these settings; its exit code and stdout."""
+
+    def run(*words: str, **settings: str) -> tuple[int, str]:
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        try:
+            code = cli.main(["plan", *words])
+        except SystemExit as end:
+            code = end.code
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return run
+
+
+def row(out: str, label: str) -> list[str]:
+    [line] = [line for line in out.splitlines() if line.strip().startswith(label)]
+    return line.strip().removeprefix(label).split()
+
+
+def test_the_table(plan):
+    code, out = plan("--attention", "flash", "scripts/llama/js_kl.sh", "run", "0.2", GPUS_PER_NODE="8")
+    assert code == 0 and out.startswith(
+        "Llama-3.1-8B-Instruct, 8.03B parameters, on 8 x a800 (80 GB) with flash attention."
+    )
+    assert "OFFLOAD=False  GPU_MEMORY_UTILIZATION=0.7  TENSOR_PARALLEL=1  MAX_TOKENS_PER_GPU=20096\n\n" in out
+    assert row(out, "GB per GPU")[:2] == ["update", "rollout"]
+    assert row(out, "peak")[:2] == ["31.0", "72.2"]
+    assert row(out, "of 80")[:2] == ["35.5", "72.2"]
+    assert row(out, "update") == ["436"] and row(out, "step") == ["10", "min"]
+    assert "Peak of the update, GB: 31 with flash attention, 32 with sdpa, 41 to 45 with sdpa and verl's own" in out
+    assert "A micro-batch of 20096 tokens takes 9.2 s." in out and out.endswith("\nIt fits.\n")
+    assert "estimated" in out
+
+
+def test_options_anywhere_and_json(plan):
+    code, out = plan("scripts/llama/js_kl.sh", "run", "--json", "0.2", "--gpu", "h100", "--attention", "flash")
+    found = json.loads(out)
+    assert code == 0 and found["fits"] and found["estimated"] and found["gpu"]["assumed_tflops"] == 400
+    assert found["step_seconds"] / 60 == pytest.approx(3.6, abs=0.05)
+    assert found["model"] == {"name": "Llama-3.1-8B-Instruct", "family": "llama", "parameters": 8030261248}
+    update = found["phases"][0]
+    assert update["name"] == "update" and update["peak"] == pytest.approx(sum(update["parts"].values()))
+
+
+def test_what_does_not_fit(plan):
+    settings = dict(GPUS_PER_NODE="4", OFFLOAD="False", GPU_MEMORY_UTILIZATION=".7")
+    code, out = plan("scripts/llama/js_kl.sh", "run", **settings)
+    assert code == 1 and row(out, "of 80")[1:4] == ["TOO", "MUCH", "84.2"]
+    problem, remedy = out.splitlines()[-1].split(". ", 1)
+    assert problem == "Does not fit: the second rollout needs 84 of 80 GB"
+    assert remedy == "To make it fit, set OFFLOAD=True or GPU_MEMORY_UTILIZATION=0.6."
+
+
+def test_it_says_what_the_script_chose(plan):
+    code, out = plan("scripts/llama/grpo.sh", "run", "--attention", "flash", GPUS_PER_NODE="4")
+    assert code == 0 and "The plan chose GPU_MEMORY_UTILIZATION=0.6.\n" in out
+    code, out = plan("scripts/qwen/grpo.sh", "run", "--attention", "sdpa", GPUS_PER_NODE="8")
+    assert code == 0 and "  MAX_TOKENS_PER_GPU=4096\n" in out and "with sdpa." in out
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "sentence"),
+    [
+        (["scripts/llama/js_kl.sh"], {}, "Error: the run has no NAME; usage: bash "),
+        (
+            ["scripts/llama/js_kl.sh", "run"],
+            {"MODEL_PATH": "me/mine"},
+            "Error: the shape of me/mine is not known here: ",
+        ),
+        (["scripts/llama/js_kl.sh", "run", "--gpu", "tpu"], {}, "Error: 'tpu' is no GPU type of the plan: "),
+        (["scripts/llama/js_kl.sh", "run"], {"DEVICE": "cpu"}, "Error: DEVICE=cpu: a plan is one for GPUs"),
+        (
+            ["scripts/llama/js_kl.sh", "run", "actor_rollout_ref.model.lora_rank=8"],
+            {},
+            "Error: LoRA (actor_rollout_ref",
+        ),
+    ],
+)
+def test_no_plan(plan, words, settings, sentence):
+    code, out = plan(*words, **settings)
+    assert code == 2 and out.startswith(sentence) and len(out.splitlines()) == 1

@@ -1,0 +1,136 @@
+"""The plan that a script makes before a run on GPUs: its line, what it chooses, and what it does not start."""
+
+import json
+
+import pytest
+
+from rl.planning.run_settings import KEYS
+from tests.scripts.test_command_line import values
+from tests.scripts.test_paper_settings import EXPERIMENTS
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+}
+ATTENTION = "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
+
+
+@pytest.fixture
+def llama(files, tmp_path) -> dict[str, str]:
+    """The files of a run, with the folder of a model of which there is only config.json."""
+    (tmp_path / "model" / "config.json").write_text(json.dumps(LLAMA))
+    return files
+
+
+def engine(started) -> dict[str, str]:
+    found = values(started)
+    return {name: found[keys[0]] for name, keys in KEYS.items()}
+
+
+def test_a_run_that_fits(launcher, llama):
+    finished = launcher.run("llama/js_kl", "run", ATTENTION, **llama, GPUS_PER_NODE="8")
+    assert finished.returncode == 0
+    assert finished.stderr == (
+        "Plan: 31 of 80 GB in the update, 72 of 80 GB in the rollout, about 10 min a step on 8 x a800 (estimated).\n"
+    )
+    started = launcher.started()
+    defaults = launcher.dry_run("llama/js_kl", "run", ATTENTION, **llama, GPUS_PER_NODE="8")
+    assert started.overrides == defaults.overrides
+
+
+def test_what_is_open_is_chosen(launcher, llama):
+    """In every place where the setting stands, and nowhere else; the dry run shows the same command."""
+    finished = launcher.run("llama/js_kl", "run", ATTENTION, **llama, GPUS_PER_NODE="2")
+    assert finished.stderr.endswith(" (estimated). The plan chose OFFLOAD=policy.\n")
+    started = launcher.started()
+    defaults = launcher.dry_run("llama/js_kl", "run", ATTENTION, **llama, GPUS_PER_NODE="2")
+    key = "actor_rollout_ref.actor.fsdp_config.offload_policy"
+    assert values(started) == values(defaults) | {key: "True"}
+    shown = launcher.run("llama/js_kl", "run", ATTENTION, "--dry-run", **llama, GPUS_PER_NODE="2")
+    assert f"  {key}=True \\\n" in shown.stdout and shown.stderr == finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings"),
+    [
+        ([], {"GPU_MEMORY_UTILIZATION": ".7", "OFFLOAD": "False"}),
+        (
+            ["actor_rollout_ref.rollout.gpu_memory_utilization=0.7"],
+            {"OFFLOAD": "False", "TENSOR_PARALLEL": "1", "MAX_TOKENS_PER_GPU": "20096"},
+        ),
+    ],
+    ids=["settings", "override"],
+)
+def test_what_the_user_sets_stays(launcher, llama, arguments, settings):
+    """And is not started if it does not fit."""
+    words = ["llama/js_kl", "run", ATTENTION, *arguments]
+    finished = launcher.run(*words, **llama | settings, GPUS_PER_NODE="4")
+    assert finished.returncode == 2 and launcher.started() is None and not finished.stdout
+    plan, error = finished.stderr.splitlines()
+    assert plan.startswith("Plan: 47 of 80 GB in the update, 84 of 80 GB in the rollout, ")
+    assert error.startswith(
+        "Error: it would not fit (estimated): the second rollout needs 84 of 80 GB: set OFFLOAD=True"
+    )
+    assert error.endswith(" or GPU_MEMORY_UTILIZATION=0.6, or PLAN=ignore to start all the same.")
+
+    finished = launcher.run(*words, **llama | settings, GPUS_PER_NODE="4", PLAN="ignore")
+    assert finished.returncode == 0 and "Warning: it would not fit" in finished.stderr
+    assert engine(launcher.started())["OFFLOAD"] == "False"
+    shown = launcher.run(*words, "--dry-run", **llama | settings, GPUS_PER_NODE="4")
+    assert shown.returncode == 0 and "Warning: it would not fit" in shown.stderr
+
+
+def test_settings_files(launcher, llama):
+    """A user's file sets; ours have defaults."""
+    own = launcher.folder / "mine.sh"
+    own.write_text('read_settings "$LIB/omnisql_sql.sh"\nOFFLOAD=True\nGPU_MEMORY_UTILIZATION=0.55\n')
+    plain = {"llama/grpo": "omnisql_sql", "qwen/grpo": "qwen_math"}
+    chosen = {}
+    for script, settings in [*plain.items(), ("llama/grpo", str(own))]:
+        finished = launcher.run(script, "run", ATTENTION, **llama, GPUS_PER_NODE="2", SETTINGS=settings)
+        assert finished.returncode == 0, finished.stderr
+        chosen[settings] = engine(launcher.started())
+    assert chosen["omnisql_sql"]["OFFLOAD"] == "False"
+    assert chosen["qwen_math"]["MAX_TOKENS_PER_GPU"] == "8192"
+    assert chosen[str(own)]["GPU_MEMORY_UTILIZATION"] == "0.55"
+
+
+@pytest.mark.parametrize("method", ["js_definition", "offline_sampling", "get_correct_data_tensor"])
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_the_paper_s_experiments_on_its_cluster(launcher, experiment, method):
+    """On 4 nodes with 8 A800 each the plan leaves every setting as it is, and knows the models without the Hub."""
+    folder, settings, _ = EXPERIMENTS[experiment]
+    cluster = dict(NNODES="4", NODE_RANK="0", GPUS_PER_NODE="8", SETTINGS=settings or experiment)
+    shown = launcher.run(f"{folder}/{method}", "run", ATTENTION, "--dry-run", **cluster)
+    assert shown.returncode == 0 and shown.stderr.startswith("Plan: ") and "chose" not in shown.stderr
+    assert shown.stderr.endswith("on 32 x a800 (estimated).\n") and shown.stderr.count("\n") == 1
+    defaults = launcher.run(f"{folder}/{method}", "run", ATTENTION, "--dry-run", **cluster, PYTHON="no-python")
+    assert shown.stdout.replace(str(launcher.folder / "recorder"), "no-python") == defaults.stdout
+
+
+def test_without_a_plan_the_defaults_count(launcher, files):
+    """A model of which nothing is known here, and a run that is not modelled."""
+    (launcher.folder / "model" / "config.json").unlink()
+    for arguments, settings, sentence in (
+        ([], {}, f"the shape of {files['MODEL_PATH']} is not known here: give the model's folder, "),
+        ([], {"MODEL_PATH": "me/mine"}, "the shape of me/mine is not known here"),
+        (["algorithm.adv_estimator=gae"], {"MODEL_PATH": "Qwen/Qwen3-8B"}, "a critic (algorithm.adv_estimator=gae)"),
+        ([], {"GPU_TYPE": "v100", "MODEL_PATH": "Qwen/Qwen3-8B"}, "'v100' is no GPU type"),
+    ):
+        finished = launcher.run("llama/grpo", "run", *arguments, **files | settings)
+        assert finished.returncode == 0 and finished.stderr.startswith(f"Plan: not made: {sentence}")
+        assert engine(launcher.started())["GPU_MEMORY_UTILIZATION"] == "0.7"
+    finished = launcher.run("llama/grpo", "run", "--dry-run", PYTHON="no-python")
+    assert finished.returncode == 0 and finished.stderr == "Plan: not made: no-python was not found.\n"
+
+
+def test_no_plan_on_a_cpu_and_a_wrong_setting(launcher, llama):
+    finished = launcher.run("llama/grpo", "run", **llama | {"DEVICE": "cpu"})
+    assert finished.returncode == 0 and not finished.stderr
+    finished = launcher.run("llama/grpo", "run", **llama | {"PLAN": "no"})
+    assert finished.returncode == 2 and finished.stderr.startswith("Error: PLAN is 'no': give check, or ignore")
