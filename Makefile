@@ -91,14 +91,9 @@ $(STAMP_GPU): $(REQUIREMENTS_GPU)
 	$(PIP_GPU) install --no-deps --no-build-isolation --editable .
 	$(PIP_GPU) check
 	@{ $(PIP_GPU) install --retries 1 --no-deps $(FLASH_ATTN) && $(BIN_GPU)/python -c "import flash_attn"; } || \
-		{ $(PIP_GPU) uninstall --yes flash-attn 2>/dev/null; echo "$$WITHOUT_FLASH_ATTN"; }
+		{ $(PIP_GPU) uninstall --yes flash-attn 2>/dev/null; echo "Warning: flash-attn could not be installed; training takes flash attention from the package kernels, which fetches it from the Hugging Face Hub at the first run, or sdpa where that fails (docs/install.md)."; }
 	@$(BIN_GPU)/dph version
 	touch $@
-
-define WITHOUT_FLASH_ATTN
-Warning: flash-attn could not be installed; training takes flash attention from the package kernels, which fetches it from the Hugging Face Hub at the first run, or sdpa where that fails (docs/install.md).
-endef
-export WITHOUT_FLASH_ATTN
 
 # An environment of its own: import-linter takes verl/ for a namespace package only where upstream's verl is not installed.
 $(STAMP_LINT): requirements-lint.txt
