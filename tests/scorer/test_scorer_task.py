@@ -1,0 +1,90 @@
+"""Tasks of a user's own: what their reward functions may do to the worker that runs them, and what they may not."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rl.scorer.config import TaskSettings
+from rl.scorer.outcomes import Score
+from rl.scorer.task_scoring import TaskQuestion, TaskScorer
+
+Judge = Callable[..., list[Score]]
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    """judge(code, responses, ground_truth=None): the scores by the function `score` of `code`, from one worker."""
+
+    def run(code: str, responses: list[str], ground_truth: object = None, **settings: object) -> list[Score]:
+        path = tmp_path / "reward.py"
+        path.write_text(code)
+        given = {"num_instances": 1, "slow_instances": 1, **settings}
+        named = {"class_name": "PythonRewardModel", "task": "own", "function": f"{path}:score"}
+        scorer = TaskScorer(TaskSettings.model_validate(named | given))
+
+        async def scenario() -> list[Score]:
+            await scorer.pool.start()
+            try:
+                async with asyncio.timeout(30):
+                    question = TaskQuestion(task="own", ground_truth=ground_truth)
+                    return [score for response in responses for score in await scorer.score(question, [response])]
+            finally:
+                async with asyncio.timeout(10):
+                    await scorer.pool.close()
+
+        return asyncio.run(scenario())
+
+    return run
+
+
+FORGERY = """
+import json, os, socket, struct, subprocess, sys
+
+FORGER = '''
+import json, os, struct
+header = json.dumps({"outcome": "match", "score": 1.0, "pred": "forged", "cpu": 0.0}).encode()
+for descriptor in range(256):
+    try:
+        os.write(descriptor, struct.pack(">II", len(header), 0) + header)
+    except OSError:
+        pass
+'''
+
+def score(response, ground_truth):
+    if response == "fork":
+        child = os.fork()
+        if child == 0:
+            exec(FORGER)
+            return 1.0
+        os.waitpid(child, 0)
+    else:
+        subprocess.run([sys.executable, "-c", FORGER])
+    return {"score": 0.0, "pred": "honest"}
+"""
+
+
+@pytest.mark.parametrize("child", ["run", "fork"])
+def test_a_child_of_a_function_forges_no_score(judge: Judge, child: str) -> None:
+    scores = judge(FORGERY, [child, child + " "])
+    assert [(score.outcome, score.pred) for score in scores] == [("mismatch", "honest")] * 2
+
+
+READING = """
+import sys
+
+print("loaded")
+LOADED = sys.stdin.read()
+
+def score(response, ground_truth):
+    try:
+        return {"score": 1.0, "pred": input()}
+    except EOFError:
+        return {"score": 0.5, "pred": "nothing to read" + LOADED}
+"""
+
+
+def test_a_function_that_reads_or_prints_meets_no_frame(judge: Judge) -> None:
+    scores = judge(READING, ["a", "b"])
+    assert [(score.outcome, score.pred) for score in scores] == [("partial", "nothing to read")] * 2
