@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import SqlSettings
-from rl.scorer.databases import Database, find_database
+from rl.scorer.databases import Database, DatabaseUnreadable, find_database
 from rl.scorer.outcomes import Score, UnknownQuestion, failure, no_answer
 from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
@@ -83,8 +83,11 @@ class SqlScorer(WorkerScorer):
 
     async def score(self, question: SqlQuestion, responses: list[str], digests: bool = False) -> list[Score]:
         """As of every scorer. Raises UnknownQuestion for a db_id that names no database."""
-        database = find_database(self._root, question.db_id)
         predictions = [read_sql(response) for response in responses]
+        try:
+            database = find_database(self._root, question.db_id)
+        except DatabaseUnreadable as error:
+            return [failure({"outcome": INFRA_ERROR, "error": str(error)}, pred) for pred in predictions]
         gold = await self._gold(database, repair(question.gold_sql))
         if gold.failure is not None:
             return [replace(gold.failure, pred=pred) for pred in predictions]
@@ -103,6 +106,8 @@ class SqlScorer(WorkerScorer):
             gold = await self._gold(find_database(self._root, db_id), repair(gold_sql))
         except UnknownQuestion as error:
             return GoldCheck("unknown_database", error=str(error))
+        except DatabaseUnreadable as error:
+            return GoldCheck(INFRA_ERROR, error=str(error))
         seconds = time.perf_counter() - started
         if gold.failure is None:
             return GoldCheck("gold" if gold.rows else "empty", seconds)

@@ -51,6 +51,10 @@ _MAPPED_BYTES = 256_000_000
 MAPPED_BYTES = _OPEN_FILES * _MAPPED_BYTES
 # SQLite's messages repeat names of any length.
 _ERROR_CHARS = 1000
+# The end of a URI of a database with a -wal and no -shm, which nobody has open: a copy of one in use. SQLite would make
+# the -shm, which a worker may not; in exclusive mode it keeps that index in memory. The lock of that mode cannot be had
+# on a file that is open for reading only, so it takes none.
+PRIVATE_INDEX = "&vfs=unix-none"
 # How long another process may hold the file's lock before that is a fault.
 _LOCK_SECONDS = 0.5
 
@@ -122,6 +126,8 @@ class Executor:
             # Every statement is prepared once, so a statement cache would only cost.
             connection = sqlite3.connect(uri, _LOCK_SECONDS, uri=True, isolation_level=None, cached_statements=0)
             try:
+                if uri.endswith(PRIVATE_INDEX):
+                    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
                 _restrict(connection, self._limits)
             except BaseException:
                 connection.close()
