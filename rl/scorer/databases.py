@@ -66,7 +66,8 @@ def find_database(root: Path, db_id: str) -> Database:
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+    # A copy that keeps times (cp -p, rsync -t) sets st_mtime back, but not st_ctime.
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def _log_identity(path: str) -> tuple[int, ...] | None:

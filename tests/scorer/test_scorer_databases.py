@@ -111,3 +111,39 @@ def test_a_log_whose_index_is_in_use_is_read_with_its_writer(scorer: Scorer) -> 
         gold = f"SELECT {value}"
         assert scorer.outcome("SELECT max(a) FROM t", gold, db_id="live.sqlite") == "match"
     writer.close()
+
+
+def test_a_damaged_page_that_gold_does_not_read_is_no_fault_of_the_response(scorer: Scorer) -> None:
+    path = scorer.databases / "damaged.sqlite"
+    make(path, 1)
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE other (a)")
+    connection.execute("INSERT INTO other VALUES (1)")
+    connection.commit()
+    [(page, size)] = connection.execute(
+        "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size WHERE name = 'other'"
+    )
+    connection.close()
+    with open(path, "r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    assert scorer.outcome("SELECT a FROM t", "SELECT a FROM t", db_id="damaged.sqlite") == "match"
+    assert scorer.outcome("SELECT missing FROM t", "SELECT a FROM t", db_id="damaged.sqlite") == "pred_error"
+    reply = scorer.put([fenced("SELECT a FROM other")], "SELECT a FROM t", db_id="damaged.sqlite")
+    assert reply.status_code == 503 and "malformed" in reply.json()["error"]
+    # Gold that reads it cannot be evaluated, today and tomorrow.
+    assert scorer.outcome("SELECT 1", "SELECT a FROM other", db_id="damaged.sqlite") == "gold_error"
+
+
+def test_a_file_rewritten_in_place_with_its_old_time_is_read_anew(scorer: Scorer) -> None:
+    path = scorer.databases / "restored.sqlite"
+    make(path, 1)
+    other = scorer.directory / "other.sqlite"
+    make(other, 2)
+    status = path.stat()
+    assert scorer.outcome("SELECT 1", "SELECT a FROM t", db_id="restored.sqlite") == "match"
+    path.write_bytes(other.read_bytes())
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (path.stat().st_mtime_ns, path.stat().st_size) == (status.st_mtime_ns, status.st_size)
+    assert scorer.outcome("SELECT 1", "SELECT a FROM t", db_id="restored.sqlite") == "mismatch"
+    assert scorer.outcome("SELECT 2", "SELECT a FROM t", db_id="restored.sqlite") == "match"

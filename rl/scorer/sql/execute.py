@@ -38,6 +38,8 @@ _DATABASE_FAULTS = frozenset(
         sqlite3.SQLITE_FULL,
     }
 )
+# No database at all, a damaged page, a journal that a writer which ended has left to be rolled back.
+_DAMAGES = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_READONLY})
 _PRIMARY_CODE = 0xFF
 # About 0.1 ms of SQLite's virtual machine between two looks at the clock.
 _OPERATIONS_PER_CHECK = 10_000
@@ -61,6 +63,10 @@ _LOCK_SECONDS = 0.5
 
 class StatementError(Exception):
     """The statement cannot be run or breaks a limit; the text says how."""
+
+
+class DamagedDatabase(StatementError):
+    """The statement met a part of the database that cannot be read, today and tomorrow."""
 
 
 class StatementTimeout(Exception):
@@ -93,7 +99,8 @@ class Executor:
         version: of the file's content; another one makes the file be reopened. Text is decoded as UTF-8 with errors
         ignored. Raises StatementTimeout after `seconds` of processor time, so that a busy machine does not decide,
         StatementError for SQL that fails, is rejected, is more than one statement, yields no result set or breaks
-        `limits`, DatabaseFault for a file that cannot be read, MemoryError.
+        `limits`, its DamagedDatabase for a file whose content is at fault, DatabaseFault for a file that cannot be
+        read, MemoryError.
         """
         if len(sql) > self._limits.sql_chars:
             raise StatementError(f"the SQL has {len(sql)} characters, more than {self._limits.sql_chars}")
@@ -145,6 +152,9 @@ def _translated(error: sqlite3.Error, code: int | None) -> Exception:
     if primary == sqlite3.SQLITE_INTERRUPT:
         return StatementTimeout()
     text = str(error)[:_ERROR_CHARS]
+    # A virtual table calls bad arguments corrupt, which a statement can give.
+    if primary in _DAMAGES and code != sqlite3.SQLITE_CORRUPT_VTAB:
+        return DamagedDatabase(text)
     return DatabaseFault(text) if primary in _DATABASE_FAULTS else StatementError(text)
 
 
