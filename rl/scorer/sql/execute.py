@@ -18,6 +18,8 @@ from collections import OrderedDict
 from contextlib import closing
 from typing import NamedTuple
 
+from rl.scorer.sql.lexer import first_word
+
 Value = int | float | str | bytes | None
 Row = tuple[Value, ...]
 
@@ -106,6 +108,9 @@ class Executor:
             raise StatementError(f"the SQL has {len(sql)} characters, more than {self._limits.sql_chars}")
         deadline = time.thread_time() + seconds
         try:
+            if first_word(sql) == "EXPLAIN":
+                # The authorizer sees only the statement that it explains.
+                raise StatementError("EXPLAIN is no SELECT")
             connection = self._connection(uri, version)
             connection.set_progress_handler(lambda: time.thread_time() > deadline, _OPERATIONS_PER_CHECK)
             return _fetch(connection, sql, self._limits)
