@@ -168,8 +168,7 @@ class WorkerPool:
     def _give_ahead(self) -> None:
         waiting = self._waiting[False]
         for worker, load in self._loads.items():
-            ends = load.overran or load.stopped or not worker.usable
-            while waiting and not load.slow and not ends and len(load.jobs) < _DEPTH:
+            while waiting and not load.slow and worker.usable and len(load.jobs) < _DEPTH:
                 self._give(worker, load, waiting.popleft())
 
     async def _add_worker(self, slow: bool) -> None:
@@ -272,7 +271,7 @@ class WorkerPool:
             await asyncio.sleep(_TICK_SECONDS)
             now = time.monotonic()
             for worker, load in list(self._loads.items()):
-                if now - load.started > SLOW_SECONDS and not (load.overran or load.stopped):
+                if now - load.started > SLOW_SECONDS and worker.usable:
                     try:
                         self._check(worker, load, now)
                     except Exception:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import socket
@@ -16,8 +17,12 @@ import psutil
 from rl.scorer import frames
 from rl.scorer.lru import ByteLru
 
+logger = logging.getLogger(__name__)
+
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _START_SECONDS = 60.0
+_END_SECONDS = 5.0
+_LAST_REPLY_SECONDS = 1.0
 
 _PROGRAM = "from rl.scorer.worker import main; main()"  # -m would import runpy, a tenth of a worker's start
 
@@ -42,6 +47,9 @@ class WorkerProcess(asyncio.Protocol):
         self._status = psutil.Process(process.pid)
         self._buffer = bytearray()
         self._transport: asyncio.Transport  # of a worker that `start` returned
+        self._reaping: asyncio.Task  # likewise; the loop itself holds tasks weakly
+        self._terminated = False
+        self._disconnected = asyncio.Event()
         self._ready = asyncio.get_running_loop().create_future()
         self.held: ByteLru[bool] = ByteLru(held_bytes)
         self.cpu_used = 0.0
@@ -71,7 +79,9 @@ class WorkerProcess(asyncio.Protocol):
             ours.close()
             raise WorkerLost(f"a worker process cannot be started: {error}") from error
         worker = cls(process, settings["held_bytes"])
-        worker._transport, _ = await asyncio.get_running_loop().create_unix_connection(lambda: worker, sock=ours)
+        loop = asyncio.get_running_loop()
+        worker._transport, _ = await loop.create_unix_connection(lambda: worker, sock=ours)
+        worker._reaping = loop.create_task(worker._reap())
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await worker._ready
@@ -102,8 +112,8 @@ class WorkerProcess(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """False from when its end is seen; on_end follows."""
-        return not self._transport.is_closing()
+        """False from when its end is ordered or seen; on_end follows."""
+        return not (self._terminated or self._transport.is_closing())
 
     def send(self, header: dict, body: bytes) -> None:
         """Give it a job; the reply comes through on_reply, unless on_end comes first."""
@@ -127,15 +137,20 @@ class WorkerProcess(asyncio.Protocol):
         return True
 
     def terminate(self) -> None:
-        """SIGKILL: the end comes through on_end."""
+        """SIGKILL, to the processes that it started too: the end comes through on_end."""
+        self._terminated = True
+        # Until it is reaped, no other process group can have its number.
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
 
     async def kill(self) -> None:
         """End the process, whatever it does, and wait for its end."""
         self.terminate()
-        await self.gone.wait()
+        try:
+            await asyncio.wait_for(self.gone.wait(), _END_SECONDS)
+        except TimeoutError:
+            logger.error("worker %d does not end: it may wait for a disk that does not answer", self.pid)
 
     # asyncio.Protocol
 
@@ -149,16 +164,39 @@ class WorkerProcess(asyncio.Protocol):
                 self.on_reply(self, frame)
 
     def connection_lost(self, error: Exception | None) -> None:
-        # A worker whose pipe is closed is of no more use; it may still run when it was the one that closed it.
+        # A worker whose socket is closed is of no more use; it may still run when it was the one that closed it.
         self.terminate()
-        asyncio.get_running_loop().create_task(self._reap())
+        self._disconnected.set()
 
     async def _reap(self) -> None:
-        while self._process.poll() is None:
-            await asyncio.sleep(0.005)
+        await self._exit()
+        # What it started must not outlive it.
+        self.terminate()
+        # Its last replies may still be in the socket, whose end never comes if a process of another group holds it.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._disconnected.wait(), _LAST_REPLY_SECONDS)
+        self._process.wait()
+        self._transport.abort()
         self.gone.set()
         if not self._ready.done():
             self._ready.set_exception(WorkerLost("a worker process ended at its start"))
             self._ready.exception()
         else:
             self.on_end(self)
+
+    async def _exit(self) -> None:
+        """Wait until the process is a zombie; where the system does not tell, until it is reaped."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            await self._disconnected.wait()
+            while self._process.poll() is None:
+                await asyncio.sleep(0.005)
+            return
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(descriptor, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)

@@ -1,9 +1,12 @@
 """Tasks of a user's own: what their reward functions may do to the worker that runs them, and what they may not."""
 
 import asyncio
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from rl.scorer.config import TaskSettings
@@ -88,3 +91,45 @@ def score(response, ground_truth):
 def test_a_function_that_reads_or_prints_meets_no_frame(judge: Judge) -> None:
     scores = judge(READING, ["a", "b"])
     assert [(score.outcome, score.pred) for score in scores] == [("partial", "nothing to read")] * 2
+
+
+SURVIVOR = """
+import contextlib, os, stat, subprocess
+
+def sockets():
+    found = []
+    for descriptor in range(256):
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                found.append(descriptor)
+    return found
+
+def score(response, ground_truth):
+    if response == "next":
+        return 1.0
+    program = f"import os, time; os.setsid() if {response == 'daemon'} else 0; time.sleep(30)"
+    child = subprocess.Popen([os.sys.executable, "-c", program], pass_fds=sockets())
+    if response == "leave":
+        return {"score": 0.5, "pred": str(child.pid)}
+    while True:
+        pass
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pidfd is Linux's")
+@pytest.mark.parametrize("holds", ["child", "daemon"])
+def test_a_surviving_child_that_holds_the_socket_keeps_no_slot(judge: Judge, holds: str) -> None:
+    try:
+        scores = judge(SURVIVOR, [holds, "next"], prediction_seconds=0.3)
+    finally:
+        for process in psutil.process_iter(["cmdline"]):
+            if holds == "daemon" and "os.setsid() if True" in " ".join(process.info["cmdline"] or []):
+                process.kill()
+    assert [score.outcome for score in scores] == ["pred_timeout", "match"]
+
+
+def test_a_child_ends_with_its_worker(judge: Judge) -> None:
+    [left] = judge(SURVIVOR, ["leave"])
+    assert left.outcome == "partial"
+    with suppress(psutil.NoSuchProcess):  # a zombie stays until init has seen it
+        psutil.Process(int(left.pred or 0)).wait(5)
