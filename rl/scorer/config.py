@@ -109,12 +109,14 @@ class TaskSettings(ScorerSettings):
     """A section of Scorers whose class_name is PythonRewardModel: a custom task.
 
     task: the name in its rows' data_source. function: the file and the name of its reward function, FILE.py:NAME.
+    wall_seconds: time limit of one response by the clock, for a function that waits.
     """
 
     class_name: Literal["PythonRewardModel"]
     task: str = Field(min_length=1)
     function: str
     prediction_seconds: PositiveFloat = 5.0
+    wall_seconds: PositiveFloat = 60.0
 
     @field_validator("function")
     @classmethod

@@ -49,10 +49,14 @@ class WorkerCrashed(Exception):
 
 @dataclass(eq=False)
 class _Job:
-    """prepare: the frame for the worker that takes it. cpu_limit: seconds of processor time until it is killed."""
+    """prepare: the frame for the worker that takes it. cpu_limit: seconds of processor time until it is killed.
+
+    wall_limit: seconds by the clock likewise, of a job that may wait; None for one that only a disk can keep waiting.
+    """
 
     prepare: Prepare
     cpu_limit: float
+    wall_limit: float | None
     done: asyncio.Future
     losses: int = 0
     crashes: int = 0
@@ -126,15 +130,16 @@ class WorkerPool:
             self._idle.append(worker)
         self._start_task(self._watch())
 
-    async def run(self, prepare: Prepare, cpu_limit: float) -> Reply:
+    async def run(self, prepare: Prepare, cpu_limit: float, wall_limit: float | None = None) -> Reply:
         """A worker's reply to the job (header, body) that `prepare` makes for it.
 
-        Raises WorkerOverran after `cpu_limit` seconds of processor time, WorkerCrashed when the job ended its worker
-        twice by a fault, WorkerLost when its worker was killed twice or the pool ends.
+        Raises WorkerOverran after `cpu_limit` seconds of processor time or `wall_limit` seconds in the worker,
+        WorkerCrashed when the job ended its worker twice by a fault, WorkerLost when its worker was killed twice or the
+        pool ends.
         """
         if self._closed:
             raise WorkerLost("the server is ending")
-        job = _Job(prepare, cpu_limit, asyncio.get_running_loop().create_future())
+        job = _Job(prepare, cpu_limit, wall_limit, asyncio.get_running_loop().create_future())
         self._waiting[False].append(job)
         self._dispatch()
         return await job.done
@@ -280,14 +285,18 @@ class WorkerPool:
 
     def _check(self, worker: WorkerProcess, load: _Load, now: float) -> None:
         """Look at a job that may be slow."""
-        cpu, limit = worker.cpu_seconds(), load.jobs[0].cpu_limit
+        cpu, limit, wall_limit = worker.cpu_seconds(), load.jobs[0].cpu_limit, load.jobs[0].wall_limit
         if cpu - load.cpu > _STALLED_CPU_SECONDS:
             load.cpu, load.moved = cpu, now
         if cpu - load.cpu_before > limit:
             logger.warning("a worker was killed: no reply within %g s of processor time", limit)
             load.overran = True
             worker.terminate()
-        elif now - load.moved > _STALL_SECONDS:
+        elif wall_limit is not None and now - load.started > wall_limit:
+            logger.warning("a worker was killed: no reply within %g s by the clock", wall_limit)
+            load.overran = True
+            worker.terminate()
+        elif wall_limit is None and now - load.moved > _STALL_SECONDS:
             logger.error("a worker was killed: it used no processor for %g s", _STALL_SECONDS)
             worker.terminate()
         elif not load.slow and cpu - load.cpu_before > SLOW_SECONDS:

@@ -33,10 +33,12 @@ class WorkerScorer:
         by_prediction = dict(zip(distinct, scores, strict=True)) | {None: missing}
         return [by_prediction[pred] for pred in predictions]
 
-    async def _ask(self, prepare: Prepare, cpu_limit: float, side: str = "pred") -> Reply:
+    async def _ask(
+        self, prepare: Prepare, cpu_limit: float, side: str = "pred", wall_limit: float | None = None
+    ) -> Reply:
         """A worker's reply to a job about `side` ("gold" or "pred"), or what stands for one that never came."""
         try:
-            return await self.pool.run(prepare, cpu_limit)
+            return await self.pool.run(prepare, cpu_limit, wall_limit)
         except WorkerOverran:
             return {"outcome": f"{side}_timeout"}, b""
         except WorkerCrashed:

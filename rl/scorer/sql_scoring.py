@@ -120,7 +120,7 @@ class SqlScorer(WorkerScorer):
     async def _run_gold(self, database: Database, sql: str) -> _Gold:
         seconds = self._settings.gold_seconds
         job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": sql, "seconds": seconds}
-        header, body = await self._ask(lambda _: (job, b""), seconds, "gold")
+        header, body = await self._run(lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr((database.identity, sql)).encode("utf-8", "surrogatepass")).hexdigest()
         failed = None if header["outcome"] == "gold" else failure(header)
@@ -148,13 +148,13 @@ class SqlScorer(WorkerScorer):
             return job, gold.body
 
         # A digest of the largest result takes seconds, which must not decide the outcome.
-        header, payload = await self._ask(prepare, seconds + digest * self._settings.grace_seconds, "pred")
+        header, payload = await self._run(prepare, seconds + digest * self._settings.grace_seconds, "pred")
         if "score" not in header:
             return failure(header, pred)
         return Score(header["outcome"], header["score"], "result", payload.decode(), pred, header.get("digest"))
 
-    async def _ask(self, prepare: Prepare, cpu_limit: float, side: str = "pred") -> Reply:
-        header, body = await super()._ask(prepare, cpu_limit + self._settings.grace_seconds, side)
+    async def _run(self, prepare: Prepare, cpu_limit: float, side: str) -> Reply:
+        header, body = await self._ask(prepare, cpu_limit + self._settings.grace_seconds, side)
         if header["outcome"] == "fault":
             header = {"outcome": INFRA_ERROR, "error": f"the database cannot be read now: {header['error']}"}
         return header, body

@@ -25,7 +25,7 @@ class TaskScorer(WorkerScorer):
 
     def __init__(self, settings: TaskSettings):
         super().__init__(settings, "task", {"path": str(settings.path), "function": settings.function_name})
-        self._cpu_limit = settings.prediction_seconds
+        self._cpu_limit, self._wall_limit = settings.prediction_seconds, settings.wall_seconds
 
     async def score(self, question: TaskQuestion, responses: list[str], digests: bool = False) -> list[Score]:
         truth = question.ground_truth
@@ -38,7 +38,7 @@ class TaskScorer(WorkerScorer):
 
     async def _run(self, truth: Any, response: str) -> Score:
         job = {"job": "task", "response": response, "ground_truth": truth}
-        header, _ = await self._ask(lambda _: (job, b""), self._cpu_limit)
+        header, _ = await self._ask(lambda _: (job, b""), self._cpu_limit, wall_limit=self._wall_limit)
         if header["outcome"] == "no_answer":
             return _NO_ANSWER
         if header["outcome"] == INFRA_ERROR or "score" not in header:

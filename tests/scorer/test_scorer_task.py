@@ -133,3 +133,20 @@ def test_a_child_ends_with_its_worker(judge: Judge) -> None:
     assert left.outcome == "partial"
     with suppress(psutil.NoSuchProcess):  # a zombie stays until init has seen it
         psutil.Process(int(left.pred or 0)).wait(5)
+
+
+WAITING = """
+import subprocess, time
+
+def score(response, ground_truth):
+    if response == "sleep":
+        time.sleep(60)
+    if response == "child":
+        subprocess.run(["sleep", "60"])
+    return 1.0
+"""
+
+
+def test_a_function_that_waits_reaches_its_time_limit_by_the_clock(judge: Judge) -> None:
+    scores = judge(WAITING, ["sleep", "next", "child", "last"], wall_seconds=1.0)
+    assert [score.outcome for score in scores] == ["pred_timeout", "match"] * 2
