@@ -16,13 +16,14 @@ import psutil
 
 from rl.scorer import frames
 from rl.scorer.lru import ByteLru
+from rl.scorer.worker_output import WorkerOutput
 
 logger = logging.getLogger(__name__)
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _START_SECONDS = 60.0
 _END_SECONDS = 5.0
-_LAST_REPLY_SECONDS = 1.0
+_LAST_WORDS_SECONDS = 1.0
 
 _PROGRAM = "from rl.scorer.worker import main; main()"  # -m would import runpy, a tenth of a worker's start
 
@@ -42,16 +43,19 @@ class WorkerProcess(asyncio.Protocol):
     returncode: after its end, as subprocess has it.
     """
 
-    def __init__(self, process: subprocess.Popen, held_bytes: int):
+    def __init__(self, process: subprocess.Popen, settings: dict):
         self._process = process
         self._status = psutil.Process(process.pid)
         self._buffer = bytearray()
-        self._transport: asyncio.Transport  # of a worker that `start` returned
-        self._reaping: asyncio.Task  # likewise; the loop itself holds tasks weakly
+        self._output = WorkerOutput(settings["name"])
+        # Of a worker that `start` returned. The loop itself holds tasks weakly.
+        self._transport: asyncio.Transport
+        self._output_transport: asyncio.BaseTransport
+        self._reaping: asyncio.Task
         self._terminated = False
         self._disconnected = asyncio.Event()
         self._ready = asyncio.get_running_loop().create_future()
-        self.held: ByteLru[bool] = ByteLru(held_bytes)
+        self.held: ByteLru[bool] = ByteLru(settings["held_bytes"])
         self.cpu_used = 0.0
         self.on_reply: Callable[[WorkerProcess, Reply], None] = lambda worker, reply: None
         self.on_end: Callable[[WorkerProcess], None] = lambda worker: None
@@ -69,7 +73,8 @@ class WorkerProcess(asyncio.Protocol):
                 process = subprocess.Popen(
                     [sys.executable, *flags, "-c", _PROGRAM, json.dumps(settings)],
                     stdin=its.fileno(),
-                    stdout=its.fileno(),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
                     env={**os.environ, "PYTHONPATH": path},
                     # Ctrl-C in a terminal is for the server, which then ends its workers. Not a session of its own:
                     # Linux gives each session an equal share of the processors, whatever the priorities within.
@@ -78,8 +83,9 @@ class WorkerProcess(asyncio.Protocol):
         except OSError as error:
             ours.close()
             raise WorkerLost(f"a worker process cannot be started: {error}") from error
-        worker = cls(process, settings["held_bytes"])
+        worker = cls(process, settings)
         loop = asyncio.get_running_loop()
+        worker._output_transport, _ = await loop.connect_read_pipe(lambda: worker._output, process.stdout)
         worker._transport, _ = await loop.create_unix_connection(lambda: worker, sock=ours)
         worker._reaping = loop.create_task(worker._reap())
         try:
@@ -172,11 +178,14 @@ class WorkerProcess(asyncio.Protocol):
         await self._exit()
         # What it started must not outlive it.
         self.terminate()
-        # Its last replies may still be in the socket, whose end never comes if a process of another group holds it.
+        # Its last words may be in the socket and the pipe. If a process of another group holds them, no end comes.
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._disconnected.wait(), _LAST_REPLY_SECONDS)
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await self._disconnected.wait()
+                await self._output.ended.wait()
         self._process.wait()
         self._transport.abort()
+        self._output_transport.close()
         self.gone.set()
         if not self._ready.done():
             self._ready.set_exception(WorkerLost("a worker process ended at its start"))

@@ -13,11 +13,17 @@ from rl.scorer.shared import SharedResults
 
 
 class WorkerScorer:
-    """Scores responses in worker processes of one kind."""
+    """Scores responses in worker processes of one kind. name: what stands before the lines that these print."""
 
-    def __init__(self, settings: ScorerSettings, kind: str, jobs: dict, held_bytes: int = 0):
+    def __init__(self, settings: ScorerSettings, kind: str, jobs: dict, held_bytes: int = 0, name: str = ""):
         self.scores: SharedResults[Score] = SharedResults(settings.answer_cache_bytes)
-        worker = {"kind": kind, "memory_bytes": settings.worker_memory_bytes, "held_bytes": held_bytes, "jobs": jobs}
+        worker = {
+            "kind": kind,
+            "name": name or f"{kind} worker",
+            "memory_bytes": settings.worker_memory_bytes,
+            "held_bytes": held_bytes,
+            "jobs": jobs,
+        }
         self.pool = WorkerPool(settings.processes, settings.slow_processes, worker)
 
     async def score(self, question: Any, responses: list[str], digests: bool = False) -> list[Score]:

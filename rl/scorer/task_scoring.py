@@ -24,7 +24,8 @@ class TaskScorer(WorkerScorer):
     """PythonRewardModel: the score that the task's function gives."""
 
     def __init__(self, settings: TaskSettings):
-        super().__init__(settings, "task", {"path": str(settings.path), "function": settings.function_name})
+        jobs = {"path": str(settings.path), "function": settings.function_name}
+        super().__init__(settings, "task", jobs, name=f"task {settings.task}")
         self._cpu_limit, self._wall_limit = settings.prediction_seconds, settings.wall_seconds
 
     async def score(self, question: TaskQuestion, responses: list[str], digests: bool = False) -> list[Score]:

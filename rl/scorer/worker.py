@@ -73,12 +73,12 @@ def main() -> None:
 def _own_channel() -> int:
     """A descriptor of the server's socket that no program started from here inherits, and no forked process keeps.
 
-    What a task's function reads then is /dev/null, and what it prints goes to stderr: neither meets a frame.
+    What a task's function reads then is /dev/null. What it prints goes to a pipe (worker_output.py), by lines.
     """
     channel = os.dup(sys.stdin.fileno())
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, sys.stdin.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    sys.stdout = os.fdopen(sys.stdout.fileno(), "w", buffering=1, errors="replace", closefd=False)
     os.register_at_fork(after_in_child=lambda: os.dup2(null, channel, inheritable=False))
     return channel
 
