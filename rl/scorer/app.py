@@ -6,11 +6,12 @@ import ipaddress
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from itertools import chain, islice
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
@@ -23,6 +24,9 @@ from rl.scorer.protocol import ApiRequest, BatchRequest, api_reply, batch_reply,
 from rl.scorer.scorers import Busy, Question, Scorers
 
 logger = logging.getLogger(__name__)
+
+_JSON = "application/json"
+_CHUNK_BYTES = 64_000
 
 Questions = list[tuple[Question, list[str]]]
 
@@ -73,7 +77,7 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
         if lost is not None:
             # This protocol has no word for it.
             raise Busy(lost)
-        return Response(api_reply(scores), media_type="application/json")
+        return _json(api_reply(scores, server.max_reply_bytes))
 
     @app.post("/v1/score", openapi_extra=_body_of(BatchRequest))
     async def score_batch(request: Request) -> Response:
@@ -81,7 +85,7 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
         body = parse(BatchRequest, await _read(request, server.max_body_bytes))
         questions = [(item.question, item.responses) for item in body.questions]
         scores = await score_all(questions, {}, body.digests)
-        return Response(batch_reply(scores, body.rows, body.digests), media_type="application/json")
+        return _json(batch_reply(scores, body.rows, body.digests, server.max_reply_bytes))
 
     @app.get("/heartbeat")
     async def heartbeat() -> dict[str, str]:
@@ -131,6 +135,33 @@ async def _read(request: Request, max_bytes: int) -> bytes:
             raise HTTPException(413, f"the body has more than {max_bytes} bytes (setting max_body_bytes)")
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+def _json(parts: Iterator[str]) -> Response:
+    """JSON text from its parts; a long one is made while it is sent."""
+    chunks = _chunks(parts)
+    beginning = list(islice(chunks, 2))
+    if len(beginning) == 1:
+        return Response(beginning[0], media_type=_JSON)
+
+    async def stream() -> AsyncIterator[bytes]:
+        for chunk in chain(beginning, chunks):
+            yield chunk
+            await asyncio.sleep(0)  # other requests have their turn, however fast the client reads
+
+    return StreamingResponse(stream(), media_type=_JSON)
+
+
+def _chunks(parts: Iterator[str]) -> Iterator[bytes]:
+    chunk: list[str] = []
+    size = 0
+    for part in parts:
+        chunk.append(part)
+        size += len(part)
+        if size > _CHUNK_BYTES:
+            yield "".join(chunk).encode()
+            chunk, size = [], 0
+    yield "".join(chunk).encode()
 
 
 def _check_may_shut_down(request: Request, token: str | None) -> None:

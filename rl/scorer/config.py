@@ -52,6 +52,7 @@ class ServerSettings(_Section):
     log_file_bytes: PositiveInt = 100_000_000
     log_responses: bool = False
     max_body_bytes: PositiveInt = 10_000_000
+    max_reply_bytes: PositiveInt = 10_000_000
     max_waiting: PositiveInt = 10_000
     request_seconds: PositiveFloat = 120.0
     shutdown_seconds: PositiveInt = 20

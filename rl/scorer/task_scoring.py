@@ -33,7 +33,7 @@ class TaskScorer(WorkerScorer):
         gold = json.dumps(truth, sort_keys=True)
 
         async def score(response: str) -> Score:
-            return await self.scores.get((gold, response), lambda: self._run(truth, response), 2 * len(response))
+            return await self.scores.get((gold, response), lambda: self._run(truth, response))
 
         return await self._score_distinct(responses, score, _NO_ANSWER)
 
