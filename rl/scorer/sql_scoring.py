@@ -1,5 +1,6 @@
 """SQL: from a question and its responses to scores. Gold once, each distinct prediction once, in workers."""
 
+import asyncio
 import hashlib
 import time
 from dataclasses import dataclass, replace
@@ -83,12 +84,12 @@ class SqlScorer(WorkerScorer):
 
     async def score(self, question: SqlQuestion, responses: list[str], digests: bool = False) -> list[Score]:
         """As of every scorer. Raises UnknownQuestion for a db_id that names no database."""
-        predictions = [read_sql(response) for response in responses]
         try:
-            database = find_database(self._root, question.db_id)
+            # Aside: a file server may not answer, and megabytes of hostile text take a second to read.
+            database, gold_sql, predictions = await asyncio.to_thread(self._read, question, responses)
         except DatabaseUnreadable as error:
-            return [failure({"outcome": INFRA_ERROR, "error": str(error)}, pred) for pred in predictions]
-        gold = await self._gold(database, repair(question.gold_sql))
+            return [failure({"outcome": INFRA_ERROR, "error": str(error)})] * len(responses)
+        gold = await self._gold(database, gold_sql)
         if gold.failure is not None:
             return [replace(gold.failure, pred=pred) for pred in predictions]
         method = question.cmp_method
@@ -112,6 +113,10 @@ class SqlScorer(WorkerScorer):
         if gold.failure is None:
             return GoldCheck("gold" if gold.rows else "empty", seconds)
         return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
+
+    def _read(self, question: SqlQuestion, responses: list[str]) -> tuple[Database, str, list[str | None]]:
+        database = find_database(self._root, question.db_id)
+        return database, repair(question.gold_sql), [read_sql(response) for response in responses]
 
     async def _gold(self, database: Database, sql: str) -> _Gold:
         key = (database.identity, sql)
