@@ -54,6 +54,7 @@ class ServerSettings(_Section):
     max_body_bytes: PositiveInt = 10_000_000
     max_reply_bytes: PositiveInt = 10_000_000
     max_waiting: PositiveInt = 10_000
+    max_connections: PositiveInt = 4096
     request_seconds: PositiveFloat = 120.0
     shutdown_seconds: PositiveInt = 20
     shutdown_token: str | None = Field(default=None, min_length=1)
