@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from rl.common.errors import UserError
+from rl.scorer.niceness import may_renice
 
 _SQL_CLASS_NAMES = ("SqlDetailRewardModel", "SqlRewardModel")
 _CLASS_NAMES = (*_SQL_CLASS_NAMES, "MathRewardModel", "PythonRewardModel")
@@ -75,7 +76,8 @@ class ScorerSettings(_Section):
 
     @property
     def slow_processes(self) -> int:
-        return self.slow_instances or 4 * self.processes
+        # At one priority with the ordinary workers, more would take most of the processors from them.
+        return self.slow_instances or (4 if may_renice() else 1) * self.processes
 
 
 class SqlSettings(ScorerSettings):

@@ -4,9 +4,10 @@ A busy worker gets the next job before it has finished (its socket holds it), so
 
 A job's time is the processor time of its worker, so neither waiting for a worker nor a busy machine counts. Two lanes
 keep slow jobs from holding up the others: a job that has run for SLOW_SECONDS moves to the slow lane, whose workers
-have a low priority, and leaves its place to the next one. When that lane is full and others wait, the job is stopped
-and begins again when the slow lane has room. The watchdog here kills a worker that exceeds its job's time (the worker's
-own limit does not reach into C functions) or that gets nowhere (a file system that hangs).
+have a lower priority where that can be taken back, and leaves its place to the next one. When that lane is full and
+others wait, the job is stopped and begins again when the slow lane has room. The watchdog here kills a worker that
+exceeds its job's time (the worker's own limit does not reach into C functions) or that gets nowhere (a file system that
+hangs).
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rl.scorer.niceness import may_renice
 from rl.scorer.process import Reply, WorkerLost, WorkerProcess
 
 logger = logging.getLogger(__name__)
@@ -24,8 +26,9 @@ logger = logging.getLogger(__name__)
 SLOW_SECONDS = 0.1
 # A slow job that finds the slow lane full goes on where it is for this long before it is stopped.
 STOP_SECONDS = 0.25
-# A slow worker gets a seventieth of what an ordinary one gets of a processor that both want (Linux's weights 15, 1024).
-SLOW_NICE = 19
+# A slow worker gets a third of what an ordinary process gets of a processor that both want (Linux's weights 335, 1024):
+# beside other programs it must get on too.
+SLOW_NICE = 5
 _TICK_SECONDS = 0.05
 # A job whose worker used no processor for this long waits for a disk that does not answer.
 _STALL_SECONDS = 60.0
@@ -190,8 +193,8 @@ class WorkerPool:
         self._dispatch()
 
     def _begin(self, worker: WorkerProcess, job: _Job, slow: bool) -> None:
-        if slow and not worker.set_priority(SLOW_NICE):
-            logger.warning("worker %d keeps its priority", worker.pid)
+        if slow and may_renice():
+            worker.set_priority(SLOW_NICE)
         load = self._loads[worker] = _Load(slow)
         load.begins(worker.cpu_used)
         self._give(worker, load, job)
@@ -216,7 +219,8 @@ class WorkerPool:
             load.begins(worker.cpu_used)
         else:
             self._release(worker, load)
-            if load.disowned or len(self._idle) >= self._sizes[False] or (load.slow and not worker.set_priority(0)):
+            reniced = load.slow and may_renice()
+            if load.disowned or len(self._idle) >= self._sizes[False] or (reniced and not worker.set_priority(0)):
                 self._retire(worker, "slow")
             else:
                 self._idle.append(worker)
@@ -305,7 +309,8 @@ class WorkerPool:
     def _make_room(self, worker: WorkerProcess, load: _Load, seconds: float) -> None:
         """Take a slow job out of the ordinary lane."""
         if self._busy[True] < self._sizes[True]:
-            worker.set_priority(SLOW_NICE)
+            if may_renice():
+                worker.set_priority(SLOW_NICE)
             load.slow = True
             self._busy[False] -= 1
             self._busy[True] += 1

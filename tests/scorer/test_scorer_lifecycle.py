@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +20,8 @@ import uvloop
 import yaml
 
 from rl.scorer.config import Settings, SqlSettings, load_settings
+from rl.scorer.niceness import may_renice
+from rl.scorer.pool import SLOW_SECONDS
 from rl.scorer.server import main
 from rl.scorer.sql_scoring import SqlScorer
 from tests.scorer.conftest import SCRIPT, SHIPPED_SETTINGS, fenced, make_shop
@@ -307,3 +309,39 @@ def test_a_worker_that_has_just_died_gets_no_job(tmp_path: Path) -> None:
     assert len(found) == 500
     outcomes = Counter(result.outcome for result in found)
     assert set(outcomes) <= {"gold", "infra_error"} and outcomes["gold"] > 400
+
+
+@pytest.fixture
+def forget_niceness() -> Iterator[None]:
+    may_renice.cache_clear()
+    yield
+    may_renice.cache_clear()
+
+
+def test_without_the_right_to_renice_a_slow_statement_costs_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget_niceness: None
+) -> None:
+    """setpriority as the kernel has it for a server without CAP_SYS_NICE: a niceness never falls again."""
+    system = os.setpriority
+
+    def setpriority(which: int, who: int, niceness: int) -> None:
+        if niceness < os.getpriority(which, who):
+            raise PermissionError
+        system(which, who, niceness)
+
+    monkeypatch.setattr(os, "setpriority", setpriority)
+    make_shop(tmp_path / "shop" / "shop.sqlite")
+    scorer = SqlScorer(SqlSettings(class_name="SqlRewardModel", database_path=tmp_path, num_instances=1))
+    count = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT 3000000) SELECT count(*) FROM r"
+
+    async def scenario() -> None:
+        await scorer.pool.start()
+        try:
+            for number in range(4):
+                check = await scorer.check_gold("shop/shop.sqlite", count.format(number))
+                assert check.outcome == "gold" and check.seconds > SLOW_SECONDS
+            assert scorer.pool.workers == 1 and not scorer.pool.ends
+        finally:
+            await scorer.pool.close()
+
+    asyncio.run(scenario())
