@@ -83,7 +83,13 @@ class WorkerProcess(asyncio.Protocol):
         except OSError as error:
             ours.close()
             raise WorkerLost(f"a worker process cannot be started: {error}") from error
-        worker = cls(process, settings)
+        try:
+            worker = cls(process, settings)
+        except psutil.Error as error:
+            ours.close()
+            with process:  # closes its pipe and waits for its end
+                process.kill()
+            raise WorkerLost(f"the processor time of a worker cannot be read in /proc: {error}") from None
         loop = asyncio.get_running_loop()
         worker._output_transport, _ = await loop.connect_read_pipe(lambda: worker._output, process.stdout)
         worker._transport, _ = await loop.create_unix_connection(lambda: worker, sock=ours)

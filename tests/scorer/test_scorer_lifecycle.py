@@ -165,6 +165,25 @@ def test_workers_that_do_not_start_are_one_sentence(tmp_path: Path) -> None:
     )
 
 
+def test_an_unreadable_proc_is_said_on_stderr(tmp_path: Path) -> None:
+    """Without it no time limit would hold. The log file has the rest."""
+    (tmp_path / "a.yaml").write_text(
+        f"ScorerServer: {{log_file: {tmp_path}/log}}\n{SQL}{tmp_path}, num_instances: 1}}}}"
+    )
+    code = "import sys, psutil, rl.scorer.server as s; psutil.PROCFS_PATH = '/none'; sys.exit(s.main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "-c", tmp_path / "a.yaml", "--port", "0"],
+        cwd=SCRIPT.parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "Error: The workers do not start: the processor time of a worker cannot be read in /pr"
+    )
+
+
 def test_the_module_has_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     monkeypatch.setattr(sys, "argv", ["rl.scorer", "--help"])
     with pytest.raises(SystemExit) as ended:
