@@ -1,8 +1,11 @@
 """Resolution of a request's db_id to a SQLite file below database_path and the identity of its present content."""
 
 import errno
+import fcntl
 import os
 import stat
+import struct
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +18,9 @@ SUFFIXES = (".sqlite", ".sqlite3", ".db")
 # The file format's version bytes (offset 18) are 2 for a database in WAL mode.
 _WRITE_VERSION_OFFSET = 18
 _WAL_VERSION = b"\x02"
+# Linux's struct flock, and the byte of a -shm file that its users lock (SQLite's UNIX_SHM_DMS).
+_FLOCK = "hhqqi4x"
+_INDEX_LOCK = 128
 # What the system says of a path that names no file, today and tomorrow.
 _NO_SUCH_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
 
@@ -56,8 +62,9 @@ def find_database(root: Path, db_id: str) -> Database:
         if not path.endswith(SUFFIXES) or not stat.S_ISREG(status.st_mode):
             raise UnknownQuestion(f"db_id {db_id!r} is no {', '.join(SUFFIXES)} file below the server's database_path")
         log = _log_identity(path)
-        identity = (path, _identity(status), log)
-        return Database(_read_only_uri(*identity, log is not None and _has_log_index(path)), identity)
+        # A copy that keeps times (cp -p, rsync -t) sets st_mtime back, but not st_ctime.
+        identity = (path, (*_identity(status), status.st_ctime_ns), log)
+        return Database(_read_only_uri(*identity, log is not None and _log_index_in_use(path)), identity)
     except FileNotFoundError:
         raise UnknownQuestion(f"db_id {db_id!r} names no file below {root} (--database-path of the server)") from None
     except (OSError, UnicodeEncodeError) as error:
@@ -66,30 +73,34 @@ def find_database(root: Path, db_id: str) -> Database:
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
-    # A copy that keeps times (cp -p, rsync -t) sets st_mtime back, but not st_ctime.
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _log_identity(path: str) -> tuple[int, ...] | None:
+    """Without st_ctime, which SQLite changes as root whenever it opens a log (fchown)."""
     try:
         return _identity(os.stat(path + "-wal"))
     except FileNotFoundError:
         return None
 
 
-def _has_log_index(path: str) -> bool:
-    """Whether the -shm file is there that every program which has a database in WAL mode open shares."""
+def _log_index_in_use(path: str) -> bool:
+    """Whether a process shares the -shm file, in which it then holds a lock; one that is left over is of no use."""
+    if sys.platform != "linux":
+        return os.path.exists(path + "-shm")
     try:
-        return os.stat(path + "-shm").st_size > 0
+        with open(path + "-shm", "rb") as file:
+            asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, _INDEX_LOCK, 1, 0)
+            return struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))[0] != fcntl.F_UNLCK
     except FileNotFoundError:
         return False
 
 
 # By the file's identity, so that a file is opened once and not for every request.
 @lru_cache(maxsize=4096)
-def _read_only_uri(path: str, _: tuple[int, ...], log: tuple[int, ...] | None, log_index: bool) -> str:
+def _read_only_uri(path: str, _: tuple[int, ...], log: tuple[int, ...] | None, index_in_use: bool) -> str:
     uri = f"file:{quote(path)}?mode=ro"
-    if log is not None and not log_index:
+    if log is not None and not index_in_use:
         return uri + PRIVATE_INDEX
     if log is None and _in_wal_mode(path):
         # SQLite would create the -wal and -shm files beside it even to read; without a log there is nothing in them.

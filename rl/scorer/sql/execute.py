@@ -55,9 +55,9 @@ _MAPPED_BYTES = 256_000_000
 MAPPED_BYTES = _OPEN_FILES * _MAPPED_BYTES
 # SQLite's messages repeat names of any length.
 _ERROR_CHARS = 1000
-# The end of a URI of a database with a -wal and no -shm, which nobody has open: a copy of one in use. SQLite would make
-# the -shm, which a worker may not; in exclusive mode it keeps that index in memory. The lock of that mode cannot be had
-# on a file that is open for reading only, so it takes none.
+# The end of a URI of a database with a -wal whose -shm is missing or used by nobody: a copy, or its writer was killed.
+# SQLite would write the -shm, which a worker may not; in exclusive mode it keeps that index in memory. The lock of that
+# mode cannot be had on a file that is open for reading only, so it takes none.
 PRIVATE_INDEX = "&vfs=unix-none"
 # How long another process may hold the file's lock before that is a fault.
 _LOCK_SECONDS = 0.5
