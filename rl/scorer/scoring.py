@@ -1,6 +1,5 @@
 """What scorers of every kind share: a pool of workers, and a cache of the scores that these gave."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -9,7 +8,7 @@ from rl.scorer.config import ScorerSettings
 from rl.scorer.outcomes import Score
 from rl.scorer.pool import Prepare, WorkerCrashed, WorkerOverran, WorkerPool
 from rl.scorer.process import Reply, WorkerLost
-from rl.scorer.shared import SharedResults
+from rl.scorer.shared import SharedResults, gather_in_turn
 
 
 class WorkerScorer:
@@ -35,7 +34,7 @@ class WorkerScorer:
     ) -> list[Score]:
         """The score of each prediction, of equal ones by one call; `missing` is that of None."""
         distinct = [pred for pred in dict.fromkeys(predictions) if pred is not None]
-        scores = await asyncio.gather(*map(score, distinct))
+        scores = await gather_in_turn(score, distinct)
         by_prediction = dict(zip(distinct, scores, strict=True)) | {None: missing}
         return [by_prediction[pred] for pred in predictions]
 

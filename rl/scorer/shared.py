@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from rl.scorer.lru import ByteLru
@@ -16,6 +16,10 @@ class Keepable(Protocol):
 
 
 Result = TypeVar("Result", bound=Keepable)
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+# More than the workers of a large machine have at a time.
+AT_ONCE = 1000
 
 
 class SharedResults(Generic[Result]):
@@ -67,3 +71,11 @@ class SharedResults(Generic[Result]):
         if not done.cancelled():
             # Marks a failure as seen: every caller may have gone away.
             done.exception()
+
+
+async def gather_in_turn(make: Callable[[Item], Awaitable[Made]], items: Sequence[Item]) -> list[Made]:
+    """make(item) of each, at most AT_ONCE at a time: a task takes some kilobytes, and a request may hold a million."""
+    made: list[Made] = []
+    for start in range(0, len(items), AT_ONCE):
+        made += await asyncio.gather(*map(make, items[start : start + AT_ONCE]))
+    return made

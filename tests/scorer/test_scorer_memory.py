@@ -7,9 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rl.scorer.config import Settings
 from rl.scorer.outcomes import Score
-from rl.scorer.shared import SharedResults
-from tests.scorer.conftest import Scorer, fenced
+from rl.scorer.process import Reply
+from rl.scorer.scorers import Scorers
+from rl.scorer.shared import AT_ONCE, SharedResults
+from rl.scorer.sql_scoring import SqlQuestion
+from tests.scorer.conftest import Scorer, fenced, make_shop
 
 
 @dataclass
@@ -46,6 +50,39 @@ def test_a_cache_keeps_no_key() -> None:
 def test_a_score_counts_the_bytes_of_its_texts() -> None:
     wide = Score("mismatch", 0.0, "result", "[]", "\U0001f600" * 1_000_000)
     assert 4_000_000 < (wide.kept_bytes or 0) < 4_010_000
+
+
+def test_a_request_of_any_size_is_worked_off_in_turn(tmp_path: Path) -> None:
+    """A task for each of 200,000 responses took the server 1.3 GB."""
+    make_shop(tmp_path / "shop" / "shop.sqlite")
+    section = {"class_name": "SqlRewardModel", "database_path": tmp_path, "num_instances": 1}
+    scorers = Scorers(Settings.model_validate({"Scorers": {"Scorer1": section}}))
+    pool = scorers.pools()["sql"]
+    most = 0
+
+    async def scenario() -> list[list[Score]]:
+        nonlocal most
+        run = pool.run
+
+        async def counted(*arguments: object) -> Reply:
+            nonlocal most
+            most = max(most, pool.waiting)
+            return await run(*arguments)
+
+        pool.run = counted
+        await scorers.start()
+        try:
+            question = SqlQuestion(db_id="shop/shop.sqlite", gold_sql="SELECT 1", cmp_method="bird")
+            by_question = [(question, [fenced(f"SELECT {number}")]) for number in range(1500)]
+            by_response = [(question, [fenced(f"SELECT -{number}") for number in range(1500)])]
+            return [*await scorers.score(by_question), *await scorers.score(by_response)]
+        finally:
+            await scorers.close()
+
+    scores = asyncio.run(scenario())
+    assert [len(of_question) for of_question in scores] == [1] * 1500 + [1500]
+    assert [number for number, [score] in enumerate(scores[:1500]) if score.score] == [1]
+    assert 500 < most <= AT_ONCE
 
 
 ROWS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 90) SELECT printf('%.1000c', 'x') FROM r"
