@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
@@ -64,11 +64,30 @@ class WorkerProcess(asyncio.Protocol):
     @classmethod
     async def start(cls, settings: dict) -> "WorkerProcess":
         """A worker that has said it is ready; WorkerLost when it does not come up."""
+        try:
+            worker = await cls._launch(settings)
+        except OSError as error:
+            raise WorkerLost(f"a worker process cannot be started: {error}") from error
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await worker._ready
+        except (WorkerLost, TimeoutError) as error:
+            await worker.kill()
+            raise WorkerLost("a worker process did not start") from error
+        except BaseException:
+            await worker.kill()
+            raise
+        return worker
+
+    @classmethod
+    async def _launch(cls, settings: dict) -> "WorkerProcess":
         path = os.pathsep.join(filter(None, [str(_REPOSITORY), os.environ.get("PYTHONPATH")]))
         # Workers for SQL need the standard library only: without the search of site-packages they start a third faster.
         flags = ["-S"] if settings["kind"] == "sql" else []
+        loop = asyncio.get_running_loop()
         ours, its = socket.socketpair()
-        try:
+        with ExitStack() as undo:
+            undo.callback(ours.close)
             with its:
                 process = subprocess.Popen(
                     [sys.executable, *flags, "-c", _PROGRAM, json.dumps(settings)],
@@ -80,29 +99,16 @@ class WorkerProcess(asyncio.Protocol):
                     # Linux gives each session an equal share of the processors, whatever the priorities within.
                     process_group=0,
                 )
-        except OSError as error:
-            ours.close()
-            raise WorkerLost(f"a worker process cannot be started: {error}") from error
-        try:
-            worker = cls(process, settings)
-        except psutil.Error as error:
-            ours.close()
-            with process:  # closes its pipe and waits for its end
-                process.kill()
-            raise WorkerLost(f"the processor time of a worker cannot be read in /proc: {error}") from None
-        loop = asyncio.get_running_loop()
-        worker._output_transport, _ = await loop.connect_read_pipe(lambda: worker._output, process.stdout)
-        worker._transport, _ = await loop.create_unix_connection(lambda: worker, sock=ours)
-        worker._reaping = loop.create_task(worker._reap())
-        try:
-            async with asyncio.timeout(_START_SECONDS):
-                await worker._ready
-        except (WorkerLost, TimeoutError) as error:
-            await worker.kill()
-            raise WorkerLost("a worker process did not start") from error
-        except BaseException:
-            await worker.kill()
-            raise
+            undo.enter_context(process)  # closes its pipe and waits for its end
+            undo.callback(process.kill)
+            try:
+                worker = cls(process, settings)
+            except psutil.Error as error:
+                raise WorkerLost(f"the processor time of a worker cannot be read in /proc: {error}") from None
+            worker._output_transport, _ = await loop.connect_read_pipe(lambda: worker._output, process.stdout)
+            worker._transport, _ = await loop.create_unix_connection(lambda: worker, sock=ours)
+            worker._reaping = loop.create_task(worker._reap())
+            undo.pop_all()
         return worker
 
     @property

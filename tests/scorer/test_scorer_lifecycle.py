@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import os
+import resource
 import runpy
 import signal
 import socket
@@ -339,6 +340,31 @@ def test_a_worker_that_has_just_died_gets_no_job(tmp_path: Path) -> None:
     assert len(found) == 500
     outcomes = Counter(result.outcome for result in found)
     assert set(outcomes) <= {"gold", "infra_error"} and outcomes["gold"] > 400
+
+
+def test_a_worker_that_cannot_be_started_for_want_of_descriptors_is_an_infra_error(tmp_path: Path) -> None:
+    make_shop(tmp_path / "shop" / "shop.sqlite")
+    scorer = SqlScorer(SqlSettings(class_name="SqlRewardModel", database_path=tmp_path, num_instances=1))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def scenario() -> list[str]:
+        await scorer.pool.start()
+        try:
+            outcomes = [(await scorer.check_gold("shop/shop.sqlite", "SELECT 1")).outcome]
+            [worker] = scorer.pool._all
+            await worker.kill()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+            try:
+                async with asyncio.timeout(20):
+                    outcomes.append((await scorer.check_gold("shop/shop.sqlite", "SELECT 2")).outcome)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            outcomes.append((await scorer.check_gold("shop/shop.sqlite", "SELECT 2")).outcome)
+            return outcomes
+        finally:
+            await scorer.pool.close()
+
+    assert asyncio.run(scenario()) == ["gold", "infra_error", "gold"]
 
 
 @pytest.fixture
