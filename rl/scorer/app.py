@@ -6,11 +6,12 @@ import ipaddress
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from itertools import chain, islice
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
@@ -23,6 +24,11 @@ from rl.scorer.protocol import ApiRequest, BatchRequest, api_reply, batch_reply,
 from rl.scorer.scorers import Busy, Question, Scorers
 
 logger = logging.getLogger(__name__)
+
+_JSON = "application/json"
+_CHUNK_BYTES = 64_000
+# How many times max_body_bytes are received, and discarded, to answer 413.
+_DISCARDED_BODIES = 10
 
 Questions = list[tuple[Question, list[str]]]
 
@@ -66,22 +72,22 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
     @app.put("/api", openapi_extra=_body_of(ApiRequest))
     async def score(request: Request) -> Response:
         """Score responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
-        body = parse(ApiRequest, await _read(request, server.max_body_bytes))
+        body = parse(ApiRequest, await _read(request, server.max_body_bytes, server.request_seconds))
         labels = {"type": body.type, "idx": body.idx, "round": body.round}
         [scores] = await score_all([(body.extra, body.gen_responses)], labels)
         lost = next((score.error for score in scores if score.outcome == INFRA_ERROR), None)
         if lost is not None:
             # This protocol has no word for it.
             raise Busy(lost)
-        return Response(api_reply(scores), media_type="application/json")
+        return _json(api_reply(scores, server.max_reply_bytes))
 
     @app.post("/v1/score", openapi_extra=_body_of(BatchRequest))
     async def score_batch(request: Request) -> Response:
         """Score responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
-        body = parse(BatchRequest, await _read(request, server.max_body_bytes))
+        body = parse(BatchRequest, await _read(request, server.max_body_bytes, server.request_seconds))
         questions = [(item.question, item.responses) for item in body.questions]
         scores = await score_all(questions, {}, body.digests)
-        return Response(batch_reply(scores, body.rows, body.digests), media_type="application/json")
+        return _json(batch_reply(scores, body.rows, body.digests, server.max_reply_bytes))
 
     @app.get("/heartbeat")
     async def heartbeat() -> dict[str, str]:
@@ -122,15 +128,52 @@ def _resolved(schema, definitions: dict):
     return {key: _resolved(value, definitions) for key, value in schema.items()}
 
 
-async def _read(request: Request, max_bytes: int) -> bytes:
-    chunks: list[bytes] = []
+async def _read(request: Request, max_bytes: int, seconds: float) -> bytes:
+    body = bytearray()
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > max_bytes:
-            raise HTTPException(413, f"the body has more than {max_bytes} bytes (setting max_body_bytes)")
-        chunks.append(chunk)
-    return b"".join(chunks)
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size <= max_bytes:
+                    body += chunk
+                # Most clients send all of it before they read: the reply would meet a reset of the connection.
+                elif size > _DISCARDED_BODIES * max_bytes:
+                    break
+    except TimeoutError:
+        reason = f"the body was not received within {seconds:g} s (setting request_seconds)"
+        raise HTTPException(408, reason, {"Connection": "close"}) from None
+    if size > max_bytes:
+        reason = f"the body has more than {max_bytes} bytes (setting max_body_bytes)"
+        raise HTTPException(413, reason, {"Connection": "close"})
+    return bytes(body)
+
+
+def _json(parts: Iterator[str]) -> Response:
+    """JSON text from its parts; a long one is made while it is sent."""
+    chunks = _chunks(parts)
+    beginning = list(islice(chunks, 2))
+    if len(beginning) == 1:
+        return Response(beginning[0], media_type=_JSON)
+
+    async def stream() -> AsyncIterator[bytes]:
+        for chunk in chain(beginning, chunks):
+            yield chunk
+            await asyncio.sleep(0)  # other requests have their turn, however fast the client reads
+
+    return StreamingResponse(stream(), media_type=_JSON)
+
+
+def _chunks(parts: Iterator[str]) -> Iterator[bytes]:
+    chunk: list[str] = []
+    size = 0
+    for part in parts:
+        chunk.append(part)
+        size += len(part)
+        if size > _CHUNK_BYTES:
+            yield "".join(chunk).encode()
+            chunk, size = [], 0
+    yield "".join(chunk).encode()
 
 
 def _check_may_shut_down(request: Request, token: str | None) -> None:
@@ -138,8 +181,15 @@ def _check_may_shut_down(request: Request, token: str | None) -> None:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(), token.encode()):
             raise HTTPException(403, "the header `Authorization: Bearer TOKEN` must bring the setting shutdown_token")
-    elif request.client is None or not ipaddress.ip_address(request.client.host).is_loopback:
+    elif request.client is None or not _is_loopback(request.client.host):
         raise HTTPException(403, "without a shutdown_token in its settings the server is shut down from its own host")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a proxy's X-Forwarded-For may be anything
+        return False
 
 
 def _log(questions: Questions, scores: list[list[Score]], labels: dict, seconds: float, with_text: bool) -> None:

@@ -13,15 +13,13 @@ from pydantic import (
     ConfigDict,
     DirectoryPath,
     Field,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
     ValidationError,
     field_validator,
     model_validator,
 )
 
 from rl.common.errors import UserError
+from rl.scorer.niceness import may_renice
 
 _SQL_CLASS_NAMES = ("SqlDetailRewardModel", "SqlRewardModel")
 _CLASS_NAMES = (*_SQL_CLASS_NAMES, "MathRewardModel", "PythonRewardModel")
@@ -29,6 +27,12 @@ _CLASS_NAMES = (*_SQL_CLASS_NAMES, "MathRewardModel", "PythonRewardModel")
 _MISSPELT = 0.8
 # What an empty section of Scorers stands for, as in sql.yaml.
 _DEFAULT_SCORER = {"class_name": "SqlDetailRewardModel", "database_path": "/cache/"}
+
+# Within what the system takes: a frame's lengths (frames.py) and SQLite's limits have 32 bits.
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Count = Annotated[int, Field(gt=0, lt=2**31)]
+Processes = Annotated[int, Field(gt=0, le=4096)]
+StoredBytes = Annotated[int, Field(ge=0, le=2**50)]
 
 
 class _Section(BaseModel):
@@ -49,23 +53,25 @@ class ServerSettings(_Section):
     address: str = "127.0.0.1"
     port: int = Field(default=5001, ge=0, le=65535)
     log_file: Path | None = None
-    log_file_bytes: PositiveInt = 100_000_000
+    log_file_bytes: int = Field(default=100_000_000, gt=0, le=2**50)
     log_responses: bool = False
-    max_body_bytes: PositiveInt = 10_000_000
-    max_waiting: PositiveInt = 10_000
-    request_seconds: PositiveFloat = 120.0
-    shutdown_seconds: PositiveInt = 20
+    max_body_bytes: Count = 10_000_000
+    max_reply_bytes: Count = 10_000_000
+    max_waiting: Count = 10_000
+    max_connections: Count = 4096
+    request_seconds: Seconds = 120.0
+    shutdown_seconds: int = Field(default=20, gt=0, le=86_400)
     shutdown_token: str | None = Field(default=None, min_length=1)
 
 
 class ScorerSettings(_Section):
     """What scorers of every kind have."""
 
-    num_instances: PositiveInt | None = None
-    slow_instances: PositiveInt | None = None
-    grace_seconds: PositiveFloat = 5.0
-    worker_memory_bytes: PositiveInt = 512_000_000
-    answer_cache_bytes: NonNegativeInt = 64_000_000
+    num_instances: Processes | None = None
+    slow_instances: Processes | None = None
+    grace_seconds: Seconds = 5.0
+    worker_memory_bytes: int = Field(default=512_000_000, ge=16_000_000, le=2**50)
+    answer_cache_bytes: StoredBytes = 64_000_000
 
     @property
     def processes(self) -> int:
@@ -73,7 +79,8 @@ class ScorerSettings(_Section):
 
     @property
     def slow_processes(self) -> int:
-        return self.slow_instances or 4 * self.processes
+        # At one priority with the ordinary workers, more would take most of the processors from them.
+        return self.slow_instances or (4 if may_renice() else 1) * self.processes
 
 
 class SqlSettings(ScorerSettings):
@@ -82,17 +89,17 @@ class SqlSettings(ScorerSettings):
     kind: ClassVar[str] = "sql"
     class_name: Literal["SqlDetailRewardModel", "SqlRewardModel"]
     database_path: DirectoryPath
-    prediction_seconds: PositiveFloat = 15.0
-    gold_seconds: PositiveFloat = 60.0
+    prediction_seconds: Seconds = 15.0
+    gold_seconds: Seconds = 60.0
     order_check: bool = True
-    max_sql_chars: PositiveInt = 1_000_000
-    max_value_bytes: PositiveInt = 10_000_000
-    max_result_rows: PositiveInt = 1_000_000
-    max_result_bytes: PositiveInt = 64_000_000
-    payload_rows: PositiveInt = 100
-    payload_bytes: PositiveInt = 100_000
-    gold_cache_bytes: NonNegativeInt = 256_000_000
-    worker_gold_cache_bytes: NonNegativeInt = 16_000_000
+    max_sql_chars: Count = 1_000_000
+    max_value_bytes: Count = 10_000_000
+    max_result_rows: Count = 1_000_000
+    max_result_bytes: Count = 64_000_000
+    payload_rows: Count = 100
+    payload_bytes: Count = 100_000
+    gold_cache_bytes: StoredBytes = 256_000_000
+    worker_gold_cache_bytes: StoredBytes = 16_000_000
 
 
 class MathSettings(ScorerSettings):
@@ -101,20 +108,22 @@ class MathSettings(ScorerSettings):
     kind: ClassVar[str] = "math"
     class_name: Literal["MathRewardModel"]
     database_path: str | None = None
-    prediction_seconds: PositiveFloat = 5.0
-    max_answer_chars: PositiveInt = 2_000
+    prediction_seconds: Seconds = 5.0
+    max_answer_chars: Count = 2_000
 
 
 class TaskSettings(ScorerSettings):
     """A section of Scorers whose class_name is PythonRewardModel: a custom task.
 
     task: the name in its rows' data_source. function: the file and the name of its reward function, FILE.py:NAME.
+    wall_seconds: time limit of one response by the clock, for a function that waits.
     """
 
     class_name: Literal["PythonRewardModel"]
     task: str = Field(min_length=1)
     function: str
-    prediction_seconds: PositiveFloat = 5.0
+    prediction_seconds: Seconds = 5.0
+    wall_seconds: Seconds = 60.0
 
     @field_validator("function")
     @classmethod
@@ -160,6 +169,18 @@ class Settings(_Section):
         return next((scorer for scorer in self.Scorers.values() if isinstance(scorer, SqlSettings)), None)
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """Rejects a key that a mapping has twice, of which YAML's loaders keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        seen = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                raise yaml.YAMLError(f"it has the key {key.value} twice (line {key.start_mark.line + 1})")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def load_settings(path: Path, server: dict | None = None, sql: dict | None = None) -> Settings:
     """The settings of the YAML file `path`.
 
@@ -169,7 +190,7 @@ def load_settings(path: Path, server: dict | None = None, sql: dict | None = Non
     an unknown key of a known section or a value that cannot work.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"The configuration {path} cannot be read: {reason}; give a YAML file with -c.") from None

@@ -1,23 +1,40 @@
 """Resolution of a request's db_id to a SQLite file below database_path and the identity of its present content."""
 
+import errno
+import fcntl
 import os
 import stat
+import struct
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
 from rl.scorer.outcomes import UnknownQuestion
+from rl.scorer.sql.execute import PRIVATE_INDEX
 
 SUFFIXES = (".sqlite", ".sqlite3", ".db")
 # The file format's version bytes (offset 18) are 2 for a database in WAL mode.
 _WRITE_VERSION_OFFSET = 18
 _WAL_VERSION = b"\x02"
+# Linux's struct flock, and the byte of a -shm file that its users lock (SQLite's UNIX_SHM_DMS).
+_FLOCK = "hhqqi4x"
+_INDEX_LOCK = 128
+# What the system says of a path that names no file, today and tomorrow.
+_NO_SUCH_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
+
+
+class DatabaseUnreadable(Exception):
+    """The file may be there, but the server cannot look at it now; the text says why."""
 
 
 @dataclass(frozen=True)
 class Database:
-    """uri: opens the file read-only. identity: changes when the file is replaced or written to."""
+    """uri: opens the file read-only, and ends with PRIVATE_INDEX (execute.py) where only that can read its log.
+
+    identity: changes when the file is replaced or written to.
+    """
 
     uri: str
     identity: tuple
@@ -32,7 +49,8 @@ def find_database(root: Path, db_id: str) -> Database:
     """The database `db_id` below `root` (resolved).
 
     Raises UnknownQuestion for a file that is missing or has another suffix than SUFFIXES, and for a db_id that leaves
-    `root`, by an absolute path, by `..` or by a symbolic link.
+    `root`, by an absolute path, by `..` or by a symbolic link; DatabaseUnreadable if the system does not let it be
+    looked at: no permission, no descriptor left, a disk or a file server that fails.
     """
     if "\0" in db_id or os.path.isabs(db_id):
         raise UnknownQuestion(f"db_id {db_id!r} is not a path relative to the server's database_path")
@@ -43,12 +61,15 @@ def find_database(root: Path, db_id: str) -> Database:
         status = os.stat(path)
         if not path.endswith(SUFFIXES) or not stat.S_ISREG(status.st_mode):
             raise UnknownQuestion(f"db_id {db_id!r} is no {', '.join(SUFFIXES)} file below the server's database_path")
-        identity = (path, _identity(status), _log_identity(path))
-        return Database(_read_only_uri(*identity), identity)
+        log = _log_identity(path)
+        # A copy that keeps times (cp -p, rsync -t) sets st_mtime back, but not st_ctime.
+        identity = (path, (*_identity(status), status.st_ctime_ns), log)
+        return Database(_read_only_uri(*identity, log is not None and _log_index_in_use(path)), identity)
     except FileNotFoundError:
         raise UnknownQuestion(f"db_id {db_id!r} names no file below {root} (--database-path of the server)") from None
     except (OSError, UnicodeEncodeError) as error:
-        raise UnknownQuestion(f"db_id {db_id!r} cannot be read: {error}") from None
+        absent = isinstance(error, UnicodeEncodeError) or error.errno in _NO_SUCH_FILE
+        raise (UnknownQuestion if absent else DatabaseUnreadable)(f"db_id {db_id!r} cannot be read: {error}") from None
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
@@ -56,16 +77,31 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 
 
 def _log_identity(path: str) -> tuple[int, ...] | None:
+    """Without st_ctime, which SQLite changes as root whenever it opens a log (fchown)."""
     try:
         return _identity(os.stat(path + "-wal"))
     except FileNotFoundError:
         return None
 
 
+def _log_index_in_use(path: str) -> bool:
+    """Whether a process shares the -shm file, in which it then holds a lock; one that is left over is of no use."""
+    if sys.platform != "linux":
+        return os.path.exists(path + "-shm")
+    try:
+        with open(path + "-shm", "rb") as file:
+            asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, _INDEX_LOCK, 1, 0)
+            return struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))[0] != fcntl.F_UNLCK
+    except FileNotFoundError:
+        return False
+
+
 # By the file's identity, so that a file is opened once and not for every request.
 @lru_cache(maxsize=4096)
-def _read_only_uri(path: str, _: tuple[int, ...], log: tuple[int, ...] | None) -> str:
+def _read_only_uri(path: str, _: tuple[int, ...], log: tuple[int, ...] | None, index_in_use: bool) -> str:
     uri = f"file:{quote(path)}?mode=ro"
+    if log is not None and not index_in_use:
+        return uri + PRIVATE_INDEX
     if log is None and _in_wal_mode(path):
         # SQLite would create the -wal and -shm files beside it even to read; without a log there is nothing in them.
         uri += "&immutable=1"

@@ -1,5 +1,6 @@
 """Math: from a ground truth and responses to scores, compared in the pool's workers."""
 
+import asyncio
 import json
 
 from pydantic import BaseModel, Field
@@ -31,7 +32,9 @@ class MathScorer(WorkerScorer):
         async def score(pred: str) -> Score:
             return await self.scores.get((gold, pred), lambda: self._compare(gold, pred))
 
-        return await self._score_distinct([read_answer(response) for response in responses], score, _NO_ANSWER)
+        # Aside: megabytes of hostile text take seconds to read.
+        answers = await asyncio.to_thread(lambda: [read_answer(response) for response in responses])
+        return await self._score_distinct(answers, score, _NO_ANSWER)
 
     async def _compare(self, gold: str, pred: str) -> Score:
         seconds = self._settings.prediction_seconds

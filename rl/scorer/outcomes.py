@@ -1,11 +1,12 @@
 """The score of a response, as scorers of every kind give it."""
 
 import json
+import sys
 from dataclasses import dataclass
 
 from rl.common.outcomes import INFRA_ERROR
 
-# Of a score with its key, beside their texts: objects and tables.
+# Of a score beside its texts: objects and tables.
 _ENTRY_BYTES = 800
 # Payload after a timeout, as in the released server.
 _TIMEOUT = "timeout"
@@ -34,12 +35,19 @@ class Score:
     @property
     def error(self) -> str | None:
         """Why there is no result; None if there is one."""
-        return None if self.flag == "result" else json.loads(self.payload).removeprefix("error: ")
+        return None if self.flag == "result" else error_text(self.payload)
 
     @property
     def kept_bytes(self) -> int | None:
-        """About its size in a cache, key included; None if it must not be kept."""
-        return None if self.outcome == INFRA_ERROR else len(self.payload) + 2 * len(self.pred or "") + _ENTRY_BYTES
+        """About its size in a cache; None if it must not be kept."""
+        if self.outcome == INFRA_ERROR:
+            return None
+        return sys.getsizeof(self.payload) + sys.getsizeof(self.pred) + _ENTRY_BYTES
+
+
+def error_text(payload: str) -> str:
+    """What the payload of an error says."""
+    return json.loads(payload).removeprefix("error: ")
 
 
 def failure(header: dict, pred: str | None = None) -> Score:

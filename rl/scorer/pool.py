@@ -4,9 +4,10 @@ A busy worker gets the next job before it has finished (its socket holds it), so
 
 A job's time is the processor time of its worker, so neither waiting for a worker nor a busy machine counts. Two lanes
 keep slow jobs from holding up the others: a job that has run for SLOW_SECONDS moves to the slow lane, whose workers
-have a low priority, and leaves its place to the next one. When that lane is full and others wait, the job is stopped
-and begins again when the slow lane has room. The watchdog here kills a worker that exceeds its job's time (the worker's
-own limit does not reach into C functions) or that gets nowhere (a file system that hangs).
+have a lower priority where that can be taken back, and leaves its place to the next one. When that lane is full and
+others wait, the job is stopped and begins again when the slow lane has room. The watchdog here kills a worker that
+exceeds its job's time (the worker's own limit does not reach into C functions) or that gets nowhere (a file system that
+hangs).
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rl.scorer.niceness import may_renice
 from rl.scorer.process import Reply, WorkerLost, WorkerProcess
 
 logger = logging.getLogger(__name__)
@@ -24,8 +26,9 @@ logger = logging.getLogger(__name__)
 SLOW_SECONDS = 0.1
 # A slow job that finds the slow lane full goes on where it is for this long before it is stopped.
 STOP_SECONDS = 0.25
-# A slow worker gets a seventieth of what an ordinary one gets of a processor that both want (Linux's weights 15, 1024).
-SLOW_NICE = 19
+# A slow worker gets a third of what an ordinary process gets of a processor that both want (Linux's weights 335, 1024):
+# beside other programs it must get on too.
+SLOW_NICE = 5
 _TICK_SECONDS = 0.05
 # A job whose worker used no processor for this long waits for a disk that does not answer.
 _STALL_SECONDS = 60.0
@@ -49,10 +52,14 @@ class WorkerCrashed(Exception):
 
 @dataclass(eq=False)
 class _Job:
-    """prepare: the frame for the worker that takes it. cpu_limit: seconds of processor time until it is killed."""
+    """prepare: the frame for the worker that takes it. cpu_limit: seconds of processor time until it is killed.
+
+    wall_limit: seconds by the clock likewise, of a job that may wait; None for one that only a disk can keep waiting.
+    """
 
     prepare: Prepare
     cpu_limit: float
+    wall_limit: float | None
     done: asyncio.Future
     losses: int = 0
     crashes: int = 0
@@ -126,15 +133,16 @@ class WorkerPool:
             self._idle.append(worker)
         self._start_task(self._watch())
 
-    async def run(self, prepare: Prepare, cpu_limit: float) -> Reply:
+    async def run(self, prepare: Prepare, cpu_limit: float, wall_limit: float | None = None) -> Reply:
         """A worker's reply to the job (header, body) that `prepare` makes for it.
 
-        Raises WorkerOverran after `cpu_limit` seconds of processor time, WorkerCrashed when the job ended its worker
-        twice by a fault, WorkerLost when its worker was killed twice or the pool ends.
+        Raises WorkerOverran after `cpu_limit` seconds of processor time or `wall_limit` seconds in the worker,
+        WorkerCrashed when the job ended its worker twice by a fault, WorkerLost when its worker was killed twice or the
+        pool ends.
         """
         if self._closed:
             raise WorkerLost("the server is ending")
-        job = _Job(prepare, cpu_limit, asyncio.get_running_loop().create_future())
+        job = _Job(prepare, cpu_limit, wall_limit, asyncio.get_running_loop().create_future())
         self._waiting[False].append(job)
         self._dispatch()
         return await job.done
@@ -168,8 +176,7 @@ class WorkerPool:
     def _give_ahead(self) -> None:
         waiting = self._waiting[False]
         for worker, load in self._loads.items():
-            ends = load.overran or load.stopped or not worker.usable
-            while waiting and not load.slow and not ends and len(load.jobs) < _DEPTH:
+            while waiting and not load.slow and worker.usable and len(load.jobs) < _DEPTH:
                 self._give(worker, load, waiting.popleft())
 
     async def _add_worker(self, slow: bool) -> None:
@@ -186,8 +193,8 @@ class WorkerPool:
         self._dispatch()
 
     def _begin(self, worker: WorkerProcess, job: _Job, slow: bool) -> None:
-        if slow and not worker.set_priority(SLOW_NICE):
-            logger.warning("worker %d keeps its priority", worker.pid)
+        if slow and may_renice():
+            worker.set_priority(SLOW_NICE)
         load = self._loads[worker] = _Load(slow)
         load.begins(worker.cpu_used)
         self._give(worker, load, job)
@@ -212,7 +219,8 @@ class WorkerPool:
             load.begins(worker.cpu_used)
         else:
             self._release(worker, load)
-            if load.disowned or len(self._idle) >= self._sizes[False] or (load.slow and not worker.set_priority(0)):
+            reniced = load.slow and may_renice()
+            if load.disowned or len(self._idle) >= self._sizes[False] or (reniced and not worker.set_priority(0)):
                 self._retire(worker, "slow")
             else:
                 self._idle.append(worker)
@@ -272,7 +280,7 @@ class WorkerPool:
             await asyncio.sleep(_TICK_SECONDS)
             now = time.monotonic()
             for worker, load in list(self._loads.items()):
-                if now - load.started > SLOW_SECONDS and not (load.overran or load.stopped):
+                if now - load.started > SLOW_SECONDS and worker.usable:
                     try:
                         self._check(worker, load, now)
                     except Exception:
@@ -281,14 +289,18 @@ class WorkerPool:
 
     def _check(self, worker: WorkerProcess, load: _Load, now: float) -> None:
         """Look at a job that may be slow."""
-        cpu, limit = worker.cpu_seconds(), load.jobs[0].cpu_limit
+        cpu, limit, wall_limit = worker.cpu_seconds(), load.jobs[0].cpu_limit, load.jobs[0].wall_limit
         if cpu - load.cpu > _STALLED_CPU_SECONDS:
             load.cpu, load.moved = cpu, now
         if cpu - load.cpu_before > limit:
             logger.warning("a worker was killed: no reply within %g s of processor time", limit)
             load.overran = True
             worker.terminate()
-        elif now - load.moved > _STALL_SECONDS:
+        elif wall_limit is not None and now - load.started > wall_limit:
+            logger.warning("a worker was killed: no reply within %g s by the clock", wall_limit)
+            load.overran = True
+            worker.terminate()
+        elif wall_limit is None and now - load.moved > _STALL_SECONDS:
             logger.error("a worker was killed: it used no processor for %g s", _STALL_SECONDS)
             worker.terminate()
         elif not load.slow and cpu - load.cpu_before > SLOW_SECONDS:
@@ -297,7 +309,8 @@ class WorkerPool:
     def _make_room(self, worker: WorkerProcess, load: _Load, seconds: float) -> None:
         """Take a slow job out of the ordinary lane."""
         if self._busy[True] < self._sizes[True]:
-            worker.set_priority(SLOW_NICE)
+            if may_renice():
+                worker.set_priority(SLOW_NICE)
             load.slow = True
             self._busy[False] -= 1
             self._busy[True] += 1

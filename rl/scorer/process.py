@@ -2,22 +2,28 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
 
 from rl.scorer import frames
 from rl.scorer.lru import ByteLru
+from rl.scorer.worker_output import WorkerOutput
+
+logger = logging.getLogger(__name__)
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _START_SECONDS = 60.0
+_END_SECONDS = 5.0
+_LAST_WORDS_SECONDS = 1.0
 
 _PROGRAM = "from rl.scorer.worker import main; main()"  # -m would import runpy, a tenth of a worker's start
 
@@ -37,13 +43,19 @@ class WorkerProcess(asyncio.Protocol):
     returncode: after its end, as subprocess has it.
     """
 
-    def __init__(self, process: subprocess.Popen, held_bytes: int):
+    def __init__(self, process: subprocess.Popen, settings: dict):
         self._process = process
         self._status = psutil.Process(process.pid)
         self._buffer = bytearray()
-        self._transport: asyncio.Transport  # of a worker that `start` returned
+        self._output = WorkerOutput(settings["name"])
+        # Of a worker that `start` returned. The loop itself holds tasks weakly.
+        self._transport: asyncio.Transport
+        self._output_transport: asyncio.BaseTransport
+        self._reaping: asyncio.Task
+        self._terminated = False
+        self._disconnected = asyncio.Event()
         self._ready = asyncio.get_running_loop().create_future()
-        self.held: ByteLru[bool] = ByteLru(held_bytes)
+        self.held: ByteLru[bool] = ByteLru(settings["held_bytes"])
         self.cpu_used = 0.0
         self.on_reply: Callable[[WorkerProcess, Reply], None] = lambda worker, reply: None
         self.on_end: Callable[[WorkerProcess], None] = lambda worker: None
@@ -52,26 +64,10 @@ class WorkerProcess(asyncio.Protocol):
     @classmethod
     async def start(cls, settings: dict) -> "WorkerProcess":
         """A worker that has said it is ready; WorkerLost when it does not come up."""
-        path = os.pathsep.join(filter(None, [str(_REPOSITORY), os.environ.get("PYTHONPATH")]))
-        # Workers for SQL need the standard library only: without the search of site-packages they start a third faster.
-        flags = ["-S"] if settings["kind"] == "sql" else []
-        ours, its = socket.socketpair()
         try:
-            with its:
-                process = subprocess.Popen(
-                    [sys.executable, *flags, "-c", _PROGRAM, json.dumps(settings)],
-                    stdin=its.fileno(),
-                    stdout=its.fileno(),
-                    env={**os.environ, "PYTHONPATH": path},
-                    # Ctrl-C in a terminal is for the server, which then ends its workers. Not a session of its own:
-                    # Linux gives each session an equal share of the processors, whatever the priorities within.
-                    process_group=0,
-                )
+            worker = await cls._launch(settings)
         except OSError as error:
-            ours.close()
             raise WorkerLost(f"a worker process cannot be started: {error}") from error
-        worker = cls(process, settings["held_bytes"])
-        worker._transport, _ = await asyncio.get_running_loop().create_unix_connection(lambda: worker, sock=ours)
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await worker._ready
@@ -81,6 +77,38 @@ class WorkerProcess(asyncio.Protocol):
         except BaseException:
             await worker.kill()
             raise
+        return worker
+
+    @classmethod
+    async def _launch(cls, settings: dict) -> "WorkerProcess":
+        path = os.pathsep.join(filter(None, [str(_REPOSITORY), os.environ.get("PYTHONPATH")]))
+        # Workers for SQL need the standard library only: without the search of site-packages they start a third faster.
+        flags = ["-S"] if settings["kind"] == "sql" else []
+        loop = asyncio.get_running_loop()
+        ours, its = socket.socketpair()
+        with ExitStack() as undo:
+            undo.callback(ours.close)
+            with its:
+                process = subprocess.Popen(
+                    [sys.executable, *flags, "-c", _PROGRAM, json.dumps(settings)],
+                    stdin=its.fileno(),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, "PYTHONPATH": path},
+                    # Ctrl-C in a terminal is for the server, which then ends its workers. Not a session of its own:
+                    # Linux gives each session an equal share of the processors, whatever the priorities within.
+                    process_group=0,
+                )
+            undo.enter_context(process)  # closes its pipe and waits for its end
+            undo.callback(process.kill)
+            try:
+                worker = cls(process, settings)
+            except psutil.Error as error:
+                raise WorkerLost(f"the processor time of a worker cannot be read in /proc: {error}") from None
+            worker._output_transport, _ = await loop.connect_read_pipe(lambda: worker._output, process.stdout)
+            worker._transport, _ = await loop.create_unix_connection(lambda: worker, sock=ours)
+            worker._reaping = loop.create_task(worker._reap())
+            undo.pop_all()
         return worker
 
     @property
@@ -102,8 +130,8 @@ class WorkerProcess(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """False from when its end is seen; on_end follows."""
-        return not self._transport.is_closing()
+        """False from when its end is ordered or seen; on_end follows."""
+        return not (self._terminated or self._transport.is_closing())
 
     def send(self, header: dict, body: bytes) -> None:
         """Give it a job; the reply comes through on_reply, unless on_end comes first."""
@@ -127,15 +155,20 @@ class WorkerProcess(asyncio.Protocol):
         return True
 
     def terminate(self) -> None:
-        """SIGKILL: the end comes through on_end."""
+        """SIGKILL, to the processes that it started too: the end comes through on_end."""
+        self._terminated = True
+        # Until it is reaped, no other process group can have its number.
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
 
     async def kill(self) -> None:
         """End the process, whatever it does, and wait for its end."""
         self.terminate()
-        await self.gone.wait()
+        try:
+            await asyncio.wait_for(self.gone.wait(), _END_SECONDS)
+        except TimeoutError:
+            logger.error("worker %d does not end: it may wait for a disk that does not answer", self.pid)
 
     # asyncio.Protocol
 
@@ -149,16 +182,42 @@ class WorkerProcess(asyncio.Protocol):
                 self.on_reply(self, frame)
 
     def connection_lost(self, error: Exception | None) -> None:
-        # A worker whose pipe is closed is of no more use; it may still run when it was the one that closed it.
+        # A worker whose socket is closed is of no more use; it may still run when it was the one that closed it.
         self.terminate()
-        asyncio.get_running_loop().create_task(self._reap())
+        self._disconnected.set()
 
     async def _reap(self) -> None:
-        while self._process.poll() is None:
-            await asyncio.sleep(0.005)
+        await self._exit()
+        # What it started must not outlive it.
+        self.terminate()
+        # Its last words may be in the socket and the pipe. If a process of another group holds them, no end comes.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await self._disconnected.wait()
+                await self._output.ended.wait()
+        self._process.wait()
+        self._transport.abort()
+        self._output_transport.close()
         self.gone.set()
         if not self._ready.done():
             self._ready.set_exception(WorkerLost("a worker process ended at its start"))
             self._ready.exception()
         else:
             self.on_end(self)
+
+    async def _exit(self) -> None:
+        """Wait until the process is a zombie; where the system does not tell, until it is reaped."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            await self._disconnected.wait()
+            while self._process.poll() is None:
+                await asyncio.sleep(0.005)
+            return
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(descriptor, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)

@@ -1,17 +1,19 @@
 """Request and reply bodies: PUT /api in the released server's format, POST /v1/score with typed scores."""
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError
 from starlette.exceptions import HTTPException
 
 from rl.scorer.math_scoring import MathQuestion
-from rl.scorer.outcomes import Score
+from rl.scorer.outcomes import Score, error_text
 from rl.scorer.sql_scoring import SqlQuestion
 from rl.scorer.task_scoring import TaskQuestion
 
 _KINDS = ("sql", "math", "own task")
+_LEFT_OUT = '"error: (left out, see max_reply_bytes)"'
 
 
 def _kind(extra: Any) -> str:
@@ -65,24 +67,52 @@ def parse(model: type[BaseModel], body: bytes) -> Any:
         raise HTTPException(400, f"{where}: {first['msg']}") from None
 
 
-def api_reply(scores: list[Score]) -> bytes:
-    """{"Scorer1": [[score, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}."""
-    # Payloads are JSON already.
-    entries = (f'[{json.dumps(a.score)},[["{a.flag}",{a.payload}]]]' for a in scores)
-    details = json.dumps([{"outcome": a.outcome, "pred": a.pred} for a in scores])
-    return f'{{"Scorer1":[{",".join(entries)}],"details":{details}}}'.encode()
+class _Payloads:
+    """The payloads of one reply, JSON each: shorter ones in their place once they have taken `max_bytes`."""
+
+    def __init__(self, max_bytes: int):
+        self._left = max_bytes
+
+    def of(self, score: Score) -> str:
+        self._left -= len(score.payload)
+        if self._left >= 0 or len(score.payload) < len(_LEFT_OUT):
+            return score.payload
+        return "[]" if score.flag == "result" else _LEFT_OUT
 
 
-def batch_reply(scores: list[list[Score]], rows: bool, digests: bool) -> bytes:
-    """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}, with "rows" and "digest" if requested."""
-    typed = [[_typed(score, rows, digests) for score in of_question] for of_question in scores]
-    return json.dumps({"answers": typed}).encode()
+def api_reply(scores: list[Score], max_bytes: int) -> Iterator[str]:
+    """{"Scorer1": [[score, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}, in parts."""
+    payloads = _Payloads(max_bytes)
+    yield '{"Scorer1":['
+    yield from _separated(f'[{json.dumps(a.score)},[["{a.flag}",{payloads.of(a)}]]]' for a in scores)
+    yield '],"details":['
+    yield from _separated(json.dumps({"outcome": a.outcome, "pred": a.pred}) for a in scores)
+    yield "]}"
 
 
-def _typed(score: Score, rows: bool, digests: bool) -> dict:
-    typed = {"outcome": score.outcome, "score": score.score, "pred": score.pred, "error": score.error}
-    if rows:
-        typed["rows"] = json.loads(score.payload) if score.flag == "result" else None
+def batch_reply(scores: list[list[Score]], rows: bool, digests: bool, max_bytes: int) -> Iterator[str]:
+    """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}, in parts; "rows" and "digest" on request."""
+    payloads = _Payloads(max_bytes)
+    yield '{"answers":['
+    for number, of_question in enumerate(scores):
+        yield ",[" if number else "["
+        yield from _separated(_typed(score, rows, digests, payloads) for score in of_question)
+        yield "]"
+    yield "]}"
+
+
+def _typed(score: Score, rows: bool, digests: bool, payloads: _Payloads) -> str:
+    found = score.flag == "result"
+    error = None if found else error_text(payloads.of(score))
+    typed = {"outcome": score.outcome, "score": score.score, "pred": score.pred, "error": error}
     if digests:
         typed["digest"] = score.digest
-    return typed
+    text = json.dumps(typed)
+    return f'{text[:-1]}, "rows": {payloads.of(score) if found else "null"}}}' if rows else text
+
+
+def _separated(parts: Iterable[str]) -> Iterator[str]:
+    for number, part in enumerate(parts):
+        if number:
+            yield ","
+        yield part

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from rl.scorer.config import MathSettings, Settings, SqlSettings, TaskSettings
@@ -10,7 +10,7 @@ from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.outcomes import Score, UnknownQuestion
 from rl.scorer.pool import WorkerPool
 from rl.scorer.scoring import WorkerScorer
-from rl.scorer.shared import SharedResults
+from rl.scorer.shared import SharedResults, gather_in_turn
 from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
 from rl.scorer.task_scoring import TaskQuestion, TaskScorer
 
@@ -70,12 +70,19 @@ class Scorers:
         scorings = [
             partial(self._scorer_of(question).score, question, responses, digests) for question, responses in questions
         ]
+
+        async def attempt(scoring: Callable[[], Awaitable[list[Score]]]) -> list[Score] | Exception:
+            try:
+                return await scoring()
+            except Exception as error:
+                return error
+
         count = sum(len(responses) for _, responses in questions)
         self._admit(count)
         self._admitted += count
         try:
             async with asyncio.timeout(self._request_seconds):
-                found = await asyncio.gather(*(scoring() for scoring in scorings), return_exceptions=True)
+                found = await gather_in_turn(attempt, scorings)
         except TimeoutError:
             raise Busy(f"not finished within {self._request_seconds:g} s; it goes on, ask again") from None
         finally:
@@ -84,7 +91,7 @@ class Scorers:
         for number, result in enumerate(found):
             if isinstance(result, UnknownQuestion) and len(found) > 1:
                 raise UnknownQuestion(f"questions.{number}: {result}")
-            if isinstance(result, BaseException):
+            if isinstance(result, Exception):
                 raise result
             scores.append(result)
         return scores

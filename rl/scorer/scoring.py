@@ -1,6 +1,5 @@
 """What scorers of every kind share: a pool of workers, and a cache of the scores that these gave."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -9,15 +8,21 @@ from rl.scorer.config import ScorerSettings
 from rl.scorer.outcomes import Score
 from rl.scorer.pool import Prepare, WorkerCrashed, WorkerOverran, WorkerPool
 from rl.scorer.process import Reply, WorkerLost
-from rl.scorer.shared import SharedResults
+from rl.scorer.shared import SharedResults, gather_in_turn
 
 
 class WorkerScorer:
-    """Scores responses in worker processes of one kind."""
+    """Scores responses in worker processes of one kind. name: what stands before the lines that these print."""
 
-    def __init__(self, settings: ScorerSettings, kind: str, jobs: dict, held_bytes: int = 0):
+    def __init__(self, settings: ScorerSettings, kind: str, jobs: dict, held_bytes: int = 0, name: str = ""):
         self.scores: SharedResults[Score] = SharedResults(settings.answer_cache_bytes)
-        worker = {"kind": kind, "memory_bytes": settings.worker_memory_bytes, "held_bytes": held_bytes, "jobs": jobs}
+        worker = {
+            "kind": kind,
+            "name": name or f"{kind} worker",
+            "memory_bytes": settings.worker_memory_bytes,
+            "held_bytes": held_bytes,
+            "jobs": jobs,
+        }
         self.pool = WorkerPool(settings.processes, settings.slow_processes, worker)
 
     async def score(self, question: Any, responses: list[str], digests: bool = False) -> list[Score]:
@@ -29,14 +34,16 @@ class WorkerScorer:
     ) -> list[Score]:
         """The score of each prediction, of equal ones by one call; `missing` is that of None."""
         distinct = [pred for pred in dict.fromkeys(predictions) if pred is not None]
-        scores = await asyncio.gather(*map(score, distinct))
+        scores = await gather_in_turn(score, distinct)
         by_prediction = dict(zip(distinct, scores, strict=True)) | {None: missing}
         return [by_prediction[pred] for pred in predictions]
 
-    async def _ask(self, prepare: Prepare, cpu_limit: float, side: str = "pred") -> Reply:
+    async def _ask(
+        self, prepare: Prepare, cpu_limit: float, side: str = "pred", wall_limit: float | None = None
+    ) -> Reply:
         """A worker's reply to a job about `side` ("gold" or "pred"), or what stands for one that never came."""
         try:
-            return await self.pool.run(prepare, cpu_limit)
+            return await self.pool.run(prepare, cpu_limit, wall_limit)
         except WorkerOverran:
             return {"outcome": f"{side}_timeout"}, b""
         except WorkerCrashed:

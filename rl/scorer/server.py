@@ -5,6 +5,7 @@ requests under way and ends every worker process.
 """
 
 import ipaddress
+import resource
 import signal
 import socket
 import sys
@@ -18,6 +19,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.scorer.app import create_app
 from rl.scorer.config import Settings, TaskSettings, load_settings
+from rl.scorer.http_protocol import SPARE_CONNECTIONS, protocol_with_deadline
 from rl.scorer.logs import LogFile, set_up
 from rl.scorer.options import parser
 from rl.scorer.task.check import check_task
@@ -25,6 +27,9 @@ from rl.scorer.task.check import check_task
 _BACKLOG = 2048
 # Longer than a training step's pause between two batches of requests, so that clients keep their connections.
 _KEEP_ALIVE_SECONDS = 300
+# Open files beside those of served connections. A worker's: its socket, its output, its pidfd.
+_OTHER_FILES = SPARE_CONNECTIONS + 100
+_FILES_PER_WORKER = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,6 +69,21 @@ def _listen(address: str, port: int) -> socket.socket:
         ) from None
 
 
+def _max_connections(settings: Settings) -> int:
+    """The setting, or less where the system does not let the server have as many open files, which are raised first."""
+    workers = sum(scorer.processes + scorer.slow_processes for scorer in settings.Scorers.values())
+    others = _OTHER_FILES + _FILES_PER_WORKER * workers
+    soft, hard = (sys.maxsize if limit == resource.RLIM_INFINITY else limit for limit in _open_files())
+    files = max(soft, min(settings.ScorerServer.max_connections + others, hard))
+    if files > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, _open_files()[1]))
+    return max(min(settings.ScorerServer.max_connections, files - others), 1)
+
+
+def _open_files() -> tuple[int, int]:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
 def _serve(settings: Settings, listener: socket.socket, address_file: Path | None, log: LogFile | None) -> int:
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
@@ -85,7 +105,10 @@ def _serve(settings: Settings, listener: socket.socket, address_file: Path | Non
         log.on_failure = app.state.metrics.log_failures.inc
     config = uvicorn.Config(
         app,
+        http=protocol_with_deadline(settings.ScorerServer.request_seconds),
         backlog=_BACKLOG,
+        # uvicorn counts the connection that it asks about.
+        limit_concurrency=_max_connections(settings) + 1,
         log_config=None,
         access_log=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,

@@ -1,20 +1,25 @@
 """Cached asynchronous work: one run per key for all concurrent callers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+import hashlib
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from rl.scorer.lru import ByteLru
 
 
 class Keepable(Protocol):
-    """kept_bytes: about its size in a cache, key included; None if it must not be kept."""
+    """kept_bytes: about its size in a cache; None if it must not be kept."""
 
     @property
     def kept_bytes(self) -> int | None: ...
 
 
 Result = TypeVar("Result", bound=Keepable)
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+# More than the workers of a large machine have at a time.
+AT_ONCE = 1000
 
 
 class SharedResults(Generic[Result]):
@@ -34,11 +39,12 @@ class SharedResults(Generic[Result]):
         """Bytes of what is kept."""
         return self._kept.size
 
-    async def get(self, key: Hashable, make: Callable[[], Awaitable[Result]], extra_bytes: int = 0) -> Result:
-        """The result of `make()` for `key`. extra_bytes: of the key, beyond the result's own estimate.
+    async def get(self, of: tuple, make: Callable[[], Awaitable[Result]]) -> Result:
+        """The result of `make()` for what `of` holds: texts, numbers and tuples of them, of which only a hash is kept.
 
         A caller that goes away does not stop the run; what `make` raises reaches every caller and is not kept.
         """
+        key = hashlib.sha256(repr(of).encode()).digest()
         kept = self._kept.get(key)
         if kept is not None:
             self.hits += 1
@@ -46,17 +52,17 @@ class SharedResults(Generic[Result]):
         task = self._running.get(key)
         if task is None or self._kept.capacity == 0:
             self.misses += 1
-            task = asyncio.create_task(self._run(key, make, extra_bytes))
+            task = asyncio.create_task(self._run(key, make))
             self._running[key] = task
             task.add_done_callback(lambda done: self._forget(key, done))
         else:
             self.hits += 1
         return await asyncio.shield(task)
 
-    async def _run(self, key: Hashable, make: Callable[[], Awaitable[Result]], extra_bytes: int) -> Result:
+    async def _run(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
         result = await make()
         if result.kept_bytes is not None:
-            self._kept.put(key, result, result.kept_bytes + extra_bytes)
+            self._kept.put(key, result, result.kept_bytes)
         return result
 
     def _forget(self, key: Hashable, done: asyncio.Task[Result]) -> None:
@@ -65,3 +71,11 @@ class SharedResults(Generic[Result]):
         if not done.cancelled():
             # Marks a failure as seen: every caller may have gone away.
             done.exception()
+
+
+async def gather_in_turn(make: Callable[[Item], Awaitable[Made]], items: Sequence[Item]) -> list[Made]:
+    """make(item) of each, at most AT_ONCE at a time: a task takes some kilobytes, and a request may hold a million."""
+    made: list[Made] = []
+    for start in range(0, len(items), AT_ONCE):
+        made += await asyncio.gather(*map(make, items[start : start + AT_ONCE]))
+    return made

@@ -1,5 +1,6 @@
 """SQL: from a question and its responses to scores. Gold once, each distinct prediction once, in workers."""
 
+import asyncio
 import hashlib
 import time
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import SqlSettings
-from rl.scorer.databases import Database, find_database
+from rl.scorer.databases import Database, DatabaseUnreadable, find_database
 from rl.scorer.outcomes import Score, UnknownQuestion, failure, no_answer
 from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
@@ -83,9 +84,12 @@ class SqlScorer(WorkerScorer):
 
     async def score(self, question: SqlQuestion, responses: list[str], digests: bool = False) -> list[Score]:
         """As of every scorer. Raises UnknownQuestion for a db_id that names no database."""
-        database = find_database(self._root, question.db_id)
-        predictions = [read_sql(response) for response in responses]
-        gold = await self._gold(database, repair(question.gold_sql))
+        try:
+            # Aside: a file server may not answer, and megabytes of hostile text take a second to read.
+            database, gold_sql, predictions = await asyncio.to_thread(self._read, question, responses)
+        except DatabaseUnreadable as error:
+            return [failure({"outcome": INFRA_ERROR, "error": str(error)})] * len(responses)
+        gold = await self._gold(database, gold_sql)
         if gold.failure is not None:
             return [replace(gold.failure, pred=pred) for pred in predictions]
         method = question.cmp_method
@@ -103,10 +107,16 @@ class SqlScorer(WorkerScorer):
             gold = await self._gold(find_database(self._root, db_id), repair(gold_sql))
         except UnknownQuestion as error:
             return GoldCheck("unknown_database", error=str(error))
+        except DatabaseUnreadable as error:
+            return GoldCheck(INFRA_ERROR, error=str(error))
         seconds = time.perf_counter() - started
         if gold.failure is None:
             return GoldCheck("gold" if gold.rows else "empty", seconds)
         return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
+
+    def _read(self, question: SqlQuestion, responses: list[str]) -> tuple[Database, str, list[str | None]]:
+        database = find_database(self._root, question.db_id)
+        return database, repair(question.gold_sql), [read_sql(response) for response in responses]
 
     async def _gold(self, database: Database, sql: str) -> _Gold:
         key = (database.identity, sql)
@@ -115,7 +125,7 @@ class SqlScorer(WorkerScorer):
     async def _run_gold(self, database: Database, sql: str) -> _Gold:
         seconds = self._settings.gold_seconds
         job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": sql, "seconds": seconds}
-        header, body = await self._ask(lambda _: (job, b""), seconds, "gold")
+        header, body = await self._run(lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr((database.identity, sql)).encode("utf-8", "surrogatepass")).hexdigest()
         failed = None if header["outcome"] == "gold" else failure(header)
@@ -143,13 +153,13 @@ class SqlScorer(WorkerScorer):
             return job, gold.body
 
         # A digest of the largest result takes seconds, which must not decide the outcome.
-        header, payload = await self._ask(prepare, seconds + digest * self._settings.grace_seconds, "pred")
+        header, payload = await self._run(prepare, seconds + digest * self._settings.grace_seconds, "pred")
         if "score" not in header:
             return failure(header, pred)
         return Score(header["outcome"], header["score"], "result", payload.decode(), pred, header.get("digest"))
 
-    async def _ask(self, prepare: Prepare, cpu_limit: float, side: str = "pred") -> Reply:
-        header, body = await super()._ask(prepare, cpu_limit + self._settings.grace_seconds, side)
+    async def _run(self, prepare: Prepare, cpu_limit: float, side: str) -> Reply:
+        header, body = await self._ask(prepare, cpu_limit + self._settings.grace_seconds, side)
         if header["outcome"] == "fault":
             header = {"outcome": INFRA_ERROR, "error": f"the database cannot be read now: {header['error']}"}
         return header, body

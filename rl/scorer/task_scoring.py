@@ -24,21 +24,22 @@ class TaskScorer(WorkerScorer):
     """PythonRewardModel: the score that the task's function gives."""
 
     def __init__(self, settings: TaskSettings):
-        super().__init__(settings, "task", {"path": str(settings.path), "function": settings.function_name})
-        self._cpu_limit = settings.prediction_seconds
+        jobs = {"path": str(settings.path), "function": settings.function_name}
+        super().__init__(settings, "task", jobs, name=f"task {settings.task}")
+        self._cpu_limit, self._wall_limit = settings.prediction_seconds, settings.wall_seconds
 
     async def score(self, question: TaskQuestion, responses: list[str], digests: bool = False) -> list[Score]:
         truth = question.ground_truth
         gold = json.dumps(truth, sort_keys=True)
 
         async def score(response: str) -> Score:
-            return await self.scores.get((gold, response), lambda: self._run(truth, response), 2 * len(response))
+            return await self.scores.get((gold, response), lambda: self._run(truth, response))
 
         return await self._score_distinct(responses, score, _NO_ANSWER)
 
     async def _run(self, truth: Any, response: str) -> Score:
         job = {"job": "task", "response": response, "ground_truth": truth}
-        header, _ = await self._ask(lambda _: (job, b""), self._cpu_limit)
+        header, _ = await self._ask(lambda _: (job, b""), self._cpu_limit, wall_limit=self._wall_limit)
         if header["outcome"] == "no_answer":
             return _NO_ANSWER
         if header["outcome"] == INFRA_ERROR or "score" not in header:

@@ -1,8 +1,9 @@
-"""A worker process: does one job at a time for the server, over stdin and stdout (frames.py).
+"""A worker process: does one job at a time for the server, over the socket that it is started with as stdin.
 
-The settings, JSON on the command line, say which jobs it does: "kind" is "sql" (sql/jobs.py), "math" (math/jobs.py) or
-"task" (task/jobs.py), and each has an `reply(job, body)` that returns the reply's header and body. Every header gets
-"cpu", the processor time of the process in seconds. "last": true in one says that the worker ends after this reply.
+Frames are those of frames.py. The settings, JSON on the command line, say which jobs it does: "kind" is "sql"
+(sql/jobs.py), "math" (math/jobs.py) or "task" (task/jobs.py), and each has an `reply(job, body)` that returns the
+reply's header and body. Every header gets "cpu", the processor time of the process in seconds. "last": true in one says
+that the worker ends after this reply.
 
 The process is the sandbox: its memory is bounded, it cannot write a file (RLIMIT_FSIZE 0), and the server
 kills it when it overruns. It does not confine an attacker who takes over SQLite or the interpreter itself: no system
@@ -54,20 +55,32 @@ def _confine(memory_bytes: int, mapped_bytes: int) -> None:
 
 
 def main() -> None:
-    """Serve jobs until stdin ends."""
+    """Serve jobs until the server closes the socket."""
     settings = json.loads(sys.argv[1])
+    channel = _own_channel()
     jobs = _jobs(settings)
     _confine(settings["memory_bytes"], jobs.mapped_bytes)
-    # The socket gets a descriptor of its own, so that no stray print can break a frame.
-    replies = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    _reply(replies, {"outcome": "ready"}, b"")
-    while (frame := frames.read(sys.stdin.buffer)) is not None:
-        header, body = jobs.reply(*frame)
-        del frame
-        _reply(replies, header, body)
-        if header.get("last"):
-            break
+    _reply(channel, {"outcome": "ready"}, b"")
+    with os.fdopen(channel, "rb", closefd=False) as requests:
+        while (frame := frames.read(requests)) is not None:
+            header, body = jobs.reply(*frame)
+            del frame
+            _reply(channel, header, body)
+            if header.get("last"):
+                break
+
+
+def _own_channel() -> int:
+    """A descriptor of the server's socket that no program started from here inherits, and no forked process keeps.
+
+    What a task's function reads then is /dev/null. What it prints goes to a pipe (worker_output.py), by lines.
+    """
+    channel = os.dup(sys.stdin.fileno())
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, sys.stdin.fileno())
+    sys.stdout = os.fdopen(sys.stdout.fileno(), "w", buffering=1, errors="replace", closefd=False)
+    os.register_at_fork(after_in_child=lambda: os.dup2(null, channel, inheritable=False))
+    return channel
 
 
 def _reply(descriptor: int, header: dict, body: bytes) -> None:

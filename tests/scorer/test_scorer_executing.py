@@ -42,6 +42,16 @@ def test_json_can_be_taken_apart(run: Callable[[str], list[Row]]) -> None:
     assert run("""SELECT fullkey FROM json_tree('{"k": [5]}') WHERE atom = 5""") == [("$.k[0]",)]
 
 
+EXPLAINED = ("EXPLAIN {}", "explain query plan {}", "/* x */ -- y\n;EXPLAIN {}", "\ufeff /**/EXPLAIN/**/{}")
+
+
+@pytest.mark.parametrize("form", EXPLAINED)
+def test_explain_is_no_select(run: Callable[[str], list[Row]], form: str) -> None:
+    with pytest.raises(StatementError, match="EXPLAIN is no SELECT"):
+        run(form.format("SELECT a FROM t"))
+    assert run("/* EXPLAIN */ SELECT a AS explain FROM t LIMIT 1") == [(1,)]
+
+
 def test_50_megabytes_of_sql_are_refused_by_their_length(run: Callable[[str], list[Row]]) -> None:
     with pytest.raises(StatementError, match="50000008 characters"):
         run("SELECT 1" + " " * 50_000_000)

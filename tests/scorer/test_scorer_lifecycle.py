@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import os
+import resource
 import runpy
 import signal
 import socket
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +21,8 @@ import uvloop
 import yaml
 
 from rl.scorer.config import Settings, SqlSettings, load_settings
+from rl.scorer.niceness import may_renice
+from rl.scorer.pool import SLOW_SECONDS
 from rl.scorer.server import main
 from rl.scorer.sql_scoring import SqlScorer
 from tests.scorer.conftest import SCRIPT, SHIPPED_SETTINGS, fenced, make_shop
@@ -56,6 +59,17 @@ WRONG = [
     (MATH + ", order_check: true}}", "key Scorers.Scorer1.order_check"),
     (MATH + "}}\nScorerServer: {prot: }", "key ScorerServer.prot"),
     (MATH + "}}\nScorerSever: {port: 7000}", "unknown key ScorerSever"),
+    (MATH + ", num_instances: 1, num_instances: 2}}", "has the key num_instances twice (line 1)"),
+    (MATH + "}}\nScorers: {}", "has the key Scorers twice (line 2)"),
+    (MATH + ", prediction_seconds: .inf}}", "Scorers.Scorer1.prediction_seconds = inf"),
+    (MATH + ", prediction_seconds: 1.0e+30}}", "Scorers.Scorer1.prediction_seconds = 1e+30"),
+    (MATH + ", grace_seconds: .nan}}", "Scorers.Scorer1.grace_seconds = nan"),
+    (MATH + ", num_instances: 1000000}}", "Scorers.Scorer1.num_instances = 1000000"),
+    (MATH + ", worker_memory_bytes: 10000000000000000000}}", "Scorers.Scorer1.worker_memory_bytes = 1000000000"),
+    (MATH + ", worker_memory_bytes: 1000}}", "Scorers.Scorer1.worker_memory_bytes = 1000"),
+    (SQL + "., max_value_bytes: 3000000000}}", "Scorers.Scorer1.max_value_bytes = 3000000000"),
+    (MATH + "}}\nScorerServer: {max_body_bytes: 5000000000}", "ScorerServer.max_body_bytes = 5000000000"),
+    (MATH + "}}\nScorerServer: {shutdown_seconds: 1000000000}", "ScorerServer.shutdown_seconds = 1000000000"),
     ("Scorers: [1]", "Scorers = [1]"),
     ("ScorerServer: {}", "lacks Scorers"),
     ("just text", "holds no settings"),
@@ -149,6 +163,25 @@ def test_workers_that_do_not_start_are_one_sentence(tmp_path: Path) -> None:
     assert done.returncode == 1 and "a broken installation" in done.stderr
     assert (
         "\nError: The workers do not start: a worker process did not start; what they wrote is above.\n" in done.stderr
+    )
+
+
+def test_an_unreadable_proc_is_said_on_stderr(tmp_path: Path) -> None:
+    """Without it no time limit would hold. The log file has the rest."""
+    (tmp_path / "a.yaml").write_text(
+        f"ScorerServer: {{log_file: {tmp_path}/log}}\n{SQL}{tmp_path}, num_instances: 1}}}}"
+    )
+    code = "import sys, psutil, rl.scorer.server as s; psutil.PROCFS_PATH = '/none'; sys.exit(s.main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "-c", tmp_path / "a.yaml", "--port", "0"],
+        cwd=SCRIPT.parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "Error: The workers do not start: the processor time of a worker cannot be read in /pr"
     )
 
 
@@ -307,3 +340,64 @@ def test_a_worker_that_has_just_died_gets_no_job(tmp_path: Path) -> None:
     assert len(found) == 500
     outcomes = Counter(result.outcome for result in found)
     assert set(outcomes) <= {"gold", "infra_error"} and outcomes["gold"] > 400
+
+
+def test_a_worker_that_cannot_be_started_for_want_of_descriptors_is_an_infra_error(tmp_path: Path) -> None:
+    make_shop(tmp_path / "shop" / "shop.sqlite")
+    scorer = SqlScorer(SqlSettings(class_name="SqlRewardModel", database_path=tmp_path, num_instances=1))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def scenario() -> list[str]:
+        await scorer.pool.start()
+        try:
+            outcomes = [(await scorer.check_gold("shop/shop.sqlite", "SELECT 1")).outcome]
+            [worker] = scorer.pool._all
+            await worker.kill()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+            try:
+                async with asyncio.timeout(20):
+                    outcomes.append((await scorer.check_gold("shop/shop.sqlite", "SELECT 2")).outcome)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            outcomes.append((await scorer.check_gold("shop/shop.sqlite", "SELECT 2")).outcome)
+            return outcomes
+        finally:
+            await scorer.pool.close()
+
+    assert asyncio.run(scenario()) == ["gold", "infra_error", "gold"]
+
+
+@pytest.fixture
+def forget_niceness() -> Iterator[None]:
+    may_renice.cache_clear()
+    yield
+    may_renice.cache_clear()
+
+
+def test_without_the_right_to_renice_a_slow_statement_costs_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget_niceness: None
+) -> None:
+    """setpriority as the kernel has it for a server without CAP_SYS_NICE: a niceness never falls again."""
+    system = os.setpriority
+
+    def setpriority(which: int, who: int, niceness: int) -> None:
+        if niceness < os.getpriority(which, who):
+            raise PermissionError
+        system(which, who, niceness)
+
+    monkeypatch.setattr(os, "setpriority", setpriority)
+    make_shop(tmp_path / "shop" / "shop.sqlite")
+    scorer = SqlScorer(SqlSettings(class_name="SqlRewardModel", database_path=tmp_path, num_instances=1))
+    count = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT 3000000) SELECT count(*) FROM r"
+
+    async def scenario() -> None:
+        await scorer.pool.start()
+        try:
+            for number in range(4):
+                check = await scorer.check_gold("shop/shop.sqlite", count.format(number))
+                assert check.outcome == "gold" and check.seconds > SLOW_SECONDS
+            assert scorer.pool.workers == 1 and not scorer.pool.ends
+        finally:
+            await scorer.pool.close()
+
+    asyncio.run(scenario())

@@ -5,12 +5,14 @@ The worker is the real process with the settings that the server gives it, kille
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import psutil
 import pytest
@@ -31,6 +33,7 @@ class Worker:
 
     directory: Path
     process: subprocess.Popen | None = None
+    channel: BinaryIO | None = None
     starts: int = 0
 
     def ask(self, gold: str, pred: str, seconds: float = SECONDS) -> dict | None:
@@ -38,11 +41,11 @@ class Worker:
         if self.process is None or self.process.poll() is not None:
             self._start()
         job = {"job": "math", "gold": gold, "pred": pred, "seconds": seconds}
-        self.process.stdin.write(frames.encode(job))
-        self.process.stdin.flush()
+        self.channel.write(frames.encode(job))
+        self.channel.flush()
         killer = threading.Timer(KILLED_AFTER_SECONDS, self.process.kill)
         killer.start()
-        reply = frames.read(self.process.stdout)
+        reply = frames.read(self.channel)
         killer.cancel()
         if reply is None or reply[0].get("last"):
             self.end()
@@ -50,22 +53,24 @@ class Worker:
 
     def _start(self) -> None:
         settings = {"kind": "math", "memory_bytes": MEMORY_BYTES, "held_bytes": 0, "jobs": {}}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "rl.scorer.worker", json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=self.directory,
-            env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        )
+        ours, its = socket.socketpair()
+        with its:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "rl.scorer.worker", json.dumps(settings)],
+                stdin=its,
+                cwd=self.directory,
+                env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+            )
+        with ours:
+            self.channel = ours.makefile("rwb")
         self.starts += 1
-        assert frames.read(self.process.stdout)[0]["outcome"] == "ready"
+        assert frames.read(self.channel)[0]["outcome"] == "ready"
 
     def end(self) -> None:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-            self.process.stdin.close()
-            self.process.stdout.close()
+            self.channel.close()
             self.process = None
 
 

@@ -18,6 +18,8 @@ from collections import OrderedDict
 from contextlib import closing
 from typing import NamedTuple
 
+from rl.scorer.sql.lexer import first_word
+
 Value = int | float | str | bytes | None
 Row = tuple[Value, ...]
 
@@ -38,6 +40,8 @@ _DATABASE_FAULTS = frozenset(
         sqlite3.SQLITE_FULL,
     }
 )
+# No database at all, a damaged page, a journal that a writer which ended has left to be rolled back.
+_DAMAGES = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_READONLY})
 _PRIMARY_CODE = 0xFF
 # About 0.1 ms of SQLite's virtual machine between two looks at the clock.
 _OPERATIONS_PER_CHECK = 10_000
@@ -51,12 +55,20 @@ _MAPPED_BYTES = 256_000_000
 MAPPED_BYTES = _OPEN_FILES * _MAPPED_BYTES
 # SQLite's messages repeat names of any length.
 _ERROR_CHARS = 1000
+# The end of a URI of a database with a -wal whose -shm is missing or used by nobody: a copy, or its writer was killed.
+# SQLite would write the -shm, which a worker may not; in exclusive mode it keeps that index in memory. The lock of that
+# mode cannot be had on a file that is open for reading only, so it takes none.
+PRIVATE_INDEX = "&vfs=unix-none"
 # How long another process may hold the file's lock before that is a fault.
 _LOCK_SECONDS = 0.5
 
 
 class StatementError(Exception):
     """The statement cannot be run or breaks a limit; the text says how."""
+
+
+class DamagedDatabase(StatementError):
+    """The statement met a part of the database that cannot be read, today and tomorrow."""
 
 
 class StatementTimeout(Exception):
@@ -89,12 +101,16 @@ class Executor:
         version: of the file's content; another one makes the file be reopened. Text is decoded as UTF-8 with errors
         ignored. Raises StatementTimeout after `seconds` of processor time, so that a busy machine does not decide,
         StatementError for SQL that fails, is rejected, is more than one statement, yields no result set or breaks
-        `limits`, DatabaseFault for a file that cannot be read, MemoryError.
+        `limits`, its DamagedDatabase for a file whose content is at fault, DatabaseFault for a file that cannot be
+        read, MemoryError.
         """
         if len(sql) > self._limits.sql_chars:
             raise StatementError(f"the SQL has {len(sql)} characters, more than {self._limits.sql_chars}")
         deadline = time.thread_time() + seconds
         try:
+            if first_word(sql) == "EXPLAIN":
+                # The authorizer sees only the statement that it explains.
+                raise StatementError("EXPLAIN is no SELECT")
             connection = self._connection(uri, version)
             connection.set_progress_handler(lambda: time.thread_time() > deadline, _OPERATIONS_PER_CHECK)
             return _fetch(connection, sql, self._limits)
@@ -122,6 +138,8 @@ class Executor:
             # Every statement is prepared once, so a statement cache would only cost.
             connection = sqlite3.connect(uri, _LOCK_SECONDS, uri=True, isolation_level=None, cached_statements=0)
             try:
+                if uri.endswith(PRIVATE_INDEX):
+                    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
                 _restrict(connection, self._limits)
             except BaseException:
                 connection.close()
@@ -139,6 +157,9 @@ def _translated(error: sqlite3.Error, code: int | None) -> Exception:
     if primary == sqlite3.SQLITE_INTERRUPT:
         return StatementTimeout()
     text = str(error)[:_ERROR_CHARS]
+    # A virtual table calls bad arguments corrupt, which a statement can give.
+    if primary in _DAMAGES and code != sqlite3.SQLITE_CORRUPT_VTAB:
+        return DamagedDatabase(text)
     return DatabaseFault(text) if primary in _DATABASE_FAULTS else StatementError(text)
 
 

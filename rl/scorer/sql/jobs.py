@@ -6,7 +6,7 @@
   holds them -> {outcome, score} and, if `digest` is true, {digest}; body: the payload as JSON.
 
 Outcomes besides: pred_error or gold_error with "error", pred_timeout or gold_timeout, fault with "error" (the file
-could not be read).
+could not be read, or not the part of it that the prediction reads).
 """
 
 import marshal
@@ -15,6 +15,7 @@ from rl.scorer.lru import ByteLru
 from rl.scorer.sql.compare import COMPARISONS, CREDITS, MATCH_SCORE, GoldRows, equal_bird
 from rl.scorer.sql.execute import (
     MAPPED_BYTES,
+    DamagedDatabase,
     DatabaseFault,
     Executor,
     Limits,
@@ -65,10 +66,10 @@ class SqlJobs:
             return self._gold(job) if side == "gold" else self._score(job, body)
         except StatementTimeout:
             return {"outcome": f"{side}_timeout"}, b""
-        except StatementError as error:
-            return {"outcome": f"{side}_error", "error": str(error)}, b""
-        except DatabaseFault as error:
-            return {"outcome": "fault", "error": str(error)}, b""
+        except (StatementError, DatabaseFault) as error:
+            # Gold has run: what a prediction alone finds damaged says nothing about the response.
+            fault = isinstance(error, DatabaseFault) or (isinstance(error, DamagedDatabase) and side == "pred")
+            return {"outcome": "fault" if fault else f"{side}_error", "error": str(error)}, b""
 
     def _gold(self, job: dict) -> tuple[dict, bytes]:
         rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])

@@ -28,6 +28,15 @@ def repair(sql: str) -> str:
     return _REPAIR.sub(replace, sql)
 
 
+def first_word(sql: str) -> str:
+    """The first token of the statement, in upper case; empty without one."""
+    for match in _TOKEN.finditer(sql):
+        # SQLite passes over a byte order mark and Python's sqlite3 over semicolons.
+        if not match[0].startswith(("--", "/*", ";", "\ufeff")):
+            return match[0].upper()
+    return ""
+
+
 def has_top_level_order_by(sql: str) -> bool:
     """Whether the statement orders its result: an ORDER BY outside every parenthesis (subquery, CTE, window)."""
     depth = 0

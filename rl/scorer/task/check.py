@@ -16,7 +16,7 @@ _PROGRAM = (
 def check_task(settings: TaskSettings) -> None:
     """Raise UserError with the exception and the line of the user's file that it came from."""
     command = [sys.executable, "-c", _PROGRAM, str(_REPOSITORY), str(settings.path), settings.function_name]
-    tried = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    tried = subprocess.run(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if tried.returncode == 0:
         return
     lines = tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"]
