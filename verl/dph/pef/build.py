@@ -63,6 +63,9 @@ def write_store(trainer) -> None:
         return
     else:
         store.check_origin(path, **origin)
+    # As verl's trainers do between sampling and the passes of the training engine (PPOTrainerSync.on_sample_end): the
+    # rollout servers free their weights and caches. Nothing is generated any more.
+    trainer.checkpoint_manager.sleep_replicas()
     compute = partial(reference_of, trainer, top_k=data.sft_top_k)
     found = fill_in_parts(
         store.rows, compute, folder=parts, size=data.sft_reference_rows, origin=origin | {"top_k": data.sft_top_k}
