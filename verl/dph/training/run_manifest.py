@@ -104,7 +104,5 @@ def _hashes_of(config: DictConfig) -> dict[str, Any]:
             "model_hash": model_hash(model.path),
             "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
         },
-        "data": {
-            key: {str(path): file_sha256(path) for path in files_of(config.data.get(key))} for key in _DATA_KEYS
-        },
+        "data": {key: {str(path): file_sha256(path) for path in files_of(config.data.get(key))} for key in _DATA_KEYS},
     }
