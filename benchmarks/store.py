@@ -1,11 +1,15 @@
-"""Time to write and load a D_pef store, and its memory compared with its size on disk.
+"""Seconds and memory of a D_pef store from its rows to an epoch of training, memory as a multiple of its size on disk.
 
     python benchmarks/store.py [--rows 2248] [--prompt 1500] [--response 300] [--top-k 0 64]
+    python benchmarks/store.py --rows 100000 --top-k 0 --budget
 
 Writes a store of random tokens for each k into a temporary folder, as generate_sft does but with log-probs that need no
-model: in parts of --part rows, then as the store. Opens it in a fresh process as the trainer does.
-Memory is the growth of that process's resident set, including the file's mapped pages: after loading, and after every
-row was put into the columns of a mini-batch once, --batch at a time.
+model: in parts of --part rows, then as the store. Opens it in a fresh process as the trainer does, and there verifies
+it (100 rows are compared with what the engine, here the file itself, computes again; all are fingerprinted) and visits
+every row once, which puts it into the columns of a mini-batch of --batch rows.
+Memory is the growth of the process's resident set, including the file's mapped pages: its peak while the store is
+written, the rows themselves among it; after loading; and after the visits. --budget exits with 1 when BUDGET is
+exceeded.
 """
 
 import argparse
@@ -16,14 +20,19 @@ import tempfile
 import time
 from pathlib import Path
 
-import psutil
 import torch
 
 from verl.dph.pef.logprob_shards import fill_in_parts
 from verl.dph.pef.store import Row, Store
+from verl.dph.pef.verify import Tolerance, check_reference
+from verl.dph.pef.visit_order import RehearsalOrder
 from verl.dph.training import mixed_batch
 
 VOCABULARY = 128_000
+
+# What 100,000 rows without next tokens, 841 MB, may take: about three times what was measured on two cores that others
+# used too (docs/training.md), and of memory a quarter more.
+BUDGET = {"write s": 30, "load s": 4, "verify s": 6, "visit s": 25, "write x": 3.1, "load x": 0.4, "visit x": 1.6}
 DTYPES = dict.fromkeys(mixed_batch.FIELDS, torch.int64) | {"old_log_probs": torch.float32, "advantages": torch.float32}
 
 
@@ -69,20 +78,41 @@ def columns(rows: list[Row]) -> None:
 
 
 def measure(path: str, batch: int) -> dict[str, float]:
-    """Seconds to load and bytes that the process grew by, in this process."""
+    """Seconds, and bytes that this process grew by."""
     with tempfile.TemporaryDirectory() as folder:  # what torch imports at first use is no part of a store
         random_store(2, 8, 8, 8).save(f"{folder}/tiny.pt")
         columns(Store.load(f"{folder}/tiny.pt").rows)
-    process = psutil.Process()
-    before = process.memory_info().rss
-    started = time.perf_counter()
+    before, found, clock = resident("VmRSS"), {}, Clock()
     store = Store.load(path)
-    seconds = time.perf_counter() - started
-    loaded = process.memory_info().rss - before
-    for start in range(0, len(store), batch):
-        columns(store.rows[start : start + batch])
-    visited = process.memory_info().rss - before
-    return {"seconds": seconds, "loaded": loaded, "visited": visited}
+    found["load s"], found["load x"] = clock.lap(), resident("VmRSS") - before
+
+    def engine(rows: list[Row]) -> dict[str, list[torch.Tensor]]:
+        names = ["ref_log_probs", "top_log_probs"] if store.top_k else ["ref_log_probs"]
+        return {name: [getattr(row, name).clone() for row in rows] for name in names}
+
+    check_reference(store, path, engine, tolerance=Tolerance.of("float32", None), seed=1)
+    order = RehearsalOrder(len(store), seed=1, store=store.fingerprint())
+    found["verify s"] = clock.lap()
+    while order.position < len(store):
+        columns([store.rows[i] for i in order.take(min(batch, len(store) - order.position))])
+    found["visit s"], found["visit x"] = clock.lap(), resident("VmRSS") - before
+    return found
+
+
+class Clock:
+    def __init__(self):
+        self.started = time.perf_counter()
+
+    def lap(self) -> float:
+        """Seconds since the last call."""
+        last, self.started = self.started, time.perf_counter()
+        return self.started - last
+
+
+def resident(name: str) -> int:
+    """Bytes of this process: VmRSS, or their peak VmHWM."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
 
 def main() -> None:
@@ -93,23 +123,35 @@ def main() -> None:
     parser.add_argument("--top-k", type=int, nargs="+", default=[0, 64])
     parser.add_argument("--batch", type=int, default=128, help="D_pef rows of a mini-batch")
     parser.add_argument("--part", type=int, default=256, help="rows a part (data.sft_reference_rows)")
+    parser.add_argument("--budget", action="store_true", help="compare with what 100,000 rows may take")
     parser.add_argument("--open", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    torch.set_num_threads(1)  # so that other programs matter less
     if options.open:
         sys.stdout.write(json.dumps(measure(options.open, options.batch)))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        for k in options.top_k:
+    exceeded = []
+    for k in options.top_k:
+        with tempfile.TemporaryDirectory() as folder:
+            before = resident("VmRSS")
             store = random_store(options.rows, options.prompt, options.response, k)
             path, seconds = write(store, Path(folder), options.part)
+            found = {"write s": seconds, "write x": resident("VmHWM") - before}
             command = [sys.executable, __file__, "--open", str(path), "--batch", str(options.batch)]
-            found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+            found |= json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
             size = path.stat().st_size
-            sys.stdout.write(
-                f"k {k:<4}{size / 1e6:8.1f} MB   written in {seconds:.2f} s   load {found['seconds']:.3f} s   "
-                f"memory over file size: {found['loaded'] / size:.2f} after loading, "
-                f"{found['visited'] / size:.2f} after visiting every row\n"
-            )
+        found = {name: value / size if name.endswith(" x") else value for name, value in found.items()}
+        sys.stdout.write(f"{options.rows} rows, k {k}, {size / 1e6:.1f} MB")
+        for phase in ("write", "load", "verify", "visit"):
+            memory = f" and {found[f'{phase} x']:.2f} x in memory" if f"{phase} x" in found else ""
+            sys.stdout.write(f"; {phase} {found[f'{phase} s']:.2f} s{memory}")
+        sys.stdout.write("\n")
+        exceeded += [
+            f"k {k}: {name} {found[name]:.2f} of {limit}" for name, limit in BUDGET.items() if found[name] > limit
+        ]
+    if options.budget:
+        sys.stdout.write(f"over budget: {', '.join(exceeded)}\n" if exceeded else "within the budget\n")
+        sys.exit(bool(exceeded))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -111,7 +112,16 @@ def _sha256_of_state(path: Path, size: int, mtime_ns: int) -> str:
 def _combined_hash(files: Iterable[Path]) -> str:
     files = list(files)
     with ThreadPoolExecutor(max_workers=4) as pool:  # hashlib lets go of the GIL; the disk is soon the limit
-        bar = tqdm(pool.map(_kept_sha256, files), "Hashing", len(files), unit="file", delay=BAR_DELAY_S, leave=False)
-        hashes = list(bar)
+        hashes = list(
+            tqdm(
+                pool.map(_kept_sha256, files),
+                "Hashing",
+                len(files),
+                unit="file",
+                delay=BAR_DELAY_S,
+                leave=False,
+                disable=threading.current_thread() is not threading.main_thread(),  # where nobody waits for it
+            )
+        )
     lines = "".join(f"{file.name} {digest}\n" for file, digest in zip(files, hashes, strict=True))
     return hashlib.sha256(lines.encode()).hexdigest()

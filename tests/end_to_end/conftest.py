@@ -129,6 +129,9 @@ def presampled(project):
 
 WRITES = ("bash", "scripts/llama/get_correct_data_tensor.sh", "data.sft_top_k=8", "data.sft_reference_rows=2")
 
+# verl's default on GPUs: parameters in float32, computed with in bf16 under autocast.
+BF16 = "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=bf16"
+
 
 @pytest.fixture(scope="session")
 def stored(presampled):
@@ -145,21 +148,35 @@ def stored(presampled):
 
 
 @pytest.fixture(scope="session")
-def trained(stored):
-    """DPH-JS between next-token distributions on two ranks: SIGTERM after step 2, then resumed for two steps."""
+def stored_in_bf16(stored):
+    """The store of the same samples, so that nothing is drawn, computed in bf16: store_in_bf16/pef.pt."""
+    data = stored.folder / "store_in_bf16"
+    data.mkdir()
+    for name, content in stored.split.items():
+        (data / f"train_{name}.parquet").write_bytes(content)
+    for samples in stored.data.glob("pef.samples.*"):
+        (data / samples.name).write_bytes(samples.read_bytes())
+    stored.outputs["store_in_bf16"] = stored.succeed(*WRITES, BF16, DATA_DIR=str(data), SFT_PT=str(data / "pef.pt"))
+    return data / "pef.pt"
+
+
+@pytest.fixture(scope="session")
+def trained(stored, stored_in_bf16):
+    """DPH-JS between next-token distributions in bf16, on two ranks: SIGTERM after step 2, then two more steps."""
+    environment = {"GPUS_PER_NODE": "2", "SAVE_FREQ": "1", "SFT_PT": str(stored_in_bf16)}
     settings = (
-        *("js_kl", "js", "0.2", "actor_rollout_ref.actor.sft_loss_estimator=topk"),
+        *("js_kl", "js", "0.2", "actor_rollout_ref.actor.sft_loss_estimator=topk", BF16),
         "actor_rollout_ref.actor.sft_grad_norm_freq=2",
         "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
         "trainer.max_actor_ckpt_to_keep=100",
     )
-    training, output = stored.train_until(2, *settings, GPUS_PER_NODE="2", SAVE_FREQ="1")
+    training, output = stored.train_until(2, *settings, **environment)
     training.terminate()
     output += training.communicate(timeout=120)[0]
     stored.stopped, stored.resumed_from = (training.returncode, output), newest_checkpoint(stored.runs / "js")
     stored.succeed(
         *("bash", f"scripts/llama/{settings[0]}.sh", *settings[1:]),
-        **{"GPUS_PER_NODE": "2", "SAVE_FREQ": "1", "TOTAL_STEPS": str(stored.resumed_from + 2)},
+        **environment | {"TOTAL_STEPS": str(stored.resumed_from + 2)},
     )
     return stored
 

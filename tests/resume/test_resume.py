@@ -45,6 +45,10 @@ def test_every_metric_of_every_step_is_the_same(task):
         assert not different, f"step {step}"
 
 
+def test_rollout_and_actor_agree(task):
+    assert all(metrics["training/rollout_probs_diff_mean"] < 1e-5 for metrics in task.metrics("resumed").values())
+
+
 @pytest.mark.parametrize("step", [STOP, TOTAL])
 def test_weights_are_the_same(task, step):
     at_once, resumed = (

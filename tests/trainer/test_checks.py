@@ -281,6 +281,28 @@ def test_on_gpus_flash_attention_is_missed_before_the_workers_start(
     assert all("uses flash_attention_2, verl's default, and the package flash-attn is not" in s for s in sentences)
 
 
+@pytest.mark.parametrize(
+    ("device", "rollout", "dtype", "bucket", "rejected"),
+    [
+        ("cpu", "vllm", "fp32", 2003, True),
+        ("cpu", "vllm", "fp32", 2004, False),
+        ("cpu", "vllm", "bf16", 1002, False),
+        ("cuda", "vllm", "fp32", 2003, False),  # goes by a handle of its own
+        ("cpu", "hf", "fp32", 2003, False),  # every bucket takes one tensor at least
+    ],
+)
+def test_an_embedding_that_fills_no_bucket_on_its_way_to_vllm(run, tmp_path, device, rollout, dtype, bucket, rejected):
+    """That of Llama-3.1-8B is 128,256 x 4,096 x 4 bytes = 2,004 MiB."""
+    size = {"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096}
+    (tmp_path / "config.json").write_text(json.dumps(size))
+    config = run.config({f"{MODEL}path": str(tmp_path), f"{ACTOR}fsdp_config.model_dtype": dtype})
+    config.trainer.device, config.actor_rollout_ref.rollout.name = device, rollout
+    config.actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes = bucket
+    sentences = list(checks.weight_transfer(config))
+    assert len(sentences) == rejected
+    assert all("megabytes=2003 is less than the 2004 MiB of the model's embedding" in s for s in sentences)
+
+
 def test_a_model_of_images_is_rejected_where_rows_are_token_ids_alone(run, tmp_path):
     for file in Path(run.model).iterdir():
         shutil.copy(file, tmp_path)

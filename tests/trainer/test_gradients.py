@@ -41,6 +41,7 @@ PER_SET, TOPK, REFERENCE = "sft_loss_normalization=per_set", "sft_loss_estimator
 DYNAMIC = ("use_dynamic_bsz=True", "ppo_max_token_len_per_gpu=48")
 PACKED, NO_PEF = "actor_rollout_ref.model.use_remove_padding=True", "data.sft_pt=null"
 ENTROPY = "calculate_entropy=True"
+BF16 = f"++{ACTOR}fsdp_config.mixed_precision.param_dtype=bf16"  # verl's default on GPUs: autocast
 MASKED_ROW = 5
 MASKED = f"+trainer.masked_rows=[{MASKED_ROW}]"
 FIRST_MINI_BATCH = range(8)
@@ -54,6 +55,7 @@ ULYSSES = ("ulysses_sequence_parallel_size=2", *DYNAMIC, PACKED, ATTENTION)
 
 ONE_RANK = {
     "joint": mode("js_low_var", ENTROPY, micro(12)),
+    "joint_bf16": mode("js_low_var", *DYNAMIC, PACKED, BF16),
     "joint_micro_2": mode("js_low_var", micro(2)),
     "joint_dynamic": mode("js_low_var", *DYNAMIC),
     "joint_packed": mode("js_low_var", *DYNAMIC, PACKED),
@@ -67,6 +69,7 @@ ONE_RANK = {
     "alpha_policy": mode("alpha", REFERENCE, NO_PEF, micro(8)),
     "topk": mode("js_low_var", TOPK, micro(12)),
     "topk_entropy": mode("js_low_var", TOPK, ENTROPY, micro(12)),
+    "topk_bf16": mode("js_low_var", TOPK, *DYNAMIC, PACKED, BF16),
     "topk_micro_2": mode("js_low_var", TOPK, micro(2)),
     "topk_packed": mode("js_low_var", TOPK, *DYNAMIC, PACKED),
     "topk_forward": mode("forward", TOPK, PER_SET, micro(12)),
@@ -303,6 +306,15 @@ def test_gradient_and_metrics_do_not_depend_on_ranks_or_micro_batches(found, var
     assert_same_gradients(found[variant], gradients)
     for name in (name for name in found[same_as] if name.startswith("metric.")):
         torch.testing.assert_close(found[variant][name], found[same_as][name], rtol=1e-4, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize(("variant", "same_as"), [("joint_bf16", "joint"), ("topk_bf16", "topk")])
+def test_bf16_only_rounds_the_gradient(found, variant, same_as):
+    names = [name for name in found[same_as] if name[0] in "01"]
+    whole, rounded = (torch.cat([found[run][name].flatten() for name in names]) for run in (same_as, variant))
+    assert 1e-4 < (rounded - whole).norm() / whole.norm() < 0.1
+    for name in (name for name in found[same_as] if name.startswith("metric.dph/tokens")):
+        assert torch.equal(found[variant][name], found[same_as][name])
 
 
 @pytest.mark.parametrize(

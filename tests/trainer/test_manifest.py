@@ -4,13 +4,19 @@ import importlib.metadata
 import json
 import os
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from omegaconf import OmegaConf
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
+from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from verl.dph.training import run_manifest, tracking
 from verl.dph.training.run_manifest import Manifest, git_state
+from verl.dph.training.run_record import RunRecord
+from verl.dph.training.trainer import SyncTrainer
 
 
 @pytest.fixture
@@ -49,6 +55,41 @@ def test_a_manifest_names_code_packages_data_and_settings(config, tmp_path, monk
     written.write(folder, step=8, resources={})
     again = json.loads((folder / "manifest.json").read_text())
     assert again["step"] == 8 and again["data"] == content["data"]
+
+
+def test_training_does_not_wait_for_the_models_hash_and_a_manifest_does(config, tmp_path, monkeypatch):
+    """A model of 32B is 65 GB, which used to be read while the first checkpoint waited."""
+    hashed, train, steps = threading.Event(), [], []
+    monkeypatch.setattr(run_manifest, "model_hash", lambda path: hashed.wait() and "a" * 64)
+    trainer = object.__new__(SyncTrainer)  # only what fit uses
+    trainer.config = OmegaConf.create({"actor_rollout_ref": {"actor": {"generate_sft": False}}})
+    trainer.manifest, trainer.record = Manifest(config), RunRecord(tmp_path)
+
+    def trains(self, agent_loop_manager):
+        train.append("_hashes" in vars(trainer.manifest))  # already being computed
+        with ThreadPoolExecutor() as pool:
+            writing = pool.submit(trainer.manifest.write, tmp_path / "global_step_1", step=1, resources={})
+            with pytest.raises(TimeoutError):
+                writing.result(timeout=0.3)
+            steps.extend(tmp_path.glob("global_step_1/*"))
+            hashed.set()
+            writing.result(timeout=60)
+
+    monkeypatch.setattr(PPOTrainer, "fit", trains)
+    trainer.fit(None)
+    assert train == [True] and steps == []
+    content = json.loads((tmp_path / "global_step_1" / "manifest.json").read_text())
+    assert content["model"]["model_hash"] == "a" * 64 and content["data"]["train_files"]
+
+
+def test_without_a_hash_there_is_no_manifest(config, tmp_path):
+    (tmp_path / "model.safetensors").unlink()
+    manifest = Manifest(config)
+    manifest.start()
+    for _ in range(2):
+        with pytest.raises(UserError, match="holds no weights"):
+            manifest.write(tmp_path / "global_step_1", step=1, resources={})
+    assert not (tmp_path / "global_step_1").exists()
 
 
 def git(folder, *words):

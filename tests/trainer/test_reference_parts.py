@@ -3,13 +3,25 @@
 tests/end_to_end kills and checks the real program; here the engine is a language model of three lines.
 """
 
+import re
+
 import pytest
 import torch
+from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
+from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.logprob_shards import fill_in_parts
+from verl.dph.pef.origin import engine_dtype
 from verl.dph.pef.store import Row, Store
-from verl.dph.pef.verify import CHECKED_ROWS, FLOAT32_TOLERANCE, HALF_TOLERANCE, Tolerance, check_reference
+from verl.dph.pef.verify import (
+    CHECKED_ROWS,
+    FLOAT32_TOLERANCE,
+    HALF_TOLERANCE,
+    LOGIT_TOLERANCE,
+    Tolerance,
+    check_reference,
+)
 
 VOCABULARY, TOP_K = 50, 8
 ORIGIN = {"model_hash": "a", "top_k": 0}
@@ -154,9 +166,43 @@ def test_log_probs_that_are_no_numbers_are_never_accepted(tmp_path):
 
 
 def test_in_half_precision_the_mean_over_a_row_counts():
-    assert (FLOAT32.nats, FLOAT32.of_mean) == (FLOAT32_TOLERANCE, False)
-    half = Tolerance.of("bfloat16", None)
-    assert (half.nats, half.of_mean) == (HALF_TOLERANCE, True)
+    assert (FLOAT32.nats, FLOAT32.of_mean, FLOAT32.of_logit) == (FLOAT32_TOLERANCE, False, 0)
     stored, again = torch.tensor([-1.0, -2.0, -torch.inf]), torch.tensor([-1.03, -2.0, -torch.inf])
-    assert half.difference(stored, again) == pytest.approx(0.01, rel=1e-4)
-    assert FLOAT32.difference(stored, again) == pytest.approx(0.03, rel=1e-4)
+    assert FLOAT32.difference(stored, again) == (pytest.approx(0.03, rel=1e-4), FLOAT32_TOLERANCE)
+    assert Tolerance.of("bfloat16", 0.03).difference(stored, again) == (pytest.approx(0.01, rel=1e-4), 0.03)
+    half = Tolerance.of("float16", None)
+    allowed = LOGIT_TOLERANCE * (0.6321206 + 0.8646647 + 1) / 3  # 1 - e^-1, 1 - e^-2 and 1
+    assert half.difference(stored, again) == (pytest.approx(0.01, rel=1e-4), pytest.approx(allowed, rel=1e-6))
+    certain = torch.tensor([-1e-3, -1e-4])
+    assert half.difference(certain, certain - 0.01) == (pytest.approx(0.01, rel=1e-3), HALF_TOLERANCE)
+
+
+@pytest.mark.parametrize("scale", [2.0, 4.0, 8.0])
+def test_bfloat16s_rounding_of_logits_is_allowed_and_another_temperature_is_not(scale):
+    """Random logits from undecided to nearly certain, each rounded to one of its two neighbours in bfloat16."""
+    generator = torch.Generator().manual_seed(0)
+    logits = scale * torch.randn(100, 1000, generator=generator)
+    labels = torch.multinomial(logits.softmax(-1), 1, generator=generator)
+
+    def log_probs(logits):
+        return logits.log_softmax(-1).gather(1, labels)[:, 0]
+
+    def rounded():
+        step = torch.exp2(torch.floor(torch.log2(logits.abs())) - 7)
+        return ((logits / step).floor() + torch.rand(logits.shape, generator=generator).round()) * step
+
+    half, stored = Tolerance.of("bfloat16", None), log_probs(rounded())
+    assert 0 < half.difference(stored, log_probs(rounded())).share < 1
+    assert half.difference(stored, log_probs(logits / 0.8)).share > 1
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_what_the_message_says_of_float32_is_what_hydra_takes(tmp_path, device):
+    rows = filled(3)
+    rows[1].ref_log_probs -= 1.0
+    with pytest.raises(UserError) as error:
+        check_reference(saved(tmp_path, rows), "x.pt", Engine(), tolerance=Tolerance.of("bfloat16", None), seed=1)
+    [override] = re.findall(r"in training \((.+?)\)", str(error.value))
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        config = compose("dph_trainer", [f"device={device}", override])
+    assert engine_dtype(config) == "float32"

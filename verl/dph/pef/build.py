@@ -63,6 +63,9 @@ def write_store(trainer) -> None:
         return
     else:
         store.check_origin(path, **origin)
+    # As verl's trainers do between sampling and the passes of the training engine (PPOTrainerSync.on_sample_end): the
+    # rollout servers free their weights and caches. Nothing is generated any more.
+    trainer.checkpoint_manager.sleep_replicas()
     compute = partial(reference_of, trainer, top_k=data.sft_top_k)
     found = fill_in_parts(
         store.rows, compute, folder=parts, size=data.sft_reference_rows, origin=origin | {"top_k": data.sft_top_k}
@@ -95,8 +98,8 @@ def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> Non
     with atomic_write.replacing(path) as unchecked:
         store.save(str(unchecked))
         written = Store.load(str(unchecked))
-        largest = check_reference(written, str(path), compute, tolerance=tolerance, seed=config.data.sft_seed)
-    logger.info("reference log-probs computed again differ by %.2g nats at most (%s)", largest, tolerance)
+        worst = check_reference(written, str(path), compute, tolerance=tolerance, seed=config.data.sft_seed)
+    logger.info("reference log-probs computed again differ by %.2g nats in the worst row (%s)", worst, tolerance)
 
 
 def _sampled(trainer, correct: Path, samples: Path) -> Store:
@@ -113,23 +116,23 @@ def _sampled(trainer, correct: Path, samples: Path) -> Store:
     prompts = asyncio.run(
         draw_samples(config, trainer.get_llm_client(), files=[correct], settings=settings, output=samples)
     )
-    records = {record.id: record for record in read_samples(samples)}
-    kept = [prompt for prompt in prompts if records[prompt.id].acc == 1 and not records[prompt.id].truncated]
-    if not kept:
+    # Of 100,000 prompts and their records hardly more than the token ids stay in memory.
+    correct_responses = {
+        record.id: torch.tensor(record.response_ids, dtype=torch.int32)
+        for record in read_samples(samples)
+        if record.acc == 1 and not record.truncated
+    }
+    rows = [
+        Row(prompt.id, torch.tensor(prompt.token_ids, dtype=torch.int32), correct_responses[prompt.id], None)
+        for prompt in prompts
+        if prompt.id in correct_responses
+    ]
+    if not rows:
         raise UserError(
             f"None of the {len(prompts)} prompts of {correct} was solved again: lower the threshold of the split, or "
             "check the scorer."
         )
-    rows = [
-        Row(
-            prompt.id,
-            torch.tensor(prompt.token_ids, dtype=torch.int32),
-            torch.tensor(records[prompt.id].response_ids, dtype=torch.int32),
-            None,
-        )
-        for prompt in kept
-    ]
-    return Store({"prompts": len(prompts), "kept": len(kept)}, rows)
+    return Store({"prompts": len(prompts), "kept": len(rows)}, rows)
 
 
 def finished_store(path: Path, correct: Path) -> Store | None:

@@ -20,12 +20,12 @@ def origin_of(config: DictConfig) -> dict[str, str | int | float]:
         "top_p": float(rollout.top_p),
         "seed": int(config.data.sft_seed),
         "max_response_length": int(config.data.max_response_length),
-        "engine_dtype": _engine_dtype(config),
+        "engine_dtype": engine_dtype(config),
         "chat_template": _chat_template(config),
     }
 
 
-def _engine_dtype(config: DictConfig) -> str:
+def engine_dtype(config: DictConfig) -> str:
     """The dtype of verl's FSDP engine (workers/engine/fsdp/transformer_impl.py): float32, bfloat16 or float16."""
     mixed_precision = config.actor_rollout_ref.actor.fsdp_config.get("mixed_precision") or {}
     return str(PrecisionType.to_dtype(mixed_precision.get("param_dtype", "bf16"))).removeprefix("torch.")

@@ -17,7 +17,7 @@ from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
-from rl.data.rows import Prompt, PromptFiles
+from rl.data.rows import PromptFiles
 from rl.data.sample_file import SampleMetadata, SampleWriter
 from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
@@ -161,7 +161,7 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
 
 async def draw_samples(
     config: DictConfig, client: Any, *, files: Sequence[str | Path], settings: SamplingSettings, output: Path
-) -> list[Prompt]:
+) -> PromptFiles:
     """Sample the prompts of `files` with a running engine, such as a trainer's.
 
     Args:
@@ -170,14 +170,14 @@ async def draw_samples(
         output: F.jsonl; resumed if unfinished.
 
     Returns:
-        The prompts, in file order.
+        The prompts, in file order, re-read in every iteration.
 
     Raises:
         UserError: see prepare and draw.
     """
     job = prepare(config, files=files, settings=settings, output=output)
     await draw(job, lambda: contextlib.nullcontext(client))
-    return list(job.prompts)
+    return job.prompts
 
 
 def stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 from transformers import AutoConfig, PretrainedConfig
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.fs import copy_to_local
+from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.errors import UserError
 from verl.dph.config.schema import check_schema
@@ -232,6 +233,30 @@ def lora(config: DictConfig) -> Iterator[str]:
         )
 
 
+def weight_transfer(config: DictConfig) -> Iterator[str]:
+    """verl sends vLLM the weights in buckets, and what does not fit into one depends on the way they take.
+
+    On a GPU a larger tensor goes by a CUDA IPC handle of its own (vllm_rollout/bucketed_weight_transfer.py), and nccl
+    and nixl cut it into pieces (checkpoint_engine/base.py, split_weight_chunks). In shared memory, on a CPU, the sender
+    ends with an assertion and the run waits for ever.
+    """
+    rollout, actor, model = (config.actor_rollout_ref[name] for name in ("rollout", "actor", "model"))
+    if config.trainer.device != "cpu" or rollout.name != "vllm":
+        return
+    described = _described(model).get_text_config()
+    element = PrecisionType.to_dtype(actor.fsdp_config.model_dtype).itemsize
+    # The embedding is the largest tensor of a language model.
+    needed = math.ceil(described.vocab_size * described.hidden_size * element / 2**20)
+    setting = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes"
+    bucket = rollout.checkpoint_engine.update_weights_bucket_megabytes
+    if needed > bucket:
+        yield (
+            f"{setting}={bucket} is less than the {needed} MiB of the model's embedding ({described.vocab_size} x "
+            f"{described.hidden_size}, {actor.fsdp_config.model_dtype}), which vLLM on a CPU takes as a whole: set "
+            f"{needed} or more."
+        )
+
+
 # ------------------------------------------------------------------------------------------------- writing the store
 
 
@@ -390,6 +415,7 @@ RULES = (
     ray_cpus,
     models,
     lora,
+    weight_transfer,
     keep_probe,
     store_writing,
     divergence,

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import subprocess
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -32,12 +33,19 @@ class Manifest:
     def __init__(self, config: DictConfig):
         self._config = config
 
+    def start(self) -> None:
+        """Hash the model and data in a thread, for the first `write`: a model of 32B has 65 GB to read."""
+        _ = self._hashes
+
     def write(self, folder: str | os.PathLike, *, step: int, resources: dict[str, float]) -> None:
-        """Write folder/manifest.json atomically.
+        """Write folder/manifest.json atomically, once all hashes are there.
 
         Args:
             step: of the checkpoint in `folder`.
             resources: Ray's, over all nodes.
+
+        Raises:
+            UserError: a file of the model or data could not be hashed; nothing is written.
         """
         content = self._of_run | {"step": step, "written": datetime.now(UTC).isoformat(), "ray_resources": resources}
         path = Path(folder) / FILE
@@ -45,22 +53,22 @@ class Manifest:
         atomic_write.write_text(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
     @cached_property
+    def _hashes(self) -> Future[dict[str, Any]]:
+        thread = ThreadPoolExecutor(1, "manifest")
+        hashes = thread.submit(_hashes_of, self._config)
+        thread.shutdown(wait=False)
+        return hashes
+
+    @cached_property
     def _of_run(self) -> dict[str, Any]:
-        model, data = self._config.actor_rollout_ref.model, self._config.data
         return {
             "format": FORMAT,
             "git": git_state(Path(__file__).parent),
             "python": platform.python_version(),
             "platform": platform.platform(),
             "packages": packages(),
-            "model": {
-                "path": str(model.path),
-                "model_hash": model_hash(model.path),
-                "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
-            },
-            "data": {key: _hashes(data.get(key)) for key in _DATA_KEYS},
             "settings": OmegaConf.to_container(self._config, resolve=True),
-        }
+        } | self._hashes.result()
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
@@ -87,6 +95,14 @@ def packages() -> dict[str, str]:
     return {name: version for name, version in sorted(found, key=str) if name}
 
 
-def _hashes(files: Any) -> dict[str, str]:
-    """sha256 by path."""
-    return {str(path): file_sha256(path) for path in files_of(files)}
+def _hashes_of(config: DictConfig) -> dict[str, Any]:
+    """The manifest's "model" and "data"."""
+    model = config.actor_rollout_ref.model
+    return {
+        "model": {
+            "path": str(model.path),
+            "model_hash": model_hash(model.path),
+            "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
+        },
+        "data": {key: {str(path): file_sha256(path) for path in files_of(config.data.get(key))} for key in _DATA_KEYS},
+    }

@@ -101,6 +101,7 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
 
     def fit(self, agent_loop_manager):
         if not self.config.actor_rollout_ref.actor.generate_sft:
+            self.manifest.start()
             self._recorded_at = time.monotonic()
             super().fit(agent_loop_manager)
             self._save_record()
