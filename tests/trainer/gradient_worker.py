@@ -18,7 +18,6 @@ from verl.utils import tensordict_utils as tu
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.batch_fields import (
-    PEF_MASK,
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
     PEF_REST_LOG_PROBS,
@@ -71,9 +70,7 @@ def whole_step():
             "responses": row.response,
             "old_log_probs": row.ref_log_probs,
             PEF_NUM_TOKENS: torch.tensor(counts[mini_batch]),
-        } | dict.fromkeys(
-            ("response_mask", "loss_mask", "advantages", "ref_log_prob", PEF_MASK, PEF_REF_LOG_PROBS), zeros
-        )
+        } | dict.fromkeys(("response_mask", "loss_mask", "advantages", "ref_log_prob"), zeros)
 
     exp_rows, pef_rows = [], []
     for i, row in enumerate(exp):
@@ -85,6 +82,7 @@ def whole_step():
                 "loss_mask": ones.long(),
                 "advantages": ones * torch.randn(1, generator=g),
                 "ref_log_prob": row.ref_log_probs + 0.7 * torch.randn(len(ones), generator=g),
+                PEF_REF_LOG_PROBS: torch.zeros(0),
                 PEF_TOP_IDS: torch.zeros(0, TOP_K, dtype=torch.int32),
                 PEF_TOP_LOG_PROBS: torch.zeros(0, TOP_K, dtype=torch.float16),
                 PEF_REST_LOG_PROBS: torch.zeros(0, dtype=torch.float16),
@@ -97,7 +95,6 @@ def whole_step():
             | {
                 "response_mask": zeros,
                 "loss_mask": zeros,
-                PEF_MASK: torch.ones(len(row.response)),
                 PEF_REF_LOG_PROBS: row.ref_log_probs,
                 PEF_TOP_IDS: ids,
                 PEF_TOP_LOG_PROBS: log_probs,
@@ -111,8 +108,7 @@ def padding_like(row):
     """The row that verl's trainer puts in the place of a rollout that failed, with what it then computes of it."""
     padding, _ = construct_minimal_padding_template(row, {}, eos_token_id=1)
     one = torch.ones(len(padding["responses"]))
-    zeros = dict.fromkeys((PEF_MASK, PEF_REF_LOG_PROBS), 0 * one)
-    return padding | zeros | {"old_log_probs": -one, "ref_log_prob": -2 * one, "advantages": 5 * one}
+    return padding | {"old_log_probs": -one, "ref_log_prob": -2 * one, "advantages": 5 * one}
 
 
 def rows_of_rank(rank, ranks, config):
@@ -133,7 +129,7 @@ def rows_of_rank(rank, ranks, config):
     mine = order[rank * size : (rank + 1) * size]
     names = set(pef[0])
     if not has_pef:
-        names -= {PEF_MASK, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS}
+        names -= {PEF_NUM_TOKENS, PEF_REF_LOG_PROBS}
     if actor.sft_loss_estimator != "topk":
         names -= {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS}
     if not actor.use_kl_loss:

@@ -12,7 +12,6 @@ from verl.utils import transferqueue_utils
 
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.batch_fields import (
-    PEF_MASK,
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
     PEF_REST_LOG_PROBS,
@@ -100,6 +99,7 @@ def test_ranks_get_the_stored_distributions_of_their_own_rows(batch, step):
         row = rows[k * RANKS + rank]
         exp_rows = EXP_ROWS // RANKS // MINI_BATCHES
         for name, expected in (
+            (PEF_REF_LOG_PROBS, row.ref_log_probs),
             (PEF_TOP_IDS, row.top_ids),
             (PEF_TOP_LOG_PROBS, row.top_log_probs),
             (PEF_REST_LOG_PROBS, row.rest_log_prob),
@@ -107,13 +107,13 @@ def test_ranks_get_the_stored_distributions_of_their_own_rows(batch, step):
             assert part[name].layout == torch.jagged and part[name].dtype == expected.dtype
             assert part[name].offsets().diff().tolist() == [0] * exp_rows + [len(row.response)]
             assert torch.equal(part[name].values(), expected)
-        assert part[PEF_MASK].values().sum() == len(row.response)
         tokens_of_mini_batch = sum(len(row.response) for row in rows[2 * k : 2 * k + 2])
         assert part[PEF_NUM_TOKENS].tolist() == [tokens_of_mini_batch] * (exp_rows + 1)
 
         of_exp_only = tu.index_select_tensor_dict(part, [0, 1])  # a micro-batch without D_pef rows
         assert of_exp_only[PEF_TOP_IDS].values().shape == (0, K)
-        assert of_exp_only[PEF_REST_LOG_PROBS].values().shape == (0,)
+        for name in (PEF_REF_LOG_PROBS, PEF_REST_LOG_PROBS):
+            assert of_exp_only[name].values().shape == (0,)
 
 
 def test_a_d_pef_row_is_the_stores_in_verls_dtypes(batch):
