@@ -27,7 +27,7 @@ from verl.dph.pef.batch_fields import (
 from verl.dph.pef.store import Row
 from verl.dph.training.actor_worker import DPHPasses
 from verl.dph.training.config import rehearses
-from verl.dph.training.mixed_batch import interleave
+from verl.dph.training.mixed_batch import deal, interleave
 from verl.dph.training.rehearsal_loss import HISTOGRAM
 from verl.dph.training.standalone_worker import actor_worker, batch_of
 
@@ -117,7 +117,9 @@ def rows_of_rank(rank, ranks, config):
     for row in config.trainer.get("masked_rows", []):
         exp[row] = padding_like(exp[row])
     actor, has_pef = config.actor_rollout_ref.actor, rehearses(config)
-    per = EXP_ROWS // MINI_BATCHES // ranks
+    per, size = EXP_ROWS // MINI_BATCHES // ranks, PEF_ROWS // MINI_BATCHES
+    mini_batches = [pef[k * size : (k + 1) * size] for k in range(MINI_BATCHES)]
+    pef = [row for part in mini_batches for row in deal(part, [len(row["input_ids"]) for row in part], ranks)]
     # The same rows in the same mini-batch whatever the number of ranks: rank-major order of them.
     order = interleave(
         [exp[k * per * ranks + r * per + i] for r in range(ranks) for k in range(MINI_BATCHES) for i in range(per)],

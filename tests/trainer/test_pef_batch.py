@@ -80,6 +80,11 @@ def batch(queue):
     tq.kv_clear(keys=keys, partition_id="train")
 
 
+def row_of(rows: list[Row], k: int, rank: int) -> Row:
+    """The D_pef row of a rank in mini-batch k; lengths rise, and the first rank is dealt the longest."""
+    return rows[k * RANKS + RANKS - 1 - rank]
+
+
 def mini_batches_of_ranks(mixed: KVBatchMeta) -> dict[tuple[int, int], TensorDict]:
     """(rank, mini-batch) -> what the actor's train_mini_batch iterates over."""
     found = {}
@@ -96,7 +101,7 @@ def test_ranks_get_the_stored_distributions_of_their_own_rows(batch, step):
     with mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS, top_k=True) as mixed:
         found = mini_batches_of_ranks(mixed)
     for (rank, k), part in found.items():
-        row = rows[k * RANKS + rank]
+        row = row_of(rows, k, rank)
         exp_rows = EXP_ROWS // RANKS // MINI_BATCHES
         for name, expected in (
             (PEF_REF_LOG_PROBS, row.ref_log_probs),
@@ -122,7 +127,7 @@ def test_a_d_pef_row_is_the_stores_in_verls_dtypes(batch):
         assert not {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS} & set(mixed.fields)
         found = mini_batches_of_ranks(mixed)
     for (rank, k), part in found.items():
-        row, last = rows[k * RANKS + rank], {name: part[name][-1] for name in [*mixed_batch.FIELDS, PEF_REF_LOG_PROBS]}
+        row, last = row_of(rows, k, rank), {name: part[name][-1] for name in [*mixed_batch.FIELDS, PEF_REF_LOG_PROBS]}
         assert {name: last[name].dtype for name in mixed_batch.FIELDS} == {
             name: torch.float32 if name in FLOATS else torch.int64 for name in mixed_batch.FIELDS
         }

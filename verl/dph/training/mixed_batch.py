@@ -1,7 +1,7 @@
 """D_pef rows in one training step's batch: a fixed share in every optimizer mini-batch on every rank.
 
-The trainer sets the number of rows per mini-batch. This module puts them into TransferQueue, interleaves them with the
-step's D_exp rows, and removes them after the update.
+The trainer sets the number of rows per mini-batch. This module deals them to the ranks, puts them into TransferQueue,
+interleaves them with the step's D_exp rows, and removes them after the update.
 
 verl's actor reads a batch by key from TransferQueue; every row must have every selected field, in the same dtype.
 """
@@ -14,6 +14,7 @@ import torch
 import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
 
 from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, jagged, stored_fields, token_fields
 from verl.dph.pef.store import Row
@@ -40,7 +41,8 @@ def interleave(exp: Sequence, pef: Sequence, *, mini_batches: int, ranks: int) -
 
     Args:
         exp: D_exp rows, rank-major as verl's _balance_batch leaves them; len is a multiple of mini_batches * ranks.
-        pef: D_pef rows, mini-batch-major: which rows are in mini-batch k does not depend on the number of ranks.
+        pef: D_pef rows, mini-batch-major, then rank-major (deal): which rows are in mini-batch k does not depend on the
+            number of ranks.
         mini_batches: optimizer steps of one pass over the batch.
         ranks: data-parallel size.
 
@@ -62,6 +64,22 @@ def interleave(exp: Sequence, pef: Sequence, *, mini_batches: int, ranks: int) -
     return order
 
 
+def deal(rows: Sequence, lengths: list[int], ranks: int) -> list:
+    """The D_pef rows of a mini-batch, rank-major: for each rank equally many, with about equal work.
+
+    All ranks wait for the slowest in every micro-batch. The estimate of the work and the partition are verl's, as for
+    D_exp rows (_balance_batch).
+
+    Args:
+        rows: of one mini-batch; a multiple of `ranks`.
+        lengths: tokens of each, prompt and response.
+        ranks: data-parallel size.
+    """
+    work = calculate_workload(torch.tensor(lengths)).tolist()
+    parts = get_seqlen_balanced_partitions(work, k_partitions=ranks, equal_size=True)
+    return [rows[i] for part in parts for i in part]
+
+
 @contextmanager
 def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool = False) -> Iterator[KVBatchMeta]:
     """The step's batch with the D_pef rows in place; they are gone from TransferQueue afterwards.
@@ -77,6 +95,7 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
     if not any(pef):
         yield _meta(batch, exp, fields)
         return
+    pef = [deal(rows, [len(row.prompt) + len(row.response) for row in rows], ranks) for rows in pef]
     num_tokens = [sum(len(row.response) for row in rows) for rows in pef]
     stored = stored_fields(top_k)
     _extend_exp_rows(batch, num_tokens, ranks, {name: getattr(pef[0][0], field)[:0] for name, field in stored.items()})
