@@ -23,7 +23,7 @@ else:
     Base = object
 
 # How often the trainer looks whether all rollouts are in. verl's 2 s is a loss on every step of a small model, and
-# nothing in verl's configuration sets it. A look lists all keys of TransferQueue, whose one controller serves no rollout
+# nothing in verl's configuration sets it. A look lists all keys of TransferQueue, whose controller serves nobody else
 # meanwhile: a millisecond for a small step, over 100 for 16,384 rollouts. So it gets at most a twentieth of the time.
 POLL_SECONDS = 0.03
 PAUSE_PER_LOOK = 20
