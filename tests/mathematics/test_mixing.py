@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verl.dph.pef.visit_order import RehearsalOrder
-from verl.dph.training.mixed_batch import interleave
+from verl.dph.training.mixed_batch import deal, interleave
 
 
 def cut(order, mini_batches, ranks):
@@ -42,6 +42,25 @@ def test_every_rank_and_mini_batch_holds_its_equal_share(mini_batches, ranks, n_
     for k in range(mini_batches):  # the D_pef rows of a mini-batch do not depend on the ranks
         held = sorted(row for chunks in cut(order, mini_batches, ranks) for row in chunks[k] if row[0] == "pef")
         assert held == pef[k * n_pef * ranks : (k + 1) * n_pef * ranks]
+
+
+def test_dealt_rows_are_balanced_by_hand():
+    lengths = [800, 700, 600, 500, 400, 300, 200, 100]  # in their order: 2,600 and 1,000 tokens
+    dealt = deal(lengths, lengths, ranks=2)
+    assert sorted(dealt) == sorted(lengths)
+    assert sum(dealt[:4]) == sum(dealt[4:]) == 1800
+
+
+@given(st.integers(1, 8), st.data())
+def test_every_rank_is_dealt_as_many_rows_of_about_equal_length(ranks, data):
+    lengths = data.draw(st.lists(st.integers(2, 20_000), min_size=ranks, max_size=8 * ranks))
+    lengths = lengths[: len(lengths) // ranks * ranks]
+    rows = list(enumerate(lengths))
+    dealt = deal(rows, lengths, ranks)
+    assert sorted(dealt) == rows and dealt == deal(rows, lengths, ranks)
+    size = len(rows) // ranks
+    work = [sum(24576 * n + n * n for _, n in dealt[r * size :][:size]) for r in range(ranks)]
+    assert max(work) - min(work) <= max(24576 * n + n * n for n in lengths)
 
 
 def test_rows_that_do_not_divide_are_rejected():

@@ -18,7 +18,6 @@ from verl.utils import tensordict_utils as tu
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.batch_fields import (
-    PEF_MASK,
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
     PEF_REST_LOG_PROBS,
@@ -28,7 +27,7 @@ from verl.dph.pef.batch_fields import (
 from verl.dph.pef.store import Row
 from verl.dph.training.actor_worker import DPHPasses
 from verl.dph.training.config import rehearses
-from verl.dph.training.mixed_batch import interleave
+from verl.dph.training.mixed_batch import deal, interleave
 from verl.dph.training.rehearsal_loss import HISTOGRAM
 from verl.dph.training.standalone_worker import actor_worker, batch_of
 
@@ -71,9 +70,7 @@ def whole_step():
             "responses": row.response,
             "old_log_probs": row.ref_log_probs,
             PEF_NUM_TOKENS: torch.tensor(counts[mini_batch]),
-        } | dict.fromkeys(
-            ("response_mask", "loss_mask", "advantages", "ref_log_prob", PEF_MASK, PEF_REF_LOG_PROBS), zeros
-        )
+        } | dict.fromkeys(("response_mask", "loss_mask", "advantages", "ref_log_prob"), zeros)
 
     exp_rows, pef_rows = [], []
     for i, row in enumerate(exp):
@@ -85,6 +82,7 @@ def whole_step():
                 "loss_mask": ones.long(),
                 "advantages": ones * torch.randn(1, generator=g),
                 "ref_log_prob": row.ref_log_probs + 0.7 * torch.randn(len(ones), generator=g),
+                PEF_REF_LOG_PROBS: torch.zeros(0),
                 PEF_TOP_IDS: torch.zeros(0, TOP_K, dtype=torch.int32),
                 PEF_TOP_LOG_PROBS: torch.zeros(0, TOP_K, dtype=torch.float16),
                 PEF_REST_LOG_PROBS: torch.zeros(0, dtype=torch.float16),
@@ -97,7 +95,6 @@ def whole_step():
             | {
                 "response_mask": zeros,
                 "loss_mask": zeros,
-                PEF_MASK: torch.ones(len(row.response)),
                 PEF_REF_LOG_PROBS: row.ref_log_probs,
                 PEF_TOP_IDS: ids,
                 PEF_TOP_LOG_PROBS: log_probs,
@@ -111,8 +108,7 @@ def padding_like(row):
     """The row that verl's trainer puts in the place of a rollout that failed, with what it then computes of it."""
     padding, _ = construct_minimal_padding_template(row, {}, eos_token_id=1)
     one = torch.ones(len(padding["responses"]))
-    zeros = dict.fromkeys((PEF_MASK, PEF_REF_LOG_PROBS), 0 * one)
-    return padding | zeros | {"old_log_probs": -one, "ref_log_prob": -2 * one, "advantages": 5 * one}
+    return padding | {"old_log_probs": -one, "ref_log_prob": -2 * one, "advantages": 5 * one}
 
 
 def rows_of_rank(rank, ranks, config):
@@ -121,7 +117,9 @@ def rows_of_rank(rank, ranks, config):
     for row in config.trainer.get("masked_rows", []):
         exp[row] = padding_like(exp[row])
     actor, has_pef = config.actor_rollout_ref.actor, rehearses(config)
-    per = EXP_ROWS // MINI_BATCHES // ranks
+    per, size = EXP_ROWS // MINI_BATCHES // ranks, PEF_ROWS // MINI_BATCHES
+    mini_batches = [pef[k * size : (k + 1) * size] for k in range(MINI_BATCHES)]
+    pef = [row for part in mini_batches for row in deal(part, [len(row["input_ids"]) for row in part], ranks)]
     # The same rows in the same mini-batch whatever the number of ranks: rank-major order of them.
     order = interleave(
         [exp[k * per * ranks + r * per + i] for r in range(ranks) for k in range(MINI_BATCHES) for i in range(per)],
@@ -133,7 +131,7 @@ def rows_of_rank(rank, ranks, config):
     mine = order[rank * size : (rank + 1) * size]
     names = set(pef[0])
     if not has_pef:
-        names -= {PEF_MASK, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS}
+        names -= {PEF_NUM_TOKENS, PEF_REF_LOG_PROBS}
     if actor.sft_loss_estimator != "topk":
         names -= {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS}
     if not actor.use_kl_loss:

@@ -12,7 +12,6 @@ from verl.utils import transferqueue_utils
 
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.batch_fields import (
-    PEF_MASK,
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
     PEF_REST_LOG_PROBS,
@@ -81,6 +80,11 @@ def batch(queue):
     tq.kv_clear(keys=keys, partition_id="train")
 
 
+def row_of(rows: list[Row], k: int, rank: int) -> Row:
+    """The D_pef row of a rank in mini-batch k; lengths rise, and the first rank is dealt the longest."""
+    return rows[k * RANKS + RANKS - 1 - rank]
+
+
 def mini_batches_of_ranks(mixed: KVBatchMeta) -> dict[tuple[int, int], TensorDict]:
     """(rank, mini-batch) -> what the actor's train_mini_batch iterates over."""
     found = {}
@@ -97,9 +101,10 @@ def test_ranks_get_the_stored_distributions_of_their_own_rows(batch, step):
     with mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS, top_k=True) as mixed:
         found = mini_batches_of_ranks(mixed)
     for (rank, k), part in found.items():
-        row = rows[k * RANKS + rank]
+        row = row_of(rows, k, rank)
         exp_rows = EXP_ROWS // RANKS // MINI_BATCHES
         for name, expected in (
+            (PEF_REF_LOG_PROBS, row.ref_log_probs),
             (PEF_TOP_IDS, row.top_ids),
             (PEF_TOP_LOG_PROBS, row.top_log_probs),
             (PEF_REST_LOG_PROBS, row.rest_log_prob),
@@ -107,13 +112,13 @@ def test_ranks_get_the_stored_distributions_of_their_own_rows(batch, step):
             assert part[name].layout == torch.jagged and part[name].dtype == expected.dtype
             assert part[name].offsets().diff().tolist() == [0] * exp_rows + [len(row.response)]
             assert torch.equal(part[name].values(), expected)
-        assert part[PEF_MASK].values().sum() == len(row.response)
         tokens_of_mini_batch = sum(len(row.response) for row in rows[2 * k : 2 * k + 2])
         assert part[PEF_NUM_TOKENS].tolist() == [tokens_of_mini_batch] * (exp_rows + 1)
 
         of_exp_only = tu.index_select_tensor_dict(part, [0, 1])  # a micro-batch without D_pef rows
         assert of_exp_only[PEF_TOP_IDS].values().shape == (0, K)
-        assert of_exp_only[PEF_REST_LOG_PROBS].values().shape == (0,)
+        for name in (PEF_REF_LOG_PROBS, PEF_REST_LOG_PROBS):
+            assert of_exp_only[name].values().shape == (0,)
 
 
 def test_a_d_pef_row_is_the_stores_in_verls_dtypes(batch):
@@ -122,7 +127,7 @@ def test_a_d_pef_row_is_the_stores_in_verls_dtypes(batch):
         assert not {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS} & set(mixed.fields)
         found = mini_batches_of_ranks(mixed)
     for (rank, k), part in found.items():
-        row, last = rows[k * RANKS + rank], {name: part[name][-1] for name in [*mixed_batch.FIELDS, PEF_REF_LOG_PROBS]}
+        row, last = row_of(rows, k, rank), {name: part[name][-1] for name in [*mixed_batch.FIELDS, PEF_REF_LOG_PROBS]}
         assert {name: last[name].dtype for name in mixed_batch.FIELDS} == {
             name: torch.float32 if name in FLOATS else torch.int64 for name in mixed_batch.FIELDS
         }

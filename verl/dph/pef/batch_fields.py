@@ -5,17 +5,23 @@ import torch
 from verl.dph.pef.store import Row
 
 # What the trainer adds to every row of a mixed batch.
-# Per response token: 1.0 on D_pef rows, 0.0 on D_exp rows; the reference log-prob (float32, 0 on D_exp rows).
+# Per response token of D_pef rows: the reference log-prob (float32). D_exp rows have length 0 here, which tells the two
+# apart and costs D_exp tokens nothing.
 # Per row: the D_pef tokens of its optimizer mini-batch over all ranks.
-PEF_MASK, PEF_REF_LOG_PROBS, PEF_NUM_TOKENS = "pef_mask", "pef_ref_log_probs", "pef_num_tokens"
+PEF_REF_LOG_PROBS, PEF_NUM_TOKENS = "pef_ref_log_probs", "pef_num_tokens"
 
-# With sft_loss_estimator=topk, per response token of D_pef rows: k token ids (k, int32) and pi_ref's log-probs of them
-# (k, float16) and of all other tokens together (float16).
+# With sft_loss_estimator=topk, likewise: k token ids (k, int32) and pi_ref's log-probs of them (k, float16) and of all
+# other tokens together (float16).
 PEF_TOP_IDS, PEF_TOP_LOG_PROBS = "pef_top_ids", "pef_top_log_probs"
 PEF_REST_LOG_PROBS = "pef_rest_log_probs"
 
 # Which field of store.Row each of these is.
 ROW_FIELD_OF = {PEF_TOP_IDS: "top_ids", PEF_TOP_LOG_PROBS: "top_log_probs", PEF_REST_LOG_PROBS: "rest_log_prob"}
+
+
+def stored_fields(top_k: bool) -> dict[str, str]:
+    """What a mixed batch takes from the store: name in the batch -> field of store.Row."""
+    return {PEF_REF_LOG_PROBS: "ref_log_probs"} | (ROW_FIELD_OF if top_k else {})
 
 
 def token_fields(rows: list[Row]) -> dict[str, list[torch.Tensor]]:

@@ -1,7 +1,7 @@
 """D_pef rows in one training step's batch: a fixed share in every optimizer mini-batch on every rank.
 
-The trainer sets the number of rows per mini-batch. This module puts them into TransferQueue, interleaves them with the
-step's D_exp rows, and removes them after the update.
+The trainer sets the number of rows per mini-batch. This module deals them to the ranks, puts them into TransferQueue,
+interleaves them with the step's D_exp rows, and removes them after the update.
 
 verl's actor reads a batch by key from TransferQueue; every row must have every selected field, in the same dtype.
 """
@@ -14,15 +14,9 @@ import torch
 import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
 
-from verl.dph.pef.batch_fields import (
-    PEF_MASK,
-    PEF_NUM_TOKENS,
-    PEF_REF_LOG_PROBS,
-    ROW_FIELD_OF,
-    jagged,
-    token_fields,
-)
+from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, jagged, stored_fields, token_fields
 from verl.dph.pef.store import Row
 
 # What the actor's update reads of a D_exp row (engine_workers.py, losses.py), and what is there only in some runs.
@@ -37,7 +31,6 @@ FIELDS = [
     "advantages",
 ]
 OPTIONAL_FIELDS = ["ref_log_prob", "rollout_is_weights"]
-OURS = [PEF_MASK, PEF_REF_LOG_PROBS, PEF_NUM_TOKENS]
 
 
 def interleave(exp: Sequence, pef: Sequence, *, mini_batches: int, ranks: int) -> list:
@@ -48,7 +41,8 @@ def interleave(exp: Sequence, pef: Sequence, *, mini_batches: int, ranks: int) -
 
     Args:
         exp: D_exp rows, rank-major as verl's _balance_batch leaves them; len is a multiple of mini_batches * ranks.
-        pef: D_pef rows, mini-batch-major: which rows are in mini-batch k does not depend on the number of ranks.
+        pef: D_pef rows, mini-batch-major, then rank-major (deal): which rows are in mini-batch k does not depend on the
+            number of ranks.
         mini_batches: optimizer steps of one pass over the batch.
         ranks: data-parallel size.
 
@@ -70,6 +64,22 @@ def interleave(exp: Sequence, pef: Sequence, *, mini_batches: int, ranks: int) -
     return order
 
 
+def deal(rows: Sequence, lengths: list[int], ranks: int) -> list:
+    """The D_pef rows of a mini-batch, rank-major: for each rank equally many, with about equal work.
+
+    All ranks wait for the slowest in every micro-batch. The estimate of the work and the partition are verl's, as for
+    D_exp rows (_balance_batch).
+
+    Args:
+        rows: of one mini-batch; a multiple of `ranks`.
+        lengths: tokens of each, prompt and response.
+        ranks: data-parallel size.
+    """
+    work = calculate_workload(torch.tensor(lengths)).tolist()
+    parts = get_seqlen_balanced_partitions(work, k_partitions=ranks, equal_size=True)
+    return [rows[i] for part in parts for i in part]
+
+
 @contextmanager
 def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool = False) -> Iterator[KVBatchMeta]:
     """The step's batch with the D_pef rows in place; they are gone from TransferQueue afterwards.
@@ -78,18 +88,17 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
         batch: the D_exp rows of the step, rank-major, complete but for our fields.
         pef: for each mini-batch of the step its D_pef rows, over all ranks; none in a mode without D_pef.
         ranks: data-parallel size.
-        top_k: send the stored next-token distributions along. Jagged, one entry per response token of the D_pef rows:
-            (entries, k) int32, (entries, k) float16 and (entries,) float16; D_exp rows have none.
+        top_k: send the stored next-token distributions along (pef/batch_fields.py).
     """
     fields = FIELDS + [name for name in OPTIONAL_FIELDS if name in batch.fields]
     exp = list(zip(batch.keys, batch.tags, strict=True))
     if not any(pef):
         yield _meta(batch, exp, fields)
         return
+    pef = [deal(rows, [len(row.prompt) + len(row.response) for row in rows], ranks) for rows in pef]
     num_tokens = [sum(len(row.response) for row in rows) for rows in pef]
-    # A row of length 0 is a row of a jagged tensor as any other, and costs a D_exp row nothing.
-    nothing = {name: getattr(pef[0][0], of_row)[:0] for name, of_row in ROW_FIELD_OF.items()} if top_k else {}
-    _extend_exp_rows(batch, num_tokens, ranks, nothing)
+    stored = stored_fields(top_k)
+    _extend_exp_rows(batch, num_tokens, ranks, {name: getattr(pef[0][0], field)[:0] for name, field in stored.items()})
     first = tq.kv_batch_get(keys=batch.keys[:1], partition_id=batch.partition_id, select_fields=fields)
     dtypes = {name: first[name].dtype for name in fields}
 
@@ -100,9 +109,9 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
         for rows, count, its_keys, its_tags in zip(pef, num_tokens, keys, tags, strict=True):
             columns = columns_of(rows, [count] * len(rows), dtypes, top_k=top_k)
             tq.kv_batch_put(keys=its_keys, tags=its_tags, partition_id=batch.partition_id, fields=columns)
-        stored = list(zip(sum(keys, []), sum(tags, []), strict=True))
-        order = interleave(exp, stored, mini_batches=len(pef), ranks=ranks)
-        yield _meta(batch, order, fields + OURS + (list(ROW_FIELD_OF) if top_k else []))
+        rows_of_pef = list(zip(sum(keys, []), sum(tags, []), strict=True))
+        order = interleave(exp, rows_of_pef, mini_batches=len(pef), ranks=ranks)
+        yield _meta(batch, order, [*fields, *stored, PEF_NUM_TOKENS])
     finally:
         tq.kv_clear(keys=sum(keys, []), partition_id=batch.partition_id)
 
@@ -114,14 +123,12 @@ def _meta(batch: KVBatchMeta, rows: list[tuple[str, dict]], fields: list[str]) -
     return KVBatchMeta(keys=keys, tags=tags, partition_id=batch.partition_id, fields=fields, extra_info=extra_info)
 
 
-def _extend_exp_rows(batch: KVBatchMeta, num_tokens: list[int], ranks: int, same: dict[str, torch.Tensor]) -> None:
-    """Add our fields to the D_exp rows: no D_pef tokens, their mini-batch's count of them, and what is the `same`."""
-    responses = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask"])
-    zeros = [torch.zeros(length) for length in responses["response_mask"].offsets().diff().tolist()]
+def _extend_exp_rows(batch: KVBatchMeta, num_tokens: list[int], ranks: int, empty: dict[str, torch.Tensor]) -> None:
+    """Add our fields to the D_exp rows: their mini-batch's count of D_pef tokens, and rows of length 0."""
     rows_per_part = len(batch.keys) // (len(num_tokens) * ranks)
     counts = [count for _ in range(ranks) for count in num_tokens for _ in range(rows_per_part)]
-    columns = {PEF_MASK: jagged(zeros), PEF_REF_LOG_PROBS: jagged(zeros), PEF_NUM_TOKENS: torch.tensor(counts)}
-    columns |= {name: jagged([part] * len(batch.keys)) for name, part in same.items()}
+    columns = {name: jagged([part] * len(batch.keys)) for name, part in empty.items()}
+    columns[PEF_NUM_TOKENS] = torch.tensor(counts)
     tq.kv_batch_put(
         keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(columns, batch_size=len(batch.keys))
     )
@@ -139,15 +146,12 @@ def columns_of(rows: list[Row], counts: list[int], dtypes: dict[str, torch.dtype
         top_k: with the stored distributions, in the dtypes of the store.
     """
     lengths = [len(row.response) for row in rows]
-    zeros, ones = torch.zeros(max(lengths)), torch.ones(max(lengths))
+    zeros = torch.zeros(max(lengths))
     nothing = [zeros[:length] for length in lengths]
     given = token_fields(rows) | {"old_log_probs": [row.ref_log_probs for row in rows]}
     columns = {name: jagged(given.get(name, nothing), dtype) for name, dtype in dtypes.items()}
-    columns[PEF_MASK] = jagged([ones[:length] for length in lengths])
-    columns[PEF_REF_LOG_PROBS] = jagged([row.ref_log_probs for row in rows], torch.float32)
+    columns |= {name: jagged([getattr(row, field) for row in rows]) for name, field in stored_fields(top_k).items()}
     columns[PEF_NUM_TOKENS] = torch.tensor(counts)
-    if top_k:
-        columns |= {name: jagged([getattr(row, of_row) for row in rows]) for name, of_row in ROW_FIELD_OF.items()}
     return TensorDict(columns, batch_size=len(rows))
 
 

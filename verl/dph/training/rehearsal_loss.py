@@ -1,7 +1,7 @@
 """The actor's loss with rehearsal: verl's ppo_loss on D_exp rows, and a divergence on D_pef rows, D_exp rows or both.
 
-Shapes: B rows of a micro-batch, T longest response in it. D_pef rows carry response_mask = loss_mask = 0, so that
-everything of verl's (policy loss, entropy bonus, KL terms) passes them by; `pef_mask` is their mask.
+Shapes: B rows of a micro-batch, T longest response in it, N response tokens of its D_pef rows. D_pef rows carry
+response_mask = loss_mask = 0, so that everything of verl's (policy loss, entropy bonus, KL terms) passes them by.
 """
 
 import copy
@@ -16,7 +16,7 @@ from verl.workers.utils.padding import no_padding_2_padding
 from verl.dph.divergence import f_divergences, log_ratio_histogram
 from verl.dph.divergence.f_divergences import Divergence
 from verl.dph.divergence.loss_modes import terms_of
-from verl.dph.pef.batch_fields import PEF_MASK, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
+from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
 from verl.dph.training import topk_loss
 
 # Settings of the batch, no tensors: eta of this step, and which part of the loss a pass is for (None: the whole).
@@ -48,7 +48,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     Returns:
         The loss, a scalar, and metrics that have the same keys in every micro-batch on every rank.
     """
-    has_pef = PEF_MASK in data
+    has_pef = PEF_REF_LOG_PROBS in data
     terms = terms_of(
         config.sft_loss_mode,
         config.sft_loss_form,
@@ -120,14 +120,13 @@ def _sampled_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict) -> t
     step's mean otherwise, and the eta controller follows it. It is below the KL where tokens lie above the bound
     (`dph/clip_fraction`): .152 for .168 in one measured case.
     """
-    log_ratio, mask = _log_ratio(log_probs, data)
-    value = (f_divergences.with_linear_tail(f, log_ratio) * mask).sum()
+    log_ratio = _log_ratio(log_probs, data)
+    value = f_divergences.with_linear_tail(f, log_ratio).sum()
     with torch.no_grad():
-        kl = f_divergences.with_linear_tail(f_divergences.forward_kl, log_ratio) * mask
         found = {
             "dph/divergence": value,
-            "dph/kl_ref_policy": kl.sum(),
-            "dph/clip_fraction": ((log_ratio > f_divergences.LOG_RATIO_MAX) & mask).sum(),
+            "dph/kl_ref_policy": f_divergences.with_linear_tail(f_divergences.forward_kl, log_ratio).sum(),
+            "dph/clip_fraction": (log_ratio > f_divergences.LOG_RATIO_MAX).sum(),
         }
     return value, found
 
@@ -164,21 +163,21 @@ def _policy_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict) -> tu
     return (weight * torch.where(mask, log_probs, 0.0)).sum(), found
 
 
-def _log_ratio(log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, torch.Tensor]:
-    """(B, T) log pi_theta - log pi_ref of the stored tokens, 0 elsewhere, and the mask of D_pef tokens."""
-    padded = data.select(PEF_MASK, PEF_REF_LOG_PROBS).to_padded_tensor()
-    mask = padded[PEF_MASK].bool()
-    return torch.where(mask, log_probs - padded[PEF_REF_LOG_PROBS], 0.0), mask
+def _log_ratio(log_probs: torch.Tensor, data: TensorDict) -> torch.Tensor:
+    """(N,) log pi_theta - log pi_ref of the D_pef tokens, from log_probs (B, T)."""
+    ref_log_probs = data[PEF_REF_LOG_PROBS]  # jagged, of length 0 on D_exp rows
+    positions = torch.arange(log_probs.shape[1], device=log_probs.device)
+    return log_probs[positions < ref_log_probs.offsets().diff()[:, None]] - ref_log_probs.values()
 
 
 @torch.no_grad()
 def _log_ratio_metrics(log_probs: torch.Tensor, data: TensorDict) -> dict:
-    log_ratio, mask = _log_ratio(log_probs, data)
+    log_ratio = _log_ratio(log_probs, data)
     scale = data["dp_size"] / int(data[PEF_NUM_TOKENS][0])
     return {
         "dph/nll_increase": _summed(-log_ratio.sum() * scale),
-        "dph/tokens": _summed(mask.sum() * data["dp_size"]),
-        HISTOGRAM: log_ratio_histogram.histogram(log_ratio[mask]),
+        "dph/tokens": _summed(torch.tensor(len(log_ratio) * data["dp_size"])),
+        HISTOGRAM: log_ratio_histogram.histogram(log_ratio),
     }
 
 

@@ -14,7 +14,7 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.ulysses import get_ulysses_sequence_parallel_rank, get_ulysses_sequence_parallel_world_size
 
 from verl.dph.divergence import f_divergences, topk_logprobs
-from verl.dph.pef.batch_fields import PEF_MASK, PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
+from verl.dph.pef.batch_fields import PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
 
 # What the engine hands from the forward pass to the loss, beside log_probs: per token, zero where it is not D_pef's.
 DIVERGENCE, KL = "pef_divergence", "pef_kl"
@@ -36,20 +36,10 @@ class PefPositions:
 def pef_positions(data: TensorDict) -> PefPositions:
     """The logits at position t predict token t + 1: a response's begin one before it."""
     device = data["input_ids"].device
-    starts, ends = data["input_ids"].offsets()[:-1].tolist(), data["input_ids"].offsets()[1:].tolist()
-    lengths, of_pef = data["responses"].offsets().diff().tolist(), _rows_of_pef(data)
-    stored = data[PEF_TOP_IDS].offsets().tolist()
-    positions, entries = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, dtype=torch.int64)]
-    for row in (row for row in range(len(starts)) if of_pef[row]):
-        positions.append(torch.arange(ends[row] - lengths[row] - 1, ends[row] - 1))
-        entries.append(torch.arange(stored[row], stored[row] + lengths[row]))
-    return PefPositions(torch.cat(positions).to(device), torch.cat(entries).to(device))
-
-
-def _rows_of_pef(data: TensorDict) -> list[bool]:
-    mask = data[PEF_MASK]
-    first = mask.offsets()[:-1].clamp(max=len(mask.values()) - 1)
-    return (mask.values()[first] > 0).tolist()  # a D_pef row's mask is all ones
+    ends = data["input_ids"].offsets()[1:].tolist()
+    lengths = data[PEF_TOP_IDS].offsets().diff().tolist()  # 0 for a D_exp row
+    positions = torch.cat([torch.arange(end - length - 1, end - 1) for end, length in zip(ends, lengths, strict=True)])
+    return PefPositions(positions.to(device), torch.arange(len(positions), device=device))
 
 
 def log_probs_and_divergence(terms, student_logits: torch.Tensor, data: TensorDict) -> dict[str, torch.Tensor]:
