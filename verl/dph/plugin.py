@@ -20,7 +20,7 @@ registered = False
 
 
 def register() -> None:
-    """Register what this process needs: our log-probs; with VERL_PLATFORM=cpu also its platform and "hf".
+    """Register our log-probs and loading of critics; with VERL_PLATFORM=cpu also its platform and "hf".
 
     One of our programs that runs on a CPU gets VERL_PLATFORM=cpu here, because verl chooses its platform next.
     """
@@ -29,6 +29,7 @@ def register() -> None:
     mark_messages()
     # It would say in every process that VERL_PLATFORM is set.
     logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
+    register_post_import_hook("verl.dph.config.attention:use_configured_attention", "verl.utils.model")
     register_post_import_hook(use_one_pass_log_probs, "verl.workers.engine.fsdp.transformer_impl")
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
         from verl.dph import cpu

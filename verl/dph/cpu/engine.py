@@ -5,8 +5,6 @@ from types import ModuleType
 
 import torch
 import verl.utils.fsdp_utils as fsdp_utils
-import verl.utils.model
-from transformers import AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine, FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
@@ -45,18 +43,6 @@ class CPUFSDPEngineWithValueHead(CPUFSDPEngine, FSDPEngineWithValueHead):
     """For value models: the critic."""
 
 
-def load_value_model(
-    local_path: str, torch_dtype: torch.dtype, model_config: PretrainedConfig, trust_remote_code: bool
-) -> PreTrainedModel:
-    """A model with one number per token (num_labels=1) and the attention of its config; the head is random at first.
-
-    verl's load_valuehead_model (utils/model.py) asks for flash attention, which runs on GPUs only.
-    """
-    return AutoModelForTokenClassification.from_pretrained(
-        local_path, dtype=torch_dtype, config=model_config, trust_remote_code=trust_remote_code
-    )
-
-
 def save_copies() -> None:
     """Let verl's fsdp2_sharded_save_to_cpu copy.
 
@@ -82,7 +68,6 @@ ENGINES = {"language_model": CPUFSDPEngineWithLMHead, "value_model": CPUFSDPEngi
 def register_engine(_: ModuleType | None = None) -> None:
     """Register our engines with verl for the device "cpu"."""
     save_copies()
-    verl.utils.model.load_valuehead_model = load_value_model
     for model_type, engine in ENGINES.items():
         if "cpu" not in EngineRegistry._engines[model_type]["fsdp2"]:
             EngineRegistry.register(model_type=model_type, backend=["fsdp2"], device="cpu")(engine)
