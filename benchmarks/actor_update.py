@@ -16,7 +16,6 @@ further settings of verl/dph/config/dph_trainer.yaml, such as actor_rollout_ref.
 """
 
 import argparse
-import ctypes
 import json
 import os
 import statistics
@@ -24,12 +23,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
+from peak_memory import ON_CUDA, peak_bytes
 from tensordict import TensorDict
 from tqdm import tqdm
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -37,6 +36,7 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine_workers import TrainingWorker
 
+from verl.dph.config import attention
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.training.standalone_worker import actor_worker, batch_of, set_loss
 
@@ -47,7 +47,6 @@ SHAPES = {
     "3b": (3072, 28, 24, 8, 8192, 128256),
 }
 PEF_SHARE = 8
-ON_CUDA = torch.cuda.is_available() and os.environ.get("VERL_PLATFORM") != "cpu"
 ACTOR = "actor_rollout_ref.actor."
 JS = [f"{ACTOR}sft_loss_mode=js_low_var", f"{ACTOR}sft_loss_coeff=0.2", "data.sft_pt=in_memory"]
 VARIANTS = {
@@ -88,10 +87,10 @@ def config_of(model: str, options: argparse.Namespace, variant: str) -> DictConf
         f"{ACTOR}use_torch_compile=False",
         f"{ACTOR}optim.total_training_steps=1000",
     ]
-    if ON_CUDA and not find_spec("flash_attn"):
-        settings += ["+actor_rollout_ref.model.override_config.attn_implementation=sdpa"]
     with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return compose("dph_trainer", [*settings, *VARIANTS[variant], *options.overrides])
+        config = compose("dph_trainer", [*settings, *VARIANTS[variant], *options.overrides])
+    attention.complete(config)
+    return config
 
 
 def rows_of(options: argparse.Namespace, kind: str) -> list[dict[str, torch.Tensor]]:
@@ -168,17 +167,13 @@ def updates_of(variants: list[str], model: str, options: argparse.Namespace) -> 
 
 
 def measure(update: Update) -> tuple[float, int]:
-    """Seconds of one update, and bytes from before it to its peak on a GPU (0 on a CPU)."""
-    before = 0
+    """Seconds of one update and its peak memory, which on a CPU is 0 here: it is not to be had beside the time."""
+    start, peak = time.perf_counter(), 0
     if ON_CUDA:
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-    start = time.perf_counter()
-    update()
-    if ON_CUDA:
-        torch.cuda.synchronize()
-    return time.perf_counter() - start, torch.cuda.max_memory_allocated() - before if ON_CUDA else 0
+        peak = peak_bytes(update)
+    else:
+        update()
+    return time.perf_counter() - start, peak
 
 
 def measure_all(model: str, options: argparse.Namespace) -> dict[str, dict]:
@@ -194,24 +189,8 @@ def measure_all(model: str, options: argparse.Namespace) -> dict[str, dict]:
     return found
 
 
-def peak_on_cpu(variant: str, model: str, options: argparse.Namespace) -> int:
-    """More memory of this process at the peak of an update than before it, after a first update."""
-    update = updates_of([variant], model, options)[variant]
-    update()
-    ctypes.CDLL("libc.so.6").malloc_trim(0)  # what the first update has left free would hide the peak
-    Path("/proc/self/clear_refs").write_text("5")  # sets the peak of resident memory to the present
-    before = _resident("VmRSS")
-    update()
-    return _resident("VmHWM") - before
-
-
-def _resident(name: str) -> int:
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name))
-
-
 def peak_in_own_process(variant: str, model: str, argv: list[str]) -> int:
-    """So that no variant inherits another's free memory."""
+    """On a CPU: so that no variant inherits another's free memory."""
     command = [sys.executable, __file__, *argv, f"--model={model}", "--memory-of", variant]
     finished = subprocess.run(command, capture_output=True, text=True)
     if finished.returncode:
@@ -247,7 +226,9 @@ def main(argv: list[str]) -> None:
     os.environ.setdefault("MASTER_PORT", str(20_000 + os.getpid() % 20_000))
     os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
     if options.memory_of:
-        sys.stdout.write(f"\n{json.dumps(peak_on_cpu(options.memory_of, options.model, options))}\n")
+        update = updates_of([options.memory_of], options.model, options)[options.memory_of]
+        update()  # makes the optimizer's state
+        sys.stdout.write(f"\n{peak_bytes(update)}\n")
         return
     with tempfile.TemporaryDirectory() as folder:
         if not options.model:
@@ -260,7 +241,8 @@ def main(argv: list[str]) -> None:
         found[variant]["peak_bytes"] = peak
     if options.json:
         device = torch.cuda.get_device_name() if ON_CUDA else f"CPU, {torch.get_num_threads()} threads"
-        versions = {"torch": torch.__version__, "device": device}
+        implementation = config_of(options.model or "", options, "plain").actor_rollout_ref.model.override_config
+        versions = {"torch": torch.__version__, "device": device, **implementation}
         settings = {name: value for name, value in vars(options).items() if name not in ("json", "memory_of")}
         options.json.write_text(json.dumps(versions | {"settings": settings, "variants": found}, indent=1) + "\n")
     _print(found)
