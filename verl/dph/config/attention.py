@@ -1,6 +1,6 @@
 """The attention of the models that a run trains: flash attention where it can be had, else sdpa.
 
-transformers knows three ways to the same result (modeling_utils.py, modeling_flash_attention_utils.py):
+transformers knows three ways to the same result (PreTrainedModel._check_and_adjust_attn_implementation):
 
     flash_attention_2              the package flash-attn
     kernels-community/flash-attn2  its kernel, which the package kernels downloads from the Hugging Face Hub
