@@ -92,7 +92,7 @@ def test_training(launcher, files, monkeypatch, experiment, method):
 def accept(config, files, monkeypatch):
     """verl.dph's checks and verl's own, as main.prepare makes them; on a GPU machine with the files in their places."""
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
-    monkeypatch.setattr(attention, "why_not", lambda implementation: None)  # flash-attn is installed
+    monkeypatch.setattr(attention, "why_not", lambda implementation, config: None)  # flash-attn is installed
     assert OmegaConf.missing_keys(config) <= NOT_ASKED
     config.actor_rollout_ref.model.path = files["MODEL_PATH"]
     checks.read_none(config)

@@ -16,6 +16,7 @@ from verl.dph.training import checks
 
 TOKENS = f"{ACTOR}ppo_max_token_len_per_gpu"
 ATTENTION = f"+{MODEL}override_config.attn_implementation"
+FLOAT32 = f"{ACTOR}fsdp_config.mixed_precision.param_dtype"
 LONGEST = 900
 KERNELS = deps["kernels"].removeprefix("kernels>=").split(",")[0]  # the oldest that transformers takes
 WORKS, BROKEN = "flash_attn_varlen_func = print", "raise ImportError('undefined symbol: _ZN3c105ErrorC2')\nmore = 1"
@@ -57,6 +58,12 @@ def on_gpus(run):
         for model in (found.actor_rollout_ref.model, found.critic.model):  # as device=cuda leaves them
             if ATTENTION not in changes:
                 model.override_config = {}
+        for engine in (
+            found.actor_rollout_ref.actor.fsdp_config,
+            found.actor_rollout_ref.ref.fsdp_config,
+            found.critic.fsdp,
+        ):
+            engine.mixed_precision.param_dtype = changes.get(FLOAT32, "bf16")
         return found
 
     return config
@@ -98,7 +105,8 @@ CHOICES = {
         {},
         "sdpa",
         "because flash-attn is not installed and kernels is not installed. It computes the same through a dense mask: "
-        "900 packed tokens take the attention of one row of that length and 0.0 GB (estimated). Install flash-attn",
+        "900 packed tokens (actor.ppo_max_token_len_per_gpu, at least the longest row) take 0.0024 GB and the "
+        "attention of one row as long (estimated).",
     ),
 }
 
@@ -149,7 +157,7 @@ def test_what_is_configured_stays(installed, on_gpus, caplog):
 @pytest.mark.parametrize(
     ("configured", "packages", "sentence"),
     [
-        ("flash_attention_2", {}, "=flash_attention_2 cannot be used: flash-attn is not installed. Install what"),
+        ("flash_attention_2", {}, "=flash_attention_2 cannot be used: flash-attn is not installed. Change"),
         ("flash_attention_2", {"flash_attn": BROKEN}, "flash-attn cannot be imported (undefined symbol"),
         ("kernels-community/flash-attn2@v1", {}, "cannot be used: kernels is not installed"),
         ("kernels-community/x", {"kernels": OFFLINE}, "kernels cannot fetch kernels-community/x (no route"),
@@ -161,7 +169,24 @@ def test_a_configured_attention_that_is_missing_is_named(installed, on_gpus, con
         attention.complete(on_gpus(**{ATTENTION: configured}))
     message = str(error.value)
     assert message.startswith(f"{MODEL}override_config.attn_implementation={configured}")
-    assert sentence in message and message.endswith("sdpa is then chosen here.") and "\n" not in message
+    assert (
+        sentence in message
+        and message.endswith("or leave the setting out: sdpa is then chosen.")
+        and "\n" not in message
+    )
+
+
+def test_float32_is_not_for_flash_attention(installed, on_gpus, caplog):
+    """Such as a store's log-probs without bfloat16's rounding: on a GPU the kernel would raise in the first forward."""
+    installed(flash_attn=WORKS, kernels=FETCHES)
+    config = on_gpus(**{FLOAT32: "fp32"})
+    with caplog.at_level(logging.INFO):
+        attention.complete(config)
+    assert config.actor_rollout_ref.model.override_config.attn_implementation == "sdpa"
+    because = "Attention: sdpa, because flash attention takes no float32 (actor_rollout_ref.actor.fsdp_config."
+    assert caplog.messages[0].startswith(f"{because}mixed_precision.param_dtype=fp32). It computes the same")
+    with pytest.raises(UserError, match="takes no float32"):
+        attention.complete(on_gpus(**{FLOAT32: "fp32", ATTENTION: "flash_attention_2"}))
 
 
 def test_transformers_takes_the_kernel_where_flash_attn_is_configured_and_not_installed(installed, on_gpus):

@@ -16,13 +16,15 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from packaging.requirements import Requirement
+from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.errors import UserError
 
 logger = logging.getLogger(__name__)
 
+KEY = "attn_implementation"
 FLASH, KERNEL, SDPA = "flash_attention_2", "kernels-community/flash-attn2", "sdpa"
 
 # verl's default of actor.ppo_max_token_len_per_gpu.
@@ -33,78 +35,94 @@ def complete(config: DictConfig) -> None:
     """Settle what a run leaves open: on GPUs its models' attention, said in a line, and the tokens of a micro-batch.
 
     Raises:
-        UserError: the attention that is configured cannot be used in this environment.
+        UserError: the attention that is configured cannot be used here.
     """
     said = _set_attention(config) if config.trainer.device == "cuda" else ""
-    tokens = _set_micro_batch(config)
+    _set_micro_batch(config)
     if said:
-        logger.info(said + _price(config, tokens))
+        logger.info(said + _price(config))
 
 
 def _set_attention(config: DictConfig) -> str:
-    model, critic = config.actor_rollout_ref.model, config.critic.model
-    for name, settings in (("actor_rollout_ref.model", model), ("critic.model", critic)):
-        configured = settings.override_config.get("attn_implementation")
-        reason = why_not(configured) if configured else None
-        # transformers takes the kernel itself then.
-        by_kernel = configured == FLASH and not find_spec("flash_attn") and not why_not(KERNEL)
-        if reason and not by_kernel:
-            raise UserError(
-                f"{name}.override_config.attn_implementation={configured} cannot be used: {reason}. Install what is "
-                f"missing (docs/quickstart.md), or leave the setting out: {choose()[0]} is then chosen here."
-            )
-    chosen, reasons = model.override_config.get("attn_implementation"), ["it is configured"]
+    """The attention of the actor and its reference, and that of a critic, which is the same if it has none."""
+    models = {"actor_rollout_ref.model": config.actor_rollout_ref.model, "critic.model": config.critic.model}
+    for name, model in models.items():
+        _check_configured(f"{name}.override_config.{KEY}", model.override_config.get(KEY), config)
+    chosen, reasons = config.actor_rollout_ref.model.override_config.get(KEY), ["it is configured"]
     if not chosen:
-        chosen, reasons = choose()
-    for settings in (model, critic):
-        if not settings.override_config.get("attn_implementation"):
-            with open_dict(settings):
-                settings.override_config.attn_implementation = chosen
-    return f"Attention: {chosen}" + (f", because {' and '.join(reasons)}" if reasons else "")
+        chosen, reasons = choose(config)
+    for model in models.values():
+        if not model.override_config.get(KEY):
+            with open_dict(model):
+                model.override_config[KEY] = chosen
+    return f"Attention: {chosen}" + (f", because {' and '.join(reasons)}." if reasons else ".")
 
 
-def _set_micro_batch(config: DictConfig) -> int:
+def _check_configured(setting: str, configured: str | None, config: DictConfig) -> None:
+    reason = why_not(configured, config) if configured else None
+    # transformers takes the kernel where it finds no package.
+    if configured == FLASH and not find_spec("flash_attn") and not why_not(KERNEL, config):
+        reason = None
+    if reason:
+        raise UserError(
+            f"{setting}={configured} cannot be used: {reason}. Change that, or leave the setting out: "
+            f"{choose(config)[0]} is then chosen."
+        )
+
+
+def _set_micro_batch(config: DictConfig) -> None:
     """A row is not cut, so that a micro-batch has to hold the longest; a dense mask makes all beyond it dear."""
     actor = config.actor_rollout_ref.actor
     if actor.ppo_max_token_len_per_gpu is None:
         longest = config.data.max_prompt_length + config.data.max_response_length
         actor.ppo_max_token_len_per_gpu = longest if has_dense_mask(config) else max(MICRO_BATCH_TOKENS, longest)
-    return actor.ppo_max_token_len_per_gpu
 
 
 def has_dense_mask(config: DictConfig) -> bool:
     """Whether the actor sees the packed rows of a micro-batch through a mask of T x T tokens."""
     model = config.actor_rollout_ref.model
-    is_flash = "flash" in model.override_config.get("attn_implementation", FLASH)
+    is_flash = "flash" in model.override_config.get(KEY, FLASH)
     return config.trainer.device == "cuda" and model.use_remove_padding and not is_flash
 
 
-def _price(config: DictConfig, tokens: int) -> str:
+def _price(config: DictConfig) -> str:
     if not has_dense_mask(config):
-        return "."
+        return ""
+    tokens = config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu
     return (
-        f". It computes the same through a dense mask: {tokens:,} packed tokens take the attention of one row of that "
-        f"length and {3e-9 * tokens**2:.1f} GB (estimated). Install flash-attn, or lower MAX_TOKENS_PER_GPU "
-        "(actor_rollout_ref.actor.ppo_max_token_len_per_gpu) to the longest row."
+        f" It computes the same through a dense mask: {tokens:,} packed tokens (actor.ppo_max_token_len_per_gpu, at "
+        f"least the longest row) take {3e-9 * tokens**2:.2g} GB and the attention of one row as long (estimated)."
     )
 
 
-def choose() -> tuple[str, list[str]]:
-    """The first attention that this environment has, and why none before it was taken."""
+def choose(config: DictConfig) -> tuple[str, list[str]]:
+    """The first attention that can be used here, and why none before it was taken."""
     reasons: list[str] = []
     for implementation in (FLASH, KERNEL):
-        reason = why_not(implementation)
+        reason = why_not(implementation, config)
         if reason is None:
             return implementation, reasons
         reasons.append(reason)
-    return SDPA, reasons
+    return SDPA, list(dict.fromkeys(reasons))
 
 
-def why_not(implementation: str) -> str | None:
+def why_not(implementation: str, config: DictConfig) -> str | None:
     """Why an attention cannot be used in this environment; None: it can, or it is one that is not checked."""
+    in_float32 = _in_float32(config)
+    if in_float32 and "flash" in implementation:
+        return f"flash attention takes no float32 ({in_float32})"
     if implementation == FLASH:
         return _why_not_flash_attn()
     return _why_not_kernel(implementation) if "/" in implementation else None
+
+
+def _in_float32(config: DictConfig) -> str | None:
+    """The setting by which a model of the run computes in float32; verl's default is bfloat16."""
+    for engine in ("actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.fsdp"):
+        dtype = OmegaConf.select(config, f"{engine}.mixed_precision.param_dtype")
+        if PrecisionType.is_fp32(dtype):
+            return f"{engine}.mixed_precision.param_dtype={dtype}"
+    return None
 
 
 def _why_not_flash_attn() -> str | None:
