@@ -173,7 +173,7 @@ def _ulysses(role: Role, ranks: int) -> Iterator[str]:
         yield (
             f"{setting} needs flash attention, that is, GPUs: with "
             f"{role.model_name}.override_config.attn_implementation={role.attention} every rank would see its own "
-            f"piece of a sequence only; install flash-attn, or use size 1."
+            "piece of a sequence only; install flash-attn, or use size 1."
         )
 
 
