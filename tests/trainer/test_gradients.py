@@ -42,6 +42,9 @@ DYNAMIC = ("use_dynamic_bsz=True", "ppo_max_token_len_per_gpu=48")
 PACKED, NO_PEF = "actor_rollout_ref.model.use_remove_padding=True", "data.sft_pt=null"
 ENTROPY = "calculate_entropy=True"
 BF16 = f"++{ACTOR}fsdp_config.mixed_precision.param_dtype=bf16"  # verl's default on GPUs: autocast
+# The logits are needed again for the bonus's own gradient, after that of the log-probs.
+BONUS = "entropy_coeff=0.1"
+VERLS = "+trainer.verls_log_probs=True"
 MASKED_ROW = 5
 MASKED = f"+trainer.masked_rows=[{MASKED_ROW}]"
 FIRST_MINI_BATCH = range(8)
@@ -59,6 +62,11 @@ ONE_RANK = {
     "joint_micro_2": mode("js_low_var", micro(2)),
     "joint_dynamic": mode("js_low_var", *DYNAMIC),
     "joint_packed": mode("js_low_var", *DYNAMIC, PACKED),
+    "verls_packed": mode("js_low_var", *DYNAMIC, PACKED, VERLS),
+    "bonus": mode("js_low_var", BONUS, micro(12)),
+    "verls_bonus": mode("js_low_var", BONUS, micro(12), VERLS),
+    "bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED),
+    "verls_bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED, VERLS),
     "per_set": mode("js_low_var", PER_SET, micro(12)),
     "forward": mode("forward", micro(4)),
     "chi_square": mode("chi_square", micro(12)),
@@ -315,6 +323,22 @@ def test_bf16_only_rounds_the_gradient(found, variant, same_as):
     assert 1e-4 < (rounded - whole).norm() / whole.norm() < 0.1
     for name in (name for name in found[same_as] if name.startswith("metric.dph/tokens")):
         assert torch.equal(found[variant][name], found[same_as][name])
+
+
+@pytest.mark.parametrize(
+    ("ours", "verls"),
+    [("joint_packed", "verls_packed"), ("bonus", "verls_bonus"), ("bonus_packed", "verls_bonus_packed")],
+)
+def test_gradient_and_metrics_are_those_of_verls_log_probs(found, ours, verls):
+    assert_same_gradients(found[ours], {name: value for name, value in found[verls].items() if name[0] in "01"})
+    for name in (name for name in found[verls] if name.startswith("metric.")):
+        torch.testing.assert_close(found[ours][name], found[verls][name], rtol=1e-5, atol=1e-7, msg=name)
+
+
+def test_the_entropy_bonus_has_a_gradient(found):
+    names = [name for name in found["joint"] if name[:2] in ("0.", "1.")]
+    assert not any(torch.allclose(found["bonus"][name], found["joint"][name]) for name in names)
+    assert_same_gradients(found["bonus_packed"], {name: found["bonus"][name] for name in names})
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ def test_critic_dynamic_sampling_two_epochs_and_shuffling(training):
         algorithm__adv_estimator="gae",
         algorithm__filter_groups__enable=True,
         critic__model__path=training.model,
-        critic__ppo_max_token_len_per_gpu=8000,
         critic__optim__lr=1e-3,
         actor_rollout_ref__actor__ppo_epochs=EPOCHS,
         actor_rollout_ref__actor__shuffle=True,
