@@ -9,8 +9,8 @@ from verl.utils.torch_functional import logprobs_from_logits_naive
 from verl.workers.rollout.replica import TokenOutput
 
 from verl.dph.cpu.agent_loop import BurstQueue
-from verl.dph.cpu.burst_client import BurstClient
 from verl.dph.cpu.engine import log_probs_from_logits
+from verl.dph.hf_rollout.burst_client import BurstClient
 
 
 class Remote:

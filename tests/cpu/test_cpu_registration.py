@@ -81,12 +81,13 @@ WITH = """
 
 
 @pytest.mark.parametrize(("platform", "program"), [(None, WITHOUT), ("cpu", WITH)], ids=["no platform set", "cpu"])
-def test_registration(platform, program, tiny_model_path):
+def test_registration(platform, program, word_llama, tmp_path):
+    word_llama(tmp_path, ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(29))], template="")
     environment = {name: value for name, value in os.environ.items() if name != "VERL_PLATFORM"}
     environment |= {"OMP_NUM_THREADS": "1", "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
     environment |= {"MASTER_PORT": "0", "GLOO_SOCKET_IFNAME": "lo"} | ({"VERL_PLATFORM": platform} if platform else {})
     result = subprocess.run(
-        [sys.executable, "-c", "import sys\n" + textwrap.dedent(program), str(tiny_model_path)],
+        [sys.executable, "-c", "import sys\n" + textwrap.dedent(program), str(tmp_path)],
         env=environment,
         capture_output=True,
         text=True,

@@ -22,7 +22,7 @@ from rl.data.sample_file import journal_path, read_metadata, read_samples
 from rl.data.sample_summary import summarize
 from verl.dph import presample
 from verl.dph.config.program import CONFIG_DIR
-from verl.dph.cpu.hf_server import HFServer
+from verl.dph.hf_rollout.server import HFServer
 from verl.dph.reward.client import ScorerUnavailable
 from verl.dph.sampling import job, rollout_engine
 from verl.dph.sampling.rollout_engine import check_rollout, replica_count

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl.dph.cpu.sampling import SamplingParams, draw, penalise_repetition, restrict, stable_key, uniforms
+from verl.dph.hf_rollout.sampling import SamplingParams, draw, penalise_repetition, restrict, stable_key, uniforms
 
 REQUEST = {"default_max_tokens": 16, "room": 100, "ignore_eos": False}
 

@@ -20,9 +20,9 @@ from verl.workers.config import HFModelConfig
 from verl.workers.rollout.replica import RolloutMode, TokenOutput
 from verl.workers.rollout.utils import get_max_position_embeddings
 
-from verl.dph.cpu.generation import Generation, Request
-from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
-from verl.dph.cpu.weights import WeightStage
+from verl.dph.hf_rollout.generation import Generation, Request
+from verl.dph.hf_rollout.sampling import SamplingParams, stable_key, uniforms
+from verl.dph.hf_rollout.weights import WeightStage
 
 logger = logging.getLogger(__name__)
 

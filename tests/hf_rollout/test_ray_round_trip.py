@@ -9,9 +9,9 @@ from transformers import LlamaForCausalLM
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.replica import RolloutMode
 
-from verl.dph.cpu.hf_adapter import HFServerAdapter
-from verl.dph.cpu.hf_replica import HFReplica
-from verl.dph.cpu.hf_server import HFServer
+from verl.dph.hf_rollout.adapter import HFServerAdapter
+from verl.dph.hf_rollout.replica import HFReplica
+from verl.dph.hf_rollout.server import HFServer
 
 SAMPLE = {"temperature": 1.0, "max_tokens": 10, "ignore_eos": True, "logprobs": True}
 

@@ -11,8 +11,8 @@ from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 from verl.workers.rollout.replica import RolloutMode
 
-from verl.dph.cpu.generation import Generation
-from verl.dph.cpu.hf_server import HFServer
+from verl.dph.hf_rollout.generation import Generation
+from verl.dph.hf_rollout.server import HFServer
 
 PROMPT = [5, 6, 7]
 SAMPLE = {"temperature": 1.0, "max_tokens": 10, "ignore_eos": True, "logprobs": True}

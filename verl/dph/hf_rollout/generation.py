@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from verl.dph.cpu.sampling import SamplingParams, draw, penalise_repetition, restrict
+from verl.dph.hf_rollout.sampling import SamplingParams, draw, penalise_repetition, restrict
 
 _COMPACT_BELOW = 0.75  # finished rows leave the cache when fewer than this share are unfinished
 

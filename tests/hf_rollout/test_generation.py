@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
 
-from verl.dph.cpu.generation import Generation, Request
-from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
+from verl.dph.hf_rollout.generation import Generation, Request
+from verl.dph.hf_rollout.sampling import SamplingParams, stable_key, uniforms
 
 VOCABULARY = 32
 EOS = frozenset({1})

@@ -6,7 +6,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from verl.workers.rollout.replica import RolloutMode, RolloutReplica
 
-from verl.dph.cpu.hf_server import HFServer
+from verl.dph.hf_rollout.server import HFServer
 
 
 def server_name(replica_rank: int, role: str = "", suffix: str = "") -> str:
