@@ -18,7 +18,12 @@ WITHOUT = """
     import verl.utils.distributed
 
     assert plugin.registered
+    from verl.workers.rollout.base import get_rollout_class
+    from verl.workers.rollout.replica import get_rollout_replica_class
+
     assert not any(name.startswith("verl.dph.cpu") for name in sys.modules), "nothing of it is even imported"
+    assert get_rollout_replica_class("hf").__name__ == "HFReplica"
+    assert get_rollout_class("hf").__name__ == "HFServerAdapter"
     assert PlatformRegistry.get("cpu") is None
     assert not hasattr(verl.utils.distributed.initialize_global_process_group_ray, "__wrapped__")
 """

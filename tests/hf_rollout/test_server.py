@@ -24,7 +24,7 @@ def model_config(tiny_model_path):
 
 
 @pytest.fixture
-def serve(model_config):
+def serve(model_config, device):
     """Run a coroutine function on a fresh server."""
 
     def run(use, *, mode=RolloutMode.STANDALONE, **settings):
@@ -33,7 +33,7 @@ def serve(model_config):
         )
 
         async def main():
-            server = HFServer(config, model_config, mode, replica_rank=0, num_threads=1)
+            server = HFServer(config, model_config, mode, replica_rank=0, num_threads=1, device=device)
             await server.launch_server()
             return await use(server)
 

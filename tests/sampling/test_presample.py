@@ -129,7 +129,9 @@ def stop_while_the_scorer_holds(overrides: dict, scorer) -> int:
 async def hf_server_here(config):
     """The hf rollout's server in this process, without Ray."""
     rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
-    server = HFServer(omega_conf_to_dataclass(rollout), omega_conf_to_dataclass(model), RolloutMode.STANDALONE, 0, 1)
+    server = HFServer(
+        omega_conf_to_dataclass(rollout), omega_conf_to_dataclass(model), RolloutMode.STANDALONE, 0, 1, "cpu"
+    )
     await server.launch_server()
     yield server
 

@@ -9,6 +9,7 @@ import os
 import sys
 
 from rl.common.console_log import mark_messages
+from verl.dph import hf_rollout
 from verl.dph.config.device_choice import set_platform
 
 logger = logging.getLogger(__name__)
@@ -17,7 +18,7 @@ registered = False
 
 
 def register() -> None:
-    """Register what this process needs: with VERL_PLATFORM=cpu the CPU platform and the rollout "hf", else nothing.
+    """Register the rollout "hf" and, with VERL_PLATFORM=cpu, the CPU platform.
 
     One of our programs that runs on a CPU gets VERL_PLATFORM=cpu here, because verl chooses its platform next.
     """
@@ -26,6 +27,7 @@ def register() -> None:
     mark_messages()
     # It would say in every process that VERL_PLATFORM is set.
     logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
+    hf_rollout.register()
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
         from verl.dph import cpu
 
@@ -36,5 +38,7 @@ def register() -> None:
 try:
     register()
 except Exception:
-    logger.exception("verl.dph could not register itself with verl; verl will not run with VERL_PLATFORM=cpu")
+    logger.exception(
+        "verl.dph could not register itself with verl; neither VERL_PLATFORM=cpu nor the hf rollout will do"
+    )
     raise

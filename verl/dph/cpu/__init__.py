@@ -7,7 +7,6 @@ registers the platform at once and the parts that need heavy imports when verl i
 # {verl's module: our function, called with it once it is imported}; an error in the function fails that import.
 AFTER_IMPORT = {
     "verl.workers.engine.fsdp.transformer_impl": "verl.dph.cpu.engine:register_engine",
-    "verl.workers.rollout.replica": "verl.dph.hf_rollout:register_rollout",
     "verl.checkpoint_engine.base": "verl.dph.cpu.checkpoint_engine:register_checkpoint_engine",
     "verl.workers.rollout.router": "verl.dph.cpu.in_process:use_in_process_router",
 }
