@@ -18,6 +18,11 @@ WITHOUT = """
     import verl.utils.distributed
 
     assert plugin.registered
+    assert "verl.workers" not in sys.modules, "registering imports nothing heavy"
+    from verl.workers.engine.fsdp import transformer_impl
+    from verl.dph.divergence.topk_logprobs import log_probs_of
+
+    assert transformer_impl.logprobs_from_logits is log_probs_of
     from verl.workers.rollout.base import get_rollout_class
     from verl.workers.rollout.replica import get_rollout_replica_class
 

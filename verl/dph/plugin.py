@@ -7,9 +7,11 @@ registers when it is imported, logs an error visibly, and sets `registered` when
 import logging
 import os
 import sys
+from typing import Any
+
+from wrapt import register_post_import_hook
 
 from rl.common.console_log import mark_messages
-from verl.dph import hf_rollout
 from verl.dph.config.device_choice import set_platform
 
 logger = logging.getLogger(__name__)
@@ -18,7 +20,7 @@ registered = False
 
 
 def register() -> None:
-    """Register the rollout "hf" and, with VERL_PLATFORM=cpu, the CPU platform.
+    """Register our log-probs and the rollout "hf"; with VERL_PLATFORM=cpu also its platform.
 
     One of our programs that runs on a CPU gets VERL_PLATFORM=cpu here, because verl chooses its platform next.
     """
@@ -27,12 +29,20 @@ def register() -> None:
     mark_messages()
     # It would say in every process that VERL_PLATFORM is set.
     logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
-    hf_rollout.register()
+    register_post_import_hook(use_one_pass_log_probs, "verl.workers.engine.fsdp.transformer_impl")
+    register_post_import_hook("verl.dph.hf_rollout:register_rollout", "verl.workers.rollout.replica")
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
         from verl.dph import cpu
 
         cpu.register()
     registered = True
+
+
+def use_one_pass_log_probs(engine: Any) -> None:
+    """Let verl's FSDP engines, once their module is imported, take log-probs of labels by ours."""
+    from verl.dph.divergence.topk_logprobs import log_probs_of
+
+    engine.logprobs_from_logits = log_probs_of
 
 
 try:

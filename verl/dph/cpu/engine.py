@@ -8,7 +8,6 @@ import verl.utils.fsdp_utils as fsdp_utils
 import verl.utils.model
 from transformers import AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
 from verl.workers.engine.base import EngineRegistry
-from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine, FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
 
@@ -58,16 +57,6 @@ def load_value_model(
     )
 
 
-def log_probs_from_logits(logits: torch.Tensor, labels: torch.Tensor, inplace_backward: bool = True) -> torch.Tensor:
-    """Log-probabilities of `labels`, (tokens,), from logits (tokens, vocabulary) of any float type.
-
-    verl's own takes one logsumexp per token in a Python loop, to save GPU memory: half of the update's time on the demo
-    (6,000 tokens per mini-batch). inplace_backward is a hint for GPUs.
-    """
-    flat = logits.reshape(-1, logits.shape[-1])
-    return -torch.nn.functional.cross_entropy(flat, labels.reshape(-1), reduction="none").view(labels.shape)
-
-
 def save_copies() -> None:
     """Let verl's fsdp2_sharded_save_to_cpu copy.
 
@@ -93,7 +82,6 @@ ENGINES = {"language_model": CPUFSDPEngineWithLMHead, "value_model": CPUFSDPEngi
 def register_engine(_: ModuleType | None = None) -> None:
     """Register our engines with verl for the device "cpu"."""
     save_copies()
-    transformer_impl.logprobs_from_logits = log_probs_from_logits
     verl.utils.model.load_valuehead_model = load_value_model
     for model_type, engine in ENGINES.items():
         if "cpu" not in EngineRegistry._engines[model_type]["fsdp2"]:

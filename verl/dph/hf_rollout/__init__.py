@@ -1,17 +1,10 @@
 """The rollout "hf": Hugging Face models behind verl's interface of a rollout server, for small models.
 
 A replica is one rank: a process with the whole model, on the CPU or on the GPU of its training worker. It offloads
-nothing, and weights reach it through main memory. verl.dph.plugin calls `register` in every process that imports verl.
+nothing, and weights reach it through main memory. verl.dph.plugin has it registered in every process that imports verl.
 """
 
 from types import ModuleType
-
-
-def register() -> None:
-    """Have the rollout registered once verl imports its registry; imports nothing heavy itself."""
-    from wrapt import register_post_import_hook
-
-    register_post_import_hook("verl.dph.hf_rollout:register_rollout", "verl.workers.rollout.replica")
 
 
 def register_rollout(replica: ModuleType) -> None:
