@@ -1,6 +1,8 @@
 # Two commands do everything: `make demo` (set-up and the main job) and `make test` (set-up and the tests).
 # `make test-all` adds the slow tests, `make lint` is what CI checks besides.
-#   VENV=.venv          where the environment is made (VENV_VLLM=.venv-vllm: that of `make test-vllm`)
+# `make install-gpu` makes the environment for GPUs (docs/install.md).
+#   VENV=.venv          where the environment is made (VENV_VLLM=.venv-vllm: that of `make test-vllm`;
+#                       VENV_GPU=.venv-gpu: that of `make install-gpu`)
 #   OUT=outputs/demo    where the demo writes
 #   STUDY=outputs/study where `make study` writes
 #   METHODS=grpo,dph_js what the demo trains (grpo, dapo, dapo_exp, dph_f, dph_js)
@@ -21,11 +23,18 @@ BIN_VLLM := $(abspath $(VENV_VLLM))/bin
 STAMP_VLLM := $(VENV_VLLM)/.installed
 REQUIREMENTS_VLLM := requirements-vllm-cpu.txt packaging/vllm/pyproject.toml pyproject.toml setup.py
 
+VENV_GPU ?= .venv-gpu
+BIN_GPU := $(abspath $(VENV_GPU))/bin
+STAMP_GPU := $(VENV_GPU)/.installed
+REQUIREMENTS_GPU := requirements.lock pyproject.toml setup.py
+# verl's own build for torch 2.11 and CPython 3.12. Another wheel: make install-gpu FLASH_ATTN=/path/to/flash_attn-....whl
+FLASH_ATTN ?= https://github.com/verl-project/verl-wheelhouse/releases/download/flash-attention-v2.8.3-py3.12-torch2.11.0/flash_attn-2.8.3-cp312-cp312-linux_x86_64.whl
+
 VENV_LINT ?= .venv-lint
 BIN_LINT := $(abspath $(VENV_LINT))/bin
 STAMP_LINT := $(VENV_LINT)/.installed
 
-.PHONY: install demo gpu study test test-all test-gpu gpu-kit install-vllm test-vllm lint format clean-demo
+.PHONY: install demo gpu study test test-all test-gpu gpu-kit install-vllm test-vllm install-gpu lint format clean-demo
 
 install: $(STAMP)
 
@@ -68,7 +77,7 @@ test-all: install
 
 # What `make test` does on a CPU and can be done on a GPU.
 test-gpu: gpu install-gpu
-	$(BIN_GPU)/python -m pip install --quiet --disable-pip-version-check $(shell grep -E '^(pytest|hypothesis)' requirements-cpu.txt)
+	$(PIP_GPU) install $(shell grep -E '^(pytest|hypothesis)' requirements-cpu.txt)
 	PATH="$(BIN_GPU):$$PATH" $(BIN_GPU)/python -m pytest -m gpu
 
 # Everything for the check on one GPU where there is no network (benchmarks/gpu/README.md), in .gpu.
@@ -87,6 +96,25 @@ $(STAMP_VLLM): $(REQUIREMENTS_VLLM)
 # One training run with vLLM's CPU build, in an environment of its own.
 test-vllm: install-vllm
 	PATH="$(BIN_VLLM):$$PATH" $(BIN_VLLM)/python -m pytest tests/vllm
+
+install-gpu: $(STAMP_GPU)
+
+PIP_GPU := $(BIN_GPU)/python -m pip --quiet --disable-pip-version-check
+
+# This package comes before flash-attn, which has a wheel in one place only and training can do without.
+$(STAMP_GPU): PYTHON := python3.12
+$(STAMP_GPU): $(REQUIREMENTS_GPU)
+	@$(PYTHON) -c "" 2>/dev/null || { echo "Error: $(PYTHON) was not found; install Python 3.12 (docs/install.md), or name it: make install-gpu PYTHON=..."; exit 2; }
+	@$(PYTHON) packaging/gpu/check_machine.py $(VENV_GPU)
+	@echo "Installing requirements.lock, 11 GB, into $(VENV_GPU): about 5 minutes"
+	test -x $(BIN_GPU)/python || $(PYTHON) -m venv $(VENV_GPU)
+	$(PIP_GPU) install --progress-bar off --no-deps -r requirements.lock
+	$(PIP_GPU) install --no-deps --no-build-isolation --editable .
+	$(PIP_GPU) check
+	@{ $(PIP_GPU) install --retries 1 --no-deps $(FLASH_ATTN) && $(BIN_GPU)/python -c "import flash_attn"; } || \
+		{ $(PIP_GPU) uninstall --yes flash-attn 2>/dev/null; echo "Warning: flash-attn could not be installed; training takes flash attention from the package kernels, which fetches it from the Hugging Face Hub at the first run, or sdpa where that fails (docs/install.md)."; }
+	@$(BIN_GPU)/dph version
+	touch $@
 
 # An environment of its own: import-linter takes verl/ for a namespace package only where upstream's verl is not installed.
 $(STAMP_LINT): requirements-lint.txt
