@@ -110,6 +110,18 @@ def test_a_rest_without_probability_keeps_its_gradient(device):
     assert x.grad[0, 0].item() == pytest.approx(0.5)
 
 
+def test_stored_distributions_are_the_same_under_bf16_autocast(device):
+    """verl's engine computes in it, from the forward pass to the loss."""
+    logits = case(device, 4, 20, 1, 1, dtype=torch.bfloat16)[0]
+    found = []
+    for enabled in (False, True):
+        with torch.autocast(device, torch.bfloat16, enabled=enabled):
+            ids, log_probs, rest = topk_logprobs.largest(logits, 4)
+            found.append((ids, log_probs, rest, topk_logprobs.reference(log_probs, rest)))
+    for plain_one, under_autocast in zip(*found, strict=True):
+        assert under_autocast.dtype == plain_one.dtype and torch.equal(under_autocast, plain_one)
+
+
 @pytest.mark.parametrize("k", [1, 4, VOCABULARY])
 def test_stored_and_read_distributions_sum_to_one(k, device):
     logits = 4 * torch.randn(20, VOCABULARY, generator=torch.Generator().manual_seed(0)).to(device)

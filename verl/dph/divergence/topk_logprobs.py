@@ -34,13 +34,15 @@ def largest(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, t
         top, ids = x.topk(k, dim=-1)
         lse = x.logsumexp(-1, keepdim=True)
         rest = x.scatter(1, ids, -torch.inf).logsumexp(-1, keepdim=True)
-        parts.append((ids.int(), (top - lse).half(), (rest - lse).half()[:, 0]))
-    return tuple(torch.cat(part) for part in zip(*parts, strict=True))
+        parts.append((ids.int(), top - lse, (rest - lse)[:, 0]))
+    # Autocast to bf16 rejects a cat of float16.
+    ids, log_probs, rest = (torch.cat(part) for part in zip(*parts, strict=True))
+    return ids, log_probs.half(), rest.half()
 
 
 def reference(top_log_probs: torch.Tensor, rest_log_probs: torch.Tensor) -> torch.Tensor:
     """(N, K + 1) float32 log-probs of the stored distribution, the bucket last; they sum to 1 again after float16."""
-    stored = torch.cat([top_log_probs, rest_log_probs[:, None]], dim=-1).float()
+    stored = torch.cat([top_log_probs.float(), rest_log_probs.float()[:, None]], dim=-1)
     return stored.log_softmax(-1)
 
 
