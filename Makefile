@@ -6,11 +6,13 @@
 #   OUT=outputs/demo    where the demo writes
 #   STUDY=outputs/study where `make study` writes
 #   METHODS=grpo,dph_js what the demo trains (grpo, dapo, dapo_exp, dph_f, dph_js)
+#   DEVICE=cpu          where the demo runs: cuda is a GPU with vLLM, cuda_hf a GPU without
 
 VENV ?= .venv
 PYTHON ?= python3.11
 OUT ?= outputs/demo
 METHODS ?= grpo,dph_js
+DEVICE ?= cpu
 STUDY ?= outputs/study
 BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.installed
@@ -32,7 +34,7 @@ VENV_LINT ?= .venv-lint
 BIN_LINT := $(abspath $(VENV_LINT))/bin
 STAMP_LINT := $(VENV_LINT)/.installed
 
-.PHONY: install demo study test test-all install-vllm test-vllm install-gpu lint format clean-demo
+.PHONY: install demo gpu study test test-all test-gpu gpu-kit install-vllm test-vllm install-gpu lint format clean-demo
 
 install: $(STAMP)
 
@@ -45,8 +47,18 @@ $(STAMP): $(REQUIREMENTS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
+ifeq ($(DEVICE),cpu)
 demo: install
 	PATH="$(BIN):$$PATH" $(BIN)/python -m rl.demo.run --out $(OUT) --methods $(METHODS)
+else
+demo: gpu install-gpu
+	PATH="$(BIN_GPU):$$PATH" $(BIN_GPU)/python -m rl.demo.run --out $(OUT) --methods $(METHODS) --device $(DEVICE)
+endif
+
+# Before gigabytes are installed.
+gpu:
+	@ls /dev/nvidia[0-9]* /dev/dxg 2>/dev/null | grep -q . || \
+		{ echo "Error: this needs an NVIDIA GPU, and this machine has none; make demo and make test run on a CPU."; exit 2; }
 
 # Every method with three seeds.
 study: install
@@ -62,6 +74,15 @@ test: install
 test-all: install
 	bash tests/browser/install_chromium.sh
 	PATH="$(BIN):$$PATH" $(PYTEST)
+
+# What `make test` does on a CPU and can be done on a GPU.
+test-gpu: gpu install-gpu
+	$(PIP_GPU) install $(shell grep -E '^(pytest|hypothesis)' requirements-cpu.txt)
+	PATH="$(BIN_GPU):$$PATH" $(BIN_GPU)/python -m pytest -m gpu
+
+# Everything for the check on one GPU where there is no network (benchmarks/gpu/README.md), in .gpu.
+gpu-kit: install
+	PATH="$(BIN):$$PATH" $(BIN)/python benchmarks/gpu/make_kit.py
 
 install-vllm: $(STAMP_VLLM)
 

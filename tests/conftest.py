@@ -63,6 +63,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank.get(shared_by(item.nodeid.split("::")[0]), len(rank)))
 
 
+@pytest.fixture(scope="session", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request) -> str:
+    """Where a test computes: on the CPU, and on a GPU where there is one (`make test-gpu`)."""
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    return request.param
+
+
 @pytest.fixture(scope="session")
 def shop_databases(tmp_path_factory) -> Path:
     """A database folder with shop/shop.sqlite: item(id, name, price, kind), six rows, one NULL kind."""

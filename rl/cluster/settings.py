@@ -52,7 +52,12 @@ def parse(arguments: list[str] | None) -> Settings:
     add("--head", default="127.0.0.1", help="address of the head (MASTER_ADDR; default: %(default)s)")
     add("--scorer-nodes", type=int, default=0, help="the last ranks, which only score (SCORER_NODES; %(default)s)")
     add("--gpus", type=int, default=8, help="required on each training node (GPUS_PER_NODE; default: %(default)s)")
-    add("--device", choices=("cuda", "cpu"), default="cuda", help="for training (DEVICE; default: %(default)s)")
+    add(
+        "--device",
+        choices=("cuda", "cuda_hf", "cpu"),
+        default="cuda",
+        help="for training (DEVICE; default: %(default)s)",
+    )
     add("--node-address", type=_optional, help="of this node; default: on the route to the head (NODE_ADDR)")
     add("--scorer", type=_optional, help="addresses of running servers: none is started (DPH_SCORER)")
     add("--scorer-config", type=Path, help="configuration of the scorers that are started (SCORER_CONFIG)")

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from rl.common.errors import UserError
@@ -16,9 +17,11 @@ TRAIN_PROMPTS, EVAL_PROMPTS, SAMPLES_PER_PROMPT, THRESHOLD, EVAL_SAMPLES = 384, 
 ETA = 0.2
 SPLITS = ("in_domain", "out_of_domain")
 
+# Files of verl/dph/config/device.
+DEVICES = ("cpu", "cuda", "cuda_hf")
+
 # Variables of scripts/lib/llama_sql.sh.
 SETTINGS = {
-    "DEVICE": "cpu",
     "MAX_PROMPT_LENGTH": "40",
     "MAX_RESPONSE_LENGTH": "48",
     "TRAIN_BATCH_SIZE": "16",
@@ -46,6 +49,8 @@ OVERRIDES = [
     "algorithm.rollout_correction.bypass_mode=True",
     "actor_rollout_ref.actor.calculate_entropy=True",
 ]
+# In bf16 they do not.
+OVERRIDES_ON_GPU = ["algorithm.rollout_correction.bypass_mode=False"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,28 @@ def method_names(text: str) -> list[str]:
     return names
 
 
+def check_device(device: str) -> None:
+    """Reject a GPU that is not there, and vLLM where it is not installed, before anything is made.
+
+    Raises:
+        UserError: saying what to do.
+    """
+    if device == "cpu":
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UserError(
+            f"--device {device} (make: DEVICE={device}) needs a GPU, and torch finds none here: leave it out to run on "
+            "the CPU; if there is one, look at nvidia-smi, CUDA_VISIBLE_DEVICES and torch's build."
+        )
+    if device == "cuda" and not find_spec("vllm"):
+        raise UserError(
+            "--device cuda (make: DEVICE=cuda) samples with vLLM, which is not installed here: install it, or use "
+            "cuda_hf, which samples with transformers."
+        )
+
+
 class Experiment:
     """Task, base model, pre-sampling, split, store, training runs and their evaluation, in one folder.
 
@@ -101,14 +128,19 @@ class Experiment:
         out: the folder, absolute.
         steps: training steps per run.
         seed: of sampling and the data; each training run has its own.
+        device: one of DEVICES.
     """
 
-    def __init__(self, out: Path, steps: int, seed: int):
+    def __init__(self, out: Path, steps: int, seed: int, device: str = "cpu"):
+        check_device(device)
         if not SCRIPTS.is_dir():
             raise UserError(f"{SCRIPTS} does not exist: run the demo from a checkout installed with `make install`.")
-        self.out, self.steps, self.seed = out, steps, seed
+        self.out, self.steps, self.seed, self.device = out, steps, seed, device
+        # Processes that sample: on a CPU one for each core.
+        self.replicas = 2 if device == "cpu" else 1
         self.task, self.model, self.data = out / "task", out / "model", out / "data"
         self.settings = SETTINGS | {
+            "DEVICE": device,
             "PYTHON": sys.executable,
             "MODEL_PATH": str(self.model),
             "TRAIN_FILE": str(self.task / "train.parquet"),
@@ -135,7 +167,7 @@ class Experiment:
             "presample",
             "Pre-sampling",
             ["bash", str(SCRIPTS / "offline_sampling.sh"), "sampling"],
-            environment=self.settings | {"GPUS_PER_NODE": "2"},
+            environment=self.settings | {"GPUS_PER_NODE": str(self.replicas)},
             seconds=40,
             outputs=[samples.parent],
             total=TRAIN_PROMPTS * SAMPLES_PER_PROMPT,
@@ -164,10 +196,11 @@ class Experiment:
     def train(self, name: str, method: Method, seed: int, *, threads: int = 2) -> Stage:
         """The training run `name`. threads: of the update."""
         run = self.out / "runs" / name
+        overrides = OVERRIDES + ([] if self.device == "cpu" else OVERRIDES_ON_GPU)
         return Stage(
             f"train_{name}",
             f"Training {method.label}",
-            ["bash", str(SCRIPTS / method.script), name, *method.arguments, *OVERRIDES],
+            ["bash", str(SCRIPTS / method.script), name, *method.arguments, *overrides],
             environment=self.settings
             | {
                 "SEED": str(seed),
@@ -195,13 +228,14 @@ class Experiment:
         needs: list[str],
         *,
         again: bool = False,
-        replicas: int = 2,
+        replicas: int | None = None,
     ) -> Stage:
-        """Sample `models` into OUT/eval/<model>. again: draw the base twice."""
+        """Sample `models` into OUT/eval/<model>. again: draw the base twice. replicas: other than self.replicas."""
         splits = {split: self.task / f"test_{split}.parquet" for split in SPLITS}
         folder = self.out / "eval"
         command = [
-            *(sys.executable, "-m", "verl.dph.evaluate", "device=cpu", f"trainer.n_gpus_per_node={replicas}"),
+            *(sys.executable, "-m", "verl.dph.evaluate", f"device={self.device}"),
+            f"trainer.n_gpus_per_node={replicas or self.replicas}",
             f"evaluate.models={_mapping(models)}",
             f"evaluate.splits={_mapping(splits)}",
             f"evaluate.output={folder}",
@@ -219,7 +253,7 @@ class Experiment:
             name,
             title,
             command,
-            environment={"VERL_PLATFORM": "cpu"},
+            environment={"VERL_PLATFORM": "cpu"} if self.device == "cpu" else {},
             seconds=45 * len(models),
             outputs=folders,
             total=draws,

@@ -1,4 +1,4 @@
-"""Run the whole pipeline on a tiny model, on two cores.
+"""Run the whole pipeline on a tiny model, on two cores or a GPU.
 
     python -m rl.demo.run --out outputs/demo --methods grpo,dph_js
 
@@ -18,6 +18,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import (
+    DEVICES,
     ETA,
     METHODS,
     SAMPLES_PER_PROMPT,
@@ -54,10 +55,11 @@ class Demo(Experiment):
         methods: names of METHODS.
         steps: training steps per method.
         seed: of sampling, data order and training.
+        device: one of DEVICES.
     """
 
-    def __init__(self, out: Path, methods: list[str], steps: int, seed: int):
-        super().__init__(out, steps, seed)
+    def __init__(self, out: Path, methods: list[str], steps: int, seed: int, device: str = "cpu"):
+        super().__init__(out, steps, seed, device)
         self.methods = methods
 
     def run(self) -> list[str]:
@@ -94,7 +96,7 @@ class Demo(Experiment):
             ),
             "methods": methods,
             "caveats": list(CAVEATS),
-            "settings": SETTINGS | {"eta": ETA, "seed": self.seed, "steps": self.steps},
+            "settings": SETTINGS | {"DEVICE": self.device, "eta": ETA, "seed": self.seed, "steps": self.steps},
             "seconds": {name: round(seconds, 1) for name, seconds in self.pipeline.seconds.items()},
         }
         path = self.out / "spec.json"
@@ -112,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.steps < 1:
             raise UserError(f"--steps is {options.steps}; it must be at least 1.")
         started = time.monotonic()
-        demo = Demo(options.out.resolve(), methods, options.steps, options.seed)
+        demo = Demo(options.out.resolve(), methods, options.steps, options.seed, options.device)
         failures = demo.run()
     _print_summary(demo, time.monotonic() - started)
     for failure in failures:
@@ -127,6 +129,9 @@ def parser() -> argparse.ArgumentParser:
     add("--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)")
     add("--steps", type=int, default=80, help="training steps of each method (default: %(default)s)")
     add("--seed", type=int, default=1, help="of sampling, data order and training (default: %(default)s)")
+    add(
+        "--device", choices=DEVICES, default="cpu", help="cuda: GPUs with vLLM; cuda_hf: without (default: %(default)s)"
+    )
     return parser
 
 

@@ -1,14 +1,16 @@
 """What is sent in bursts: requests to hf servers, rows to TransferQueue."""
 
 import asyncio
+import pickle
 
 import pytest
+import ray
 import torch
 from tensordict import TensorDict
 from verl.workers.rollout.replica import TokenOutput
 
 from verl.dph.cpu.agent_loop import BurstQueue
-from verl.dph.cpu.burst_client import BurstClient
+from verl.dph.hf_rollout.burst_client import BurstClient
 
 
 class Remote:
@@ -83,6 +85,11 @@ def test_a_burst_is_one_call_a_server_and_keeps_prompts_together():
     assert servers["a"].bursts == [prompts[:8]] and servers["b"].bursts == [prompts[8:]]
     assert sorted(balancer.released) == sorted(balancer.acquired) == ["a", "b"]
     assert outputs[0].extra_fields == {"global_steps": 7, "min_global_steps": 7, "max_global_steps": 7}
+
+
+def test_a_client_can_be_sent_to_verls_agent_loop_workers():
+    client = pickle.loads(ray.cloudpickle.dumps(burst_client(Balancer({"a": Server()}))))
+    assert [output.token_ids for output in ask(client, [[1, 2], [3, 4]])] == [[2, 1], [4, 3]]
 
 
 def test_a_failed_request_fails_alone():

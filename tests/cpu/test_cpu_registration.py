@@ -23,7 +23,12 @@ WITHOUT = """
     from verl.dph.divergence.topk_logprobs import log_probs_of
 
     assert transformer_impl.logprobs_from_logits is log_probs_of
+    from verl.workers.rollout.base import get_rollout_class
+    from verl.workers.rollout.replica import get_rollout_replica_class
+
     assert not any(name.startswith("verl.dph.cpu") for name in sys.modules), "nothing of it is even imported"
+    assert get_rollout_replica_class("hf").__name__ == "HFReplica"
+    assert get_rollout_class("hf").__name__ == "HFServerAdapter"
     assert PlatformRegistry.get("cpu") is None
     assert not hasattr(verl.utils.distributed.initialize_global_process_group_ray, "__wrapped__")
 """
@@ -86,12 +91,13 @@ WITH = """
 
 
 @pytest.mark.parametrize(("platform", "program"), [(None, WITHOUT), ("cpu", WITH)], ids=["no platform set", "cpu"])
-def test_registration(platform, program, tiny_model_path):
+def test_registration(platform, program, word_llama, tmp_path):
+    word_llama(tmp_path, ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(29))], template="")
     environment = {name: value for name, value in os.environ.items() if name != "VERL_PLATFORM"}
     environment |= {"OMP_NUM_THREADS": "1", "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
     environment |= {"MASTER_PORT": "0", "GLOO_SOCKET_IFNAME": "lo"} | ({"VERL_PLATFORM": platform} if platform else {})
     result = subprocess.run(
-        [sys.executable, "-c", "import sys\n" + textwrap.dedent(program), str(tiny_model_path)],
+        [sys.executable, "-c", "import sys\n" + textwrap.dedent(program), str(tmp_path)],
         env=environment,
         capture_output=True,
         text=True,

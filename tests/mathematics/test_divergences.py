@@ -38,9 +38,9 @@ TABLE = {  # values at POINTS
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_values_of_the_table(name):
-    values = dv.with_linear_tail(GENERATORS[name], torch.tensor(POINTS), upper=10.0)
-    torch.testing.assert_close(values, torch.tensor(TABLE[name]), atol=1e-6, rtol=1e-6)
+def test_values_of_the_table(name, device):
+    values = dv.with_linear_tail(GENERATORS[name], torch.tensor(POINTS, device=device), upper=10.0)
+    torch.testing.assert_close(values, torch.tensor(TABLE[name], device=device), atol=1e-6, rtol=1e-6)
 
 
 def gradient_weight(name, u):
@@ -58,16 +58,16 @@ def gradient_weight(name, u):
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_gradient_is_u_times_the_derivative(name):
-    d = torch.tensor([-5.0, -1.0, -0.3, 0.2, 0.5, 1.0, 3.0, 8.0], requires_grad=True)
+def test_gradient_is_u_times_the_derivative(name, device):
+    d = torch.tensor([-5.0, -1.0, -0.3, 0.2, 0.5, 1.0, 3.0, 8.0], device=device, requires_grad=True)
     (grad,) = torch.autograd.grad(dv.with_linear_tail(GENERATORS[name], d, upper=10.0).sum(), d)
     torch.testing.assert_close(grad, gradient_weight(name, d.detach().double().exp()).float(), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", GENERATORS)
 @given(d=st.floats(-200, 200))
-def test_non_negative_and_finite(name, d):
-    x = torch.tensor([d], requires_grad=True)
+def test_non_negative_and_finite(name, d, device):
+    x = torch.tensor([d], device=device, requires_grad=True)
     value = dv.with_linear_tail(GENERATORS[name], x)
     (grad,) = torch.autograd.grad(value.sum(), x)
     assert torch.isfinite(value).all() and torch.isfinite(grad).all()
@@ -75,9 +75,9 @@ def test_non_negative_and_finite(name, d):
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_linear_above_the_bound(name):
+def test_linear_above_the_bound(name, device):
     upper = dv.LOG_RATIO_MAX
-    d = torch.tensor([upper, upper + 1, upper + 2, 200.0], requires_grad=True)
+    d = torch.tensor([upper, upper + 1, upper + 2, 200.0], device=device, requires_grad=True)
     values = dv.with_linear_tail(GENERATORS[name], d, upper)
     (grad,) = torch.autograd.grad(values.sum(), d)
     slope = grad[1].item()
@@ -87,29 +87,35 @@ def test_linear_above_the_bound(name):
 
 
 @pytest.mark.parametrize("f", [dv.forward_kl, dv.forward_kl_k1])
-def test_forward_kl_keeps_pulling_where_a_mode_was_dropped(f):
-    d = torch.tensor([-12.0, -50.0, -200.0], requires_grad=True)
+def test_forward_kl_keeps_pulling_where_a_mode_was_dropped(f, device):
+    d = torch.tensor([-12.0, -50.0, -200.0], device=device, requires_grad=True)
     (grad,) = torch.autograd.grad(dv.with_linear_tail(f, d).sum(), d)
-    torch.testing.assert_close(grad, torch.full((3,), -1.0), atol=1e-4, rtol=0)
+    torch.testing.assert_close(grad, torch.full((3,), -1.0, device=device), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_zero_value_and_gradient_at_equality_and_no_cancellation_near_it(name):
+def test_zero_value_and_gradient_at_equality_and_no_cancellation_near_it(name, device):
     """All generators are d^2 f''(1)/2 near 0; f''(1) = 1, but a quarter for those against the mixture and Hellinger."""
     quarter = ("js_half", "kl_ref_mixture", "kl_policy_mixture", "hellinger")
     curvature = 0.25 if name in quarter else 2.0 if name == "chi_square" else 1.0
-    zero = torch.zeros(1, requires_grad=True)
+    zero = torch.zeros(1, device=device, requires_grad=True)
     value = dv.with_linear_tail(GENERATORS[name], zero)
     (grad,) = torch.autograd.grad(value.sum(), zero)
     assert value.item() == 0.0 and abs(grad.item()) < 1e-12
     for d in (1e-4, -1e-4):
-        value = dv.with_linear_tail(GENERATORS[name], torch.tensor([d])).item()
+        value = dv.with_linear_tail(GENERATORS[name], torch.tensor([d], device=device)).item()
         assert value == pytest.approx(curvature * d * d / 2, rel=1e-3)
 
 
-def two_policies(seed, size=7):
+def two_policies(seed, device, size=7):
     g = torch.Generator().manual_seed(seed)
-    return [torch.randn(size, generator=g, dtype=torch.float64).log_softmax(0) for _ in range(2)]
+    return [torch.randn(size, generator=g, dtype=torch.float64).log_softmax(0).to(device) for _ in range(2)]
+
+
+def sampled(log_p, seed):
+    """200,000 actions: the same ones on every device."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.multinomial(log_p.exp().cpu(), 200_000, replacement=True, generator=generator).to(log_p.device)
 
 
 EXACT = {
@@ -128,9 +134,9 @@ EXACT = {
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_generator_form_is_unbiased(name):
+def test_generator_form_is_unbiased(name, device):
     """Its mean over pi_ref is the divergence, its mean gradient over samples that of the divergence (5 std. errors)."""
-    log_p, log_q = two_policies(3)
+    log_p, log_q = two_policies(3, device)
     f = GENERATORS.get(name, dv.forward_kl_k1)
     mean = (log_q.exp() * dv.with_linear_tail(f, log_p - log_q, upper=10.0).double()).sum()
     torch.testing.assert_close(mean, EXACT[name](log_p.exp(), log_q.exp()), rtol=1e-5, atol=1e-7)
@@ -141,14 +147,14 @@ def test_generator_form_is_unbiased(name):
         d = (logits.log_softmax(0) - log_q)[action]
         (g,) = torch.autograd.grad(dv.with_linear_tail(f, d, upper=10.0), logits)
         per_action.append(g)
-    samples = torch.multinomial(log_q.exp(), 200_000, replacement=True, generator=torch.Generator().manual_seed(11))
+    samples = sampled(log_q, seed=11)
     gradients = torch.stack(per_action)[samples]
     error = (gradients.mean(0) - exact).abs()
     assert (error < 5 * gradients.std(0) / len(samples) ** 0.5 + 1e-6).all()
 
 
-def test_alpha_tends_to_the_two_kl_divergences():
-    d = torch.linspace(-3, 3, 13)
+def test_alpha_tends_to_the_two_kl_divergences(device):
+    d = torch.linspace(-3, 3, 13, device=device)
     near_one = dv.with_linear_tail(partial(dv.alpha_divergence, alpha=1 - 1e-5), d, upper=10.0)
     near_zero = dv.with_linear_tail(partial(dv.alpha_divergence, alpha=1e-5), d, upper=10.0)
     torch.testing.assert_close(near_one, dv.with_linear_tail(dv.forward_kl, d, upper=10.0), rtol=1e-3, atol=1e-4)
@@ -173,18 +179,18 @@ def policy_weight_of_method(name, u):
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_policy_weight_is_the_derivative_of_f_less_that_at_one(name):
-    d = torch.tensor([-9.0, -5.0, -1.0, -1e-4, 0.0, 1e-4, 0.5, 1.0, 3.0, 9.0])
+def test_policy_weight_is_the_derivative_of_f_less_that_at_one(name, device):
+    d = torch.tensor([-9.0, -5.0, -1.0, -1e-4, 0.0, 1e-4, 0.5, 1.0, 3.0, 9.0], device=device)
     expected = policy_weight_of_method(name, d.double().exp()).float()
     torch.testing.assert_close(dv.policy_weight(GENERATORS[name], d), expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", GENERATORS)
 @given(d=st.floats(-200, 200))
-def test_policy_weight_is_finite_and_has_the_sign_of_d(name, d):
+def test_policy_weight_is_finite_and_has_the_sign_of_d(name, d, device):
     """Where the policy is above the reference it is pushed down, where it is below, up."""
-    weight = dv.policy_weight(GENERATORS[name], torch.tensor([d])).item()
-    value = dv.policy_value(GENERATORS[name], torch.tensor([d])).item()
+    weight = dv.policy_weight(GENERATORS[name], torch.tensor([d], device=device)).item()
+    value = dv.policy_value(GENERATORS[name], torch.tensor([d], device=device)).item()
     assert abs(weight) < 1e12 and 0 <= value + 1e-12 < 1e12
     if abs(d) >= 1e-12:
         assert weight * d > 0
@@ -193,9 +199,9 @@ def test_policy_weight_is_finite_and_has_the_sign_of_d(name, d):
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_policy_form_is_unbiased(name):
+def test_policy_form_is_unbiased(name, device):
     """E_{a ~ pi_theta}[w(d) grad log pi_theta] is the divergence's gradient: exactly, and sampled (5 std. errors)."""
-    log_p, log_q = two_policies(4)
+    log_p, log_q = two_policies(4, device)
     logits = log_p.clone().requires_grad_()
     value = EXACT[name](logits.softmax(0), log_q.exp())
     (exact,) = torch.autograd.grad(value, logits)
@@ -205,16 +211,16 @@ def test_policy_form_is_unbiased(name):
         [torch.autograd.grad(weights[a] * logits.log_softmax(0)[a], logits)[0] for a in range(len(log_p))]
     )
     torch.testing.assert_close((log_p.exp()[:, None] * per_action).sum(0), exact, rtol=1e-4, atol=1e-6)
-    samples = torch.multinomial(log_p.exp(), 200_000, replacement=True, generator=torch.Generator().manual_seed(5))
+    samples = sampled(log_p, seed=5)
     gradients = per_action[samples]
     assert ((gradients.mean(0) - exact).abs() < 5 * gradients.std(0) / len(samples) ** 0.5 + 1e-6).all()
     values = dv.policy_value(GENERATORS[name], d)[samples].double()
     assert abs(values.mean() - value.detach()) < 5 * values.std() / len(samples) ** 0.5 + 1e-6
 
 
-def test_k3_as_a_loss_on_policy_samples_has_the_forward_kls_gradient():
+def test_k3_as_a_loss_on_policy_samples_has_the_forward_kls_gradient(device):
     """Why it is not used: the gradient of exp(-d) - 1 + d, whose value is the reverse KL, is that of the forward KL."""
-    log_p, log_q = two_policies(6)
+    log_p, log_q = two_policies(6, device)
     logits = log_p.clone().requires_grad_()
     d = logits.log_softmax(0) - log_q
     (found,) = torch.autograd.grad((log_p.exp() * (torch.expm1(-d) + d)).sum(), logits)
@@ -225,9 +231,9 @@ def test_k3_as_a_loss_on_policy_samples_has_the_forward_kls_gradient():
 
 
 @pytest.mark.parametrize("name", ["forward_kl", "chi_square"])
-def test_policy_weights_grow_linearly_beyond_their_bounds(name):
+def test_policy_weights_grow_linearly_beyond_their_bounds(name, device):
     for side in (-1.0, 1.0):
-        d = side * (dv.POLICY_LOG_RATIO_MAX + torch.tensor([0.0, 1.0, 2.0, 3.0]))
+        d = side * (dv.POLICY_LOG_RATIO_MAX + torch.tensor([0.0, 1.0, 2.0, 3.0], device=device))
         steps = dv.policy_weight(GENERATORS[name], d).double().diff()
         torch.testing.assert_close(steps, steps[:1].expand(3), rtol=1e-3, atol=1e-3)
 
@@ -236,8 +242,8 @@ def test_policy_weights_grow_linearly_beyond_their_bounds(name):
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_between_distributions_is_the_divergence_and_so_is_its_gradient(name):
-    log_p, log_q = two_policies(seed=0)
+def test_between_distributions_is_the_divergence_and_so_is_its_gradient(name, device):
+    log_p, log_q = two_policies(0, device)
     logits = log_p.clone().requires_grad_()
     expected = EXACT[name](logits.softmax(0), log_q.exp())
     (gradient,) = torch.autograd.grad(expected, logits)
@@ -248,9 +254,9 @@ def test_between_distributions_is_the_divergence_and_so_is_its_gradient(name):
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_the_divergence_of_coarser_distributions_is_no_larger(name):
+def test_the_divergence_of_coarser_distributions_is_no_larger(name, device):
     """Data-processing inequality: putting tokens into one bucket cannot enlarge a divergence."""
-    log_p, log_q = two_policies(8)
+    log_p, log_q = two_policies(8, device)
 
     def cut(x, k):
         return torch.cat([x[:k], x[k:].logsumexp(0, keepdim=True)])
@@ -261,9 +267,11 @@ def test_the_divergence_of_coarser_distributions_is_no_larger(name):
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_an_empty_bucket_and_extreme_tokens_have_finite_gradients(name):
-    log_p = torch.tensor([[-0.1, -2.3521685, -torch.inf], [-1e-9, -200.0, -20.7]], dtype=torch.float64)
-    logits = torch.tensor([[0.0, -150.0, -torch.inf], [-200.0, 0.0, -200.0]], dtype=torch.float64, requires_grad=True)
+def test_an_empty_bucket_and_extreme_tokens_have_finite_gradients(name, device):
+    log_p = torch.tensor([[-0.1, -2.3521685, -torch.inf], [-1e-9, -200.0, -20.7]], dtype=torch.float64, device=device)
+    logits = torch.tensor(
+        [[0.0, -150.0, -torch.inf], [-200.0, 0.0, -200.0]], dtype=torch.float64, device=device, requires_grad=True
+    )
     value = dv.between_distributions(GENERATORS[name], log_p, logits)
     (gradient,) = torch.autograd.grad(value.sum(), logits)
     assert torch.isfinite(value).all() and torch.isfinite(gradient).all()

@@ -30,17 +30,17 @@ def test_the_papers_forms(mode, has_data, on_pef, on_exp):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_mode_has_both_forms(mode):
-    d = torch.tensor([-2.0, 0.7])
+def test_every_mode_has_both_forms(mode, device):
+    d = torch.tensor([-2.0, 0.7], device=device)
     generator, policy = terms(mode, "generator"), terms(mode, "policy")
     assert generator.exp is None and policy.pef is None
     torch.testing.assert_close(dv.with_linear_tail(generator.pef_distance, d), dv.with_linear_tail(policy.exp, d))
     assert (dv.with_linear_tail(generator.pef_distance, d) > 0).all()
 
 
-def test_js_and_js_low_var_agree_in_expectation():
+def test_js_and_js_low_var_agree_in_expectation(device):
     g = torch.Generator().manual_seed(0)
-    log_p, log_q = (torch.randn(9, generator=g, dtype=torch.float64).log_softmax(0) for _ in range(2))
+    log_p, log_q = (torch.randn(9, generator=g, dtype=torch.float64).log_softmax(0).to(device) for _ in range(2))
     both, one = terms("js"), terms("js_low_var")
     expected = dv.between_distributions(one.pef, log_q, log_p)
     torch.testing.assert_close(
@@ -48,8 +48,8 @@ def test_js_and_js_low_var_agree_in_expectation():
     )
 
 
-def test_the_forward_kl_is_estimated_by_k1_or_k3_and_measured_by_k3():
-    d = torch.tensor([-2.0, 0.7])
+def test_the_forward_kl_is_estimated_by_k1_or_k3_and_measured_by_k3(device):
+    d = torch.tensor([-2.0, 0.7], device=device)
     torch.testing.assert_close(dv.with_linear_tail(terms("forward").pef, d), -d)
     torch.testing.assert_close(dv.with_linear_tail(terms("forward", kl_estimator="k3").pef, d), torch.expm1(d) - d)
     assert terms("forward").pef_distance is dv.forward_kl and terms("forward", "policy").exp is dv.forward_kl

@@ -12,14 +12,14 @@ from verl.dph.divergence import f_divergences, topk_logprobs
 VOCABULARY = 11
 
 
-def case(seed, tokens, given_tokens, k, dtype=torch.float32):
+def case(device, seed, tokens, given_tokens, k, dtype=torch.float32):
     g = torch.Generator().manual_seed(seed)
     logits = (3 * torch.randn(tokens, VOCABULARY, generator=g)).to(dtype)
     labels = torch.randint(0, VOCABULARY, (tokens,), generator=g)
     positions = torch.randperm(tokens, generator=g)[:given_tokens].sort().values
     ids = torch.stack([torch.randperm(VOCABULARY, generator=g)[:k] for _ in range(given_tokens)]).int()
     weights = torch.randn(tokens, generator=g), torch.randn(given_tokens, k + 1, generator=g)
-    return logits, labels, positions, ids, weights
+    return *(t.to(device) for t in (logits, labels, positions, ids)), [w.to(device) for w in weights]
 
 
 def plain(logits, labels, positions, ids):
@@ -38,10 +38,10 @@ def plain(logits, labels, positions, ids):
     chunk=st.integers(1, 200),
     overwrite=st.booleans(),
 )
-def test_values_and_gradients_are_log_softmaxes(seed, tokens, share, k, chunk, overwrite):
-    logits, labels, positions, ids, weights = case(seed, tokens, max(1, int(share * tokens)), k)
+def test_values_and_gradients_are_log_softmaxes(seed, tokens, share, k, chunk, overwrite, device):
+    logits, labels, positions, ids, weights = case(device, seed, tokens, max(1, int(share * tokens)), k)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(topk_logprobs.CHUNK_ELEMENTS, "cpu", chunk)
+        patch.setitem(topk_logprobs.CHUNK_ELEMENTS, device, chunk)
         x = logits.clone().requires_grad_()
         found = topk_logprobs.LogProbs.apply(x * 1.0, labels, positions, ids, overwrite)
         sum((a * b).sum() for a, b in zip(found, weights, strict=True)).backward()
@@ -53,11 +53,11 @@ def test_values_and_gradients_are_log_softmaxes(seed, tokens, share, k, chunk, o
     torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-4, atol=2e-5)
 
 
-def test_no_given_token_is_the_log_probs_alone():
-    logits, labels, _, _, (weights, _) = case(1, 6, 2, 3)
+def test_no_given_token_is_the_log_probs_alone(device):
+    logits, labels, _, _, (weights, _) = case(device, 1, 6, 2, 3)
     x = logits.clone().requires_grad_()
-    none = torch.empty(0, dtype=torch.int64)
-    log_probs, log_q = topk_logprobs.LogProbs.apply(x, labels, none, torch.empty(0, 3, dtype=torch.int32), False)
+    none = torch.empty(0, dtype=torch.int64, device=device)
+    log_probs, log_q = topk_logprobs.LogProbs.apply(x, labels, none, none.int().view(0, 3), False)
     (log_probs * weights).sum().backward()
     y = logits.clone().requires_grad_()
     (y.log_softmax(-1).gather(1, labels[:, None])[:, 0] * weights).sum().backward()
@@ -68,9 +68,9 @@ def test_no_given_token_is_the_log_probs_alone():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("inplace", [True, False])
 @pytest.mark.parametrize("verls", [logprobs_from_logits, logprobs_from_logits_naive])
-def test_log_probs_of_labels_are_verls(dtype, inplace, verls):
+def test_log_probs_of_labels_are_verls(dtype, inplace, verls, device):
     """On a GPU verl's are taken under autocast, which makes its log-softmax float32; on a CPU the cast stands here."""
-    logits, labels, _, _, (weights, _) = case(3, 14, 2, 3, dtype)
+    logits, labels, _, _, (weights, _) = case(device, 3, 14, 2, 3, dtype)
     x, y = logits.clone().requires_grad_(), logits.clone().requires_grad_()
     of_model = x * 1.0  # a last layer's output
     found, expected = topk_logprobs.log_probs_of(of_model, labels, inplace), verls(y.float(), labels)
@@ -82,8 +82,8 @@ def test_log_probs_of_labels_are_verls(dtype, inplace, verls):
     assert of_model.equal(logits) != inplace
 
 
-def test_bf16_logits_give_float32_log_probs_and_a_bf16_gradient():
-    logits, labels, positions, ids, weights = case(2, 9, 5, 3, dtype=torch.bfloat16)
+def test_bf16_logits_give_float32_log_probs_and_a_bf16_gradient(device):
+    logits, labels, positions, ids, weights = case(device, 2, 9, 5, 3, dtype=torch.bfloat16)
     x = logits.clone().requires_grad_()
     found = topk_logprobs.LogProbs.apply(x, labels, positions, ids, False)
     expected = plain(logits, labels, positions, ids)
@@ -97,26 +97,40 @@ def test_bf16_logits_give_float32_log_probs_and_a_bf16_gradient():
     torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-2, atol=1e-2)
 
 
-def test_a_rest_without_probability_keeps_its_gradient():
+def test_a_rest_without_probability_keeps_its_gradient(device):
     """Where the policy gave up everything but one token, the forward KL still pulls the others up."""
-    x = torch.tensor([[0.0, -150.0, -151.0, -152.0]], requires_grad=True)
-    _, log_q = topk_logprobs.LogProbs.apply(x, torch.tensor([0]), torch.tensor([0]), torch.tensor([[0]]), False)
-    value = f_divergences.between_distributions(f_divergences.forward_kl, torch.tensor([[0.5, 0.5]]).log(), log_q)
+    x = torch.tensor([[0.0, -150.0, -151.0, -152.0]], device=device, requires_grad=True)
+    first = torch.tensor([0], device=device)
+    _, log_q = topk_logprobs.LogProbs.apply(x, first, first, first[None], False)
+    even = torch.tensor([[0.5, 0.5]], device=device)
+    value = f_divergences.between_distributions(f_divergences.forward_kl, even.log(), log_q)
     value.sum().backward()
-    rest = torch.tensor([-150.0, -151.0, -152.0]).softmax(0)
+    rest = torch.tensor([-150.0, -151.0, -152.0], device=device).softmax(0)
     torch.testing.assert_close(x.grad[0, 1:], -0.5 * rest, rtol=1e-4, atol=1e-6)
     assert x.grad[0, 0].item() == pytest.approx(0.5)
 
 
+def test_stored_distributions_are_the_same_under_bf16_autocast(device):
+    """verl's engine computes in it, from the forward pass to the loss."""
+    logits = case(device, 4, 20, 1, 1, dtype=torch.bfloat16)[0]
+    found = []
+    for enabled in (False, True):
+        with torch.autocast(device, torch.bfloat16, enabled=enabled):
+            ids, log_probs, rest = topk_logprobs.largest(logits, 4)
+            found.append((ids, log_probs, rest, topk_logprobs.reference(log_probs, rest)))
+    for plain_one, under_autocast in zip(*found, strict=True):
+        assert under_autocast.dtype == plain_one.dtype and torch.equal(under_autocast, plain_one)
+
+
 @pytest.mark.parametrize("k", [1, 4, VOCABULARY])
-def test_stored_and_read_distributions_sum_to_one(k):
-    logits = 4 * torch.randn(20, VOCABULARY, generator=torch.Generator().manual_seed(0))
+def test_stored_and_read_distributions_sum_to_one(k, device):
+    logits = 4 * torch.randn(20, VOCABULARY, generator=torch.Generator().manual_seed(0)).to(device)
     ids, log_probs, rest = topk_logprobs.largest(logits, k)
     assert (ids.dtype, log_probs.dtype, rest.dtype) == (torch.int32, torch.float16, torch.float16)
     assert (log_probs.diff(dim=-1) <= 0).all()
     assert torch.isneginf(rest).all() == (k == VOCABULARY)
     log_p = topk_logprobs.reference(log_probs, rest)
-    torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(20))
+    torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(20, device=device))
     exact = logits.double().log_softmax(-1).gather(1, ids.long())
     torch.testing.assert_close(log_p[:, :-1].double(), exact, rtol=2e-3, atol=2e-3)  # float16: 11 bits
 
@@ -124,13 +138,14 @@ def test_stored_and_read_distributions_sum_to_one(k):
 @pytest.mark.parametrize(
     "f", [f_divergences.forward_kl, f_divergences.reverse_kl, f_divergences.js_doubled, f_divergences.hellinger]
 )
-def test_k_of_the_whole_vocabulary_is_the_exact_divergence(f):
+def test_k_of_the_whole_vocabulary_is_the_exact_divergence(f, device):
     """From logits to divergence and gradient; float16 of the stored log-probs is the only difference."""
     g = torch.Generator().manual_seed(3)
-    reference, policy = (2 * torch.randn(6, VOCABULARY, generator=g) for _ in range(2))
+    reference, policy = ((2 * torch.randn(6, VOCABULARY, generator=g)).to(device) for _ in range(2))
     ids, log_probs, rest = topk_logprobs.largest(reference, VOCABULARY)
     x, y = policy.clone().requires_grad_(), policy.double().requires_grad_()
-    _, log_q = topk_logprobs.LogProbs.apply(x, torch.zeros(6, dtype=torch.int64), torch.arange(6), ids, False)
+    rows = torch.arange(6, device=device)
+    _, log_q = topk_logprobs.LogProbs.apply(x, torch.zeros_like(rows), rows, ids, False)
     found = f_divergences.between_distributions(f, topk_logprobs.reference(log_probs, rest), log_q)
     expected = f_divergences.between_distributions(f, reference.double().log_softmax(-1), y.log_softmax(-1))
     found.sum().backward()

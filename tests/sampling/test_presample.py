@@ -22,7 +22,7 @@ from rl.data.sample_file import journal_path, read_metadata, read_samples
 from rl.data.sample_summary import summarize
 from verl.dph import presample
 from verl.dph.config.program import CONFIG_DIR
-from verl.dph.cpu.hf_server import HFServer
+from verl.dph.hf_rollout.server import HFServer
 from verl.dph.reward.client import ScorerUnavailable
 from verl.dph.sampling import job, rollout_engine
 from verl.dph.sampling.rollout_engine import check_rollout, replica_count
@@ -129,7 +129,9 @@ def stop_while_the_scorer_holds(overrides: dict, scorer) -> int:
 async def hf_server_here(config):
     """The hf rollout's server in this process, without Ray."""
     rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
-    server = HFServer(omega_conf_to_dataclass(rollout), omega_conf_to_dataclass(model), RolloutMode.STANDALONE, 0, 1)
+    server = HFServer(
+        omega_conf_to_dataclass(rollout), omega_conf_to_dataclass(model), RolloutMode.STANDALONE, 0, 1, "cpu"
+    )
     await server.launch_server()
     yield server
 

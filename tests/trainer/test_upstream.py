@@ -69,7 +69,7 @@ UPSTREAM = {
         LLMServerManager._init_global_load_balancer,
         "cc3dcac74089a597",
     ),
-    "verl.dph.cpu.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
+    "verl.dph.hf_rollout.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
     "verl.dph.divergence.topk_logprobs.log_probs_of": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
     "verl.dph.config.attention.use_configured_attention": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
     "verl.dph.training.checks._ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),

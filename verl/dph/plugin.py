@@ -20,7 +20,7 @@ registered = False
 
 
 def register() -> None:
-    """Register our log-probs and loading of critics; with VERL_PLATFORM=cpu also its platform and "hf".
+    """Register our log-probs, loading of critics and the rollout "hf"; with VERL_PLATFORM=cpu also its platform.
 
     One of our programs that runs on a CPU gets VERL_PLATFORM=cpu here, because verl chooses its platform next.
     """
@@ -31,6 +31,7 @@ def register() -> None:
     logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
     register_post_import_hook("verl.dph.config.attention:use_configured_attention", "verl.utils.model")
     register_post_import_hook(use_one_pass_log_probs, "verl.workers.engine.fsdp.transformer_impl")
+    register_post_import_hook("verl.dph.hf_rollout:register_rollout", "verl.workers.rollout.replica")
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
         from verl.dph import cpu
 
@@ -48,5 +49,7 @@ def use_one_pass_log_probs(engine: Any) -> None:
 try:
     register()
 except Exception:
-    logger.exception("verl.dph could not register itself with verl; verl will not run with VERL_PLATFORM=cpu")
+    logger.exception(
+        "verl.dph could not register itself with verl; neither VERL_PLATFORM=cpu nor the hf rollout will do"
+    )
     raise

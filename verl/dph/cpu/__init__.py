@@ -1,15 +1,12 @@
-"""verl's trainer without an accelerator: a CPU platform, FSDP2 on gloo, and a rollout on Hugging Face models.
+"""verl's trainer without an accelerator: a CPU platform, FSDP2 on gloo, and an agent loop for small models.
 
 `register()` is called by verl.dph.plugin in every process that imports verl, when VERL_PLATFORM=cpu and only then. It
 registers the platform at once and the parts that need heavy imports when verl itself imports their module.
 """
 
-from types import ModuleType
-
 # {verl's module: our function, called with it once it is imported}; an error in the function fails that import.
 AFTER_IMPORT = {
     "verl.workers.engine.fsdp.transformer_impl": "verl.dph.cpu.engine:register_engine",
-    "verl.workers.rollout.replica": "verl.dph.cpu:register_rollout",
     "verl.checkpoint_engine.base": "verl.dph.cpu.checkpoint_engine:register_checkpoint_engine",
     "verl.workers.rollout.router": "verl.dph.cpu.in_process:use_in_process_router",
 }
@@ -26,17 +23,3 @@ def register() -> None:
     use_gloo()
     for module, function in AFTER_IMPORT.items():
         register_post_import_hook(function, module)
-
-
-def register_rollout(replica: ModuleType) -> None:
-    """Make the rollout "hf" known to verl."""
-    from verl.workers.rollout.base import _ROLLOUT_REGISTRY
-
-    replica.RolloutReplicaRegistry.register("hf", _load_replica)
-    _ROLLOUT_REGISTRY[("hf", "async")] = "verl.dph.cpu.hf_adapter.HFServerAdapter"
-
-
-def _load_replica() -> type:
-    from verl.dph.cpu.hf_replica import HFReplica
-
-    return HFReplica

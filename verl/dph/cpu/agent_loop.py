@@ -26,9 +26,9 @@ from verl.trainer.ppo.v1 import agent_loop_tq
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from verl.dph.cpu.burst_client import Burst, BurstClient
 from verl.dph.cpu.in_process import InProcessActorClass
-from verl.dph.cpu.sampling import stable_key
+from verl.dph.hf_rollout.burst_client import Burst, BurstClient
+from verl.dph.hf_rollout.sampling import stable_key
 
 SHARED = "single_turn_agent"
 WINDOW_SECONDS = 0.01

@@ -17,7 +17,7 @@ from torch.distributed import ProcessGroupGloo, TCPStore
 from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegistry
 from verl.workers.rollout.utils import ensure_async_iterator
 
-from verl.dph.cpu.weights import in_buckets
+from verl.dph.hf_rollout.weights import in_buckets
 
 BACKEND = "gloo"
 _TIMEOUT = timedelta(minutes=10)

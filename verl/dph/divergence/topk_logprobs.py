@@ -35,7 +35,7 @@ def largest(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, t
         lse = x.logsumexp(-1, keepdim=True)
         rest = x.scatter(1, ids, -torch.inf).logsumexp(-1, keepdim=True)
         parts.append((ids.int(), top - lse, (rest - lse)[:, 0]))
-    # float16 only now: bf16 autocast on a CPU cannot join it.
+    # float16 only now: autocast to bf16 rejects a cat of it.
     ids, log_probs, rest = (torch.cat(part) for part in zip(*parts, strict=True))
     return ids, log_probs.half(), rest.half()
 

@@ -80,7 +80,7 @@ def client_of(manager: LLMServerManager) -> LLMServerClient:
     client = manager.get_client()
     if manager.rollout_config.name != "hf":
         return client
-    from verl.dph.cpu.burst_client import BurstClient
+    from verl.dph.hf_rollout.burst_client import BurstClient
 
     return BurstClient(client)
 

@@ -9,8 +9,8 @@ import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.utils import ensure_async_iterator
 
-from verl.dph.cpu.hf_replica import server_name
-from verl.dph.cpu.weights import in_buckets
+from verl.dph.hf_rollout.replica import server_name
+from verl.dph.hf_rollout.weights import in_buckets
 
 
 class HFServerAdapter(BaseRollout):

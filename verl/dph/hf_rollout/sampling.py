@@ -1,6 +1,6 @@
 """Sampling parameters, the random numbers of a request, and the choice of a batch's next tokens.
 
-Shapes: B rows (requests) of a batch, V ids in the model's vocabulary. Tensors are on the CPU.
+Shapes: B rows (requests) of a batch, V ids in the model's vocabulary.
 """
 
 import hashlib
@@ -145,7 +145,7 @@ def restrict(weights: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) ->
     vocabulary = weights.shape[-1]
     ordered, ids = torch.sort(weights, dim=-1, descending=True, stable=True)
     limit = torch.where(top_k > 0, top_k, vocabulary)[:, None]
-    ordered = ordered.masked_fill(torch.arange(vocabulary) >= limit, 0.0)
+    ordered = ordered.masked_fill(torch.arange(vocabulary, device=weights.device) >= limit, 0.0)
     before = ordered.cumsum(-1) - ordered
     total = ordered.sum(-1, keepdim=True)
     reached = (before >= top_p[:, None] * total) & (top_p < 1.0)[:, None]

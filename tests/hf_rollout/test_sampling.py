@@ -9,18 +9,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl.dph.cpu.sampling import SamplingParams, draw, penalise_repetition, restrict, stable_key, uniforms
+from verl.dph.hf_rollout.sampling import SamplingParams, draw, penalise_repetition, restrict, stable_key, uniforms
 
 REQUEST = {"default_max_tokens": 16, "room": 100, "ignore_eos": False}
 
 weight_rows = st.lists(st.integers(0, 20), min_size=1, max_size=12).filter(any)
 
 
-def test_draws_follow_the_weights(chi_square_p_value):
+def test_draws_follow_the_weights(chi_square_p_value, device):
     weights = torch.tensor([0.0, 1.0, 5.0, 0.5, 2.5, 1.0, 0.0], dtype=torch.float64)
     count = 20_000
-    uniform = torch.tensor(list(islice(uniforms(stable_key("draws")), count)), dtype=torch.float64)
-    drawn = torch.bincount(draw(weights.expand(count, -1), uniform), minlength=7)
+    uniform = torch.tensor(list(islice(uniforms(stable_key("draws")), count)), dtype=torch.float64, device=device)
+    drawn = torch.bincount(draw(weights.to(device).expand(count, -1), uniform), minlength=7).cpu()
     assert drawn[0] == drawn[6] == 0
     positive = weights > 0
     expected = weights[positive] / weights.sum() * count
@@ -28,9 +28,9 @@ def test_draws_follow_the_weights(chi_square_p_value):
 
 
 @given(weight_rows, st.sampled_from([0.0, 1e-300, 0.3, 0.999, 1 - 2**-53]))
-def test_an_id_of_weight_zero_is_never_drawn(row, uniform):
-    weights = torch.tensor([row], dtype=torch.float64)
-    token = int(draw(weights, torch.tensor([uniform], dtype=torch.float64)))
+def test_an_id_of_weight_zero_is_never_drawn(device, row, uniform):
+    weights, at = (torch.tensor([x], dtype=torch.float64, device=device) for x in (row, uniform))
+    token = int(draw(weights, at))
     assert row[token] > 0
 
 
@@ -62,10 +62,9 @@ def restrict_by_hand(row: list[int], top_k: int, top_p: float) -> list[int]:
 
 @settings(max_examples=300)
 @given(weight_rows, st.integers(-1, 13), st.sampled_from([0.125, 0.25, 0.5, 0.75, 0.875, 1.0]))
-def test_top_k_and_top_p_against_their_definition(row, top_k, top_p):
-    kept = restrict(
-        torch.tensor([row], dtype=torch.float64), torch.tensor([top_k]), torch.tensor([top_p], dtype=torch.float64)
-    )
+def test_top_k_and_top_p_against_their_definition(device, row, top_k, top_p):
+    weights, top_p_of_row = (torch.tensor([x], dtype=torch.float64, device=device) for x in (row, top_p))
+    kept = restrict(weights, torch.tensor([top_k], device=device), top_p_of_row)
     assert kept[0].tolist() == restrict_by_hand(row, top_k, top_p)
 
 

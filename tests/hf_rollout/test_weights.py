@@ -8,7 +8,7 @@ from safetensors.torch import load as read
 from safetensors.torch import save
 from transformers import LlamaForCausalLM
 
-from verl.dph.cpu.weights import WeightStage, in_buckets
+from verl.dph.hf_rollout.weights import WeightStage, in_buckets
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
 

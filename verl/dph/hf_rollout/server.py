@@ -1,4 +1,4 @@
-"""The server of the rollout "hf": a Ray actor with a Hugging Face causal language model on the CPU.
+"""The server of the rollout "hf": a Ray actor with a Hugging Face causal language model on the CPU or one GPU.
 
 Tokens in, tokens out, with the part of the interface of verl's vLLM server (vllm_async_server.py) that verl's
 LLMServerClient and RolloutReplica call. Everything runs on the actor's event loop, between the steps of a generation:
@@ -14,15 +14,16 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.device import get_device_name, get_torch_device
 from verl.utils.tokenizer import normalize_token_ids
 from verl.utils.torch_dtypes import PrecisionType
 from verl.workers.config import HFModelConfig
 from verl.workers.rollout.replica import RolloutMode, TokenOutput
 from verl.workers.rollout.utils import get_max_position_embeddings
 
-from verl.dph.cpu.generation import Generation, Request
-from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
-from verl.dph.cpu.weights import WeightStage
+from verl.dph.hf_rollout.generation import Generation, Request
+from verl.dph.hf_rollout.sampling import SamplingParams, stable_key, uniforms
+from verl.dph.hf_rollout.weights import WeightStage
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +41,21 @@ class HFServer:
         model_config: verl's HFModelConfig.
         rollout_mode: a hybrid server with load_format "dummy" waits for its weights; others load them from the path.
         replica_rank: part of the seed of requests without one.
-        num_threads: of the model's operators.
+        num_threads: of the model's operators on a CPU.
+        device: "cpu", or "cuda" for the first GPU that this process sees; None: as verl's platform says.
     """
 
-    def __init__(self, config, model_config, rollout_mode: RolloutMode, replica_rank: int, num_threads: int) -> None:
+    def __init__(
+        self,
+        config,
+        model_config,
+        rollout_mode: RolloutMode,
+        replica_rank: int,
+        num_threads: int,
+        device: str | None = None,
+    ) -> None:
         torch.set_num_threads(num_threads)
+        self._device = device or get_device_name()
         self.config = omega_conf_to_dataclass(config)
         self.model_config = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
         self.replica_rank = replica_rank
@@ -80,7 +91,7 @@ class HFServer:
             model = AutoModelForCausalLM.from_config(self.model_config.hf_config, **settings)
         else:
             model = AutoModelForCausalLM.from_pretrained(self.model_config.local_path, **settings)
-        return model.eval().requires_grad_(False)
+        return model.to(self._device).eval().requires_grad_(False)
 
     def _end_of_sequence_ids(self) -> frozenset[int]:
         ids = {self.model_config.tokenizer.eos_token_id}
@@ -303,7 +314,11 @@ class HFServer:
         while self._queue or self._active:
             await asyncio.sleep(_QUIET_SECONDS)
 
+    async def sleep(self, *args: Any, **kwargs: Any) -> None:
+        """Leave the GPU memory of past batches to the trainer; the weights stay."""
+        get_torch_device().empty_cache()
+
     async def nothing(self, *args: Any, **kwargs: Any) -> None:
         """Nothing is offloaded, no cache outlives a batch, and there is no profiler of this server."""
 
-    wake_up = sleep = clear_kv_cache = release_kv_cache = resume_kv_cache = start_profile = stop_profile = nothing
+    wake_up = clear_kv_cache = release_kv_cache = resume_kv_cache = start_profile = stop_profile = nothing

@@ -11,8 +11,8 @@ from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 from verl.workers.rollout.replica import RolloutMode
 
-from verl.dph.cpu.generation import Generation
-from verl.dph.cpu.hf_server import HFServer
+from verl.dph.hf_rollout.generation import Generation
+from verl.dph.hf_rollout.server import HFServer
 
 PROMPT = [5, 6, 7]
 SAMPLE = {"temperature": 1.0, "max_tokens": 10, "ignore_eos": True, "logprobs": True}
@@ -24,7 +24,7 @@ def model_config(tiny_model_path):
 
 
 @pytest.fixture
-def serve(model_config):
+def serve(model_config, device):
     """Run a coroutine function on a fresh server."""
 
     def run(use, *, mode=RolloutMode.STANDALONE, **settings):
@@ -33,7 +33,7 @@ def serve(model_config):
         )
 
         async def main():
-            server = HFServer(config, model_config, mode, replica_rank=0, num_threads=1)
+            server = HFServer(config, model_config, mode, replica_rank=0, num_threads=1, device=device)
             await server.launch_server()
             return await use(server)
 

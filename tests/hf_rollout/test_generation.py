@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM
 
-from verl.dph.cpu.generation import Generation, Request
-from verl.dph.cpu.sampling import SamplingParams, stable_key, uniforms
+from verl.dph.hf_rollout.generation import Generation, Request
+from verl.dph.hf_rollout.sampling import SamplingParams, stable_key, uniforms
 
 VOCABULARY = 32
 EOS = frozenset({1})
@@ -47,12 +47,12 @@ def answer(model, requests, sampled_vocabulary=VOCABULARY) -> list[Request]:
 def plain_log_probs(model, answered: Request, dtype=torch.float64) -> torch.Tensor:
     """Log-probabilities of the response from one forward pass over prompt and response, without a cache."""
     model = copy.deepcopy(model).to(dtype)
-    ids = torch.tensor([[*answered.prompt_ids, *answered.token_ids]])
+    ids = torch.tensor([[*answered.prompt_ids, *answered.token_ids]], device=model.device)
     with torch.inference_mode():
         logits = model(input_ids=ids).logits[0, len(answered.prompt_ids) - 1 : -1]
     temperature = answered.params.temperature or 1.0
     log_probs = (logits / temperature).log_softmax(-1)
-    return log_probs.gather(1, torch.tensor(answered.token_ids)[:, None])[:, 0].float()
+    return log_probs.gather(1, ids[0, len(answered.prompt_ids) :, None])[:, 0].float().cpu()
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,10 @@ def test_log_probs_count_the_padded_vocabulary_but_never_sample_it(tmp_path, mak
 def test_temperature_zero_is_transformers_greedy_search(tiny_model, penalty):
     requests = [request(prompt, temperature=0.0, repetition_penalty=penalty, max_tokens=20) for prompt in PROMPTS]
     for answered in answer(tiny_model, requests):
+        prompt = torch.tensor([answered.prompt_ids], device=tiny_model.device)
         reference = tiny_model.generate(
-            torch.tensor([answered.prompt_ids]),
-            attention_mask=torch.ones(1, len(answered.prompt_ids), dtype=torch.long),
+            prompt,
+            attention_mask=torch.ones_like(prompt),
             do_sample=False,
             repetition_penalty=penalty,
             max_new_tokens=20,
@@ -112,7 +113,8 @@ def test_first_tokens_follow_the_models_distribution(tiny_model, chi_square_p_va
     requests = [request([5, 6, 7], seed, max_tokens=1, temperature=1.5) for seed in range(count)]
     drawn = Counter(answered.token_ids[0] for answered in answer(tiny_model, requests))
     with torch.inference_mode():
-        expected = (tiny_model(input_ids=torch.tensor([[5, 6, 7]])).logits[0, -1] / 1.5).double().softmax(-1) * count
+        logits = tiny_model(input_ids=torch.tensor([[5, 6, 7]], device=tiny_model.device)).logits[0, -1]
+    expected = (logits / 1.5).double().softmax(-1).cpu() * count
     frequent = expected >= 5
     observed = torch.tensor([drawn[token] for token in range(VOCABULARY)])
     if not frequent.all():

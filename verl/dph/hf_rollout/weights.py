@@ -15,7 +15,8 @@ async def in_buckets(
     """Weights as safetensors of at least `bucket_bytes` each, except the last."""
     bucket, size = {}, 0
     async for name, weight in weights:
-        bucket[name] = weight.detach().cpu().clone(memory_format=torch.contiguous_format)  # tied ones share memory
+        # a copy, because tied ones share memory
+        bucket[name] = weight.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
         size += weight.nbytes
         if size >= bucket_bytes:
             yield save(bucket)

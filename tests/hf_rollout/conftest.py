@@ -29,8 +29,8 @@ def tiny_model_path(tmp_path_factory: pytest.TempPathFactory, make_tiny_model) -
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tiny_model_path: Path) -> LlamaForCausalLM:
-    return LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32).eval()
+def tiny_model(tiny_model_path: Path, device: str) -> LlamaForCausalLM:
+    return LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32).eval().to(device)
 
 
 @pytest.fixture(scope="session")

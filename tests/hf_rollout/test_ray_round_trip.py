@@ -9,17 +9,18 @@ from transformers import LlamaForCausalLM
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.replica import RolloutMode
 
-from verl.dph.cpu.hf_adapter import HFServerAdapter
-from verl.dph.cpu.hf_replica import HFReplica
-from verl.dph.cpu.hf_server import HFServer
+from verl.dph.hf_rollout.adapter import HFServerAdapter
+from verl.dph.hf_rollout.replica import HFReplica
+from verl.dph.hf_rollout.server import HFServer
 
 SAMPLE = {"temperature": 1.0, "max_tokens": 10, "ignore_eos": True, "logprobs": True}
 
 
 @pytest.fixture
-def local_ray(monkeypatch):
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+def local_ray(monkeypatch, device):
+    if device == "cpu":
+        monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    ray.init(address="local", num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
 
@@ -34,13 +35,13 @@ def requests(generate):
     return [generate([4, 5, 6 + n % 3], SAMPLE | {"seed": n}, f"request {n}") for n in range(20)]
 
 
-async def answers_without_ray(model_config) -> list[list[int]]:
-    server = HFServer(config(), model_config, RolloutMode.STANDALONE, replica_rank=0, num_threads=1)
+async def answers_without_ray(model_config, device) -> list[list[int]]:
+    server = HFServer(config(), model_config, RolloutMode.STANDALONE, replica_rank=0, num_threads=1, device=device)
     await server.launch_server()
     return [output.token_ids for output in await asyncio.gather(*requests(server.generate))]
 
 
-def test_requests_and_weights_over_ray(local_ray, tiny_model_path):
+def test_requests_and_weights_over_ray(local_ray, tiny_model_path, device):
     model_config = HFModelConfig(path=str(tiny_model_path))
     parameters = dict(LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32).named_parameters())
     sent = []
@@ -56,7 +57,7 @@ def test_requests_and_weights_over_ray(local_ray, tiny_model_path):
         await replica.init_standalone()
         generate = replica.server_handle.generate.remote
         outputs = await asyncio.gather(*requests(generate))
-        assert [output.token_ids for output in outputs] == await answers_without_ray(model_config)
+        assert [output.token_ids for output in outputs] == await answers_without_ray(model_config, device)
 
         with pytest.raises(ValueError, match="no room"):
             await generate([4] * 500, SAMPLE, "too long")

@@ -1,9 +1,10 @@
 """Generation for a batch of requests with a Hugging Face causal language model.
 
 Shapes: P distinct prompts, B rows (unfinished requests), V ids in the model's vocabulary, L columns of the
-cache. Rows are padded on the left, so that all of them append to the same column.
+cache. Rows are padded on the left, so that all of them append to the same column. Tensors are on the model's device.
 """
 
+import functools
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from verl.dph.cpu.sampling import SamplingParams, draw, penalise_repetition, restrict
+from verl.dph.hf_rollout.sampling import SamplingParams, draw, penalise_repetition, restrict
 
 _COMPACT_BELOW = 0.75  # finished rows leave the cache when fewer than this share are unfinished
 
@@ -71,7 +72,7 @@ class Generation:
         # (13 % at 400), transformers' StaticCache, which attends to its unused columns too, nothing.
         self._cache = DynamicCache(config=model.config)
         self._next_ids: Any = None  # [B] int64, once the prompts are read
-        self._sampler = _BatchSampler(self._rows)
+        self._sampler = _BatchSampler(self._rows, model.device)
 
     @property
     def unfinished(self) -> list[Request]:
@@ -103,6 +104,7 @@ class Generation:
         for prompt, index in index_of.items():
             input_ids[index, width - len(prompt) :] = torch.tensor(prompt)
             mask[index, width - len(prompt) :] = 1
+        input_ids, mask, prompt_of_row = (t.to(self._model.device) for t in (input_ids, mask, prompt_of_row))
         logits = self._forward(input_ids, mask, (mask.cumsum(-1) - 1).clamp(min=0))
         self._cache.reorder_cache(prompt_of_row)
         self._mask = mask[prompt_of_row]
@@ -131,26 +133,27 @@ class Generation:
         keep = [index for index, row in enumerate(self._rows) if not row.finished]
         if not keep or len(keep) > _COMPACT_BELOW * len(self._rows):
             return
-        indices = torch.tensor(keep)
+        indices = torch.tensor(keep, device=self._model.device)
         self._rows = [self._rows[index] for index in keep]
         self._cache.reorder_cache(indices)
         self._mask = self._mask[indices]
         self._next_ids = self._next_ids[indices]
-        self._sampler = _BatchSampler(self._rows)
+        self._sampler = _BatchSampler(self._rows, self._model.device)
 
 
 class _BatchSampler:
     """The sampling parameters of a batch's rows as tensors."""
 
-    def __init__(self, rows: Sequence[Request]) -> None:
+    def __init__(self, rows: Sequence[Request], device: torch.device) -> None:
         params = [row.params for row in rows]
         self._rows = rows
-        self._greedy = torch.tensor([p.greedy for p in params])
-        self._temperature = torch.tensor([1.0 if p.greedy else p.temperature for p in params])[:, None]
-        self._penalty = torch.tensor([p.repetition_penalty for p in params])
-        self._restricted = torch.tensor([i for i, p in enumerate(params) if p.restricts_vocabulary], dtype=torch.long)
-        self._top_k = torch.tensor([p.top_k for p in params])[self._restricted]
-        self._top_p = torch.tensor([p.top_p for p in params], dtype=torch.float64)[self._restricted]
+        self._tensor = tensor = functools.partial(torch.tensor, device=device)
+        self._greedy = tensor([p.greedy for p in params])
+        self._temperature = tensor([1.0 if p.greedy else p.temperature for p in params])[:, None]
+        self._penalty = tensor([p.repetition_penalty for p in params])
+        self._restricted = tensor([i for i, p in enumerate(params) if p.restricts_vocabulary], dtype=torch.long)
+        self._top_k = tensor([p.top_k for p in params])[self._restricted]
+        self._top_p = tensor([p.top_p for p in params], dtype=torch.float64)[self._restricted]
         self._any_greedy = bool(self._greedy.any())
         self._any_penalty = bool((self._penalty != 1.0).any())
         self._uniforms = [row.uniforms for row in rows]
@@ -173,7 +176,7 @@ class _BatchSampler:
         weights = preferred[:, :sampled_vocabulary].double().exp()
         if len(self._restricted):
             weights[self._restricted] = restrict(weights[self._restricted], self._top_k, self._top_p)
-        uniform = torch.tensor([next(numbers) for numbers in self._uniforms], dtype=torch.float64)
+        uniform = self._tensor([next(numbers) for numbers in self._uniforms], dtype=torch.float64)
         token_ids = draw(weights, uniform)
         if self._any_greedy:
             token_ids = torch.where(self._greedy, weights.argmax(-1), token_ids)
@@ -184,5 +187,5 @@ class _BatchSampler:
         seen = torch.zeros_like(logits, dtype=torch.bool)
         for index, row in enumerate(self._rows):
             if row.params.repetition_penalty != 1.0:
-                seen[index, torch.tensor([*row.prompt_ids, *row.token_ids])] = True
+                seen[index, self._tensor([*row.prompt_ids, *row.token_ids])] = True
         return seen

@@ -1,12 +1,15 @@
 """The rollout replica "hf": starts one `HFServer` per rank."""
 
 import os
+from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from verl.plugin.platform import get_platform
+from verl.utils.device import get_resource_name, get_visible_devices_keyword
 from verl.workers.rollout.replica import RolloutMode, RolloutReplica
 
-from verl.dph.cpu.hf_server import HFServer
+from verl.dph.hf_rollout.server import HFServer
 
 
 def server_name(replica_rank: int, role: str = "", suffix: str = "") -> str:
@@ -21,9 +24,9 @@ class HFReplica(RolloutReplica):
     max_concurrency = 100_000
 
     async def init_standalone(self) -> None:
-        """Start a server that reads its weights from the model's path.
+        """Start a server that reads its weights from the model's path, on a device of its own.
 
-        It needs a worker and a device only when a trainer will send it weights (checkpoint_engine.backend=gloo).
+        It needs a worker only when a trainer will send it weights (another checkpoint_engine.backend than naive).
         """
         if self.config.checkpoint_engine.backend != "naive":
             await super().init_standalone()
@@ -32,7 +35,7 @@ class HFReplica(RolloutReplica):
         await self.launch_servers()
 
     async def launch_servers(self) -> None:
-        """Start the server beside the replica's worker, if it has one.
+        """Start the server.
 
         Raises:
             ValueError: when the settings ask for a replica of several ranks.
@@ -47,9 +50,9 @@ class HFReplica(RolloutReplica):
             ray.remote(HFServer)
             .options(
                 name=server_name(self.replica_rank, role, self.name_suffix),
-                scheduling_strategy=await self._placement(),
                 max_concurrency=self.max_concurrency,
                 num_cpus=0,
+                **await self._placement(),
             )
             .remote(
                 config=self.config,
@@ -64,8 +67,20 @@ class HFReplica(RolloutReplica):
         self._server_handle = server
         self._server_address = await server.get_server_address.remote()
 
-    async def _placement(self) -> NodeAffinitySchedulingStrategy | str:
+    async def _placement(self) -> dict[str, Any]:
+        """Ray's options for a device of the server's own, or for that of the replica's worker, if it has one.
+
+        Ray counts the worker's device as taken, so the environment shows it to the server, as verl does with vLLM's.
+        """
         if not self.workers:
-            return "DEFAULT"
-        node = await self.workers[0].__ray_call__.remote(lambda worker: ray.get_runtime_context().get_node_id())
-        return NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+            return {"num_gpus": 1}
+        node, device = await self.workers[0].__ray_call__.remote(_node_and_device)
+        shown = {get_visible_devices_keyword(): device} | dict.fromkeys(get_platform().ray_noset_envvars(), "1")
+        affinity = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+        return {"scheduling_strategy": affinity, "runtime_env": {"env_vars": shown}}
+
+
+def _node_and_device(worker: Any) -> tuple[str, str]:
+    """The node of the Ray actor that runs this, and its device as the environment names it."""
+    context = ray.get_runtime_context()
+    return context.get_node_id(), context.get_accelerator_ids()[get_resource_name()][0]

@@ -1,0 +1,113 @@
+"""Three updates of one tiny model on the CPU and on a GPU, in fp32 and bf16, and how far their metrics are apart.
+
+    VERL_PLATFORM=cpu python check_update.py update MODEL cpu.json fp32
+    python check_update.py update MODEL fp32.json fp32
+    python check_update.py compare cpu.json fp32.json
+
+Updates are those of benchmarks/actor_update.py: verl's real training worker, all four variants, rows of random ids.
+"""
+
+import argparse
+import json
+import math
+import os
+import sys
+from pathlib import Path
+
+UPDATES = 3
+# Relative, of any metric in fp32: sums are taken in another order.
+TOLERANCE = 2e-3
+ROWS = ["--rows=16", "--prompt=24", "--response=40", "--top-k=16", "--micro-batch-tokens=512"]
+# Without flash attention packed rows need a mask of all pairs; that is not what is compared here.
+PADDED = "actor_rollout_ref.model.use_remove_padding=False"
+PRECISION = "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype="
+
+
+def update(model: Path, report: Path, dtype: str) -> None:
+    """Write {variant: [metrics of each update]}; the model is made if it is not there."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
+    os.environ.setdefault("MASTER_PORT", str(20_000 + os.getpid() % 20_000))
+    import actor_update
+    import torch
+    from verl.utils import tensordict_utils as tu
+
+    if not (model / "config.json").exists():
+        actor_update.make_model(str(model), "tiny")
+    options = actor_update.parse([*ROWS, PADDED, f"{PRECISION}{dtype}"])
+    found = {}
+    for variant, step in actor_update.updates_of(options.variants, str(model), options).items():
+        metrics = [tu.get(step(), "metrics") for _ in range(UPDATES)]
+        found[variant] = [
+            {
+                name: float(torch.as_tensor(value, dtype=torch.float64).mean())
+                for name, value in of.items()
+                if kept(name)
+            }
+            for of in metrics
+        ]
+        sys.stdout.write(f"{variant}: {json.dumps(found[variant][0])[:500]}\n")
+    report.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def kept(metric: str) -> bool:
+    """Whether a metric is a result of the update: neither its cost nor counts of a histogram."""
+    return not metric.startswith(("perf/", "dph/log_ratio")) and metric not in ("mfu", "lr")
+
+
+def compare(expected: Path, fp32: Path, *others: Path) -> None:
+    """Print each report's largest relative difference from `expected`, by variant.
+
+    Raises:
+        SystemExit: that of `fp32` is above TOLERANCE, or a report holds other metrics.
+    """
+    worst = [_compare(json.loads(expected.read_text()), report) for report in (fp32, *others)]
+    if not worst[0] < TOLERANCE:
+        raise SystemExit(f"DIFFERENT: {worst[0]:.2g} in fp32 is above {TOLERANCE}")
+
+
+def _compare(expected: dict, path: Path) -> float:
+    found = json.loads(path.read_text())
+    if _names(found) != _names(expected):
+        raise SystemExit(f"{path} holds other variants, updates or metrics.")
+    worst = 0.0
+    for variant, steps in expected.items():
+        apart = {
+            (_apart(value, found[variant][i][name]), name)
+            for i, step in enumerate(steps)
+            for name, value in step.items()
+        }
+        largest, name = max(apart)
+        worst = max(worst, largest)
+        sys.stdout.write(f"{path.stem} {variant}: largest relative difference {largest:.2g} ({name})\n")
+    return worst
+
+
+def _apart(expected: float, found: float) -> float:
+    """The relative difference; infinite if either is not a number."""
+    apart = abs(expected - found) / (1e-6 + abs(expected))
+    return math.inf if math.isnan(apart) else apart
+
+
+def _names(report: dict) -> dict[str, list[list[str]]]:
+    return {variant: [sorted(step) for step in steps] for variant, steps in report.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("update", help="three updates of each variant")
+    one.add_argument("model", type=Path, help="folder of the tiny model; it is made if it is not there")
+    one.add_argument("report", type=Path)
+    one.add_argument("dtype", choices=("fp32", "bf16"))
+    all_of = commands.add_parser("compare", help="the CPU's report, one in fp32 that must agree with it, and others")
+    all_of.add_argument("reports", type=Path, nargs="+")
+    options = parser.parse_args()
+    if options.command == "update":
+        update(options.model, options.report, options.dtype)
+    else:
+        compare(*options.reports)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""Pack the check on one GPU (README.md) for a machine without a network: .gpu in the current folder, about 55 MB.
+
+    python benchmarks/gpu/make_kit.py [--out .gpu]      (make gpu-kit)
+
+The kit holds the committed HEAD of this repository, and as wheels what a CUDA image with Python 3.12 and torch 2.11
+lacks. Needs PyPI and a Python with torch. What is there already is kept; the project is packed anew.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+# A lent machine takes 64 MiB: the checkout's files and the kit together.
+LIMIT_BYTES = 64 << 20
+# pip takes each number for itself.
+GLIBC = (39, 35, 34, 31, 28, 27, 26, 24, 17)
+PLATFORMS = [*(f"manylinux_2_{minor}_x86_64" for minor in GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64"]
+# Its wheel has 79 MB, and 29 without these and packed with xz.
+RAY = "ray==2.60.0"
+NOT_OF_RAY = ("jars", "rllib", "serve", "llm", "workflow", "dashboard/client")
+# Source only on PyPI. antlr4 is pure Python; of flash-attn one file of Triton code is taken.
+ANTLR = "antlr4-python3-runtime==4.9.3"
+FLASH = "flash_attn-2.8.3"
+CROSS_ENTROPY = "flash_attn/ops/triton/cross_entropy.py"
+
+
+def requirements() -> list[str]:
+    """The pinned packages of wheels.txt."""
+    lines = (HERE / "wheels.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def pip(*arguments: str, **environment: str) -> None:
+    """Run pip at a low priority.
+
+    Raises:
+        SystemExit: with pip's last words.
+    """
+    command = ["nice", "-n", "10", sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"Error: pip {' '.join(arguments[:2])} failed: {done.stderr.strip()[-600:]}")
+
+
+def download(folder: Path, packages: Sequence[str]) -> None:
+    """Fetch wheels for Python 3.12 on x86-64 Linux, without their dependencies."""
+    platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
+    of_target = ["--only-binary=:all:", "--python-version", "3.12", "--implementation", "cp", *platforms]
+    pip("download", "--no-deps", *of_target, "--dest", str(folder), *packages)
+
+
+def add_wheels(kit: Path) -> None:
+    """The wheels of wheels.txt; again if it has changed."""
+    wanted = HERE / "wheels.txt"
+    if (kit / wanted.name).exists() and (kit / wanted.name).read_text() == wanted.read_text():
+        return
+    shutil.rmtree(kit / "wheels", ignore_errors=True)
+    download(kit / "wheels", requirements())
+    pip("wheel", "--no-deps", "--wheel-dir", str(kit / "wheels"), ANTLR)
+    shutil.copy(wanted, kit)
+
+
+def add_ray(archive: Path) -> None:
+    """Ray's wheel without what training does not need, as a .tar.xz."""
+
+    def wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        left_out = any(f"{member.name}/".startswith(f"ray/{part}/") for part in NOT_OF_RAY)
+        return None if left_out else member
+
+    with tempfile.TemporaryDirectory() as folder:
+        download(Path(folder), [RAY])
+        [wheel] = Path(folder).glob("*.whl")
+        shutil.unpack_archive(wheel, f"{folder}/content", "zip")
+        with tarfile.open(archive, "w:xz") as packed:
+            packed.add(f"{folder}/content", arcname="", filter=wanted)
+
+
+def add_cross_entropy(package: Path) -> None:
+    """flash-attn's cross-entropy alone, which verl takes where it is importable, as a folder to put on sys.path."""
+    with tempfile.TemporaryDirectory() as folder:
+        # pip runs its setup.py, which imports torch.
+        settings = ["--no-deps", "--no-build-isolation", "--no-binary", "flash-attn", "--dest", folder]
+        pip("download", *settings, FLASH.replace("_", "-").replace("-2", "==2"), FLASH_ATTENTION_SKIP_CUDA_BUILD="TRUE")
+        with tarfile.open(next(Path(folder).glob("*.tar.gz"))) as source:
+            module = source.extractfile(f"{FLASH}/{CROSS_ENTROPY}")
+            assert module is not None
+            target = package / CROSS_ENTROPY
+            target.parent.mkdir(parents=True)
+            target.write_bytes(module.read())
+    (package / "flash_attn" / "__init__.py").write_text('__version__ = "0.0.0"\n')
+    for inner in ("ops", "ops/triton"):
+        (package / "flash_attn" / inner / "__init__.py").touch()
+    # transformers looks up which distribution `flash_attn` is of, and must not take this one for the whole.
+    metadata = package / "flash_cross_entropy-0.0.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: flash-cross-entropy\nVersion: 0.0.0\n")
+    (metadata / "top_level.txt").write_text("flash_attn\n")
+
+
+def add_project(kit: Path) -> None:
+    """The committed HEAD: its files, and a wheel, by which verl finds its entry points."""
+    project = kit / "project"
+    shutil.rmtree(project, ignore_errors=True)
+    for old in (kit / "wheels").glob("dph_rl-*.whl"):
+        old.unlink()
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder, "project.tar")
+        subprocess.run(["git", "-C", str(REPOSITORY), "archive", "--output", str(archive), "HEAD"], check=True)
+        shutil.unpack_archive(archive, project)
+        shutil.copytree(project, f"{folder}/project")  # setuptools builds where the sources are
+        pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(kit / "wheels"), f"{folder}/project")
+    head = subprocess.run(
+        ["git", "-C", str(REPOSITORY), "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+    )
+    (kit / "revision").write_text(head.stdout)
+
+
+def once(path: Path, make: Callable[[Path], None]) -> None:
+    """Make a file or folder unless it is there; what a failure leaves does not count."""
+    if path.exists():
+        return
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    make(unfinished)
+    unfinished.rename(path)
+
+
+def size(folder: Path) -> int:
+    """Bytes of all files below."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def checkout_size() -> int:
+    """Bytes of the files that git tracks or could track here."""
+    command = ["git", "-C", str(REPOSITORY), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
+    return sum((REPOSITORY / name).stat().st_size for name in names if name and (REPOSITORY / name).is_file())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--out", type=Path, default=Path(".gpu"), help="folder of the kit (default: %(default)s)")
+    kit = parser.parse_args().out
+    kit.mkdir(parents=True, exist_ok=True)
+    steps: dict[str, Callable[[], None]] = {
+        "wheels": lambda: add_wheels(kit),
+        "Ray": lambda: once(kit / "ray.tar.xz", add_ray),
+        "flash-attn's cross-entropy": lambda: once(kit / "flash_ce", add_cross_entropy),
+        "project": lambda: add_project(kit),
+    }
+    for name, step in (bar := tqdm(steps.items(), unit="part")):
+        bar.set_description(name)
+        step()
+    total, revision = size(kit) + checkout_size(), (kit / "revision").read_text()[:10]
+    wheels = len(list((kit / "wheels").glob("*.whl")))
+    sys.stdout.write(
+        f"{kit}: {size(kit) / 2**20:.0f} MiB, {wheels} wheels, dph-rl {revision}; with this checkout "
+        f"{total / 2**20:.0f} of {LIMIT_BYTES >> 20} MiB.\n"
+    )
+    if total > LIMIT_BYTES:
+        raise SystemExit(
+            "Error: that is too much for one call of a lent machine: carry ray.tar.xz in a call of its own."
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+"""Print what runs where: device, Python, CUDA and the packages that decide a result."""
+
+import sys
+from importlib.metadata import version
+
+import torch
+
+import verl.dph.training.standalone_worker  # noqa: F401  (everything that an update needs can be imported)
+
+device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+packages = ("torch", "transformers", "tokenizers", "numpy", "tensordict", "ray", "verl", "dph-rl")
+sys.stdout.write(f"{device}, CUDA {torch.version.cuda}, Python {sys.version}\n")
+sys.stdout.write("".join(f"{name} {version(name)}\n" for name in packages))

@@ -1,0 +1,43 @@
+"""The demo's device, from its argument to every program that it starts."""
+
+import os
+import subprocess
+
+import pytest
+import torch
+
+from rl.demo import experiment, run
+
+
+@pytest.mark.parametrize(
+    ("gpu", "device", "sentence"),
+    [
+        (False, "cuda_hf", "--device cuda_hf (make: DEVICE=cuda_hf) needs a GPU, and torch finds none here"),
+        (True, "cuda", "--device cuda (make: DEVICE=cuda) samples with vLLM, which is not installed here"),
+        (True, "tpu", "argument --device: invalid choice: 'tpu' (choose from"),
+    ],
+)
+def test_a_device_that_is_not_there_is_one_sentence(gpu, device, sentence, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(experiment, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as stop:
+        run.main(["--out", str(tmp_path / "out"), "--device", device])
+    assert stop.value.code == 2 and sentence in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda_hf"])
+def test_every_program_runs_on_the_device(device, monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    demo, stages = run.Demo(tmp_path, ["dph_js"], steps=2, seed=1, device=device), []
+    monkeypatch.setattr(demo.pipeline, "run", stages.append)
+    demo.prepare_data()
+    training, evaluation = demo.train("dph_js", experiment.METHODS["dph_js"], 1), demo.evaluate("e", "E", {}, [])
+    environment = {name: value for name, value in os.environ.items() if name != "VERL_PLATFORM"}
+    for stage in (stages[0], stages[2], training):  # the launch scripts: samples, store, training
+        command = [*stage.command, "--dry-run"]
+        done = subprocess.run(command, env=environment | stage.environment, capture_output=True, text=True, check=True)
+        assert f"device={device} " in done.stdout and ("VERL_PLATFORM=cpu" in done.stdout) == (device == "cpu")
+    assert f"device={device}" in evaluation.command
+    bypasses = [word.endswith("=True") for word in training.command if "bypass_mode" in word]
+    assert bypasses[-1] == (device == "cpu")

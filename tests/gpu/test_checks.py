@@ -1,0 +1,126 @@
+"""The checks: what they would say of a GPU that computes something else, and all of them in small on a CPU."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.gpu.conftest import FOLDER
+
+ENVIRONMENT = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
+
+
+@pytest.fixture
+def compared(program, tmp_path):
+    """`check_update.py compare` of updates on a CPU with two others, after a change of the first of them."""
+
+    def compared(change) -> None:
+        updates = {"plain": [{"loss": 0.5, "grad_norm": 2.0}, {"loss": -0.4, "grad_norm": 0.0}]}
+        paths = [tmp_path / f"{name}.json" for name in ("cpu", "fp32", "bf16")]
+        for path in paths:
+            path.write_text(json.dumps(updates))
+        change(updates["plain"])
+        paths[1].write_text(json.dumps(updates))
+        program("check_update").compare(*paths)
+
+    return compared
+
+
+def test_equal_updates_agree(compared, capsys):
+    compared(lambda steps: steps[1].update(loss=-0.4004))
+    assert "fp32 plain: largest relative difference 0.001 (loss)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda steps: steps[1].update(loss=-0.41), "DIFFERENT: 0.025 in fp32 is above 0.002"),
+        (lambda steps: steps[0].update(grad_norm=float("nan")), "DIFFERENT: inf in fp32"),
+        (lambda steps: steps[1].pop("grad_norm"), "holds other variants, updates or metrics"),
+        (lambda steps: steps.pop(), "holds other variants, updates or metrics"),
+    ],
+)
+def test_other_updates_do_not(compared, change, sentence):
+    with pytest.raises(SystemExit, match=sentence):
+        compared(change)
+
+
+@pytest.fixture
+def training(program, tmp_path):
+    """The check of 2 + 2 training steps, and a log of such a run in which nothing is wrong."""
+    check_training = program("check_training")
+    check = check_training.Check(tmp_path, "cpu", 2, check_training.SMALL)
+    folder = check.run_folder / "metrics"
+    folder.mkdir(parents=True)
+    for part in range(2):
+        (folder / f"{part}.jsonl").write_text("{}\n{}\n")
+    names = ("actor/grad_norm", "dph/divergence", "dph/kl_ref_policy", check_training.CORRELATION)
+    return check, {"dph/rows": dict.fromkeys(range(1, 5), 4.0)} | {n: dict.fromkeys(range(1, 5), 0.999) for n in names}
+
+
+def test_a_run_that_went_well(training):
+    check, log = training
+    assert check.failures(log) == []
+    assert check.report(log)["means"] == {name: pytest.approx(0.999) for name in log if name != "dph/rows"}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda log, folder: log["dph/divergence"].pop(3), "dph/divergence is finite in steps [1, 2, 4], not in all"),
+        (lambda log, folder: log["dph/rows"].update({2: 3.0}), "not 4 in every step"),
+        (
+            lambda log, folder: log["training/rollout_actor_probs_pearson_corr"].update({4: 0.8}),
+            "not the actor's policy",
+        ),
+        (lambda log, folder: (folder / "1.jsonl").write_text("{}\n{}\n{}\n"), "5 steps were logged, not 4"),
+    ],
+)
+def test_a_run_that_did_not(training, change, sentence):
+    check, log = training
+    change(log, check.run_folder / "metrics")
+    [found] = check.failures(log)
+    assert sentence in found
+
+
+def test_the_mathematics_in_small(tmp_path):
+    command = [sys.executable, str(FOLDER / "check_cuda.py"), str(tmp_path / "report.json"), "--small"]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0 and done.stdout.endswith("All checks passed.\n"), done.stdout + done.stderr
+    checks = json.loads((tmp_path / "report.json").read_text())["checks"]
+    assert len(checks) == 7 and all("error" not in found for found in checks.values())
+    assert set(checks["micro_batch"]) >= {"ours_top_k_overwrite_True", "ours_labels", "verl_without_flash_attn"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("part", "steps", "reports"),
+    [
+        (
+            "first",
+            ["versions", "check_cuda", "update_fp32", "update_bf16", "compare", "actor_update_1b"],
+            ["check_cuda", "update_cpu", "update_fp32", "update_bf16", "actor_update_1b"],
+        ),
+        ("more", ["training", "actor_update_1b_padded"], ["training", "actor_update_1b_padded"]),
+        ("long", ["actor_update_1b_long"], ["actor_update_1b_long"]),
+    ],
+)
+def test_every_part_in_small(part, steps, reports, tmp_path):
+    """On a CPU: the programs, the limits of what a lent machine gives back, and what the reports hold."""
+    places = {"OUT": str(tmp_path / "out"), "WORK": str(tmp_path / "work"), "LIMIT_S": "850"}
+    command = ["bash", str(FOLDER / "on_device.sh"), part, "--small"]
+    done = subprocess.run(command, env=ENVIRONMENT | places, capture_output=True, text=True, cwd=tmp_path)
+    out = tmp_path / "out"
+    assert done.returncode == 0, done.stdout + (out / f"{part}.log").read_text()[-4000:]
+    found = [line.split(": ") for line in (out / f"{part}.txt").read_text().splitlines()]
+    assert [name for name, _ in found] == steps and all(ended.startswith("exit 0, ") for _, ended in found)
+    files = {path.name for path in out.iterdir()}
+    assert files == {f"{part}.log", f"{part}.txt", *(f"{name}.json" for name in reports)} and len(files) <= 8
+    if part == "more":
+        report = json.loads((out / "training.json").read_text())
+        assert (
+            report["failures"] == [] and report["steps"] == 2 and set(report["seconds"]) >= {"store", "train", "resume"}
+        )

@@ -1,0 +1,75 @@
+"""The kit for a machine without a network, as far as it goes without one; what is downloaded is only named here."""
+
+import re
+import subprocess
+import zipfile
+
+import pytest
+
+from tests.gpu.conftest import FOLDER
+
+REPOSITORY = FOLDER.parents[1]
+
+
+@pytest.fixture(scope="module")
+def make_kit(program):
+    return program("make_kit")
+
+
+def test_its_wheels_are_pinned_as_for_gpus(make_kit):
+    def pins(lines) -> dict[str, str]:
+        found = [re.match(r"([\w.-]+)(?:\[\w+\])?==([\w.]+)", line) for line in lines]
+        return {match[1].lower().replace("_", "-"): match[2] for match in found if match}
+
+    wanted = make_kit.requirements()
+    kit = pins([*wanted, make_kit.RAY])
+    assert len(kit) == len(wanted) + 1, "every line pins a version"
+    gpus = pins((REPOSITORY / "requirements.txt").read_text().splitlines())
+    shared = kit.keys() & gpus.keys()
+    assert {"verl", "transformers", "tensordict", "ray", "hydra-core", "transferqueue"} <= shared
+    assert {name: kit[name] for name in shared} == {name: gpus[name] for name in shared}
+    assert "torch" not in kit, "the machine's own, with its CUDA"
+
+
+def test_the_project_travels_as_files_and_as_a_wheel(make_kit, tmp_path):
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels" / "dph_rl-0.0.1-py3-none-any.whl").touch()  # an earlier kit's
+    make_kit.add_project(tmp_path)
+    [wheel] = (tmp_path / "wheels").glob("dph_rl-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        [entry_points] = [archive.read(name).decode() for name in names if name.endswith("entry_points.txt")]
+    assert "dph = verl.dph.plugin:register" in entry_points
+    assert {"verl/dph/config/device/cuda.yaml", "rl/scorer/sql.yaml", "rl/demo/experiment.py"} <= names
+    for path in ("scripts/llama/js_kl.sh", "benchmarks/actor_update.py", "tests/mathematics/test_topk.py"):
+        assert (tmp_path / "project" / path).is_file()
+    assert not (tmp_path / "project" / "build").exists()
+    assert re.fullmatch("[0-9a-f]{40}\n", (tmp_path / "revision").read_text())
+
+
+def test_a_part_that_failed_is_made_again(make_kit, tmp_path):
+    def fails(path):
+        path.mkdir()
+        (path / "half").touch()
+        raise RuntimeError("no network")
+
+    with pytest.raises(RuntimeError, match="no network"):
+        make_kit.once(tmp_path / "part", fails)
+    assert not (tmp_path / "part").exists()
+    for _ in range(2):  # the second time it is there, and mkdir would fail
+        make_kit.once(tmp_path / "part", lambda path: path.mkdir())
+    assert not list((tmp_path / "part").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "Error: name a part: bash on_device.sh first|more|long [--small]."),
+        (["first", "--tiny"], "Error: --tiny is unknown: use --small, or nothing on a GPU."),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence(arguments, sentence, tmp_path):
+    command = ["bash", str(FOLDER / "on_device.sh"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr.strip()) == (2, sentence)
+    assert not list(tmp_path.iterdir())
