@@ -5,8 +5,11 @@ import inspect
 
 import pytest
 import verl.utils.model
+from transfer_queue.controller import TransferQueueController
+from transfer_queue.storage.simple_storage import SimpleStorageUnit
 from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
 from verl.models.transformers.monkey_patch import apply_monkey_patch
+from verl.single_controller.ray.base import ResourcePoolManager
 from verl.trainer import main_ppo
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
@@ -15,7 +18,9 @@ from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.utils.fsdp_utils import fsdp2_sharded_save_to_cpu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
+from verl.workers.rollout.replica import RolloutReplica
 
+from rl.common import ray_cpus
 from verl.dph.training.rollout_accounting import NOTHING_CAME
 from verl.dph.training.trainer import TRAINERS
 
@@ -79,3 +84,11 @@ def test_verl_says_in_these_words_that_every_rollout_failed():
 def test_verls_trainers_are_found_where_ours_are_put():
     for mode, ours in TRAINERS.items():
         assert TRAINER_REGISTRY[mode] in ours.__bases__
+
+
+def test_ray_s_cpus_are_reserved_as_counted():
+    """rl/common/ray_cpus.py."""
+    assert ResourcePoolManager({}, {}).max_colocate_count == ray_cpus.PER_RANK
+    assert f"max_colocate_count={ray_cpus.PER_ROLLOUT_RANK}," in inspect.getsource(RolloutReplica.init_standalone)
+    for actor in (TransferQueueController, SimpleStorageUnit):
+        assert actor._default_options["num_cpus"] == 1

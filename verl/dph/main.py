@@ -23,7 +23,6 @@ from verl.utils.device import auto_set_device
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.signals import stoppable_when_armed
-from verl.dph import plugin
 from verl.dph.config.program import run_main
 from verl.dph.cpu.in_process import InProcessActorClass
 from verl.dph.pef.origin import origin_of
@@ -52,6 +51,7 @@ class TaskRunner(_TaskRunnerV1):
         from verl.dph.training.trainer import TRAINERS
 
         tracking.set_environment(config)
+        checks.check_running_ray(config)
         # The modes keep their names, because verl compares them with "sync" in many places.
         trainer_base.TRAINER_REGISTRY.update(TRAINERS)
         return super().run(config)
@@ -93,11 +93,6 @@ def prepare(config: DictConfig) -> str | None:
     Returns:
         The summary of a run that is finished, so that nothing is to be started; else None.
     """
-    if not plugin.registered:
-        raise UserError(
-            "verl did not load the plugin of verl.dph: install this repository into the environment (make install), so "
-            "that its entry point verl.plugins is known."
-        )
     checks.read_none(config)
     _turn_off_validation(config)
     checks.check(config)
