@@ -209,7 +209,7 @@ def text_only(config: DictConfig) -> Iterator[str]:
     actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
     if not (actor.generate_sft or has_divergence(config)):
         return
-    described = _described(model)
+    described = config_json(model)
     inputs = [kind for kind in ("vision", "audio") if hasattr(described, f"{kind}_config")]
     if inputs:
         setting = "actor.generate_sft=True" if actor.generate_sft else f"actor.sft_loss_mode={actor.sft_loss_mode}"
@@ -219,8 +219,12 @@ def text_only(config: DictConfig) -> Iterator[str]:
         )
 
 
-def _described(model: DictConfig) -> PretrainedConfig:
-    """The model's config.json."""
+def config_json(model: DictConfig) -> PretrainedConfig:
+    """The model's config.json.
+
+    Raises:
+        UserError: it cannot be read, or transformers does not know such a model.
+    """
     try:
         return AutoConfig.from_pretrained(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
     except (OSError, ValueError) as error:
@@ -282,7 +286,7 @@ def store_writing(config: DictConfig) -> Iterator[str]:
             f"actor.ulysses_sequence_parallel_size={ulysses} cuts them: write the store with size 1, it fits every "
             "size."
         )
-    vocabulary = _described(model).get_text_config().vocab_size
+    vocabulary = config_json(model).get_text_config().vocab_size
     if data.sft_top_k > vocabulary:
         yield (
             f"data.sft_top_k={data.sft_top_k} is more than the {vocabulary} tokens of {model.path}: use {vocabulary} "
