@@ -5,9 +5,32 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 
-from rl.doctor.finding import Finding, fail
+from rl.doctor import hardware, installation
+from rl.doctor.all_reduce import all_reduce
+from rl.doctor.finding import Finding, fail, skipped
+from rl.doctor.machine import Broken, Machine
+from rl.planning.script_settings import script_run
 
 TO_MEND_EXIT_CODE = 1
+
+# In the order of the output: what the later ones build on comes first.
+CHECKS: dict[str, Callable[[Machine], Finding]] = {
+    "python": installation.python,
+    "driver": hardware.driver,
+    "GPUs": hardware.gpus,
+    "torch": installation.torch,
+    "compiler": installation.compiler,
+    "verl": installation.verl,
+    "plugin": installation.plugin,
+    "vLLM": installation.vllm,
+    "attention": installation.attention,
+    "cupy": installation.cupy,
+    "ranks": all_reduce,
+    "Ray's CPUs": hardware.ray_cpus,
+    "shared memory": hardware.shared_memory,
+    "open files": hardware.open_files,
+    "disk": hardware.disk,
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,42 +75,26 @@ def findings(script: list[str]) -> Iterator[tuple[str, Finding]]:
 
     Args:
         script: a launch script and its arguments; empty: the machine and its environment alone.
-    """
-    from rl.doctor import hardware, installation
-    from rl.doctor.all_reduce import all_reduce
-    from rl.doctor.machine import Machine
-    from rl.doctor.run_checks import run_findings
-    from rl.planning.script_settings import script_run
 
-    checks: dict[str, Callable[[Machine], Finding]] = {
-        "python": installation.python,
-        "driver": hardware.driver,
-        "GPUs": hardware.gpus,
-        "torch": installation.torch,
-        "compiler": installation.compiler,
-        "verl": installation.verl,
-        "plugin": installation.plugin,
-        "vLLM": installation.vllm,
-        "attention": installation.attention,
-        "cupy": installation.cupy,
-        "ranks": all_reduce,
-        "Ray's CPUs": hardware.ray_cpus,
-        "shared memory": hardware.shared_memory,
-        "open files": hardware.open_files,
-        "disk": hardware.disk,
-    }
+    Raises:
+        UserError: the script rejects its arguments.
+    """
     run = script_run(script) if script else None
     machine = Machine.of(run)
-    for name, check in checks.items():
+    for name, check in CHECKS.items():
         yield name, _finding(check, machine)
     if run is not None:
+        from rl.doctor.run_checks import run_findings
+
         yield from run_findings(machine, run)
 
 
-def _finding(check: Callable, machine: object) -> Finding:
+def _finding(check: Callable[[Machine], Finding], machine: Machine) -> Finding:
     """A check that breaks is a line of its own: the others still tell something."""
     try:
         return check(machine)
+    except Broken as error:
+        return skipped(f"the environment cannot be looked into ({error})")
     except Exception as error:
         return fail(f"the check itself failed ({type(error).__name__}: {error})", "report it with this line.")
 

@@ -119,7 +119,7 @@ def shared_memory(machine: Machine) -> Finding:
     needed = min(RAY_OBJECT_STORE, RAY_SHARE_OF_MEMORY * memory) + others
     found = f"{free / GB:.3g} GB free in {SHM}"
     advice = f"start the container with --shm-size={needed / GB:.0f}g or --ipc=host."
-    if free < others:
+    if free < GB and not machine.on_cpu:
         return fail(f"{found}: NCCL, vLLM and the data loader, which share memory, would fail", advice)
     if free < needed:
         return warn(f"{found}: Ray would put its object store on the disk", advice)

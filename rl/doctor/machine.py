@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -47,6 +47,7 @@ class Machine:
     why: str
     python: str = sys.executable
     run: ScriptRun | None = None
+    _broken: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: ScriptRun | None) -> "Machine":
@@ -106,7 +107,10 @@ class Machine:
     def users(self, gpu: Gpu) -> list[str]:
         """Process ids that use a GPU, as far as a container shows them."""
         query = ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"]
-        rows = csv.reader(_lines(run_program(query, SMI_LIMIT_S)))
+        try:
+            rows = csv.reader(_lines(run_program(query, SMI_LIMIT_S)))
+        except Broken:
+            return []
         return [row[1] for row in rows if len(row) == 2 and row[0] == gpu.uuid]
 
     @cached_property
@@ -130,9 +134,18 @@ class Machine:
         return self._probe("vllm")
 
     def _probe(self, name: str) -> dict:
-        """What a function of probe.py finds in a process of its own, in the run's Python and environment."""
-        text = run_program([self.python, "-m", "rl.doctor.probe", name], PROBE_LIMIT_S, self.environment)
-        return json.loads(text.splitlines()[-1])
+        """What a function of probe.py finds in a process of its own, in the run's Python and environment.
+
+        Raises:
+            Broken: it fails; at every call, but it runs once.
+        """
+        if name not in self._broken:
+            try:
+                text = run_program([self.python, "-m", "rl.doctor.probe", name], PROBE_LIMIT_S, self.environment)
+                return json.loads(text.splitlines()[-1])
+            except Broken as error:
+                self._broken[name] = str(error)
+        raise Broken(self._broken[name])
 
 
 def run_program(command: Sequence[str], limit_s: float, environment: dict[str, str] | None = None) -> str:

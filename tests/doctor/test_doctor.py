@@ -2,9 +2,12 @@
 
 import json
 import shutil
+from os import environ
+from pathlib import Path
 
 import pytest
 
+from rl.doctor.command import findings
 from rl.doctor.machine import Machine
 from rl.doctor.run_checks import run_findings
 from rl.planning.script_settings import script_run
@@ -51,8 +54,6 @@ def test_a_run_that_can_start(doctor):
 def test_a_machine_that_lacks_much(doctor, nvidia_smi, monkeypatch):
     """GPUs with an old driver and without a torch for them; as JSON."""
     nvidia_smi(*eight(driver="535.104.05"))
-    from os import environ
-
     done = doctor("--json", DEVICE="cuda", PATH=environ["PATH"], VERL_USE_EXTERNAL_PLUGINS="none")
     content = json.loads(done.stdout)
     checks = {check["check"]: check for check in content["checks"]}
@@ -68,6 +69,23 @@ def test_a_machine_that_lacks_much(doctor, nvidia_smi, monkeypatch):
 def test_arguments_that_the_script_rejects(doctor):
     done = doctor(SCRIPT, "0.2")
     assert done.returncode == 2 and done.stderr.startswith("Error: NAME is '0.2', a number") and not done.stdout
+
+
+def test_a_python_that_does_not_start(variables, monkeypatch, tmp_path):
+    """Nothing can be looked into, and each line says so once."""
+    fake = tmp_path / "python"
+    fake.write_text(
+        "#!/bin/sh\necho \"$@\" >> $0.calls; echo 'error while loading shared libraries: libpython' >&2; exit 127\n"
+    )
+    fake.chmod(0o755)
+    for name, value in (variables | {"PYTHON": str(fake)}).items():
+        monkeypatch.setenv(name, value)
+    found = dict(findings([SCRIPT, "mine", *SMALL]))
+    assert found["python"].status == found["settings"].status == "fail"
+    assert {found[name].status for name in ("verl", "plugin", "vLLM", "compiler", "cupy")} == {"skipped"}
+    assert "libpython" in found["python"].found and "libpython" in found["settings"].found
+    probes = [line for line in Path(f"{fake}.calls").read_text().splitlines() if "rl.doctor.probe" in line]
+    assert len(probes) == len(set(probes))
 
 
 def test_a_wrong_model_and_a_scorer_without_databases(look, tmp_path):

@@ -112,7 +112,7 @@ def test_ray_s_cpus(nvidia_smi, monkeypatch):
 
 @pytest.mark.parametrize(
     ("free", "device", "status"),
-    [(64 * 2**20, "cuda", "fail"), (9 * GB, "cuda", "warn"), (500 * GB, "cuda", "ok"), (64 * 2**20, "cpu", "warn")],
+    [(64 * 2**20, "cuda", "fail"), (3 * GB, "cuda", "warn"), (500 * GB, "cuda", "ok"), (64 * 2**20, "cpu", "warn")],
 )
 def test_shared_memory(nvidia_smi, monkeypatch, free, device, status):
     """64 MiB are Docker's default; 8 GPUs want 8 GB, and Ray up to 10 beside."""

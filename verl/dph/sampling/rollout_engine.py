@@ -165,7 +165,8 @@ def _check_resources(config: DictConfig) -> None:
             f"trainer.nnodes x trainer.n_gpus_per_node asks for {wanted} GPUs and Ray has {resources.get('GPU', 0):g}: "
             "lower them, or use a machine with more."
         )
-    if resources.get("CPU", 0) < wanted * PER_ROLLOUT_RANK:
+    # The servers of hf reserve none here.
+    if resources.get("CPU", 0) < wanted * PER_ROLLOUT_RANK and config.actor_rollout_ref.rollout.name != "hf":
         raise UserError(
             f"{wanted} ranks of rollouts reserve {wanted * PER_ROLLOUT_RANK} of Ray's CPUs, and Ray has "
             f"{resources.get('CPU', 0):g} and would wait for the others for ever: use fewer ranks, or give the machine "
