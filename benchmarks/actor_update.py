@@ -1,20 +1,21 @@
 """Cost of an actor update with rehearsal: verl's real training worker, without Ray, on a GPU or on the CPU.
 
-    python benchmarks/actor_update.py [--shape tiny|1b|3b] [--rows 32] [--rounds 5]
+    python benchmarks/actor_update.py [--shape tiny|1b|3b] [--variants plain,topk] [--rows 32] [--json FILE]
 
-One update is one optimizer mini-batch. Variants are interleaved, so that their ratios come from one run:
+One update is one optimizer mini-batch of packed rows. All variants update the same model in turn, so that their ratios
+come from one run and one model is in memory:
 
     plain       D_exp rows with GRPO's loss
     sampled     the same and 1/8 D_pef rows, divergence of the stored token (JS)
     topk        the same and 1/8 D_pef rows, divergence between stored next-token distributions
     reference   D_exp rows with GRPO's loss and a KL term: a reference model's forward pass over all rows in the loop
 
-Peak memory is the increase of the device's memory, or on a CPU the process's, from before the update to its peak; each
-variant is measured in a process of its own. Without a GPU set VERL_PLATFORM=cpu.
+Peak memory is the increase from before the update to its peak: of the GPU's allocated memory, or on a CPU of the
+process's, for which each variant has a process of its own. Without a GPU set VERL_PLATFORM=cpu. Arguments KEY=VALUE are
+further settings of verl/dph/config/dph_trainer.yaml, such as actor_rollout_ref.model.use_remove_padding=False.
 """
 
 import argparse
-import ctypes
 import json
 import os
 import statistics
@@ -22,15 +23,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import torch
 from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+from peak_memory import ON_CUDA, peak_bytes
+from tensordict import TensorDict
 from tqdm import tqdm
 from transformers import LlamaConfig, LlamaForCausalLM
 from verl.utils import tensordict_utils as tu
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.engine_workers import TrainingWorker
 
+from verl.dph.config import attention
 from verl.dph.config.program import CONFIG_DIR
-from verl.dph.training.standalone_worker import actor_worker, batch_of
+from verl.dph.training.standalone_worker import actor_worker, batch_of, set_loss
 
 # hidden, layers, heads, key-value heads, feed-forward, vocabulary: Llama-3.2's, and one for two cores.
 SHAPES = {
@@ -66,11 +74,12 @@ def make_model(folder: str, shape: str) -> None:
     LlamaForCausalLM(config).to(torch.float32 if shape == "tiny" else torch.bfloat16).save_pretrained(folder)
 
 
-def config_of(model: str, options: argparse.Namespace, overrides: list[str]):
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+def config_of(model: str, options: argparse.Namespace, variant: str) -> DictConfig:
+    device = "cuda" if ON_CUDA else "cpu"
     settings = [
         f"actor_rollout_ref.model.path={model}",
         "+actor_rollout_ref.model.load_tokenizer=False",
+        "actor_rollout_ref.model.use_remove_padding=True",
         f"device={device}",
         f"{ACTOR}strategy=fsdp2",
         f"{ACTOR}use_dynamic_bsz=True",
@@ -78,12 +87,10 @@ def config_of(model: str, options: argparse.Namespace, overrides: list[str]):
         f"{ACTOR}use_torch_compile=False",
         f"{ACTOR}optim.total_training_steps=1000",
     ]
-    if device == "cuda":
-        # Packed rows need flash-attn with verl; padded ones do not.
-        settings += ["actor_rollout_ref.model.use_remove_padding=False"]
-        settings += ["+actor_rollout_ref.model.override_config.attn_implementation=sdpa"]
     with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return compose("dph_trainer", [*settings, *overrides])
+        config = compose("dph_trainer", [*settings, *VARIANTS[variant], *options.overrides])
+    attention.complete(config)
+    return config
 
 
 def rows_of(options: argparse.Namespace, kind: str) -> list[dict[str, torch.Tensor]]:
@@ -121,12 +128,10 @@ def rows_of(options: argparse.Namespace, kind: str) -> list[dict[str, torch.Tens
 
 
 class Update:
-    """One variant: a worker, and one update of it at a time."""
+    """One variant's updates of a worker's model."""
 
-    def __init__(self, variant: str, model: str, options: argparse.Namespace):
-        config = config_of(model, options, VARIANTS[variant])
-        self.actor = config.actor_rollout_ref.actor
-        self.worker = actor_worker(config)
+    def __init__(self, variant: str, worker: TrainingWorker, config: DictConfig, options: argparse.Namespace):
+        self.worker, self.actor = worker, omega_conf_to_dataclass(config.actor_rollout_ref.actor)
         # The reference model costs a forward pass of an equal model; the actor's own weights stand in for it.
         self.has_reference, self.rows_exp = variant == "reference", options.rows
         rows = rows_of(options, "exp") + (rows_of(options, "pef") if variant in ("sampled", "topk") else [])
@@ -135,12 +140,12 @@ class Update:
         drop |= set() if self.has_reference else {"ref_log_prob"}
         self.rows = [{name: value for name, value in row.items() if name not in drop} for row in rows]
 
-    def __call__(self) -> float:
-        """Seconds of one update."""
+    def __call__(self) -> TensorDict:
+        """One update; returns what verl's worker does, with its "metrics"."""
+        set_loss(self.worker, self.actor)
         topk = self.actor.sft_loss_estimator == "topk"
         data = batch_of(self.rows)
         tu.assign_non_tensor(data, temperature=1.0, calculate_entropy=False, compute_loss=False)
-        start = _now()
         if self.has_reference:
             self.worker.infer_batch(data.copy())
         tu.assign_non_tensor(
@@ -151,59 +156,46 @@ class Update:
             distillation_use_topk=topk,
             distillation_only=topk,
         )
-        self.worker.train_mini_batch(data)
-        return _now() - start
+        return self.worker.train_mini_batch(data)
 
 
-def _now() -> float:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter()
+def updates_of(variants: list[str], model: str, options: argparse.Namespace) -> dict[str, Update]:
+    """Updates of one model, by variant."""
+    configs = {variant: config_of(model, options, variant) for variant in variants}
+    worker = actor_worker(next(iter(configs.values())))
+    return {variant: Update(variant, worker, config, options) for variant, config in configs.items()}
 
 
-def peak_bytes(variant: str, model: str, options: argparse.Namespace) -> int:
-    """More memory at the peak of an update than before it, after a first update has made the optimizer's state."""
-    update = Update(variant, model, options)
-    update()
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
+def measure(update: Update) -> tuple[float, int]:
+    """Seconds of one update and its peak memory, which on a CPU is 0 here: it is not to be had beside the time."""
+    start, peak = time.perf_counter(), 0
+    if ON_CUDA:
+        peak = peak_bytes(update)
+    else:
         update()
-        return torch.cuda.max_memory_allocated() - before
-    ctypes.CDLL("libc.so.6").malloc_trim(0)  # what the first update has left free would hide the peak
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # sets the peak of resident memory to the present
-    before = _resident("VmRSS")
-    update()
-    return _resident("VmHWM") - before
+    return time.perf_counter() - start, peak
 
 
-def _resident(name: str) -> int:
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name))
-
-
-def measure_memory(model: str, argv: list[str]) -> dict[str, int]:
-    """Each variant in a process of its own, so that none inherits another's free memory."""
-    found = {}
-    for variant in tqdm(VARIANTS, desc="memory", unit="variant"):
-        command = [sys.executable, __file__, *argv, "--model", model, "--memory-of", variant]
-        finished = subprocess.run(command, capture_output=True, text=True)
-        if finished.returncode:
-            raise SystemExit(f"{variant} failed:\n{finished.stderr[-3000:]}")
-        found[variant] = json.loads(finished.stdout.splitlines()[-1])
+def measure_all(model: str, options: argparse.Namespace) -> dict[str, dict]:
+    """{variant: {"seconds": [of each round], "peak_bytes": the most of a round}}."""
+    updates = updates_of(options.variants, model, options)
+    found: dict[str, dict] = {variant: {"seconds": [], "peak_bytes": 0} for variant in updates}
+    for round_number in tqdm(range(options.rounds + 1), desc="updates", unit="round"):
+        for variant, update in updates.items():
+            seconds, peak = measure(update)
+            if round_number:  # the first warms up, and makes the optimizer's state
+                found[variant]["seconds"].append(seconds)
+                found[variant]["peak_bytes"] = max(peak, found[variant]["peak_bytes"])
     return found
 
 
-def measure_seconds(model: str, options: argparse.Namespace) -> dict[str, list[float]]:
-    updates = {variant: Update(variant, model, options) for variant in VARIANTS}
-    seconds = {variant: [] for variant in VARIANTS}
-    for round_number in tqdm(range(options.rounds + 1), desc="updates", unit="round"):
-        for variant, update in updates.items():
-            took = update()
-            if round_number:  # the first warms up
-                seconds[variant].append(took)
-    return seconds
+def peak_in_own_process(variant: str, model: str, argv: list[str]) -> int:
+    """On a CPU: so that no variant inherits another's free memory."""
+    command = [sys.executable, __file__, *argv, f"--model={model}", "--memory-of", variant]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    if finished.returncode:
+        raise SystemExit(f"{variant} failed:\n{finished.stderr[-3000:]}")
+    return json.loads(finished.stdout.splitlines()[-1])
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -215,9 +207,17 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--top-k", type=int, default=64)
     parser.add_argument("--micro-batch-tokens", type=int, default=2304)
     parser.add_argument("--rounds", type=int, default=5, help="updates of each variant, after one that is not counted")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help="comma-separated; ratios are to the first")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured there too")
     parser.add_argument("--model", help="a folder with the model, instead of a random one that is made and removed")
     parser.add_argument("--memory-of", choices=VARIANTS, help=argparse.SUPPRESS)
-    return parser.parse_args(argv)
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="further settings, of every variant")
+    options = parser.parse_args(argv)
+    options.variants = options.variants.split(",")
+    unknown = set(options.variants) - set(VARIANTS)
+    if unknown:
+        parser.error(f"--variants has {', '.join(sorted(unknown))}: use {', '.join(VARIANTS)}")
+    return options
 
 
 def main(argv: list[str]) -> None:
@@ -226,20 +226,38 @@ def main(argv: list[str]) -> None:
     os.environ.setdefault("MASTER_PORT", str(20_000 + os.getpid() % 20_000))
     os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
     if options.memory_of:
-        sys.stdout.write(f"\n{json.dumps(peak_bytes(options.memory_of, options.model, options))}\n")
+        update = updates_of([options.memory_of], options.model, options)[options.memory_of]
+        update()  # makes the optimizer's state
+        sys.stdout.write(f"\n{peak_bytes(update)}\n")
         return
     with tempfile.TemporaryDirectory() as folder:
         if not options.model:
             make_model(folder, options.shape)
         model = options.model or folder
-        memory = measure_memory(model, [part for part in argv if part != options.model and part != "--model"])
-        seconds = measure_seconds(model, options)
-    medians = {variant: statistics.median(values) for variant, values in seconds.items()}
-    sys.stdout.write(f"{'':<12}{'s':>8}{'/ plain':>10}{'/ sampled':>11}{'peak MB':>10}{'/ sampled':>11}\n")
+        of_processes = [] if ON_CUDA else tqdm(options.variants, desc="memory", unit="variant")
+        peaks = {variant: peak_in_own_process(variant, model, argv) for variant in of_processes}
+        found = measure_all(model, options)
+    for variant, peak in peaks.items():
+        found[variant]["peak_bytes"] = peak
+    if options.json:
+        device = torch.cuda.get_device_name() if ON_CUDA else f"CPU, {torch.get_num_threads()} threads"
+        implementation = config_of(options.model or "", options, "plain").actor_rollout_ref.model.override_config
+        versions = {"torch": torch.__version__, "device": device, **implementation}
+        settings = {name: value for name, value in vars(options).items() if name not in ("json", "memory_of")}
+        options.json.write_text(json.dumps(versions | {"settings": settings, "variants": found}, indent=1) + "\n")
+    _print(found)
+
+
+def _print(found: dict[str, dict]) -> None:
+    medians = {variant: statistics.median(measured["seconds"]) for variant, measured in found.items()}
+    first = next(iter(found))
+    ratio = f"/ {first}"
+    sys.stdout.write(f"{'':<12}{'s':>8}{ratio:>13}{'peak MB':>10}{ratio:>13}\n")
     for variant, median in medians.items():
+        peak = found[variant]["peak_bytes"]
         sys.stdout.write(
-            f"{variant:<12}{median:>8.2f}{median / medians['plain']:>10.3f}{median / medians['sampled']:>11.3f}"
-            f"{memory[variant] / 1e6:>10.0f}{memory[variant] / memory['sampled']:>11.3f}\n"
+            f"{variant:<12}{median:>8.2f}{median / medians[first]:>13.3f}"
+            f"{peak / 1e6:>10.0f}{peak / found[first]['peak_bytes']:>13.3f}\n"
         )
 
 

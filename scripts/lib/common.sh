@@ -22,10 +22,11 @@ SEED=${SEED:-1}
 # DAPO's overlong shaping: how many tokens before the longest response are penalised, linearly up to 1.
 OVERLONG_BUFFER=${OVERLONG_BUFFER:-$((MAX_RESPONSE_LENGTH / 4))}
 
-# Engine: fsdp2 or fsdp, tokens per micro-batch, GPUs per rollout replica, its share of their memory, and whether the
+# Engine: fsdp2 or fsdp, tokens per micro-batch (null: 16384 or the longest row, whichever is more; where attention is
+# sdpa the longest row), GPUs per rollout replica, its share of their memory, and whether the
 # actor's weights and optimizer state are offloaded to main memory.
 STRATEGY=${STRATEGY:-fsdp2}
-MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-$((MAX_PROMPT_LENGTH + MAX_RESPONSE_LENGTH))}
+MAX_TOKENS_PER_GPU=${MAX_TOKENS_PER_GPU:-null}
 TENSOR_PARALLEL=${TENSOR_PARALLEL:-1}
 GPU_MEMORY_UTILIZATION=${GPU_MEMORY_UTILIZATION:-0.7}
 OFFLOAD=${OFFLOAD:-False}

@@ -1,16 +1,14 @@
-"""What is sent in bursts: requests to hf servers, rows to TransferQueue; and the log-probs that replace verl's loop."""
+"""What is sent in bursts: requests to hf servers, rows to TransferQueue."""
 
 import asyncio
 
 import pytest
 import torch
 from tensordict import TensorDict
-from verl.utils.torch_functional import logprobs_from_logits_naive
 from verl.workers.rollout.replica import TokenOutput
 
 from verl.dph.cpu.agent_loop import BurstQueue
 from verl.dph.cpu.burst_client import BurstClient
-from verl.dph.cpu.engine import log_probs_from_logits
 
 
 class Remote:
@@ -209,14 +207,3 @@ def test_rows_of_a_partition_travel_in_one_put():
 def test_a_failed_put_reaches_every_row():
     results = put_all(BurstQueue(Queue()), [(["k0"], [row(0)], [{}], "train"), (["broken"], [row(1)], [{}], "train")])
     assert [type(result) for result in results] == [RuntimeError] * 2
-
-
-def test_log_probs_are_verls():
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(50, 11, generator=generator, requires_grad=True)
-    labels = torch.randint(0, 11, (50,), generator=generator)
-    weights = torch.randn(50, generator=generator)
-    found, expected = log_probs_from_logits(logits, labels), logprobs_from_logits_naive(logits, labels)
-    torch.testing.assert_close(found, expected)
-    gradients = [torch.autograd.grad((values * weights).sum(), logits)[0] for values in (found, expected)]
-    torch.testing.assert_close(*gradients)

@@ -18,6 +18,11 @@ WITHOUT = """
     import verl.utils.distributed
 
     assert plugin.registered
+    assert "verl.workers" not in sys.modules, "registering imports nothing heavy"
+    from verl.workers.engine.fsdp import transformer_impl
+    from verl.dph.divergence.topk_logprobs import log_probs_of
+
+    assert transformer_impl.logprobs_from_logits is log_probs_of
     assert not any(name.startswith("verl.dph.cpu") for name in sys.modules), "nothing of it is even imported"
     assert PlatformRegistry.get("cpu") is None
     assert not hasattr(verl.utils.distributed.initialize_global_process_group_ray, "__wrapped__")

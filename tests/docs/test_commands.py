@@ -172,7 +172,8 @@ def test_a_program_takes_its_arguments(command, parse_only, monkeypatch, capsys,
     is_module = words[0] == "-m"
     arguments = words[2:] if is_module else words[1:]
     monkeypatch.setattr(sys, "argv", [words[1] if is_module else words[0], *arguments])
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    own = [] if is_module else [str((REPOSITORY / words[0]).parent)]  # where Python looks first for a script
+    monkeypatch.setattr(sys, "path", [*own, *sys.path])
     ending = Parsed if not {"--help", "-h"} & set(arguments) else SystemExit
     try:
         with pytest.raises(ending) as end:

@@ -62,6 +62,7 @@ def test_a_machine_that_lacks_much(doctor, nvidia_smi, monkeypatch):
     assert {name for name, check in checks.items() if check["status"] == "fail"} >= {"torch", "plugin", "vLLM"}
     assert checks["plugin"]["advice"] == "unset it, or add dph to it."
     assert checks["ranks"]["status"] == "skipped"
+    assert checks["attention"]["found"].startswith("sdpa, because flash-attn is not installed")
     # It was the last word of each check, not a traceback, that was printed.
     assert not any("Traceback" in check["found"] or "itself failed" in check["found"] for check in checks.values())
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from verl.utils.torch_functional import logprobs_from_logits, logprobs_from_logits_naive
 
 from verl.dph.divergence import f_divergences, topk_logprobs
 
@@ -39,13 +40,11 @@ def plain(logits, labels, positions, ids):
 )
 def test_values_and_gradients_are_log_softmaxes(seed, tokens, share, k, chunk, overwrite):
     logits, labels, positions, ids, weights = case(seed, tokens, max(1, int(share * tokens)), k)
-    before, topk_logprobs.CHUNK_ELEMENTS = topk_logprobs.CHUNK_ELEMENTS, chunk
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(topk_logprobs.CHUNK_ELEMENTS, "cpu", chunk)
         x = logits.clone().requires_grad_()
         found = topk_logprobs.LogProbs.apply(x * 1.0, labels, positions, ids, overwrite)
         sum((a * b).sum() for a, b in zip(found, weights, strict=True)).backward()
-    finally:
-        topk_logprobs.CHUNK_ELEMENTS = before
     y = logits.double().requires_grad_()
     expected = plain(y, labels, positions, ids)
     sum((a * b.double()).sum() for a, b in zip(expected, weights, strict=True)).backward()
@@ -64,6 +63,23 @@ def test_no_given_token_is_the_log_probs_alone():
     (y.log_softmax(-1).gather(1, labels[:, None])[:, 0] * weights).sum().backward()
     assert log_q.shape == (0, 4)
     torch.testing.assert_close(x.grad, y.grad, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("inplace", [True, False])
+@pytest.mark.parametrize("verls", [logprobs_from_logits, logprobs_from_logits_naive])
+def test_log_probs_of_labels_are_verls(dtype, inplace, verls):
+    """On a GPU verl's are taken under autocast, which makes its log-softmax float32; on a CPU the cast stands here."""
+    logits, labels, _, _, (weights, _) = case(3, 14, 2, 3, dtype)
+    x, y = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    of_model = x * 1.0  # a last layer's output
+    found, expected = topk_logprobs.log_probs_of(of_model, labels, inplace), verls(y.float(), labels)
+    for log_probs in (found, expected):
+        (log_probs * weights).sum().backward()
+    assert found.dtype == torch.float32 and x.grad.dtype == dtype
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(x.grad, y.grad)
+    assert of_model.equal(logits) != inplace
 
 
 def test_bf16_logits_give_float32_log_probs_and_a_bf16_gradient():

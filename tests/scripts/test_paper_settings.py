@@ -11,6 +11,7 @@ from verl.utils.config import validate_config
 from rl.data.prepare.math import TEST_SETS
 from rl.data.questions import scorer_question
 from tests.scripts.conftest import composed
+from verl.dph.config import attention
 from verl.dph.training import checks
 from verl.dph.training import config as training_config
 
@@ -85,12 +86,13 @@ def test_training(launcher, files, monkeypatch, experiment, method):
     assert (config.trainer.experiment_name, config.trainer.device, rollout.name) == ("name", "cuda", "vllm")
 
     accept(config, files, monkeypatch)
+    assert actor.ppo_max_token_len_per_gpu == max(16384, paper["prompt"] + paper["response"])
 
 
 def accept(config, files, monkeypatch):
     """verl.dph's checks and verl's own, as main.prepare makes them; on a GPU machine with the files in their places."""
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
-    monkeypatch.setattr(checks, "find_spec", lambda package: package == "flash_attn" or None)
+    monkeypatch.setattr(attention, "why_not", lambda implementation: None)  # flash-attn is installed
     assert OmegaConf.missing_keys(config) <= NOT_ASKED
     config.actor_rollout_ref.model.path = files["MODEL_PATH"]
     checks.read_none(config)

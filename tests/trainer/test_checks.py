@@ -18,6 +18,7 @@ from hydra.core.global_hydra import GlobalHydra
 from rl.common.errors import UserError
 from tests.trainer.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, dataset_row
 from verl.dph import main
+from verl.dph.config import attention
 from verl.dph.config.program import CONFIG_DIR, run_main
 from verl.dph.config.schema import flat
 from verl.dph.divergence import topk_logprobs
@@ -124,7 +125,7 @@ def test_every_wrong_value_has_a_sentence_of_its_own(run):
 # ------------------------------------------------------------------------------------------ rules across settings
 
 PACKED = {f"{MODEL}use_remove_padding": True}
-FLASH = {f"{MODEL}override_config.attn_implementation": checks.FLASH}
+FLASH = {f"{MODEL}override_config.attn_implementation": attention.FLASH}
 ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node": 2} | PACKED | FLASH
 LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 
@@ -260,26 +261,6 @@ def test_reference_and_critic_are_checked_as_the_actor_is(run):
     critic = {"algorithm.adv_estimator": "gae", "critic.model.path": run.model}
     run.prepare(critic)
     assert "critic.strategy=fsdp does not run with" in run.rejection(critic | {"critic.strategy": "fsdp"})
-
-
-@pytest.mark.parametrize(
-    ("strategy", "attention", "installed", "rejected"),
-    [
-        ("fsdp", "sdpa", (), False),  # FSDP1 is for GPUs
-        ("fsdp2", None, (), True),  # verl's default is flash attention
-        ("fsdp2", None, ("flash_attn",), False),
-    ],
-)
-def test_on_gpus_flash_attention_is_missed_before_the_workers_start(
-    run, monkeypatch, strategy, attention, installed, rejected
-):
-    config = run.prepare()
-    config.trainer.device, config.actor_rollout_ref.actor.strategy = "cuda", strategy
-    config.actor_rollout_ref.model.override_config = {"attn_implementation": attention} if attention else {}
-    monkeypatch.setattr(checks, "find_spec", lambda name: name if name in installed else None)
-    sentences = list(checks.models(config))
-    assert len(sentences) == rejected
-    assert all("uses flash_attention_2, verl's default, and the package flash-attn is not" in s for s in sentences)
 
 
 def test_a_model_of_images_is_rejected_where_rows_are_token_ids_alone(run, tmp_path):

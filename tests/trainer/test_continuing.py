@@ -43,6 +43,7 @@ def test_a_run_continues_its_own_checkpoint_with_another_machine_and_other_logs(
     run.prepare(
         {
             f"{ACTOR}ppo_max_token_len_per_gpu": 999,
+            "actor_rollout_ref.model.override_config.attn_implementation": "flash_attention_2",
             "trainer.logger": ["console"],
             "trainer.total_epochs": 99,
             "trainer.test_freq": 7,

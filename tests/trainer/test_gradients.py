@@ -41,6 +41,9 @@ PER_SET, TOPK, REFERENCE = "sft_loss_normalization=per_set", "sft_loss_estimator
 DYNAMIC = ("use_dynamic_bsz=True", "ppo_max_token_len_per_gpu=48")
 PACKED, NO_PEF = "actor_rollout_ref.model.use_remove_padding=True", "data.sft_pt=null"
 ENTROPY = "calculate_entropy=True"
+# The logits are needed again for the bonus's own gradient, after that of the log-probs.
+BONUS = "entropy_coeff=0.1"
+VERLS = "+trainer.verls_log_probs=True"
 MASKED_ROW = 5
 MASKED = f"+trainer.masked_rows=[{MASKED_ROW}]"
 FIRST_MINI_BATCH = range(8)
@@ -57,6 +60,11 @@ ONE_RANK = {
     "joint_micro_2": mode("js_low_var", micro(2)),
     "joint_dynamic": mode("js_low_var", *DYNAMIC),
     "joint_packed": mode("js_low_var", *DYNAMIC, PACKED),
+    "verls_packed": mode("js_low_var", *DYNAMIC, PACKED, VERLS),
+    "bonus": mode("js_low_var", BONUS, micro(12)),
+    "verls_bonus": mode("js_low_var", BONUS, micro(12), VERLS),
+    "bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED),
+    "verls_bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED, VERLS),
     "per_set": mode("js_low_var", PER_SET, micro(12)),
     "forward": mode("forward", micro(4)),
     "chi_square": mode("chi_square", micro(12)),
@@ -303,6 +311,22 @@ def test_gradient_and_metrics_do_not_depend_on_ranks_or_micro_batches(found, var
     assert_same_gradients(found[variant], gradients)
     for name in (name for name in found[same_as] if name.startswith("metric.")):
         torch.testing.assert_close(found[variant][name], found[same_as][name], rtol=1e-4, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize(
+    ("ours", "verls"),
+    [("joint_packed", "verls_packed"), ("bonus", "verls_bonus"), ("bonus_packed", "verls_bonus_packed")],
+)
+def test_gradient_and_metrics_are_those_of_verls_log_probs(found, ours, verls):
+    assert_same_gradients(found[ours], {name: value for name, value in found[verls].items() if name[0] in "01"})
+    for name in (name for name in found[verls] if name.startswith("metric.")):
+        torch.testing.assert_close(found[ours][name], found[verls][name], rtol=1e-5, atol=1e-7, msg=name)
+
+
+def test_the_entropy_bonus_has_a_gradient(found):
+    names = [name for name in found["joint"] if name[:2] in ("0.", "1.")]
+    assert not any(torch.allclose(found["bonus"][name], found["joint"][name]) for name in names)
+    assert_same_gradients(found["bonus_packed"], {name: found["bonus"][name] for name in names})
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ UPSTREAM = {
         "cc3dcac74089a597",
     ),
     "verl.dph.cpu.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
-    "verl.dph.cpu.engine.log_probs_from_logits": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
-    "verl.dph.cpu.engine.load_value_model": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
+    "verl.dph.divergence.topk_logprobs.log_probs_of": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
+    "verl.dph.config.attention.use_configured_attention": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
     "verl.dph.training.checks._ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
 }
 

@@ -8,6 +8,9 @@ import logging
 import os
 import sys
 from importlib.metadata import entry_points
+from typing import Any
+
+from wrapt import register_post_import_hook
 
 from rl.common.console_log import mark_messages
 from rl.common.errors import UserError
@@ -41,7 +44,7 @@ def check_environment() -> None:
 
 
 def register() -> None:
-    """Register what this process needs: with VERL_PLATFORM=cpu the CPU platform and the rollout "hf", else nothing.
+    """Register our log-probs and loading of critics; with VERL_PLATFORM=cpu also its platform and "hf".
 
     One of our programs that runs on a CPU gets VERL_PLATFORM=cpu here, because verl chooses its platform next.
     """
@@ -50,11 +53,20 @@ def register() -> None:
     mark_messages()
     # It would say in every process that VERL_PLATFORM is set.
     logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
+    register_post_import_hook("verl.dph.config.attention:use_configured_attention", "verl.utils.model")
+    register_post_import_hook(use_one_pass_log_probs, "verl.workers.engine.fsdp.transformer_impl")
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
         from verl.dph import cpu
 
         cpu.register()
     registered = True
+
+
+def use_one_pass_log_probs(engine: Any) -> None:
+    """Let verl's FSDP engines, once their module is imported, take log-probs of labels by ours."""
+    from verl.dph.divergence.topk_logprobs import log_probs_of
+
+    engine.logprobs_from_logits = log_probs_of
 
 
 try:

@@ -5,10 +5,7 @@ from types import ModuleType
 
 import torch
 import verl.utils.fsdp_utils as fsdp_utils
-import verl.utils.model
-from transformers import AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
 from verl.workers.engine.base import EngineRegistry
-from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine, FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
 
@@ -46,28 +43,6 @@ class CPUFSDPEngineWithValueHead(CPUFSDPEngine, FSDPEngineWithValueHead):
     """For value models: the critic."""
 
 
-def load_value_model(
-    local_path: str, torch_dtype: torch.dtype, model_config: PretrainedConfig, trust_remote_code: bool
-) -> PreTrainedModel:
-    """A model with one number per token (num_labels=1) and the attention of its config; the head is random at first.
-
-    verl's load_valuehead_model (utils/model.py) asks for flash attention, which runs on GPUs only.
-    """
-    return AutoModelForTokenClassification.from_pretrained(
-        local_path, dtype=torch_dtype, config=model_config, trust_remote_code=trust_remote_code
-    )
-
-
-def log_probs_from_logits(logits: torch.Tensor, labels: torch.Tensor, inplace_backward: bool = True) -> torch.Tensor:
-    """Log-probabilities of `labels`, (tokens,), from logits (tokens, vocabulary) of any float type.
-
-    verl's own takes one logsumexp per token in a Python loop, to save GPU memory: half of the update's time on the demo
-    (6,000 tokens per mini-batch). inplace_backward is a hint for GPUs.
-    """
-    flat = logits.reshape(-1, logits.shape[-1])
-    return -torch.nn.functional.cross_entropy(flat, labels.reshape(-1), reduction="none").view(labels.shape)
-
-
 def save_copies() -> None:
     """Let verl's fsdp2_sharded_save_to_cpu copy.
 
@@ -93,8 +68,6 @@ ENGINES = {"language_model": CPUFSDPEngineWithLMHead, "value_model": CPUFSDPEngi
 def register_engine(_: ModuleType | None = None) -> None:
     """Register our engines with verl for the device "cpu"."""
     save_copies()
-    transformer_impl.logprobs_from_logits = log_probs_from_logits
-    verl.utils.model.load_valuehead_model = load_value_model
     for model_type, engine in ENGINES.items():
         if "cpu" not in EngineRegistry._engines[model_type]["fsdp2"]:
             EngineRegistry.register(model_type=model_type, backend=["fsdp2"], device="cpu")(engine)

@@ -1,18 +1,20 @@
 """Next-token distributions cut down to k tokens and one bucket for all others, from logits, in chunks (torch only).
 
 Shapes: T tokens of a packed micro-batch, V vocabulary, N tokens among the T at which the k tokens are given, K = k.
-No more than CHUNK_ELEMENTS logits are ever held in float32 beside the logits themselves.
+No more than a chunk of the logits is ever held in float32 beside the logits themselves.
 """
 
 import torch
 
-# float32 numbers of one chunk: 64 MiB, that is, 128 tokens of a 128k vocabulary.
-CHUNK_ELEMENTS = 1 << 24
+# float32 numbers of one chunk. On a GPU 64 MiB, that is, 128 tokens of a 128k vocabulary, in few large kernels; on a
+# CPU 4 MiB, which stay in its cache (benchmarks/log_probs.py).
+CHUNK_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 24}
 
 
-def chunks(tokens: int, vocabulary: int):
-    """Slices of at most CHUNK_ELEMENTS logits."""
-    size = max(1, CHUNK_ELEMENTS // vocabulary)
+def chunks(logits: torch.Tensor):
+    """Slices of the rows of logits (T, V), each of at most CHUNK_ELEMENTS numbers."""
+    tokens, vocabulary = logits.shape
+    size = max(1, CHUNK_ELEMENTS.get(logits.device.type, CHUNK_ELEMENTS["cuda"]) // vocabulary)
     return (slice(start, min(start + size, tokens)) for start in range(0, tokens, size))
 
 
@@ -27,7 +29,7 @@ def largest(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, t
         tokens (N,) float16, -inf where k is the vocabulary.
     """
     parts = []
-    for rows in chunks(*logits.shape):
+    for rows in chunks(logits):
         x = logits[rows].float()
         top, ids = x.topk(k, dim=-1)
         lse = x.logsumexp(-1, keepdim=True)
@@ -63,46 +65,58 @@ class LogProbs(torch.autograd.Function):
             log_probs (T,) of the labels and log_q (N, K + 1) of the ids and of all other tokens, float32.
         """
         log_probs = logits.new_empty(len(logits), dtype=torch.float32)
-        lse = torch.empty_like(log_probs)
         log_q = log_probs.new_empty(len(ids), ids.shape[1] + 1)
         for rows, given in _chunks_with_given(logits, positions):
-            x = logits[rows].float()
-            lse[rows] = x.logsumexp(-1)
-            log_probs[rows] = x.gather(1, labels[rows, None])[:, 0] - lse[rows]
+            x = logits[rows].log_softmax(-1, dtype=torch.float32)
+            log_probs[rows] = x.gather(1, labels[rows, None])[:, 0]
             if given.start < given.stop:
-                at, top = positions[given] - rows.start, ids[given].long()
-                x = x[at]
+                x, top = x[positions[given] - rows.start], ids[given].long()
                 log_q[given, :-1] = x.gather(1, top)
                 log_q[given, -1] = x.scatter_(1, top, -torch.inf).logsumexp(-1)
-                log_q[given] -= lse[positions[given], None]
-        ctx.save_for_backward(logits, labels, positions, ids, lse, log_q)
+        ctx.save_for_backward(logits, labels, positions, ids, log_q)
         ctx.overwrite = overwrite
         return log_probs, log_q
 
     @staticmethod
     def backward(ctx, grad_log_probs, grad_log_q):
         """d log q_i / d x_v = [i = v] - softmax_v; of the rest: [v among them] softmax_v / q_rest - softmax_v."""
-        logits, labels, positions, ids, lse, log_q = ctx.saved_tensors
+        logits, labels, positions, ids, log_q = ctx.saved_tensors
         total = grad_log_probs.index_add(0, positions, grad_log_q.sum(-1))
         gradient = logits.detach() if ctx.overwrite else torch.empty_like(logits)
         for rows, given in _chunks_with_given(logits, positions):
-            x = logits[rows].float().sub_(lse[rows, None])
-            at, top = positions[given] - rows.start, ids[given].long()
-            # Within the rest as exp(log softmax - log q_rest), which is at most 1: a quotient would underflow.
-            rest = (x[at] - log_q[given, -1:]).exp_().scatter_(1, top, 0.0) if len(at) else None
-            g = x.exp_().mul_(-total[rows, None])
+            g = logits[rows].softmax(-1, dtype=torch.float32).mul_(-total[rows, None])
             g.scatter_add_(1, labels[rows, None], grad_log_probs[rows, None])
-            if rest is not None:
-                g_rest = grad_log_q[given, -1:]
+            if given.start < given.stop:
+                at, top = positions[given] - rows.start, ids[given].long()
+                # Within the rest as exp(log softmax - log q_rest), which is at most 1: a quotient would underflow.
+                rest = logits[positions[given]].log_softmax(-1, dtype=torch.float32).sub_(log_q[given, -1:]).exp_()
                 # An empty rest (K is the vocabulary) has log q = -inf and no gradient.
-                rest = rest.mul_(g_rest).masked_fill_(torch.isneginf(log_q[given, -1:]), 0.0)
-                g.index_add_(0, at, rest.scatter_add_(1, top, grad_log_q[given, :-1]))
+                rest.mul_(grad_log_q[given, -1:]).masked_fill_(torch.isneginf(log_q[given, -1:]), 0.0)
+                g.index_add_(0, at, rest.scatter_(1, top, grad_log_q[given, :-1]))
             gradient[rows] = g.to(gradient.dtype)
         return gradient, None, None, None, None
 
 
+def log_probs_of(logits: torch.Tensor, labels: torch.Tensor, inplace_backward: bool = True) -> torch.Tensor:
+    """Log-probs of the labels alone; takes the place and has the arguments of verl's logprobs_from_logits (plugin.py).
+
+    Without flash-attn's cross-entropy, verl's goes through the tokens one by one in Python, and of bfloat16 logits it
+    keeps a float32 log-softmax for the backward pass.
+
+    Args:
+        logits: (T, V), any float type.
+        labels: (T,) int64.
+        inplace_backward: whether backward may write the gradient into the logits.
+
+    Returns:
+        (T,) float32.
+    """
+    none = labels.new_empty(0)
+    return LogProbs.apply(logits, labels, none, none[:, None], inplace_backward)[0]
+
+
 def _chunks_with_given(logits: torch.Tensor, positions: torch.Tensor):
     """(slice of the T positions, slice of the N positions that fall into it)."""
-    slices = list(chunks(*logits.shape))
+    slices = list(chunks(logits))
     ends = torch.searchsorted(positions, torch.tensor([s.stop for s in slices], device=positions.device)).tolist()
     return zip(slices, (slice(a, b) for a, b in zip([0, *ends], ends, strict=False)), strict=True)

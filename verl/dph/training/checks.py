@@ -8,7 +8,6 @@ import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import chain
 
 import ray
@@ -19,13 +18,12 @@ from verl.utils.fs import copy_to_local
 
 from rl.common.errors import UserError
 from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
+from verl.dph.config import attention
 from verl.dph.config.schema import check_schema
 from verl.dph.sampling.rollout_engine import check_platform
 from verl.dph.training import preflight
 from verl.dph.training.config import active_forms, has_divergence, has_keep_probe, mini_batches, rehearses
 from verl.dph.training.settings import ETA, SCHEMA
-
-FLASH = "flash_attention_2"
 
 
 def read_none(config: DictConfig) -> None:
@@ -38,11 +36,14 @@ def read_none(config: DictConfig) -> None:
 def check(config: DictConfig) -> None:
     """Reject, before Ray starts, what cannot work: every wrong value, else the first rule that is broken, then files.
 
+    What the models' attention decides (config/attention.py) is settled between the two.
+
     Raises:
         UserError: one line per violation, naming the setting, what was found and what to do.
     """
     check_platform(config)
     check_schema(config, SCHEMA)
+    attention.complete(config)
     for violation in chain.from_iterable(rule(config) for rule in RULES):
         raise UserError(violation)
     preflight.check_files(config)
@@ -148,7 +149,7 @@ class Role:
     @property
     def attention(self) -> str:
         """verl's default is in its HFModelConfig (workers/config/model.py)."""
-        return self.model.override_config.get("attn_implementation", FLASH)
+        return self.model.override_config.get("attn_implementation", attention.FLASH)
 
 
 def roles(config: DictConfig) -> Iterator[Role]:
@@ -180,13 +181,6 @@ def models(config: DictConfig) -> Iterator[str]:
             )
         if role.ulysses > 1:
             yield from _ulysses(role, ranks)
-        # transformers takes the kernel from the Hub where the package `kernels` is installed.
-        if device == "cuda" and role.attention == FLASH and not (find_spec("flash_attn") or find_spec("kernels")):
-            yield (
-                f"{role.model_name} uses {FLASH}, verl's default, and the package flash-attn is not installed: install "
-                f"it (pip install --no-build-isolation flash-attn==2.8.3), or set "
-                f"+{role.model_name}.override_config.attn_implementation=sdpa, which computes the same."
-            )
 
 
 def _ulysses(role: Role, ranks: int) -> Iterator[str]:
@@ -200,7 +194,7 @@ def _ulysses(role: Role, ranks: int) -> Iterator[str]:
         yield (
             f"{setting} needs flash attention, that is, GPUs: with "
             f"{role.model_name}.override_config.attn_implementation={role.attention} every rank would see its own "
-            f"piece of a sequence only; use {FLASH}, or size 1."
+            f"piece of a sequence only; install flash-attn, or use size 1."
         )
 
 

@@ -67,6 +67,8 @@ SCHEMA = (
     whole("actor.ppo_epochs", 1),
     whole("actor.ppo_mini_batch_size", 1),
     whole("actor.ppo_micro_batch_size_per_gpu", 1, nullable=True),
+    whole("actor.ppo_max_token_len_per_gpu", 1, nullable=True),
+    whole("critic.ppo_max_token_len_per_gpu", 1, nullable=True),
     choice("actor.sft_loss_mode", "none", *MODES),
     number("actor.sft_loss_coeff", lambda x: x >= 0, "a number, 0 or more: the weight of the divergence"),
     choice("actor.sft_loss_normalization", "joint", "per_set"),

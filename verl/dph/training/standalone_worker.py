@@ -13,6 +13,7 @@ from verl.workers.config import HFModelConfig, TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 
+from verl.dph.training.config import DPHActorConfig
 from verl.dph.training.rehearsal_loss import rehearsal_loss
 
 
@@ -37,9 +38,14 @@ def actor_worker(config: DictConfig) -> TrainingWorker:
         )
     )
     worker.reset()
+    set_loss(worker, actor)
+    return worker
+
+
+def set_loss(worker: TrainingWorker, actor: DPHActorConfig) -> None:
+    """Give the worker the loss that the trainer gives it for these settings of the actor."""
     loss = ppo_loss if actor.sft_loss_mode == "none" else rehearsal_loss
     worker.set_loss_fn(partial(loss, config=actor))
-    return worker
 
 
 def batch_of(rows: list[dict[str, torch.Tensor]]) -> TensorDict:

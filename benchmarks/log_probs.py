@@ -1,0 +1,120 @@
+"""Log-probs of the labels of a micro-batch from its logits, forward and backward: ours beside verl's.
+
+    python benchmarks/log_probs.py [--tokens 2048] [--vocabulary 32000] [--dtype bfloat16] [--rounds 5]
+
+    ours      verl.dph.divergence.topk_logprobs.log_probs_of
+    verl      logprobs_from_logits without flash-attn: token by token
+    flash     the same with flash-attn's Triton cross-entropy, on a GPU where it is installed
+
+Medians of interleaved rounds, and the memory that they take beyond the logits at their peak, on a CPU each in a process
+of its own. As in verl's engine, bfloat16 is under autocast. A micro-batch of the scripts: --tokens 20096 --vocabulary
+128256.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from functools import partial
+from types import SimpleNamespace
+
+import torch
+from peak_memory import ON_CUDA, peak_bytes
+from tqdm import tqdm
+from verl.utils import torch_functional
+
+from verl.dph.divergence.topk_logprobs import log_probs_of
+
+FUNCTIONS = {"ours": log_probs_of, "verl": torch_functional.logprobs_from_logits_v2}
+if not ON_CUDA:
+    # Autocast has log_softmax in float32 on a GPU, and not on a CPU: here it is asked for.
+    torch_functional.F = SimpleNamespace(log_softmax=partial(torch.nn.functional.log_softmax, dtype=torch.float32))
+if ON_CUDA and torch_functional.FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE:
+    FUNCTIONS["flash"] = torch_functional.logprobs_from_logits_flash_attn
+
+
+class Pass:
+    """Forward and backward of one function on the same logits, which stand for the output of a model."""
+
+    def __init__(self, name: str, options: argparse.Namespace):
+        self.function = FUNCTIONS[name]
+        device, dtype = "cuda" if ON_CUDA else "cpu", getattr(torch, options.dtype)
+        torch.manual_seed(0)
+        self.logits = torch.randn(options.tokens, options.vocabulary, device=device, dtype=dtype).requires_grad_()
+        self.labels = torch.randint(0, options.vocabulary, (options.tokens,), device=device)
+
+    def __call__(self) -> None:
+        logits = _Output.apply(self.logits)
+        with torch.autocast("cuda", torch.bfloat16, enabled=ON_CUDA):
+            log_probs = self.function(logits, self.labels)
+        log_probs.sum().backward()
+        self.logits.grad = None
+
+    def seconds(self) -> float:
+        self.logits.data.normal_()  # the last pass may have left its gradient there
+        _wait()
+        start = time.perf_counter()
+        self()
+        _wait()
+        return time.perf_counter() - start
+
+
+class _Output(torch.autograd.Function):
+    """A tensor that is no leaf, so that its gradient may be written into it, and that is not copied."""
+
+    @staticmethod
+    def forward(ctx, logits):
+        return logits.view_as(logits)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None
+
+
+def _wait() -> None:
+    if ON_CUDA:
+        torch.cuda.synchronize()
+
+
+def peak_of(name: str, argv: list[str], options: argparse.Namespace) -> int:
+    if ON_CUDA:
+        return peak_bytes(Pass(name, options))
+    command = [sys.executable, __file__, *argv, "--memory-of", name]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--tokens", type=int, default=2048)
+    parser.add_argument("--vocabulary", type=int, default=32000)
+    parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--memory-of", choices=FUNCTIONS, help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str]) -> None:
+    options = parse(argv)
+    if options.memory_of:
+        work = Pass(options.memory_of, options)
+        sys.stdout.write(f"{peak_bytes(work)}\n")
+        return
+    peaks = {name: peak_of(name, argv, options) for name in tqdm(FUNCTIONS, desc="memory", unit="function")}
+    passes, seconds = {name: Pass(name, options) for name in FUNCTIONS}, {name: [] for name in FUNCTIONS}
+    for round_number in tqdm(range(options.rounds + 1), desc="passes", unit="round"):
+        for name, work in passes.items():
+            took = work.seconds()
+            if round_number:  # the first warms up
+                seconds[name].append(took)
+    sys.stdout.write(f"{'':<8}{'s':>10}{'us/token':>12}{'/ ours':>9}{'peak MB':>10}\n")
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    for name, median in medians.items():
+        per_token = median / options.tokens * 1e6
+        ratio = median / medians["ours"]
+        sys.stdout.write(f"{name:<8}{median:>10.3f}{per_token:>12.1f}{ratio:>9.2f}{peaks[name] / 1e6:>10.0f}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
