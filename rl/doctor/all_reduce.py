@@ -24,12 +24,12 @@ ADVICE = {
 def all_reduce(machine: Machine) -> Finding:
     try:
         ranks, backend = (RANKS_ON_CPU, "gloo") if machine.on_cpu else (min(machine.ranks, len(machine.gpus)), "nccl")
-        version = "gloo" if machine.on_cpu else f"NCCL {machine.torch['nccl']}"
-        usable = machine.on_cpu or (machine.torch["error"] is None and machine.torch["nccl"] is not None)
+        torch = machine.torch
     except Broken:
-        usable = False
-    if not usable or not ranks:
+        return skipped("there is no torch, or no GPU")
+    if not machine.on_cpu and (torch["error"] is not None or torch["nccl"] is None or not ranks):
         return skipped("torch cannot use the GPUs")
+    version = "gloo" if machine.on_cpu else f"NCCL {torch['nccl']}"
     started = time.monotonic()
     problem = _sum(machine, ranks, backend)
     if problem is not None:

@@ -83,10 +83,14 @@ def findings(script: list[str]) -> Iterator[tuple[str, Finding]]:
     machine = Machine.of(run)
     for name, check in CHECKS.items():
         yield name, _finding(check, machine)
-    if run is not None:
+    if run is None:
+        return
+    try:
         from rl.doctor.run_checks import run_findings
-
-        yield from run_findings(machine, run)
+    except ImportError as error:
+        yield "settings", fail(f"{sys.executable} cannot check a run ({error})", installation.INSTALL)
+        return
+    yield from run_findings(machine, run)
 
 
 def _finding(check: Callable[[Machine], Finding], machine: Machine) -> Finding:

@@ -10,7 +10,7 @@ VERL = "0.9.1"
 OLDEST_PYTHON, PYTHON_OF_GPUS = (3, 11), (3, 12)
 CUPY = "cupy-cuda13x==14.0.1"  # as verl pins it
 INSTALL = (
-    "install the environment (make install; with GPUs: requirements.txt), and activate it or name its Python in PYTHON."
+    "install the environment (make install, with GPUs make install-gpu), and activate it or name its Python in PYTHON."
 )
 
 

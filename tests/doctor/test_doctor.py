@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from os import environ
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from rl.doctor.command import findings
 from rl.doctor.machine import Machine
 from rl.doctor.run_checks import run_findings
 from rl.planning.script_settings import script_run
-from tests.doctor.conftest import SCRIPT, SMALL, eight
+from tests.doctor.conftest import REPOSITORY, SCRIPT, SMALL, eight
 from verl.dph.pef.store import Store
 
 PRESAMPLE, STORE = "scripts/llama/offline_sampling.sh", "scripts/llama/get_correct_data_tensor.sh"
@@ -87,6 +89,22 @@ def test_a_python_that_does_not_start(variables, monkeypatch, tmp_path):
     assert "libpython" in found["python"].found and "libpython" in found["settings"].found
     probes = [line for line in Path(f"{fake}.calls").read_text().splitlines() if "rl.doctor.probe" in line]
     assert len(probes) == len(set(probes))
+
+
+def test_an_environment_without_packages(variables, tmp_path):
+    """A line each, no traceback: not even what the doctor itself imports for a run is there."""
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    command = [bare, "-m", "rl.cli", "doctor", "--json", SCRIPT, "mine"]
+    environment = variables | {"PYTHON": str(bare)}
+    done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 1 and not done.stderr, done.stderr
+    checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
+    assert "No module named 'torch'" in checks["torch"]["found"] and "make install" in checks["torch"]["advice"]
+    assert checks["verl"]["found"] == "not installed"
+    assert checks["plugin"]["status"] == checks["ranks"]["status"] == "skipped"
+    assert "cannot check a run (No module named 'psutil')" in checks["settings"]["found"]
 
 
 def test_a_wrong_model_and_a_scorer_without_databases(look, tmp_path):

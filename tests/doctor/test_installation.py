@@ -88,10 +88,16 @@ def test_a_plugin_that_raises(monkeypatch, tmp_path):
     )
 
 
+def on_cpu(python: str) -> Machine:
+    machine = Machine("cpu", "in a test", python)
+    machine.__dict__["torch"] = {"version": "2.13.0+cpu", "cuda": None, "devices": 0, "error": None, "nccl": None}
+    return machine
+
+
 def test_ranks_that_fail_or_say_nothing(nvidia_smi, monkeypatch, tmp_path):
     """Two ranks, of which one would wait for the other for ever."""
     commands = '[ "$3" = 0 ] && exec sleep 60; echo "RuntimeError: no route" >&2; exit 1'
-    finding = all_reduce.all_reduce(Machine("cpu", "", interpreter(tmp_path, commands)))
+    finding = all_reduce.all_reduce(on_cpu(interpreter(tmp_path, commands)))
     assert finding.status == "fail" and finding.found.endswith("2 processes: RuntimeError: no route")
     assert "GLOO_SOCKET_IFNAME" in finding.advice
     nvidia_smi(*eight())
@@ -102,7 +108,7 @@ def test_ranks_that_fail_or_say_nothing(nvidia_smi, monkeypatch, tmp_path):
     assert finding.found == "NCCL 2.27.5 cannot sum over 8 processes: NCCL WARN no peer"
     assert "NCCL_P2P_DISABLE" in finding.advice
     monkeypatch.setattr(all_reduce, "LIMIT_S", 0.5)
-    silent = Machine("cpu", "", interpreter(tmp_path, "exec sleep 61"))
+    silent = on_cpu(interpreter(tmp_path, "exec sleep 61"))
     assert "no result within 0.5 s (nothing was said)" in all_reduce.all_reduce(silent).found
     assert not psutil.Process().children(recursive=True)
 
