@@ -363,6 +363,11 @@ COMMANDS = {
         "rl.scorer.audit.options",
     ),
     "scorer": Command("serve rewards over HTTP", "-c rl/scorer/math.yaml", "rl.scorer.options"),
+    "doctor": Command(
+        "check the machine, its environment and a run before it starts",
+        "scripts/llama/js_kl.sh my_run 0.2",
+        "rl.doctor.command",
+    ),
     "version": Command("print versions", "", ":version"),
 }
 # Those that hand arguments to another process, which checks them, and those that cannot do without verl.

@@ -17,7 +17,7 @@ from rl import cli
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROMISED = (
     *("demo", "study", "prepare", "presample", "split", "store", "plan", "train"),
-    *("evaluate", "export", "report", "inspect", "audit", "scorer", "version"),
+    *("evaluate", "export", "report", "inspect", "audit", "scorer", "doctor", "version"),
 )
 HEAVY = {"asyncio", "fastapi", "hydra", "matplotlib", "numpy", "omegaconf", "pandas", "pyarrow", "pydantic", "ray"}
 HEAVY |= {"scipy", "sqlglot", "torch", "transformers", "verl"}

@@ -64,8 +64,8 @@ class Command:
 def commands(page: Path) -> list[Command]:
     """The commands in fenced and indented blocks, and inline code that starts with a program of ours."""
     text = page.read_text().replace("\\\n", " ")
-    bash = re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    others = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    bash, others = ([block for kind, block in blocks if kind == wanted] for wanted in ("bash", ""))
     outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     indented = re.findall(r"^    (\S.*)$", outside, re.MULTILINE)
     inline = re.findall(

@@ -15,6 +15,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
+from rl.common.errors import UserError
 from tests.trainer.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, dataset_row
 from verl.dph import main
 from verl.dph.config import attention
@@ -403,8 +404,32 @@ def test_a_row_that_cannot_be_trained_on_is_named(run, first, changes, sentence)
 
 
 def test_an_unregistered_plugin_is_rejected(run, monkeypatch):
-    monkeypatch.setattr("verl.dph.plugin.registered", False)
-    assert "verl.plugins" in run.rejection()
+    with monkeypatch.context() as patch:
+        patch.setattr("verl.dph.plugin.registered", False)
+        assert "verl.plugins" in run.rejection()
+    for policy in ("auto", "other, DPH"):
+        monkeypatch.setenv("VERL_USE_EXTERNAL_PLUGINS", policy)
+        run.prepare()
+    for policy in ("none", "other"):
+        monkeypatch.setenv("VERL_USE_EXTERNAL_PLUGINS", policy)
+        assert f"VERL_USE_EXTERNAL_PLUGINS={policy} in the environment keeps verl from loading" in run.rejection()
+
+
+def test_ray_s_cpus_are_counted_on_gpus_too(run, monkeypatch):
+    """3 a GPU and 10: with verl's settings for GPUs, TransferQueue has 8 storage units."""
+    units, cpus = "transfer_queue.backend.SimpleStorage.num_data_storage_units", "ray_kwargs.ray_init.num_cpus"
+    config = run.config({"trainer.device": "cuda", "trainer.n_gpus_per_node": 8, units: 8, cpus: None})
+    monkeypatch.setattr(checks, "cpus_of_machine", lambda: 34)
+    assert not list(checks.ray_cpus(config))
+    monkeypatch.setattr(checks, "cpus_of_machine", lambda: 33)
+    [sentence] = checks.ray_cpus(config)
+    assert "8 ranks" in sentence and "reserve 34 of Ray's CPUs, and Ray has 33" in sentence
+    monkeypatch.setattr(checks.ray, "cluster_resources", lambda: {"CPU": 33.0})
+    with pytest.raises(UserError, match="reserve 34 of Ray's CPUs, and Ray has 33"):
+        checks.check_running_ray(config)
+    # One that runs already is asked when it has been joined.
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    assert not list(checks.ray_cpus(config))
 
 
 def test_the_program_ends_with_the_sentence_and_code_2(run, monkeypatch, tmp_path, capsys):

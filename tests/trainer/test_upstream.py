@@ -10,9 +10,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 import verl.utils.model
+from transfer_queue.controller import TransferQueueController
+from transfer_queue.storage.simple_storage import SimpleStorageUnit
 from verl.checkpoint_engine.base import merge_weight_chunks, split_weight_chunks
 from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
 from verl.models.transformers.monkey_patch import apply_monkey_patch
+from verl.single_controller.ray.base import ResourcePoolManager
 from verl.trainer import main_ppo
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
@@ -22,7 +25,9 @@ from verl.utils.fsdp_utils import fsdp2_sharded_save_to_cpu
 from verl.workers import rollout
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
+from verl.workers.rollout.replica import RolloutReplica
 
+from rl.common import ray_cpus
 from verl.dph.training.rollout_accounting import NOTHING_CAME
 from verl.dph.training.trainer import TRAINERS
 
@@ -135,3 +140,11 @@ def test_a_weight_larger_than_a_bucket_goes_to_separate_rollouts_in_pieces():
     pieces, merged = asyncio.run(received())
     assert pieces == 1 + 3 + 1
     assert merged.keys() == weights.keys() and all(torch.equal(merged[name], weights[name]) for name in weights)
+
+
+def test_ray_s_cpus_are_reserved_as_counted():
+    """rl/common/ray_cpus.py."""
+    assert ResourcePoolManager({}, {}).max_colocate_count == ray_cpus.PER_RANK
+    assert f"max_colocate_count={ray_cpus.PER_ROLLOUT_RANK}," in inspect.getsource(RolloutReplica.init_standalone)
+    for actor in (TransferQueueController, SimpleStorageUnit):
+        assert actor._default_options["num_cpus"] == 1

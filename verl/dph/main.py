@@ -23,7 +23,7 @@ from verl.utils.device import auto_set_device
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.signals import stoppable_when_armed
-from verl.dph import plugin
+from rl.data.rows import Row
 from verl.dph.config.program import run_main
 from verl.dph.cpu.in_process import InProcessActorClass
 from verl.dph.pef.origin import origin_of
@@ -52,6 +52,7 @@ class TaskRunner(_TaskRunnerV1):
         from verl.dph.training.trainer import TRAINERS
 
         tracking.set_environment(config)
+        checks.check_running_ray(config)
         # The modes keep their names, because verl compares them with "sync" in many places.
         trainer_base.TRAINER_REGISTRY.update(TRAINERS)
         return super().run(config)
@@ -87,39 +88,43 @@ def _turn_off_validation(config: DictConfig) -> None:
     logger.info("There are no data.val_files: no validation.")
 
 
-def prepare(config: DictConfig) -> str | None:
-    """Check everything that can be checked now, and complete the settings of a store-writing run.
-
-    Returns:
-        The summary of a run that is finished, so that nothing is to be started; else None.
-    """
-    if not plugin.registered:
-        raise UserError(
-            "verl did not load the plugin of verl.dph: install this repository into the environment (make install), so "
-            "that its entry point verl.plugins is known."
-        )
+def check_settings(config: DictConfig) -> None:
+    """Check the settings and that their files are there, and complete those of a store-writing run."""
     checks.read_none(config)
     _turn_off_validation(config)
     checks.check(config)
     config.trainer.default_local_dir = os.path.expanduser(config.trainer.default_local_dir)  # verl makes a folder "~"
-    generates = config.actor_rollout_ref.actor.generate_sft
-    if generates:
+    if config.actor_rollout_ref.actor.generate_sft:
         # Its log-probs are the initial policy's, whatever checkpoint lies in the folder.
         config.trainer.resume_mode = "disable"
         # Its log lies beside the store; verl's default is ./checkpoints.
         config.trainer.default_local_dir = str(Path(config.data.sft_pt).expanduser().with_suffix(".run"))
+
+
+def checkpoint_to_resume(config: DictConfig) -> tuple[Path | None, str | None]:
+    """The checkpoint that the run continues, or None, and the summary of a run that is finished, or None."""
     resumed = resume.checkpoint_of(config)
     if resumed is not None:
         resume.check(config, resumed)
         record = RunRecord.load(Path(config.trainer.default_local_dir))
         if record.is_finished(config, int(resumed.name.removeprefix("global_step_"))):
-            return f"{FINISHED}\n{record.summary(config)}"
-    join_running(config)
-    rows = preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
-    if rehearses(config):
-        check_store(config, resumed)
-    asyncio.run(check_scorer(config, rows))
-    if generates:
+            return resumed, f"{FINISHED}\n{record.summary(config)}"
+    return resumed, None
+
+
+def check_rows(config: DictConfig) -> list[Row]:
+    """All rows of the run's prompts, each checked."""
+    generates = config.actor_rollout_ref.actor.generate_sft
+    return preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
+
+
+def check_with_verl(config: DictConfig) -> None:
+    """Set what the settings leave to the program, and let verl check the whole.
+
+    Raises:
+        UserError: verl rejects them, in its words.
+    """
+    if config.actor_rollout_ref.actor.generate_sft:
         with open_dict(config):
             config.data.train_files = config.data.val_files = config.data.sft_files
             config.data.train_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size = 1
@@ -133,6 +138,24 @@ def prepare(config: DictConfig) -> str | None:
     except (AssertionError, ValueError) as error:
         raise UserError(f"verl rejects these settings: {error}") from error
     OmegaConf.resolve(config)
+
+
+def prepare(config: DictConfig) -> str | None:
+    """Check everything that can be checked now, and complete the settings of a store-writing run.
+
+    Returns:
+        The summary of a run that is finished, so that nothing is to be started; else None.
+    """
+    check_settings(config)
+    resumed, finished = checkpoint_to_resume(config)
+    if finished is not None:
+        return finished
+    join_running(config)
+    rows = check_rows(config)
+    if rehearses(config):
+        check_store(config, resumed)
+    asyncio.run(check_scorer(config, rows))
+    check_with_verl(config)
     return None
 
 

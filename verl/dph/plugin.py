@@ -7,16 +7,40 @@ registers when it is imported, logs an error visibly, and sets `registered` when
 import logging
 import os
 import sys
+from importlib.metadata import entry_points
 from typing import Any
 
 from wrapt import register_post_import_hook
 
 from rl.common.console_log import mark_messages
+from rl.common.errors import UserError
 from verl.dph.config.device_choice import set_platform
 
 logger = logging.getLogger(__name__)
 
+NAME, GROUP = "dph", "verl.plugins"  # of the entry point, in pyproject.toml
+POLICY = "VERL_USE_EXTERNAL_PLUGINS"
+
 registered = False
+
+
+def check_environment() -> None:
+    """Reject an environment in which verl would leave this plugin out of its own processes, and say nothing.
+
+    Raises:
+        UserError: saying what to do.
+    """
+    policy = os.environ.get(POLICY, "auto").strip().lower()
+    if policy != "auto" and NAME not in (name.strip() for name in policy.split(",")):
+        raise UserError(
+            f"{POLICY}={policy} in the environment keeps verl from loading the plugin of verl.dph in its processes: "
+            f"unset it, or add {NAME} to it."
+        )
+    if not (registered and any(entry.name == NAME for entry in entry_points(group=GROUP))):
+        raise UserError(
+            "verl did not load the plugin of verl.dph: install this repository into the environment (make install), so "
+            f"that its entry point {GROUP} is known."
+        )
 
 
 def register() -> None:

@@ -30,12 +30,11 @@ SCHEMA = (
 
 
 def main(config: DictConfig) -> None:
-    check_schema(config, SCHEMA)
-    check_rollout(config)
+    settings = check_settings(config)
     job = prepare(
         config,
-        files=_train_files(config),
-        settings=_settings(config),
+        files=train_files(config),
+        settings=settings,
         output=Path(config.presample.output).expanduser(),
         max_in_flight=config.presample.max_in_flight,
     )
@@ -60,14 +59,21 @@ async def _draw(config: DictConfig, job: SamplingJob) -> Drawn:
     return await draw(job, partial(rollout_client, config))
 
 
-def _train_files(config: DictConfig) -> list[str]:
+def train_files(config: DictConfig) -> list[str]:
     files = config.data.train_files
     if not files:
         raise UserError("data.train_files is not set: name the parquet of the training prompts.")
     return [files] if isinstance(files, str) else list(files)
 
 
-def _settings(config: DictConfig) -> SamplingSettings:
+def check_settings(config: DictConfig) -> SamplingSettings:
+    """Reject settings that cannot work; those of the sampler.
+
+    Raises:
+        UserError: naming the setting.
+    """
+    check_schema(config, SCHEMA)
+    check_rollout(config)
     rollout, n = config.actor_rollout_ref.rollout, config.presample.n
     if rollout.temperature == 0 and n > 1:
         raise UserError(

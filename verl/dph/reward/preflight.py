@@ -19,12 +19,13 @@ PROBE = "```sql\nSELECT 1\n```\n\\boxed{1}"
 PROBE_RETRIES = 2
 
 
-async def check_scorer(config: DictConfig, rows: Iterable[Row]) -> None:
+async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | None = None) -> None:
     """Wait for the scorer, and have it score one response for every database and task of the rows, and one of math.
 
     Args:
         config: verl's trainer settings; a run with another reward function than ours is not checked.
         rows: read once; of each database and task, the first is asked about.
+        wait_s: for the first healthy server; None: SCORER_WAIT_S.
 
     Raises:
         UserError: no scorer responds, it lacks a database, a task or math, a task's function fails, or its replies are
@@ -38,7 +39,7 @@ async def check_scorer(config: DictConfig, rows: Iterable[Row]) -> None:
     settings = scorer_settings(config)
     settings["retries"] = min(settings.get("retries", PROBE_RETRIES), PROBE_RETRIES)
     async with ScorerClient(**settings) as client:
-        await client.wait_until_healthy(SCORER_WAIT_S)
+        await client.wait_until_healthy(SCORER_WAIT_S if wait_s is None else wait_s)
         scores = (client.score(PROBE, row.question) for row in first.values())
         for row, result in zip(first.values(), await asyncio.gather(*scores, return_exceptions=True), strict=True):
             if isinstance(result, UserError):

@@ -14,7 +14,9 @@ from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 from rl.common.errors import UserError
+from rl.common.ray_cpus import PER_ROLLOUT_RANK
 from rl.common.signals import own_sigterm
+from verl.dph import plugin
 from verl.dph.config.schema import SCORER, Setting, check_schema, flag, number, whole
 from verl.dph.cpu import vllm_plugin
 from verl.dph.sampling.ray_cluster import join_running
@@ -61,7 +63,7 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
     manager: Any = None
     client: Any = None
     try:
-        _check_gpus(config)
+        _check_resources(config)
         manager = await _start_servers(config)
         client = _with_final_outputs(client_of(manager))
         logger.info("The engine is up after %.0f s", time.monotonic() - started)
@@ -131,11 +133,12 @@ def check_rollout(config: DictConfig) -> None:
 
 
 def check_platform(config: DictConfig) -> None:
-    """Reject a device that does not go with the platform verl chose at import, or a rollout that is not installed.
+    """Reject a plugin that is switched off, a device that does not go with verl's platform, or a missing rollout.
 
     Raises:
         UserError: naming them.
     """
+    plugin.check_environment()
     wanted, found = config.trainer.device, os.environ.get("VERL_PLATFORM")
     if (wanted == "cpu") != (found == "cpu"):
         raise UserError(
@@ -155,13 +158,19 @@ def _start_ray(config: DictConfig) -> None:
         ray.init(**OmegaConf.to_container(OmegaConf.create({**settings, "runtime_env": runtime_env})))
 
 
-def _check_gpus(config: DictConfig) -> None:
-    wanted = config.trainer.nnodes * config.trainer.n_gpus_per_node
-    found = ray.cluster_resources().get("GPU", 0)
-    if found < wanted:
+def _check_resources(config: DictConfig) -> None:
+    wanted, resources = config.trainer.nnodes * config.trainer.n_gpus_per_node, ray.cluster_resources()
+    if resources.get("GPU", 0) < wanted:
         raise UserError(
-            f"trainer.nnodes x trainer.n_gpus_per_node asks for {wanted} GPUs and Ray has {found:g}: lower them, or "
-            "use a machine with more."
+            f"trainer.nnodes x trainer.n_gpus_per_node asks for {wanted} GPUs and Ray has {resources.get('GPU', 0):g}: "
+            "lower them, or use a machine with more."
+        )
+    # The servers of hf reserve none here.
+    if resources.get("CPU", 0) < wanted * PER_ROLLOUT_RANK and config.actor_rollout_ref.rollout.name != "hf":
+        raise UserError(
+            f"{wanted} ranks of rollouts reserve {wanted * PER_ROLLOUT_RANK} of Ray's CPUs, and Ray has "
+            f"{resources.get('CPU', 0):g} and would wait for the others for ever: use fewer ranks, or give the machine "
+            "or container more CPUs."
         )
 
 

@@ -4,11 +4,13 @@ A new rule is a function that yields a sentence for what is wrong, listed in RUL
 """
 
 import math
+import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+import ray
 from omegaconf import DictConfig
 from transformers import AutoConfig, PretrainedConfig
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
@@ -16,16 +18,13 @@ from verl.utils.fs import copy_to_local
 from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.errors import UserError
+from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
 from verl.dph.config import attention
 from verl.dph.config.schema import check_schema
 from verl.dph.sampling.rollout_engine import check_platform
 from verl.dph.training import preflight
 from verl.dph.training.config import active_forms, has_divergence, has_keep_probe, mini_batches, rehearses
 from verl.dph.training.settings import ETA, SCHEMA
-
-# What verl reserves with Ray: for each rank (single_controller/ray/base.py, ResourcePoolManager), and for its task
-# runner and TransferQueue.
-CPUS_PER_RANK, CPUS_OF_OTHERS = 3, 3
 
 
 def read_none(config: DictConfig) -> None:
@@ -91,20 +90,42 @@ def keep_probe(config: DictConfig) -> Iterator[str]:
 
 
 def ray_cpus(config: DictConfig) -> Iterator[str]:
-    """On a CPU Ray's CPUs are only names too, but ranks that reserve more than there are wait for ever."""
-    trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
-    found = config.ray_kwargs.ray_init.num_cpus
-    if trainer.device != "cpu" or found is None:
+    """Of the Ray that this run starts; check_running_ray asks one that runs already."""
+    if os.environ.get("RAY_ADDRESS"):
         return
-    ranks = trainer.nnodes * trainer.n_gpus_per_node
-    ranks += rollout.nnodes * rollout.n_gpus_per_node if trainer.v1.trainer_mode == "separate_async" else 0
-    needed = ranks * CPUS_PER_RANK + CPUS_OF_OTHERS
-    if needed > found:
-        yield (
-            f"{ranks} ranks (trainer.nnodes x trainer.n_gpus_per_node, and the rollout's in separate_async) reserve "
-            f"{needed} of Ray's CPUs, but ray_kwargs.ray_init.num_cpus={found}: use fewer ranks (GPUS_PER_NODE in the "
-            "scripts), or raise num_cpus."
+    found = config.ray_kwargs.ray_init.num_cpus
+    if (sentence := _too_few_cpus(config, cpus_of_machine() if found is None else found)) is not None:
+        on_cpu = config.trainer.device == "cpu"  # where Ray's CPUs are only names
+        yield f"{sentence}: use fewer ranks (GPUS_PER_NODE in the scripts), or " + (
+            "raise ray_kwargs.ray_init.num_cpus." if on_cpu else "give the machine or container more CPUs."
         )
+
+
+def check_running_ray(config: DictConfig) -> None:
+    """Reject a Ray, once it runs, that has too few CPUs on all of its nodes together.
+
+    Raises:
+        UserError: saying how many there are.
+    """
+    sentence = _too_few_cpus(config, ray.cluster_resources().get("CPU", 0))
+    if sentence is not None:
+        raise UserError(f"{sentence}: use fewer ranks, or nodes with more CPUs (ray start --num-cpus).")
+
+
+def _too_few_cpus(config: DictConfig, found: float) -> str | None:
+    trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
+    ranks = trainer.nnodes * trainer.n_gpus_per_node
+    separate = rollout.nnodes * rollout.n_gpus_per_node if trainer.v1.trainer_mode == "separate_async" else 0
+    queue = config.transfer_queue.backend
+    units = queue.SimpleStorage.num_data_storage_units if queue.storage_backend == "SimpleStorage" else 0
+    needed = cpus_reserved(ranks, units, separate)
+    if needed <= found:
+        return None
+    others = f", {separate} ranks of rollouts" if separate else ""
+    return (
+        f"{ranks} ranks (trainer.nnodes x trainer.n_gpus_per_node){others} and TransferQueue ({units} storage units) "
+        f"reserve {needed} of Ray's CPUs, and Ray has {found:g} and would wait for the others for ever"
+    )
 
 
 # --------------------------------------------------------------- how models are built, and spread over the ranks
@@ -183,7 +204,7 @@ def text_only(config: DictConfig) -> Iterator[str]:
     actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
     if not (actor.generate_sft or has_divergence(config)):
         return
-    described = _described(model)
+    described = config_json(model)
     inputs = [kind for kind in ("vision", "audio") if hasattr(described, f"{kind}_config")]
     if inputs:
         setting = "actor.generate_sft=True" if actor.generate_sft else f"actor.sft_loss_mode={actor.sft_loss_mode}"
@@ -193,8 +214,12 @@ def text_only(config: DictConfig) -> Iterator[str]:
         )
 
 
-def _described(model: DictConfig) -> PretrainedConfig:
-    """The model's config.json."""
+def config_json(model: DictConfig) -> PretrainedConfig:
+    """The model's config.json.
+
+    Raises:
+        UserError: it cannot be read, or transformers does not know such a model.
+    """
     try:
         return AutoConfig.from_pretrained(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
     except (OSError, ValueError) as error:
@@ -280,7 +305,7 @@ def store_writing(config: DictConfig) -> Iterator[str]:
             f"actor.ulysses_sequence_parallel_size={ulysses} cuts them: write the store with size 1, it fits every "
             "size."
         )
-    vocabulary = _described(model).get_text_config().vocab_size
+    vocabulary = config_json(model).get_text_config().vocab_size
     if data.sft_top_k > vocabulary:
         yield (
             f"data.sft_top_k={data.sft_top_k} is more than the {vocabulary} tokens of {model.path}: use {vocabulary} "

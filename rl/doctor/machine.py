@@ -1,0 +1,180 @@
+"""What the checks look at: the device that a run would use here, its GPUs and its Python."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from rl.planning.script_settings import ScriptRun
+
+PROBE_LIMIT_S = 120
+SMI_LIMIT_S = 30
+_GPU_FIELDS = ("index", "uuid", "name", "memory.total", "memory.used", "driver_version")
+
+
+class Broken(Exception):
+    """A program that a check starts has failed; its text is the last thing that it said."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU as nvidia-smi lists it; memory in MiB."""
+
+    index: str
+    uuid: str
+    name: str
+    memory: int
+    used: int
+    driver: str
+
+
+@dataclass
+class Machine:
+    """This machine, and the run that is to be started on it, if there is one.
+
+    Attributes:
+        device: "cuda" or "cpu".
+        why: how the device was chosen.
+        python: the interpreter that the run would use.
+    """
+
+    device: str
+    why: str
+    python: str = sys.executable
+    run: ScriptRun | None = None
+    _broken: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: ScriptRun | None) -> "Machine":
+        """The device is the run's, else chosen as a launch script chooses it (scripts/lib/launch.sh)."""
+        if run is not None:
+            device = run.values().get("device", "cuda")
+            return cls("cpu" if device.startswith("cpu") else device, f"device={device}", run.python, run)
+        if device := os.environ.get("DEVICE", ""):
+            return cls("cpu" if device.startswith("cpu") else device, f"DEVICE={device}")
+        found = any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists()
+        return cls("cuda", "there is an NVIDIA GPU") if found else cls("cpu", "no NVIDIA GPU: no /dev/nvidia0")
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.device == "cpu"
+
+    @property
+    def ranks(self) -> int:
+        """Processes that train on this machine; without a run, one per visible GPU."""
+        if self.run is not None:
+            return int(self.run.values()["trainer.n_gpus_per_node"])
+        return 1 if self.on_cpu else len(self.gpus)
+
+    @property
+    def nodes(self) -> int:
+        """Of the run."""
+        return int(self.run.values()["trainer.nnodes"]) if self.run is not None else 1
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of the run's programs."""
+        return os.environ | (self.run.environment if self.run is not None else {})
+
+    @cached_property
+    def gpus(self) -> list[Gpu]:
+        """Those that CUDA_VISIBLE_DEVICES leaves visible.
+
+        Raises:
+            Broken: nvidia-smi is missing or fails.
+        """
+        text = run_program(
+            ["nvidia-smi", f"--query-gpu={','.join(_GPU_FIELDS)}", "--format=csv,noheader,nounits"], SMI_LIMIT_S
+        )
+        rows = [row for row in csv.reader(_lines(text)) if len(row) == len(_GPU_FIELDS)]
+        found = [
+            Gpu(index, uuid, name, _mebibytes(memory), _mebibytes(used), driver)
+            for index, uuid, name, memory, used, driver in rows
+        ]
+        if not found:
+            raise Broken(f"nvidia-smi lists no GPU: {text.strip().splitlines()[0] if text.strip() else 'nothing'}")
+        chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if chosen is None:
+            return found
+        named = [name.strip() for name in chosen.split(",")]
+        return [gpu for name in named for gpu in found if name == gpu.index or name and gpu.uuid.startswith(name)]
+
+    def users(self, gpu: Gpu) -> list[str]:
+        """Process ids that use a GPU, as far as a container shows them."""
+        query = ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"]
+        try:
+            rows = csv.reader(_lines(run_program(query, SMI_LIMIT_S)))
+        except Broken:
+            return []
+        return [row[1] for row in rows if len(row) == 2 and row[0] == gpu.uuid]
+
+    @cached_property
+    def packages(self) -> dict[str, str | None]:
+        return self._probe("packages")
+
+    @cached_property
+    def torch(self) -> dict:
+        return self._probe("torch_and_cuda")
+
+    @cached_property
+    def plugin(self) -> dict:
+        return self._probe("plugin")
+
+    @cached_property
+    def attention(self) -> dict:
+        return self._probe("attention")
+
+    @cached_property
+    def vllm(self) -> dict:
+        return self._probe("vllm")
+
+    def _probe(self, name: str) -> dict:
+        """What a function of probe.py finds in a process of its own, in the run's Python and environment.
+
+        Raises:
+            Broken: it fails; at every call, but it runs once.
+        """
+        if name not in self._broken:
+            try:
+                text = run_program([self.python, "-m", "rl.doctor.probe", name], PROBE_LIMIT_S, self.environment)
+                return json.loads(text.splitlines()[-1])
+            except Broken as error:
+                self._broken[name] = str(error)
+        raise Broken(self._broken[name])
+
+
+def run_program(command: Sequence[str], limit_s: float, environment: dict[str, str] | None = None) -> str:
+    """A program's standard output.
+
+    Raises:
+        Broken: it cannot be run, fails or takes too long.
+    """
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL
+        )
+    except OSError as error:
+        raise Broken(f"{command[0]}: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise Broken(f"{command[0]} did not answer within {limit_s:g} s") from error
+    if done.returncode:
+        raise Broken(last_line(done.stderr or done.stdout) or f"{command[0]} ended with {done.returncode}")
+    return done.stdout
+
+
+def last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+def _lines(text: str) -> list[str]:
+    return [line.replace(", ", ",") for line in text.splitlines()]
+
+
+def _mebibytes(text: str) -> int:
+    return int(text) if text.isdigit() else 0  # "[N/A]" on machines whose GPU shares the main memory
