@@ -262,7 +262,7 @@ def weight_transfer(config: DictConfig) -> Iterator[str]:
     rollout, actor, model = (config.actor_rollout_ref[name] for name in ("rollout", "actor", "model"))
     if config.trainer.device != "cpu" or rollout.name != "vllm":
         return
-    described = _described(model).get_text_config()
+    described = config_json(model).get_text_config()
     element = PrecisionType.to_dtype(actor.fsdp_config.model_dtype).itemsize
     # The embedding is the largest tensor of a language model.
     needed = math.ceil(described.vocab_size * described.hidden_size * element / 2**20)
