@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -71,18 +72,22 @@ def add_wheels(kit: Path) -> None:
 
 
 def add_ray(archive: Path) -> None:
-    """Ray's wheel without what training does not need, as a .tar.xz."""
-
-    def wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        left_out = any(f"{member.name}/".startswith(f"ray/{part}/") for part in NOT_OF_RAY)
-        return None if left_out else member
-
     with tempfile.TemporaryDirectory() as folder:
         download(Path(folder), [RAY])
-        [wheel] = Path(folder).glob("*.whl")
-        shutil.unpack_archive(wheel, f"{folder}/content", "zip")
-        with tarfile.open(archive, "w:xz") as packed:
-            packed.add(f"{folder}/content", arcname="", filter=wanted)
+        repack(next(Path(folder).glob("*.whl")), archive)
+
+
+def repack(wheel: Path, archive: Path) -> None:
+    """Ray's wheel without what training does not need, as a .tar.xz; its programs stay executable."""
+    left_out = tuple(f"ray/{part}/" for part in NOT_OF_RAY)
+    with zipfile.ZipFile(wheel) as source, tarfile.open(archive, "w:xz") as packed:
+        for entry in source.infolist():
+            if entry.is_dir() or entry.filename.startswith(left_out):
+                continue
+            member = tarfile.TarInfo(entry.filename)
+            member.size, member.mode = entry.file_size, entry.external_attr >> 16 & 0o777 or 0o644
+            with source.open(entry) as content:
+                packed.addfile(member, content)
 
 
 def add_cross_entropy(package: Path) -> None:

@@ -1,7 +1,9 @@
 """The kit for a machine without a network, as far as it goes without one; what is downloaded is only named here."""
 
+import os
 import re
 import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -45,6 +47,22 @@ def test_the_project_travels_as_files_and_as_a_wheel(make_kit, tmp_path):
         assert (tmp_path / "project" / path).is_file()
     assert not (tmp_path / "project" / "build").exists()
     assert re.fullmatch("[0-9a-f]{40}\n", (tmp_path / "revision").read_text())
+
+
+def test_ray_loses_its_web_pages_and_keeps_its_programs_executable(make_kit, tmp_path):
+    with zipfile.ZipFile(tmp_path / "ray.whl", "w") as wheel:
+        for name, mode in (("ray/core/gcs_server", 0o755), ("ray/__init__.py", 0o644), ("ray/rllib/a.py", 0o644)):
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = mode << 16
+            wheel.writestr(entry, name)
+    make_kit.repack(tmp_path / "ray.whl", tmp_path / "ray.tar.xz")
+    # As on_device.sh unpacks it.
+    unpack = [sys.executable, "-m", "tarfile", "-e", str(tmp_path / "ray.tar.xz"), str(tmp_path / "site")]
+    subprocess.run(unpack, check=True)
+    files = {path.relative_to(tmp_path / "site").as_posix(): path for path in (tmp_path / "site").rglob("*.*")}
+    program = tmp_path / "site" / "ray" / "core" / "gcs_server"
+    assert files.keys() == {"ray/__init__.py"} and program.read_text() == "ray/core/gcs_server"
+    assert os.access(program, os.X_OK) and not os.access(files["ray/__init__.py"], os.X_OK)
 
 
 def test_a_part_that_failed_is_made_again(make_kit, tmp_path):
