@@ -26,6 +26,11 @@ UPSTREAM = {
         PPOTrainer._fetch_one_gen_batch,
         "d62e586d52057413",
     ),
+    "verl.dph.training.rollout_accounting._timed_look": (ReplayBuffer._wait_for_next_poll, "10088bf03da69383"),
+    "verl.dph.training.rollout_accounting.CheckedRollouts._build_replay_buffer": (
+        PPOTrainerSeparateAsync._step_had_idle,
+        "34eff7633b9b0383",
+    ),
     "verl.dph.training.rollout_accounting.CheckedRollouts._evict_groups": (
         ReplayBuffer._evict_terminal_groups,
         "c2c224967f20c54b",

@@ -1,4 +1,4 @@
-"""What ours changes in verl's replay buffer: failed groups that it replaces are counted, and prompts come in order."""
+"""What ours changes in verl's replay buffer: failures are counted, prompts come in order, looks are rare if costly."""
 
 from types import SimpleNamespace
 
@@ -8,6 +8,7 @@ from verl.trainer.ppo.v1 import replay_buffer
 from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
 
 from rl.common.errors import UserError
+from verl.dph.training import rollout_accounting
 from verl.dph.training.rollout_accounting import CheckedRollouts
 
 N = 2
@@ -36,13 +37,15 @@ class Queue:
 class Upstream:
     """Of verl's trainer, what makes the replay buffer and samples a step from it."""
 
+    trainer_mode = "colocate_async"
+
     def __init__(self, config):
         self.config, self.global_steps, self.refilled = config, 1, 0
         self.replay_buffer = self._build_replay_buffer()
 
     def _build_replay_buffer(self):
         return ReplayBufferAsync(
-            trainer_mode="colocate_async",
+            trainer_mode=self.trainer_mode,
             trainer_config={},
             max_off_policy_threshold=2,
             max_off_policy_strategy="drop",
@@ -64,15 +67,17 @@ class Trainer(CheckedRollouts, Upstream):
     pass
 
 
+CONFIG = {
+    "trainer": {"max_failed_rollouts": 0},
+    "data": {"train_batch_size": 2},
+    "actor_rollout_ref": {"rollout": {"n": N}},
+}
+
+
 @pytest.fixture
 def trainer(monkeypatch):
     monkeypatch.setattr(replay_buffer, "tq", Queue())
-    config = {
-        "trainer": {"max_failed_rollouts": 0},
-        "data": {"train_batch_size": 2},
-        "actor_rollout_ref": {"rollout": {"n": N}},
-    }
-    trainer = Trainer(OmegaConf.create(config))
+    trainer = Trainer(OmegaConf.create(CONFIG))
     trainer.queue = replay_buffer.tq
     return trainer
 
@@ -122,3 +127,21 @@ def test_prompts_come_in_the_order_of_the_data(trainer):
         for key in batch.keys:
             trainer.queue.items.pop(key)
     assert taken == names
+
+
+def test_the_next_look_waits_in_proportion_to_the_last(trainer, monkeypatch):
+    times = iter([0.0, 0.001, 5.0, 5.013, 9.0, 9.178])  # a small step, 2,048 keys, 32,768 keys
+    monkeypatch.setattr(rollout_accounting, "time", SimpleNamespace(perf_counter=times.__next__))
+    buffer, intervals = trainer.replay_buffer, []
+    for _ in range(3):
+        buffer.get_sampleable_count(1, "train")
+        intervals.append(buffer.poll_interval)
+    assert intervals == pytest.approx([0.03, 0.26, 2.0])
+
+
+def test_separate_async_keeps_verls_interval(trainer, monkeypatch):
+    """Its adaptive threshold takes a wait longer than the interval for an idle trainer."""
+    monkeypatch.setattr(Trainer, "trainer_mode", "separate_async")
+    buffer = trainer._build_replay_buffer()
+    buffer.get_sampleable_count(1, "train")
+    assert buffer.poll_interval == 2.0

@@ -1,5 +1,6 @@
 """Rollout accounting: failures, scorer cost, deterministic order."""
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -22,8 +23,10 @@ else:
     Base = object
 
 # How often the trainer looks whether all rollouts are in. verl's 2 s is a loss on every step of a small model, and
-# nothing in verl's configuration sets it; one look costs about a millisecond.
+# nothing in verl's configuration sets it. A look lists all keys of TransferQueue, whose controller serves nobody else
+# meanwhile: a millisecond for a small step, over 100 for 16,384 rollouts. So it gets at most a twentieth of the time.
 POLL_SECONDS = 0.03
+PAUSE_PER_LOOK = 20
 
 # In verl's error when not one rollout of a step came back (replay_buffer.py, sample).
 NOTHING_CAME = "no materializable trajectories"
@@ -53,7 +56,9 @@ class CheckedRollouts(Base):
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
-        buffer.poll_interval = POLL_SECONDS
+        if self.trainer_mode != "separate_async":  # compares its idle time with verl's interval (_step_had_idle)
+            look = partial(_timed_look, buffer, buffer._sync_metadata_from_transfer_queue, buffer.poll_interval)
+            buffer._sync_metadata_from_transfer_queue = look
         buffer.sample = partial(self._sample_whole_groups, buffer.sample)
         buffer._evict_terminal_groups = partial(self._evict_groups, buffer, buffer._evict_terminal_groups)
         buffer._select_prompt_uids = partial(_select_in_order, buffer._select_prompt_uids)
@@ -156,6 +161,18 @@ def _reward_infos(batch: KVBatchMeta) -> list[dict]:
     }
     data = tq.kv_batch_get(keys=list(last.values()), partition_id=batch.partition_id, select_fields=["extra_fields"])
     return [extra.get("reward_extra_info", {}) for extra in data["extra_fields"]]
+
+
+def _timed_look(buffer: ReplayBuffer, look: Callable, longest: float) -> None:
+    """The replay buffer's look at TransferQueue; how long it took decides when the next one is.
+
+    Args:
+        longest: seconds between two looks, verl's interval.
+    """
+    started = time.perf_counter()
+    look()
+    pause = PAUSE_PER_LOOK * (time.perf_counter() - started)
+    buffer.poll_interval = min(max(POLL_SECONDS, pause), longest)
 
 
 def _select_in_order(select: Callable, partition_id: str, prompts: set[str], batch_size: int) -> tuple:
