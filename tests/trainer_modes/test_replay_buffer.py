@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import replay_buffer
-from verl.trainer.ppo.v1.replay_buffer import ReplayBufferAsync
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from rl.common.errors import UserError
 from verl.dph.training import rollout_accounting
@@ -20,10 +20,10 @@ class Queue:
     def __init__(self):
         self.items: dict[str, dict] = {}
 
-    def add(self, prompt: str, *, failed: int = 0, step: int = 1) -> None:
+    def add(self, prompt: str, *, n: int = N, failed: int = 0, step: int = 1) -> None:
         status = "failure" if failed else "finished"
         self.items[prompt] = {"is_prompt": True, "status": status, "global_steps": step}
-        for sample in range(failed, N):
+        for sample in range(failed, n):
             self.items[f"{prompt}_{sample}_0"] = {"status": "success"}
 
     def kv_list(self):
@@ -44,7 +44,7 @@ class Upstream:
         self.replay_buffer = self._build_replay_buffer()
 
     def _build_replay_buffer(self):
-        return ReplayBufferAsync(
+        return (ReplayBuffer if self.trainer_mode == "sync" else ReplayBufferAsync)(
             trainer_mode=self.trainer_mode,
             trainer_config={},
             max_off_policy_threshold=2,
@@ -59,7 +59,8 @@ class Upstream:
             self.queue.add(f"new{self.refilled}", step=self.global_steps)
 
     def step(self, metrics, timing_raw):
-        batch, _ = self.replay_buffer.sample(global_steps=self.global_steps, partition_id="train", batch_size=2)
+        size = self.config.data.train_batch_size
+        batch, _ = self.replay_buffer.sample(global_steps=self.global_steps, partition_id="train", batch_size=size)
         return batch
 
 
@@ -107,6 +108,45 @@ def test_failed_groups_that_are_allowed_are_replaced_and_counted_by_step(trainer
     trainer.queue.add("d", step=2)
     second = step(trainer)
     assert second.failed == 0 and second.keys == ["d_0_0", "d_1_0", "new2_0_0", "new2_1_0"]
+
+
+@pytest.mark.parametrize(("limit", "allowed"), [(0.5, 3), (0.49, 2), (0.01, 0), (2, 2), (3, 3)])
+def test_a_limit_is_a_count_or_a_share_of_the_step_rounded_down(trainer, limit, allowed):
+    trainer.config.actor_rollout_ref.rollout.n = 3
+    trainer.config.trainer.max_failed_rollouts = limit  # of 6 rollouts
+    assert trainer._may_fail(6) == allowed
+    trainer._count_failed(allowed, step=1)
+    with pytest.raises(UserError, match=f"{allowed + 1} of 6 rollouts failed in step 1 .* allows {allowed}"):
+        trainer._count_failed(1, step=1)
+    trainer._count_failed(allowed, step=2)
+
+
+@pytest.fixture
+def groups_of_3(trainer, monkeypatch):
+    """A synchronous trainer of 3 prompts a step, which trains on what is left of a group."""
+    monkeypatch.setattr(Trainer, "trainer_mode", "sync")
+    monkeypatch.setattr(rollout_accounting, "tq", trainer.queue)
+    trainer.replay_buffer = trainer._build_replay_buffer()
+    trainer.config.actor_rollout_ref.rollout.n = trainer.config.data.train_batch_size = 3
+    trainer.config.trainer.max_failed_rollouts = 9
+    return trainer
+
+
+def test_a_group_of_which_one_rollout_is_left_is_masked(groups_of_3):
+    """It has no baseline: verl would take its reward for its advantage."""
+    for prompt, failed in ("a", 0), ("b", 1), ("c", 2):
+        groups_of_3.queue.add(prompt, n=3, failed=failed)
+    result = step(groups_of_3)
+    assert result.keys == ["a_0_0", "a_1_0", "a_2_0", "b_1_0", "b_2_0"] and result.failed == 1 + 2 + 1
+    assert "c_2_0" not in groups_of_3.queue.items
+
+
+@pytest.mark.parametrize("failed", [2, 3])
+def test_a_step_without_a_group_ends_the_run_whatever_is_allowed(groups_of_3, failed):
+    for prompt in "abc":
+        groups_of_3.queue.add(prompt, n=3, failed=failed)
+    with pytest.raises(UserError, match="9 of 9 rollouts failed in step 1"):
+        step(groups_of_3)
 
 
 def test_stale_groups_are_no_failures(trainer):

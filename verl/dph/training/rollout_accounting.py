@@ -1,8 +1,11 @@
 """Rollout accounting: failures, scorer cost, deterministic order."""
 
+import logging
+import math
+import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
 else:
     Base = object
+
+logger = logging.getLogger(__name__)
+logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 # How often the trainer looks whether all rollouts are in. verl's 2 s is a loss on every step of a small model, and
 # nothing in verl's configuration sets it. A look lists all keys of TransferQueue, whose controller serves nobody else
@@ -91,7 +97,9 @@ class CheckedRollouts(Base):
         """The replay buffer's sample, in training and validation, unless rollouts are missing from it.
 
         What is missing is masked: verl fills up a training batch with rows without a token that counts, and validation
-        goes without it (_val_metrics_update). An asynchronous trainer takes another prompt (_evict_groups).
+        goes without it (_val_metrics_update). An asynchronous trainer takes another prompt (_evict_groups). The last
+        rollout of a group of which all others failed goes with them: without a group there is no baseline, and verl
+        would take its reward for its advantage.
 
         Args:
             samples: per prompt, if not the number that the settings give for the partition.
@@ -100,20 +108,28 @@ class CheckedRollouts(Base):
             UserError: more than trainer.max_failed_rollouts are missing.
         """
         rollout = self.config.actor_rollout_ref.rollout
-        expected = batch_size * (samples or (rollout.val_kwargs.n if partition_id == "val" else rollout.n))
+        n = samples or (rollout.val_kwargs.n if partition_id == "val" else rollout.n)
+        expected = batch_size * n
         try:
             batch, metrics = sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
         except RuntimeError as error:
             if NOTHING_CAME not in str(error):
                 raise
             raise self._too_many_failed(expected, expected, global_steps) from None
-        failed = expected - len({key.rsplit("_", 1)[0] for key in batch.keys})  # "<prompt>_<sample>_<output>"
+        there = _samples_there(batch.keys)
+        lone = {prompt for prompt, count in there.items() if count == 1 < n and partition_id == "train"}
+        failed = expected - there.total() + len(lone)
         if partition_id == "train":
-            self.failed_rollouts[global_steps] += failed
-            failed = self.failed_rollouts[global_steps]
-        if failed > self.config.trainer.max_failed_rollouts:
-            raise self._too_many_failed(failed, expected, global_steps)
-        return batch, metrics
+            self._count_failed(failed, global_steps)
+        elif failed:
+            self._check_failed(failed, expected, global_steps)
+        if not lone:
+            return batch, metrics
+        kept = [key for key in batch.keys if key.split("_")[0] not in lone]
+        if not kept:
+            raise self._too_many_failed(expected, expected, global_steps)
+        tq.kv_clear(keys=sorted(set(batch.keys) - set(kept)), partition_id=partition_id)
+        return batch.select_keys(kept), metrics
 
     def _evict_groups(
         self, buffer: ReplayBuffer, evict: Callable, global_steps: int, partition_id: str, reasons: tuple
@@ -129,21 +145,46 @@ class CheckedRollouts(Base):
         Raises:
             UserError: more than trainer.max_failed_rollouts failed in this step.
         """
-        failed_prompts, n = reasons[2], self.config.actor_rollout_ref.rollout.n
-        samples = {key.rsplit("_", 1)[0] for key in buffer.partitions[partition_id]}
-        there = Counter(sample.split("_")[0] for sample in samples)
-        self.failed_rollouts[global_steps] += sum(n - there[prompt] for prompt in failed_prompts)
-        if self.failed_rollouts[global_steps] > self.config.trainer.max_failed_rollouts:
-            expected = self.config.data.train_batch_size * n
-            raise self._too_many_failed(self.failed_rollouts[global_steps], expected, global_steps)
+        if reasons[2]:
+            there, n = _samples_there(buffer.partitions[partition_id]), self.config.actor_rollout_ref.rollout.n
+            self._count_failed(sum(n - there[prompt] for prompt in reasons[2]), global_steps)
         return evict(global_steps, partition_id, reasons)
 
-    @staticmethod
-    def _too_many_failed(failed: int, expected: int, step: int) -> UserError:
+    def _count_failed(self, failed: int, step: int) -> None:
+        """Add to the failed rollouts of a training step.
+
+        Raises:
+            UserError: they are more than trainer.max_failed_rollouts.
+        """
+        if failed:
+            self.failed_rollouts[step] += failed
+            rollouts = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
+            self._check_failed(self.failed_rollouts[step], rollouts, step)
+
+    def _check_failed(self, failed: int, rollouts: int, step: int) -> None:
+        if failed > self._may_fail(rollouts):
+            raise self._too_many_failed(failed, rollouts, step)
+        logger.warning(
+            "%d of %d rollouts failed in step %d and are left out (their errors are above); "
+            "trainer.max_failed_rollouts=%s allows %d",
+            failed,
+            rollouts,
+            step,
+            self.config.trainer.max_failed_rollouts,
+            self._may_fail(rollouts),
+        )
+
+    def _may_fail(self, rollouts: int) -> int:
+        """trainer.max_failed_rollouts of so many: an int is a count, a float a share, rounded down."""
+        limit = self.config.trainer.max_failed_rollouts
+        return limit if isinstance(limit, int) else math.floor(limit * rollouts)
+
+    def _too_many_failed(self, failed: int, rollouts: int, step: int) -> UserError:
         return UserError(
-            f"{failed} of {expected} rollouts failed in step {step} (their errors are above; a scorer that is down?): "
-            "fix the cause and re-run the same command, training resumes from the last checkpoint; "
-            "trainer.max_failed_rollouts allows more."
+            f"{failed} of {rollouts} rollouts failed in step {step} (their errors are above; a scorer that is down?), "
+            f"and trainer.max_failed_rollouts={self.config.trainer.max_failed_rollouts} allows "
+            f"{self._may_fail(rollouts)}: fix the cause and re-run the same command, training resumes from the last "
+            "checkpoint."
         )
 
     def _balance_batch(self, batch: KVBatchMeta, metrics, *args, **kwargs) -> KVBatchMeta:
@@ -152,6 +193,11 @@ class CheckedRollouts(Base):
         parts = [key.split("_") for key in batch.keys]
         batch.reorder(sorted(range(len(parts)), key=lambda row: (parts[row][0], *map(int, parts[row][1:]))))
         return super()._balance_batch(batch, metrics, *args, **kwargs)
+
+
+def _samples_there(keys: Iterable[str]) -> Counter[str]:
+    """How many samples of each prompt are among keys "<prompt>_<sample>_<output>"."""
+    return Counter(sample.split("_")[0] for sample in {key.rsplit("_", 1)[0] for key in keys})
 
 
 def _reward_infos(batch: KVBatchMeta) -> list[dict]:

@@ -1,5 +1,7 @@
 """Types and ranges of a training run's single settings. Rules across several settings are in checks.py."""
 
+import math
+
 from omegaconf import ListConfig
 from verl.utils.tracking import Tracking
 
@@ -35,7 +37,12 @@ SCHEMA = (
     Setting("trainer.tags", (ListConfig,), lambda tags: True, "must be a list, such as [js,seed1]"),
     flag("trainer.resume_with_changes"),
     Setting("trainer.best_metric", (str,), lambda name: True, "must be the name of a metric, or null", nullable=True),
-    whole("trainer.max_failed_rollouts", 0),
+    Setting(
+        "trainer.max_failed_rollouts",
+        (int, float),
+        lambda limit: 0 <= limit < (1 if isinstance(limit, float) else math.inf),
+        "must be a number of rollouts (whole, 0 or more) or a share of a step's (below 1, such as 0.01)",
+    ),
     whole("trainer.keep_probe.prompts", 0),
     whole("trainer.keep_probe.n", 1),
     paths("trainer.keep_probe.solved_files", several=True),
