@@ -10,7 +10,7 @@ from verl.dph.reward.protocol import OUTCOMES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-STEPS, SAMPLES, VALIDATED = 2, 8, 4
+STEPS, SAMPLES, MINI_BATCH, VALIDATED = 2, 8, 4, 4
 
 # The scorer of the repository grades them (a random model gives no answer), and whatever has a grade is worth 1: any 0
 # would be a failure's. About a quarter cannot be scored: those of one validation prompt, and by their first word.
@@ -47,12 +47,16 @@ def masked(training, scorer_server):
 
 def test_they_are_counted_and_replaced_by_rows_that_do_not_count(training, masked):
     assert sum(metrics["dph/failed_rollouts"] for metrics in masked.values()) > 0
+    padded = 0
     for step, metrics in masked.items():
         rows = training.dumped("masked", "rollouts", step)
         padding = [row for row in rows if row["uid"].startswith("pad")]
-        assert len(rows) == SAMPLES and len(padding) == metrics["dph/failed_rollouts"]
+        assert len(rows) - len(padding) == SAMPLES - metrics["dph/failed_rollouts"]
+        assert len(rows) % MINI_BATCH == 0 and len(padding) < MINI_BATCH
+        padded += len(padding)
         assert all(row["output"] == "" for row in padding)
         assert all(row["score"] == 1 for row in rows if row not in padding)
+    assert padded
 
 
 def test_none_is_a_reward_of_0(masked):
