@@ -8,7 +8,7 @@ advantages from what the ranks put back, mixes D_pef in, and every rank reads it
 reading as verl's worker does; `slowest rank` is one of them alone.
 
 GB: the most that the driver held in the phase, and TransferQueue's processes at the end of it. The exit code is 1 when
-a phase of the full size exceeds its budget. It needs 11 GB; --small takes 2,048 rows of 64 tokens.
+a phase of the full size exceeds its budget. It needs about 11 GB (estimated); --small takes 2,048 rows of 64 tokens.
 """
 
 import argparse
