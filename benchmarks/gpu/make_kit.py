@@ -1,4 +1,4 @@
-"""Pack the check on one GPU (README.md) for a machine without a network: .gpu in the current folder, about 55 MB.
+"""Pack the check on one GPU (README.md) for a machine without a network: .gpu in the current folder, 53 MiB.
 
     python benchmarks/gpu/make_kit.py [--out .gpu]      (make gpu-kit)
 
