@@ -95,8 +95,8 @@ def _price(config: DictConfig) -> str:
     )
 
 
-def choose(config: DictConfig) -> tuple[str, list[str]]:
-    """The first attention that can be used here, and why none before it was taken."""
+def choose(config: DictConfig | None = None) -> tuple[str, list[str]]:
+    """The first attention that can be used here, and why none before it was taken; without a run: in bfloat16."""
     reasons: list[str] = []
     for implementation in (FLASH, KERNEL):
         reason = why_not(implementation, config)
@@ -106,9 +106,9 @@ def choose(config: DictConfig) -> tuple[str, list[str]]:
     return SDPA, list(dict.fromkeys(reasons))
 
 
-def why_not(implementation: str, config: DictConfig) -> str | None:
+def why_not(implementation: str, config: DictConfig | None) -> str | None:
     """Why an attention cannot be used in this environment; None: it can, or it is one that is not checked."""
-    in_float32 = _in_float32(config)
+    in_float32 = None if config is None else _in_float32(config)
     if in_float32 and "flash" in implementation:
         return f"flash attention takes no float32 ({in_float32})"
     if implementation == FLASH:
