@@ -24,7 +24,7 @@ from verl.dph import presample
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.hf_rollout.server import HFServer
 from verl.dph.reward.client import ScorerUnavailable
-from verl.dph.sampling import job, rollout_engine
+from verl.dph.sampling import job
 from verl.dph.sampling.rollout_engine import check_rollout, replica_count
 
 N = 4
@@ -51,6 +51,12 @@ for extra in ["++%s={DEAD_SCORER}" % scorer, None]:
         code = stop.code
     sys.stderr.write("=== %s ===" % code + chr(10))
 """
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch):
+    """As the plugin sets it for a program with device=cpu."""
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
 
 
 @pytest.fixture
@@ -80,8 +86,8 @@ def prepared(overrides: dict, output: Path | None = None):
     config = compose(overrides)
     return job.prepare(
         config,
-        files=presample._train_files(config),
-        settings=presample._settings(config),
+        files=presample.train_files(config),
+        settings=presample.check_settings(config),
         output=Path(output or config.presample.output),
     )
 
@@ -257,8 +263,7 @@ def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(
         (SCORER.replace("scorer", "timeout"), "0", "0 must be a number of seconds above 0"),
     ],
 )
-def test_wrong_values_are_named(overrides, monkeypatch, setting, value, wanted):
-    monkeypatch.setattr(rollout_engine, "check_platform", lambda config: None)
+def test_wrong_values_are_named(overrides, setting, value, wanted):
     with pytest.raises(UserError) as error:
         presample.main(compose(overrides | {setting: value}))
     assert str(error.value) == f"{setting}={wanted}."
@@ -274,7 +279,7 @@ def test_draw_samples_uses_an_engine_that_is_up(overrides, tmp_path, train_parqu
 
     async def scenario():
         async with hf_server_here(config) as server:
-            settings = presample._settings(config)
+            settings = presample.check_settings(config)
             return await job.draw_samples(config, server, files=[train_parquet], settings=settings, output=output)
 
     prompts = asyncio.run(scenario())
