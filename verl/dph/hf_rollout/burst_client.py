@@ -61,6 +61,7 @@ class BurstClient(LLMServerClient):
         super().__init__(client.config, client._load_balancer)
         self._waiting: list[Item] = []
         self._sending: set[asyncio.Task] = set()
+        self._closed = False
 
     def burst(self, size: int) -> Burst:
         """A burst of `size` tasks, each of which does its work within `Burst.member`."""
@@ -68,6 +69,7 @@ class BurstClient(LLMServerClient):
 
     async def close(self) -> None:
         """Cancel what is under way while Ray is up: a later call would start another Ray."""
+        self._closed = True  # a timer of generate may still be running
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -100,6 +102,10 @@ class BurstClient(LLMServerClient):
         self._start(burst, whole=False)
 
     def _start(self, burst: list[Item], whole: bool) -> None:
+        if self._closed:
+            for _, output in burst:
+                output.cancel()
+            return
         task = asyncio.get_running_loop().create_task(self._send_burst(burst, whole))
         self._sending.add(task)  # the loop itself holds tasks weakly
         task.add_done_callback(self._sending.discard)
