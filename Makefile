@@ -1,6 +1,6 @@
 # Two commands do everything: `make demo` (set-up and the main job) and `make test` (set-up and the tests).
 # `make test-all` adds the slow tests, `make lint` is what CI checks besides.
-# `make install-gpu` makes the environment for GPUs (docs/install.md).
+# `make install-gpu` makes the environment for GPUs (docs/howto/install.md).
 #   VENV=.venv          where the environment is made (VENV_VLLM=.venv-vllm: that of `make test-vllm`;
 #                       VENV_GPU=.venv-gpu: that of `make install-gpu`)
 #   OUT=outputs/demo    where the demo writes
@@ -104,7 +104,7 @@ PIP_GPU := $(BIN_GPU)/python -m pip --quiet --disable-pip-version-check
 # This package comes before flash-attn, which has a wheel in one place only and training can do without.
 $(STAMP_GPU): PYTHON := python3.12
 $(STAMP_GPU): $(REQUIREMENTS_GPU)
-	@$(PYTHON) -c "" 2>/dev/null || { echo "Error: $(PYTHON) was not found; install Python 3.12 (docs/install.md), or name it: make install-gpu PYTHON=..."; exit 2; }
+	@$(PYTHON) -c "" 2>/dev/null || { echo "Error: $(PYTHON) was not found; install Python 3.12 (docs/howto/install.md), or name it: make install-gpu PYTHON=..."; exit 2; }
 	@$(PYTHON) packaging/gpu/check_machine.py $(VENV_GPU)
 	@echo "Installing requirements.lock, 11 GB, into $(VENV_GPU): about 5 minutes"
 	test -x $(BIN_GPU)/python || $(PYTHON) -m venv $(VENV_GPU)
@@ -112,7 +112,7 @@ $(STAMP_GPU): $(REQUIREMENTS_GPU)
 	$(PIP_GPU) install --no-deps --no-build-isolation --editable .
 	$(PIP_GPU) check
 	@{ $(PIP_GPU) install --retries 1 --no-deps $(FLASH_ATTN) && $(BIN_GPU)/python -c "import flash_attn"; } || \
-		{ $(PIP_GPU) uninstall --yes flash-attn 2>/dev/null; echo "Warning: flash-attn could not be installed; training takes sdpa, or, after $(BIN_GPU)/pip install kernels==0.12.3, flash attention that kernels fetches from the Hugging Face Hub at the first run (docs/install.md)."; }
+		{ $(PIP_GPU) uninstall --yes flash-attn 2>/dev/null; echo "Warning: flash-attn could not be installed; training takes sdpa, or, after $(BIN_GPU)/pip install kernels==0.12.3, flash attention that kernels fetches from the Hugging Face Hub at the first run (docs/howto/install.md)."; }
 	@$(BIN_GPU)/dph version
 	touch $@
 

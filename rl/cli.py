@@ -1,4 +1,4 @@
-"""The program `dph`: one front door to the project's programs (docs/dph.md).
+"""The program `dph`: one front door to the project's programs (docs/reference/dph.md).
 
 A subcommand's modules are imported when it runs; help and completion load only its parser.
 """
@@ -202,7 +202,7 @@ def _script_parser(description: str, arguments: str, *, method: bool = False) ->
     """The parser of a subcommand that runs a launch script, for its help: the script reads most arguments itself."""
     parser = argparse.ArgumentParser(
         description=f"{description}\n\nARGUMENT is {arguments}, or KEY=VALUE.\n"
-        "Settings are environment variables (docs/scripts.md); --help behind a NAME lists them."
+        "Settings are environment variables (docs/reference/scripts.md); --help behind a NAME lists them."
     )
     _add_own_options(parser, method=method)
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="of the script, as above")
@@ -277,7 +277,7 @@ def export_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m verl.dph.export",
         description="Write a trained policy as a Hugging Face folder: weights, configuration, tokenizer and the run's\n"
-        "manifest (docs/export.md).",
+        "manifest (docs/howto/export.md).",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="RUN", help="a run's folder, or one of its checkpoints (global_step_N)")

@@ -3,7 +3,7 @@
     python3.12 packaging/gpu/check_machine.py .venv-gpu
 
 Without what the installation or every run needs, exit with 2 and one sentence for each; what a login node may lack is a
-warning. ANY_DRIVER=1 installs beside a driver that is too old. docs/install.md has the reasons.
+warning. ANY_DRIVER=1 installs beside a driver that is too old. docs/howto/install.md has the reasons.
 """
 
 import ctypes

@@ -28,7 +28,7 @@ class Dataset:
 
     @property
     def file(self) -> str:
-        """Where the commands of docs/data.md write it, relative to the data folder."""
+        """Where the commands of docs/howto/data.md write it, relative to the data folder."""
         return f"sql/{self.name}_{self.split}.parquet" if self.kind == SQL else f"math/{self.name}.parquet"
 
 

@@ -1,7 +1,8 @@
 """Split of a training parquet by the pass counts of its samples: near-perfect prompts (D_pef) and the rest (D_exp).
 
-A prompt with at least `threshold` correct samples of n is near-perfect (docs/method.md). Both parts keep the number
-of correct samples in a column of its own, BASE_CORRECT: the prompts that the initial policy did not solve have 0 there.
+A prompt with at least `threshold` correct samples of n is near-perfect (docs/explanation/method.md). Both parts keep
+the number of correct samples in a column of its own, BASE_CORRECT: the prompts that the initial policy did not solve
+have 0 there.
 """
 
 from collections import Counter

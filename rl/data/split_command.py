@@ -1,7 +1,7 @@
 """Command line of the splitter: `dph split` and data/*/process_data/exact_correct_id.py.
 
-Its defaults are the variables that the launch scripts read (docs/scripts.md), so that it finds what the step before it
-wrote and writes what the next one reads.
+Its defaults are the variables that the launch scripts read (docs/reference/scripts.md), so that it finds what the step
+before it wrote and writes what the next one reads.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from rl.data.wording import named, number_of
 if TYPE_CHECKING:
     from rl.data.split import Split
 
-# Correct samples of 8 that make a prompt near-perfect, by model family (docs/method.md). OmniSQL is a Qwen.
+# Correct samples of 8 that make a prompt near-perfect, by model family (docs/explanation/method.md). OmniSQL is a Qwen.
 THRESHOLDS = {"llama": 6, "qwen": 7}
 PAPER_N = 8
 BAR_WIDTH = 40
@@ -159,7 +159,7 @@ def parser(experiment: str = "llama_sql") -> argparse.ArgumentParser:
     )
     parser = argparse.ArgumentParser(
         description="Split the training prompts by their samples: near-perfect ones into train_correct.parquet\n"
-        "(D_pef), the others into train_wrong.parquet (D_exp) (docs/presampling.md).\n\n"
+        "(D_pef), the others into train_wrong.parquet (D_exp) (docs/reference/presampling.md).\n\n"
         "The launch scripts' variables SETTINGS, TRAIN_FILE, DATA_DIR, MODEL_PATH, SAMPLES, SAMPLES_PER_PROMPT,\n"
         f"TRAIN_CORRECT and TRAIN_WRONG count here, too.\n\nDefaults by experiment:\n{defaults}",
         formatter_class=argparse.RawDescriptionHelpFormatter,

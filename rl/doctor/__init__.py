@@ -1,1 +1,1 @@
-"""What this machine, its environment and a run lack, before anything is started: dph doctor (docs/doctor.md)."""
+"""What this machine, its environment and a run lack, before anything starts: dph doctor (docs/reference/doctor.md)."""

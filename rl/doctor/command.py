@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         description="Check this machine and its environment, and with a launch script what its run needs. Nothing is\n"
         "started. One line per check: ok, warn (it works, but as the line says), fail (it does not; what to do) or\n"
         "skipped. DEVICE=cpu checks for the CPU on a machine with GPUs. Exit code 0; 1: a check failed; 2: the script\n"
-        "rejects its arguments (docs/doctor.md).",
+        "rejects its arguments (docs/reference/doctor.md).",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
     parser.add_argument(

@@ -98,7 +98,7 @@ def _files(name: str, folder: Path) -> tuple[str, ...]:
     file = folder / BENCHMARKS[name].file
     if not file.is_file():
         raise UserError(
-            f"The benchmark {name} has no file {file}: prepare it (docs/data.md), or set evaluate.data_folder."
+            f"The benchmark {name} has no file {file}: prepare it (docs/howto/data.md), or set evaluate.data_folder."
         )
     return (str(file),)
 

@@ -14,7 +14,7 @@ with; `base_again`, an independent second draw of it, is the noise floor of the 
 with `dph` are trained with the rehearsal divergence, all others without. An empty list of styles is a task without
 styles; styles_by is prefix (the SQL's leading comment) or structure (its syntax tree). `checkpoints` are samples of the
 same run after that many training steps, on some or all of the splits; methods of one `family` differ only in `eta`, the
-divergence coefficient (docs/figures.md). Paths are relative to the file.
+divergence coefficient (docs/reference/figures.md). Paths are relative to the file.
 """
 
 from pathlib import Path

@@ -152,7 +152,7 @@ def run_settings(program: str, values: Mapping[str, str]) -> RunSettings:
     rehearses = kind == "train" and values.get("data.sft_pt", "null").lower() not in ("null", "none")
     top_k = number("data.sft_top_k", 0) if kind == "store" else 0
     if rehearses and values.get(f"{ACTOR}.sft_loss_estimator") == "topk":
-        top_k = 64  # the store knows; docs/training.md's
+        top_k = 64  # the store knows; docs/reference/training.md's
     return RunSettings(
         kind=kind,
         model=values.get("actor_rollout_ref.model.path", ""),

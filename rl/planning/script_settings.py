@@ -89,7 +89,8 @@ def _launch_script(name: str) -> Path:
         if path.is_file() and (path.resolve().parents[1] / "lib" / "launch.sh").is_file():
             return path.resolve()
     raise UserError(
-        f"'{name}' is no launch script: give one of a checkout, such as scripts/llama/js_kl.sh (docs/scripts.md)."
+        f"'{name}' is no launch script: give one of a checkout, such as scripts/llama/js_kl.sh "
+        "(docs/reference/scripts.md)."
     )
 
 

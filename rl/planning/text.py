@@ -52,7 +52,7 @@ def report(plan: Plan, hint: str, chosen: str) -> str:
     lines = [
         f"{shape.name}, {shape.parameters / 1e9:.2f}B parameters, on {nodes} x {gpu.name} ({gpu.memory:g} GB) with "
         f"{run.attention}.",
-        "All figures are estimated (docs/planning.md); none was measured on a GPU.",
+        "All figures are estimated (docs/reference/planning.md); none was measured on a GPU.",
         "",
         "  ".join(f"{name}={value}" for name, value in run.engine_settings().items()),
         *([f"{_CHOSEN}{chosen}."] if chosen else []),

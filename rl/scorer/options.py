@@ -13,7 +13,7 @@ def main(arguments: list[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scorer_server_without_ray.py",
-        description="Serve scores of SQL, math or a task of your own over HTTP (docs/scorer.md).",
+        description="Serve scores of SQL, math or a task of your own over HTTP (docs/reference/scorer.md).",
     )
     default = Path(__file__).resolve().with_name("sql.yaml")
     parser.add_argument(

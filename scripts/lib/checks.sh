@@ -52,8 +52,8 @@ looks_local() {
 origin_of() {
   case $1=$2 in
     data.sft_pt=*) printf 'get_correct_data_tensor.sh writes it, SFT_PT names it' ;;
-    data.val_files=*) printf 'the commands of docs/data.md write it, VAL_FILES names it; VAL_FILES= trains without validation' ;;
+    data.val_files=*) printf 'the commands of docs/howto/data.md write it, VAL_FILES names it; VAL_FILES= trains without validation' ;;
     */train_wrong.parquet | */train_correct.parquet) printf 'exact_correct_id.py writes it after offline_sampling.sh' ;;
-    *) printf 'the commands of docs/data.md write it, TRAIN_FILE names it' ;;
+    *) printf 'the commands of docs/howto/data.md write it, TRAIN_FILE names it' ;;
   esac
 }

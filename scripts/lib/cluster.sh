@@ -1,4 +1,4 @@
-# Several nodes: which one this is, and the program that joins them (docs/cluster.md). The same script runs on all.
+# Several nodes: which one this is, and the program that joins them (docs/howto/cluster.md). The same script runs on all.
 
 # The last SCORER_NODES ranks only score: nothing of training is placed there, and they may be lost while it runs.
 SCORER_NODES=${SCORER_NODES:-0}

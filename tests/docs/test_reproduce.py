@@ -1,4 +1,4 @@
-"""docs/reproduce.md has every row of the paper's tables, with its figures and the command of its method."""
+"""docs/howto/reproduce.md has every row of the paper's tables, with its figures and the command of its method."""
 
 import json
 import re
@@ -28,7 +28,7 @@ ROWS = [
 
 
 def page_rows() -> list[list[str]]:
-    lines = (REPOSITORY / "docs" / "reproduce.md").read_text().splitlines()
+    lines = (REPOSITORY / "docs" / "howto" / "reproduce.md").read_text().splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
 
 

@@ -1,4 +1,4 @@
-"""From pre-sampling to a report, as docs/quickstart.md and the launch scripts do it (see conftest.py)."""
+"""From pre-sampling to a report, as docs/tutorials/own-database.md and the launch scripts do it (see conftest.py)."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Which divergence each mode puts on which rows (docs/method.md, "Modes")."""
+"""Which divergence each mode puts on which rows (docs/explanation/method.md, "Modes")."""
 
 import pytest
 import torch

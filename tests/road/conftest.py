@@ -1,4 +1,4 @@
-"""The road of docs/quickstart.md, walked on a CPU with questions, databases and a model that the tests make.
+"""The road of docs/tutorials/own-database.md, walked on a CPU with questions, databases and a model of the tests.
 
 The commands are the page's own. The model has learnt by heart what to say: it always answers half of the questions
 right, the other half now and then. Before each command comes a wrong turn, with the sentence that it gives.
@@ -176,7 +176,7 @@ class Traveller:
 
 @pytest.fixture(scope="session")
 def traveller(tmp_path_factory, word_llama):
-    traveller = Traveller(tmp_path_factory.mktemp("road"), "quickstart.md")
+    traveller = Traveller(tmp_path_factory.mktemp("road"), "tutorials/own-database.md")
     traveller.make_questions()
     traveller.make_model(word_llama)
     return traveller

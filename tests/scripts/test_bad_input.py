@@ -76,13 +76,13 @@ def test_arguments(launcher, files, arguments, words):
     [
         ("js_kl", "MODEL_PATH", "the model folder {} does not exist"),
         ("offline_sampling", "MODEL_PATH", "the model folder {} does not exist"),
-        ("offline_sampling", "TRAIN_FILE", "data.train_files={} does not exist: the commands of docs/data.md"),
+        ("offline_sampling", "TRAIN_FILE", "data.train_files={} does not exist: the commands of docs/howto/data.md"),
         ("grpo", "BASELINE_FILES", "data.train_files={} does not exist"),
         ("js_kl", "TRAIN_WRONG", "data.train_files={} does not exist"),
         (
             "dapo",
             "VAL_FILES",
-            "data.val_files={} does not exist: the commands of docs/data.md write it, VAL_FILES names",
+            "data.val_files={} does not exist: the commands of docs/howto/data.md write it, VAL_FILES names",
         ),
         ("alpha", "TRAIN_CORRECT", "data.sft_files={} does not exist"),
         ("get_correct_data_tensor", "TRAIN_CORRECT", "data.sft_files={} does not exist"),

@@ -16,7 +16,7 @@ from verl.dph.training import checks
 from verl.dph.training import config as training_config
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Script folder, SETTINGS (empty: the folder's own), then the paper's settings (docs/reproduce.md).
+# Script folder, SETTINGS (empty: the folder's own), then the paper's settings (docs/howto/reproduce.md).
 EXPERIMENTS = {
     "llama_sql": ("llama", "", dict(epochs=4, lr=1e-6, val_t=1.0, response=4096, prompt=16000)),
     "omnisql_sql": ("llama", "omnisql_sql", dict(epochs=4, lr=1e-6, val_t=1.0, response=4096, prompt=16000)),
@@ -139,7 +139,7 @@ def test_preparation(launcher, files, monkeypatch, experiment):
 
 
 def test_the_files_are_those_that_the_data_commands_write(launcher):
-    """docs/data.md's outputs, the splitter's defaults, and names of test sets that have a reward."""
+    """docs/howto/data.md's outputs, the splitter's defaults, and names of test sets that have a reward."""
 
     def of(experiment, script):
         return dry_run(launcher, experiment, script, "name").config()

@@ -152,7 +152,7 @@ def worker_module():
     return module
 
 
-# docs/method.md's tables, in probabilities and independent of verl/dph/divergence/f_divergences.py.
+# docs/explanation/method.md's tables, in probabilities and independent of verl/dph/divergence/f_divergences.py.
 
 
 def js_doubled(d):
@@ -196,7 +196,7 @@ def linear_above(bound, f, d):
 
 
 def plain_gradients(model_path, normalization, pef=None, weight=None, topk=None, eta=ETA, without=()):
-    """The objective of docs/method.md, row by row with Hugging Face's forward pass.
+    """The objective of docs/explanation/method.md, row by row with Hugging Face's forward pass.
 
     pef: divergence of d on stored tokens; topk: of two distributions; weight: of grad log pi_theta on D_exp tokens;
     without: numbers of the D_exp rows that are left out.

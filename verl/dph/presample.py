@@ -1,7 +1,8 @@
 """Pre-sampling: `python -m verl.dph.presample presample.output=F.jsonl data.train_files=[train.parquet] ...`.
 
 Samples every training prompt n times from the initial policy on verl's rollout engines, scores the responses over HTTP
-and appends them to F.jsonl (verl/dph/config/presample.yaml, docs/presampling.md). A run that was stopped resumes.
+and appends them to F.jsonl (verl/dph/config/presample.yaml, docs/reference/presampling.md). A run that was stopped
+resumes.
 """
 
 import sys

@@ -3,7 +3,7 @@
 FILE is a parquet of prompts, a file of samples (JSON lines) or a D_pef store (.pt); its content tells which. Prints
 counts, lengths, pass counts and a few rows, then the problems: unreadable rows, duplicate or missing ids, prompts that
 two of the parquets share. A store takes some seconds more, because it is read with torch and verl. Exit code 0: no
-problem; 1: problems; 2: not one of these files (docs/inspect.md).
+problem; 1: problems; 2: not one of these files (docs/reference/inspect.md).
 """
 
 import argparse

@@ -10,5 +10,5 @@
     ground_truth.py     reference answers as texts that the scorer can read
     math.py             the commands for DAPO-Math-17K and the math test sets
 
-data/sql/prepare_*.py and data/math/prepare_*.py are their command lines; docs/data.md tells the whole road.
+data/sql/prepare_*.py and data/math/prepare_*.py are their command lines; docs/howto/data.md tells the whole road.
 """

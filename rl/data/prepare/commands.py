@@ -18,7 +18,7 @@ def bird_parser() -> argparse.ArgumentParser:
     --input is a JSON list with db_id, question, evidence and SQL (dev: question_id and difficulty too). A row's id is
     10,000,000 for train, 20,000,000 for dev or 30,000,000 for test, plus the question_id or, if the file has none, the
     position in it: stable across runs, and unique across splits and benchmarks. Databases are only read. Rejected
-    records are listed in OUTPUT.bad.jsonl. docs/data.md says how to fetch the files.
+    records are listed in OUTPUT.bad.jsonl. docs/howto/data.md says how to fetch the files.
     """
     parser = _parser(bird_parser, "data/sql/bird_{split}.parquet")
     parser.add_argument("--input", type=Path, nargs=1, required=True, metavar="FILE", help="train.json or dev.json")
@@ -40,8 +40,8 @@ def spider_parser() -> argparse.ArgumentParser:
     --input takes JSON lists with db_id, question and query. --tables adds the primary and foreign keys that many of
     Spider's databases do not declare. A row's id is 40,000,000 for train, 50,000,000 for dev or 60,000,000 for test,
     plus the position over all files of --input: stable across runs over the same files in the same order, and unique
-    across splits and benchmarks. Databases are only read. Rejected records are listed in OUTPUT.bad.jsonl. docs/data.md
-    says how to fetch the files.
+    across splits and benchmarks. Databases are only read. Rejected records are listed in OUTPUT.bad.jsonl.
+    docs/howto/data.md says how to fetch the files.
     """
     parser = _parser(spider_parser, "data/sql/spider_{split}.parquet")
     parser.add_argument("--input", type=Path, nargs="+", required=True, metavar="FILE", help="dev.json and the like")
@@ -66,7 +66,7 @@ def dapo_parser() -> argparse.ArgumentParser:
     of first appearance; DAPO's instructions around the problem are replaced by ours, which ask for a boxed answer. A
     problem with contradicting answers is left out. A row's id is 70,000,000 plus the number of the problem's first row
     over all files: stable across runs over the same files, and unique across datasets. Rejected records are listed in
-    OUTPUT.bad.jsonl. Memory grows with the number of problems, not of rows (docs/data.md).
+    OUTPUT.bad.jsonl. Memory grows with the number of problems, not of rows (docs/howto/data.md).
     """
     parser = _parser(dapo_parser, "data/math/dapo_train.parquet")
     source = parser.add_mutually_exclusive_group(required=True)
@@ -97,7 +97,7 @@ def math_eval_parser() -> argparse.ArgumentParser:
     NAME/test.jsonl or NAME.jsonl (or .parquet, .json), the layout of Qwen2.5-Math's evaluation. A row's id is a
     multiple of ten million that belongs to the test set (aime24: 80,000,000, and so on in this order) plus the position
     in its file: stable across runs, and unique across test sets. Rejected records are listed in OUTPUT/NAME.bad.jsonl
-    (docs/data.md).
+    (docs/howto/data.md).
     """
     parser = _parser(math_eval_parser, "data/math", "DIR")
     add = parser.add_argument

@@ -86,7 +86,10 @@ def parser() -> argparse.ArgumentParser:
         description="Report Pass@k, keep rate and styles of all methods, with intervals: report.json and report.html.",
     )
     parser.add_argument(
-        "--spec", type=Path, required=True, help="JSON: methods, their sample files, texts (docs/evaluation.md)"
+        "--spec",
+        type=Path,
+        required=True,
+        help="JSON: methods, their sample files, texts (docs/reference/evaluation.md)",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for report.json and report.html")
     parser.add_argument(

@@ -1,4 +1,6 @@
-"""`sft_loss_mode`: which divergence a mode computes on D_pef rows and which on D_exp rows (docs/method.md, "Modes").
+"""`sft_loss_mode`: which divergence a mode computes on D_pef rows and which on D_exp rows.
+
+docs/explanation/method.md, "Modes", has the table.
 
 On D_pef the samples are pi_ref's (the generator form, no reference model); on D_exp they are pi_theta's (the policy
 form, which needs pi_ref's log-probs of them, that is, a reference model).

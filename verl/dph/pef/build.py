@@ -1,10 +1,10 @@
 """Write the D_pef store: `actor.generate_sft=True` (scripts/*/get_correct_data_tensor.sh).
 
-Every near-perfect prompt is sampled once more (docs/method.md, refinement). A correct sample is kept as token ids with
-the reference log-probs of the training engine, and with data.sft_top_k the likeliest next tokens at every position; the
-other prompts move to train_wrong. Samples are records of a file of their own and log-probs parts of a folder of their
-own, so that a run that was stopped resumes. The store takes its name only when some of its rows, computed again, came
-out the same.
+Every near-perfect prompt is sampled once more (docs/explanation/method.md, refinement). A correct sample is kept as
+token ids with the reference log-probs of the training engine, and with data.sft_top_k the likeliest next tokens at
+every position; the other prompts move to train_wrong. Samples are records of a file of their own and log-probs parts
+of a folder of their own, so that a run that was stopped resumes. The store takes its name only when some of its rows,
+computed again, came out the same.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""POST /v1/score of the scorer server: what is asked, what comes back, and how it can go wrong (docs/scorer.md)."""
+"""POST /v1/score of the scorer server: the request, the reply and what can go wrong (docs/reference/scorer.md)."""
 
 import asyncio
 import json

@@ -317,7 +317,7 @@ def store_writing(config: DictConfig) -> Iterator[str]:
 
 
 def divergence(config: DictConfig) -> Iterator[str]:
-    """What a mode needs and what it cannot use (docs/method.md, "Modes")."""
+    """What a mode needs and what it cannot use (docs/explanation/method.md, "Modes")."""
     actor, data = config.actor_rollout_ref.actor, config.data
     if actor.sft_loss_mode == "none":
         return

@@ -139,9 +139,10 @@ def _topk_form(model_output: dict, data: TensorDict) -> tuple[torch.Tensor, dict
 
 
 def _policy_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, dict]:
-    """stopgrad(w pi_theta / pi_old) log pi_theta, summed over D_exp tokens (docs/method.md), and sums for metrics.
+    """stopgrad(w pi_theta / pi_old) log pi_theta, summed over D_exp tokens, and sums for metrics.
 
-    A surrogate: only its gradient is meaningful. `dph/policy_divergence` is the divergence.
+    The policy form (docs/explanation/method.md). A surrogate: only its gradient is meaningful.
+    `dph/policy_divergence` is the divergence.
     """
     names = ["response_mask", "old_log_probs", "ref_log_prob"]
     names += ["rollout_is_weights"] if "rollout_is_weights" in data else []
