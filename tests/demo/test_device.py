@@ -29,12 +29,10 @@ def test_a_device_that_is_not_there_is_one_sentence(gpu, device, sentence, monke
 @pytest.mark.parametrize("device", ["cpu", "cuda_hf"])
 def test_every_program_runs_on_the_device(device, monkeypatch, tmp_path):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    demo, stages = run.Demo(tmp_path, ["dph_js"], steps=2, seed=1, device=device), []
-    monkeypatch.setattr(demo.pipeline, "run", stages.append)
-    demo.prepare_data()
-    training, evaluation = demo.train("dph_js", experiment.METHODS["dph_js"], 1), demo.evaluate("e", "E", {}, [])
+    stages = {stage.name: stage for stage in run.Demo(tmp_path, ["dph_js"], steps=2, seed=1, device=device).stages()}
+    training, evaluation = stages["train_dph_js"], stages["evaluate_base"]
     environment = {name: value for name, value in os.environ.items() if name != "VERL_PLATFORM"}
-    for stage in (stages[0], stages[2], training):  # the launch scripts: samples, store, training
+    for stage in (stages["presample"], stages["store"], training):  # the launch scripts
         command = [*stage.command, "--dry-run"]
         done = subprocess.run(command, env=environment | stage.environment, capture_output=True, text=True, check=True)
         assert f"device={device} " in done.stdout and ("VERL_PLATFORM=cpu" in done.stdout) == (device == "cpu")
