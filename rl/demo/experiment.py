@@ -292,12 +292,12 @@ def _samples(files: Iterable[Path], total: int) -> tuple[int, str]:
 
 
 def _steps(run: Path, total: int) -> tuple[int, str]:
-    """The last step that a run has logged, and its reward."""
-    last = {"step": 0}
-    for part in sorted((run / "metrics").glob("*.jsonl")):
+    """The last step that a run has logged, with its reward."""
+    step, reward = 0, ""
+    for part in (run / "metrics").glob("*.jsonl"):
         with open(part, "rb") as file:
             file.seek(max(0, os.path.getsize(part) - 65_536))
-            whole = [line for line in file.read().splitlines() if line.startswith(b'{"step"') and line.endswith(b"}}")]
-        last = max([last, *map(json.loads, whole[-1:])], key=lambda row: row["step"])
-    reward = last.get("data", {}).get("critic/score/mean")
-    return last["step"], f"step {last['step']}/{total}" + ("" if reward is None else f"  reward {reward:.2f}")
+            rows = [line for line in file.read().splitlines() if line.startswith(b'{"step"') and line.endswith(b"}}")]
+        if rows and (row := json.loads(rows[-1]))["step"] > step:
+            step, reward = row["step"], f"{row['data']['critic/score/mean']:.2f}".removeprefix("0")
+    return step, f"step {step}/{total}" + (f"  reward {reward}" if reward else "")
