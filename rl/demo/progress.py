@@ -83,7 +83,7 @@ class Progress:
         if bar is not None:
             bar.close()
         self._ended, self._done = self._ended + 1, self._done + stage.seconds
-        self._say(stage, f"done in {duration(time.monotonic() - running.started)}")
+        self._say(stage, f"done in {clock(time.monotonic() - running.started)}")
 
     def skip(self, stage: "Stage") -> None:
         self._ended, self._skipped = self._ended + 1, self._skipped + stage.seconds
