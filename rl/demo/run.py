@@ -30,7 +30,7 @@ from rl.demo.experiment import (
     method_names,
     sample_files,
 )
-from rl.demo.scorer_process import scorer_server
+from rl.demo.stages import Stage
 
 SUMMARY = (
     "A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in domain) "
@@ -59,25 +59,21 @@ class Demo(Experiment):
     """
 
     def __init__(self, out: Path, methods: list[str], steps: int, seed: int, device: str = "cpu"):
-        super().__init__(out, steps, seed, device)
+        # Two busy cores; a GPU is one program's.
+        super().__init__(out, steps, seed, device=device, at_once=2 if device == "cpu" else 1)
         self.methods = methods
+
+    def stages(self) -> list[Stage]:
+        """Of what could start, the first does: the base model's evaluation fills the gap at the end."""
+        trainings = [self.train(name, METHODS[name], self.seed) for name in self.methods]
+        evaluations = [self.evaluate(name, METHODS[name].label) for name in self.methods]
+        return [*self.prepare(), *trainings, *evaluations, self.evaluate_base()]
 
     def run(self) -> list[str]:
         """Run all stages and write the report. Returns one sentence per failed check."""
         from rl.evaluation.analysis.claims import assert_styles
 
-        pipeline = self.pipeline
-        self.make_task_and_model()
-        with scorer_server(self.out, self.task / "databases") as address:
-            # Not part of a stage's settings: the port changes every time.
-            pipeline.environment["DPH_SCORER"] = address
-            self.prepare_data()
-            for method in self.methods:
-                pipeline.run(self.train(method, METHODS[method], self.seed))
-            models = {"base": self.model} | {method: self.checkpoint(method) for method in self.methods}
-            needs = ["model", *(f"train_{method}" for method in self.methods)]
-            pipeline.run(self.evaluate("evaluate", "Evaluation", models, needs, again=True))
-
+        self.run_stages(self.stages())
         return assert_styles(self._report())
 
     def _report(self) -> dict:
