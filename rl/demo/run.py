@@ -19,7 +19,6 @@ from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import (
     DEVICES,
-    ETA,
     METHODS,
     SAMPLES_PER_PROMPT,
     SETTINGS,
@@ -92,7 +91,13 @@ class Demo(Experiment):
             ),
             "methods": methods,
             "caveats": list(CAVEATS),
-            "settings": SETTINGS | {"DEVICE": self.device, "eta": ETA, "seed": self.seed, "steps": self.steps},
+            "settings": SETTINGS
+            | {"DEVICE": self.device, "seed": self.seed, "steps": self.steps}
+            | {
+                f"eta of {METHODS[name].label}": METHODS[name].arguments[0]
+                for name in self.methods
+                if METHODS[name].family
+            },
             "seconds": {name: round(seconds, 1) for name, seconds in self.pipeline.seconds.items()},
         }
         path = self.out / "spec.json"
@@ -123,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--out", type=Path, default=Path("outputs/demo"), help="output folder (default: %(default)s)")
     add("--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)")
-    add("--steps", type=int, default=80, help="training steps of each method (default: %(default)s)")
+    add("--steps", type=int, default=60, help="training steps of each method (default: %(default)s)")
     add("--seed", type=int, default=1, help="of sampling, data order and training (default: %(default)s)")
     add(
         "--device", choices=DEVICES, default="cpu", help="cuda: GPUs with vLLM; cuda_hf: without (default: %(default)s)"

@@ -101,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
     add("--out", type=Path, default=Path("outputs/study"), help="folder of everything (default: %(default)s)")
     add("--methods", default=",".join(METHODS), help="comma-separated (default: %(default)s)")
     add("--seeds", default="1,2,3", help="of the training runs, comma-separated (default: %(default)s)")
-    add("--steps", type=int, default=80, help="training steps of each run (default: %(default)s)")
+    add("--steps", type=int, default=60, help="training steps of each run (default: %(default)s)")
     add("--jobs", type=int, default=2, help="runs at a time, each with one busy core (default: %(default)s)")
     return parser
 
