@@ -54,7 +54,7 @@ def main() -> None:
     options = parser.parse_args()
     measured: dict[str, Callable[[list[list[Response]]], object]] = {
         "Pass@k": pass_at_k,
-        f"styles, at most {response_groups.MAX_PARSED} queries (as training does)": style_metrics,
+        f"styles, about {response_groups.MAX_PARSED} queries (as training does)": style_metrics,
         "styles, all queries": unlimited,
         "syntax trees of all correct queries (as the report does)": canonical,
     }

@@ -1,12 +1,13 @@
 """Pass@k, majority and styles of groups of responses: what training logs of its own rollouts and its validation.
 
 The definitions are the report's (rl.evaluation.analysis.prompt_metrics), but for two that would take too long in a
-step: at most MAX_PARSED distinct queries are parsed, and SQL votes by its text, not by its result.
+step: about MAX_PARSED distinct queries are parsed at most, and SQL votes by its text, not by its result.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from rl.metrics.styles import (
     styled,
 )
 
-# Distinct queries that a call parses: BIRD's take about 2 ms each (benchmarks/style_metrics.py).
+# About so many distinct queries are parsed in a call: BIRD's take about 2 ms each (benchmarks/style_metrics.py).
 MAX_PARSED = 512
 STYLE_SHARE = "style/"  # + the style's name
 _NAMES = (*KNOWN_STYLES, OTHERS)
@@ -86,8 +87,8 @@ def style_metrics(groups: Iterable[Group]) -> dict[str, float]:
 
     Returns:
         style_entropy: in nats, of a prompt's correct queries, mean over the prompts with one. distinct_structures: the
-        number of structures among them, likewise. style/<name>: the share of all correct queries. Of structures only
-        the first prompts count, up to MAX_PARSED distinct queries together.
+        number of structures among them, likewise. style/<name>: the share of all correct queries. Structures are those
+        of every m-th prompt where all have more than MAX_PARSED distinct queries.
     """
     by_prompt = [[r.pred for r in group if r.correct and r.kind == "sql" and r.pred] for group in groups]
     by_prompt = [queries for queries in by_prompt if queries]
@@ -115,13 +116,9 @@ def _vote(response: Response) -> str | None:
 
 
 def _within_limit(by_prompt: list[list[str]]) -> list[list[str]]:
-    """The first prompts that have at most MAX_PARSED distinct queries together, at least one prompt."""
-    distinct: set[str] = set()
-    for number, queries in enumerate(by_prompt):
-        distinct.update(queries)
-        if len(distinct) > MAX_PARSED:
-            return by_prompt[: max(number, 1)]
-    return by_prompt
+    """Every m-th prompt, so that they have about MAX_PARSED distinct queries together, or fewer."""
+    distinct = len({query for queries in by_prompt for query in queries})
+    return by_prompt[:: ceil(distinct / MAX_PARSED)]
 
 
 def _counts(by_prompt: list[list[str]], styles_by: str) -> np.ndarray:

@@ -114,7 +114,7 @@ def test_pass_at_k_is_of_the_steps_groups_and_of_the_validation(probed):
             assert metrics["dph/pass@1"] <= metrics["dph/pass@2"] <= metrics["dph/pass@4"]
 
 
-def test_the_runs_can_be_watched_and_compared(probed, plain, tmp_path, capsys):
+def test_what_is_known_of_the_runs_is_watched_and_compared(probed, plain, tmp_path, capsys):
     assert cli.main(["watch", str(probed.folder), "--once"]) == 0
     first, *rows = capsys.readouterr().out.splitlines()
     assert first == f"{probed.folder} has ended: step 2 of 2."

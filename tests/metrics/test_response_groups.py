@@ -80,11 +80,9 @@ def test_math_and_wrong_sql_have_no_styles():
     assert style_metrics([[Response(True, "math", "1", "match")], queries(JOIN.format(1), correct=False)]) == {}
 
 
-def test_structures_are_of_the_first_prompts_when_there_are_too_many(monkeypatch):
+def test_structures_are_of_every_mth_prompt_when_there_are_too_many(monkeypatch):
     monkeypatch.setattr(response_groups, "MAX_PARSED", 3)
-    many = [queries(JOIN.format(1), JOIN.format(1), IN.format(1)), queries(IN.format(2)), queries(IN.format(3))]
-    # 2 + 1 distinct queries fit, the third prompt does not.
-    assert style_metrics(many)["style/JOIN"] == pytest.approx(2 / 4)
-    assert style_metrics(many[1:])["style/IN"] == 1
-    first = queries(*(JOIN.format(i) for i in range(5)))
-    assert style_metrics([first, *many])["distinct_structures"] == 1  # at least one prompt
+    some = [queries(JOIN.format(1), JOIN.format(1), IN.format(1)), queries(IN.format(2))]
+    assert style_metrics(some)["style/JOIN"] == pytest.approx(2 / 4)  # 3 distinct queries
+    assert style_metrics([*some, queries(PLAIN.format(3))])["style/IN"] == pytest.approx(1 / 4)  # 4: every other prompt
+    assert style_metrics([queries(*(JOIN.format(i) for i in range(9))), *some])["distinct_structures"] == 1  # 12: one

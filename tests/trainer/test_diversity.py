@@ -45,7 +45,9 @@ def test_a_validation_has_them_by_data_source():
         "pred": [JOIN, IN, JOIN, None, None],
         "outcome": ["match", "mismatch", "match", None, None],
     }
-    metrics = validation_metrics(["bird", "bird", "bird", "other", "other"], ["p", "q", "p", "r", "r"], columns, 2)
+    metrics = validation_metrics(
+        ["bird", "bird", "bird", "other", "other"], ["p", "q", "p", "r", "r"], columns, "rqp", 2
+    )
     assert metrics.pop("dph/val/bird/style/JOIN") == 1
     assert all(metrics.pop(name) == 0 for name in [*metrics] if "/style/" in name)
     # p: 2 of 2; q lost a rollout, which leaves it out of Pass@2 and of the majority

@@ -36,7 +36,7 @@ def rollout_metrics(
     """dph/pass@k, dph/style_entropy, dph/distinct_structures and dph/style/<name> of a training step.
 
     Args:
-        responses: (prompt, response); the first prompts are those that styles are taken of if there are too many.
+        responses: (prompt, response).
         n: responses per prompt, but for rollouts that failed.
         filtered: groups that dynamic sampling left out because all their rewards are equal, by that reward. They count
             in Pass@k, which would else be that of undecided prompts; what they answered is gone.
@@ -49,19 +49,25 @@ def rollout_metrics(
 
 
 def validation_metrics(
-    data_sources: Sequence[str], prompts: Sequence[str], infos: Mapping[str, Sequence[Any]], n: int
+    data_sources: Sequence[str],
+    prompts: Sequence[str],
+    infos: Mapping[str, Sequence[Any]],
+    order: Iterable[str],
+    n: int,
 ) -> dict[str, float]:
     """The same of each data source of a validation, with maj@n: dph/val/<data source>/<metric>.
 
     Args:
         data_sources, prompts: of each response that was scored.
         infos: columns of what the reward function returned, with verl's "reward"; None where a response has no value.
+        order: of the prompts in the data: where styles are of some prompts, these are the same in every validation.
         n: responses per prompt.
     """
+    place = {prompt: number for number, prompt in enumerate(order)}
     by_source: dict[str, list[tuple[str, Response]]] = {}
-    for row, (source, prompt) in enumerate(zip(data_sources, prompts, strict=True)):
-        info = {name: column[row] for name, column in infos.items()}
-        by_source.setdefault(source, []).append((prompt, response_of(source, info["reward"], info)))
+    for row in sorted(range(len(prompts)), key=lambda row: place[prompts[row]]):
+        source, info = data_sources[row], {name: column[row] for name, column in infos.items()}
+        by_source.setdefault(source, []).append((prompts[row], response_of(source, info["reward"], info)))
     metrics: dict[str, float] = {}
     for source, responses in by_source.items():
         groups = _by_prompt(responses)

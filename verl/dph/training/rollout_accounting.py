@@ -92,12 +92,13 @@ class CheckedRollouts(Base):
         """verl's validation metrics and ours over the rollouts that were scored: verl counts the others as wrong.
 
         Args:
-            expected_acc_counts: rollouts of each prompt.
+            expected_acc_counts: rollouts of each (data source, prompt), in the order of the data.
         """
         metrics = super()._val_metrics_update(data_sources, sample_uids, infos, turns)
         metrics["dph/failed_validation_rollouts"] = sum(expected_acc_counts.values()) - len(sample_uids)
         n = self.config.actor_rollout_ref.rollout.val_kwargs.n
-        metrics.update(validation_metrics(data_sources, sample_uids, infos, n))
+        order = (prompt for _, prompt in expected_acc_counts)
+        metrics.update(validation_metrics(data_sources, sample_uids, infos, order, n))
         return metrics
 
     def _dump_generations(self, inputs, outputs, gts, scores, reward_extra_infos_dict: dict, dump_path: str) -> None:
