@@ -128,6 +128,7 @@ def _of_evaluations(candidates: list[Candidate]) -> Specification:
     for entry in entries.values():
         for part in (entry, *entry["checkpoints"].values()):
             part["splits"] = {split: files for split, files in part["splits"].items() if split in splits}
+        entry["checkpoints"] = {step: part for step, part in entry["checkpoints"].items() if part["splits"]}
     left_out = sorted({split for spec in specs for split in spec.splits} - {*splits})
     return _described(candidates, "their evaluations") | {
         "methods": _absolute(entries),

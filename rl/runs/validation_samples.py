@@ -56,7 +56,7 @@ class Validations:
             top_p=float(sampling["top_p"]),
             top_k=int(sampling["top_k"]),
             n=int(sampling["n"]),
-            seed=int(rollout["seed"] or 0),
+            seed=int(rollout.get("seed") or 0),
             max_response_length=int(settings["data"]["max_response_length"]),
             data_files=manifest["data"]["val_files"],
             rows=0,

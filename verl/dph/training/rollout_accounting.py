@@ -103,7 +103,7 @@ class CheckedRollouts(Base):
 
     def _dump_generations(self, inputs, outputs, gts, scores, reward_extra_infos_dict: dict, dump_path: str) -> None:
         infos = reward_extra_infos_dict
-        if dump_path == self.config.trainer.validation_data_dir:
+        if self.validated and dump_path == self.config.trainer.validation_data_dir:
             infos = with_columns(infos, self.validated)
             self.validated = {}
         super()._dump_generations(inputs, outputs, gts, scores, infos, dump_path)

@@ -5,6 +5,7 @@
 
 from typing import Any
 
+import torch
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
@@ -15,7 +16,9 @@ def describe(batch: KVBatchMeta) -> dict[str, Described]:
     """By key, of the responses of a validation; to be called before verl takes them out of TransferQueue."""
     fields = ["id", "data_source", "responses"]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
-    columns = (data["id"].tolist(), data["data_source"].tolist(), (row.tolist() for row in data["responses"].unbind()))
+    # Arrays, until verl writes them: as lists of Python's numbers a large validation would take gigabytes.
+    responses = [row.to(torch.int32).numpy() for row in data["responses"].unbind()]
+    columns = (data["id"].tolist(), data["data_source"].tolist(), responses)
     return {
         key: {"id": int(id), "data_source": source, "response_ids": ids}
         for key, id, source, ids in zip(batch.keys, *columns, strict=True)
