@@ -230,7 +230,7 @@ def _scored(batch: KVBatchMeta) -> list[tuple[str, str, float, dict]]:
     fields = ["data_source", "rm_scores", "extra_fields"]
     data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=fields)
     infos = [extra.get("reward_extra_info", {}) for extra in data["extra_fields"]]
-    return list(zip(keys, data["data_source"].tolist(), data["rm_scores"].sum(dim=1).tolist(), infos, strict=True))
+    return list(zip(keys, data["data_source"], data["rm_scores"].sum(dim=1).tolist(), infos, strict=True))
 
 
 def _place(key: str) -> tuple[str, int, int]:

@@ -18,9 +18,9 @@ def describe(batch: KVBatchMeta) -> dict[str, Described]:
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
     # Arrays, until verl writes them: as lists of Python's numbers a large validation would take gigabytes.
     responses = [row.to(torch.int32).numpy() for row in data["responses"].unbind()]
-    columns = (data["id"].tolist(), data["data_source"].tolist(), responses)
+    columns = (map(int, data["id"]), data["data_source"], responses)
     return {
-        key: {"id": int(id), "data_source": source, "response_ids": ids}
+        key: {"id": id, "data_source": source, "response_ids": ids}
         for key, id, source, ids in zip(batch.keys, *columns, strict=True)
     }
 
