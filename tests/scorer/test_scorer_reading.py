@@ -1,11 +1,13 @@
 """Which SQL a response holds."""
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 
 from rl.scorer.sql.extract import TEMPLATE, read_sql
 from rl.scorer.sql.lexer import has_top_level_order_by, reads_clock, repair
+from rl.scorer.sql_scoring import _GoldQuery
 
 RESPONSES = [
     ("```sql\nSELECT 1\n```", "SELECT 1"),
@@ -99,6 +101,12 @@ CLOCKS = [
 @pytest.mark.parametrize(("sql", "clock"), CLOCKS)
 def test_finds_a_look_at_the_clock(sql: str, clock: bool) -> None:
     assert reads_clock(sql) is clock
+
+
+def test_gold_that_reads_the_clock_is_of_a_day() -> None:
+    today = datetime.now(UTC).date().isoformat()
+    assert _GoldQuery.of("SELECT a > = 1 FROM t") == ("SELECT a >= 1 FROM t", "")
+    assert _GoldQuery.of("SELECT date('now')").day in (today, datetime.now(UTC).date().isoformat())
 
 
 HOSTILE = ["/*", "'", '"', "YEAR(", "> ", "<", "```sql", "ORDER ", "--", "[", "```sql ```", "<think>", "</think>"]

@@ -204,6 +204,34 @@ def test_a_job_scores_by_its_reward_model(score: Callable[..., tuple[str, float,
     assert score(reward, GOLD, GOLD + " ORDER BY name DESC") == ("match", 1.0, 1.0)
 
 
+TWO = "SELECT count(*) FROM player WHERE team = 'Reds'"
+SCORERS = "SELECT name, team FROM player WHERE goals > 2"
+# What guesses get, as docs/scorer.md shows it: gold, the guess, and its scores by SqlDetailRewardModel,
+# SqlReleasedRewardModel, SqlRewardModel and SqlSoftF1RewardModel.
+GUESSES = [
+    # A constant for one of four columns of a row.
+    ("SELECT count(*), min(id), max(id), name FROM player WHERE id = 1", "SELECT 1", 0.2, 0.8, 0.0, 0.8 * 2 / 3),
+    (TWO, "SELECT 2", 1.0, 1.0, 1.0, 1.0),
+    (TWO, "SELECT 1, 2, 3", 0.8 / 3, 0.8 / 3, 0.0, 0.4),
+    (TWO, "SELECT 1 UNION SELECT 2 UNION SELECT 3", 0.0, 0.0, 0.0, 0.0),
+    # The right columns, one by one: a cross join, one of them, two too many.
+    (SCORERS, f"SELECT a.name, b.team FROM ({SCORERS}) a, ({SCORERS}) b", 0.8, 0.8, 0.0, 0.8 / 3),
+    (SCORERS, "SELECT name FROM player WHERE goals > 2", 0.4, 0.4, 0.0, 0.8 * 2 / 3),
+    (SCORERS, "SELECT name, team, id, goals FROM player WHERE goals > 2", 0.4, 0.4, 0.0, 0.8 * 2 / 3),
+    # All rows of the table.
+    (SCORERS, "SELECT name, team FROM player", 0.0, 0.0, 0.0, 0.4),
+    # Gold without a result.
+    ("SELECT id FROM player WHERE goals > 9", "SELECT 1 WHERE 0", 1.0, 1.0, 1.0, 1.0),
+    ("SELECT max(goals) FROM player WHERE id > 9", "SELECT NULL", 1.0, 1.0, 1.0, 1.0),
+]
+
+
+@pytest.mark.parametrize(("gold", "guess", "scores"), [(gold, guess, scores) for gold, guess, *scores in GUESSES])
+def test_what_guesses_get(score: Callable, gold: str, guess: str, scores: list[float]) -> None:
+    models = ("SqlDetailRewardModel", "SqlReleasedRewardModel", "SqlRewardModel", "SqlSoftF1RewardModel")
+    assert [score(model, gold, guess)[1] for model in models] == pytest.approx(scores, abs=1e-12)
+
+
 COUNT = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r WHERE x < {}) SELECT {} FROM r"
 
 

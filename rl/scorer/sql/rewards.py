@@ -62,7 +62,7 @@ def soft_f1_credit(gold: GoldRows, predicted: list[Row]) -> float:
 
 
 def soft_f1(gold: list[Row], predicted: list[Row]) -> float:
-    """BIRD's soft F1 score, in [0, 1] (bird-bench/mini_dev, evaluation/evaluation_f1.py).
+    """BIRD's soft F1 score, in [0, 1] (evaluation_f1 of bird-bench/mini_dev).
 
     Repeated rows count once. The i-th row of one side is held against the i-th of the other: the predicted values that
     are in gold's row are true positives, those that are not are false positives, gold's values that are not in the
@@ -90,7 +90,7 @@ def soft_f1(gold: list[Row], predicted: list[Row]) -> float:
 def efficiency_reward(gold_seconds: float, predicted_seconds: float) -> float:
     """BIRD's R-VES reward of an equal result, by the processor times of both queries.
 
-    (bird-bench/mini_dev, evaluation/evaluation_ves.py, which takes the time by the clock.)
+    (evaluation_ves of bird-bench/mini_dev, which takes the time by the clock.)
     """
     ratio = max(gold_seconds, TIME_FLOOR_SECONDS) / max(predicted_seconds, TIME_FLOOR_SECONDS)
     return next(reward for step, reward in EFFICIENCY_STEPS if ratio >= step * (1 - RATIO_TOLERANCE))
@@ -119,6 +119,6 @@ REWARD_MODELS: dict[SqlClassName, RewardModel] = {
     "SqlReleasedRewardModel": RewardModel(released_column_credit),
     "SqlSoftF1RewardModel": RewardModel(soft_f1_credit),
     "SqlEfficiencyRewardModel": RewardModel(no_credit, timed=True),
-    # SkyRL-SQL's -1, 0 and 1 (NovaSky-AI/SkyRL, skyrl_gym/envs/sql/utils.py); a query that fails gets 0 there too.
+    # SkyRL-SQL's -1, 0 and 1 (NovaSky-AI/SkyRL, skyrl_gym.envs.sql); a query that fails gets 0 there too.
     "SqlFormatRewardModel": RewardModel(no_credit, no_answer=-1.0),
 }
