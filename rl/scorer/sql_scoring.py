@@ -22,7 +22,7 @@ from rl.scorer.shared import SharedResults
 from rl.scorer.sql.compare import Comparison
 from rl.scorer.sql.extract import read_sql
 from rl.scorer.sql.lexer import reads_clock, repair
-from rl.scorer.sql.rewards import REWARD_MODELS
+from rl.scorer.sql.rewards import REWARD_MODELS, TIMED_LIMITS
 
 _NO_ANSWER = no_answer("the response has no closed ```sql block")
 _EMPTY_GOLD = failure({"outcome": GOLD_EMPTY, "error": "the gold query returns no rows, or nothing but NULL"})
@@ -67,7 +67,6 @@ class _Gold:
     failure: the score of all if it failed."""
 
     key: str
-    sql: str
     body: bytes
     ordered: bool
     rows: int
@@ -120,9 +119,10 @@ class SqlScorer(WorkerScorer):
         if unjudged is not None:
             return [replace(unjudged, pred=pred) for pred in predictions]
         method = question.cmp_method
+        timed = {"gold_sql": gold_query.sql} if self._reward.timed else {}
 
         async def score(pred: str) -> Score:
-            run = partial(self._run_prediction, database, gold, method, pred, digests)
+            run = partial(self._run_prediction, database, gold, method, pred, digests, timed)
             return await self.scores.get((gold.key, method, pred, digests), run)
 
         return await self._score_distinct(predictions, score, self._no_answer)
@@ -157,10 +157,12 @@ class SqlScorer(WorkerScorer):
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
         if header["outcome"] != "gold":
-            return _Gold(key, sql, body, ordered=False, rows=0, null=False, failure=failure(header))
-        return _Gold(key, sql, body, header["ordered"], header["rows"], header["null"], None)
+            return _Gold(key, body, ordered=False, rows=0, null=False, failure=failure(header))
+        return _Gold(key, body, header["ordered"], header["rows"], header["null"], None)
 
-    async def _run_prediction(self, database: Database, gold: _Gold, method: str, pred: str, digest: bool) -> Score:
+    async def _run_prediction(
+        self, database: Database, gold: _Gold, method: str, pred: str, digest: bool, timed: dict[str, str]
+    ) -> Score:
         seconds = self._settings.prediction_seconds
         job = {
             "job": "score",
@@ -169,11 +171,11 @@ class SqlScorer(WorkerScorer):
             "sql": pred,
             "seconds": seconds,
             "gold": gold.key,
-            "gold_sql": gold.sql,
             "ordered": gold.ordered and self._settings.order_check,
             "method": method,
             "reward": self._settings.class_name,
             "digest": digest,
+            **timed,
         }
 
         def prepare(worker: WorkerProcess) -> tuple[dict, bytes]:
@@ -183,7 +185,7 @@ class SqlScorer(WorkerScorer):
             return job, gold.body
 
         # A digest of the largest result takes seconds, which must not decide the outcome; nor must timing both queries.
-        beside = digest * self._settings.grace_seconds + self._reward.timed * 3 * seconds
+        beside = digest * self._settings.grace_seconds + self._reward.timed * TIMED_LIMITS * seconds
         header, payload = await self._run(prepare, seconds + beside, "pred")
         if "score" not in header:
             return failure(header, pred)

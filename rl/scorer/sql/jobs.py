@@ -2,9 +2,9 @@
 
 - gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows, null}, body: the marshalled rows, for `score`
   jobs of any worker. null: no value of the rows is other than NULL, as when there are no rows.
-- score: {uri, version, sql, seconds, gold, gold_sql, ordered, method, reward, digest}, body: gold's rows unless this
-  worker still holds them -> {outcome, score} and, if `digest` is true, {digest}, and of a reward model that times equal
-  results {reward}; body: the payload as JSON.
+- score: {uri, version, sql, seconds, gold, ordered, method, reward, digest}, body: gold's rows unless this worker still
+  holds them -> {outcome, score} and, if `digest` is true, {digest}; body: the payload as JSON. With a reward model that
+  times equal results the job has {gold_sql}, and the reply to one {reward}.
 
 Outcomes besides: pred_error or gold_error with "error", pred_timeout or gold_timeout, fault with "error" (the file
 could not be read, or not the part of it that the prediction reads).
@@ -29,7 +29,7 @@ from rl.scorer.sql.execute import (
 )
 from rl.scorer.sql.lexer import has_top_level_order_by
 from rl.scorer.sql.payload import result_digest, rows_as_json
-from rl.scorer.sql.rewards import MATCH_SCORE, REWARD_MODELS, efficiency_reward
+from rl.scorer.sql.rewards import HIGHEST_RATIO, MATCH_SCORE, REWARD_MODELS, TIME_FLOOR_SECONDS, efficiency_reward
 
 # Python's objects take up to ten times as much memory as when they are marshalled.
 _LARGE_BYTES = 1_000_000
@@ -106,19 +106,22 @@ class SqlJobs:
 
     def _efficiency(self, job: dict) -> float:
         """The reward of an equal result by the times of both queries, which take turns on the same warm pages."""
-        best = {"sql": float("inf"), "gold_sql": float("inf")}
+        gold = predicted = float("inf")
         started = time.thread_time()
         for _ in range(_TIMED_RUNS):
-            for query in best:
-                best[query] = min(best[query], self._cpu_seconds(job, query))
+            predicted = min(predicted, self._cpu_seconds(job, job["sql"], job["seconds"]))
+            # What is beyond the highest step earns no more.
+            gold = min(
+                gold, self._cpu_seconds(job, job["gold_sql"], HIGHEST_RATIO * max(predicted, TIME_FLOOR_SECONDS))
+            )
             if time.thread_time() - started > _TIMED_SECONDS:
                 break
-        return efficiency_reward(best["gold_sql"], best["sql"])
+        return efficiency_reward(gold, predicted)
 
-    def _cpu_seconds(self, job: dict, query: str) -> float:
+    def _cpu_seconds(self, job: dict, sql: str, limit: float) -> float:
         started = time.thread_time()
-        with suppress(StatementTimeout):  # a time limit, reached, is the query's time
-            self._executor.execute(job["uri"], job["version"], job[query], job["seconds"])
+        with suppress(StatementTimeout):  # the time to its limit is the query's
+            self._executor.execute(job["uri"], job["version"], sql, limit)
         return time.thread_time() - started
 
     def _gold_rows(self, job: dict, body: bytes) -> GoldRows:

@@ -21,6 +21,10 @@ TIME_FLOOR_SECONDS = 0.001
 RATIO_TOLERANCE = 0.1
 # BIRD's steps: the least ratio of gold's time to the prediction's, and the reward.
 EFFICIENCY_STEPS = ((2.0, 1.25), (1.0, 1.0), (0.5, 0.75), (0.25, 0.5), (0.0, 0.25))
+# Above the highest step, a time of gold that is stopped at this many times the prediction's.
+HIGHEST_RATIO = 2.5
+# What a round of timing takes at most, in time limits of a prediction: a run of its own, and gold's.
+TIMED_LIMITS = 1 + HIGHEST_RATIO
 
 Credit = Callable[[GoldRows, list[Row]], float]
 
