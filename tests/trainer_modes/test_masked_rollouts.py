@@ -11,7 +11,7 @@ from verl.dph.reward.protocol import OUTCOMES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-STEPS, SAMPLES, MINI_BATCH, VALIDATED = 2, 8, 4, 4
+STEPS, SAMPLES_PER_PROMPT, SAMPLES, MINI_BATCH, VALIDATED = 2, 4, 16, 8, 4
 
 # The scorer of the repository grades them (a random model gives no answer), and whatever can be judged is worth 1: any
 # 0 would be a failure's, or a broken reference's. About a quarter cannot be scored: those of one validation prompt, and
@@ -35,17 +35,18 @@ def masked(training, scorer_server):
     rows = pd.read_parquet(training.validation)
     rows.at[0, "reward_model"]["ground_truth"]["gold_sql"] = "SELECT 'unscored'"
     rows.to_parquet(validation)
-    doubtful, rows = training.folder / "doubtful.parquet", pd.read_parquet(training.data)
-    for row in range(0, len(rows), 4):
-        rows.at[row, "reward_model"]["ground_truth"]["gold_sql"] = "SELECT missing"
-    rows.to_parquet(doubtful)
+    broken, rows = training.folder / "broken.parquet", pd.read_parquet(training.data)
+    rows.at[1, "reward_model"]["ground_truth"]["gold_sql"] = "SELECT missing"  # in step 1: data are not shuffled
+    rows.to_parquet(broken)
     return training.train(
         "masked",
         reward__custom_reward_function__path=reward,
         reward__custom_reward_function__reward_kwargs__scorer=scorer_server,
-        data__train_files=doubtful,
+        data__train_files=broken,
+        data__shuffle=False,
         data__val_files=validation,
         data__max_response_length=50,
+        actor_rollout_ref__rollout__n=SAMPLES_PER_PROMPT,
         trainer__max_failed_rollouts=SAMPLES,
         trainer__total_training_steps=STEPS,
         trainer__test_freq=STEPS,
@@ -64,7 +65,7 @@ def test_they_are_counted_and_replaced_by_rows_that_do_not_count(training, maske
         padded += len(padding)
         assert all(row["output"] == "" for row in padding)
         assert all(row["score"] == 1 for row in rows if row not in padding)
-    assert padded and sum(metrics["dph/unjudged_rollouts"] for metrics in masked.values()) > 0
+    assert padded and masked[1]["dph/unjudged_rollouts"] > 0 == masked[2]["dph/unjudged_rollouts"]
 
 
 def test_none_is_a_reward_of_0(masked):
@@ -82,7 +83,7 @@ def test_validation_goes_without_them(training, masked):
 def test_what_scoring_took_and_brought_is_logged(masked):
     for metrics in masked.values():
         shares = {outcome: metrics[f"dph/outcome/{outcome}"] for outcome in OUTCOMES}
-        unjudged = shares["gold_error"]
+        unjudged = shares["gold_error"]  # before they are left out
         assert (unjudged > 0) == (metrics["dph/unjudged_rollouts"] > 0)
         assert shares == dict.fromkeys(OUTCOMES, 0) | {"no_answer": pytest.approx(1 - unjudged), "gold_error": unjudged}
         of_scorer = {name: metrics[f"dph/scorer/{name}"] for name in ("retries", "busy_waits", "infra_errors")}
