@@ -20,8 +20,9 @@ from pydantic import (
 
 from rl.common.errors import UserError
 from rl.scorer.niceness import may_renice
+from rl.scorer.sql.rewards import REWARD_MODELS, SqlClassName
 
-_SQL_CLASS_NAMES = ("SqlDetailRewardModel", "SqlRewardModel")
+_SQL_CLASS_NAMES = tuple(REWARD_MODELS)
 _CLASS_NAMES = (*_SQL_CLASS_NAMES, "MathRewardModel", "PythonRewardModel")
 # How like one of ours a name is, of 0 to 1, that is taken for a mistake.
 _MISSPELT = 0.8
@@ -84,14 +85,15 @@ class ScorerSettings(_Section):
 
 
 class SqlSettings(ScorerSettings):
-    """A section of Scorers whose class_name is SqlDetailRewardModel or SqlRewardModel."""
+    """A section of Scorers whose class_name is one of REWARD_MODELS."""
 
     kind: ClassVar[str] = "sql"
-    class_name: Literal["SqlDetailRewardModel", "SqlRewardModel"]
+    class_name: SqlClassName
     database_path: DirectoryPath
     prediction_seconds: Seconds = 15.0
     gold_seconds: Seconds = 60.0
     order_check: bool = True
+    judge_empty_gold: bool = True
     max_sql_chars: Count = 1_000_000
     max_value_bytes: Count = 10_000_000
     max_result_rows: Count = 1_000_000

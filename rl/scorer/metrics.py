@@ -84,6 +84,11 @@ class _State:
             for cause, count in pool.ends.items():
                 ends.add_metric([kind, cause], count)
         yield ends
+        yield CounterMetricFamily(
+            "scorer_empty_gold_responses",
+            "Responses to questions whose gold returns no rows, or nothing but NULL",
+            self._scorers.empty_golds(),
+        )
         yield _family(CounterMetricFamily, "hits", "Results that needed no run", "cache", caches)
         yield _family(CounterMetricFamily, "misses", "Results that needed one", "cache", caches)
         yield _family(GaugeMetricFamily, "bytes", "Bytes of what is kept", "cache", caches)

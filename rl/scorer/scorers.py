@@ -52,6 +52,11 @@ class Scorers:
         golds: dict[str, SharedResults] = {"gold": sql.golds} if isinstance(sql, SqlScorer) else {}
         return golds | {_cache_name(kind): scorer.scores for kind, scorer in self._scorers.items()}
 
+    def empty_golds(self) -> int:
+        """Responses to questions whose gold returns no rows, or nothing but NULL."""
+        sql = self._scorers.get("sql")
+        return sql.empty_golds if isinstance(sql, SqlScorer) else 0
+
     async def start(self) -> None:
         """Start the workers; WorkerLost when they cannot."""
         await asyncio.gather(*(pool.start() for pool in self.pools().values()))

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import psutil
 
-from rl.scorer.math.compare import bare, equal, forget, parse_answer, readable
+from rl.scorer.math.compare import bare, equal, forget, has_numbers_in_a_row, parse_answer, readable
 from rl.scorer.math.guard import OutOfTime, confined
 
 # One of each kind: fills ANTLR's tables and imports what sympy imports late, before the first answer.
@@ -73,7 +73,7 @@ class MathJobs:
             parsed = confined(job["seconds"], self._gold, gold)
             side = "pred"
             if confined(deadline - time.process_time(), _compare, parsed, pred):
-                return _MATCH
+                return _MISMATCH if has_numbers_in_a_row(pred) and not has_numbers_in_a_row(gold) else _MATCH
             if not readable(parsed):
                 return {"outcome": "gold_error", "error": "math-verify reads no expression in the gold answer"}
             return _MISMATCH
