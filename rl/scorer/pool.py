@@ -214,7 +214,8 @@ class WorkerPool:
         if reply[0].get("last") or load.overran or load.stopped:
             self._take_back(load)
             self._release(worker, load)
-            self._retire(worker, "out_of_memory" if reply[0].get("last") else "slow")
+            ended_for = "fault" if reply[0]["outcome"] == "fault" else "out_of_memory"
+            self._retire(worker, ended_for if reply[0].get("last") else "slow")
         elif load.jobs:
             load.begins(worker.cpu_used)
         else:

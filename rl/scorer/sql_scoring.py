@@ -77,9 +77,9 @@ class SqlScorer(WorkerScorer):
             "payload_rows": settings.payload_rows,
             "payload_bytes": settings.payload_bytes,
         }
-        super().__init__(settings, "sql", jobs, held_bytes)
-        self._settings = settings
         self._root = Path(settings.database_path).resolve()
+        super().__init__(settings, "sql", jobs, reads=[str(self._root)], held_bytes=held_bytes)
+        self._settings = settings
         self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
 
     async def score(self, question: SqlQuestion, responses: list[str], digests: bool = False) -> list[Score]:
