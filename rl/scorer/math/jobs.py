@@ -96,7 +96,7 @@ class MathJobs:
 
 
 class _Memory:
-    """What this process has in memory. On Linux read from a file that stays open: a confined worker opens none there."""
+    """This process's memory, on Linux read from a file that stays open: a confined worker opens none in /proc."""
 
     def __init__(self) -> None:
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if sys.platform == "linux" else None

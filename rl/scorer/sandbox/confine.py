@@ -7,7 +7,7 @@ runs its user's function, which may read everything and do what its setting `all
 import ctypes
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rl.scorer.sandbox import landlock, seccomp
@@ -57,13 +57,27 @@ def writable(allow: Iterable[str]) -> list[str]:
 
 
 def _interpreter() -> list[str]:
-    """What this interpreter may still import, without the directory that it was started in and the repository's data.
+    """What this interpreter may still import, but neither the directory it was started in nor the repository's data."""
+    searched = [folder for folder in sys.path if folder not in ("", _REPOSITORY)]
+    folders = [*searched, os.path.join(sys.base_prefix, "lib"), os.path.join(sys.prefix, "lib")]
+    for folder in filter(os.path.isdir, searched):
+        folders += _behind_links(folder)
+    # Of editable installs, the packages that are loaded.
+    folders += [folder for module in list(sys.modules.values()) for folder in getattr(module, "__path__", ())]
+    return list(dict.fromkeys(folders)) + _SYSTEM.split()
 
-    Of editable installs, the packages that are loaded.
-    """
-    packages = [folder for module in list(sys.modules.values()) for folder in getattr(module, "__path__", ())]
-    folders = [*sys.path, os.path.join(sys.base_prefix, "lib"), os.path.join(sys.prefix, "lib"), *packages]
-    return [folder for folder in dict.fromkeys(folders) if folder not in ("", _REPOSITORY)] + _SYSTEM.split()
+
+def _behind_links(folder: str) -> Iterator[str]:
+    """Where packages of `folder` lie that are links, or whose files are: a rule is for what a path leads to."""
+    folder = os.path.realpath(folder)
+    for entry in os.scandir(folder):
+        if entry.is_symlink():
+            yield entry.path
+        elif entry.is_dir():
+            package = os.path.dirname(os.path.realpath(os.path.join(entry.path, "__init__.py")))
+            if package != entry.path:
+                # With the folder of its libraries beside it, such as numpy.libs.
+                yield os.path.dirname(package)
 
 
 def _give_up_privileges() -> None:

@@ -12,14 +12,15 @@ MECHANISMS = ("landlock", "seccomp")
 
 
 @cache
-def _offered() -> tuple[str, ...]:
+def offered() -> tuple[str, ...]:
+    """Those of MECHANISMS that this kernel has."""
     has = {"landlock": sys.platform == "linux" and landlock.version() > 0, "seccomp": seccomp.supported()}
     return tuple(name for name in MECHANISMS if has[name])
 
 
 def mechanisms(settings: ScorerSettings) -> list[str]:
-    """Those that confine a worker with these settings."""
-    return [] if settings.sandbox == "off" else list(_offered())
+    """What confines a worker with these settings."""
+    return [] if settings.sandbox == "off" else list(offered())
 
 
 def check_sandbox(scorers: Iterable[tuple[str, ScorerSettings]]) -> None:
@@ -27,7 +28,7 @@ def check_sandbox(scorers: Iterable[tuple[str, ScorerSettings]]) -> None:
 
     Raises UserError if one of them requires it.
     """
-    lacks = " and ".join(name.capitalize() for name in MECHANISMS if name not in _offered())
+    lacks = " and ".join(name.capitalize() for name in MECHANISMS if name not in offered())
     wanting = [(name, settings.sandbox) for name, settings in scorers if settings.sandbox != "off"]
     if not lacks or not wanting:
         return

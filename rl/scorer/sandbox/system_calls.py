@@ -8,8 +8,8 @@ MACHINES = ("x86_64", "aarch64")
 # Later ones are answered as by an older kernel.
 LAST = 450
 
-# What an interpreter needs to compute, to read files and to reply: all that workers for SQL and math may do, beside what
-# seccomp.py decides by the arguments.
+# What an interpreter needs to compute, to read files and to reply: all that workers for SQL and math may do, beside
+# what seccomp.py decides by the arguments.
 COMPUTING = """
     read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, lseek 8 62, close 3 57, close_range 436 436,
     dup 32 23, dup2 33 -, dup3 292 24, stat 4 -, lstat 6 -, fstat 5 80, newfstatat 262 79, statx 332 291,
