@@ -48,7 +48,7 @@ RUNAWAY_SHARE, REPEATED_SHARE = 0.01, 1 / 3
 RUNAWAY_SECONDS = 15.0
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 CORES = os.cpu_count() or 1
-SANDBOX_ROUNDS, STARTS = 7, 9
+SANDBOX_ROUNDS, STARTS = 15, 9
 SLOW_QUERY_SECONDS = 2.0
 # Of about 1 to 30 ms each, 14 ms in the mean on the machine of docs/scorer.md; {} makes each one different without
 # changing what it does.
@@ -361,7 +361,7 @@ def start_workers(root: Path, kind: type[WorkerScorer], settings: ScorerSettings
     async def measure(sandbox: str) -> None:
         pool = kind(settings.model_copy(update={"sandbox": sandbox, "num_instances": 1})).pool
         worker = await WorkerProcess.start(pool._settings)
-        found[sandbox].append((1000 * worker.cpu_seconds(), psutil.Process(worker.pid).memory_info().rss / 1e6))
+        found[sandbox].append((1000 * worker.cpu_used, psutil.Process(worker.pid).memory_info().rss / 1e6))
         await worker.kill()
 
     for number in range(STARTS):
@@ -373,11 +373,11 @@ def start_workers(root: Path, kind: type[WorkerScorer], settings: ScorerSettings
 
 
 def measure_sandbox(root: Path) -> None:
-    compare_sandbox("small queries", root, {}, lambda address, i: score_batches(address, range(40 * i, 40 * (i + 1))))
-    compare_sandbox("a third repeated", root, {}, lambda address, i: score_items(address, traffic(20, 1 / 3, 0, i)))
+    compare_sandbox("small queries", root, {}, lambda address, i: score_batches(address, range(20 * i, 20 * (i + 1))))
+    compare_sandbox("a third repeated", root, {}, lambda address, i: score_items(address, traffic(5, 1 / 3, 0, i)))
 
     def math(address: str, number: int) -> float:
-        pairs = math_pairs(600, 1000 + 600 * number)
+        pairs = math_pairs(200, 1000 + 200 * number)
         bodies = ({"gen_responses": [rf"\boxed{{{a}}}"], "extra": {"ground_truth": gold}} for gold, a in pairs)
         return len(pairs) / asyncio.run(send(address, "/api", bodies))
 

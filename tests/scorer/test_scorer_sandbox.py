@@ -275,6 +275,25 @@ def test_a_confined_worker_does_what_python_needs(
     assert f"{kind} worker: printed by a test\n" in said and f"{kind} worker: so is this\n" in said
 
 
+SENDING = """
+import stat, struct, time
+[channel] = [n for n in range(3, 64) if os.path.exists(f'/dev/fd/{n}') and stat.S_ISSOCK(os.fstat(n).st_mode)]
+os.write(channel, BYTES)
+time.sleep(60)
+"""
+FLOODS = {"endless reply": "struct.pack('>II', 9, 1 << 31)", "no reply": "struct.pack('>II', 9, 0) + b'not JSON.'"}
+
+
+@pytest.mark.parametrize("sent", FLOODS)
+def test_a_worker_that_does_not_keep_to_the_protocol_is_ended(
+    sent: str, targets: Targets, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    take_over(monkeypatch, "sql")
+    code = SENDING.replace("BYTES", FLOODS[sent])
+    assert outcomes(one_worker("sql", targets, "off"), targets, {"send": code}) == {"send": "lost"}
+    assert caplog.text.count("was killed: it sent") == 2, caplog.text
+
+
 @confined
 def test_a_replaced_folder_of_databases_is_read_after_one_failure(targets: Targets, tmp_path: Path) -> None:
     """Landlock's rule is for the folder that was there when the worker started."""

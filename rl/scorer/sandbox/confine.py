@@ -8,7 +8,6 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from rl.scorer.sandbox import landlock, seccomp
 
@@ -19,7 +18,7 @@ _SYSTEM = """
     /lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /etc/ld.so.cache /etc/localtime /usr/share/zoneinfo /usr/share/locale
     /dev/zero /dev/urandom /dev/random
 """
-_REPOSITORY = str(Path(__file__).resolve().parents[3])
+_REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
 
 _NO_NEW_PRIVILEGES = 38
 _CAPABILITIES_VERSION = 0x2008_0522
