@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import yaml
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     DirectoryPath,
     Field,
@@ -20,6 +21,7 @@ from pydantic import (
 
 from rl.common.errors import UserError
 from rl.scorer.niceness import may_renice
+from rl.scorer.sandbox.confine import NETWORK, PROGRAMS, WRITES, writable
 from rl.scorer.sql.rewards import REWARD_MODELS, SqlClassName
 
 _SQL_CLASS_NAMES = tuple(REWARD_MODELS)
@@ -34,6 +36,10 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(gt=0, lt=2**31)]
 Processes = Annotated[int, Field(gt=0, le=4096)]
 StoredBytes = Annotated[int, Field(ge=0, le=2**50)]
+# An `off` without quotes is false in YAML 1.1.
+Sandbox = Annotated[
+    Literal["auto", "required", "off"], BeforeValidator(lambda value: "off" if value is False else value)
+]
 
 
 class _Section(BaseModel):
@@ -73,6 +79,7 @@ class ScorerSettings(_Section):
     grace_seconds: Seconds = 5.0
     worker_memory_bytes: int = Field(default=512_000_000, ge=16_000_000, le=2**50)
     answer_cache_bytes: StoredBytes = 64_000_000
+    sandbox: Sandbox = "auto"
 
     @property
     def processes(self) -> int:
@@ -118,7 +125,8 @@ class TaskSettings(ScorerSettings):
     """A section of Scorers whose class_name is PythonRewardModel: a custom task.
 
     task: the name in its rows' data_source. function: the file and the name of its reward function, FILE.py:NAME.
-    wall_seconds: time limit of one response by the clock, for a function that waits.
+    wall_seconds: time limit of one response by the clock, for a function that waits. allow: what the function may do
+    beside reading and computing: network, subprocess, write:PATH.
     """
 
     class_name: Literal["PythonRewardModel"]
@@ -126,6 +134,7 @@ class TaskSettings(ScorerSettings):
     function: str
     prediction_seconds: Seconds = 5.0
     wall_seconds: Seconds = 60.0
+    allow: tuple[str, ...] = ()
 
     @field_validator("function")
     @classmethod
@@ -136,6 +145,17 @@ class TaskSettings(ScorerSettings):
         if not Path(path).is_file():
             raise ValueError(f"{path} does not exist")
         return function
+
+    @field_validator("allow")
+    @classmethod
+    def _known_and_existing(cls, allow: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in allow:
+            if entry not in (NETWORK, PROGRAMS) and not entry.startswith(WRITES):
+                raise ValueError(f"has {entry!r}, which is none of {NETWORK}, {PROGRAMS} and {WRITES}PATH")
+        for path in writable(allow):
+            if not Path(path).exists():
+                raise ValueError(f"has {WRITES}{path}, but {path} does not exist")
+        return allow
 
     @property
     def kind(self) -> str:

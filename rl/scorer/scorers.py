@@ -46,6 +46,10 @@ class Scorers:
         """By kind."""
         return {kind: scorer.pool for kind, scorer in self._scorers.items()}
 
+    def sandboxes(self) -> dict[str, list[str]]:
+        """By kind, what confines its workers."""
+        return {kind: scorer.sandbox for kind, scorer in self._scorers.items()}
+
     def caches(self) -> dict[str, SharedResults]:
         """By name."""
         sql = self._scorers.get("sql")

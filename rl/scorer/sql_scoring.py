@@ -98,9 +98,9 @@ class SqlScorer(WorkerScorer):
             "payload_rows": settings.payload_rows,
             "payload_bytes": settings.payload_bytes,
         }
-        super().__init__(settings, "sql", jobs, held_bytes)
-        self._settings = settings
         self._root = Path(settings.database_path).resolve()
+        super().__init__(settings, "sql", jobs, reads=[str(self._root)], held_bytes=held_bytes)
+        self._settings = settings
         self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
         self.empty_golds = 0
         self._reward = REWARD_MODELS[settings.class_name]

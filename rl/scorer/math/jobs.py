@@ -11,6 +11,9 @@ An answer that hangs within one operation of C code, such as 5^{5^{5^5}}, gets n
 What an answer's text can do besides is in guard.py.
 """
 
+import os
+import resource
+import sys
 import time
 from functools import lru_cache
 
@@ -46,14 +49,14 @@ class MathJobs:
     def __init__(self, max_answer_chars: int = 2_000, held_golds: int = 1_000, recycle_bytes: int = 256_000_000):
         self._max_answer_chars = max_answer_chars
         self._gold = lru_cache(held_golds)(parse_answer)
-        self._process = psutil.Process()
+        self._memory = _Memory()
         _warm_up()
-        self._largest = self._process.memory_info().rss + recycle_bytes
+        self._largest = self._memory.resident_bytes() + recycle_bytes
 
     def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         """The reply's header and an empty body."""
         header = self._refusal(job) or self._judgement(job)
-        grown = self._process.memory_info().rss > self._largest
+        grown = self._memory.resident_bytes() > self._largest
         return header | ({"last": True} if grown else {}), b""
 
     def _refusal(self, job: dict) -> dict | None:
@@ -90,6 +93,18 @@ class MathJobs:
     def _forget(self) -> None:
         forget()
         self._gold.cache_clear()
+
+
+class _Memory:
+    """This process's memory, on Linux read from a file that stays open: a confined worker opens none in /proc."""
+
+    def __init__(self) -> None:
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if sys.platform == "linux" else None
+
+    def resident_bytes(self) -> int:
+        if self._statm is None:
+            return psutil.Process().memory_info().rss
+        return int(os.pread(self._statm, 100, 0).split()[1]) * resource.getpagesize()
 
 
 def _compare(gold: tuple, pred: str) -> bool:

@@ -75,8 +75,11 @@ class SqlJobs:
             return {"outcome": f"{side}_timeout"}, b""
         except (StatementError, DatabaseFault) as error:
             # Gold has run: what a prediction alone finds damaged says nothing about the response.
-            fault = isinstance(error, DatabaseFault) or (isinstance(error, DamagedDatabase) and side == "pred")
-            return {"outcome": "fault" if fault else f"{side}_error", "error": str(error)}, b""
+            damaged = isinstance(error, DamagedDatabase) and side == "pred"
+            outcome = "fault" if damaged or isinstance(error, DatabaseFault) else f"{side}_error"
+            # A worker may read what database_path was when it started; the next one sees a folder that replaced it.
+            last = {"last": True} if isinstance(error, DatabaseFault) else {}
+            return {"outcome": outcome, "error": str(error), **last}, b""
 
     def _gold(self, job: dict) -> tuple[dict, bytes]:
         rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])
