@@ -22,7 +22,7 @@ class Score:
 
     outcome: of rl.common.outcomes; infra_error says nothing about the response, which must be scored again. pred: the
     answer extracted from it, None if there is none. flag: "result", "error" or "gold_error". payload: JSON text of the
-    rows, "timeout" or "error: ...". digest: of all rows, if requested.
+    rows, "timeout" or "error: ...". digest: of all rows, and result_rows: their number, if requested.
     """
 
     outcome: str
@@ -31,6 +31,7 @@ class Score:
     payload: str
     pred: str | None = None
     digest: str | None = None
+    result_rows: int | None = None
 
     @property
     def error(self) -> str | None:

@@ -106,7 +106,7 @@ def _typed(score: Score, rows: bool, digests: bool, payloads: _Payloads) -> str:
     error = None if found else error_text(payloads.of(score))
     typed = {"outcome": score.outcome, "score": score.score, "pred": score.pred, "error": error}
     if digests:
-        typed["digest"] = score.digest
+        typed |= {"digest": score.digest, "result_rows": score.result_rows}
     text = json.dumps(typed)
     return f'{text[:-1]}, "rows": {payloads.of(score) if found else "null"}}}' if rows else text
 

@@ -156,7 +156,8 @@ class SqlScorer(WorkerScorer):
         header, payload = await self._run(prepare, seconds + digest * self._settings.grace_seconds, "pred")
         if "score" not in header:
             return failure(header, pred)
-        return Score(header["outcome"], header["score"], "result", payload.decode(), pred, header.get("digest"))
+        of_result = header.get("digest"), header.get("rows")
+        return Score(header["outcome"], header["score"], "result", payload.decode(), pred, *of_result)
 
     async def _run(self, prepare: Prepare, cpu_limit: float, side: str) -> Reply:
         header, body = await self._ask(prepare, cpu_limit + self._settings.grace_seconds, side)

@@ -3,7 +3,7 @@
 - gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows}, body: the marshalled rows, for `score` jobs of
   any worker.
 - score: {uri, version, sql, seconds, gold, ordered, method, credit, digest}, body: gold's rows unless this worker still
-  holds them -> {outcome, score} and, if `digest` is true, {digest}; body: the payload as JSON.
+  holds them -> {outcome, score} and, if `digest` is true, {digest, rows}; body: the payload as JSON.
 
 Outcomes besides: pred_error or gold_error with "error", pred_timeout or gold_timeout, fault with "error" (the file
 could not be read, or not the part of it that the prediction reads).
@@ -109,10 +109,10 @@ class SqlJobs:
 
 def _digest(rows: list[Row], job: dict) -> dict:
     try:
-        return {"digest": result_digest(rows, job["method"])}
+        return {"rows": len(rows), "digest": result_digest(rows, job["method"])}
     except MemoryError:
         # Its score stands. Only the same query is taken to return the same.
-        return {"digest": result_digest([(job["sql"],)], job["method"]), "last": True}
+        return {"rows": len(rows), "digest": result_digest([(job["sql"],)], job["method"]), "last": True}
 
 
 def _check_equal_rows_fit(rows: list[Row], body: bytes) -> None:
