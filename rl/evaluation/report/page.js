@@ -120,6 +120,6 @@
       questionBox.focus({ preventScroll: true });
     }),
   );
-  document.querySelectorAll(".script").forEach((part) => (part.hidden = false));
+  document.querySelectorAll(".script, .without-script").forEach((part) => (part.hidden = !part.hidden));
   fillFilters();
 })();

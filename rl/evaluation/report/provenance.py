@@ -19,8 +19,7 @@ def provenance(comparison: Comparison) -> dict[str, str]:
     if "seed" in spec.settings:
         facts["Training seed"] = str(spec.settings["seed"])
     facts["Sampling seeds"] = sampling_seeds(comparison)
-    if spec.commands:
-        facts["Commands"] = "; ".join(spec.commands)
+    facts["Commands"] = "; ".join([*spec.commands, "dph report --spec spec.json --out . (this page)"])
     return facts | {"Versions": ", ".join(_versions())}
 
 
