@@ -141,22 +141,16 @@ class _Headline:
         if len(self.leading) < 2:
             return []
         other, name = self.leading
-        metrics = ("greedy", f"mean@{self.n}", f"pass@{self.spec.solved_in}", f"pass@{self.n}", "keep_rate")
         lines = []
         for split in self.spec.splits:
             n = self.comparison.samples[BASE][split].n
-            of_split = [metric.replace(f"@{self.n}", f"@{n}") for metric in metrics]
+            metrics = ("greedy", f"mean@{n}", f"pass@{self.spec.solved_in}", f"pass@{n}", "keep_rate")
             found: dict[str, list[str]] = {}
-            for metric in dict.fromkeys(of_split):
+            for metric in dict.fromkeys(metrics):
                 found.setdefault(self._verdict(name, other, metric, split), []).append(metric_name(metric))
-            parts = [
-                f"{word} {', '.join(found[verdict])}"
-                for verdict, word in ((SUPPORTED, "higher"), (NOT_SUPPORTED, "lower"), (INCONCLUSIVE, "inconclusive:"))
-                if verdict in found
-            ]
-            lines.append(
-                f"{split_name(split)}, {self.looks[name].label} against {self.looks[other].label}: {'; '.join(parts)}."
-            )
+            against = self.looks[other].label
+            parts = [f"{words} {against} in {', '.join(found[v])}" for v, words in IN_WORDS.items() if v in found]
+            lines += [f"{split_name(split)}: {self.looks[name].label} is {'; '.join(parts)}."] if parts else []
         return lines
 
     def _tiles(self) -> list[Tile]:
@@ -170,7 +164,7 @@ class _Headline:
                 *tiles,
                 self._tile("Styles", "styles", f"distinct per question, of {len(names) - 1}", len(names) - 1),
             ]
-        return [*tiles, self._tile("Keep rate", "keep_rate", "of what the base solved, still solved, per cent")]
+        return [*tiles, self._tile("Keep rate", "keep_rate", "per cent of what the base solved")]
 
     def _tile(self, title: str, metric: str, about: str, most: float = 1.0) -> Tile:
         shown = [BASE, *self.leading, *(name for name in self.spec.trained if name not in self.leading)][:MOST_BARS]

@@ -104,7 +104,7 @@
 
   splitBox.append(...splits.map(({ name }, i) => element("option", name, { value: i })));
   splitBox.parentElement.hidden = splits.length < 2;
-  splitBox.addEventListener("change", () => fillFilters());
+  splitBox.addEventListener("change", () => fillFilters(chosen().start));
   filterBox.addEventListener("change", () => fillQuestions());
   questionBox.addEventListener("change", show);
   previous.addEventListener("click", () => step(-1));
@@ -121,5 +121,5 @@
     }),
   );
   document.querySelectorAll(".script, .without-script").forEach((part) => (part.hidden = !part.hidden));
-  fillFilters();
+  fillFilters(chosen().start);
 })();

@@ -81,7 +81,10 @@ def _of_split(
         if questions and questions.references[position]:
             entry["reference"] = number(questions.references[position])
         entries.append(entry)
+    # The reader starts at a question that the first trained model has lost, if there is one.
+    lost = [comparison.metrics[name][grid.split]["lost"][grid.order[: len(entries)]] > 0 for name in [*names][1:2]]
     return {
+        "start": int(lost[0].argmax()) if lost else 0,
         "models": list(names.values()),
         "kinds": list(grid.fills),
         "fills": list(grid.fills.values()),
