@@ -10,14 +10,16 @@
      "styles": ["JOIN", "IN"], "styles_by": "prefix", "solved_in": 8, "caveats": ["..."],
      "settings": {"prompts per step": 16}, "seconds": {"train grpo": 52.1}, "commands": ["make demo"]}
 
+`questions` are the data files of a split, a path or a list of them, for the texts of its questions; `groups` are keys
+of their extra_info (analysis/questions.py). Without `styles_by`, styles are read from the prefix if the base's SQL has
+one, else from the structure. `commands` made the run.
+
 Required are title, summary, methods, and samples for each split. `base` is the model that all others are compared
 with; `base_again`, an independent second draw of it, is the noise floor of the keep rate; methods whose name begins
 with `dph` are trained with the rehearsal divergence, all others without. An empty list of styles is a task without
-styles; styles_by is prefix (the SQL's leading comment) or structure (its syntax tree), by default prefix if the base's
-SQL has such comments. `questions` are the data files of a split, for the texts of its questions; `groups` are keys of
-their extra_info (analysis/questions.py). `checkpoints` are samples of the same run after that many training steps, on
-some or all of the splits; methods of one `family` differ only in `eta`, the divergence coefficient (docs/figures.md).
-`commands` made the run. Paths are relative to the file.
+styles; styles_by is prefix (the SQL's leading comment) or structure (its syntax tree). `checkpoints` are samples of the
+same run after that many training steps, on some or all of the splits; methods of one `family` differ only in `eta`, the
+divergence coefficient (docs/figures.md). Paths are relative to the file.
 """
 
 from pathlib import Path
