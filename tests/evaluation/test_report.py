@@ -16,6 +16,7 @@ from rl.evaluation.analysis.claims import assert_styles, claims, compared, compa
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
 from rl.evaluation.analysis.transitions import transition_shares, transitions_of_split
+from rl.evaluation.report import question_browser
 from rl.evaluation.report.answer_grid import MOST_QUESTIONS, AnswerGrid
 from rl.evaluation.report.figures import looks_of
 from rl.evaluation.report.headline import headline
@@ -219,16 +220,27 @@ def test_the_grid_and_the_browser_show_the_samples(run, tmp_path):
     )
 
 
+def test_the_browser_holds_fewer_questions_if_their_texts_are_long(run, monkeypatch):
+    comparison = compare(read_spec(run.write()))
+    grid = AnswerGrid.of_split(comparison, "in_domain")
+    monkeypatch.setattr(question_browser, "MOST_CHARACTERS", 100)
+    [split] = json.loads(question_browser.browser_data(comparison, {"In domain": grid}, {"base": "Base"}))["splits"]
+    rows = [question["row"] for question in split["questions"]]
+    # Each brings a reference of 27 characters or 28 beside "SELECT 1": the fourth is the first beyond the limit.
+    assert len(rows) == 4 and rows == sorted(rows) and split["of"] == PROMPTS
+    for row, question in zip(rows, split["questions"], strict=True):
+        assert question["text"] == f"Which </script> {grid.order[row]} of in_domain?"
+    assert [f["rows"] for f in split["filters"] if f["name"] == "All questions"] == [[0, 1, 2, 3]]
+
+
 def test_a_large_split_is_shown_in_part(made_up_report, tmp_path):
     made = made_up_report(tmp_path, splits=("math",), prompts=MOST_QUESTIONS + 5, styles=(), n=8, greedy=False)
     made.method("base")
     comparison = compare(read_spec(made.write()))
     grid = AnswerGrid.of_split(comparison, "math")
     assert len(set(grid.order)) == MOST_QUESTIONS and grid.of == MOST_QUESTIONS + 5
-    assert (
-        list(grid.fills)[0] == "correct"
-        and (grid.kinds["base"] == 0).sum() == comparison.samples["base"]["math"].correct.sum()
-    )
+    right = comparison.samples["base"]["math"].correct
+    assert list(grid.fills)[0] == "correct" and ((grid.kinds["base"] == 0) == right).all()
     write_report(read_spec(made.write()), tmp_path)
     page = (tmp_path / "report.html").read_text()
     assert f"{MOST_QUESTIONS} of the {MOST_QUESTIONS + 5} questions" in page

@@ -3,6 +3,7 @@
   const { splits, texts } = JSON.parse(document.getElementById("answers-data").textContent);
   const form = document.querySelector(".controls");
   const { split: splitBox, filter: filterBox, question: questionBox, previous, next } = form.elements;
+  const part = document.querySelector(".part");
   const asked = document.querySelector(".asked");
   const reference = document.querySelector(".reference");
   const columns = document.querySelector(".columns-of-answers");
@@ -59,6 +60,8 @@
     form.querySelector("output").value = `${questionBox.selectedIndex + 1} of ${options.length}`;
     previous.disabled = questionBox.selectedIndex <= 0;
     next.disabled = questionBox.selectedIndex >= options.length - 1;
+    part.hidden = split.of === split.questions.length;
+    part.textContent = `Of the ${split.of} questions, ${split.questions.length} can be read here, drawn with a fixed seed.`;
     asked.textContent = question.text;
     reference.hidden = question.reference === undefined;
     reference.querySelector("pre").textContent = texts[question.reference] ?? "";
@@ -74,7 +77,7 @@
         return column;
       }),
     );
-    mark(+questionBox.value);
+    mark(question.row);
   };
 
   const fillQuestions = (row) => {
@@ -115,7 +118,9 @@
       const { top, height } = block.getBoundingClientRect();
       const { start, rows } = block.dataset;
       splitBox.value = block.closest(".panels").dataset.split;
-      fillFilters(+start + Math.min(rows - 1, Math.floor(((clientY - top) / height) * rows)));
+      const row = +start + Math.min(rows - 1, Math.floor(((clientY - top) / height) * rows));
+      const distances = chosen().questions.map((question) => Math.abs(question.row - row));
+      fillFilters(distances.indexOf(Math.min(...distances)));
       document.getElementById("questions").scrollIntoView();
       questionBox.focus({ preventScroll: true });
     }),

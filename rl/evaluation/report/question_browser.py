@@ -13,8 +13,10 @@ from markupsafe import Markup
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.report.answer_grid import AnswerGrid
 from rl.evaluation.spec import BASE
+from rl.metrics.bootstrap import SEED
 
-# Of the texts of all splits together, so that the page stays below 3 MB: the last questions of the grid's order go.
+# Of the texts of all splits together, so that the page stays below 3 MB: of a larger run, questions drawn with a fixed
+# seed until the texts are that long.
 MOST_CHARACTERS = 1_400_000
 QUESTION_CHARACTERS = 1_500
 VERDICTS = {
@@ -67,32 +69,30 @@ def _of_split(
             for i, response in enumerate(of.responses[position])
         ]
 
-    entries: list[dict] = []
-    for position in grid.order.tolist():
+    entries: dict[int, dict] = {}  # by row of the grid
+    for row in np.random.default_rng(SEED).permutation(len(grid.order)).tolist():
         if sum(map(len, texts)) > limit:
             break
+        position = int(grid.order[row])
         text = questions.texts[position] if questions else f"Question {base.ids[position]}"
         cells = [np.sort(grid.kinds[name][position]).tolist() for name in names]
-        entry = {
-            "text": text[:QUESTION_CHARACTERS],
-            "cells": cells,
-            "responses": [responses(n, position) for n in names],
-        }
+        of_models = [responses(name, position) for name in names]
+        entries[row] = {"row": row, "text": text[:QUESTION_CHARACTERS], "cells": cells, "responses": of_models}
         if questions and questions.references[position]:
-            entry["reference"] = number(questions.references[position])
-        entries.append(entry)
+            entries[row]["reference"] = number(questions.references[position])
+    rows = sorted(entries)
+    shown = grid.order[rows]
     # The reader starts at a question that the first trained model has lost, if there is one.
-    lost = [comparison.metrics[name][grid.split]["lost"][grid.order[: len(entries)]] > 0 for name in [*names][1:2]]
+    lost = [comparison.metrics[name][grid.split]["lost"][shown] > 0 for name in [*names][1:2]]
     return {
         "start": int(lost[0].argmax()) if lost else 0,
         "models": list(names.values()),
-        "kinds": list(grid.fills),
-        "fills": list(grid.fills.values()),
         "right": list(range(max(len(base.style_names), 1))),
         "styles": list(base.style_names),
+        "fills": list(grid.fills.values()),
         "of": grid.of,
-        "questions": entries,
-        "filters": _filters(comparison, grid, names, grid.order[: len(entries)]),
+        "questions": [entries[row] for row in rows],
+        "filters": _filters(comparison, grid, names, shown),
     }
 
 
