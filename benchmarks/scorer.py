@@ -50,8 +50,8 @@ RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELE
 CORES = os.cpu_count() or 1
 SANDBOX_ROUNDS, STARTS = 15, 9
 SLOW_QUERY_SECONDS = 2.0
-# Of about 1 to 30 ms each, 14 ms in the mean on the machine of docs/reference/scorer.md; {} makes each one different without
-# changing what it does.
+# Of about 1 to 30 ms each, 14 ms in the mean on the machine of docs/reference/scorer.md; {} makes each one different
+# without changing what it does.
 QUERIES = (
     "SELECT city, count(*) FROM orders WHERE price > 90.{0} GROUP BY city",
     "SELECT count(*) FROM orders WHERE client < 2500.{0}",

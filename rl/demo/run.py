@@ -90,6 +90,9 @@ class Demo(Experiment):
                 k=SAMPLES_PER_PROMPT, prompts=TRAIN_PROMPTS, threshold=THRESHOLD, steps=self.steps
             ),
             "methods": methods,
+            "questions": {split: f"task/test_{split}.parquet" for split in SPLITS},
+            "groups": ["ambiguous", "family"],
+            "commands": [f"dph demo --methods {','.join(self.methods)} --steps {self.steps} --seed {self.seed}"],
             "caveats": list(CAVEATS),
             "settings": SETTINGS
             | {"DEVICE": self.device, "seed": self.seed, "steps": self.steps}

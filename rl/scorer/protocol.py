@@ -111,7 +111,7 @@ def _typed(score: Score, rows: bool, digests: bool, payloads: _Payloads) -> str:
     if score.shaped is not None:
         typed["reward"] = score.shaped
     if digests:
-        typed["digest"] = score.digest
+        typed |= {"digest": score.digest, "result_rows": score.result_rows}
     text = json.dumps(typed)
     return f'{text[:-1]}, "rows": {payloads.of(score) if found else "null"}}}' if rows else text
 

@@ -189,8 +189,8 @@ class SqlScorer(WorkerScorer):
         header, payload = await self._run(prepare, seconds + beside, "pred")
         if "score" not in header:
             return failure(header, pred)
-        found = "result", payload.decode(), pred, header.get("digest"), header.get("reward")
-        return Score(header["outcome"], header["score"], *found)
+        found = header.get("digest"), header.get("rows"), header.get("reward")
+        return Score(header["outcome"], header["score"], "result", payload.decode(), pred, *found)
 
     async def _run(self, prepare: Prepare, cpu_limit: float, side: str) -> Reply:
         header, body = await self._ask(prepare, cpu_limit + self._settings.grace_seconds, side)

@@ -86,8 +86,8 @@ def test_the_demos_summary_shows_both_domains_and_directions(written, capsys):
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split() == ["in_domain", "greedy", *(f"pass@{k}" for k in (1, 8, 32)), *head.split()[-3:]]
     assert rows[2].split()[:3] == ["grpo", "1.000", "0.500"] and any(row.startswith("out_of_domain") for row in rows)
-    row = next(row for row in rows if row.startswith("DPH-JS: Pass@1 against GRPO"))
-    assert row.split("GRPO")[1].split() == ["+25.0", "higher,", "not", "significant"] * 2
+    row = next(row for row in rows if row.startswith("DPH-JS: higher Pass@1 than GRPO"))
+    assert row.split("GRPO")[1].split() == ["+25.0", "inconclusive"] * 2
 
 
 def test_one_seed_has_no_interval_and_no_p():

@@ -145,7 +145,8 @@ def test_samples_are_drawn_scored_and_described(overrides, model_folder, train_p
         assert all(-10 < log_prob < 0 for log_prob in record.response_log_probs)
         assert 1 <= len(record.response_ids) <= 4
         assert record.truncated == (tokenizer.eos_token_id not in record.response_ids)
-        assert (record.result_digest is None) == (record.outcome in ("no_answer", "pred_error"))
+        without_result = record.outcome in ("no_answer", "pred_error")
+        assert (record.result_digest is None) == (record.result_rows is None) == without_result
     assert len({r.result_digest for r in records if r.outcome == "match"}) <= 1
     summary = summarize(path)
     assert summary.prompts_by_correct.total() == 6 and summary.outcomes.total() == 24

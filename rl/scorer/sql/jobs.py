@@ -3,8 +3,8 @@
 - gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows, null}, body: the marshalled rows, for `score`
   jobs of any worker. null: no value of the rows is other than NULL, as when there are no rows.
 - score: {uri, version, sql, seconds, gold, ordered, method, reward, digest}, body: gold's rows unless this worker still
-  holds them -> {outcome, score} and, if `digest` is true, {digest}; body: the payload as JSON. With a reward model that
-  times equal results the job has {gold_sql}, and the reply to one {reward}.
+  holds them -> {outcome, score} and, if `digest` is true, {digest, rows}; body: the payload as JSON. With a reward model
+  that times equal results the job has {gold_sql}, and the reply to one {reward}.
 
 Outcomes besides: pred_error or gold_error with "error", pred_timeout or gold_timeout, fault with "error" (the file
 could not be read, or not the part of it that the prediction reads).
@@ -145,10 +145,10 @@ class SqlJobs:
 
 def _digest(rows: list[Row], job: dict) -> dict:
     try:
-        return {"digest": result_digest(rows, job["method"])}
+        return {"rows": len(rows), "digest": result_digest(rows, job["method"])}
     except MemoryError:
         # Its score stands. Only the same query is taken to return the same.
-        return {"digest": result_digest([(job["sql"],)], job["method"]), "last": True}
+        return {"rows": len(rows), "digest": result_digest([(job["sql"],)], job["method"]), "last": True}
 
 
 def _check_equal_rows_fit(rows: list[Row], body: bytes) -> None:
