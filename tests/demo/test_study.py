@@ -2,12 +2,11 @@
 
 import json
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from rl.demo import run, study
+from rl.demo import study
 from rl.demo.experiment import SCRIPTS, sample_files
 from rl.demo.study import METHODS, run_name
 from rl.demo.study_report import OverSeeds, compare_methods, study_tables, write_study
@@ -78,16 +77,6 @@ def test_the_table_has_a_row_for_each_method_and_difference(written):
     assert "greedy, out of domain" in table and "Pass@1, out of domain" in table
     figure = (folder / "study.svg").read_text()
     assert figure.lstrip().startswith("<?xml") and figure.rstrip().endswith("</svg>")
-
-
-def test_the_demos_summary_shows_both_domains_and_directions(written, capsys):
-    folder, *_ = written
-    run._print_summary(SimpleNamespace(out=folder / "seed_1", pipeline=SimpleNamespace(peak_memory=0)), 60)
-    head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split() == ["in_domain", "greedy", *(f"pass@{k}" for k in (1, 8, 32)), *head.split()[-3:]]
-    assert rows[2].split()[:3] == ["grpo", "1.000", "0.500"] and any(row.startswith("out_of_domain") for row in rows)
-    row = next(row for row in rows if row.startswith("DPH-JS: Pass@1 against GRPO"))
-    assert row.split("GRPO")[1].split() == ["+25.0", "higher,", "not", "significant"] * 2
 
 
 def test_one_seed_has_no_interval_and_no_p():
