@@ -17,6 +17,8 @@ SCRIPTS = REPOSITORY / "scripts" / "llama"
 TRAIN_PROMPTS, EVAL_PROMPTS, SAMPLES_PER_PROMPT, THRESHOLD, EVAL_SAMPLES = 384, 96, 8, 6, 32
 ETA = 0.2
 SPLITS = ("in_domain", "out_of_domain")
+# Key of extra_info whose two kinds of questions have results of their own.
+GROUPED_BY = "ambiguous"
 
 # Files of verl/dph/config/device.
 DEVICES = ("cpu", "cuda", "cuda_hf")

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rl.demo.experiment import SPLITS
+from rl.demo.experiment import GROUPED_BY, SPLITS
 
 if TYPE_CHECKING:
     from rl.demo.run import Demo
@@ -40,8 +40,8 @@ def _questions(report: dict, split: str) -> Iterator[tuple[str, dict[str, dict]]
     base = of_split["base"]
     name = split.replace("_", " ").capitalize()
     yield f"{name}, all {base['prompts']} questions", of_split
-    for value, summary in base.get("groups", {}).get("ambiguous", {}).items():
-        of_group = {method: found["groups"]["ambiguous"][value] for method, found in of_split.items()}
+    for value, summary in base.get("groups", {}).get(GROUPED_BY, {}).items():
+        of_group = {method: found["groups"][GROUPED_BY][value] for method, found in of_split.items()}
         yield f"{name}, {summary['prompts']} {value} questions", of_group
 
 
