@@ -2,13 +2,16 @@
 
 import json
 import re
+from contextlib import nullcontext
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from rl.demo import study, study_report
+from rl.demo import experiment, stages, study, study_report
 from rl.demo.experiment import SCRIPTS, sample_files
+from rl.demo.stage_marks import write_mark
 from rl.demo.study import METHODS, run_name
 from rl.demo.study_figure import study_figure
 from rl.demo.study_report import COLUMNS, OverSeeds, compare_methods, study_tables, write_study
@@ -167,6 +170,23 @@ def test_seeds_are_compared_on_the_same_base_and_eta_0_is_of_its_family(tmp_path
     }
     assert specs[1]["methods"]["base"] == specs[2]["methods"]["base"]
     assert specs[2]["methods"]["dph_js"]["splits"]["in_domain"]["samples"] == "eval/dph_js_s2/in_domain.jsonl"
+
+
+def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
+    """Whatever the code of the report and the names of methods have become since."""
+    options = {"methods": ["grpo", "dph_js"], "seeds": [1], "steps": 4, "at_once": 2}
+    before = study.Study(tmp_path, **options)
+    for stage in before.stages():
+        assert not before.pipeline._is_done(stage)
+        write_mark(before.pipeline._mark_path(stage), before.pipeline._identity(stage), seconds=60.0)
+        for path in stage.outputs:
+            path.mkdir(parents=True)
+    monkeypatch.setitem(METHODS, "grpo", replace(METHODS["grpo"], label="Renamed"))
+    monkeypatch.setattr(experiment, "scorer_server", lambda *_: nullcontext("http://127.0.0.1:9"))
+    monkeypatch.setattr(stages.subprocess, "Popen", lambda *_, **__: pytest.fail("a program was started"))
+    monkeypatch.setattr(study_report, "write_study", lambda out, labels, specs, facts: (labels, facts))
+    labels, facts = study.Study(tmp_path, **options).run()
+    assert labels["grpo"] == "Renamed" and facts["seconds_of_stages"]["train_dph_js_s1"] == 60.0
 
 
 def test_every_script_is_there_and_labels_differ():
