@@ -73,7 +73,6 @@ class Demo(Experiment):
         from rl.evaluation.analysis.claims import assert_styles
 
         self.run_stages(self.stages())
-        sys.stderr.write("Comparing the methods\n")
         return assert_styles(self._report())
 
     def _report(self) -> dict:
