@@ -23,7 +23,7 @@ class Score:
     outcome: of rl.common.outcomes; infra_error says nothing about the response, which must be scored again. pred: the
     answer extracted from it, None if there is none. flag: "result", "error" or "gold_error". payload: JSON text of the
     rows, "timeout" or "error: ...". digest: of all rows, and result_rows: their number, if requested. score: how right
-    it is, 0 to 1. shaped: what training gets instead, of the reward models that have something else; None of the others.
+    it is, 0 to 1. shaped: what training gets instead, by the reward models that have something else, or None.
     """
 
     outcome: str

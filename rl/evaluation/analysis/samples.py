@@ -154,7 +154,7 @@ def require_same_prompts(samples: JudgedSamples, reference: JudgedSamples) -> No
 
 def _records(path: Path, metadata: SampleMetadata) -> Iterator[SampleRecord]:
     total = metadata.rows * metadata.n
-    return tqdm(read_samples(path), f"Reading {path.name}", total, unit="sample", delay=5, leave=False)
+    return tqdm(read_samples(path), f"Reading {path.name}", total, unit="sample", delay=5, leave=False, disable=None)
 
 
 def _is_correct(record: SampleRecord) -> bool:

@@ -3,8 +3,8 @@
 - gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows, null}, body: the marshalled rows, for `score`
   jobs of any worker. null: no value of the rows is other than NULL, as when there are no rows.
 - score: {uri, version, sql, seconds, gold, ordered, method, reward, digest}, body: gold's rows unless this worker still
-  holds them -> {outcome, score} and, if `digest` is true, {digest, rows}; body: the payload as JSON. With a reward model
-  that times equal results the job has {gold_sql}, and the reply to one {reward}.
+  holds them -> {outcome, score} and, if `digest` is true, {digest, rows}; body: the payload as JSON. With a reward
+  model that times equal results the job has {gold_sql}, and the reply to one {reward}.
 
 Outcomes besides: pred_error or gold_error with "error", pred_timeout or gold_timeout, fault with "error" (the file
 could not be read, or not the part of it that the prediction reads).

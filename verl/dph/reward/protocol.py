@@ -156,16 +156,7 @@ def _read_score(address: str, answer: Any) -> Score | Failure:
         raise ScorerMismatch(f"{address} answers {str(answer)[:300]} for a response: its version does not match.")
     score = 0.0 if outcome in GOLD_FAILURES else float(score)
     acc = int(is_correct(score))
-    return Score(
-        score=score,
-        acc=acc,
-        pred=pred,
-        outcome=outcome,
-        error=error,
-        result_digest=digest,
-        result_rows=rows,
-        shaped=shaped,
-    )
+    return Score(score, acc, pred, outcome, error, result_digest=digest, result_rows=rows, shaped=shaped)
 
 
 def sentence(text: str) -> str:
