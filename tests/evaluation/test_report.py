@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import jsonschema
 import numpy as np
@@ -17,6 +18,7 @@ from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
 from rl.evaluation.analysis.transitions import transition_shares, transitions_of_split
 from rl.evaluation.report import question_browser
+from rl.evaluation.report.answer_figure import answer_figure
 from rl.evaluation.report.answer_grid import MOST_QUESTIONS, AnswerGrid
 from rl.evaluation.report.figures import looks_of
 from rl.evaluation.report.headline import headline
@@ -115,7 +117,7 @@ def test_report_and_page(run, tmp_path):
     report = write_report(read_spec(run.write()), tmp_path / "out")
     assert json.loads((tmp_path / "out" / "report.json").read_text()) == report
     jsonschema.validate(report, REPORT)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["answers.svg", "report.html", "report.json"]
     grpo, dph_js = (report[name]["in_domain"] for name in ("grpo", "dph_js"))
     assert grpo["style_entropy"] == [0, 0, 0] and grpo["style_share"]["JOIN"] == 1 and dph_js["style_entropy"][0] > 1
     samples = map(json.loads, (tmp_path / "base.0.jsonl").read_text().splitlines())
@@ -222,6 +224,20 @@ def test_the_grid_and_the_browser_show_the_samples(run, tmp_path):
         rows_of.get(("Lost (base solved it, no sample correct)", "by GRPO"), [])
         == np.flatnonzero(lost[grid.order]).tolist()
     )
+
+
+def test_the_grid_is_a_picture_of_its_own(run):
+    comparison = compare(read_spec(run.write()))
+    picture, svg = ElementTree.fromstring(answer_figure(comparison)), "{http://www.w3.org/2000/svg}"
+    texts = [text.text for text in picture.iter(f"{svg}text")]
+    assert texts[: len(STYLES)] == list(STYLES) and texts.index("Base") < texts.index("GRPO")
+    assert texts.count("4 hard questions") == texts.count(f"{PROMPTS - 4} plain questions") == 3
+    blocks = picture.findall(f"{svg}svg")
+    # Within the picture, none over another: three columns of two.
+    assert len({(block.get("x"), block.get("y")) for block in blocks}) == len(blocks) == 6
+    assert max(float(block.get("x")) + float(block.get("width")) for block in blocks) < float(picture.get("width"))
+    assert max(float(block.get("y")) + float(block.get("height")) for block in blocks) < float(picture.get("height"))
+    assert "prefers-color-scheme: dark" in picture.find(f"{svg}style").text
 
 
 def test_the_browser_holds_fewer_questions_if_their_texts_are_long(run, monkeypatch):

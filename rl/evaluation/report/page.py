@@ -1,9 +1,6 @@
 """report.html: one self-contained file, for a light or dark screen of any width."""
 
 from dataclasses import replace
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rl.evaluation.analysis.checkpoints import Progress
 from rl.evaluation.analysis.claims import INCONCLUSIVE, Claim
@@ -11,6 +8,7 @@ from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.training_log import TrainingLog
 from rl.evaluation.report.answer_grid import AnswerGrid
+from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.figures import evaluation_figures, looks_of, style_figures
 from rl.evaluation.report.headline import headline, style_sentence
 from rl.evaluation.report.provenance import provenance
@@ -27,13 +25,6 @@ from rl.evaluation.report.theme import COLOURS
 from rl.evaluation.report.training_figures import training_figures
 from rl.evaluation.spec import BASE, BASE_AGAIN
 
-ENVIRONMENT = Environment(
-    loader=FileSystemLoader(Path(__file__).parent),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=StrictUndefined,
-)
 LINKS = {
     "The paper": "https://arxiv.org/abs/2509.07430",
     "verl": "https://github.com/volcengine/verl",

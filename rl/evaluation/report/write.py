@@ -1,4 +1,4 @@
-"""Write report.json and report.html; the command line is `dph report` and `python -m rl.evaluation.report.write`."""
+"""Write report.json, report.html and answers.svg: `dph report`, `python -m rl.evaluation.report.write`."""
 
 import argparse
 import dataclasses
@@ -17,7 +17,7 @@ CHECK_FAILED_EXIT_CODE = 1
 
 
 def write_report(spec: "ReportSpec", out: Path) -> dict:
-    """Measure all methods, write out/report.json and out/report.html, and return the content of report.json.
+    """Measure all methods, write out/report.{json,html} and out/answers.svg, and return the content of report.json.
 
     report.json = {method: {split: summary}} (see summary.summarise; its "groups" are {key of extra_info: {value:
     summary.summarise_group}}), beside "_definitions" {term: meaning},
@@ -33,6 +33,7 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     from rl.evaluation.analysis.paired_test import paired_tests
     from rl.evaluation.analysis.summary import definitions
     from rl.evaluation.analysis.training_log import read_training_log
+    from rl.evaluation.report.answer_figure import answer_figure
     from rl.evaluation.report.page import render_page
     from rl.evaluation.spec import BASE
     from rl.metrics.styles import BY_PREFIX
@@ -50,6 +51,7 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     }
     progress = read_progress(comparison)
     page = render_page(comparison, judged, tests, meanings, logs, progress)
+    picture = answer_figure(comparison)
     report = comparison.summaries | {
         "_definitions": meanings,
         "_claims": [dataclasses.asdict(claim) for claim in judged],
@@ -60,6 +62,7 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     text = json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     out.mkdir(parents=True, exist_ok=True)
     atomic_write.write_text(out / "report.json", text)
+    atomic_write.write_text(out / "answers.svg", picture)
     atomic_write.write_text(out / "report.html", page)
     return report
 

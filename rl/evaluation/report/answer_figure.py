@@ -1,0 +1,51 @@
+"""answers.svg: the answer grid of the first split as a picture of its own, for pages that cannot hold the report.
+
+It has the base and the methods that the report's headline is about, and turns dark with the reader's screen.
+"""
+
+from rl.evaluation.analysis.comparison import Comparison
+from rl.evaluation.report.answer_grid import AnswerGrid
+from rl.evaluation.report.environment import ENVIRONMENT
+from rl.evaluation.report.figures import looks_of
+from rl.evaluation.report.headline import leading_methods
+from rl.evaluation.report.theme import COLOURS
+from rl.evaluation.spec import BASE
+
+# Pixels.
+WIDTH, MARGIN, GAP = 1000, 16, 24
+HEAD, BLOCK_HEAD = 84, 26  # above all blocks, and above each
+KEY_GLYPH, KEY_LETTER = 44, 8.5  # of an entry of the key: colour and gaps, and a letter of its name
+
+
+def answer_figure(comparison: Comparison) -> str:
+    """The picture, an SVG document."""
+    spec = comparison.spec
+    grid, looks = AnswerGrid.of_split(comparison, spec.splits[0]), looks_of(spec)
+    shown = [BASE, *leading_methods(spec)]
+    width = (WIDTH - 2 * MARGIN - (len(shown) - 1) * GAP) / len(shown)
+    panels, bottom = [], 0.0
+    for number, name in enumerate(shown):
+        panel = grid.panel(comparison, name, looks[name].label, looks[name].colour.css)
+        blocks, bottom = [], float(MARGIN + HEAD)
+        for block in panel.blocks:
+            bottom += BLOCK_HEAD if block.name else 0
+            title = f"{block.rows} {block.name} questions" if block.name else ""
+            blocks.append({"name": title, "y": bottom, "height": block.height, "drawing": block.drawing})
+            bottom += block.height
+        x = MARGIN + number * (width + GAP)
+        panels.append({"x": x, "name": panel.name, "figures": panel.figures, "colour": panel.colour, "blocks": blocks})
+    key, x = [], float(MARGIN)
+    for name, fill in grid.key.items():
+        key.append({"x": x, "name": name, "fill": fill})
+        x += KEY_GLYPH + KEY_LETTER * len(name)
+    names = ", ".join(looks[name].label for name in shown)
+    return ENVIRONMENT.get_template("answers.svg").render(
+        width=WIDTH,
+        height=round(bottom + MARGIN),
+        margin=MARGIN,
+        panel_width=width,
+        colours=COLOURS,
+        key=key,
+        panels=panels,
+        description=f"{names}: a row is a question, a cell an answer, coloured by its form if it is correct",
+    )
