@@ -39,7 +39,7 @@ RUNAWAY_SHARE, REPEATED_SHARE = 0.01, 1 / 3
 RUNAWAY_SECONDS = 15.0
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 CORES = os.cpu_count() or 1
-# Of about 1 to 30 ms each, 14 ms in the mean on the machine of docs/reference/scorer.md; {} makes each one different
+# Of about 1 to 30 ms each, 14 ms in the mean on the machine of docs/explanation/scoring.md; {} makes each one different
 # without changing what it does.
 QUERIES = (
     "SELECT city, count(*) FROM orders WHERE price > 90.{0} GROUP BY city",
