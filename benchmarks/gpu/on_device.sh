@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The check on one GPU (README.md): bash on_device.sh first|more|long [--small]; each part takes at most 9 minutes.
-#   first   versions, the tests marked gpu, the mathematics, three updates on CPU and GPU compared, the 1B benchmark
+#   first   versions, the tests marked gpu, the mathematics, three updates on CPU and GPU compared, the 1B benchmark, bf16's noise
 #   more    demo-sized DPH-JS from samples to a resumed checkpoint, the 1B benchmark with padded rows
 #   long    the 1B benchmark with long rows
 # Within a kit (make gpu-kit) it installs the kit's packages first; in a checkout it uses PYTHON's. OUT gets PART.log,
@@ -79,6 +79,8 @@ first() {
   step update_bf16 90 "$PYTHON" "$CHECKS/check_update.py" update "$WORK/tiny" "$OUT/update_bf16.json" bf16
   step compare 30 "$PYTHON" "$CHECKS/check_update.py" compare "$OUT"/update_{cpu,fp32,bf16}.json
   benchmark actor_update_1b 240
+  step bf16_noise 90 "$PYTHON" "$PROJECT/benchmarks/bf16_noise.py" --json "$OUT/bf16_noise.json" \
+    ${SMALL:+--hidden 64 --layers 1 --vocabulary 512 --rows 4 --response 8 --logits 1}
 }
 
 more() {

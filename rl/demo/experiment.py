@@ -3,18 +3,18 @@
 import json
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from rl.common.errors import UserError
-from rl.demo.scorer_process import REPOSITORY
+from rl.demo.scorer_process import REPOSITORY, scorer_server
 from rl.demo.stages import Pipeline, Stage
 
 SCRIPTS = REPOSITORY / "scripts" / "llama"
 
 TRAIN_PROMPTS, EVAL_PROMPTS, SAMPLES_PER_PROMPT, THRESHOLD, EVAL_SAMPLES = 384, 96, 8, 6, 32
-ETA = 0.2
 SPLITS = ("in_domain", "out_of_domain")
 
 # Files of verl/dph/config/device.
@@ -25,7 +25,7 @@ SETTINGS = {
     "MAX_PROMPT_LENGTH": "40",
     "MAX_RESPONSE_LENGTH": "48",
     "TRAIN_BATCH_SIZE": "16",
-    # Four mini-batches per step: with two, GRPO is only halfway to one style after 80 steps.
+    # Four mini-batches per step: with two, GRPO takes twice as many steps to end in one style.
     "MINI_BATCH_SIZE": "4",
     "ROLLOUT_N": "16",
     "SFT_BATCH_SIZE": "32",
@@ -42,13 +42,17 @@ OVERRIDES = [
     # Evaluation reads the checkpoint's Hugging Face folder.
     "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
     "actor_rollout_ref.actor.optim.weight_decay=0.0",
-    # 320 updates in all: with verl's second beta, .999, the first would never be forgotten.
+    # 240 updates in all: with verl's second beta, .999, the first would never be forgotten.
     "actor_rollout_ref.actor.optim.betas=[0.9,0.99]",
     "trainer.max_actor_ckpt_to_keep=2",
     # The hf rollout's log-probs equal the actor's to 1e-7 in float32 (tests/end_to_end).
     "algorithm.rollout_correction.bypass_mode=True",
     "actor_rollout_ref.actor.calculate_entropy=True",
+    # Over one rank: a sixth of the driver's time for nothing.
+    "trainer.balance_batch=False",
 ]
+# Scripts that read neither D_exp nor D_pef.
+ON_ALL_PROMPTS = ("grpo.sh", "dapo.sh", "reverse_kl.sh")
 # In bf16 they do not.
 OVERRIDES_ON_GPU = ["algorithm.rollout_correction.bypass_mode=False"]
 
@@ -75,12 +79,12 @@ class Method:
 METHODS = {
     "grpo": Method("GRPO", "grpo.sh"),
     "dapo": Method("DAPO", "dapo.sh"),
-    "dapo_exp": Method("DAPO on D_exp, eta 0", "js_kl.sh", ("0",), "DPH-JS"),
-    "rkl": Method("RKL, eta 0.1", "reverse_kl.sh", ("0.1",), "RKL"),
-    "dph_f": Method(f"DPH-F, eta {ETA}", "forward_kl.sh", (str(ETA),), "DPH-F"),
-    "dph_js": Method(f"DPH-JS generator, eta {ETA}", "js_kl.sh", (str(ETA),), "DPH-JS"),
-    "dph_js_def": Method(f"DPH-JS definition, eta {ETA}", "js_definition.sh", (str(ETA),), "DPH-JS definition"),
-    "dph_alpha": Method(f"alpha 0.2, eta {ETA}", "alpha.sh", (str(ETA), "0.2"), "alpha 0.2"),
+    "dapo_exp": Method("DAPO on D_exp", "js_kl.sh", ("0",), "DPH-JS"),
+    "rkl": Method("RKL", "reverse_kl.sh", ("0.1",), "RKL"),
+    "dph_f": Method("DPH-F", "forward_kl.sh", ("0.5",), "DPH-F"),
+    "dph_js": Method("DPH-JS", "js_kl.sh", ("0.5",), "DPH-JS"),
+    "dph_js_def": Method("DPH-JS definition", "js_definition.sh", ("0.5",), "DPH-JS definition"),
+    "dph_alpha": Method("DPH alpha 0.2", "alpha.sh", ("0.5", "0.2"), "DPH alpha 0.2"),
 }
 
 
@@ -129,15 +133,17 @@ class Experiment:
         steps: training steps per run.
         seed: of sampling and the data; each training run has its own.
         device: one of DEVICES.
+        at_once: programs at a time, on a CPU each with one busy core.
     """
 
-    def __init__(self, out: Path, steps: int, seed: int, device: str = "cpu"):
+    def __init__(self, out: Path, steps: int, seed: int, *, device: str = "cpu", at_once: int = 1):
         check_device(device)
         if not SCRIPTS.is_dir():
             raise UserError(f"{SCRIPTS} does not exist: run the demo from a checkout installed with `make install`.")
-        self.out, self.steps, self.seed, self.device = out, steps, seed, device
-        # Processes that sample: on a CPU one for each core.
-        self.replicas = 2 if device == "cpu" else 1
+        self.out, self.steps, self.seed, self.device, self.at_once = out, steps, seed, device, at_once
+        # Of a program: processes that sample, and threads of the update.
+        self.replicas = 2 if device == "cpu" and at_once == 1 else 1
+        self.threads = 2 if at_once == 1 else 1
         self.task, self.model, self.data = out / "task", out / "model", out / "data"
         self.settings = SETTINGS | {
             "DEVICE": device,
@@ -152,26 +158,32 @@ class Experiment:
         }
         self.pipeline = Pipeline(out, {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"})
 
-    def make_task_and_model(self) -> None:
-        """The stages that need no scorer."""
+    def run_stages(self, stages: Sequence[Stage]) -> None:
+        """Run the stages with a scorer beside them."""
+        databases = self.task / "databases"
+        databases.mkdir(parents=True, exist_ok=True)
+        with scorer_server(self.out, databases) as address:
+            # Not part of a stage's settings: the port changes every time.
+            self.pipeline.environment["DPH_SCORER"] = address
+            self.pipeline.run(stages, at_once=self.at_once)
+
+    def prepare(self) -> list[Stage]:
+        """Everything before training."""
         sizes = ["--train", str(TRAIN_PROMPTS), "--eval", str(EVAL_PROMPTS)]
         command = [sys.executable, "-m", "rl.demo.task", "--out", str(self.task), *sizes]
-        self.pipeline.run(Stage("task", "Task: databases and questions", command, seconds=10))
+        task = Stage("task", "Task: databases and questions", command, seconds=3)
         command = [sys.executable, "-m", "rl.demo.base_model", "--task", str(self.task), "--out", str(self.model)]
-        self.pipeline.run(Stage("model", "Base model, from scratch", command, seconds=85, needs=["task"]))
-
-    def prepare_data(self) -> None:
-        """The stages between the base model and training; the scorer must be up."""
+        model = Stage("model", "Base model, from scratch", command, seconds=70, needs=["task"])
         samples = self.data / "generate_data" / "0.jsonl"
         presample = Stage(
             "presample",
             "Pre-sampling",
             ["bash", str(SCRIPTS / "offline_sampling.sh"), "sampling"],
             environment=self.settings | {"GPUS_PER_NODE": str(self.replicas)},
-            seconds=40,
+            seconds=25,
             outputs=[samples.parent],
             total=TRAIN_PROMPTS * SAMPLES_PER_PROMPT,
-            count=lambda: _lines(samples),
+            count=lambda: _samples([samples], TRAIN_PROMPTS * SAMPLES_PER_PROMPT),
             needs=["model"],
         )
         command = [
@@ -180,7 +192,7 @@ class Experiment:
             *("--threshold", str(THRESHOLD), "--n", str(SAMPLES_PER_PROMPT)),
         ]
         parts = [self.data / "train_correct.parquet", self.data / "train_wrong.parquet"]
-        split = Stage("split", "Split into D_exp and D_pef", command, seconds=8, outputs=parts, needs=["presample"])
+        split = Stage("split", "Split into D_exp and D_pef", command, seconds=2, outputs=parts, needs=["presample"])
         store = Stage(
             "store",
             "Reference log-probs of D_pef",
@@ -190,11 +202,10 @@ class Experiment:
             outputs=[self.data / "pef.pt", self.data / "pef.samples.jsonl"],
             needs=["split"],
         )
-        for stage in (presample, split, store):
-            self.pipeline.run(stage)
+        return [task, model, presample, split, store]
 
-    def train(self, name: str, method: Method, seed: int, *, threads: int = 2) -> Stage:
-        """The training run `name`. threads: of the update."""
+    def train(self, name: str, method: Method, seed: int) -> Stage:
+        """The training run `name`."""
         run = self.out / "runs" / name
         overrides = OVERRIDES + ([] if self.device == "cpu" else OVERRIDES_ON_GPU)
         return Stage(
@@ -206,37 +217,36 @@ class Experiment:
                 "SEED": str(seed),
                 "GPUS_PER_NODE": "1",
                 "TOTAL_STEPS": str(self.steps),
-                "OMP_NUM_THREADS": str(threads),
+                "OMP_NUM_THREADS": str(self.threads),
                 "OMP_WAIT_POLICY": "PASSIVE",
             },
-            seconds=50 + 2.2 * self.steps,
+            seconds=50 + 3.0 * self.steps,
             outputs=[run],
             total=self.steps,
-            count=lambda: max((step for step in _log_steps(run)), default=0),
-            needs=["store"],
+            count=lambda: _steps(run, self.steps),
+            needs=["model" if method.script in ON_ALL_PROMPTS else "store"],
         )
 
     def checkpoint(self, name: str) -> Path:
         """The last checkpoint of the training run `name`, as a Hugging Face folder."""
         return self.out / "runs" / name / f"global_step_{self.steps}" / "actor" / "huggingface"
 
-    def evaluate(
-        self,
-        name: str,
-        title: str,
-        models: dict[str, Path],
-        needs: list[str],
-        *,
-        again: bool = False,
-        replicas: int | None = None,
-    ) -> Stage:
-        """Sample `models` into OUT/eval/<model>. again: draw the base twice. replicas: other than self.replicas."""
+    def evaluate_base(self) -> Stage:
+        """Two draws of the base: the second one is the noise floor."""
+        return self._evaluate("base", "Evaluation of the base model, twice", self.model, "model", draws=2)
+
+    def evaluate(self, name: str, label: str) -> Stage:
+        """The last checkpoint of the training run `name`."""
+        return self._evaluate(name, f"Evaluation of {label}", self.checkpoint(name), f"train_{name}")
+
+    def _evaluate(self, name: str, title: str, model: Path, need: str, draws: int = 1) -> Stage:
+        """Sample a model into OUT/eval/<name>."""
         splits = {split: self.task / f"test_{split}.parquet" for split in SPLITS}
         folder = self.out / "eval"
         command = [
             *(sys.executable, "-m", "verl.dph.evaluate", f"device={self.device}"),
-            f"trainer.n_gpus_per_node={replicas or self.replicas}",
-            f"evaluate.models={_mapping(models)}",
+            f"trainer.n_gpus_per_node={self.replicas}",
+            f"evaluate.models={_mapping({name: model})}",
             f"evaluate.splits={_mapping(splits)}",
             f"evaluate.output={folder}",
             f"evaluate.n={EVAL_SAMPLES}",
@@ -247,18 +257,18 @@ class Experiment:
             "actor_rollout_ref.rollout.top_p=1.0",
             f"actor_rollout_ref.rollout.seed={self.seed + 100}",
         ]
-        draws = (len(models) * (EVAL_SAMPLES + 1) + EVAL_SAMPLES * again) * EVAL_PROMPTS * len(splits)
-        folders = [folder / model for model in (*models, *(["base_again"] if again else []))]
+        total = (draws * EVAL_SAMPLES + 1) * EVAL_PROMPTS * len(splits)
+        folders = [folder / name, folder / "base_again"][:draws]
         return Stage(
-            name,
+            f"evaluate_{name}",
             title,
             command,
             environment={"VERL_PLATFORM": "cpu"} if self.device == "cpu" else {},
-            seconds=45 * len(models),
+            seconds=15 + 15 * draws,
             outputs=folders,
-            total=draws,
-            count=lambda: sum(_lines(path) for of_model in folders for path in of_model.rglob("*.jsonl")),
-            needs=needs,
+            total=total,
+            count=lambda: _samples([path for of_draw in folders for path in of_draw.rglob("*.jsonl")], total),
+            needs=[need],
         )
 
 
@@ -276,18 +286,19 @@ def _mapping(paths: dict[str, Path]) -> str:
     return "{" + ",".join(f"{name}:'{path}'" for name, path in paths.items()) + "}"
 
 
-def _lines(path: Path) -> int:
-    try:
-        return path.read_bytes().count(b"\n")
-    except FileNotFoundError:
-        return 0
+def _samples(files: Iterable[Path], total: int) -> tuple[int, str]:
+    """How many samples there are, and how many of how many."""
+    drawn = sum(path.read_bytes().count(b"\n") for path in files if path.exists())
+    return drawn, f"sample {drawn:,}/{total:,}"
 
 
-def _log_steps(run: Path) -> list[int]:
-    """The steps that a run has logged."""
-    steps = []
-    for part in (run / "metrics").glob("*.jsonl") if run.exists() else ():
+def _steps(run: Path, total: int) -> tuple[int, str]:
+    """The last step that a run has logged, with its reward."""
+    step, reward = 0, ""
+    for part in (run / "metrics").glob("*.jsonl"):
         with open(part, "rb") as file:
             file.seek(max(0, os.path.getsize(part) - 65_536))
-            steps += [json.loads(line)["step"] for line in file.read().splitlines()[1:] if line.endswith(b"}")]
-    return steps
+            rows = [line for line in file.read().splitlines() if line.startswith(b'{"step"') and line.endswith(b"}}")]
+        if rows and (row := json.loads(rows[-1]))["step"] > step:
+            step, reward = row["step"], f"{row['data']['critic/score/mean']:.2f}".removeprefix("0")
+    return step, f"step {step}/{total}" + (f"  reward {reward}" if reward else "")

@@ -1,9 +1,12 @@
 """The demo's questions: eight families of graded difficulty, drawn from templates.
 
 A question asks which parents have any, no, or at least N children that meet one or two conditions, in some families
-among the parents that meet a condition of their own. A `Mix` sets the frequencies of
-families and synonyms: what is rare in fine-tuning and frequent in reinforcement learning is what the base model gets
-wrong.
+among the parents that meet a condition of their own. A `Mix` sets the frequencies of families and synonyms: what is
+rare in fine-tuning and frequent in reinforcement learning is what the base model gets wrong.
+
+Half of the questions are ambiguous, as BIRD's underspecified ones: they ask for "figures", which means the parent's
+first number or, less often, its second, and nothing in the prompt says which. A policy that always answers the likelier
+reading has the higher Pass@1, and can no longer solve the others.
 """
 
 import random
@@ -68,7 +71,10 @@ COMPARISONS = {
 }
 BOUNDS = range(5, 96)
 CATEGORY_SHARE = 0.3
-NAME_SHARE = 0.5
+NAME_SHARE = 0.5  # of the questions that are not ambiguous
+AMBIGUOUS_WORD = "figures"
+AMBIGUOUS_SHARE = 0.5
+FIRST_READING_SHARE = 0.7
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ class Question:
 
     Attributes:
         select: the requested column of the parent, qualified by its table.
+        ambiguous: the text does not say which of the parent's numbers is requested.
         child_conditions: conditions on the counted children.
         parent_condition: condition on the parents, or None.
         at_least: required number of children; None unless the family counts.
@@ -100,6 +107,7 @@ class Question:
     schema: Schema
     family: Family
     select: str
+    ambiguous: bool
     child_conditions: tuple[Condition, ...]
     parent_condition: Condition | None
     at_least: int | None
@@ -110,10 +118,8 @@ def draw_question(rng: random.Random, schemas: Sequence[Schema], mix: Mix) -> Qu
     """Draw one question on one of the schemas."""
     schema = rng.choice(schemas)
     (family,) = rng.choices(FAMILIES, mix.family_weights)
-    column = word = "name"
-    if rng.random() >= NAME_SHARE:
-        number = rng.choice(schema.parent.numbers)
-        column, word = number.name, _synonym(rng, number.words, mix)
+    ambiguous = rng.random() < AMBIGUOUS_SHARE
+    column, word = _draw_ambiguous_column(rng, schema.parent) if ambiguous else _draw_column(rng, schema.parent, mix)
     child_conditions = _draw_child_conditions(rng, schema, family, mix)
     parent_condition = _draw_condition(rng, schema.parent, mix) if family.parent_condition else None
     at_least = rng.choice(tuple(COUNT_WORDS)) if family.kind == COUNT else None
@@ -133,6 +139,7 @@ def draw_question(rng: random.Random, schemas: Sequence[Schema], mix: Mix) -> Qu
         schema=schema,
         family=family,
         select=f"{schema.parent.name}.{column}",
+        ambiguous=ambiguous,
         child_conditions=child_conditions,
         parent_condition=parent_condition,
         at_least=at_least,
@@ -142,7 +149,7 @@ def draw_question(rng: random.Random, schemas: Sequence[Schema], mix: Mix) -> Qu
 
 def question_vocabulary(schemas: Sequence[Schema]) -> set[str]:
     """Every word that can occur in a question on one of the schemas."""
-    words = {":", "name", "of", "with", "where", "and", "?", *VERBS}
+    words = {":", "name", AMBIGUOUS_WORD, "of", "with", "where", "and", "?", *VERBS}
     for phrases in (*OPENINGS.values(), COUNT_OPENINGS, *COMPARISONS.values()):
         words.update(word for phrase in phrases for word in phrase)
     for counts in COUNT_WORDS.values():
@@ -161,6 +168,19 @@ def question_vocabulary(schemas: Sequence[Schema]) -> set[str]:
 def _synonym(rng: random.Random, synonyms: Sequence, mix: Mix):
     weights = [rank**-mix.zipf_exponent for rank in range(1, len(synonyms) + 1)]
     return rng.choices(synonyms, weights)[0]
+
+
+def _draw_column(rng: random.Random, parent: Table, mix: Mix) -> tuple[str, str]:
+    """A column of the parent and a word for it."""
+    if rng.random() < NAME_SHARE:
+        return "name", "name"
+    number = rng.choice(parent.numbers)
+    return number.name, _synonym(rng, number.words, mix)
+
+
+def _draw_ambiguous_column(rng: random.Random, parent: Table) -> tuple[str, str]:
+    first, second = parent.numbers
+    return (first if rng.random() < FIRST_READING_SHARE else second).name, AMBIGUOUS_WORD
 
 
 def _draw_child_conditions(rng: random.Random, schema: Schema, family: Family, mix: Mix) -> tuple[Condition, ...]:

@@ -19,7 +19,6 @@ from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import (
     DEVICES,
-    ETA,
     METHODS,
     SAMPLES_PER_PROMPT,
     SETTINGS,
@@ -30,7 +29,7 @@ from rl.demo.experiment import (
     method_names,
     sample_files,
 )
-from rl.demo.scorer_process import scorer_server
+from rl.demo.stages import Stage
 
 SUMMARY = (
     "A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in domain) "
@@ -59,25 +58,21 @@ class Demo(Experiment):
     """
 
     def __init__(self, out: Path, methods: list[str], steps: int, seed: int, device: str = "cpu"):
-        super().__init__(out, steps, seed, device)
+        # Two busy cores; a GPU is one program's.
+        super().__init__(out, steps, seed, device=device, at_once=2 if device == "cpu" else 1)
         self.methods = methods
+
+    def stages(self) -> list[Stage]:
+        """Of what could start, the first does: the base model's evaluation fills the gap at the end."""
+        trainings = [self.train(name, METHODS[name], self.seed) for name in self.methods]
+        evaluations = [self.evaluate(name, METHODS[name].label) for name in self.methods]
+        return [*self.prepare(), *trainings, *evaluations, self.evaluate_base()]
 
     def run(self) -> list[str]:
         """Run all stages and write the report. Returns one sentence per failed check."""
         from rl.evaluation.analysis.claims import assert_styles
 
-        pipeline = self.pipeline
-        self.make_task_and_model()
-        with scorer_server(self.out, self.task / "databases") as address:
-            # Not part of a stage's settings: the port changes every time.
-            pipeline.environment["DPH_SCORER"] = address
-            self.prepare_data()
-            for method in self.methods:
-                pipeline.run(self.train(method, METHODS[method], self.seed))
-            models = {"base": self.model} | {method: self.checkpoint(method) for method in self.methods}
-            needs = ["model", *(f"train_{method}" for method in self.methods)]
-            pipeline.run(self.evaluate("evaluate", "Evaluation", models, needs, again=True))
-
+        self.run_stages(self.stages())
         return assert_styles(self._report())
 
     def _report(self) -> dict:
@@ -96,7 +91,13 @@ class Demo(Experiment):
             ),
             "methods": methods,
             "caveats": list(CAVEATS),
-            "settings": SETTINGS | {"DEVICE": self.device, "eta": ETA, "seed": self.seed, "steps": self.steps},
+            "settings": SETTINGS
+            | {"DEVICE": self.device, "seed": self.seed, "steps": self.steps}
+            | {
+                f"eta of {METHODS[name].label}": METHODS[name].arguments[0]
+                for name in self.methods
+                if METHODS[name].family
+            },
             "seconds": {name: round(seconds, 1) for name, seconds in self.pipeline.seconds.items()},
         }
         path = self.out / "spec.json"
@@ -127,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--out", type=Path, default=Path("outputs/demo"), help="output folder (default: %(default)s)")
     add("--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)")
-    add("--steps", type=int, default=80, help="training steps of each method (default: %(default)s)")
+    add("--steps", type=int, default=60, help="training steps of each method (default: %(default)s)")
     add("--seed", type=int, default=1, help="of sampling, data order and training (default: %(default)s)")
     add(
         "--device", choices=DEVICES, default="cpu", help="cuda: GPUs with vLLM; cuda_hf: without (default: %(default)s)"

@@ -18,7 +18,6 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import METHODS, Experiment, method_names, sample_files
-from rl.demo.scorer_process import scorer_server
 from rl.demo.stages import Stage
 
 
@@ -34,32 +33,24 @@ class Study(Experiment):
     """
 
     def __init__(self, out: Path, methods: list[str], seeds: list[int], steps: int, at_once: int):
-        super().__init__(out, steps, seed=1)
-        self.methods, self.seeds, self.at_once = methods, seeds, at_once
+        super().__init__(out, steps, seed=1, at_once=at_once)
+        self.methods, self.seeds = methods, seeds
+
+    def stages(self) -> list[Stage]:
+        """Seed by seed, so that an interrupted study has every method once."""
+        stages = [*self.prepare(), self.evaluate_base()]
+        for seed in self.seeds:
+            for method in self.methods:
+                name, label = run_name(method, seed), f"{METHODS[method].label}, seed {seed}"
+                stages += [self.train(name, replace(METHODS[method], label=label), seed), self.evaluate(name, label)]
+        return stages
 
     def run(self) -> Path:
         """Run all stages and compare. Returns the path of the table."""
-        self.make_task_and_model()
-        with scorer_server(self.out, self.task / "databases") as address:
-            self.pipeline.environment["DPH_SCORER"] = address
-            self.prepare_data()
-            base = self.evaluate("evaluate_base", "Evaluation of the base", {"base": self.model}, ["model"], again=True)
-            self.pipeline.run(base)
-            # Seed by seed, so that an interrupted study has every method once.
-            chains = [self._train_and_evaluate(method, seed) for seed in self.seeds for method in self.methods]
-            self.pipeline.run_chains(chains, at_once=self.at_once)
         from rl.demo.study_report import write_study
 
+        self.run_stages(self.stages())
         return write_study(self.out, {name: METHODS[name].label for name in self.methods}, self._specs(), self._facts())
-
-    def _train_and_evaluate(self, method: str, seed: int) -> list[Stage]:
-        name = run_name(method, seed)
-        labelled = replace(METHODS[method], label=f"{METHODS[method].label}, seed {seed}")
-        models, needs = {name: self.checkpoint(name)}, [f"train_{name}"]
-        return [
-            self.train(name, labelled, seed, threads=1 if self.at_once > 1 else 2),
-            self.evaluate(f"evaluate_{name}", f"Evaluation of {labelled.label}", models, needs, replicas=1),
-        ]
 
     def _specs(self) -> dict[int, dict]:
         """Each seed's specification of a report (evaluation/spec.py)."""
@@ -110,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
     add("--out", type=Path, default=Path("outputs/study"), help="folder of everything (default: %(default)s)")
     add("--methods", default=",".join(METHODS), help="comma-separated (default: %(default)s)")
     add("--seeds", default="1,2,3", help="of the training runs, comma-separated (default: %(default)s)")
-    add("--steps", type=int, default=80, help="training steps of each run (default: %(default)s)")
+    add("--steps", type=int, default=60, help="training steps of each run (default: %(default)s)")
     add("--jobs", type=int, default=2, help="runs at a time, each with one busy core (default: %(default)s)")
     return parser
 

@@ -23,13 +23,22 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.data.prepare.prompt_template import sql_prompt
 from rl.data.prepare.schema import read_schema
-from rl.demo.question_families import FAMILIES, RL_MIX, SFT_MIX, Mix, Question, draw_question
+from rl.demo.question_families import (
+    AMBIGUOUS_SHARE,
+    FAMILIES,
+    FIRST_READING_SHARE,
+    RL_MIX,
+    SFT_MIX,
+    Mix,
+    Question,
+    draw_question,
+)
 from rl.demo.schemas import IN_DOMAIN, OUT_OF_DOMAIN, PARENT_ROWS, SCHEMAS, Schema, fill_database
 from rl.demo.sql_solutions import STYLE_NAMES, announced_solution, solve
 from rl.demo.stage_marks import read_mark, settings_hash, write_mark
 
 # Raise it when the written files change without a change of the settings and definitions in `_identity`.
-FORMAT = "dph-demo-task/2"
+FORMAT = "dph-demo-task/3"
 EXAMPLE_VALUES = 2  # of each column, in the prompt
 MARK = "task.json"
 GOLD_STYLE = "IN"
@@ -140,6 +149,8 @@ def _identity(settings: TaskSettings) -> dict:
         "families": [asdict(family) for family in FAMILIES],
         "sft_mix": asdict(SFT_MIX),
         "rl_mix": asdict(RL_MIX),
+        "ambiguous_share": AMBIGUOUS_SHARE,
+        "first_reading_share": FIRST_READING_SHARE,
         "prompt": sql_prompt("...", "...", ""),
     }
 
@@ -186,6 +197,7 @@ def _row(question: Question, split: Split, index: int, definitions: str) -> dict
             "split": split.name,
             "family": question.family.name,
             "schema": question.schema.name,
+            "ambiguous": question.ambiguous,
         },
     }
 

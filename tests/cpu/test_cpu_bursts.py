@@ -1,7 +1,6 @@
 """What is sent in bursts: requests to hf servers, rows to TransferQueue."""
 
 import asyncio
-import pickle
 
 import pytest
 import ray
@@ -88,7 +87,8 @@ def test_a_burst_is_one_call_a_server_and_keeps_prompts_together():
 
 
 def test_a_client_can_be_sent_to_verls_agent_loop_workers():
-    client = pickle.loads(ray.cloudpickle.dumps(burst_client(Balancer({"a": Server()}))))
+    # What Ray does with the arguments of an actor.
+    client = ray.cloudpickle.loads(ray.cloudpickle.dumps(burst_client(Balancer({"a": Server()}))))
     assert [output.token_ids for output in ask(client, [[1, 2], [3, 4]])] == [[2, 1], [4, 3]]
 
 
@@ -104,6 +104,20 @@ def test_a_server_that_is_gone_fails_its_burst():
     outputs = ask(burst_client(balancer), [[1], [2]])
     assert [type(output) for output in outputs] == [ZeroDivisionError] * 2
     assert balancer.released == ["a"]
+
+
+def test_nothing_is_sent_after_the_client_is_closed():
+    server = Server()
+    client = burst_client(Balancer({"a": server}))
+
+    async def scenario():
+        asked = asyncio.create_task(client.generate("r", prompt_ids=[1], sampling_params={}))
+        await asyncio.sleep(0)  # its window is open
+        await client.close()
+        return await asyncio.gather(asked, return_exceptions=True)
+
+    (output,) = asyncio.run(scenario())
+    assert isinstance(output, asyncio.CancelledError) and server.bursts == []
 
 
 def ask_as_burst(client, requests, *, size, failing=0):

@@ -80,6 +80,7 @@ def test_solutions_by_hand():
         schema=SHOP,
         family=FAMILIES[6],
         select="customers.name",
+        ambiguous=False,
         child_conditions=(Condition("orders.total", ">", "40", ("total", "above", "40")),),
         parent_condition=Condition("customers.city", "=", "'porto'", ("city", "porto")),
         at_least=2,

@@ -35,24 +35,26 @@ def wait_for(path) -> str:
 
 def test_what_is_done_is_not_done_again(tmp_path):
     for _ in range(2):
-        Pipeline(tmp_path, {}).run(stage(tmp_path, "a"))
+        Pipeline(tmp_path, {}).run([stage(tmp_path, "a")])
     assert runs(tmp_path, "a") == 1
-    Pipeline(tmp_path, {}).run(stage(tmp_path, "a", "pass"))  # another command: from nothing
+    Pipeline(tmp_path, {}).run([stage(tmp_path, "a", "pass")])  # another command: from nothing
     assert runs(tmp_path, "a") == 1
     (tmp_path / "a.txt").unlink()
-    Pipeline(tmp_path, {}).run(stage(tmp_path, "a", "pass"))
+    Pipeline(tmp_path, {}).run([stage(tmp_path, "a", "pass")])
     assert runs(tmp_path, "a") == 1
 
 
-def test_chains_run_side_by_side_and_each_in_order(tmp_path):
-    # Each first stage ends only when the other one has begun.
+def test_stages_run_side_by_side_as_soon_as_their_needs_are_done(tmp_path):
+    # Each of the first two ends only when the other one has begun.
     first = stage(tmp_path, "a1", wait_for(tmp_path / "b1.txt"))
     second = stage(tmp_path, "b1", wait_for(tmp_path / "a1.txt"))
     after = stage(tmp_path, "a2", f"assert pathlib.Path({str(tmp_path / 'a1.txt')!r}).exists()", needs=["a1"])
     pipeline = Pipeline(tmp_path, {})
-    pipeline.run_chains([[first, after], [second], [stage(tmp_path, "c")]], at_once=2)
+    pipeline.run([first, second, after, stage(tmp_path, "c")], at_once=2)
     assert [runs(tmp_path, name) for name in ("a1", "a2", "b1", "c")] == [1, 1, 1, 1]
     assert set(pipeline.seconds) == {"a1", "a2", "b1", "c"}
+    with pytest.raises(ValueError, match="b needs .'nobody'., and nothing makes"):
+        pipeline.run([stage(tmp_path, "b", needs=["nobody"])])
 
 
 def test_no_more_than_asked_run_at_once(tmp_path):
@@ -62,8 +64,7 @@ def test_no_more_than_asked_run_at_once(tmp_path):
         f"\nmine = pathlib.Path({str(under_way)!r}) / str(len(sys.argv)); mine = mine.with_name(str(id(mine)))\n"
         f"mine.touch(); assert len(list(mine.parent.iterdir())) <= 2; time.sleep(.1); mine.unlink()\n"
     )
-    chains = [[stage(tmp_path, f"s{i}", program)] for i in range(5)]
-    Pipeline(tmp_path, {}).run_chains(chains, at_once=2)
+    Pipeline(tmp_path, {}).run([stage(tmp_path, f"s{i}", program) for i in range(5)], at_once=2)
     assert all(runs(tmp_path, f"s{i}") == 1 for i in range(5))
 
 
@@ -71,18 +72,16 @@ def test_a_failure_is_named_and_ends_the_others_which_go_on_later(tmp_path):
     fails = stage(tmp_path, "fails", wait_for(tmp_path / "long.txt") + "sys.exit('Error: no bread.')")
     forever = stage(tmp_path, "long", wait_for(tmp_path / "go_on"))
     with pytest.raises(UserError, match=r"Fails failed: no bread. \(log: .*fails.log\)"):
-        Pipeline(tmp_path, {}).run_chains([[forever], [fails], [stage(tmp_path, "never")]], at_once=2)
+        Pipeline(tmp_path, {}).run([forever, fails, stage(tmp_path, "never")], at_once=2)
     assert (runs(tmp_path, "long"), runs(tmp_path, "never")) == (1, 0)
     (tmp_path / "go_on").touch()
-    Pipeline(tmp_path, {}).run_chains([[forever], [stage(tmp_path, "never")]], at_once=2)
+    Pipeline(tmp_path, {}).run([forever, stage(tmp_path, "never")], at_once=2)
     assert (runs(tmp_path, "long"), runs(tmp_path, "never")) == (2, 1)  # its file was kept and continued
 
 
 def test_a_stage_whose_input_is_made_again_starts_from_scratch(tmp_path):
     def run(program):
-        pipeline = Pipeline(tmp_path, {})
-        pipeline.run(stage(tmp_path, "a", program))
-        pipeline.run(stage(tmp_path, "b", needs=["a"]))
+        Pipeline(tmp_path, {}).run([stage(tmp_path, "a", program), stage(tmp_path, "b", needs=["a"])])
 
     run("")
     run("")
@@ -111,7 +110,7 @@ def test_an_interrupted_or_incomplete_stage(tmp_path):
 
     def run(program):
         try:
-            Pipeline(tmp_path, {}).run(stage(tmp_path, "a", program))
+            Pipeline(tmp_path, {}).run([stage(tmp_path, "a", program)])
         except UserError:
             return "failed"
 

@@ -135,7 +135,7 @@ def test_seeds_are_compared_on_the_same_base_and_eta_0_is_of_its_family(tmp_path
         "base": (None, None),
         "base_again": (None, None),
         "dapo_exp": ("DPH-JS", 0.0),
-        "dph_js": ("DPH-JS", 0.2),
+        "dph_js": ("DPH-JS", 0.5),
     }
     assert specs[1]["methods"]["base"] == specs[2]["methods"]["base"]
     assert specs[2]["methods"]["dph_js"]["splits"]["in_domain"]["samples"] == "eval/dph_js_s2/in_domain.jsonl"

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rl.common.errors import UserError
+from rl.demo.question_families import AMBIGUOUS_SHARE, FIRST_READING_SHARE
 from rl.demo.schemas import CHILD_ROWS, PARENT_ROWS, SCHEMAS
 from rl.demo.sql_solutions import STYLE_NAMES
 from rl.demo.task import MOST_ROWS, TaskSettings, draw_questions, main, make_task, splits
@@ -47,6 +48,24 @@ def test_rows_have_the_papers_format_and_gold_that_runs(small_task, databases):
     schemas = {name: {row["extra_info"]["schema"] for row in of_file} for name, of_file in rows.items()}
     assert schemas["train"] == schemas["test_in_domain"] == {"shop", "school"}
     assert schemas["test_out_of_domain"] == {"flights", "clinic"} and len(schemas["sft"]) == 4
+
+
+def test_half_of_the_questions_do_not_say_which_number_they_ask_for(tmp_path):
+    make_task(tmp_path, TaskSettings(sft=2000))
+    for name in ("train", "sft"):
+        rows = read(tmp_path, name)
+        ambiguous = [row for row in rows if row["extra_info"]["ambiguous"]]
+        assert {" figures of " in question_of(row) for row in ambiguous} == {True}
+        assert not any("figures" in question_of(row).split() for row in rows if not row["extra_info"]["ambiguous"])
+        # Of the draws; some are rejected. 0.1 is four standard errors of the smaller file.
+        assert abs(len(ambiguous) / len(rows) - AMBIGUOUS_SHARE) < 0.1
+        first = 0
+        for row in ambiguous:
+            schema = next(schema for schema in SCHEMAS if schema.name == row["extra_info"]["schema"])
+            numbers = [f"{schema.parent.name}.{number.name}" for number in schema.parent.numbers]
+            requested = row["reward_model"]["ground_truth"]["gold_sql"].split()[1]
+            first += numbers.index(requested) == 0
+        assert abs(first / len(ambiguous) - FIRST_READING_SHARE) < 0.1
 
 
 def test_a_prompt_is_a_whole_task(small_task):

@@ -205,8 +205,8 @@ def test_benchmarks_are_sampled_as_in_the_paper(ended):
     folder, found, _ = ended
     code, out, errors = found["first"]
     assert code == 0, errors
-    # One engine for SQL prompts of 16,000 tokens and answers of 4,096.
-    assert "engine: 16000 4096" in out
+    # For SQL prompts of 16,000 tokens and answers of 4,096: one engine for both draws of the base, one for grpo.
+    assert out.count("engine: 16000 4096\n") == 2
     drawn = [line.removeprefix("drawn: ") for line in out.splitlines() if line.startswith("drawn")]
     files = ["bird.jsonl", "bird.greedy.jsonl", "amc23.jsonl", "amc23.greedy.jsonl"]
     assert drawn == [

@@ -12,8 +12,6 @@ from pathlib import Path
 import hydra
 import psutil
 import pytest
-from verl.utils.config import omega_conf_to_dataclass
-from verl.workers.rollout.replica import RolloutMode
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
@@ -22,10 +20,9 @@ from rl.data.sample_file import journal_path, read_metadata, read_samples
 from rl.data.sample_summary import summarize
 from verl.dph import presample
 from verl.dph.config.program import CONFIG_DIR
-from verl.dph.hf_rollout.server import HFServer
 from verl.dph.reward.client import ScorerUnavailable
 from verl.dph.sampling import job
-from verl.dph.sampling.rollout_engine import check_rollout, replica_count
+from verl.dph.sampling.rollout_engine import check_rollout, replica_count, rollout_client
 
 N = 4
 DEAD_SCORER = "http://127.0.0.1:9"
@@ -104,8 +101,9 @@ def assert_equal_but_for_rounding(some, others) -> None:
 
 
 def stop_while_the_scorer_holds(overrides: dict, scorer) -> int:
-    """Ends the program with SIGTERM; returns how many samples it drew."""
+    """Ends the program, with two replicas in Ray, by SIGTERM; returns how many samples it drew."""
     path = overrides["presample.output"]
+    overrides = overrides | {"trainer.n_gpus_per_node": 2}
     command = [sys.executable, "-m", "verl.dph.presample", *words(overrides)]
     program = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=path.parents[1], env=ENVIRONMENT)
     try:
@@ -131,20 +129,9 @@ def stop_while_the_scorer_holds(overrides: dict, scorer) -> int:
     return answered
 
 
-@contextlib.asynccontextmanager
-async def hf_server_here(config):
-    """The hf rollout's server in this process, without Ray."""
-    rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
-    server = HFServer(
-        omega_conf_to_dataclass(rollout), omega_conf_to_dataclass(model), RolloutMode.STANDALONE, 0, 1, "cpu"
-    )
-    await server.launch_server()
-    yield server
-
-
 def test_samples_are_drawn_scored_and_described(overrides, model_folder, train_parquet, tokenizer):
     config, path = compose(overrides), overrides["presample.output"]
-    drawn = asyncio.run(job.draw(prepared(overrides), lambda: hf_server_here(config)))
+    drawn = asyncio.run(job.draw(prepared(overrides), lambda: rollout_client(config)))
     assert drawn.samples == 6 * N
     records = sorted_records(path)
     assert [(r.id, r.sample) for r in records] == [(10 + i, s) for i in range(6) for s in range(N)]
@@ -174,7 +161,7 @@ def test_the_program_stopped_and_resumed(overrides, tmp_path, holding_scorer):
     """Stopped while responses wait for their score and continued, it ends as a run in another process did."""
     whole = tmp_path / "whole.jsonl"
     config = compose(overrides)
-    asyncio.run(job.draw(prepared(overrides, whole), lambda: hf_server_here(config)))
+    asyncio.run(job.draw(prepared(overrides, whole), lambda: rollout_client(config)))
     records = sorted_records(whole)
 
     path = overrides["presample.output"]
@@ -232,7 +219,7 @@ def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(
         pytest.fail("the engine was started")
         yield
 
-    for engine in (engine_not_reached, hf_server_here):
+    for engine in (engine_not_reached, rollout_client):
         monkeypatch.setattr(presample, "rollout_client", engine)
         with pytest.raises(SystemExit) as ended, user_errors_exit():
             presample.main(config)
@@ -278,7 +265,7 @@ def test_draw_samples_uses_an_engine_that_is_up(overrides, tmp_path, train_parqu
     output = tmp_path / "refinement.jsonl"
 
     async def scenario():
-        async with hf_server_here(config) as server:
+        async with rollout_client(config) as server:
             settings = presample.check_settings(config)
             return await job.draw_samples(config, server, files=[train_parquet], settings=settings, output=output)
 

@@ -17,6 +17,7 @@ import os
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain, groupby
 from pathlib import Path
 
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
@@ -111,8 +112,10 @@ async def draw_all(
     Returns:
         {model: {training step: files}} of the earlier checkpoints.
     """
-    for name, of_model in jobs.items():
-        await _draw_model(config, name, of_model)
+    # The second draw of the base follows the first, on the same engine.
+    for _, of_model in groupby(jobs.items(), key=lambda named: named[1][0].metadata.model):
+        named = dict(of_model)
+        await _draw_model(config, ", ".join(named), list(chain.from_iterable(named.values())))
     found: dict[str, dict[int, Files]] = {name: {} for name in earlier}
     for name, of_steps in earlier.items():
         for step, path in of_steps.items():

@@ -17,6 +17,11 @@ def server_name(replica_rank: int, role: str = "", suffix: str = "") -> str:
     return f"hf_server_{role}{replica_rank}{suffix}"
 
 
+def threads() -> int:
+    """Of a server's operators on a CPU."""
+    return int(os.environ.get("VERL_HF_ROLLOUT_THREADS", "1"))
+
+
 class HFReplica(RolloutReplica):
     """A replica is one server process with VERL_HF_ROLLOUT_THREADS threads (1 by default)."""
 
@@ -59,7 +64,7 @@ class HFReplica(RolloutReplica):
                 model_config=self.model_config,
                 rollout_mode=self.rollout_mode,
                 replica_rank=self.replica_rank,
-                num_threads=int(os.environ.get("VERL_HF_ROLLOUT_THREADS", "1")),
+                num_threads=threads(),
             )
         )
         await server.launch_server.remote()

@@ -81,6 +81,11 @@ class HFServer:
         self._max_length = min(self.config.max_model_len or limit, limit)
         self._serving = asyncio.get_running_loop().create_task(self._serve())
 
+    def close(self) -> None:
+        """End serving, where no Ray actor ends with it."""
+        if self._serving is not None:
+            self._serving.cancel()
+
     def _load_model(self) -> torch.nn.Module:
         settings = {
             "dtype": PrecisionType.to_dtype(self.config.dtype),

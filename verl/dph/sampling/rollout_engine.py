@@ -5,13 +5,13 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
-from verl.workers.rollout.replica import RolloutReplicaRegistry
+from verl.workers.rollout.replica import RolloutMode, RolloutReplicaRegistry
 
 from rl.common.errors import UserError
 from rl.common.ray_cpus import PER_ROLLOUT_RANK
@@ -20,6 +20,9 @@ from verl.dph import plugin
 from verl.dph.config.schema import SCORER, Setting, check_schema, flag, number, whole
 from verl.dph.cpu import vllm_plugin
 from verl.dph.sampling.ray_cluster import join_running
+
+if TYPE_CHECKING:
+    from verl.dph.hf_rollout.server import HFServer
 
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)
@@ -42,11 +45,11 @@ SCHEMA = (
 
 
 @asynccontextmanager
-async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
+async def rollout_client(config: DictConfig) -> "AsyncIterator[LLMServerClient | HFServer]":
     """Start Ray if none runs, and rollout replicas with the weights of actor_rollout_ref.model.path.
 
     The replicas, data-parallel over trainer.nnodes x trainer.n_gpus_per_node, end with the block, and so does a Ray
-    that was started here.
+    that was started here. A single hf replica on a CPU runs in this process, without Ray.
 
     Args:
         config: verl's trainer settings that check_rollout accepted, with rollout.nnodes above 0.
@@ -57,6 +60,10 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
     rollout, started = config.actor_rollout_ref.rollout, time.monotonic()
     model = config.actor_rollout_ref.model.path
     logger.info("Starting %d x the rollout engine %s with %s", replica_count(config), rollout.name, model)
+    if rollout.name == "hf" and config.trainer.device == "cpu" and replica_count(config) == 1:
+        async with _server_in_this_process(config) as server:
+            yield server
+        return
     starts_ray = not ray.is_initialized()
     if starts_ray:
         _start_ray(config)
@@ -75,6 +82,21 @@ async def rollout_client(config: DictConfig) -> AsyncIterator[LLMServerClient]:
             _stop_servers(manager)
         if starts_ray:
             ray.shutdown()
+
+
+@asynccontextmanager
+async def _server_in_this_process(config: DictConfig) -> "AsyncIterator[HFServer]":
+    """The hf rollout's server, which is its own client; Ray and an actor would take longer to start than it samples."""
+    from verl.dph.hf_rollout.replica import threads
+    from verl.dph.hf_rollout.server import HFServer
+
+    rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
+    server = HFServer(rollout, model, RolloutMode.STANDALONE, 0, threads(), "cpu")
+    await server.launch_server()
+    try:
+        yield server
+    finally:
+        server.close()
 
 
 def client_of(manager: LLMServerManager) -> LLMServerClient:

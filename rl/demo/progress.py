@@ -1,0 +1,138 @@
+"""How far a pipeline's stages are: bars on a terminal, else a line per stage at its start, each minute and at its end.
+
+    03:34 [6/9] Training GRPO  step 36/80  reward .76  left ~3 min
+
+Estimates count from a stage's first step: its start-up is not in the rate.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+if TYPE_CHECKING:
+    from rl.demo.stages import Stage
+
+# Between a stage's lines, where there is no terminal.
+LINE_SECONDS = 60.0
+# Between looks at how far a stage is: it reads files.
+COUNT_SECONDS = 1.0
+# Of the whole that must be done before what is left of it is estimated.
+SHARE_KNOWN = 0.1
+
+
+class StageProgress:
+    """Of a running stage: the share of it that is done, 0 to 1, and a text with an estimate."""
+
+    def __init__(self, stage: "Stage"):
+        self.stage = stage
+        self.started = self.said = time.monotonic()
+        self.share, self.text = 0.0, "starting"
+        self._at_start = stage.count()[0] if stage.count else 0
+        self._first: tuple[float, int] | None = None  # when the first step was seen to be done, and how many were then
+
+    def look(self, now: float) -> None:
+        """Count, or without anything to count go by the clock, up to the end."""
+        total, expected = self.stage.total, self.stage.seconds
+        if self.stage.count is None or total is None:
+            self.share = min((now - self.started) / expected, 0.99)
+            self.text = f"{duration(now - self.started)} of about {duration(expected)}"
+            return
+        reached, self.text = self.stage.count()
+        self.share = min(reached / total, 1.0)
+        if self._first and reached > self._first[1]:
+            since, done = self._first
+            self.text += f"  left ~{duration((now - since) / (reached - done) * (total - reached))}"
+        elif self._first is None and reached > self._at_start:
+            self._first = now, reached
+
+
+class Progress:
+    """Of all stages of a run; a context manager.
+
+    Args:
+        stages: in the order of their numbers.
+    """
+
+    def __init__(self, stages: Sequence["Stage"]):
+        self._numbers = {stage.name: f"[{number}/{len(stages)}]" for number, stage in enumerate(stages, 1)}
+        self._ended, self._expected = 0, sum(stage.seconds for stage in stages)
+        self._skipped = self._done = 0.0  # expected seconds of ended stages
+        self._running: dict[str, tuple[StageProgress, tqdm | None]] = {}
+        self._started = self._looked = time.monotonic()
+        self._whole = _bar(f"All {len(stages)} stages") if sys.stderr.isatty() else None
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for bar in (*(bar for _, bar in self._running.values()), self._whole):
+            if bar is not None:
+                bar.close()
+
+    def start(self, stage: "Stage", *, continued: bool) -> None:
+        if self._whole is None:
+            self._say(stage, "continues" if continued else "starts")
+        bar = _bar(f"{self._numbers[stage.name]} {stage.title}") if self._whole is not None else None
+        self._running[stage.name] = StageProgress(stage), bar
+
+    def end(self, stage: "Stage") -> None:
+        running, bar = self._running.pop(stage.name)
+        if bar is not None:
+            bar.close()
+        self._ended, self._done = self._ended + 1, self._done + stage.seconds
+        self._say(stage, f"done in {clock(time.monotonic() - running.started)}")
+
+    def skip(self, stage: "Stage") -> None:
+        self._ended, self._skipped = self._ended + 1, self._skipped + stage.seconds
+        self._say(stage, "already done, skipped")
+
+    def update(self) -> None:
+        """Draw the bars, or write the lines that are due. To be called often."""
+        now = time.monotonic()
+        if now - self._looked < COUNT_SECONDS:
+            return
+        self._looked = now
+        for running, bar in self._running.values():
+            running.look(now)
+            if bar is not None:
+                _draw(bar, running.share, running.text)
+            elif now - running.said >= LINE_SECONDS:
+                running.said = now
+                self._say(running.stage, running.text)
+        if self._whole is not None:
+            _draw(self._whole, *self._of_whole(now))
+
+    def _of_whole(self, now: float) -> tuple[float, str]:
+        """By the expected seconds of all stages."""
+        done = self._done + sum(running.share * running.stage.seconds for running, _ in self._running.values())
+        to_do = self._expected - self._skipped
+        text = f"{clock(now - self._started)}  {self._ended} done"
+        if done > SHARE_KNOWN * to_do:
+            text += f"  left ~{duration((now - self._started) / done * (to_do - done))}"
+        return (self._skipped + done) / self._expected, text
+
+    def _say(self, stage: "Stage", text: str) -> None:
+        line = f"{clock(time.monotonic() - self._started)} {self._numbers[stage.name]} {stage.title}  {text}"
+        tqdm.write(line, file=sys.stderr)
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, such as 03:34."""
+    return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}"
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _bar(name: str) -> tqdm:
+    return tqdm(total=1.0, desc=name, leave=False, dynamic_ncols=True, bar_format="{desc}")
+
+
+def _draw(bar: tqdm, share: float, text: str) -> None:
+    bar.n = min(share, 1.0)
+    bar.bar_format = "{desc} {percentage:3.0f}%|{bar:12}| " + text
+    bar.refresh()

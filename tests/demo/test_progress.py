@@ -1,0 +1,81 @@
+"""What a pipeline says of its stages, on a terminal and in a log, by a clock of the test's own."""
+
+import io
+import re
+
+import pytest
+
+from rl.demo import progress
+from rl.demo.progress import Progress
+from rl.demo.stages import Stage
+
+
+class Stderr(io.StringIO):
+    def __init__(self, terminal: bool):
+        super().__init__()
+        self.isatty = lambda: terminal
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """[now]; change it to let time pass."""
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def training(steps: list[int]) -> Stage:
+    return Stage("train", "Training GRPO", [], 200, total=80, count=lambda: (steps[0], f"step {steps[0]}/80"))
+
+
+def run(clock, monkeypatch, terminal: bool) -> str:
+    """A skipped stage, one that goes by the clock for 5 s, and a training: 40 s of start-up, then 2 s a step."""
+    stderr, steps = Stderr(terminal), [0]
+    monkeypatch.setattr("sys.stderr", stderr)
+    task, split, train = Stage("task", "Task", [], 10), Stage("split", "Split", [], 8), training(steps)
+    with Progress([task, split, train]) as shown:
+        shown.skip(task)
+        shown.start(split, continued=False)
+        shown.start(train, continued=True)
+        for second in range(1, 202):
+            clock[0] = 1000.0 + second
+            steps[0] = max(0, min(80, (second - 40) // 2))
+            if second == 5:
+                shown.end(split)
+            shown.update()
+        shown.end(train)
+    return stderr.getvalue()
+
+
+def test_a_log_has_a_line_at_the_start_each_minute_and_at_the_end(clock, monkeypatch):
+    # The first step was seen at 42 s: from there on it is 2 s a step, whatever came before.
+    assert run(clock, monkeypatch, terminal=False).splitlines() == [
+        "00:00 [1/3] Task  already done, skipped",
+        "00:00 [2/3] Split  starts",
+        "00:00 [3/3] Training GRPO  continues",
+        "00:05 [2/3] Split  done in 00:05",
+        "01:00 [3/3] Training GRPO  step 10/80  left ~2 min",
+        "02:00 [3/3] Training GRPO  step 40/80  left ~80 s",
+        "03:00 [3/3] Training GRPO  step 70/80  left ~20 s",
+        "03:21 [3/3] Training GRPO  done in 03:21",
+    ]
+
+
+def test_a_terminal_has_a_bar_for_the_whole_and_one_for_each_running_stage(clock, monkeypatch):
+    drawn = run(clock, monkeypatch, terminal=True)
+    assert re.search(r"\[2/3\] Split +50%\|[^|]+\| 4 s of about 8 s", drawn)
+    assert re.search(r"\[3/3\] Training GRPO +50%\|[^|]+\| step 40/80  left ~80 s", drawn)
+    # 10 + 8 + 100 of 218 expected seconds, of which the first 10 were done before; 108 s took 120.
+    assert re.search(r"All 3 stages +54%\|[^|]+\| 02:00  2 done  left ~2 min", drawn)
+    assert "starts" not in drawn and "02:00 [3/3]" not in drawn
+
+
+def test_what_was_done_before_is_not_in_the_rate(clock):
+    """A run that continues at step 60 shows no estimate before it has done a step, and then that of its own steps."""
+    steps = [60]
+    stage = progress.StageProgress(training(steps))
+    for now, step, text in ((1050, 60, "step 60/80"), (1060, 61, "step 61/80"), (1063, 62, "step 62/80  left ~54 s")):
+        steps[0] = step
+        stage.look(now)
+        assert stage.text == text
+    assert stage.share == 62 / 80
