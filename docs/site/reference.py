@@ -3,6 +3,7 @@
 import argparse
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 
 from rl import cli
@@ -19,12 +20,12 @@ def commands() -> str:
 
 def _command(name: str) -> str:
     parser = cli.parser_of(name)
-    parts = [f"## dph {name}", _sentence(cli.COMMANDS[name].summary)]
+    parser.formatter_class = partial(argparse.RawDescriptionHelpFormatter, width=100)
+    summary = cli.COMMANDS[name].summary
+    parts = [f"## dph {name}", *_paragraphs(parser.description or f"{summary[0].upper()}{summary[1:]}.")]
     if name == "evaluate":
         parts.append("Arguments are Hydra overrides; [settings](settings.md#evaluation) has the keys.")
-    elif parser.description:
-        parts.append(_fenced(parser.description))
-    parts.append(_fenced(parser.format_usage().removeprefix("usage: ")))
+    parts.append(_fenced(parser.format_usage().removeprefix("usage: ").replace("\n       ", "\n")))
     rows = [_option(action) for action in parser._actions if action.help != argparse.SUPPRESS]
     described = [row for row in rows if row]
     if described:
@@ -90,8 +91,10 @@ def _fenced(text: str, language: str = "text") -> str:
     return f"```{language}\n{text.strip()}\n```"
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{_cell(text[1:])}."
+def _paragraphs(text: str) -> list[str]:
+    """A parser's description: prose, and blocks that are indented or tabular as they are."""
+    blocks = re.split(r"\n\s*\n", text.strip())
+    return [_fenced(block) if re.search(r"^ |\S {3,}\S", block, re.MULTILINE) else _cell(block) for block in blocks]
 
 
 def _cell(text: str) -> str:
