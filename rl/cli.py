@@ -337,6 +337,9 @@ COMMANDS = {
         "rl.planning.command",
     ),
     "train": Command("train with a method of the paper", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
+    "watch": Command(
+        "follow a training run: curves, time left, alerts", "outputs/llama-sql/my_run --once", "rl.runs.watch"
+    ),
     "evaluate": Command(
         "sample checkpoints and report Pass@k, keep rate and styles",
         '"evaluate.models={base:MODEL,dph_js:RUN}" evaluate.benchmarks=[bird] evaluate.output=DIR',
@@ -351,6 +354,11 @@ COMMANDS = {
         "write report.json and report.html from sample files",
         "--spec outputs/demo/spec.json --out outputs/demo",
         "rl.evaluation.report.write",
+    ),
+    "compare": Command(
+        "report several finished runs side by side",
+        "outputs/llama-sql/grpo outputs/llama-sql/my_run --out outputs/compared",
+        "rl.runs.compare",
     ),
     "inspect": Command(
         "show what data files hold and what is wrong with them",

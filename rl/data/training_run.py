@@ -17,6 +17,8 @@ NEWEST = "latest_checkpointed_iteration.txt"
 ALL: Final = "all"
 # Where verl's file logger writes, below the run (verl/dph/training/tracking.py).
 LOGS = "metrics"
+# What the run has reached (verl/dph/training/run_record.py), and what it printed (rl/common/console_log.py).
+RECORD, CONSOLE = "dph_run.json", "log.txt"
 
 _CHECKPOINT = re.compile(r"global_step_(\d+)")
 

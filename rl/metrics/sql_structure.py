@@ -63,7 +63,8 @@ def structure_of(sql: str | None) -> str | None:
     return "JOIN" if tree.find(exp.Join) else None
 
 
-@lru_cache(maxsize=200_000)
+# A tree has some 40 KB: only that of the query that both functions above are asked about in turn is kept.
+@lru_cache(maxsize=16)
 def _parsed(sql: str) -> exp.Expression | None:
     if len(sql) > _MAX_CHARACTERS:
         return None

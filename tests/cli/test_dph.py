@@ -17,7 +17,7 @@ from rl import cli
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROMISED = (
     *("demo", "study", "prepare", "presample", "split", "store", "plan", "train"),
-    *("evaluate", "export", "report", "inspect", "audit", "scorer", "doctor", "version"),
+    *("watch", "evaluate", "export", "report", "compare", "inspect", "audit", "scorer", "doctor", "version"),
 )
 HEAVY = {"asyncio", "fastapi", "hydra", "matplotlib", "numpy", "omegaconf", "pandas", "pyarrow", "pydantic", "ray"}
 HEAVY |= {"scipy", "sqlglot", "torch", "transformers", "verl"}
@@ -64,6 +64,8 @@ def test_help_loads_nothing_heavy():
         ),
         ("audit", ["{prompts}", "--database-path", "nowhere"], {"torch", "verl", "fastapi", "pandas", "transformers"}),
         ("report", ["--spec", "none.json", "--out", "out"], {"torch", "verl", "fastapi", "pandas", "transformers"}),
+        ("watch", ["none"], HEAVY - {"numpy"}),
+        ("compare", ["none", "--out", "out"], {"torch", "verl", "fastapi", "pandas", "transformers"}),
     ],
 )
 def test_a_program_loads_what_it_needs(tmp_path, program, arguments, absent):

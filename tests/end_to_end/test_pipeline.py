@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import shutil
 import sys
 from pathlib import Path
@@ -140,6 +141,22 @@ def test_what_scoring_took_and_brought_is_logged(trained):
         assert metrics["dph/outcome/match"] <= metrics["critic/score/mean"] + 1e-6
         assert 0 < metrics["dph/scorer/requests"] <= 16 and metrics["dph/scorer/healthy_servers"] == 1
         assert metrics["dph/scorer/retries"] == metrics["dph/scorer/infra_errors"] == 0
+
+
+def test_pass_at_k_and_styles_of_the_steps_own_groups_are_logged(trained):
+    styled = 0
+    for _, metrics in steps_of(trained.runs / "js"):
+        assert metrics["dph/pass@1"] == pytest.approx(metrics["dph/outcome/match"])
+        assert metrics["dph/pass@1"] <= metrics["dph/pass@2"] <= metrics["dph/pass@4"] <= 1
+        assert "dph/pass@8" not in metrics
+        shares = [value for name, value in metrics.items() if name.startswith("dph/style/")]
+        if metrics["dph/pass@1"] > 0:
+            styled += 1
+            assert sum(shares) == pytest.approx(1) and 0 <= metrics["dph/style_entropy"] <= math.log(4)
+            assert 1 <= metrics["dph/distinct_structures"] <= 4
+        else:
+            assert not shares
+    assert styled
 
 
 def test_gradient_norms_of_the_components_are_logged_when_they_are_due(trained):

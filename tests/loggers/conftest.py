@@ -43,6 +43,7 @@ SETTINGS = {
     "actor_rollout_ref.rollout.n": 4,
     "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz": True,
     "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": 400,
+    "actor_rollout_ref.rollout.val_kwargs.n": 2,
     "actor_rollout_ref.rollout.val_kwargs.do_sample": True,
     "actor_rollout_ref.rollout.val_kwargs.temperature": 1.0,
     "actor_rollout_ref.actor.ppo_mini_batch_size": 2,
@@ -59,7 +60,7 @@ SETTINGS = {
     "trainer.total_epochs": 10,
     "trainer.total_training_steps": 2,
     "trainer.test_freq": 1,
-    "trainer.save_freq": -1,
+    "trainer.save_freq": 2,  # its manifest says how validation sampled
 }
 # More prompts than there are of either kind: a further one of another kind would make neither 3/4 nor 2/4.
 PROBE = {"trainer.keep_probe.prompts": 5, "trainer.keep_probe.n": 8}
@@ -136,6 +137,7 @@ class Run:
             "data.sft_pt": task / "pef.pt",
             "reward.custom_reward_function.path": task / "reward.py",
             "trainer.default_local_dir": self.folder,
+            "trainer.validation_data_dir": self.folder / "validation",
             "trainer.experiment_name": name,
         }
         finished = subprocess.run(

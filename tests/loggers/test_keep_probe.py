@@ -19,6 +19,7 @@ def test_the_rates_are_those_of_a_policy_whose_answers_are_known(probed, keep_ra
     for step in (0, 1, 2):
         assert probed.metrics[step]["dph/keep_rate"] == keep_rate
         assert probed.metrics[step]["dph/newly_solved"] == newly_solved
+        assert probed.metrics[step]["dph/keep_prompts"] == 4
 
 
 @pytest.mark.slow

@@ -13,8 +13,11 @@ from swanlab.sdk.internal.core_python.store import DataStoreReader
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb.proto.wandb_internal_pb2 import Record as WandbRecord
 
-OF_VALIDATION = ("dph/keep_rate", "dph/newly_solved")
-OF_TRAINING = ("dph/coefficient", "dph/divergence", "dph/loss", "dph/kl_ref_policy", "dph/epoch")
+from rl import cli
+
+OF_VALIDATION = ("dph/keep_rate", "dph/newly_solved", "dph/val/sql/pass@1", "dph/val/sql/pass@2")
+OF_REHEARSAL = ("dph/coefficient", "dph/divergence", "dph/loss", "dph/kl_ref_policy", "dph/epoch")
+OF_TRAINING = ("dph/pass@1", "dph/pass@4", *OF_REHEARSAL)
 EXPECTED = {0: OF_VALIDATION, 1: OF_TRAINING + OF_VALIDATION, 2: OF_TRAINING + OF_VALIDATION}
 
 Logged = dict[tuple[int, str], float]  # (step, metric) -> value
@@ -100,6 +103,30 @@ def test_eta_is_warmed_up_and_weighs_the_divergence(probed):
         # joint: of a mini-batch's 20 tokens, 2 x 4 x 2 on D_exp and 2 x 2 on D_pef, the D_pef tokens' share
         assert metrics["dph/loss"] == pytest.approx(eta * metrics["dph/divergence"] * 4 / 20, rel=1e-4)
         assert metrics["dph/divergence"] > 0
+
+
+def test_pass_at_k_is_of_the_steps_groups_and_of_the_validation(probed):
+    for step, metrics in probed.metrics.items():
+        # what the model says after 3 of the 5 validation prompts is always right, after the others never
+        assert metrics["dph/val/sql/pass@1"] == metrics["dph/val/sql/pass@2"] == 3 / 5
+        if step:
+            assert metrics["dph/pass@1"] == pytest.approx(metrics["critic/score/mean"])
+            assert metrics["dph/pass@1"] <= metrics["dph/pass@2"] <= metrics["dph/pass@4"]
+
+
+def test_what_is_known_of_the_runs_is_watched_and_compared(probed, plain, tmp_path, capsys):
+    assert cli.main(["watch", str(probed.folder), "--once"]) == 0
+    first, *rows = capsys.readouterr().out.splitlines()
+    assert first == f"{probed.folder} has ended: step 2 of 2."
+    last = {re.split(r"\s{2,}", row)[0]: row.split()[-2:] for row in rows}
+    assert last["retention"] == ["0.75", "2"] and last["sql Pass@2"] == ["0.6", "2"] and last["Pass@4"][1] == "2"
+    assert cli.main(["compare", str(probed.folder), str(plain.folder), "--out", str(tmp_path)]) == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [name for name in report if not name.startswith("_")] == ["base", "dph_probed", "dph_plain"]
+    for name in ("base", "dph_probed", "dph_plain"):  # by the validation prompts' own ids
+        of = report[name]["sql"]
+        assert of["pass@k"]["1"][0] == of["pass@k"]["2"][0] == 3 / 5 and of["response_tokens"][0] == 2
+    assert "Divergence on D_pef" in (tmp_path / "report.html").read_text()  # the training curves
 
 
 def test_nothing_is_written_outside_the_runs_folder(probed):

@@ -24,7 +24,10 @@ MODULES = {
     "audit": (["rl.scorer"], "nothing", set()),
     # inspect counts tokens with a tokenizer (transformers) and reads a D_pef store with torch.
     "report": (
-        [COMMANDS[name].program.partition(":")[0] for name in ("report", "inspect", "split", "prepare bird")],
+        [
+            "rl.runs",
+            *(COMMANDS[name].program.partition(":")[0] for name in ("report", "inspect", "split", "prepare bird")),
+        ],
         "nothing",
         {"torch", "transformers"},
     ),

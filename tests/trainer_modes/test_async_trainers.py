@@ -30,6 +30,8 @@ def check_rehearsal(steps, count):
         assert metrics["dph/epoch"] == pytest.approx(step * 4 / 12)
         assert metrics["dph/failed_rollouts"] == 0
         assert metrics["actor/grad_norm"] > 0
+        assert metrics["dph/pass@1"] == pytest.approx(metrics["critic/score/mean"])
+        assert metrics["dph/pass@1"] <= metrics["dph/pass@2"]
     assert steps[1]["dph/divergence"] < steps[count]["dph/divergence"]
 
 

@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
+KEEP_PROMPTS = "dph/keep_prompts"
 
 
 class KeepProbe:
@@ -88,7 +89,8 @@ class KeepProbe:
 
         Returns:
             dph/keep_rate and dph/newly_solved; a metric without prompts, or of which no rollout came back, is absent.
-            Rollouts that failed are left out (trainer.max_failed_rollouts).
+            dph/keep_prompts: how many prompts the keep rate is of, which says how far chance moves it. Rollouts that
+            failed are left out (trainer.max_failed_rollouts).
         """
         metric_of, batch = self._batch(trainer.global_steps)
         tags = [{"is_prompt": True, "status": "pending", "global_steps": trainer.global_steps} for _ in metric_of]
@@ -106,7 +108,8 @@ class KeepProbe:
         finally:
             tq.kv_clear(keys=responses.keys, partition_id=responses.partition_id)
         of = {name: [correct for uid, correct in solved.items() if metric_of[uid] == name] for name in self.items}
-        return {name: float(np.mean(values)) for name, values in of.items() if values}
+        rates = {name: float(np.mean(values)) for name, values in of.items() if values}
+        return rates | {KEEP_PROMPTS: len(of[KEEP_RATE])}
 
     def _batch(self, step: int) -> tuple[dict[str, str], TensorDict]:
         """(metric by prompt name, the prompts as verl's agent loops take them)"""

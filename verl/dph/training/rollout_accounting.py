@@ -14,11 +14,13 @@ import transfer_queue as tq
 from omegaconf import DictConfig
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.trainer.ppo.v1.replay_buffer import DAPO_FILTERED_REWARD_COUNTS_KEY, ReplayBuffer
 from verl.utils import tensordict_utils as tu
 
 from rl.common.errors import UserError
 from verl.dph.reward.metrics import reward_metrics
+from verl.dph.training.diversity import response_of, rollout_metrics, validation_metrics
+from verl.dph.training.validation_dump import Described, describe, with_columns
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Base
@@ -44,6 +46,7 @@ class CheckedRollouts(Base):
     def __init__(self, config: DictConfig):
         self.prompts_named: dict[int, int] = {}  # the last step that fetched prompts: how many
         self.failed_rollouts: Counter[int] = Counter()  # by training step
+        self.validated: dict[str, Described] = {}  # what verl's dump of the validation under way lacks
         super().__init__(config)
 
     def _fetch_one_gen_batch(self) -> TensorDict:
@@ -77,19 +80,33 @@ class CheckedRollouts(Base):
 
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict, *args, **kwargs) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
-        metrics.update(reward_metrics(_reward_infos(batch)))
+        scored = _scored(batch)
+        metrics.update(reward_metrics([info for *_, info in scored]))
+        responses = [(key.split("_")[0], response_of(source, score, info)) for key, source, score, info in scored]
+        filtered = metrics.get(DAPO_FILTERED_REWARD_COUNTS_KEY, {})
+        metrics.update(rollout_metrics(responses, self.config.actor_rollout_ref.rollout.n, filtered))
 
     def _val_metrics_update(
         self, data_sources: list, sample_uids: list, infos: dict, turns: list, expected_acc_counts: dict
     ) -> dict:
-        """verl's validation metrics over the rollouts that were scored: verl counts the others as wrong.
+        """verl's validation metrics and ours over the rollouts that were scored: verl counts the others as wrong.
 
         Args:
-            expected_acc_counts: rollouts of each prompt.
+            expected_acc_counts: rollouts of each (data source, prompt), in the order of the data.
         """
         metrics = super()._val_metrics_update(data_sources, sample_uids, infos, turns)
         metrics["dph/failed_validation_rollouts"] = sum(expected_acc_counts.values()) - len(sample_uids)
+        n = self.config.actor_rollout_ref.rollout.val_kwargs.n
+        order = (prompt for _, prompt in expected_acc_counts)
+        metrics.update(validation_metrics(data_sources, sample_uids, infos, order, n))
         return metrics
+
+    def _dump_generations(self, inputs, outputs, gts, scores, reward_extra_infos_dict: dict, dump_path: str) -> None:
+        infos = reward_extra_infos_dict
+        if self.validated and dump_path == self.config.trainer.validation_data_dir:
+            infos = with_columns(infos, self.validated)
+            self.validated = {}
+        super()._dump_generations(inputs, outputs, gts, scores, infos, dump_path)
 
     def _sample_whole_groups(
         self, sample: Callable, *, global_steps: int, partition_id: str, batch_size: int, samples: int | None = None
@@ -116,6 +133,8 @@ class CheckedRollouts(Base):
             if NOTHING_CAME not in str(error):
                 raise
             raise self._too_many_failed(expected, expected, global_steps) from None
+        if partition_id == "val" and samples is None and self.config.trainer.validation_data_dir:
+            self.validated |= describe(batch)
         there = _samples_there(batch.keys)
         lone = {prompt for prompt, count in there.items() if count == 1 < n and partition_id == "train"}
         failed = expected - there.total() + len(lone)
@@ -189,9 +208,8 @@ class CheckedRollouts(Base):
 
     def _balance_batch(self, batch: KVBatchMeta, metrics, *args, **kwargs) -> KVBatchMeta:
         # Rollouts come in the order in which they end, which differs every time. In the order of the data, mini-batches
-        # are the same for the same seed. verl names the i-th output of the s-th sample "<prompt>_<s>_<i>".
-        parts = [key.split("_") for key in batch.keys]
-        batch.reorder(sorted(range(len(parts)), key=lambda row: (parts[row][0], *map(int, parts[row][1:]))))
+        # are the same for the same seed.
+        batch.reorder(sorted(range(len(batch.keys)), key=lambda row: _place(batch.keys[row])))
         return super()._balance_batch(batch, metrics, *args, **kwargs)
 
 
@@ -200,13 +218,25 @@ def _samples_there(keys: Iterable[str]) -> Counter[str]:
     return Counter(sample.split("_")[0] for sample in {key.rsplit("_", 1)[0] for key in keys})
 
 
-def _reward_infos(batch: KVBatchMeta) -> list[dict]:
-    """What the reward function returned for each sample of a step."""
-    last = {
-        key.rsplit("_", 1)[0]: key for key, tag in zip(batch.keys, batch.tags, strict=True) if "is_padding" not in tag
-    }
-    data = tq.kv_batch_get(keys=list(last.values()), partition_id=batch.partition_id, select_fields=["extra_fields"])
-    return [extra.get("reward_extra_info", {}) for extra in data["extra_fields"]]
+def _scored(batch: KVBatchMeta) -> list[tuple[str, str, float, dict]]:
+    """(key, data source, reward, what the reward function returned beside it) of a step's samples, by key.
+
+    Of a sample with several outputs it is the last one.
+    """
+    outputs = sorted(
+        (_place(key), key) for key, tag in zip(batch.keys, batch.tags, strict=True) if "is_padding" not in tag
+    )
+    keys = list({place[:2]: key for place, key in outputs}.values())
+    fields = ["data_source", "rm_scores", "extra_fields"]
+    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=fields)
+    infos = [extra.get("reward_extra_info", {}) for extra in data["extra_fields"]]
+    return list(zip(keys, data["data_source"], data["rm_scores"].sum(dim=1).tolist(), infos, strict=True))
+
+
+def _place(key: str) -> tuple[str, int, int]:
+    """Prompt, sample and output of a key: verl names the i-th output of the s-th sample "<prompt>_<s>_<i>"."""
+    prompt, sample, output = key.split("_")
+    return prompt, int(sample), int(output)
 
 
 def _timed_look(buffer: ReplayBuffer, look: Callable, longest: float) -> None:

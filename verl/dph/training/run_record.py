@@ -11,9 +11,10 @@ from omegaconf import DictConfig
 
 from rl.common import atomic_write
 from rl.common.errors import UserError
+from rl.data.training_run import RECORD
 from verl.dph.training.config import files_of
 
-FILE, FORMAT = "dph_run.json", "dph-run/1"
+FORMAT = "dph-run/1"
 
 # As verl's latest_checkpointed_iteration.txt: the step of the best checkpoint that is still there.
 BEST_FILE = "best_checkpointed_iteration.txt"
@@ -54,7 +55,7 @@ class RunRecord:
         Raises:
             UserError: the file is not one.
         """
-        path = folder / FILE
+        path = folder / RECORD
         try:
             content = json.loads(path.read_text())
             if content.pop("format") != FORMAT:
@@ -70,7 +71,7 @@ class RunRecord:
         """Write both files, each atomically."""
         content = {name: value for name, value in asdict(self).items() if name != "folder"}
         self.folder.mkdir(parents=True, exist_ok=True)
-        atomic_write.write_text(self.folder / FILE, json.dumps({"format": FORMAT} | content, indent=2) + "\n")
+        atomic_write.write_text(self.folder / RECORD, json.dumps({"format": FORMAT} | content, indent=2) + "\n")
         best = self.best()
         if best is None:
             (self.folder / BEST_FILE).unlink(missing_ok=True)

@@ -103,6 +103,7 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         if not self.config.actor_rollout_ref.actor.generate_sft:
             self.manifest.start()
             self._recorded_at = time.monotonic()
+            self._save_record()  # dph watch reads how many steps there will be
             super().fit(agent_loop_manager)
             self._save_record()
             return

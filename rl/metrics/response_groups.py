@@ -1,0 +1,127 @@
+"""Pass@k, majority and styles of groups of responses: what training logs of its own rollouts and its validation.
+
+The definitions are the report's (rl.evaluation.analysis.prompt_metrics), but for two that would take too long in a
+step: about MAX_PARSED distinct queries are parsed at most, and SQL votes by its text, not by its result.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from rl.metrics.distinct_answers import answer_classes, answer_key
+from rl.metrics.majority import majority_at_k
+from rl.metrics.pass_at_k import k_values, pass_at_k
+from rl.metrics.styles import (
+    BY_PREFIX,
+    BY_STRUCTURE,
+    KNOWN_STYLES,
+    OTHERS,
+    distinct_styles,
+    style_entropy,
+    styled,
+)
+
+# About so many distinct queries are parsed in a call: BIRD's take about 2 ms each (benchmarks/style_metrics.py).
+MAX_PARSED = 512
+STYLE_SHARE = "style/"  # + the style's name
+_NAMES = (*KNOWN_STYLES, OTHERS)
+
+
+@dataclass(frozen=True)
+class Response:
+    """A scored response.
+
+    Attributes:
+        kind: of the answer: sql, math or task.
+        pred: the answer that was read from it; None if there is none, or the reward function does not say.
+        outcome: the scorer's; empty for another reward function.
+    """
+
+    correct: bool
+    kind: str
+    pred: str | None = None
+    outcome: str = ""
+
+
+Group = Sequence[Response]  # of one prompt
+
+
+def mean_pass_at_k(counts: Iterable[tuple[int, int]], n: int) -> dict[str, float]:
+    """{"pass@k": mean over the prompts with at least k samples}, for k_values(n).
+
+    Args:
+        counts: (samples, correct ones among them) of each prompt; fewer than n samples where rollouts failed.
+        n: samples per prompt, as the settings have them.
+    """
+    found = np.array(list(counts), dtype=int).reshape(-1, 2)
+    means = {}
+    for k in k_values(n):
+        of_sizes = [(size, found[found[:, 0] == size, 1]) for size in np.unique(found[:, 0]) if size >= k]
+        if of_sizes:
+            means[f"pass@{k}"] = float(np.concatenate([pass_at_k(c, int(size), k) for size, c in of_sizes]).mean())
+    return means
+
+
+def mean_majority(groups: Iterable[Group], n: int) -> dict[str, float]:
+    """{"maj@n": mean over the prompts with n samples}; empty if no response has an answer that can vote.
+
+    Equal answers are equal texts: of SQL and custom tasks up to white space, of math once spelling is normalised.
+    """
+    whole = [group for group in groups if len(group) == n]
+    keys = [[_vote(response) for response in group] for group in whole]
+    if not any(key is not None for of_prompt in keys for key in of_prompt):
+        return {}
+    answers = np.array([answer_classes(of_prompt) for of_prompt in keys])
+    correct = np.array([[response.correct for response in group] for group in whole])
+    return {f"maj@{n}": float(majority_at_k(answers, correct, [n])[n].mean())}
+
+
+def style_metrics(groups: Iterable[Group]) -> dict[str, float]:
+    """Styles of the correct SQL; nothing without any.
+
+    A style is the query's leading comment if the correct queries announce theirs (BY_PREFIX), else its structure
+    (BY_STRUCTURE).
+
+    Returns:
+        style_entropy: in nats, of a prompt's correct queries, mean over the prompts with one. distinct_structures: the
+        number of structures among them, likewise. style/<name>: the share of all correct queries. Structures are those
+        of every m-th prompt where all have more than MAX_PARSED distinct queries.
+    """
+    by_prompt = [[r.pred for r in group if r.correct and r.kind == "sql" and r.pred] for group in groups]
+    by_prompt = [queries for queries in by_prompt if queries]
+    if not by_prompt:
+        return {}
+    structures = _counts(_within_limit(by_prompt), BY_STRUCTURE)
+    by_prefix = announces_styles([query for queries in by_prompt for query in queries])
+    styles = _counts(by_prompt, BY_PREFIX) if by_prefix else structures
+    shares = dict(zip(_NAMES, (styles.sum(axis=0) / styles.sum()).tolist(), strict=True))
+    return {
+        "style_entropy": float(style_entropy(styles).mean()),
+        "distinct_structures": float(distinct_styles(structures).mean()),
+        **{STYLE_SHARE + name: share for name, share in shares.items()},
+    }
+
+
+def announces_styles(queries: Sequence[str]) -> bool:
+    """Whether most queries begin with the comment of a known style."""
+    return 2 * sum(styled(query, KNOWN_STYLES, BY_PREFIX) != OTHERS for query in queries) > len(queries)
+
+
+def _vote(response: Response) -> str | None:
+    # A query's syntax tree takes milliseconds, and a validation has thousands: a task's answer is its text.
+    return answer_key(response.pred, response.outcome, "task" if response.kind == "sql" else response.kind)
+
+
+def _within_limit(by_prompt: list[list[str]]) -> list[list[str]]:
+    """Every m-th prompt, so that they have about MAX_PARSED distinct queries together, or fewer."""
+    distinct = len({query for queries in by_prompt for query in queries})
+    return by_prompt[:: ceil(distinct / MAX_PARSED)]
+
+
+def _counts(by_prompt: list[list[str]], styles_by: str) -> np.ndarray:
+    """[P, styles] int: of each prompt's queries, how many have each of _NAMES."""
+    counts = [Counter(styled(query, KNOWN_STYLES, styles_by) for query in queries) for queries in by_prompt]
+    return np.array([[of_prompt[name] for name in _NAMES] for of_prompt in counts])

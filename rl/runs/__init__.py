@@ -1,0 +1,1 @@
+"""Training runs by their folders: follow one (dph watch), compare several (dph compare)."""

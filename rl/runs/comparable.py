@@ -1,0 +1,250 @@
+"""The specification of a report of several runs, from their evaluations or else from their validations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rl.common.errors import UserError
+from rl.data.questions import answer_kind
+from rl.data.sample_file import SampleRecord, read_metadata
+from rl.data.training_run import LOGS
+from rl.evaluation.spec import BASE, BASE_AGAIN, WITH_DIVERGENCE, ReportSpec, SplitFiles, read_spec
+from rl.metrics.pass_at_k import SOLVED_IN
+from rl.metrics.response_groups import announces_styles
+from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES
+from rl.runs.run_folder import RunFolder, read_run
+from rl.runs.validation_samples import Dump, Validations, read_dump, write_samples
+
+SPEC, EVALUATION = "spec.json", "evaluation"
+
+Specification = dict[str, Any]  # as spec.json has it (rl/evaluation/spec.py), with absolute paths
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What was named on the command line.
+
+    Attributes:
+        name: as short as the others allow.
+        run: None for the output folder of an evaluation.
+        evaluation: its specification, if there is one.
+    """
+
+    name: str
+    folder: Path
+    run: RunFolder | None
+    evaluation: ReportSpec | None
+
+    @property
+    def method(self) -> str:
+        """The report's name of the run: those that begin with dph have a divergence."""
+        assert self.run is not None
+        if "dph/coefficient" in self.run.log:
+            return self.name if self.name.startswith(WITH_DIVERGENCE) else f"{WITH_DIVERGENCE}_{self.name}"
+        reserved = self.name.startswith(WITH_DIVERGENCE) or self.name in (BASE, BASE_AGAIN)
+        return f"run_{self.name}" if reserved else self.name
+
+    def described(self) -> dict[str, Any]:
+        """What the report needs of the run beside its samples."""
+        assert self.run is not None
+        return {"label": self.name} | ({"training_log": str(self.folder / LOGS)} if self.run.log else {})
+
+
+def specification(folders: Sequence[Path], out: Path) -> Specification:
+    """The specification of the report; samples files of validations are written below `out`.
+
+    Raises:
+        UserError: a folder is no run, or one that has not ended; one has no samples; or they have nothing in common.
+    """
+    candidates = [_candidate(name, folder) for name, folder in _names(folders).items()]
+    lacking = [candidate for candidate in candidates if candidate.evaluation is None]
+    if not lacking:
+        return _of_evaluations(candidates)
+    validations = {c.name: None if c.run is None else Validations.of(c.folder) for c in candidates}
+    found = {name: v for name, v in validations.items() if v is not None and len(v.steps.keys() - {0}) > 0}
+    if without := [candidate for candidate in lacking if candidate.name not in found]:
+        raise UserError(
+            f"{without[0].folder} has no samples to compare: evaluate it into {without[0].folder / EVALUATION} (the "
+            "command that training ends with), or train with trainer.validation_data_dir, val_before_train=True and "
+            "save_freq."
+        )
+    if len(found) < len(candidates):
+        other = next(candidate for candidate in candidates if candidate.name not in found)
+        raise UserError(
+            f"{lacking[0].folder} has no evaluation and {other.folder} no validations, so that they have no samples "
+            f"in common: evaluate {lacking[0].folder} too."
+        )
+    return _of_validations(candidates, found, out)
+
+
+def _names(folders: Sequence[Path]) -> dict[str, Path]:
+    """{name: folder}: the last parts of its path, as many as tell all apart."""
+    resolved = [folder.expanduser().resolve() for folder in folders]
+    named = [folder.parent if folder.name == EVALUATION else folder for folder in resolved]
+    if len({*named}) < len(named):
+        raise UserError(f"{folders[0]} and others: a run is named twice, which compares it with itself; name it once.")
+    for parts in range(1, max(len(folder.parts) for folder in named) + 1):
+        names = ["_".join(folder.parts[-parts:]).strip("/") for folder in named]
+        if len({*names}) == len(names):
+            break
+    return dict(zip(names, resolved, strict=True))
+
+
+def _candidate(name: str, folder: Path) -> Candidate:
+    if (folder / SPEC).is_file():
+        return Candidate(name, folder, None, read_spec(folder / SPEC))
+    run = read_run(folder)
+    if run.step is None or (run.total_steps is not None and not run.has_ended):
+        raise UserError(
+            f"{folder} has not ended (step {run.step or 0} of {run.total_steps}): let it finish, or compare its "
+            "checkpoints with dph evaluate."
+        )
+    spec = folder / EVALUATION / SPEC
+    return Candidate(name, folder, run, read_spec(spec) if spec.is_file() else None)
+
+
+def _of_evaluations(candidates: list[Candidate]) -> Specification:
+    specs = [candidate.evaluation for candidate in candidates if candidate.evaluation is not None]
+    first = specs[0]
+    for candidate, spec in zip(candidates, specs, strict=True):
+        _require_same_base(candidate, spec, first)
+    splits = [split for split in first.splits if all(split in spec.splits for spec in specs)]
+    if not splits:
+        raise UserError(
+            f"The evaluations have no split in common ({'; '.join(', '.join(spec.splits) for spec in specs)}): "
+            "evaluate all runs on one."
+        )
+    methods = {name: first.methods[name] for name in (BASE, BASE_AGAIN) if name in first.methods}
+    entries = {name: method.model_dump(mode="json", exclude_none=True) for name, method in methods.items()}
+    for candidate, spec in zip(candidates, specs, strict=True):
+        for name in spec.trained:
+            entry = spec.methods[name].model_dump(mode="json", exclude_none=True)
+            if candidate.run is not None and len(spec.trained) == 1:
+                name, entry = candidate.method, entry | candidate.described()
+            elif name in entries:
+                name, entry = f"{name}_{candidate.name}", entry | {"label": f"{entry['label']} ({candidate.name})"}
+            entries[name] = entry
+    for entry in entries.values():
+        for part in (entry, *entry["checkpoints"].values()):
+            part["splits"] = {split: files for split, files in part["splits"].items() if split in splits}
+        entry["checkpoints"] = {step: part for step, part in entry["checkpoints"].items() if part["splits"]}
+    left_out = sorted({split for spec in specs for split in spec.splits} - {*splits})
+    return _described(candidates, "their evaluations") | {
+        "methods": _absolute(entries),
+        "styles": first.styles,
+        "styles_by": first.styles_by,
+        "solved_in": first.solved_in,
+        "caveats": [f"Left out, because not all were evaluated on it: {', '.join(left_out)}."] if left_out else [],
+    }
+
+
+def _require_same_base(candidate: Candidate, spec: ReportSpec, first: ReportSpec) -> None:
+    of_both = [_samples(s, BASE, s.splits[0]) for s in (first, spec)]
+    hashes = [read_metadata(path).model_hash for path in of_both]
+    if hashes[0] != hashes[1]:
+        raise UserError(
+            f"{candidate.folder} was evaluated against another base model ({of_both[1]}) than the first run "
+            f"({of_both[0]}): compare runs of one base."
+        )
+    for key in ("styles", "styles_by", "solved_in"):
+        if getattr(spec, key) != getattr(first, key):
+            raise UserError(
+                f"{candidate.folder} was evaluated with {key} {getattr(spec, key)} and the first run with "
+                f"{getattr(first, key)}: evaluate it again with the same (its samples are kept)."
+            )
+
+
+def _samples(spec: ReportSpec, method: str, split: str) -> Path:
+    files: SplitFiles = spec.methods[method].splits[split]
+    return files.samples
+
+
+def _of_validations(candidates: list[Candidate], found: dict[str, Validations], out: Path) -> Specification:
+    """The first run that validated the initial policy gives the base, another one with another seed its second draw."""
+    dumps = {
+        name: {step: read_dump(path, of.metadata) for step, path in of.steps.items()} for name, of in found.items()
+    }
+    with_base = [name for name, of_steps in dumps.items() if 0 in of_steps]
+    if not with_base:
+        raise UserError(
+            "No run validated the initial policy, which the others are compared with: train one with "
+            "trainer.val_before_train=True, or evaluate them."
+        )
+    base = found[with_base[0]].metadata
+    for candidate in candidates:
+        if found[candidate.name].metadata.model_hash != base.model_hash:
+            raise UserError(f"{candidate.folder} starts from another model than {with_base[0]}: compare runs of one.")
+    again = next((name for name in with_base if found[name].metadata.seed != base.seed), None)
+    everything = [dump for of_steps in dumps.values() for dump in of_steps.values()]
+    ids, dropped = _common_prompts(everything, base.n)
+
+    def files(name: str, step: int) -> dict[str, dict[str, str]]:
+        splits = {}
+        for source, of_source in ids.items():
+            path = out / "samples" / f"{name}.{step}" / f"{_file_name(source)}.jsonl"
+            metadata = found[name].metadata_of(step, len(of_source))
+            write_samples(path, dumps[name][step][source], of_source, metadata)
+            splits[_file_name(source)] = {"samples": str(path.resolve())}
+        return splits
+
+    methods: dict[str, dict[str, Any]] = {BASE: {"splits": files(with_base[0], 0)}}
+    if again is not None:
+        methods[BASE_AGAIN] = {"splits": files(again, 0)}
+    for candidate in candidates:
+        steps = [step for step in dumps[candidate.name] if step]
+        of_steps = {str(step): {"splits": files(candidate.name, step)} for step in steps}
+        entry = {"splits": of_steps[str(steps[-1])]["splits"], "checkpoints": of_steps if len(steps) > 1 else {}}
+        methods[candidate.method] = entry | candidate.described()
+    queries = [r.pred for dump in everything for r in _correct_sql(dump) if r.pred]
+    caveats = ["The samples are those of validation during training, drawn with its settings; there is no greedy one."]
+    if dropped:
+        prompts = "1 prompt" if dropped == 1 else f"{dropped} prompts"
+        caveats.append(f"{prompts} left out: a rollout failed in one of the validations or more.")
+    return _described(candidates, "their validations") | {
+        "methods": methods,
+        "styles": list(KNOWN_STYLES) if queries else [],
+        "styles_by": BY_PREFIX if announces_styles(queries) else BY_STRUCTURE,
+        # Without a second draw, the base's later samples are its noise floor.
+        "solved_in": min(SOLVED_IN, base.n if again else max(base.n // 2, 1)),
+        "caveats": caveats,
+    }
+
+
+def _common_prompts(dumps: list[Dump], n: int) -> tuple[dict[str, list[int]], int]:
+    """Ids by data source of the prompts that have n samples in every dump; and how many others there are."""
+    sources = [source for source in dumps[0] if all(source in dump for dump in dumps)]
+    ids = {
+        source: sorted(id for id in dumps[0][source] if all(len(dump[source].get(id, [])) == n for dump in dumps))
+        for source in sources
+    }
+    ids = {source: of_source for source, of_source in ids.items() if of_source}
+    if not ids:
+        raise UserError("The runs validated on different prompts: evaluate them on the same ones.")
+    seen = {(source, id) for dump in dumps for source, prompts in dump.items() for id in prompts}
+    return ids, len(seen) - sum(map(len, ids.values()))
+
+
+def _correct_sql(dump: Dump) -> list[SampleRecord]:
+    records = [r for prompts in dump.values() for samples in prompts.values() for r in samples]
+    return [r for r in records if r.acc and answer_kind(r.data_source) == "sql"]
+
+
+def _file_name(source: str) -> str:
+    return source.replace("/", "_").replace(":", "_")
+
+
+def _described(candidates: list[Candidate], samples: str) -> Specification:
+    named = ", ".join(candidate.name for candidate in candidates)
+    return {
+        "title": "Training runs compared",
+        "summary": f"{named}, compared by the samples of {samples} (dph compare).",
+        "settings": {candidate.name: str(candidate.folder) for candidate in candidates},
+    }
+
+
+def _absolute(value: Any, key: str = "") -> Any:
+    """The paths of a specification's methods, which are relative to the working directory, made absolute."""
+    if isinstance(value, dict):
+        return {name: _absolute(part, name) for name, part in value.items()}
+    return str(Path(value).resolve()) if key in ("samples", "greedy", "training_log") else value

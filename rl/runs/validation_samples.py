@@ -1,0 +1,120 @@
+"""Validation generations of a run as samples files: verl's dumps (trainer.validation_data_dir), one file a step.
+
+Step 0 (trainer.val_before_train) is the initial policy, the base of the comparison.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rl.common.errors import UserError
+from rl.common.outcomes import is_correct
+from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
+
+MANIFEST = "manifest.json"  # beside every checkpoint (verl/dph/training/run_manifest.py)
+FOLDER = "validation"  # where a run's dumps are looked for if it has no checkpoint that says it
+
+# {data source: {id of a prompt: its samples}}
+Dump = dict[str, dict[int, list[SampleRecord]]]
+
+
+@dataclass(frozen=True)
+class Validations:
+    """The dumps of a run.
+
+    Attributes:
+        steps: {training step: file}, ascending.
+        metadata: of all of them but for model, model_hash and rows.
+    """
+
+    folder: Path
+    steps: dict[int, Path]
+    metadata: SampleMetadata
+
+    @classmethod
+    def of(cls, run: Path) -> "Validations | None":
+        """None for a run without dumps, or without a checkpoint, whose manifest has the settings of sampling."""
+        manifests = sorted(run.glob(f"global_step_*/{MANIFEST}"), key=lambda path: path.stat().st_mtime)
+        if not manifests:
+            return None
+        manifest = json.loads(manifests[-1].read_text())
+        settings = manifest["settings"]
+        folder = Path(settings["trainer"].get("validation_data_dir") or run / FOLDER)
+        folder = folder if folder.is_dir() else run / FOLDER  # of a run that was moved
+        steps = {int(path.stem): path for path in folder.glob("*.jsonl") if path.stem.isdecimal()}
+        if not steps:
+            return None
+        rollout = settings["actor_rollout_ref"]["rollout"]
+        sampling = rollout["val_kwargs"]
+        metadata = SampleMetadata(
+            model=manifest["model"]["path"],
+            model_hash=manifest["model"]["model_hash"],
+            tokenizer_hash=manifest["model"]["tokenizer_hash"],
+            temperature=float(sampling["temperature"]) if sampling["do_sample"] else 0.0,
+            top_p=float(sampling["top_p"]),
+            top_k=int(sampling["top_k"]),
+            n=int(sampling["n"]),
+            seed=int(rollout.get("seed") or 0),
+            max_response_length=int(settings["data"]["max_response_length"]),
+            data_files=manifest["data"]["val_files"],
+            rows=0,
+        )
+        return cls(run, dict(sorted(steps.items())), metadata)
+
+    def metadata_of(self, step: int, rows: int) -> SampleMetadata:
+        metadata = dataclasses.replace(self.metadata, rows=rows)
+        if step == 0:
+            return metadata
+        model = f"{self.folder}/global_step_{step}"
+        return dataclasses.replace(metadata, model=model, model_hash=model)
+
+
+def read_dump(path: Path, metadata: SampleMetadata) -> Dump:
+    """
+    Raises:
+        UserError: a line is none of a dump, or the dump is of an earlier version.
+    """
+    dump: Dump = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            source, prompt = row["data_source"], row["id"]
+            of_prompt = dump.setdefault(source, {}).setdefault(prompt, [])
+            of_prompt.append(_record(row, len(of_prompt), metadata))
+        except KeyError as error:
+            raise UserError(
+                f"{path} line {number} has no {error}, which earlier versions did not write: evaluate the run instead "
+                "(dph evaluate)."
+            ) from None
+        except (ValueError, TypeError):
+            raise UserError(f"{path} line {number} is no line of a validation: delete the file.") from None
+    return dump
+
+
+def write_samples(path: Path, prompts: dict[int, list[SampleRecord]], ids: Iterable[int], metadata) -> None:
+    """A samples file of these prompts, anew."""
+    path.unlink(missing_ok=True)
+    with SampleWriter(path, metadata) as writer:
+        for id in ids:
+            for record in prompts[id]:
+                writer.append(record)
+
+
+def _record(row: dict, sample: int, metadata: SampleMetadata) -> SampleRecord:
+    accuracy = row.get("acc")
+    correct = is_correct(float(row["score"] if accuracy is None else accuracy))
+    return SampleRecord(
+        id=row["id"],
+        sample=sample,
+        input=row["input"],
+        output=row["output"],
+        response_ids=row["response_ids"],
+        score=float(row["score"]),
+        acc=int(correct),
+        pred=row.get("pred"),
+        outcome=row.get("outcome") or ("match" if correct else "mismatch"),
+        data_source=row["data_source"],
+        truncated=len(row["response_ids"]) >= metadata.max_response_length,
+    )
