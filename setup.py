@@ -6,7 +6,7 @@ setup(
     packages=find_namespace_packages(include=["verl.*", "rl", "rl.*"]),
     package_data={
         "verl.dph": ["config/*.yaml", "config/device/*.yaml"],
-        "rl.evaluation.report": ["*.html", "*.css"],
+        "rl.evaluation.report": ["*.html", "*.css", "*.js"],
         "rl.evaluation.paper": ["*.json"],
         "rl.scorer": ["*.yaml"],
     },

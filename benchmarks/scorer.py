@@ -1,13 +1,16 @@
 """The scorer server against plain SQLite and servers without its caches, in one run on this machine.
 
-    python benchmarks/scorer.py [--questions 100] [--only sql,small,memory,math]
+    python benchmarks/scorer.py [--questions 100] [--only sql,small,memory,math,sandbox,slow]
 
 sql: training-shaped traffic on a shop of 300,000 orders: each question has 16 responses, each in a request of its own,
 64 at a time; a third of the SQL repeats. Baselines: plain SQLite in one thread (the predicted queries only, one open
 file); a pool of as many processes that run gold and prediction for every response, without HTTP; this server without
 caches. Runaway queries are endless; their scores are not waited for, and throughput is that of the other responses up
 to the last of them. small: queries of a tenth of a millisecond through POST /v1/score. memory: of the workers over
-100,000 responses. math: against math-verify called in this process. All ratios come from this run.
+100,000 responses. math: against math-verify called in this process. sandbox: servers with and without it, in turn; the
+processor time of server and workers is compared, which other programs on the machine change less than the seconds.
+slow: a query of two seconds beside as many busy processes as twice the cores, and ordinary responses beside a full slow
+lane. All ratios come from this run.
 """
 
 import argparse
@@ -22,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -32,6 +35,12 @@ import aiohttp
 import psutil
 import yaml
 
+from rl.scorer.config import MathSettings, ScorerSettings, SqlSettings
+from rl.scorer.math_scoring import MathScorer
+from rl.scorer.process import WorkerProcess
+from rl.scorer.scoring import WorkerScorer
+from rl.scorer.sql_scoring import SqlScorer
+
 ORDERS, CLIENTS = 300_000, 5_000
 RESPONSES, CONCURRENCY = 16, 64
 QUESTIONS = 8  # of a request to POST /v1/score
@@ -39,6 +48,8 @@ RUNAWAY_SHARE, REPEATED_SHARE = 0.01, 1 / 3
 RUNAWAY_SECONDS = 15.0
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 CORES = os.cpu_count() or 1
+SANDBOX_ROUNDS, STARTS = 15, 9
+SLOW_QUERY_SECONDS = 2.0
 # Of about 1 to 30 ms each, 14 ms in the mean on the machine of docs/explanation/scoring.md; {} makes each one different
 # without changing what it does.
 QUERIES = (
@@ -312,13 +323,114 @@ def measure_math(root: Path) -> None:
     say("math, this server", ours, "answers/s", ours / (floor * CORES), "of math-verify x cores, >= .80")
 
 
+def cost(process: psutil.Process, work: Callable[[], float]) -> tuple[float, float]:
+    """What `work` returns, and the processor seconds that the server and its workers used meanwhile."""
+
+    def used() -> float:
+        times = [each.cpu_times() for each in (process, *process.children())]
+        return sum(time.user + time.system for time in times)
+
+    before = used()
+    return work(), used() - before
+
+
+def compare_sandbox(name: str, root: Path, settings: dict, work: Callable[[str, int], float]) -> None:
+    """`work(address, round)` returns a throughput; equal rounds of servers without and with the sandbox alternate."""
+    ratios = []
+    with (
+        server(root, **settings, sandbox="off") as (free, free_process),
+        server(root, **settings, sandbox="required") as (confined, confined_process),
+    ):
+        pairs = [(free, free_process), (confined, confined_process)]
+        for number in range(SANDBOX_ROUNDS + 1):
+            found = {}
+            for address, process in pairs if number % 2 else reversed(pairs):
+                found[address] = cost(process, partial(work, address, number))
+            throughput = found[confined][0] / found[free][0]
+            ratios.append((throughput, found[confined][1] / found[free][1]))
+        throughput, processor = (statistics.median(values) for values in zip(*ratios[1:], strict=True))  # 0: warm-up
+    spread = sorted(ratio for _, ratio in ratios[1:])
+    say(f"{name}, with / without sandbox", throughput, "x throughput", processor, "x processor time, <= 1.03")
+    print(f"{'':36} {spread[0]:.3f} to {spread[-1]:.3f} in {SANDBOX_ROUNDS} pairs", flush=True)
+
+
+def start_workers(root: Path, kind: type[WorkerScorer], settings: ScorerSettings) -> None:
+    """Processor time and memory of a worker that is ready, in turn without and with the sandbox."""
+    found: dict[str, list[tuple[float, float]]] = {"off": [], "required": []}
+
+    async def measure(sandbox: str) -> None:
+        pool = kind(settings.model_copy(update={"sandbox": sandbox, "num_instances": 1})).pool
+        worker = await WorkerProcess.start(pool._settings)
+        found[sandbox].append((1000 * worker.cpu_used, psutil.Process(worker.pid).memory_info().rss / 1e6))
+        await worker.kill()
+
+    for number in range(STARTS):
+        for sandbox in ("off", "required") if number % 2 else ("required", "off"):
+            asyncio.run(measure(sandbox))
+    for sandbox, values in found.items():
+        cpu, rss = (statistics.median(column) for column in zip(*values, strict=True))
+        say(f"{kind.__name__}'s worker, sandbox {sandbox}", cpu, "ms of processor time to start", rss, "MB")
+
+
+def measure_sandbox(root: Path) -> None:
+    compare_sandbox("small queries", root, {}, lambda address, i: score_batches(address, range(20 * i, 20 * (i + 1))))
+    compare_sandbox("a third repeated", root, {}, lambda address, i: score_items(address, traffic(5, 1 / 3, 0, i)))
+
+    def math(address: str, number: int) -> float:
+        pairs = math_pairs(200, 1000 + 200 * number)
+        bodies = ({"gen_responses": [rf"\boxed{{{a}}}"], "extra": {"ground_truth": gold}} for gold, a in pairs)
+        return len(pairs) / asyncio.run(send(address, "/api", bodies))
+
+    compare_sandbox("math", root, {"class_name": "MathRewardModel"}, math)
+    start_workers(root, SqlScorer, SqlSettings(class_name="SqlRewardModel", database_path=root))
+    start_workers(root, MathScorer, MathSettings(class_name="MathRewardModel"))
+
+
+@contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Programs that compute, at this one's priority."""
+    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def measure_slow(root: Path) -> None:
+    counting = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT {}) SELECT count(*) FROM r"
+    started = time.process_time()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(counting.format(0, 1_000_000)).fetchall()
+    rows = int(1_000_000 * SLOW_QUERY_SECONDS / (time.process_time() - started))
+
+    def seconds(address: str, number: int) -> float:
+        sql = counting.format(number, rows)
+        return 1 / score_items(address, [Item("SELECT 1", sql, False)])
+
+    with server(root) as (address, _):
+        score_items(address, traffic(4, REPEATED_SHARE, 0, 9))
+        say("a slow query", statistics.median(seconds(address, i) for i in range(3)), "s")
+        with busy_processes(2 * CORES):
+            beside = [seconds(address, i) for i in range(3, 6)]
+        say(f"... beside {2 * CORES} busy processes", statistics.median(beside), "s", max(beside), "s at most")
+    for lane in (4 * CORES, CORES):  # with CAP_SYS_NICE, and without
+        with server(root, slow_instances=lane) as (address, _):
+            score_items(address, traffic(4, REPEATED_SHARE, 0, 9))
+            calm = score_items(address, traffic(20, REPEATED_SHARE, 0, 2))
+            endless = [Item("SELECT 1", RUNAWAY.format(i), True) for i in range(lane)]
+            full = score_items(address, endless + traffic(20, REPEATED_SHARE, 0, 3))
+            say(f"beside a slow lane full of {lane}", full, "answers/s", full / calm, "of the same without")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--questions", type=int, default=100, help="of the training-shaped traffic (default: 100)")
-    parser.add_argument("--only", default="sql,small,memory,math", help="parts (default: %(default)s)")
+    parser.add_argument("--only", default="sql,small,memory,math,sandbox,slow", help="parts (default: %(default)s)")
     options = parser.parse_args()
     parts = {"sql": partial(measure_sql, questions=options.questions), "small": measure_small}
-    parts |= {"memory": measure_memory, "math": measure_math}
+    parts |= {"memory": measure_memory, "math": measure_math, "sandbox": measure_sandbox, "slow": measure_slow}
     with tempfile.TemporaryDirectory() as folder:
         make_databases(Path(folder))
         for name in options.only.split(","):

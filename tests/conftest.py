@@ -286,6 +286,29 @@ class MadeUpReport:
         of = self.content["methods"][name].setdefault("checkpoints", {})
         of[str(step)] = {"splits": self._files(f"{name}_{step}", skill, kept_styles, f"{name}_{step}")}
 
+    def ask(self, **extra_info) -> None:
+        """Adds the data files of the questions; a third of them are hard.
+
+        Args:
+            extra_info: lists of values, a value for each question in turn.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from rl.data.prepare.prompt_template import sql_prompt
+
+        self.content |= {"questions": {}, "groups": ["hard", *extra_info]}
+        for split in self.splits:
+            rows = []
+            for i in range(self.prompts):
+                message = {"role": "user", "content": sql_prompt("CREATE", f"Which </script> {i} of {split}?", "")}
+                truth = {"db_id": "d", "gold_sql": f"SELECT {i} FROM t WHERE a = 1", "cmp_method": "bird"}
+                info = {"hard": i % 3 == 0} | {key: values[i % len(values)] for key, values in extra_info.items()}
+                row = {"id": 100 + i, "prompt": [message], "reward_model": {"ground_truth": truth}, "extra_info": info}
+                rows.append(row)
+            pq.write_table(pa.Table.from_pylist(rows), self.folder / f"{split}.parquet")
+            self.content["questions"][split] = f"{split}.parquet"
+
     def write(self) -> Path:
         path = self.folder / "spec.json"
         path.write_text(json.dumps(self.content))

@@ -43,6 +43,7 @@ class SampleRecord:
     response_log_probs: list[float] | None = None
     # Of what `pred` returned, equal for equal results; None if it is no SQL, did not run, or the scorer gave none.
     result_digest: str | None = None
+    result_rows: int | None = None  # the number of rows that `pred` returned
 
 
 # What every record has; older files may lack the others.

@@ -16,6 +16,8 @@ SCRIPTS = REPOSITORY / "scripts" / "llama"
 
 TRAIN_PROMPTS, EVAL_PROMPTS, SAMPLES_PER_PROMPT, THRESHOLD, EVAL_SAMPLES = 384, 96, 8, 6, 32
 SPLITS = ("in_domain", "out_of_domain")
+# Key of extra_info whose two kinds of questions have results of their own.
+GROUPED_BY = "ambiguous"
 
 # Files of verl/dph/config/device.
 DEVICES = ("cpu", "cuda", "cuda_hf")
@@ -166,6 +168,7 @@ class Experiment:
             # Not part of a stage's settings: the port changes every time.
             self.pipeline.environment["DPH_SCORER"] = address
             self.pipeline.run(stages, at_once=self.at_once)
+        sys.stderr.write("Comparing the methods\n")
 
     def prepare(self) -> list[Stage]:
         """Everything before training."""

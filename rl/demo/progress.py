@@ -1,6 +1,6 @@
 """How far a pipeline's stages are: bars on a terminal, else a line per stage at its start, each minute and at its end.
 
-    03:34 [6/9] Training GRPO  step 36/80  reward .76  left ~3 min
+    03:34 [6/10] Training GRPO  step 36/80  reward .76  left ~3 min
 
 Estimates count from a stage's first step: its start-up is not in the rate.
 """

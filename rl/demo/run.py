@@ -22,7 +22,6 @@ from rl.demo.experiment import (
     METHODS,
     SAMPLES_PER_PROMPT,
     SETTINGS,
-    SPLITS,
     THRESHOLD,
     TRAIN_PROMPTS,
     Experiment,
@@ -90,6 +89,9 @@ class Demo(Experiment):
                 k=SAMPLES_PER_PROMPT, prompts=TRAIN_PROMPTS, threshold=THRESHOLD, steps=self.steps
             ),
             "methods": methods,
+            "questions": {split: f"task/test_{split}.parquet" for split in SPLITS},
+            "groups": ["ambiguous", "family"],
+            "commands": [f"dph demo --methods {','.join(self.methods)} --steps {self.steps} --seed {self.seed}"],
             "caveats": list(CAVEATS),
             "settings": SETTINGS
             | {"DEVICE": self.device, "seed": self.seed, "steps": self.steps}
@@ -117,7 +119,7 @@ def main(arguments: list[str] | None = None) -> int:
         started = time.monotonic()
         demo = Demo(options.out.resolve(), methods, options.steps, options.seed, options.device)
         failures = demo.run()
-    _print_summary(demo, time.monotonic() - started)
+    _print_summary(demo, failures, time.monotonic() - started)
     for failure in failures:
         sys.stderr.write(f"Check failed: {failure}\n")
     return 1 if failures else 0
@@ -136,27 +138,17 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _print_summary(demo: Demo, seconds: float) -> None:
-    import pandas as pd  # loads slowly
-
+def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
+    from rl.demo.summary import checks_passed, next_commands, results_table
     from rl.evaluation.analysis.claims import comparisons_text
-    from rl.evaluation.analysis.summary import metric_of
 
     report = json.loads((demo.out / "report.json").read_text())
-    columns = ("greedy", "pass@1", "pass@8", "pass@32", "keep_rate", "styles", "style_entropy")
-    tables = []
-    for split in SPLITS:
-        values = {
-            method: {column: (metric_of(report[method][split], column) or [float("nan")])[0] for column in columns}
-            for method in report["_labels"]
-        }
-        frame = pd.DataFrame.from_dict(values, orient="index", dtype=float).rename_axis(split, axis="columns")
-        tables.append(frame.to_string(float_format="{:.3f}".format, na_rep="-") + "\n")
     memory = f", at most {demo.pipeline.peak_memory / 1e9:.1f} GB of memory" if demo.pipeline.peak_memory else ""
-    sys.stdout.write(
-        "\n".join([*tables, comparisons_text(report)]) + f"\n{seconds / 60:.1f} minutes{memory}. Intervals and plots:\n"
-        f"{os.path.relpath(demo.out / 'report.html')}\n{os.path.relpath(demo.out / 'report.json')}\n"
-    )
+    following = next_commands(demo, os.path.relpath(Path(sys.executable).with_name("dph")))
+    sys.stdout.write(f"\n{results_table(report)}\n{comparisons_text(report)}\n")
+    sys.stdout.write(("" if failures else checks_passed(report)) + f"{seconds / 60:.1f} minutes{memory}.\n")
+    sys.stdout.write(f"Report: {os.path.relpath(demo.out / 'report.html')}\nNext:\n")
+    sys.stdout.writelines(f"  {command}  # {what_for}\n" for command, what_for in following.items())
 
 
 if __name__ == "__main__":

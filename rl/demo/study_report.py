@@ -2,21 +2,20 @@
 
 Intervals are 95 % intervals of Student's t over training seeds: how far another seed may move a mean. With three seeds
 they are wide (4.3 standard errors). Methods with a divergence are compared with those without, seed by seed, by paired
-t-tests with Holm's correction over the columns of a pair. Each seed's report.html has intervals over prompts.
+t-tests with Holm's correction over the columns of a pair; results of groups of questions are shown, not compared. Each
+seed's report.html has intervals over prompts.
 """
 
-import io
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from scipy import stats
 
 from rl.common import atomic_write
+from rl.demo.experiment import GROUPED_BY
+from rl.demo.study_figure import study_figure
 from rl.evaluation.analysis.paired_test import holm
 from rl.evaluation.analysis.summary import metric_of
 from rl.evaluation.report.write import write_report
@@ -39,12 +38,13 @@ COLUMNS = {
     "Pass@32, out of domain": ("out_of_domain", "pass@32"),
     "keep rate, out of domain": ("out_of_domain", "keep_rate"),
 }
+# Of the groups of questions in domain.
+GROUP_METRICS = {"greedy": "greedy", "Pass@1": "pass@1", "Pass@8": "pass@8", "Pass@32": "pass@32"}
 # Methods trained with the divergence are compared with these in every column but the number of styles, which says what
 # their entropy says.
 BASELINES = ("grpo", "dapo", "dapo_exp")
 NOT_COMPARED = ("styles",)
 SIDES = {"Higher": 1, "Lower": -1}
-PANELS = ("Pass@1", "Pass@8", "style entropy")
 
 
 @dataclass(frozen=True)
@@ -98,14 +98,9 @@ def write_study(out: Path, labels: dict[str, str], specs: dict[int, dict], facts
     Raises:
         UserError: samples are missing or do not belong together.
     """
-    reports = {seed: _seed_report(out, seed, spec) for seed, spec in specs.items()}
-    bases = {name: _values(next(iter(reports.values()))[name]) for name in (BASE, BASE_AGAIN)}
-    methods = {
-        name: {
-            column: OverSeeds.of([_values(report[name])[column] for report in reports.values()]) for column in COLUMNS
-        }
-        for name in labels
-    }
+    reports = [_seed_report(out, seed, spec) for seed, spec in specs.items()]
+    bases = {name: _values(reports[0][name]) for name in (BASE, BASE_AGAIN)}
+    methods = {name: _over_seeds([_values(report[name]) for report in reports]) for name in labels}
     differences = compare_methods(methods)
     content = {
         "bases": bases,
@@ -114,7 +109,8 @@ def write_study(out: Path, labels: dict[str, str], specs: dict[int, dict], facts
         "labels": labels,
     } | facts
     atomic_write.write_text(out / "study.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
-    atomic_write.write_text(out / "study.svg", study_figure(bases[BASE], methods, labels))
+    entropies = {name: of["style entropy"].mean for name, of in methods.items()}
+    atomic_write.write_text(out / "study.svg", study_figure(reports, labels, entropies))
     atomic_write.write_text(out / "study.md", study_tables(bases, methods, differences, labels, list(specs)))
     return out / "study.md"
 
@@ -128,7 +124,7 @@ def compare_methods(methods: dict[str, OfColumns]) -> dict[str, dict[str, Differ
 
 
 def _compare(first: OfColumns, second: OfColumns) -> dict[str, Difference]:
-    columns = [column for column in first if column not in NOT_COMPARED]
+    columns = [column for column in first if column in COLUMNS and column not in NOT_COMPARED]
     found = {c: OverSeeds.of(np.subtract(first[c].values, second[c].values).tolist()) for c in columns}
     if any(of.interval is None for of in found.values()):
         return {column: Difference(**vars(of)) for column, of in found.items()}
@@ -151,9 +147,15 @@ def _seed_report(out: Path, seed: int, spec: dict) -> dict:
 
 
 def _values(of_splits: dict) -> dict[str, float]:
-    """{column: value} of a method, without intervals."""
+    """{column: value} of a method, without intervals; after COLUMNS those of the groups of questions that it has."""
     found = {column: metric_of(of_splits[split], metric) for column, (split, metric) in COLUMNS.items()}
+    for group, summary in of_splits["in_domain"].get("groups", {}).get(GROUPED_BY, {}).items():
+        found |= {f"{column}, {group}": metric_of(summary, metric) for column, metric in GROUP_METRICS.items()}
     return {column: float("nan") if interval is None else float(interval[0]) for column, interval in found.items()}
+
+
+def _over_seeds(values: list[dict[str, float]]) -> OfColumns:
+    return {column: OverSeeds.of([of_seed[column] for of_seed in values]) for column in values[0]}
 
 
 def study_tables(
@@ -163,13 +165,19 @@ def study_tables(
     labels: dict[str, str],
     seeds: list[int],
 ) -> str:
-    """Markdown: a row per method, then which differences are significant in either direction, and a row for each."""
+    """Markdown: a row per method, the same for groups of questions, then which differences are significant in either
+    direction, and a row for each."""
     columns = list(next(iter(methods.values())))
     names = {BASE: "base", BASE_AGAIN: "base, second draw"}
-    lines = [f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t).", ""]
-    lines += _header(["", *columns])
-    lines += [_row([names[name], *(f"{values[c]:.3f}" for c in columns)]) for name, values in bases.items()]
-    lines += [_row([labels[name], *(str(values[c]) for c in columns)]) for name, values in methods.items()]
+    lines = [f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t)."]
+    for title, shown in {
+        "": [column for column in columns if column in COLUMNS],
+        "Groups of the questions in domain:": [column for column in columns if column not in COLUMNS],
+    }.items():
+        if shown:
+            lines += ["", *([title, ""] if title else []), *_header(["", *shown])]
+            lines += [_row([names[name], *(f"{values[c]:.3f}" for c in shown)]) for name, values in bases.items()]
+            lines += [_row([labels[name], *(str(values[c]) for c in shown)]) for name, values in methods.items()]
     if differences:
         columns = list(next(iter(differences.values())))
         minus = {pair: " minus ".join(labels[name] for name in pair.split(" - ")) for pair in differences}
@@ -199,35 +207,3 @@ def _header(cells: list[str]) -> list[str]:
 
 def _row(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
-
-
-_SEED = {"color": "#1f4e79", "marker": "o", "linestyle": "none", "markersize": 4}
-_INTERVAL = {"color": "#9bb8d3", "linewidth": 5, "solid_capstyle": "round"}
-_BASE = {"color": "#777777", "linestyle": (0, (4, 3)), "linewidth": 1}
-
-
-def study_figure(base: dict[str, float], methods: dict[str, dict[str, OverSeeds]], labels: dict[str, str]) -> str:
-    """SVG with a panel per metric: a dot per seed, a bar for the interval over seeds, a dashed line for the base."""
-    with matplotlib.rc_context({"svg.hashsalt": "study", "font.size": 9}):
-        figure = Figure(figsize=(9, 1.0 + 0.32 * len(methods)), layout="constrained", facecolor="white")
-        all_axes = figure.subplots(1, len(PANELS), sharey=True)
-        for axes, column in zip(all_axes, PANELS, strict=True):
-            for row, of_method in enumerate(methods.values()):
-                found = of_method[column]
-                if found.interval:
-                    axes.plot(found.interval, [row, row], **_INTERVAL)
-                axes.plot(found.values, [row] * len(found.values), **_SEED)
-            axes.axvline(base[column], **_BASE)
-            axes.set_title(column, fontsize=9)
-            axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-            axes.set_axisbelow(True)
-            axes.spines[["top", "right", "left"]].set_visible(False)
-            axes.tick_params(length=0)
-        all_axes[0].set_yticks(range(len(methods)), [labels[name] for name in methods])
-        all_axes[0].set_ylim(len(methods) - 0.5, -0.5)
-        named = {"a seed": _SEED, "95 % interval over seeds": _INTERVAL, "base": _BASE}
-        keys = [Line2D([], [], label=name, **look) for name, look in named.items()]
-        figure.legend(handles=keys, loc="outside lower center", ncols=len(keys), frameon=False)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()

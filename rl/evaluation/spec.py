@@ -6,8 +6,13 @@
                  "grpo": {"splits": {...}, "training_log": "grpo/train.jsonl"},
                  "dph_js": {"splits": {...}, "checkpoints": {"40": {"splits": {...}}, "80": {"splits": {...}}},
                             "family": "DPH-JS", "eta": 0.2}},
+     "questions": {"in_domain": "in_domain.parquet"}, "groups": ["ambiguous", "family"],
      "styles": ["JOIN", "IN"], "styles_by": "prefix", "solved_in": 8, "caveats": ["..."],
-     "settings": {"prompts per step": 16}, "seconds": {"train grpo": 52.1}}
+     "settings": {"prompts per step": 16}, "seconds": {"train grpo": 52.1}, "commands": ["make demo"]}
+
+`questions` are the data files of a split, a path or a list of them, for the texts of its questions; `groups` are keys
+of their extra_info (analysis/questions.py). Without `styles_by`, styles are read from the prefix if the base's SQL has
+one, else from the structure. `commands` made the run.
 
 Required are title, summary, methods, and samples for each split. `base` is the model that all others are compared
 with; `base_again`, an independent second draw of it, is the noise floor of the keep rate; methods whose name begins
@@ -23,6 +28,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PositiveInt,
@@ -55,6 +61,12 @@ def _below_folder(path: Path, info: ValidationInfo) -> Path:
 
 
 RelativePath = Annotated[Path, AfterValidator(_below_folder)]
+# One path, or a list of them.
+RelativePaths = Annotated[
+    list[RelativePath],
+    BeforeValidator(lambda paths: [paths] if isinstance(paths, str) else paths),
+    Field(min_length=1),
+]
 
 
 class _Entry(BaseModel):
@@ -99,11 +111,14 @@ class ReportSpec(_Entry):
     summary: str
     methods: dict[str, MethodSpec]
     styles: list[str] = list(KNOWN_STYLES)
-    styles_by: Literal["prefix", "structure"] = "prefix"
+    styles_by: Literal["prefix", "structure"] | None = None
+    questions: dict[str, RelativePaths] = {}
+    groups: list[str] = []
     solved_in: PositiveInt = SOLVED_IN
     caveats: list[str] = []
     settings: dict[str, Any] = {}
     seconds: dict[str, float] = {}
+    commands: list[str] = []
 
     @property
     def splits(self) -> list[str]:
@@ -126,6 +141,16 @@ class ReportSpec(_Entry):
         """What an unchanged model keeps is measured on this: the base's second draw, or else its later samples."""
         return BASE_AGAIN if BASE_AGAIN in self.methods else BASE
 
+    @property
+    def short_names(self) -> dict[str, str]:
+        """{method: a short name}: "DPH-JS" of "DPH-JS generator, eta 0.2", unless another method has the same."""
+        short = {}
+        for name, method in self.methods.items():
+            known = LABELS.get(name)
+            short[name] = known if known and method.label.startswith(known) else method.label.split(",")[0]
+        names = list(short.values())
+        return {name: of if names.count(of) == 1 else self.methods[name].label for name, of in short.items()}
+
     @model_validator(mode="after")
     def _comparable(self) -> "ReportSpec":
         if BASE not in self.methods:
@@ -143,6 +168,13 @@ class ReportSpec(_Entry):
                         f"checkpoint {step} of method '{name}' has the split '{unknown[0]}', which is none of the "
                         f"report's ({', '.join(method.splits)}); correct its name, or remove it"
                     )
+        if unknown := sorted(self.questions.keys() - self.methods[BASE].splits.keys()):
+            raise ValueError(
+                f"questions has the split '{unknown[0]}', which is none of the report's ({', '.join(self.splits)}); "
+                "correct its name, or remove it"
+            )
+        if self.groups and not self.questions:
+            raise ValueError("groups are read from the data files of the questions; give 'questions' too")
         return self
 
 

@@ -62,6 +62,10 @@ def write_spec(
         "title": config.evaluate.title,
         "summary": config.evaluate.summary,
         "methods": methods,
+        "questions": {
+            name: [os.path.relpath(Path(file).expanduser(), folder) for file in split.files]
+            for name, split in splits.items()
+        },
         "styles": [] if styles_by == NO_STYLES else list(KNOWN_STYLES),
         "styles_by": BY_PREFIX if styles_by == NO_STYLES else styles_by,
         "solved_in": config.evaluate.solved_in,

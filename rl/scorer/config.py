@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import yaml
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     DirectoryPath,
     Field,
@@ -20,8 +21,10 @@ from pydantic import (
 
 from rl.common.errors import UserError
 from rl.scorer.niceness import may_renice
+from rl.scorer.sandbox.confine import NETWORK, PROGRAMS, WRITES, writable
+from rl.scorer.sql.rewards import REWARD_MODELS, SqlClassName
 
-_SQL_CLASS_NAMES = ("SqlDetailRewardModel", "SqlRewardModel")
+_SQL_CLASS_NAMES = tuple(REWARD_MODELS)
 _CLASS_NAMES = (*_SQL_CLASS_NAMES, "MathRewardModel", "PythonRewardModel")
 # How like one of ours a name is, of 0 to 1, that is taken for a mistake.
 _MISSPELT = 0.8
@@ -33,6 +36,10 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(gt=0, lt=2**31)]
 Processes = Annotated[int, Field(gt=0, le=4096)]
 StoredBytes = Annotated[int, Field(ge=0, le=2**50)]
+# An `off` without quotes is false in YAML 1.1.
+Sandbox = Annotated[
+    Literal["auto", "required", "off"], BeforeValidator(lambda value: "off" if value is False else value)
+]
 
 
 class _Section(BaseModel):
@@ -72,6 +79,7 @@ class ScorerSettings(_Section):
     grace_seconds: Seconds = 5.0
     worker_memory_bytes: int = Field(default=512_000_000, ge=16_000_000, le=2**50)
     answer_cache_bytes: StoredBytes = 64_000_000
+    sandbox: Sandbox = "auto"
 
     @property
     def processes(self) -> int:
@@ -84,14 +92,15 @@ class ScorerSettings(_Section):
 
 
 class SqlSettings(ScorerSettings):
-    """A section of Scorers whose class_name is SqlDetailRewardModel or SqlRewardModel."""
+    """A section of Scorers whose class_name is one of REWARD_MODELS."""
 
     kind: ClassVar[str] = "sql"
-    class_name: Literal["SqlDetailRewardModel", "SqlRewardModel"]
+    class_name: SqlClassName
     database_path: DirectoryPath
     prediction_seconds: Seconds = 15.0
     gold_seconds: Seconds = 60.0
     order_check: bool = True
+    judge_empty_gold: bool = True
     max_sql_chars: Count = 1_000_000
     max_value_bytes: Count = 10_000_000
     max_result_rows: Count = 1_000_000
@@ -116,7 +125,8 @@ class TaskSettings(ScorerSettings):
     """A section of Scorers whose class_name is PythonRewardModel: a custom task.
 
     task: the name in its rows' data_source. function: the file and the name of its reward function, FILE.py:NAME.
-    wall_seconds: time limit of one response by the clock, for a function that waits.
+    wall_seconds: time limit of one response by the clock, for a function that waits. allow: what the function may do
+    beside reading and computing: network, subprocess, write:PATH.
     """
 
     class_name: Literal["PythonRewardModel"]
@@ -124,6 +134,7 @@ class TaskSettings(ScorerSettings):
     function: str
     prediction_seconds: Seconds = 5.0
     wall_seconds: Seconds = 60.0
+    allow: tuple[str, ...] = ()
 
     @field_validator("function")
     @classmethod
@@ -134,6 +145,17 @@ class TaskSettings(ScorerSettings):
         if not Path(path).is_file():
             raise ValueError(f"{path} does not exist")
         return function
+
+    @field_validator("allow")
+    @classmethod
+    def _known_and_existing(cls, allow: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in allow:
+            if entry not in (NETWORK, PROGRAMS) and not entry.startswith(WRITES):
+                raise ValueError(f"has {entry!r}, which is none of {NETWORK}, {PROGRAMS} and {WRITES}PATH")
+        for path in writable(allow):
+            if not Path(path).exists():
+                raise ValueError(f"has {WRITES}{path}, but {path} does not exist")
+        return allow
 
     @property
     def kind(self) -> str:

@@ -26,13 +26,18 @@ def read(stream: BinaryIO) -> tuple[dict, bytes] | None:
     return json.loads(stream.read(header_size)), stream.read(body_size)
 
 
-def take(buffer: bytearray) -> tuple[dict, bytes] | None:
-    """Remove the first frame from `buffer` and return its (header, body); None while it is not complete."""
+def take(buffer: bytearray, max_bytes: int) -> tuple[dict, bytes] | None:
+    """Remove the first frame from `buffer` and return its (header, body); None while it is not complete.
+
+    Raises ValueError for one of more than `max_bytes`, or whose header is no JSON.
+    """
     if len(buffer) < _LENGTHS.size:
         return None
     header_size, body_size = _LENGTHS.unpack_from(buffer)
     body_start = _LENGTHS.size + header_size
     end = body_start + body_size
+    if end > max_bytes:
+        raise ValueError(f"a frame of {end} bytes, more than {max_bytes}")
     if len(buffer) < end:
         return None
     frame = json.loads(bytes(buffer[_LENGTHS.size : body_start])), bytes(buffer[body_start:end])

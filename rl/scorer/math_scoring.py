@@ -23,7 +23,7 @@ class MathScorer(WorkerScorer):
     """MathRewardModel: 1 for an answer that math-verify finds equal to the ground truth, else 0."""
 
     def __init__(self, settings: MathSettings):
-        super().__init__(settings, "math", {"max_answer_chars": settings.max_answer_chars})
+        super().__init__(settings, "math", {"max_answer_chars": settings.max_answer_chars}, reads=[])
         self._settings = settings
 
     async def score(self, question: MathQuestion, responses: list[str], digests: bool = False) -> list[Score]:

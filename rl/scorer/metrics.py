@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rl.common.outcomes import INFRA_ERROR, OUTCOMES
 from rl.scorer.outcomes import Score
+from rl.scorer.sandbox.support import MECHANISMS
 from rl.scorer.scorers import Scorers
 
 _PATHS = frozenset({"/api", "/v1/score", "/heartbeat", "/metrics", "/shutdown"})
@@ -84,6 +85,18 @@ class _State:
             for cause, count in pool.ends.items():
                 ends.add_metric([kind, cause], count)
         yield ends
+        yield CounterMetricFamily(
+            "scorer_empty_gold_responses",
+            "Responses to questions whose gold returns no rows, or nothing but NULL",
+            self._scorers.empty_golds(),
+        )
+        confined = GaugeMetricFamily(
+            "scorer_sandbox", "Whether a mechanism of the kernel confines the workers", labels=["kind", "mechanism"]
+        )
+        for kind, mechanisms in self._scorers.sandboxes().items():
+            for mechanism in MECHANISMS:
+                confined.add_metric([kind, mechanism], mechanism in mechanisms)
+        yield confined
         yield _family(CounterMetricFamily, "hits", "Results that needed no run", "cache", caches)
         yield _family(CounterMetricFamily, "misses", "Results that needed one", "cache", caches)
         yield _family(GaugeMetricFamily, "bytes", "Bytes of what is kept", "cache", caches)

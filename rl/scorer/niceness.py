@@ -18,8 +18,9 @@ def may_renice() -> bool:
 
     def try_it() -> None:
         try:
+            niceness = os.getpriority(os.PRIO_PROCESS, 0)
             os.setpriority(os.PRIO_PROCESS, 0, 19)
-            os.setpriority(os.PRIO_PROCESS, 0, 0)
+            os.setpriority(os.PRIO_PROCESS, 0, niceness)
             allowed.append(True)
         except PermissionError:
             pass

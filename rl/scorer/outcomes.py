@@ -22,7 +22,8 @@ class Score:
 
     outcome: of rl.common.outcomes; infra_error says nothing about the response, which must be scored again. pred: the
     answer extracted from it, None if there is none. flag: "result", "error" or "gold_error". payload: JSON text of the
-    rows, "timeout" or "error: ...". digest: of all rows, if requested.
+    rows, "timeout" or "error: ...". digest: of all rows, and result_rows: their number, if requested. score: how right
+    it is, 0 to 1. shaped: what training gets instead, by the reward models that have something else, or None.
     """
 
     outcome: str
@@ -31,6 +32,13 @@ class Score:
     payload: str
     pred: str | None = None
     digest: str | None = None
+    result_rows: int | None = None
+    shaped: float | None = None
+
+    @property
+    def reward(self) -> float:
+        """What training gets."""
+        return self.score if self.shaped is None else self.shaped
 
     @property
     def error(self) -> str | None:

@@ -12,6 +12,7 @@ hangs).
 
 import asyncio
 import logging
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -27,7 +28,7 @@ SLOW_SECONDS = 0.1
 # A slow job that finds the slow lane full goes on where it is for this long before it is stopped.
 STOP_SECONDS = 0.25
 # A slow worker gets a third of what an ordinary process gets of a processor that both want (Linux's weights 335, 1024):
-# beside other programs it must get on too.
+# beside other programs it must get on too. Added to the server's own niceness, which its workers begin with.
 SLOW_NICE = 5
 _TICK_SECONDS = 0.05
 # A job whose worker used no processor for this long waits for a disk that does not answer.
@@ -94,6 +95,7 @@ class WorkerPool:
     def __init__(self, size: int, slow_size: int, settings: dict):
         self._sizes = {False: size, True: slow_size}
         self._settings = settings
+        self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
         self._waiting: dict[bool, deque[_Job]] = {False: deque(), True: deque()}
         self._loads: dict[WorkerProcess, _Load] = {}
         self._busy = {False: 0, True: 0}  # by lane, with workers that are being started for it
@@ -194,7 +196,7 @@ class WorkerPool:
 
     def _begin(self, worker: WorkerProcess, job: _Job, slow: bool) -> None:
         if slow and may_renice():
-            worker.set_priority(SLOW_NICE)
+            worker.set_priority(self._niceness + SLOW_NICE)
         load = self._loads[worker] = _Load(slow)
         load.begins(worker.cpu_used)
         self._give(worker, load, job)
@@ -214,13 +216,14 @@ class WorkerPool:
         if reply[0].get("last") or load.overran or load.stopped:
             self._take_back(load)
             self._release(worker, load)
-            self._retire(worker, "out_of_memory" if reply[0].get("last") else "slow")
+            ended_for = "fault" if reply[0]["outcome"] == "fault" else "out_of_memory"
+            self._retire(worker, ended_for if reply[0].get("last") else "slow")
         elif load.jobs:
             load.begins(worker.cpu_used)
         else:
             self._release(worker, load)
-            reniced = load.slow and may_renice()
-            if load.disowned or len(self._idle) >= self._sizes[False] or (reniced and not worker.set_priority(0)):
+            restored = not (load.slow and may_renice()) or worker.set_priority(self._niceness)
+            if load.disowned or len(self._idle) >= self._sizes[False] or not restored:
                 self._retire(worker, "slow")
             else:
                 self._idle.append(worker)
@@ -310,7 +313,7 @@ class WorkerPool:
         """Take a slow job out of the ordinary lane."""
         if self._busy[True] < self._sizes[True]:
             if may_renice():
-                worker.set_priority(SLOW_NICE)
+                worker.set_priority(self._niceness + SLOW_NICE)
             load.slow = True
             self._busy[False] -= 1
             self._busy[True] += 1

@@ -47,6 +47,8 @@ class WorkerProcess(asyncio.Protocol):
         self._process = process
         self._status = psutil.Process(process.pid)
         self._buffer = bytearray()
+        # A reply was in the worker's memory before.
+        self._max_reply_bytes = settings["memory_bytes"]
         self._output = WorkerOutput(settings["name"])
         # Of a worker that `start` returned. The loop itself holds tasks weakly.
         self._transport: asyncio.Transport
@@ -174,12 +176,21 @@ class WorkerProcess(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        while (frame := frames.take(self._buffer)) is not None:
+        while (frame := self._next_frame()) is not None:
             self.cpu_used = frame[0]["cpu"]
             if not self._ready.done():
                 self._ready.set_result(None)
             else:
                 self.on_reply(self, frame)
+
+    def _next_frame(self) -> Reply | None:
+        try:
+            return frames.take(self._buffer, self._max_reply_bytes)
+        except ValueError as error:
+            logger.error("worker %d was killed: it sent %s", self.pid, error)
+            self._buffer.clear()
+            self.terminate()
+            return None
 
     def connection_lost(self, error: Exception | None) -> None:
         # A worker whose socket is closed is of no more use; it may still run when it was the one that closed it.

@@ -81,17 +81,20 @@ class _Payloads:
 
 
 def api_reply(scores: list[Score], max_bytes: int) -> Iterator[str]:
-    """{"Scorer1": [[score, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}, in parts."""
+    """{"Scorer1": [[reward, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}, in parts."""
     payloads = _Payloads(max_bytes)
     yield '{"Scorer1":['
-    yield from _separated(f'[{json.dumps(a.score)},[["{a.flag}",{payloads.of(a)}]]]' for a in scores)
+    yield from _separated(f'[{json.dumps(a.reward)},[["{a.flag}",{payloads.of(a)}]]]' for a in scores)
     yield '],"details":['
     yield from _separated(json.dumps({"outcome": a.outcome, "pred": a.pred}) for a in scores)
     yield "]}"
 
 
 def batch_reply(scores: list[list[Score]], rows: bool, digests: bool, max_bytes: int) -> Iterator[str]:
-    """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}, in parts; "rows" and "digest" on request."""
+    """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}, in parts.
+
+    "reward" where it is another number than the score; "rows" and "digest" on request.
+    """
     payloads = _Payloads(max_bytes)
     yield '{"answers":['
     for number, of_question in enumerate(scores):
@@ -105,8 +108,10 @@ def _typed(score: Score, rows: bool, digests: bool, payloads: _Payloads) -> str:
     found = score.flag == "result"
     error = None if found else error_text(payloads.of(score))
     typed = {"outcome": score.outcome, "score": score.score, "pred": score.pred, "error": error}
+    if score.shaped is not None:
+        typed["reward"] = score.shaped
     if digests:
-        typed["digest"] = score.digest
+        typed |= {"digest": score.digest, "result_rows": score.result_rows}
     text = json.dumps(typed)
     return f'{text[:-1]}, "rows": {payloads.of(score) if found else "null"}}}' if rows else text
 

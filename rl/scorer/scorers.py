@@ -46,11 +46,20 @@ class Scorers:
         """By kind."""
         return {kind: scorer.pool for kind, scorer in self._scorers.items()}
 
+    def sandboxes(self) -> dict[str, list[str]]:
+        """By kind, what confines its workers."""
+        return {kind: scorer.sandbox for kind, scorer in self._scorers.items()}
+
     def caches(self) -> dict[str, SharedResults]:
         """By name."""
         sql = self._scorers.get("sql")
         golds: dict[str, SharedResults] = {"gold": sql.golds} if isinstance(sql, SqlScorer) else {}
         return golds | {_cache_name(kind): scorer.scores for kind, scorer in self._scorers.items()}
+
+    def empty_golds(self) -> int:
+        """Responses to questions whose gold returns no rows, or nothing but NULL."""
+        sql = self._scorers.get("sql")
+        return sql.empty_golds if isinstance(sql, SqlScorer) else 0
 
     async def start(self) -> None:
         """Start the workers; WorkerLost when they cannot."""

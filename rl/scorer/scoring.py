@@ -8,20 +8,35 @@ from rl.scorer.config import ScorerSettings
 from rl.scorer.outcomes import Score
 from rl.scorer.pool import Prepare, WorkerCrashed, WorkerOverran, WorkerPool
 from rl.scorer.process import Reply, WorkerLost
+from rl.scorer.sandbox.support import mechanisms
 from rl.scorer.shared import SharedResults, gather_in_turn
 
 
 class WorkerScorer:
-    """Scores responses in worker processes of one kind. name: what stands before the lines that these print."""
+    """Scores responses in worker processes of one kind.
 
-    def __init__(self, settings: ScorerSettings, kind: str, jobs: dict, held_bytes: int = 0, name: str = ""):
+    reads, allow: as rl/scorer/sandbox/confine.py has them. name: what stands before the lines that the workers print.
+    """
+
+    def __init__(
+        self,
+        settings: ScorerSettings,
+        kind: str,
+        jobs: dict,
+        reads: list[str] | None,
+        allow: Sequence[str] = (),
+        held_bytes: int = 0,
+        name: str = "",
+    ):
         self.scores: SharedResults[Score] = SharedResults(settings.answer_cache_bytes)
+        self.sandbox = mechanisms(settings)
         worker = {
             "kind": kind,
             "name": name or f"{kind} worker",
             "memory_bytes": settings.worker_memory_bytes,
             "held_bytes": held_bytes,
             "jobs": jobs,
+            "sandbox": {"mechanisms": self.sandbox, "reads": reads, "allow": list(allow)},
         }
         self.pool = WorkerPool(settings.processes, settings.slow_processes, worker)
 

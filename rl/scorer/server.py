@@ -22,6 +22,7 @@ from rl.scorer.config import Settings, TaskSettings, load_settings
 from rl.scorer.http_protocol import SPARE_CONNECTIONS, protocol_with_deadline
 from rl.scorer.logs import LogFile, set_up
 from rl.scorer.options import parser
+from rl.scorer.sandbox.support import check_sandbox
 from rl.scorer.task.check import check_task
 
 _BACKLOG = 2048
@@ -41,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     with user_errors_exit():
         listening = {"address": options.address, "port": options.port}
         settings = load_settings(options.config, listening, {"database_path": options.database_path})
+        check_sandbox(settings.Scorers.items())
         for scorer in settings.Scorers.values():
             if isinstance(scorer, TaskSettings):
                 check_task(scorer)

@@ -4,12 +4,14 @@ import asyncio
 import hashlib
 import time
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel, Field
 
-from rl.common.outcomes import INFRA_ERROR
+from rl.common.outcomes import GOLD_EMPTY, INFRA_ERROR
 from rl.scorer.config import SqlSettings
 from rl.scorer.databases import Database, DatabaseUnreadable, find_database
 from rl.scorer.outcomes import Score, UnknownQuestion, failure, no_answer
@@ -19,9 +21,11 @@ from rl.scorer.scoring import WorkerScorer
 from rl.scorer.shared import SharedResults
 from rl.scorer.sql.compare import Comparison
 from rl.scorer.sql.extract import read_sql
-from rl.scorer.sql.lexer import repair
+from rl.scorer.sql.lexer import reads_clock, repair
+from rl.scorer.sql.rewards import REWARD_MODELS, TIMED_LIMITS
 
 _NO_ANSWER = no_answer("the response has no closed ```sql block")
+_EMPTY_GOLD = failure({"outcome": GOLD_EMPTY, "error": "the gold query returns no rows, or nothing but NULL"})
 
 
 class SqlQuestion(BaseModel):
@@ -36,8 +40,8 @@ class SqlQuestion(BaseModel):
 class GoldCheck:
     """What became of a gold query.
 
-    outcome: gold, empty (it returns no rows), gold_error, gold_timeout; unknown_database; infra_error when nothing can
-    be said of it. seconds: by the clock, from asking to the reply.
+    outcome: gold, empty (it returns no rows), all_null (nothing but NULL), gold_error, gold_timeout; unknown_database;
+    infra_error when nothing can be said of it. seconds: by the clock, from asking to the reply.
     """
 
     outcome: str
@@ -45,14 +49,28 @@ class GoldCheck:
     error: str | None = None
 
 
+class _GoldQuery(NamedTuple):
+    """day: of a query that reads the clock, whose result is taken to hold for a day (UTC); else empty."""
+
+    sql: str
+    day: str
+
+    @classmethod
+    def of(cls, gold_sql: str) -> "_GoldQuery":
+        sql = repair(gold_sql)
+        return cls(sql, datetime.now(UTC).date().isoformat() if reads_clock(sql) else "")
+
+
 @dataclass(frozen=True)
 class _Gold:
-    """key: names the result among workers. body: the marshalled rows. failure: the score of all if it failed."""
+    """key: names the result among workers. body: the marshalled rows. null: they hold no value other than NULL.
+    failure: the score of all if it failed."""
 
     key: str
     body: bytes
     ordered: bool
-    rows: int | None
+    rows: int
+    null: bool
     failure: Score | None
 
     @property
@@ -62,7 +80,10 @@ class _Gold:
 
 
 class SqlScorer(WorkerScorer):
-    """SqlDetailRewardModel and SqlRewardModel over one directory of databases."""
+    """The reward models for SQL (sql/rewards.py) over one directory of databases.
+
+    empty_golds: how many responses came to questions whose gold returns no rows, or nothing but NULL.
+    """
 
     def __init__(self, settings: SqlSettings):
         held_bytes = settings.worker_gold_cache_bytes
@@ -77,61 +98,71 @@ class SqlScorer(WorkerScorer):
             "payload_rows": settings.payload_rows,
             "payload_bytes": settings.payload_bytes,
         }
-        super().__init__(settings, "sql", jobs, held_bytes)
-        self._settings = settings
         self._root = Path(settings.database_path).resolve()
+        super().__init__(settings, "sql", jobs, reads=[str(self._root)], held_bytes=held_bytes)
+        self._settings = settings
         self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
+        self.empty_golds = 0
+        self._reward = REWARD_MODELS[settings.class_name]
+        self._no_answer = replace(_NO_ANSWER, shaped=self._reward.no_answer)
 
     async def score(self, question: SqlQuestion, responses: list[str], digests: bool = False) -> list[Score]:
         """As of every scorer. Raises UnknownQuestion for a db_id that names no database."""
         try:
             # Aside: a file server may not answer, and megabytes of hostile text take a second to read.
-            database, gold_sql, predictions = await asyncio.to_thread(self._read, question, responses)
+            database, gold_query, predictions = await asyncio.to_thread(self._read, question, responses)
         except DatabaseUnreadable as error:
             return [failure({"outcome": INFRA_ERROR, "error": str(error)})] * len(responses)
-        gold = await self._gold(database, gold_sql)
-        if gold.failure is not None:
-            return [replace(gold.failure, pred=pred) for pred in predictions]
+        gold = await self._gold(database, gold_query)
+        self.empty_golds += len(responses) if gold.null else 0
+        unjudged = _EMPTY_GOLD if gold.null and not self._settings.judge_empty_gold else gold.failure
+        if unjudged is not None:
+            return [replace(unjudged, pred=pred) for pred in predictions]
         method = question.cmp_method
+        timed = {"gold_sql": gold_query.sql} if self._reward.timed else {}
 
         async def score(pred: str) -> Score:
-            run = partial(self._run_prediction, database, gold, method, pred, digests)
+            run = partial(self._run_prediction, database, gold, method, pred, digests, timed)
             return await self.scores.get((gold.key, method, pred, digests), run)
 
-        return await self._score_distinct(predictions, score, _NO_ANSWER)
+        return await self._score_distinct(predictions, score, self._no_answer)
 
     async def check_gold(self, db_id: str, gold_sql: str) -> GoldCheck:
         """Run a gold query."""
         started = time.perf_counter()
         try:
-            gold = await self._gold(find_database(self._root, db_id), repair(gold_sql))
+            gold = await self._gold(find_database(self._root, db_id), _GoldQuery.of(gold_sql))
         except UnknownQuestion as error:
             return GoldCheck("unknown_database", error=str(error))
         except DatabaseUnreadable as error:
             return GoldCheck(INFRA_ERROR, error=str(error))
         seconds = time.perf_counter() - started
         if gold.failure is None:
-            return GoldCheck("gold" if gold.rows else "empty", seconds)
+            found = "gold" if not gold.null else "all_null" if gold.rows else "empty"
+            return GoldCheck(found, seconds)
         return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
 
-    def _read(self, question: SqlQuestion, responses: list[str]) -> tuple[Database, str, list[str | None]]:
+    def _read(self, question: SqlQuestion, responses: list[str]) -> tuple[Database, _GoldQuery, list[str | None]]:
         database = find_database(self._root, question.db_id)
-        return database, repair(question.gold_sql), [read_sql(response) for response in responses]
+        return database, _GoldQuery.of(question.gold_sql), [read_sql(response) for response in responses]
 
-    async def _gold(self, database: Database, sql: str) -> _Gold:
-        key = (database.identity, sql)
-        return await self.golds.get(key, lambda: self._run_gold(database, sql))
+    async def _gold(self, database: Database, query: _GoldQuery) -> _Gold:
+        of = (database.identity, query.sql, query.day)
+        return await self.golds.get(of, lambda: self._run_gold(database, query.sql, of))
 
-    async def _run_gold(self, database: Database, sql: str) -> _Gold:
+    async def _run_gold(self, database: Database, sql: str, of: tuple) -> _Gold:
         seconds = self._settings.gold_seconds
         job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": sql, "seconds": seconds}
         header, body = await self._run(lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key is of the content that was asked about.
-        key = hashlib.sha256(repr((database.identity, sql)).encode("utf-8", "surrogatepass")).hexdigest()
-        failed = None if header["outcome"] == "gold" else failure(header)
-        return _Gold(key, body, header.get("ordered", False), header.get("rows"), failed)
+        key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
+        if header["outcome"] != "gold":
+            return _Gold(key, body, ordered=False, rows=0, null=False, failure=failure(header))
+        return _Gold(key, body, header["ordered"], header["rows"], header["null"], None)
 
-    async def _run_prediction(self, database: Database, gold: _Gold, method: str, pred: str, digest: bool) -> Score:
+    async def _run_prediction(
+        self, database: Database, gold: _Gold, method: str, pred: str, digest: bool, timed: dict[str, str]
+    ) -> Score:
         seconds = self._settings.prediction_seconds
         job = {
             "job": "score",
@@ -142,8 +173,9 @@ class SqlScorer(WorkerScorer):
             "gold": gold.key,
             "ordered": gold.ordered and self._settings.order_check,
             "method": method,
-            "credit": self._settings.class_name,
+            "reward": self._settings.class_name,
             "digest": digest,
+            **timed,
         }
 
         def prepare(worker: WorkerProcess) -> tuple[dict, bytes]:
@@ -152,11 +184,13 @@ class SqlScorer(WorkerScorer):
             worker.held.put(gold.key, True, len(gold.body))
             return job, gold.body
 
-        # A digest of the largest result takes seconds, which must not decide the outcome.
-        header, payload = await self._run(prepare, seconds + digest * self._settings.grace_seconds, "pred")
+        # A digest of the largest result takes seconds, which must not decide the outcome; nor must timing both queries.
+        beside = digest * self._settings.grace_seconds + self._reward.timed * TIMED_LIMITS * seconds
+        header, payload = await self._run(prepare, seconds + beside, "pred")
         if "score" not in header:
             return failure(header, pred)
-        return Score(header["outcome"], header["score"], "result", payload.decode(), pred, header.get("digest"))
+        found = header.get("digest"), header.get("rows"), header.get("reward")
+        return Score(header["outcome"], header["score"], "result", payload.decode(), pred, *found)
 
     async def _run(self, prepare: Prepare, cpu_limit: float, side: str) -> Reply:
         header, body = await self._ask(prepare, cpu_limit + self._settings.grace_seconds, side)

@@ -25,7 +25,7 @@ class TaskScorer(WorkerScorer):
 
     def __init__(self, settings: TaskSettings):
         jobs = {"path": str(settings.path), "function": settings.function_name}
-        super().__init__(settings, "task", jobs, name=f"task {settings.task}")
+        super().__init__(settings, "task", jobs, reads=None, allow=settings.allow, name=f"task {settings.task}")
         self._cpu_limit, self._wall_limit = settings.prediction_seconds, settings.wall_seconds
 
     async def score(self, question: TaskQuestion, responses: list[str], digests: bool = False) -> list[Score]:

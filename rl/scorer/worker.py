@@ -5,9 +5,8 @@ Frames are those of frames.py. The settings, JSON on the command line, say which
 reply's header and body. Every header gets "cpu", the processor time of the process in seconds. "last": true in one says
 that the worker ends after this reply.
 
-The process is the sandbox: its memory is bounded, it cannot write a file (RLIMIT_FSIZE 0), and the server
-kills it when it overruns. It does not confine an attacker who takes over SQLite or the interpreter itself: no system
-call is filtered.
+The process is the sandbox: its memory is bounded, it cannot write a file (RLIMIT_FSIZE 0), the server kills it when it
+overruns, and the kernel denies it whatever its jobs do not need (sandbox/confine.py).
 """
 
 import ctypes
@@ -21,6 +20,7 @@ from importlib import import_module
 from typing import Protocol
 
 from rl.scorer import frames
+from rl.scorer.sandbox.confine import confine, writable
 
 _PR_SET_PDEATHSIG = 1
 
@@ -40,9 +40,10 @@ def _jobs(settings: dict) -> Jobs:
     return getattr(import_module(f"rl.scorer.{kind}.jobs"), f"{kind.title()}Jobs")(**settings["jobs"])
 
 
-def _confine(memory_bytes: int, mapped_bytes: int) -> None:
-    """Bound memory beyond what the process has now, forbid writing files, and end the process with the server."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+def _limit(memory_bytes: int, mapped_bytes: int, writes: bool) -> None:
+    """Bound memory beyond what the process has now and the size of files, and end the process with the server."""
+    if not writes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         with open("/proc/self/statm", encoding="ascii") as statm:
@@ -59,7 +60,8 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     channel = _own_channel()
     jobs = _jobs(settings)
-    _confine(settings["memory_bytes"], jobs.mapped_bytes)
+    _limit(settings["memory_bytes"], jobs.mapped_bytes, bool(writable(settings["sandbox"]["allow"])))
+    confine(**settings["sandbox"])
     _reply(channel, {"outcome": "ready"}, b"")
     with os.fdopen(channel, "rb", closefd=False) as requests:
         while (frame := frames.read(requests)) is not None:

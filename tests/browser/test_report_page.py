@@ -31,13 +31,14 @@ def few_methods(report) -> None:
 
 def many_methods(report) -> None:
     """All that a report can show, of twelve methods, some with names that are long or hold signs."""
+    report.ask(family=["any", "none", "count"])
     report.method("base")
     report.method("base_again", model="base")
     names = ["grpo", "dapo", "rkl", "dph_f", *(f"dph_js_{i}" for i in range(6))]
     for i, name in enumerate(names):
         of_family = {"family": "DPH-JS, generator form", "eta": (0, 0.05, 0.2)[i % 3]} if i > 3 else {}
         report.method(name, skill=0.2 * i, kept_styles=1 + i % 5, training_log="log.jsonl", **of_family)
-    report.content["methods"]["dapo"]["label"] = "DAPO <b>no</b> divergence & $dynamic$ sampling, seed 3"
+    report.content["methods"]["rkl"]["label"] = "DAPO <b>no</b> divergence & $dynamic$ sampling, seed 3"
     for name, step in itertools.product(names[:2], (20, 40)):
         report.checkpoint(name, step, skill=step / 40)
     metrics = {"critic/rewards/mean": 0.5, "dph/divergence": 0.1, "val-core/bird/acc/mean@8": 0.4}
@@ -111,12 +112,32 @@ def test_fits_the_screen(opened, width):
     page, *_ = opened
     seen = measured(page, width)
     assert seen["pageWidth"] <= width
-    assert len(seen["figures"]) == page.locator("figure svg:visible").count() >= 3
+    assert len(seen["figures"]) == page.locator("figure svg:visible").count() >= 2
     for figure in seen["figures"]:
         assert 0 <= figure["plot"]["left"] < figure["plot"]["right"] <= width, figure["caption"]
         assert figure["plot"]["bottom"] - figure["plot"]["top"] > 40, figure["caption"]
     for one, other in itertools.combinations(seen["figures"], 2):
         assert not overlap(one, other, 0), (one["caption"], other["caption"])
+
+
+HEADINGS = "(found) => found.map((heading) => Number(heading.tagName[1]))"
+UNNAMED = """() => [...document.querySelectorAll("[tabindex='0'], select, button, [role=img]")]
+  .filter((e) => !(e.ariaLabel || e.closest("label") || e.textContent.trim())).map((e) => e.outerHTML.slice(0, 99))"""
+
+
+def test_can_be_read_by_keyboard_and_by_ear(opened):
+    page, *_ = opened
+    levels = page.eval_on_selector_all("h1, h2, h3, h4", HEADINGS)
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    for box in page.locator(".scroll").all():
+        assert box.get_attribute("role") == "region" and box.get_attribute("aria-label")
+    assert page.evaluate(UNNAMED) == []
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.hash") == "#main"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
 
 
 def test_no_verdict_is_cut_off_on_a_phone(opened):
@@ -159,3 +180,35 @@ def test_labels_are_texts_not_markup_or_mathematics(pages, browser):
     assert page.locator("svg text", has_text="DAPO <b>no</b> divergence & $dynamic$ samp").count()
     assert page.locator("main b").get_by_text("no", exact=True).count() == 0
     page.close()
+
+
+def test_questions_are_filtered_and_read_side_by_side(pages, browser):
+    page = browser.new_page(viewport={"width": WIDTHS[2], "height": 900})
+    page.goto(pages["many"].as_uri())
+    answers, status = page.locator(".columns-of-answers > div"), page.locator(".controls output")
+    assert status.inner_text().endswith(" of 10") and answers.count() == 11
+    assert not page.locator(".part").is_visible()
+    assert "of 16 correct; the first 8:" in answers.first.inner_text()
+    page.select_option("select[name=filter]", label="hard (4)")
+    assert status.inner_text() == "1 of 4"
+    first = page.locator(".asked").inner_text()
+    page.get_by_role("button", name="Next question").press("Enter")
+    assert status.inner_text() == "2 of 4" and page.locator(".asked").inner_text() != first
+    # A row of the grid is a question: the last of the first panel is plain.
+    block = page.locator(".panels[data-split='0'] .cells").nth(1)
+    size = block.bounding_box()
+    block.click(position={"x": 5, "y": size["height"] - 1})
+    assert status.inner_text() == "10 of 10" and page.locator(".mark:visible").count() == 11
+    page.select_option("select[name=split]", label="Out of domain")
+    assert "of out_of_domain?" in page.locator(".asked").inner_text()
+    page.close()
+
+
+def test_the_top_reads_without_scripts(pages, browser):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(pages["many"].as_uri())
+    assert page.locator("h1").inner_text() and page.locator(".tile").count() == 3
+    assert page.locator(".panels").first.locator(".panel svg:visible").count() == 2 * 11
+    assert page.get_by_text("needs JavaScript").is_visible() and not page.locator(".controls").is_visible()
+    context.close()

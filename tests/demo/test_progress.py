@@ -1,11 +1,13 @@
 """What a pipeline says of its stages, on a terminal and in a log, by a clock of the test's own."""
 
 import io
+import json
 import re
 
 import pytest
 
 from rl.demo import progress
+from rl.demo.experiment import _samples, _steps
 from rl.demo.progress import Progress
 from rl.demo.stages import Stage
 
@@ -79,3 +81,20 @@ def test_what_was_done_before_is_not_in_the_rate(clock):
         stage.look(now)
         assert stage.text == text
     assert stage.share == 62 / 80
+
+
+def test_what_is_there_is_counted_while_it_is_written(tmp_path):
+    run = tmp_path / "runs" / "grpo"
+    assert _steps(run, 80) == (0, "step 0/80")
+    log = run / "metrics" / "20261122-163823.jsonl"
+    log.parent.mkdir(parents=True)
+    rows = [json.dumps({"step": step, "data": {"critic/score/mean": step / 40}}) for step in range(1, 38)]
+    log.write_text("\n".join(rows)[:-9])  # the last line is being written
+    assert _steps(run, 80) == (36, "step 36/80  reward .90")
+    # A run that continued at a checkpoint logs into a file of its own.
+    log.with_name("20261122-170000.jsonl").write_text(rows[19] + "\n")
+    assert _steps(run, 80)[0] == 36
+    samples = tmp_path / "0.jsonl"
+    assert _samples([samples], 3072) == (0, "sample 0/3,072")
+    samples.write_text("{}\n" * 1500 + "{")
+    assert _samples([samples], 3072) == (1500, "sample 1,500/3,072")

@@ -2,15 +2,19 @@
 
 import json
 import re
-from types import SimpleNamespace
+from contextlib import nullcontext
+from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from rl.demo import run, study
+from rl.demo import experiment, stages, study, study_report
 from rl.demo.experiment import SCRIPTS, sample_files
+from rl.demo.stage_marks import write_mark
 from rl.demo.study import METHODS, run_name
-from rl.demo.study_report import OverSeeds, compare_methods, study_tables, write_study
+from rl.demo.study_figure import study_figure
+from rl.demo.study_report import COLUMNS, OverSeeds, compare_methods, study_tables, write_study
 from rl.evaluation.analysis.paired_test import holm
 
 PROMPTS, N = 4, 32
@@ -76,18 +80,45 @@ def test_the_table_has_a_row_for_each_method_and_difference(written):
         row.startswith("| DPH-JS minus GRPO | 0.000 ± 0.000, p 1.000 | 0.125 ± 1.588, p 1.000 |") for row in rows
     )
     assert "greedy, out of domain" in table and "Pass@1, out of domain" in table
-    figure = (folder / "study.svg").read_text()
-    assert figure.lstrip().startswith("<?xml") and figure.rstrip().endswith("</svg>")
 
 
-def test_the_demos_summary_shows_both_domains_and_directions(written, capsys):
+def test_the_figure_is_narrow_and_every_colour_of_it_turns_in_the_dark(written):
     folder, *_ = written
-    run._print_summary(SimpleNamespace(out=folder / "seed_1", pipeline=SimpleNamespace(peak_memory=0)), 60)
-    head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split() == ["in_domain", "greedy", *(f"pass@{k}" for k in (1, 8, 32)), *head.split()[-3:]]
-    assert rows[2].split()[:3] == ["grpo", "1.000", "0.500"] and any(row.startswith("out_of_domain") for row in rows)
-    row = next(row for row in rows if row.startswith("DPH-JS: Pass@1 against GRPO"))
-    assert row.split("GRPO")[1].split() == ["+25.0", "higher,", "not", "significant"] * 2
+    figure = (folder / "study.svg").read_text()
+    drawn, namespace = ElementTree.fromstring(figure), {"svg": "http://www.w3.org/2000/svg"}
+    assert drawn.get("width") == "328pt"  # a phone's screen of 360 pixels less a page's margins
+    texts = [text.text for text in drawn.iterfind(".//svg:text", namespace)]
+    assert {"GRPO", "DPH-JS", "style entropy 0.00", "all questions", "base model", "one seed"} <= {*texts}
+    styles = " ".join(element.get("style", "") for element in drawn.iter())
+    rules = drawn.find("svg:style", namespace).text
+    assert rules.startswith("@media (prefers-color-scheme: dark)")
+    found = set(re.findall(r"(?:fill|stroke): #[0-9a-f]{6}", styles))
+    assert len(found) >= 5 and all(f'[style*="{colour}"]' in rules for colour in found)
+
+
+def test_groups_of_questions_have_a_table_and_curves_of_their_own_and_are_not_compared(written):
+    folder, *_ = written
+    reports = [json.loads((folder / f"seed_{seed}" / "report.json").read_text()) for seed in (1, 2)]
+    for report in reports:
+        for name, halved in (("base", 0.5), ("grpo", 0.25), ("dph_js", 0.5)):
+            of_split = report[name]["in_domain"]
+            passed = {k: [halved * value for value in values] for k, values in of_split["pass@k"].items()}
+            groups = {"ambiguous": of_split | {"pass@k": passed}, "plain": of_split}
+            report[name]["in_domain"] = of_split | {"groups": {"ambiguous": groups}}
+    labels = {"grpo": "GRPO", "dph_js": "DPH-JS"}
+    methods = {name: study_report._over_seeds([study_report._values(r[name]) for r in reports]) for name in labels}
+    # Pass@1 of GRPO is .5 and .75, of which a quarter are .125 and .1875.
+    assert methods["grpo"]["Pass@1, ambiguous"].values == pytest.approx([0.125, 0.1875])
+    assert methods["grpo"]["Pass@1, plain"].values == pytest.approx([0.5, 0.75])
+    base = {"base": study_report._values(reports[0]["base"])}
+    table = study_tables(base, methods, {}, labels, [1, 2]).partition("Groups of the questions in domain:\n\n")[2]
+    columns, _, of_base, *rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
+    assert columns[:4] == [f"{name}, ambiguous" for name in ("greedy", "Pass@1", "Pass@8", "Pass@32")]
+    assert of_base[:3] == ["base", "1.000", "0.125"] and [row[0] for row in rows] == ["GRPO", "DPH-JS"]
+    figure = study_figure(reports, labels, {"grpo": 0.1, "dph_js": 0.8})
+    assert "ambiguous questions" in figure and "all questions" not in figure
+    compared = compare_methods(methods)["dph_js - grpo"]
+    assert {"greedy, out of domain", "Pass@1, out of domain"} < {*compared} < {*COLUMNS}
 
 
 def test_one_seed_has_no_interval_and_no_p():
@@ -139,6 +170,23 @@ def test_seeds_are_compared_on_the_same_base_and_eta_0_is_of_its_family(tmp_path
     }
     assert specs[1]["methods"]["base"] == specs[2]["methods"]["base"]
     assert specs[2]["methods"]["dph_js"]["splits"]["in_domain"]["samples"] == "eval/dph_js_s2/in_domain.jsonl"
+
+
+def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
+    """Whatever the code of the report and the names of methods have become since."""
+    options = {"methods": ["grpo", "dph_js"], "seeds": [1], "steps": 4, "at_once": 2}
+    before = study.Study(tmp_path, **options)
+    for stage in before.stages():
+        assert not before.pipeline._is_done(stage)
+        write_mark(before.pipeline._mark_path(stage), before.pipeline._identity(stage), seconds=60.0)
+        for path in stage.outputs:
+            path.mkdir(parents=True)
+    monkeypatch.setitem(METHODS, "grpo", replace(METHODS["grpo"], label="Renamed"))
+    monkeypatch.setattr(experiment, "scorer_server", lambda *_: nullcontext("http://127.0.0.1:9"))
+    monkeypatch.setattr(stages.subprocess, "Popen", lambda *_, **__: pytest.fail("a program was started"))
+    monkeypatch.setattr(study_report, "write_study", lambda out, labels, specs, facts: (labels, facts))
+    labels, facts = study.Study(tmp_path, **options).run()
+    assert labels["grpo"] == "Renamed" and facts["seconds_of_stages"]["train_dph_js_s1"] == 60.0
 
 
 def test_every_script_is_there_and_labels_differ():

@@ -268,6 +268,7 @@ def test_a_stored_base_is_not_sampled_again(ended):
     # The specification makes the report again from where the files are.
     spec = json.loads((folder / "second" / "spec.json").read_text())
     assert spec["methods"]["base"]["splits"]["bird"]["samples"] == "../first/base/bird.jsonl"
+    assert (folder / "second" / spec["questions"]["bird"][0]).is_file()
 
 
 def test_splits_of_ones_own(ended):

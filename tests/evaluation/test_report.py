@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from html.parser import HTMLParser
 
 import jsonschema
@@ -11,10 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.common.errors import UserError
-from rl.evaluation.analysis.claims import assert_styles, compared, comparisons_text, verdict
+from rl.evaluation.analysis.claims import assert_styles, claims, compared, comparisons_text, verdict
 from rl.evaluation.analysis.comparison import compare
+from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
 from rl.evaluation.analysis.transitions import transition_shares, transitions_of_split
+from rl.evaluation.report import question_browser
+from rl.evaluation.report.answer_grid import MOST_QUESTIONS, AnswerGrid
+from rl.evaluation.report.figures import looks_of
+from rl.evaluation.report.headline import headline
+from rl.evaluation.report.page import LINKS
 from rl.evaluation.report.plots import EtaCurves
+from rl.evaluation.report.question_browser import browser_data, formatted_sql
 from rl.evaluation.report.theme import COLOURS, method_looks
 from rl.evaluation.report.write import main, write_report
 from rl.evaluation.spec import read_spec
@@ -38,6 +46,8 @@ SUMMARY_PROPERTIES = {
     "mean@k": {"required": ["16"], "additionalProperties": INTERVAL},
     "style_share": {"required": [*STYLES, "Others"], "additionalProperties": {"type": "number"}},
     "truncated": {"type": "number"},
+    "style_accuracy": {"required": [*STYLES, "Others"]},
+    "groups": {"required": ["hard"], "maxProperties": 1},
     **dict.fromkeys(NULLABLE, {"anyOf": [INTERVAL, {"type": "null"}]}),
     **dict.fromkeys(ALWAYS, INTERVAL),
 }
@@ -63,6 +73,7 @@ def run(made_up_report, tmp_path):
     metrics = ({"critic/rewards/mean": step / 10, "dph/divergence": 1 / step} for step in range(1, 6))
     lines = (json.dumps({"step": step, "data": data}) + "\n" for step, data in enumerate(metrics, start=1))
     (tmp_path / "train.jsonl").write_text("".join(lines))
+    made.ask(family=["any", "none", "count"])
     return made
 
 
@@ -110,18 +121,18 @@ def test_report_and_page(run, tmp_path):
     accuracy = np.mean([sample["acc"] for sample in samples])
     assert report["base"]["in_domain"]["pass@k"]["1"][0] == pytest.approx(accuracy)
     verdicts = {(c["split"], c["method"], c["predicate"]): c["verdict"] for c in report["_claims"]}
-    assert verdicts["in_domain", "grpo", "ends in one style"] == "seen"
-    assert verdicts["in_domain", "dph_js", "keeps several styles"] == "seen"
-    assert verdicts["out_of_domain", "grpo", "Pass@1 against Base"] == "higher"
+    assert verdicts["in_domain", "grpo", "ends in one style"] == "supported"
+    assert verdicts["in_domain", "dph_js", "keeps several styles"] == "supported"
+    assert verdicts["out_of_domain", "grpo", "higher Pass@1 than the base"] == "supported"
     assert ("out_of_domain", "grpo", "ends in one style") not in verdicts
     # Where a method with a divergence is worse is said like where it is better, in and out of domain.
-    judged = {f"{m} against GRPO" for m in ("greedy accuracy", "Pass@1", "Pass@8", "Pass@16", "keep rate")}
+    judged = {f"higher {m} than GRPO" for m in ("greedy accuracy", "Pass@1", "Pass@8", "Pass@16", "keep rate")}
     for split in ("in_domain", "out_of_domain"):
         of_grpo = {p: v for (s, m, p), v in verdicts.items() if (s, m) == (split, "dph_f") and p.endswith("GRPO")}
-        assert of_grpo.keys() == judged and of_grpo["Pass@1 against GRPO"] == "lower"
-        assert set(of_grpo.values()) <= {"lower", "lower, not significant"}
-    line = next(line for line in comparisons_text(report).splitlines() if "DPH-F: Pass@1 against GRPO" in line)
-    assert line.count(" lower") == 2 and "not significant" not in line
+        assert of_grpo.keys() == judged and of_grpo["higher Pass@1 than GRPO"] == "not supported"
+        assert set(of_grpo.values()) <= {"not supported", "inconclusive"}
+    line = next(line for line in comparisons_text(report).splitlines() if "DPH-F: higher Pass@1 than GRPO" in line)
+    assert line.count(" not supported") == 2
     tests = {(t["split"], t["first"], t["second"], t["metric"]): t for t in report["_tests"]}
     assert tests["in_domain", "grpo", "base", "mean@16"]["p_holm"] < 0.01
     assert ("in_domain", "grpo", "base_again", "keep_rate") in tests
@@ -130,19 +141,133 @@ def test_report_and_page(run, tmp_path):
 
     page = (tmp_path / "out" / "report.html").read_text()
     assert page.lstrip().startswith("<!doctype html>")
-    assert not re.search(r"https?://|src=|@import|url\((?!#)", page)
+    assert not re.search(r"src=|@import|url\((?!#)", page)
     tags = Tags()
     tags.feed(page)
     tags.close()
     assert tags.open == [] and len(tags.ids) == len(set(tags.ids))
-    assert {reference.removeprefix("#") for reference in tags.references} <= set(tags.ids)
-    assert page.count("<svg") == 2 * (10 + 2)  # light and dark: five groups of two splits, two training curves
+    assert {r for r in tags.references if not r.startswith("#")} == set(LINKS.values())
+    assert {r.removeprefix("#") for r in tags.references if r.startswith("#")} <= set(tags.ids)
+    # Light and dark: Pass@k of two splits and their groups, three other figures of both, two training curves. And the
+    # grid's panels, in two blocks each.
+    assert page.count("<svg") == 2 * (2 * 3 + 3 * 2 + 2) + 2 * 2 * 4
+    assert len(page) < 1_000_000
     text = " ".join(tags.text)
     for expected in ("A & B", "DPH-JS <η 0.2>", "1 min 15 s", "ends in one style", "Pass@16", "seed", "0.0003"):
         assert expected in text
-    assert '<b class="worse">lower</b>' in page and '<b class="seen">higher</b>' in page
+    for sentence in (
+        "GRPO is right more often than the base, but ends in one style.",
+        "DPH-F keeps several styles, but is below GRPO in",
+    ):
+        assert sentence in text
+    assert '<b class="no">not supported</b>' in page and '<b class="yes">supported</b>' in page
     write_report(read_spec(run.write()), tmp_path / "again")
     assert (tmp_path / "again" / "report.html").read_text() == page
+
+
+def test_results_of_groups_of_questions(run, tmp_path):
+    report = write_report(read_spec(run.write()), tmp_path / "out")
+    groups = report["grpo"]["in_domain"]["groups"]
+    assert list(groups["hard"]) == ["hard", "plain"]
+    samples = [json.loads(line) for line in (tmp_path / "grpo.0.jsonl").read_text().splitlines()]
+    for value, hard in (("hard", True), ("plain", False)):
+        found = groups["hard"][value]
+        accuracy = np.mean([sample["acc"] for sample in samples if ((sample["id"] - 100) % 3 == 0) is hard])
+        assert found["prompts"] == (4 if hard else 8)
+        assert found["pass@k"].keys() == set(KS) and found["pass@k"]["1"][0] == pytest.approx(accuracy)
+        assert {"greedy", "keep_rate", "lost", "newly_solved", "style_entropy"} <= found.keys()
+    in_style = [sample["acc"] for sample in samples if sample["pred"].startswith("/*JOIN*/")]
+    accuracies = report["grpo"]["in_domain"]["style_accuracy"]
+    assert accuracies["JOIN"][0] == pytest.approx(np.mean(in_style)) and accuracies["CTE"] is None
+
+
+def test_the_grid_and_the_browser_show_the_samples(run, tmp_path):
+    comparison = compare(read_spec(run.write()))
+    grid = AnswerGrid.of_split(comparison, "in_domain")
+    base, grpo = (comparison.samples[name]["in_domain"] for name in ("base", "grpo"))
+    assert [name for name, _ in grid.blocks] == ["hard", "plain"] and sorted(grid.order) == list(range(PROMPTS))
+    assert (base.ids[grid.order[:4]] % 3 == 1).all()  # ids from 100: every third is hard
+    solved = base.correct.sum(axis=1)[grid.order]
+    assert (np.diff(solved[:4]) <= 0).all() and (np.diff(solved[4:]) <= 0).all()
+    # GRPO's right answers are all in the first style: as many cells of its colour as right answers.
+    panel = grid.panel(comparison, "grpo", "GRPO", "red")
+    right, found = int(grpo.correct.sum()), Counter()
+    for block in panel.blocks:
+        for fill, path in re.findall(r'fill="(.*?)" d="(.*?)"', block.drawing):
+            found[fill] += sum(map(int, re.findall(r"h(\d+)v", path)))
+    assert found == {grid.fills["JOIN"]: right, grid.fills["wrong"]: PROMPTS * N - right}
+
+    names = {"base": "Base", "grpo": "GRPO"}
+    text = browser_data(comparison, {"In domain": grid}, names)
+    assert "</" not in text
+    data = json.loads(text)
+    [split] = data["splits"]
+    assert split["models"] == ["Base", "GRPO"] and len(split["questions"]) == PROMPTS
+    position = int(grid.order[0])
+    question = split["questions"][0]
+    assert question["text"] == f"Which </script> {position} of in_domain?"
+    assert data["texts"][question["reference"]] == f"SELECT {position}\nFROM t\nWHERE a = 1"
+    assert len(question["responses"][1]) == 8 and question["cells"][1].count(0) == grpo.correct[position].sum()
+    number, kind, style, verdict, rows = question["responses"][1][0]
+    assert (data["texts"][number], style, rows) == ("SELECT 1", 0, None)  # the comment is the style
+    assert (verdict, kind) == (("correct", 0) if grpo.correct[position, 0] else ("wrong", len(STYLES) + 1))
+    rows_of = {(f["group"], f["name"]): f["rows"] for f in split["filters"]}
+    assert rows_of["Hard", "hard"] == [0, 1, 2, 3] and len(rows_of["Family", "any"]) == 4
+    lost = base.correct[:, :8].any(axis=1) & ~grpo.correct.any(axis=1)
+    assert (
+        rows_of.get(("Lost (base solved it, no sample correct)", "by GRPO"), [])
+        == np.flatnonzero(lost[grid.order]).tolist()
+    )
+
+
+def test_the_browser_holds_fewer_questions_if_their_texts_are_long(run, monkeypatch):
+    comparison = compare(read_spec(run.write()))
+    grid = AnswerGrid.of_split(comparison, "in_domain")
+    monkeypatch.setattr(question_browser, "MOST_CHARACTERS", 100)
+    [split] = json.loads(question_browser.browser_data(comparison, {"In domain": grid}, {"base": "Base"}))["splits"]
+    rows = [question["row"] for question in split["questions"]]
+    # Each brings a reference of 27 characters or 28 beside "SELECT 1": the fourth is the first beyond the limit.
+    assert len(rows) == 4 and rows == sorted(rows) and split["of"] == PROMPTS
+    for row, question in zip(rows, split["questions"], strict=True):
+        assert question["text"] == f"Which </script> {grid.order[row]} of in_domain?"
+    assert [f["rows"] for f in split["filters"] if f["name"] == "All questions"] == [[0, 1, 2, 3]]
+
+
+def test_a_large_split_is_shown_in_part(made_up_report, tmp_path):
+    made = made_up_report(tmp_path, splits=("math",), prompts=MOST_QUESTIONS + 5, styles=(), n=8, greedy=False)
+    made.method("base")
+    comparison = compare(read_spec(made.write()))
+    grid = AnswerGrid.of_split(comparison, "math")
+    assert len(set(grid.order)) == MOST_QUESTIONS and grid.of == MOST_QUESTIONS + 5
+    right = comparison.samples["base"]["math"].correct
+    assert list(grid.fills)[0] == "correct" and ((grid.kinds["base"] == 0) == right).all()
+    write_report(read_spec(made.write()), tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert f"{MOST_QUESTIONS} of the {MOST_QUESTIONS + 5} questions" in page
+    assert "Question 100" in page  # without data files, its id
+
+
+def test_questions_must_be_those_of_the_samples(run):
+    run.content["groups"] = ["colour"]
+    with pytest.raises(UserError, match="groups have colour, which no question has"):
+        compare(read_spec(run.write()))
+    run.content["questions"]["in_domain"] = ["missing.parquet"]
+    with pytest.raises(UserError, match="missing.parquet cannot be read as parquet"):
+        compare(read_spec(run.write()))
+    run.prompts = 5
+    run.ask()
+    with pytest.raises(UserError, match="in_domain.parquet lacks 7 of the 12 sampled questions, the first with id 105"):
+        compare(read_spec(run.write()))
+
+
+def test_styles_are_read_from_the_structure_if_no_comment_says_them(made_up_report, tmp_path):
+    made = made_up_report(tmp_path, prompts=3)
+    made.method("base")
+    assert compare(read_spec(made.write())).spec.styles_by == "prefix"
+    for path in tmp_path.glob("*.jsonl"):
+        path.write_text(path.read_text().replace("/*JOIN*/ ", "").replace("/*IN*/ ", "").replace("/*EXISTS*/ ", ""))
+        path.write_text(path.read_text().replace("/*CTE*/ ", "").replace("/*AGG*/ ", ""))
+    assert compare(read_spec(made.write())).spec.styles_by == "structure"
 
 
 def test_command_line(math_run, tmp_path, capsys):
@@ -254,12 +379,13 @@ def test_invalid_specifications(tmp_path, changed, sentence):
 @pytest.mark.parametrize(
     ("value", "bound", "above", "expected"),
     [
-        ([0.05, 0.02, 0.08], 0.0, True, "seen"),
-        ([0.05, 0.0, 0.08], 0.0, True, "seen, but interval includes 0"),
-        ([0.0, 0.0, 0.0], 0.0, True, "not seen"),
-        ([0.2, 0.1, 0.3], 0.35, False, "seen"),
-        ([0.3, 0.2, 0.4], 0.35, False, "seen, but interval includes 0.35"),
-        ([0.4, 0.3, 0.5], 0.35, False, "not seen"),
+        ([0.05, 0.02, 0.08], 0.0, True, "supported"),
+        ([0.05, 0.0, 0.08], 0.0, True, "inconclusive"),
+        ([0.0, 0.0, 0.0], 0.0, True, "inconclusive"),
+        ([-0.05, -0.08, -0.02], 0.0, True, "not supported"),
+        ([0.2, 0.1, 0.3], 0.35, False, "supported"),
+        ([0.4, 0.3, 0.5], 0.35, False, "inconclusive"),
+        ([0.4, 0.36, 0.5], 0.35, False, "not supported"),
         (None, 0.0, True, "not measured"),
     ],
 )
@@ -270,11 +396,11 @@ def test_verdict(value, bound, above, expected):
 @pytest.mark.parametrize(
     ("difference", "p_holm", "expected"),
     [
-        ([0.05, 0.02, 0.08], 0.05, "higher"),
-        ([-0.05, -0.08, -0.02], 0.01, "lower"),
-        ([0.02, 0.002, 0.045], 0.19, "higher, not significant"),
-        ([-0.05, -0.1, 0.0], 0.04, "lower, not significant"),
-        ([0.0, 0.0, 0.0], 1.0, "equal"),
+        ([0.05, 0.02, 0.08], 0.05, "supported"),
+        ([-0.05, -0.08, -0.02], 0.01, "not supported"),
+        ([0.02, 0.002, 0.045], 0.19, "inconclusive"),
+        ([-0.05, -0.1, 0.0], 0.04, "inconclusive"),
+        ([0.0, 0.0, 0.0], 1.0, "inconclusive"),
         (None, None, "not measured"),
     ],
 )
@@ -294,6 +420,64 @@ def test_the_demos_assertion_holds_strictly_within_its_bounds():
     assert (
         "neither grpo nor dph_js" in failures(base=[1.3])[0] and "grpo has no style entropy" in failures(grpo=None)[0]
     )
+
+
+# ----------------------------------------------------------------------------------------------------------- headline
+
+
+@pytest.fixture(scope="module")
+def measured(made_up_report, tmp_path_factory):
+    """A base, GRPO and DPH-JS that differ in nothing but chance."""
+    made = made_up_report(tmp_path_factory.mktemp("measured"), prompts=6, splits=("in_domain",), styles=())
+    for name in ("base", "grpo", "dph_js"):
+        made.method(name)
+    return compare(read_spec(made.write()))
+
+
+def title_of(comparison, **changed: tuple[list[float], float]) -> str:
+    """The headline if the tests of `first_second_metric` had this difference and p_holm, and no other did."""
+    tests = []
+    for test in paired_tests(comparison):
+        name = f"{test.first}_{test.second}_{test.metric.replace('@', '')}"
+        difference, p = changed.get(name, ([0.2, 0.1, 0.3], 0.06))
+        tests.append(PairedTest(test.split, test.first, test.second, test.metric, 6, difference, p, p))
+    return headline(comparison, claims(comparison, tests), tests, looks_of(comparison.spec)).title
+
+
+NOTHING = "No difference between the base, GRPO and DPH-JS is beyond chance on these 6 questions."
+UP, DOWN, INCLUDES_0 = ([0.2, 0.1, 0.3], 0.01), ([-0.2, -0.3, -0.1], 0.01), ([0.2, 0.0, 0.3], 0.01)
+
+
+@pytest.mark.parametrize(
+    ("changed", "title"),
+    [
+        ({}, NOTHING),
+        ({"grpo_base_mean16": INCLUDES_0}, NOTHING),
+        ({"grpo_base_mean16": UP}, "GRPO is right more often than the base."),
+        ({"grpo_base_mean16": DOWN}, "GRPO is right less often than the base."),
+        (
+            {"grpo_base_mean16": UP, "grpo_base_pass16": DOWN},
+            "GRPO is right more often than the base, but solves fewer questions in 16 tries.",
+        ),
+        (
+            {"grpo_base_pass16": DOWN, "dph_js_base_mean16": UP, "dph_js_grpo_pass16": UP, "dph_js_grpo_greedy": DOWN},
+            "GRPO solves fewer questions in 16 tries than the base. DPH-JS solves more questions in 16 tries than "
+            "GRPO, but is below it in greedy accuracy.",
+        ),
+        (
+            {"dph_js_grpo_greedy": DOWN, "dph_js_grpo_mean16": DOWN},
+            "DPH-JS is below GRPO in Pass@1 and greedy accuracy.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_headline_says_what_is_significant_and_nothing_else(measured, changed, title):
+    assert title_of(measured, **changed) == title
+
+
+def test_laying_out_sql_changes_white_space_alone():
+    assert formatted_sql("/*IN*/ SELECT a FROM b WHERE c = 'x  y'") == "SELECT a\nFROM b\nWHERE c = 'x  y'"
+    broken = "SELECT 'C:\\' FROM b WHERE c = 'd"
+    assert "".join(formatted_sql(broken).split()) == "".join(broken.split())
 
 
 # ------------------------------------------------------------------------------------------------------------ figures

@@ -111,6 +111,8 @@ WRONG = {
     "an answer that is a number": lambda fake, body: fake.answers(body, lambda text: 1.0),
     "nan": lambda fake, body: fake.always(score=float("nan"))(None, body),
     "2": lambda fake, body: fake.always(score=2.0)(None, body),
+    "a reward of 2": lambda fake, body: fake.answers(body, lambda text: fake.answer() | {"reward": 2.0}),
+    "no reward": lambda fake, body: fake.answers(body, lambda text: fake.answer() | {"reward": float("nan")}),
     "no score": lambda fake, body: fake.answers(body, lambda text: {"outcome": "match", "pred": None}),
     "pred is no text": lambda fake, body: fake.always(pred=["SELECT 1"])(None, body),
 }
@@ -132,6 +134,13 @@ def test_gold_failures_score_0_and_say_so(fake, ask):
 def test_acc_is_1_within_a_millionth(fake, ask, value, acc):
     [score], _ = ask(fake.always(score=value))
     assert (score.score, score.acc) == (value, acc)
+
+
+@pytest.mark.parametrize("reward", [-1.0, 0.25, 1.25, 0])
+def test_a_reward_beside_the_score_changes_the_reward_alone(fake, ask, reward):
+    answer = fake.answer("match", 1.0) | {"reward": reward}
+    [score], _ = ask(lambda request, body: fake.answers(body, lambda text: answer))
+    assert (score.score, score.acc, score.reward) == (1.0, 1, reward)
 
 
 def test_a_client_that_is_closed_leaves_nobody_waiting(fake, client_of):

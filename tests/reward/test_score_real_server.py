@@ -66,6 +66,20 @@ def test_rewards_on_a_real_database(scorer_server):
         assert (result["pred"] is None) == (case == "no_answer")
 
 
+def test_what_training_gets_of_a_shaping_reward_model_and_of_empty_gold(shop_databases, scorer_class, tmp_path):
+    settings = {"class_name": "SqlFormatRewardModel", "database_path": str(shop_databases), "judge_empty_gold": False}
+    server = scorer_class(shop_databases, tmp_path, Scorer1=settings | {"num_instances": 1})
+    server.start()
+    try:
+        responses = ("I do not know.", answer("SELECT id FROM item"), answer(NAMES))
+        results = [grade("sql", response, truth(NAMES), scorer=server.address) for response in responses]
+        assert [(result["score"], result["acc"]) for result in results] == [(-1.0, 0), (0.0, 0), (1.0, 1)]
+        empty = grade("sql", answer(NAMES), truth(NAMES + " WHERE 0"), scorer=server.address)
+        assert (empty["score"], empty["acc"], empty["gold_error"], empty["outcome"]) == (0.0, 0, 1, "gold_empty")
+    finally:
+        server.stop()
+
+
 def test_through_verls_own_loader_and_validation_metrics(scorer_server, monkeypatch):
     monkeypatch.delenv("DPH_SCORER", raising=False)
     config = OmegaConf.create(

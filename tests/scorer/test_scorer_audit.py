@@ -28,7 +28,7 @@ QUESTIONS = [
     (14, "spider", "shop/shop.sqlite", "DELETE FROM items", "gold_error"),
     # The same query as an earlier row's: run once, and listed again.
     (15, "bird", "shop/shop.sqlite", BROKEN, "gold_error"),
-    (16, "bird", "shop/shop.sqlite", "SELECT max(id) FROM items WHERE id > 9", "gold"),
+    (16, "bird", "shop/shop.sqlite", "SELECT max(id) FROM items WHERE id > 9", "all_null"),
     (17, "bird", "../outside.sqlite", GOOD, "unknown_database"),
     (18, "bird", None, GOOD, "unknown_database"),
     (19, "sql", "shop/shop.sqlite", "", "gold_error"),
@@ -107,14 +107,14 @@ def test_lists_every_question_whose_gold_is_not_as_it_should_be(folder: Path, ru
     assert said.splitlines()[0] == "14 rows, 11 SQL questions, 10 different gold queries."
     assert "3 rows are no SQL questions and were not checked: math_dapo 3." in said
     counts = {line.split()[0]: line.split()[1:] for line in said.splitlines() if len(line.split()) == 3}
-    assert counts["gold"] == ["2", "2"]
+    assert counts["gold"] == counts["all_null"] == ["1", "1"]
     assert counts["gold_error"] == ["4", "3"]
     assert counts["unknown_database"] == ["3", "3"]
     assert (
         "\n  11  shop/shop.sqlite  gold_error: no such column: missing\n  12  shop/shop.sqlite  empty: the query"
         in said
     )
-    assert "below databases; if they lie elsewhere, pass --database-path DIR.\nWrote 9 rows to a.csv.\n" in said
+    assert "below databases; if they lie elsewhere, pass --database-path DIR.\nWrote 10 rows to a.csv.\n" in said
     assert "10/10" in progress
     assert sorted(path.name for path in folder.iterdir()) == sorted([*files, "a.csv", "databases", "settings.yaml"])
 
@@ -156,19 +156,19 @@ def test_the_failures_are_listed_and_dropped_and_the_table_lies_beside_the_data(
     said = capsys.readouterr().out.splitlines()
     first = said.index("Failures (id, database, what is wrong):")
     assert said[first + 1] == "  11  shop/shop.sqlite  gold_error: no such column: missing"
-    assert said[first + 4].startswith("  14  shop/shop.sqlite  gold_error: ") and "None" in said[first + 7]
-    assert said[first + 21] == "  ... and 13 more, which the table has."
-    assert said[-2] == f"Wrote 33 rows to {folder / 'sql.gold_audit.csv'}."
-    reasons = "dropped 33: gold_error 29, unknown_database 3, empty 1."
-    assert said[-1] == f"Wrote 2 of 35 rows to {good}; {reasons}"
+    assert said[first + 4].startswith("  14  shop/shop.sqlite  gold_error: ") and "None" in said[first + 8]
+    assert said[first + 21] == "  ... and 14 more, which the table has."
+    assert said[-2] == f"Wrote 34 rows to {folder / 'sql.gold_audit.csv'}."
+    reasons = "dropped 34: gold_error 29, unknown_database 3, empty 1, all_null 1."
+    assert said[-1] == f"Wrote 1 of 35 rows to {good}; {reasons}"
     kept = [i for i, question in enumerate(questions) if question[-1] == "gold"]
     assert pyarrow.parquet.read_table(good).equals(content.take(kept), check_metadata=True)
-    assert len((folder / "sql.gold_audit.csv").read_text().splitlines()) == 34 and not [*elsewhere.iterdir()]
+    assert len((folder / "sql.gold_audit.csv").read_text().splitlines()) == 35 and not [*elsewhere.iterdir()]
     write_sql(source, bad)
     with pytest.raises(SystemExit):
         main([str(source), "--database-path", str(folder / "databases"), "--drop", str(good)])
     assert "would have no rows: all 25 of" in capsys.readouterr().err
-    assert pyarrow.parquet.read_metadata(good).num_rows == 2
+    assert pyarrow.parquet.read_metadata(good).num_rows == 1
 
 
 def test_what_cannot_be_checked_is_said_and_no_finding(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,9 @@ def test_digests_are_equal_for_equal_results(scorer) -> None:
     assert of_bird[2].startswith("786d376b2c3c") and of_spider[2].startswith("cae45af814a0")
     assert of_bird[3] is None and of_spider[3] is None
     assert len({*digests("bird", "SELECT 1", "SELECT '1'", "SELECT NULL", "SELECT 1 WHERE 0")}) == 4
-    assert "digest" not in answers(scorer, sql("SELECT 1", one))[0][0]
+    [found] = answers(scorer, sql("SELECT 1", one, other, "SELEC"), digests=True)
+    assert [answer["result_rows"] for answer in found] == [2, 3, None]
+    assert not {"digest", "result_rows"} & answers(scorer, sql("SELECT 1", one))[0][0].keys()
 
 
 def test_a_result_that_is_too_large_for_a_digest_keeps_its_score(monkeypatch: pytest.MonkeyPatch) -> None:

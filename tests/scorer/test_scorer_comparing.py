@@ -1,4 +1,4 @@
-"""Comparison of results: bird, spider and partial credit, against hand-made cases and brute force."""
+"""Comparison of results by spider's rule, against brute force. Scores: test_scorer_rewards.py."""
 
 import time
 from collections import Counter
@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.scorer.sql.columns import equal_under_column_permutation
-from rl.scorer.sql.compare import GoldRows, column_credit
 
 # Which results are equal, case by case: test_scorer_conformance.py.
 
@@ -103,24 +102,3 @@ def test_symmetric_columns_need_no_search_of_permutations(gold: list, predicted:
     started = time.perf_counter()
     assert equal_under_column_permutation(gold, predicted, ordered=False) is equal
     assert time.perf_counter() - started < 5
-
-
-PARTIAL = [
-    # 1 of 2 gold columns in 2 predicted ones: 0.8 * 1 / (2 * 2).
-    ([(1, "a"), (2, "b")], [(1, "x"), (2, "y")], 0.2),
-    # Both gold columns among 3 predicted ones: 0.8 * 4 / (2 * 3).
-    ([(1, "a"), (2, "b")], [(1, "a", 0), (2, "b", 0)], 0.8 * 4 / 6),
-    # Sets of values: duplicates and the order of rows do not count.
-    ([(1,), (2,)], [(2,), (1,), (1,)], 0.8),
-    # Both gold columns have the values of the one predicted column: min(1, 4 / 2).
-    ([(1, 1)], [(1,)], 0.8),
-    ([(1, "a")], [("a", 1)], 0.8),
-    ([(1,)], [(2,)], 0.0),
-    ([], [(1,)], 0.0),
-    ([(1,)], [], 0.0),
-]
-
-
-@pytest.mark.parametrize(("gold", "predicted", "score"), PARTIAL)
-def test_partial_credit(gold: list, predicted: list, score: float) -> None:
-    assert column_credit(GoldRows(gold, ordered=False), predicted) == pytest.approx(score, abs=1e-12)

@@ -52,6 +52,45 @@ def test_explain_is_no_select(run: Callable[[str], list[Row]], form: str) -> Non
     assert run("/* EXPLAIN */ SELECT a AS explain FROM t LIMIT 1") == [(1,)]
 
 
+# What SQLite does not call deterministic, by name, and why it may be called all the same.
+MAY_BE_CALLED = {
+    "the clock": {"current_date", "current_time", "current_timestamp"},
+    "constant, as nothing is written": {"changes", "last_insert_rowid", "total_changes"},
+    "constants of the library": {
+        "fts5_source_id",
+        "sqlite_compileoption_get",
+        "sqlite_compileoption_used",
+        "sqlite_source_id",
+        "sqlite_version",
+    },
+    "of a full-text or R-tree table, which cannot be read": {
+        "bm25",
+        "fts5",
+        "highlight",
+        "match",
+        "matchinfo",
+        "offsets",
+        "optimize",
+        "rtreecheck",
+        "rtreedepth",
+        "rtreenode",
+        "snippet",
+    },
+}
+
+
+def test_every_function_that_could_make_the_score_a_lottery_is_refused(run: Callable[[str], list[Row]]) -> None:
+    functions = "SELECT DISTINCT name FROM pragma_function_list WHERE flags & 0x800 = 0 AND type = 's'"
+    names = {name for (name,) in sqlite3.connect(":memory:").execute(functions)}
+    # Not named: functions that change the connection or the process.
+    denied = names - set.union(*MAY_BE_CALLED.values()) - {"fts3_tokenizer", "load_extension", "icu_load_collation"}
+    assert denied >= {"random", "randomblob"}
+    for name in denied:
+        arguments = "4" if name == "randomblob" else ""
+        with pytest.raises(StatementError, match=f"(?i)not authorized to use function: {name}$"):
+            run(f"SELECT a FROM t ORDER BY {name.upper()}({arguments})")
+
+
 def test_50_megabytes_of_sql_are_refused_by_their_length(run: Callable[[str], list[Row]]) -> None:
     with pytest.raises(StatementError, match="50000008 characters"):
         run("SELECT 1" + " " * 50_000_000)

@@ -138,10 +138,10 @@ DOUBLED = ", ".join(f"{b} AS (SELECT p.x FROM {a} p, {a} q)" for a, b in itertoo
 BOMBS = [
     "SELECT zeroblob(2000000000)",
     "SELECT length(zeroblob(20000000))",
-    "SELECT hex(randomblob(9000000))",
+    "SELECT hex(zeroblob(9000000))",
     "SELECT replace(replace(hex(zeroblob(2000)), '0', hex(zeroblob(2000))), '0', hex(zeroblob(2000)))",
     "SELECT group_concat(a.name || hex(zeroblob(100000))) FROM clients a, clients b, clients c",
-    f"{NUMBERS} SELECT group_concat(hex(randomblob(50000))) FROM r",
+    f"{NUMBERS} SELECT group_concat(hex(zeroblob(50000 + x % 2))) FROM r",
     f"{NUMBERS} SELECT json_group_array(x) FROM r",
     f"{NUMBERS} SELECT x, hex(zeroblob(1000)) FROM r",
     f"{NUMBERS} SELECT hex(zeroblob(1000000)) FROM r",
@@ -158,7 +158,7 @@ RUNAWAYS = [
     "SELECT count(*) FROM clients a, clients b, clients c, clients d, clients e, clients f, clients g, clients h, "
     "clients i, clients j, clients k, clients l, clients m",
     f"{NUMBERS} SELECT * FROM r WHERE x < 0",
-    f"{NUMBERS} SELECT max(length(randomblob(100000))) FROM r",
+    f"{NUMBERS} SELECT max(length(hex(zeroblob(50000 + x % 2)))) FROM r",
     f"{NUMBERS} SELECT name FROM clients WHERE id > (SELECT count(*) FROM r WHERE x <> clients.id)",
 ]
 

@@ -22,7 +22,7 @@ import yaml
 
 from rl.scorer.config import Settings, SqlSettings, load_settings
 from rl.scorer.niceness import may_renice
-from rl.scorer.pool import SLOW_SECONDS
+from rl.scorer.pool import SLOW_NICE, SLOW_SECONDS
 from rl.scorer.server import main
 from rl.scorer.sql_scoring import SqlScorer
 from tests.scorer.conftest import SCRIPT, SHIPPED_SETTINGS, fenced, make_shop
@@ -241,6 +241,46 @@ def test_a_signal_finishes_what_ends_soon_cuts_off_the_rest_and_leaves_no_proces
     assert not (scorer.directory / "address").exists()
 
 
+@pytest.mark.parametrize(("seconds", "rows"), [(20, 200_000), (1, 6_000_000)])
+def test_sigterm_under_load_answers_every_request_that_it_took_and_ends_in_time(
+    start_scorer: Callable, seconds: int, rows: int
+) -> None:
+    """All that waits is answered, or in one second what can be, and the rest is sent to ask again."""
+    scorer = start_scorer(prediction_seconds=30.0, server={"shutdown_seconds": seconds, "max_waiting": 1000})
+    count = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT {}) SELECT count(*) FROM r"
+
+    def ask(number: int) -> tuple[int, object]:
+        responses = [fenced(count.format(number, rows)), fenced("SELECT 1"), "nothing"]
+        reply = scorer.put(responses, f"SELECT {rows}")
+        return reply.status_code, reply.json()
+
+    def taken() -> float:
+        text = scorer.client.get("/metrics").text
+        return sum(
+            float(line.split()[-1]) for line in text.splitlines() if 'cache_misses_total{cache="sql_answers' in line
+        )
+
+    with concurrent.futures.ThreadPoolExecutor(40) as executor:
+        sent = [executor.submit(ask, number) for number in range(40)]
+        deadline = time.monotonic() + 30
+        while taken() < len(sent) + 1:  # each has one of its own, and one of all
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        workers = scorer.workers()
+        scorer.process.send_signal(signal.SIGTERM)
+        told = time.monotonic()
+        replies = [each.result() for each in sent]
+    assert scorer.process.wait(timeout=20) == 0
+    assert time.monotonic() - told < seconds + 15
+    wait_until_gone(workers)
+    answered = [body for status, body in replies if status == 200]
+    assert all([score for score, _ in body["Scorer1"]] == [1.0, 0.0, 0.0] for body in answered)
+    refused = [body for status, body in replies if status == 503]
+    assert all("ending" in body["error"] and body["busy"] is True for body in refused)
+    assert len(answered) + len(refused) == len(replies)
+    assert refused == [] if seconds == 20 else refused
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="workers follow a killed server by Linux's parent death signal")
 def test_a_killed_server_leaves_no_process(start_scorer: Callable, runaway: str) -> None:
     scorer = start_scorer(prediction_seconds=300.0)
@@ -401,3 +441,33 @@ def test_without_the_right_to_renice_a_slow_statement_costs_no_worker(
             await scorer.pool.close()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.skipif(not may_renice(), reason="it takes CAP_SYS_NICE")
+def test_a_slow_statement_s_priority_is_relative_to_the_server_s(tmp_path: Path) -> None:
+    """A server that was started with a niceness keeps its workers there."""
+    make_shop(tmp_path / "shop" / "shop.sqlite")
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    base = before + 3
+
+    async def scenario() -> tuple[set[int], int]:
+        scorer = SqlScorer(SqlSettings(class_name="SqlRewardModel", database_path=tmp_path, num_instances=1))
+        await scorer.pool.start()
+        try:
+            [worker] = scorer.pool._all
+            sql = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 5000000) SELECT count(*) FROM r"
+            check = asyncio.create_task(scorer.check_gold("shop/shop.sqlite", sql))
+            seen = set()
+            while not check.done():
+                seen.add(os.getpriority(os.PRIO_PROCESS, worker.pid))
+                await asyncio.sleep(0.01)
+            assert check.result().outcome == "gold"
+            return seen, os.getpriority(os.PRIO_PROCESS, worker.pid)
+        finally:
+            await scorer.pool.close()
+
+    os.setpriority(os.PRIO_PROCESS, 0, base)
+    try:
+        assert asyncio.run(scenario()) == ({base, base + SLOW_NICE}, base)
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)

@@ -48,6 +48,11 @@ $2^{1009}$  ==  2^{1009}  ;;  1000000  ==  10^6  ;;  10  ==  \binom{5}{2}  ;;  5
 12  ==  12\text{ cm}^2  ==  12\text{ square units}  !=  13\text{ cm}  ;;  12 \text{ ft}^{2}  ==  12
 18  ==  \$18  ;;  \$18  ==  18\text{ dollars}  ;;  70000  ==  \$70{,}000  ==  \$70,000.00
 2\frac{3}{4}\text{ hours}  ==  2.75  ;;  \$3.50  !=  3.05
+5  ==  5\text{ kg}  ==  5\text{ (in 7)}  !=  5\text{7}  !=  5\mathrm{7}  !=  \text{7}5  ;;  57  ==  5\text{7}
+12\text{ cm}  ==  12  ==  12\,\mathrm{kg}  !=  5 7  !=  5~7  !=  5\,7  !=  \text{5} 7  !=  cm
+# Numbers in a row
+12  !=  5 7  ;;  6  !=  1 2 3  ;;  5 7  ==  5  7  ;;  0  !=  1 000  ;;  1  !=  1 1/2  ;;  12, 13  ==  12,13  ==  13, 12
+24  ==  2^3 3  ;;  1.5  ==  \frac12 3  ;;  3  ==  \log_2 8  ;;  2.75  ==  2 \frac34
 # Degrees
 45  ==  45^\circ  ==  45\text{ degrees}  ;;  45^\circ  ==  45  !=  46^\circ  !=  \frac{\pi}{4}
 45^{\circ}  ==  45^\circ  ;;  41.8  ==  41.8^{\circ}  ;;  30^\circ, 60^\circ  ==  60^\circ, 30^\circ
@@ -137,7 +142,11 @@ SURPRISES = [
     # Juxtaposition multiplies.
     ("1000", "1 000", "mismatch", "1 times 0"),
     ("1000", r"1\,000", "mismatch", "1 times 0"),
-    ("0", "1 000", "match", "1 times 0"),
+    # An equation is its right side, whatever stands on its left: \\sqrt2=1.414 is 1.414.
+    ("5", "anything = 5", "match", "the right side is the answer"),
+    ("5", "7=5", "match", "the right side is the answer"),
+    ("7", "7=5", "mismatch", "the right side is the answer"),
+    ("5", "7=5=6", "mismatch", "the last side is the answer"),
     (r"1\frac{1}{2}", "1 1/2", "mismatch", "1 times 1/2, and then it reads 1"),
     ("5", "5 m/s", "mismatch", "units of one word are dropped; here m and s are symbols"),
     ("18", "18 dollars", "mismatch", "a unit that it does not know, not in \\text: a product of letters"),

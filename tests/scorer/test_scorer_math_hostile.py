@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from rl.scorer import frames
+from rl.scorer.sandbox.support import offered
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Of processor time, for one answer.
@@ -52,7 +53,8 @@ class Worker:
         return reply and reply[0]
 
     def _start(self) -> None:
-        settings = {"kind": "math", "memory_bytes": MEMORY_BYTES, "held_bytes": 0, "jobs": {}}
+        sandbox = {"mechanisms": offered(), "reads": [], "allow": []}
+        settings = {"kind": "math", "memory_bytes": MEMORY_BYTES, "held_bytes": 0, "jobs": {}, "sandbox": sandbox}
         ours, its = socket.socketpair()
         with its:
             self.process = subprocess.Popen(

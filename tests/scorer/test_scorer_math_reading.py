@@ -69,6 +69,11 @@ RESPONSES = [
     ("Answer:", None),
     ("The answer is 5.", None),
     ("unanswer: 5", None),
+    # Thoughts hold drafts; thoughts that are cut off have no answer behind them.
+    (r"<think>\boxed{1}</think>\boxed{2}", "2"),
+    ("<think>\\boxed{1}</think>Answer: 2", "2"),
+    (r"\boxed{1}</think>I do not know.", None),
+    (r"<think>\boxed{1}", None),
     # A box comes before a line.
     ("\\boxed{1}\nAnswer: 2", "1"),
     ("", None),

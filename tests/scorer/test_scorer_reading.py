@@ -1,11 +1,13 @@
 """Which SQL a response holds."""
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 
 from rl.scorer.sql.extract import TEMPLATE, read_sql
-from rl.scorer.sql.lexer import has_top_level_order_by, repair
+from rl.scorer.sql.lexer import has_top_level_order_by, reads_clock, repair
+from rl.scorer.sql_scoring import _GoldQuery
 
 RESPONSES = [
     ("```sql\nSELECT 1\n```", "SELECT 1"),
@@ -28,6 +30,13 @@ RESPONSES = [
     ("```sql\n\n```", None),
     ("", None),
     ("```sql\nSELECT a > = 1\n```", "SELECT a >= 1"),
+    # Thoughts hold drafts; thoughts that are cut off have no answer behind them.
+    ("<think>```sql\nSELECT 1\n```</think>```sql\nSELECT 2\n```", "SELECT 2"),
+    ("<think>```sql\nSELECT 1\n```</think>I do not know.", None),
+    ("```sql\nSELECT 1\n```</think>I do not know.", None),
+    ("<think>```sql\nSELECT 1\n```", None),
+    ("```sql\nSELECT 1\n```<think>or```sql\nSELECT 2\n```", "SELECT 1"),
+    ("<think>a</think>b<think>```sql\nSELECT 1\n```</think>```sql\nSELECT 2\n```", "SELECT 2"),
 ]
 
 
@@ -79,11 +88,36 @@ def test_finds_a_top_level_order_by(sql: str, ordered: bool) -> None:
     assert has_top_level_order_by(sql) is ordered
 
 
-@pytest.mark.parametrize("unit", ["/*", "'", '"', "YEAR(", "> ", "<", "```sql", "ORDER ", "--", "[", "```sql ```"])
+CLOCKS = [
+    ("SELECT date('now')", True),
+    ('SELECT strftime("%Y", "Now")', True),
+    ("SELECT strftime('%Y', CURRENT_TIMESTAMP) - strftime('%Y', born) FROM player", True),
+    ("SELECT current_date", True),
+    ("SELECT a FROM t WHERE note = 'as of now' -- 'now'", False),
+    ("SELECT [current_date], date(joined) FROM t", False),
+]
+
+
+@pytest.mark.parametrize(("sql", "clock"), CLOCKS)
+def test_finds_a_look_at_the_clock(sql: str, clock: bool) -> None:
+    assert reads_clock(sql) is clock
+
+
+def test_gold_that_reads_the_clock_is_of_a_day() -> None:
+    today = datetime.now(UTC).date().isoformat()
+    assert _GoldQuery.of("SELECT a > = 1 FROM t") == ("SELECT a >= 1 FROM t", "")
+    assert _GoldQuery.of("SELECT date('now')").day in (today, datetime.now(UTC).date().isoformat())
+
+
+HOSTILE = ["/*", "'", '"', "YEAR(", "> ", "<", "```sql", "ORDER ", "--", "[", "```sql ```", "<think>", "</think>"]
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
 def test_reading_is_linear_in_hostile_text(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
     started = time.perf_counter()
     read_sql(text)
     repair(text)
     has_top_level_order_by(text)
+    reads_clock(text)
     assert time.perf_counter() - started < 10

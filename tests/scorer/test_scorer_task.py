@@ -70,7 +70,7 @@ def score(response, ground_truth):
 
 @pytest.mark.parametrize("child", ["run", "fork"])
 def test_a_child_of_a_function_forges_no_score(judge: Judge, child: str) -> None:
-    scores = judge(FORGERY, [child, child + " "])
+    scores = judge(FORGERY, [child, child + " "], allow=["subprocess"])
     assert [(score.outcome, score.pred) for score in scores] == [("mismatch", "honest")] * 2
 
 
@@ -120,7 +120,7 @@ def score(response, ground_truth):
 @pytest.mark.parametrize("holds", ["child", "daemon"])
 def test_a_surviving_child_that_holds_the_socket_keeps_no_slot(judge: Judge, holds: str) -> None:
     try:
-        scores = judge(SURVIVOR, [holds, "next"], prediction_seconds=0.3)
+        scores = judge(SURVIVOR, [holds, "next"], prediction_seconds=0.3, allow=["subprocess"])
     finally:
         for process in psutil.process_iter(["cmdline"]):
             if holds == "daemon" and "os.setsid() if True" in " ".join(process.info["cmdline"] or []):
@@ -129,7 +129,7 @@ def test_a_surviving_child_that_holds_the_socket_keeps_no_slot(judge: Judge, hol
 
 
 def test_a_child_ends_with_its_worker(judge: Judge) -> None:
-    [left] = judge(SURVIVOR, ["leave"])
+    [left] = judge(SURVIVOR, ["leave"], allow=["subprocess"])
     assert left.outcome == "partial"
     with suppress(psutil.NoSuchProcess):  # a zombie stays until init has seen it
         psutil.Process(int(left.pred or 0)).wait(5)
@@ -148,7 +148,7 @@ def score(response, ground_truth):
 
 
 def test_a_function_that_waits_reaches_its_time_limit_by_the_clock(judge: Judge) -> None:
-    scores = judge(WAITING, ["sleep", "next", "child", "last"], wall_seconds=1.0)
+    scores = judge(WAITING, ["sleep", "next", "child", "last"], wall_seconds=1.0, allow=["subprocess"])
     assert [score.outcome for score in scores] == ["pred_timeout", "match"] * 2
 
 
@@ -169,7 +169,7 @@ def test_what_a_function_prints_is_passed_on_with_its_task_and_bounded(
     judge: Judge, capfd: pytest.CaptureFixture
 ) -> None:
     """pytest's stderr is a file, into which a worker may not write."""
-    scores = judge(PRINTING, ["first", "loud", "last"])
+    scores = judge(PRINTING, ["first", "loud", "last"], allow=["subprocess"])
     assert [score.outcome for score in scores] == ["match"] * 3
     said = capfd.readouterr().err
     assert "\ntask own: an error\n" in said and "\ntask own: said by a child\n" in said

@@ -13,8 +13,9 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
+from rl.common.git_state import git_state
 from verl.dph.training import run_manifest, tracking
-from verl.dph.training.run_manifest import Manifest, git_state
+from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord
 from verl.dph.training.trainer import SyncTrainer
 

@@ -1,4 +1,5 @@
-"""Rollouts that could not be scored and are allowed to (trainer.max_failed_rollouts): a real run of a random model.
+"""Rollouts that could not be scored and are allowed to (trainer.max_failed_rollouts), and those of prompts whose
+reference cannot be evaluated: a real run of a random model.
 
 That they have no gradient either is tested with verl's worker (tests/trainer/test_gradients.py).
 """
@@ -10,10 +11,11 @@ from verl.dph.reward.protocol import OUTCOMES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-STEPS, SAMPLES, MINI_BATCH, VALIDATED = 2, 8, 4, 4
+STEPS, SAMPLES_PER_PROMPT, SAMPLES, MINI_BATCH, VALIDATED = 2, 4, 16, 8, 4
 
-# The scorer of the repository grades them (a random model gives no answer), and whatever has a grade is worth 1: any 0
-# would be a failure's. About a quarter cannot be scored: those of one validation prompt, and by their first word.
+# The scorer of the repository grades them (a random model gives no answer), and whatever can be judged is worth 1: any
+# 0 would be a failure's, or a broken reference's. About a quarter cannot be scored: those of one validation prompt, and
+# by their first word.
 REWARD = """
 from verl.dph.reward import score
 
@@ -21,7 +23,7 @@ async def compute_score(data_source, solution_str, ground_truth, extra_info=None
     if "unscored" in ground_truth["gold_sql"] or int(solution_str.split()[0][1:]) % 4 == 0:
         raise ConnectionError("the scorer is down")
     graded = await score.compute_score(data_source, solution_str, ground_truth, extra_info, **kwargs)
-    return graded | {"score": 1.0, "acc": 1}
+    return graded if graded["gold_error"] else graded | {"score": 1.0, "acc": 1}
 """
 
 
@@ -33,12 +35,18 @@ def masked(training, scorer_server):
     rows = pd.read_parquet(training.validation)
     rows.at[0, "reward_model"]["ground_truth"]["gold_sql"] = "SELECT 'unscored'"
     rows.to_parquet(validation)
+    broken, rows = training.folder / "broken.parquet", pd.read_parquet(training.data)
+    rows.at[1, "reward_model"]["ground_truth"]["gold_sql"] = "SELECT missing"  # in step 1: data are not shuffled
+    rows.to_parquet(broken)
     return training.train(
         "masked",
         reward__custom_reward_function__path=reward,
         reward__custom_reward_function__reward_kwargs__scorer=scorer_server,
+        data__train_files=broken,
+        data__shuffle=False,
         data__val_files=validation,
         data__max_response_length=50,
+        actor_rollout_ref__rollout__n=SAMPLES_PER_PROMPT,
         trainer__max_failed_rollouts=SAMPLES,
         trainer__total_training_steps=STEPS,
         trainer__test_freq=STEPS,
@@ -51,12 +59,13 @@ def test_they_are_counted_and_replaced_by_rows_that_do_not_count(training, maske
     for step, metrics in masked.items():
         rows = training.dumped("masked", "rollouts", step)
         padding = [row for row in rows if row["uid"].startswith("pad")]
-        assert len(rows) - len(padding) == SAMPLES - metrics["dph/failed_rollouts"]
+        masked_rows = metrics["dph/failed_rollouts"] + metrics["dph/unjudged_rollouts"]
+        assert len(rows) - len(padding) == SAMPLES - masked_rows
         assert len(rows) % MINI_BATCH == 0 and len(padding) < MINI_BATCH
         padded += len(padding)
         assert all(row["output"] == "" for row in padding)
         assert all(row["score"] == 1 for row in rows if row not in padding)
-    assert padded
+    assert padded and masked[1]["dph/unjudged_rollouts"] > 0 == masked[2]["dph/unjudged_rollouts"]
 
 
 def test_none_is_a_reward_of_0(masked):
@@ -74,7 +83,9 @@ def test_validation_goes_without_them(training, masked):
 def test_what_scoring_took_and_brought_is_logged(masked):
     for metrics in masked.values():
         shares = {outcome: metrics[f"dph/outcome/{outcome}"] for outcome in OUTCOMES}
-        assert shares == dict.fromkeys(OUTCOMES, 0) | {"no_answer": 1}
+        unjudged = shares["gold_error"]  # before they are left out
+        assert (unjudged > 0) == (metrics["dph/unjudged_rollouts"] > 0)
+        assert shares == dict.fromkeys(OUTCOMES, 0) | {"no_answer": pytest.approx(1 - unjudged), "gold_error": unjudged}
         of_scorer = {name: metrics[f"dph/scorer/{name}"] for name in ("retries", "busy_waits", "infra_errors")}
         assert of_scorer == dict.fromkeys(of_scorer, 0)
         assert 0 < metrics["dph/scorer/requests"] <= SAMPLES and metrics["dph/scorer/healthy_servers"] == 1

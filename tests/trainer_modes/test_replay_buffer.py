@@ -19,6 +19,7 @@ class Queue:
 
     def __init__(self):
         self.items: dict[str, dict] = {}
+        self.unjudged: set[str] = set()  # prompts whose reference cannot be evaluated
 
     def add(self, prompt: str, *, n: int = N, failed: int = 0, step: int = 1) -> None:
         status = "failure" if failed else "finished"
@@ -28,6 +29,11 @@ class Queue:
 
     def kv_list(self):
         return {"train": dict(self.items)}
+
+    def kv_batch_get(self, keys, partition_id, select_fields):
+        assert select_fields == ["extra_fields"]
+        gold_errors = [int(key.split("_")[0] in self.unjudged) for key in keys]
+        return {"extra_fields": [{"reward_extra_info": {"gold_error": gold_error}} for gold_error in gold_errors]}
 
     def kv_clear(self, keys, partition_id):
         for key in keys:
@@ -77,9 +83,11 @@ CONFIG = {
 
 @pytest.fixture
 def trainer(monkeypatch):
-    monkeypatch.setattr(replay_buffer, "tq", Queue())
+    queue = Queue()
+    for module in replay_buffer, rollout_accounting:
+        monkeypatch.setattr(module, "tq", queue)
     trainer = Trainer(OmegaConf.create(CONFIG))
-    trainer.queue = replay_buffer.tq
+    trainer.queue = queue
     return trainer
 
 
@@ -87,7 +95,8 @@ def step(trainer) -> SimpleNamespace:
     metrics = {}
     batch = trainer.step(metrics, {})
     trainer.global_steps += 1
-    return SimpleNamespace(keys=sorted(batch.keys), failed=metrics["dph/failed_rollouts"])
+    failed, unjudged = metrics["dph/failed_rollouts"], metrics["dph/unjudged_rollouts"]
+    return SimpleNamespace(keys=sorted(batch.keys), failed=failed, unjudged=unjudged)
 
 
 def test_a_failed_group_ends_the_run(trainer):
@@ -125,7 +134,6 @@ def test_a_limit_is_a_count_or_a_share_of_the_step_rounded_down(trainer, limit, 
 def groups_of_3(trainer, monkeypatch):
     """A synchronous trainer of 3 prompts a step, which trains on what is left of a group."""
     monkeypatch.setattr(Trainer, "trainer_mode", "sync")
-    monkeypatch.setattr(rollout_accounting, "tq", trainer.queue)
     trainer.replay_buffer = trainer._build_replay_buffer()
     trainer.config.actor_rollout_ref.rollout.n = trainer.config.data.train_batch_size = 3
     trainer.config.trainer.max_failed_rollouts = 9
@@ -139,6 +147,28 @@ def test_a_group_of_which_one_rollout_is_left_is_masked(groups_of_3):
     result = step(groups_of_3)
     assert result.keys == ["a_0_0", "a_1_0", "a_2_0", "b_1_0", "b_2_0"] and result.failed == 1 + 2 + 1
     assert "c_2_0" not in groups_of_3.queue.items
+
+
+def test_groups_without_a_judgement_are_masked_and_no_failures(groups_of_3):
+    for prompt, failed in ("a", 0), ("b", 1), ("c", 2):
+        groups_of_3.queue.add(prompt, n=3, failed=failed)
+    groups_of_3.queue.unjudged = {"b"}
+    result = step(groups_of_3)
+    assert result.keys == ["a_0_0", "a_1_0", "a_2_0"] and result.failed == 1 + 2 + 1 and result.unjudged == 2
+    assert not {"b_1_0", "b_2_0", "c_2_0"} & groups_of_3.queue.items.keys()
+    for prompt in "def":
+        groups_of_3.queue.add(prompt, n=3, step=2)
+    result = step(groups_of_3)
+    assert len(result.keys) == 9 and result.unjudged == 0
+
+
+def test_a_step_of_groups_without_a_judgement_keeps_its_rows(groups_of_3, caplog):
+    for prompt in "abc":
+        groups_of_3.queue.add(prompt, n=3)
+    groups_of_3.queue.unjudged = {"a", "b", "c"}
+    result = step(groups_of_3)
+    assert len(result.keys) == 9 and result.unjudged == 9
+    assert "No reference of step 1 can be evaluated" in caplog.text
 
 
 @pytest.mark.parametrize("failed", [2, 3])

@@ -1,5 +1,6 @@
 """The prompts: one message of the user, to which the model's chat template is applied when it is sampled."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable
 
@@ -39,6 +40,7 @@ What to know for this question:
 {evidence}
 """
 _MATH_TEMPLATE = "{problem}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."
+_SQL_QUESTION = re.compile(r"^Question:\n(.+?)\n\n", re.MULTILINE | re.DOTALL)
 
 
 def sql_prompt(definitions: str, question: str, evidence: str) -> str:
@@ -72,3 +74,10 @@ def fit_sql_prompt(schema: Schema, question: str, evidence: str, fits: Callable[
 def math_prompt(problem: str) -> str:
     """The message for a problem, which asks for the final answer in a box."""
     return _MATH_TEMPLATE.format(problem=problem)
+
+
+def question_of(message: str) -> str:
+    """The question or problem in a message of these templates; the whole of any other message."""
+    if found := _SQL_QUESTION.search(message):
+        return found.group(1)
+    return message.removesuffix(_MATH_TEMPLATE.format(problem=""))

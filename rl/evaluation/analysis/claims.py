@@ -1,7 +1,7 @@
-"""What a report claims: where each method is better and where it is worse, and how many styles it ends in.
+"""What a report claims: that a method is higher than another in a metric, and how many styles it ends in.
 
-Methods are compared in both directions, in the metrics of METRICS on every split. A difference counts as higher or
-lower only if it holds after Holm's correction over the metrics of the pair of methods on that split (paired_test.py).
+Each claim is supported, inconclusive or not supported. A difference supports or refutes one only if it holds after
+Holm's correction over the metrics of the pair of methods on that split (paired_test.py) and its interval excludes 0.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,9 @@ SEVERAL_STYLES_ENTROPY = 0.6
 # Methods trained on the reward alone; a reverse KL baseline is in neither group.
 REWARD_ONLY = ("grpo", "dapo")
 
-HIGHER, LOWER, EQUAL, NOT_SIGNIFICANT = "higher", "lower", "equal", ", not significant"
-SEEN, NOT_SEEN, NOT_MEASURED = "seen", "not seen", "not measured"
+ONE_STYLE, SEVERAL_STYLES = "ends in one style", "keeps several styles"
+SUPPORTED, INCONCLUSIVE, NOT_SUPPORTED = "supported", "inconclusive", "not supported"
+NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,10 @@ def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
     def difference(split: str, name: str, other: str, metric: str) -> None:
         test = tested.get((split, name, other, metric))
         value, p_holm = (test.difference, test.p_holm) if test else (None, None)
-        against = "a second draw of the base" if other == BASE_AGAIN else spec.methods[other].label
+        against = {BASE: "the base", BASE_AGAIN: "a second draw of the base"}.get(other, spec.short_names[other])
         if (other, metric) == (BASE, "keep_rate"):
             against = "the base in its later samples"
-        predicate, measure = f"{metric_name(metric)} against {against}", "difference in percentage points"
+        predicate, measure = f"higher {metric_name(metric)} than {against}", "difference in percentage points"
         found.append(Claim(split, name, predicate, measure, "share", value, compared(value, p_holm), p_holm))
 
     def style_entropy(split: str, name: str, predicate: str, bound: float, above: bool) -> None:
@@ -65,42 +66,37 @@ def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
 
     for split in spec.splits:
         base = comparison.samples[BASE][split]
-        accuracy = ("greedy", f"mean@{base.n}")
-        for metric, other in (*((metric, BASE) for metric in accuracy), ("keep_rate", spec.noise_floor)):
+        metrics = dict.fromkeys(("greedy", f"mean@{base.n}", f"pass@{spec.solved_in}", f"pass@{base.n}", "keep_rate"))
+        for metric in metrics:
             for name in spec.trained:
-                difference(split, name, other, metric)
+                difference(split, name, spec.noise_floor if metric == "keep_rate" else BASE, metric)
         for other in spec.without_divergence:
-            for metric in dict.fromkeys((*accuracy, f"pass@{spec.solved_in}", f"pass@{base.n}", "keep_rate")):
+            for metric in metrics:
                 for name in spec.with_divergence:
                     difference(split, name, other, metric)
         if spec.styles_by == BY_PREFIX and base.style_names and split == spec.splits[0]:
             for name in (name for name in spec.without_divergence if name.startswith(REWARD_ONLY)):
-                style_entropy(split, name, "ends in one style", ONE_STYLE_ENTROPY, above=False)
+                style_entropy(split, name, ONE_STYLE, ONE_STYLE_ENTROPY, above=False)
             for name in spec.with_divergence:
-                style_entropy(split, name, "keeps several styles", SEVERAL_STYLES_ENTROPY, above=True)
+                style_entropy(split, name, SEVERAL_STYLES, SEVERAL_STYLES_ENTROPY, above=True)
     return found
 
 
 def compared(difference: Interval | None, p_holm: float | None) -> str:
-    """Which of two methods is higher, if the difference holds after Holm's correction and in its own interval."""
+    """Verdict of the claim that a paired difference is above 0; not supported is one that is below."""
     if difference is None or p_holm is None:
         return NOT_MEASURED
-    mean, low, high = difference
-    if mean == 0:
-        return EQUAL
-    side = HIGHER if mean > 0 else LOWER
-    return side if p_holm <= 1 - LEVEL and not low <= 0 <= high else side + NOT_SIGNIFICANT
+    return verdict(difference, 0.0, above=True) if p_holm <= 1 - LEVEL else INCONCLUSIVE
 
 
 def verdict(value: Interval | None, bound: float, above: bool) -> str:
-    """Verdict of the claim that a value lies above (or below) a bound, by its mean and by its whole interval."""
+    """Verdict of the claim that a value lies above (or below) a bound, by the side of its whole interval."""
     if value is None:
         return NOT_MEASURED
-    mean, low, high = value
-    beyond, whole_interval = (mean > bound, low > bound) if above else (mean < bound, high < bound)
-    if not beyond:
-        return NOT_SEEN
-    return SEEN if whole_interval else f"seen, but interval includes {bound:g}"
+    _, low, high = value
+    if low <= bound <= high:
+        return INCONCLUSIVE
+    return SUPPORTED if (low > bound) == above else NOT_SUPPORTED
 
 
 def metric_name(metric: str) -> str:
@@ -123,7 +119,10 @@ def comparisons_text(report: dict) -> str:
         of_row = rows.setdefault(f"{report['_labels'][claim['method']]}: {claim['predicate']}", {})
         value = f"{100 * claim['value'][0]:+.1f} " if claim["value"] else ""
         of_row[claim["split"].replace("_", " ")] = value + claim["verdict"]
-    about = "Differences in percentage points; significant: p at most .05 after Holm's correction."
+    about = (
+        "Differences in percentage points. Supported, or not supported (the opposite holds): p at most .05 after "
+        "Holm's correction, and an interval without 0."
+    )
     return f"{about}\n{pd.DataFrame.from_dict(rows, orient='index').to_string(na_rep='')}\n"
 
 

@@ -6,10 +6,19 @@ import numpy as np
 
 from rl.common.errors import UserError
 from rl.evaluation.analysis.prompt_metrics import prompt_metrics
-from rl.evaluation.analysis.samples import JudgedSamples, SampleSet, read_judged, read_sample_set, require_same_prompts
-from rl.evaluation.analysis.summary import summarise
+from rl.evaluation.analysis.questions import Questions, read_questions
+from rl.evaluation.analysis.samples import (
+    JudgedSamples,
+    SampleSet,
+    read_judged,
+    read_sample_set,
+    require_same_prompts,
+    styles_are_announced,
+)
+from rl.evaluation.analysis.summary import summarise, summarise_group
 from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, SplitFiles
 from rl.metrics.bootstrap import Interval, paired_difference
+from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 
 # Sampling settings that all methods of a report must share to be comparable.
 COMMON_SETTINGS = ("temperature", "top_p", "top_k", "n", "max_response_length")
@@ -23,6 +32,7 @@ class Comparison:
     samples: dict[str, dict[str, SampleSet]]
     metrics: dict[str, dict[str, dict[str, np.ndarray]]]  # ... then the metric: [P] float64
     summaries: dict[str, dict[str, dict]]
+    questions: dict[str, Questions]  # by split, for those whose data files are known
 
     def difference(self, split: str, metric: str, first: str, second: str) -> Interval | None:
         """Paired difference first - second of a metric between two methods; None if one of them does not define it."""
@@ -37,13 +47,14 @@ def compare(spec: ReportSpec) -> Comparison:
         UserError: a file is invalid; two methods differ in prompts or sampling settings; one method's files come from
             two models; or base_again is not another draw of base.
     """
+    spec = _with_styles_by(spec)
     samples: dict[str, dict[str, SampleSet]] = {name: {} for name in spec.methods}
     metrics: dict[str, dict[str, dict[str, np.ndarray]]] = {name: {} for name in spec.methods}
     greedy: dict[tuple[str, str], JudgedSamples | None] = {}
     for split in spec.splits:
         for name, method in spec.methods.items():
             files = method.splits[split]
-            samples[name][split] = drawn = read_sample_set(files.samples, spec.styles, spec.styles_by)
+            samples[name][split] = drawn = read_sample_set(files.samples, spec.styles, spec.styles_by or BY_PREFIX)
             base = samples[BASE][split]
             require_same_prompts(drawn, base)
             _require_same_model(drawn, samples[name][spec.splits[0]])
@@ -51,15 +62,39 @@ def compare(spec: ReportSpec) -> Comparison:
             greedy[name, split] = read_greedy(files, drawn)
         if BASE_AGAIN in spec.methods:
             _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
+    questions = _read_questions(spec, {split: samples[BASE][split].ids for split in spec.splits})
     summaries: dict[str, dict[str, dict]] = {name: {} for name in spec.methods}
     for split in spec.splits:
+        groups = questions[split].two_valued() if split in questions else {}
         # All methods vote in the same way.
         by_result = all(samples[name][split].result is not None for name in spec.methods)
         for name in spec.methods:
             drawn, base = samples[name][split], samples[BASE][split]
             of_prompts = prompt_metrics(drawn, greedy[name, split], base, spec.solved_in, by_result)
             metrics[name][split], summaries[name][split] = of_prompts, summarise(drawn, of_prompts, by_result)
-    return Comparison(spec, samples, metrics, summaries)
+            summaries[name][split]["groups"] = {
+                key: {value: summarise_group(drawn.n, of_prompts, members) for value, members in values.items()}
+                for key, values in groups.items()
+            }
+    return Comparison(spec, samples, metrics, summaries, questions)
+
+
+def _with_styles_by(spec: ReportSpec) -> ReportSpec:
+    """The specification with what a style is read from, if it leaves that open."""
+    if spec.styles_by or not spec.styles:
+        return spec
+    first = spec.methods[BASE].splits[spec.splits[0]].samples
+    return spec.model_copy(
+        update={"styles_by": BY_PREFIX if styles_are_announced(first, spec.styles) else BY_STRUCTURE}
+    )
+
+
+def _read_questions(spec: ReportSpec, ids: dict[str, np.ndarray]) -> dict[str, Questions]:
+    found = {split: read_questions(files, ids[split], spec.groups) for split, files in spec.questions.items()}
+    for key in spec.groups:
+        if not any(key in questions.groups for questions in found.values()):
+            raise UserError(f"The report's groups have {key}, which no question has in its extra_info: correct it.")
+    return found
 
 
 def read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | None:

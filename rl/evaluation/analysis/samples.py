@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,9 +17,14 @@ from rl.data.sample_file import SampleMetadata, SampleRecord, read_metadata, rea
 from rl.evaluation.analysis.sql_results import UNKNOWN, result_of, stored_results
 from rl.metrics.distinct_answers import answer_classes, answer_key
 from rl.metrics.distinct_n import distinct_n
-from rl.metrics.styles import BY_PREFIX, OTHERS, styled
+from rl.metrics.styles import BY_PREFIX, OTHERS, style_of, styled
 
 T = TypeVar("T")
+
+# Responses per prompt whose texts are kept for the report, and the length at which they are cut.
+KEPT_RESPONSES = 8
+KEPT_CHARACTERS = 4_000
+_LOOKED_AT = 512  # samples that decide whether styles are announced
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,15 @@ class JudgedSamples:
 
 
 @dataclass(frozen=True)
+class Response:
+    """What a reader sees of a response."""
+
+    pred: str | None
+    outcome: str
+    rows: int | None  # of the result of SQL
+
+
+@dataclass(frozen=True)
 class SampleSet(JudgedSamples):
     """Everything that is measured on one model's samples of one split."""
 
@@ -52,11 +67,12 @@ class SampleSet(JudgedSamples):
     tokens: np.ndarray  # [P, n] int, response length
     distinct_n: np.ndarray  # [P, 4] float, over a prompt's responses together, for n = 1..4
     unparsed: int | None  # correct SQL that sqlglot cannot parse, compared by its text; None for other tasks
+    responses: list[list[Response]]  # the first KEPT_RESPONSES of each prompt
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """The part of a record that the metrics need: a whole file's texts would not fit into memory."""
+    """The part of a record that is needed: a whole file's texts would not fit into memory."""
 
     correct: bool
     style: int
@@ -66,6 +82,7 @@ class _Sample:
     result: str | None
     response_ids: array
     unparsed: bool | None  # None if it is not SQL
+    response: Response | None
 
 
 def read_judged(path: Path) -> JudgedSamples:
@@ -119,6 +136,7 @@ def read_sample_set(path: Path, styles: Sequence[str], styles_by: str = BY_PREFI
         tokens=np.array([[len(sample.response_ids) for sample in row] for row in rows]),
         distinct_n=np.array([distinct_n([sample.response_ids for sample in row]) for row in rows]),
         unparsed=unparsed.count(True) if all_sql else None,
+        responses=[[sample.response for sample in row[:KEPT_RESPONSES] if sample.response] for row in rows],
     )
 
 
@@ -136,7 +154,7 @@ def require_same_prompts(samples: JudgedSamples, reference: JudgedSamples) -> No
 
 def _records(path: Path, metadata: SampleMetadata) -> Iterator[SampleRecord]:
     total = metadata.rows * metadata.n
-    return tqdm(read_samples(path), f"Reading {path.name}", total, unit="sample", delay=5, leave=False)
+    return tqdm(read_samples(path), f"Reading {path.name}", total, unit="sample", delay=5, leave=False, disable=None)
 
 
 def _is_correct(record: SampleRecord) -> bool:
@@ -165,7 +183,18 @@ def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, result
         result=result,
         response_ids=array("i", record.response_ids),
         unparsed=unparsed if sql else None,
+        response=_kept(record) if record.sample < KEPT_RESPONSES else None,
     )
+
+
+def _kept(record: SampleRecord) -> Response:
+    return Response(record.pred and record.pred[:KEPT_CHARACTERS], record.outcome, record.result_rows)
+
+
+def styles_are_announced(path: Path, styles: Sequence[str]) -> bool:
+    """Whether any of the first samples of a file opens with a comment that names a style."""
+    first = islice(read_samples(path), _LOOKED_AT)
+    return any(style_of(record.pred, tuple(styles)) != OTHERS for record in first)
 
 
 def _is_unparsed(pred: str | None) -> bool:

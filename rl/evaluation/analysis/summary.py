@@ -4,13 +4,15 @@ import numpy as np
 
 from rl.common.outcomes import CORRECT_TOLERANCE
 from rl.evaluation.analysis.samples import SampleSet
-from rl.metrics.bootstrap import LEVEL, RESAMPLES, Interval, mean_interval
+from rl.metrics.bootstrap import LEVEL, RESAMPLES, Interval, mean_interval, ratio_interval
 from rl.metrics.distinct_n import ORDERS
 from rl.metrics.pass_at_k import k_values
 from rl.metrics.styles import BY_PREFIX, OTHERS
 
 # What a majority is counted over.
 RESULT, SYNTAX = "result", "syntax"
+# Beside Pass@k, what is measured of a group of questions.
+GROUP_METRICS = ("greedy", "keep_rate", "lost", "newly_solved", "styles", "style_entropy")
 # Metrics that are no shares.
 NOT_PERCENT = ("styles", "style_entropy", "distinct_correct", "distinct_results", "response_tokens")
 
@@ -44,7 +46,21 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: boo
         **{f"distinct_{n}": interval[f"distinct_{n}"] for n in ORDERS},
         "response_tokens": interval["response_tokens"],
         "truncated": float(samples.truncated.mean()),
+        "style_accuracy": style_accuracy(samples),
     }
+
+
+def summarise_group(n: int, metrics: dict[str, np.ndarray], members: np.ndarray) -> dict:
+    """The summary of a group of questions: the metrics of GROUP_METRICS, as `summarise` has them.
+
+    Args:
+        n: samples per prompt.
+        metrics: {metric: [P] float64}, as prompt_metrics returns them.
+        members: [P] bool.
+    """
+    interval = {name: mean_interval(values[members]) for name, values in metrics.items()}
+    passed = {"pass@k": {str(k): interval[f"pass@{k}"] for k in k_values(n)}}
+    return {"prompts": int(members.sum())} | passed | {name: interval.get(name) for name in GROUP_METRICS}
 
 
 _BY_PREFIX = (
@@ -75,6 +91,17 @@ def style_share(samples: SampleSet) -> dict[str, float] | None:
         return None
     counts = np.bincount(samples.style.ravel(), minlength=len(samples.style_names))
     return dict(zip(samples.style_names, (counts / samples.style.size).tolist(), strict=True))
+
+
+def style_accuracy(samples: SampleSet) -> dict[str, Interval | None] | None:
+    """{style: share of correct samples among those in it}; None for a task without styles."""
+    if not samples.style_names:
+        return None
+    found = {}
+    for number, style in enumerate(samples.style_names):
+        in_style = samples.style == number
+        found[style] = ratio_interval((samples.correct & in_style).sum(axis=1), in_style.sum(axis=1))
+    return found
 
 
 def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> dict[str, str]:
@@ -121,5 +148,6 @@ def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by
             f"with one: 0 is one style, ln {len(styles)} = {np.log(len(styles)):.2f} is {len(styles)} styles in "
             "equal shares.",
             "style_share": "Share of each style over all samples, correct or not.",
+            "style_accuracy": "Share of correct samples among all samples in a style.",
         }
     return words

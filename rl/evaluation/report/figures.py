@@ -14,7 +14,7 @@ from rl.evaluation.report.canvas import inline_svg
 from rl.evaluation.report.plots import EtaCurves, checkpoints_plot, eta_plot, pass_at_k_plot
 from rl.evaluation.report.row_plots import interval_plot, stacked_plot
 from rl.evaluation.report.tables import split_name
-from rl.evaluation.report.theme import DARK, LIGHT, TRANSITION_FILLS, Look, method_looks, style_fills
+from rl.evaluation.report.theme import DARK, LIGHT, TRANSITION_FILLS, Look, method_looks, style_fills, style_looks
 from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec
 from rl.metrics.bootstrap import Interval, mean_interval
 from rl.metrics.styles import OTHERS
@@ -49,7 +49,7 @@ class Group:
 
 def looks_of(spec: ReportSpec) -> dict[str, Look]:
     """How every method is drawn."""
-    return method_looks({name: method.label for name, method in spec.methods.items()})
+    return method_looks(spec.short_names)
 
 
 def evaluation_figures(comparison: Comparison, progress: Progress) -> list[Group]:
@@ -57,9 +57,15 @@ def evaluation_figures(comparison: Comparison, progress: Progress) -> list[Group
     figures = _Figures(comparison)
     groups = [figures.pass_at_k()]
     if comparison.spec.trained:
-        groups += [figures.transitions(), figures.keep_rate()]
-    groups += [*figures.checkpoints(progress), *figures.etas(), figures.style_shares(), figures.style_entropy()]
+        groups.append(figures.transitions())
+    groups += [*figures.checkpoints(progress), *figures.etas()]
     return [group for group in groups if group.panels]
+
+
+def style_figures(comparison: Comparison) -> list[Group]:
+    """How accurate the base is in each style, and how often every method answers in it; empty without styles."""
+    figures = _Figures(comparison)
+    return [figures.style_accuracy(), figures.style_shares()] if figures.splits_with_styles() else []
 
 
 class _Figures:
@@ -78,17 +84,23 @@ class _Figures:
         )
 
     def pass_at_k(self) -> Group:
+        """A panel per split, and one for each of its groups of questions."""
         looks = {name: look for name, look in self.looks.items() if name != BASE_AGAIN}
         panels = []
         for split in self.spec.splits:
-            curves = {
-                name: {int(k): interval for k, interval in self._summary(name, split)["pass@k"].items()}
-                for name in looks
-            }
-            n = self.comparison.samples[BASE][split].n
-            says = self._in_words({name: curve[n] for name, curve in curves.items()}, f"Pass@{n}")
-            panels.append(self._panel("pass", split, says, partial(pass_at_k_plot, curves=curves, looks=looks)))
-        about = "Per cent of prompts with a correct response among k samples. Bands are 95 % intervals over prompts."
+            parts = {"": {name: self._summary(name, split) for name in looks}}
+            for key, values in self._summary(BASE, split)["groups"].items():
+                parts |= {v: {name: self._summary(name, split)["groups"][key][v] for name in looks} for v in values}
+            for i, (value, summaries) in enumerate(parts.items()):
+                curves = {name: {int(k): of for k, of in found["pass@k"].items()} for name, found in summaries.items()}
+                n = self.comparison.samples[BASE][split].n
+                says = self._in_words({name: curve[n] for name, curve in curves.items()}, f"Pass@{n}")
+                questions = f"{summaries[BASE]['prompts']} {value} questions".replace("  ", " ")
+                plot = partial(pass_at_k_plot, curves=curves, looks=looks)
+                panels.append(self._panel(f"pass{i}", split, says, plot, f": {questions}"))
+        about = (
+            "Per cent of questions with a correct response among k samples. Bands are 95 % intervals over questions."
+        )
         return Group("Pass@k against k", about, panels, looks.values())
 
     def transitions(self) -> Group:
@@ -112,24 +124,6 @@ class _Figures:
             f"attempts. {floor} Lost in the tables is stricter: not a single one of all samples is correct."
         )
         return Group("Retained, forgotten and gained against the base", about, panels, fills=TRANSITION_FILLS)
-
-    def keep_rate(self) -> Group:
-        panels = []
-        for split in self.spec.splits:
-            values = {name: self._summary(name, split)["keep_rate"] for name in self.spec.trained}
-            floor = self._summary(self.floor, split)["keep_rate"]
-            says = self._in_words(values | {self.floor: floor}, "Keep rate")
-            plot = partial(interval_plot, intervals=values, looks=self.looks, percent=True, floor=floor)
-            about_floor = f": noise floor {100 * floor[0]:.1f}" if floor else ""
-            panels.append(self._panel("keep", split, says, plot, about_floor))
-        m = self.spec.solved_in
-        noise = (
-            f"The dashed line with its band is {self.floor_name}: the noise floor, what an unchanged model keeps."
-            if self.has_floor
-            else self.no_floor
-        )
-        about = f"Mean Pass@{m}, in per cent, on the prompts that the base solved in its first {m} samples. {noise}"
-        return Group("Keep rate", about, panels)
 
     def checkpoints(self, progress: Progress) -> list[Group]:
         """Pass@solved_in and greedy accuracy of checkpoints against the training step."""
@@ -173,28 +167,29 @@ class _Figures:
             groups.append(Group(f"eta against {metric}", about, panels, key))
         return groups
 
+    def style_accuracy(self) -> Group:
+        panels, looks = [], style_looks((*self.spec.styles, OTHERS))
+        for split in self.splits_with_styles():
+            found = self._summary(BASE, split)["style_accuracy"]
+            values = {style: interval for style, interval in found.items() if interval}
+            says = "Accuracy: " + ", ".join(f"{style} {100 * value[0]:.1f}" for style, value in values.items())
+            plot = partial(interval_plot, intervals=values, looks=looks, percent=True)
+            panels.append(self._panel("accuracy", split, says, plot))
+        about = "Per cent of the base’s samples in a style that are correct, with 95 % intervals over questions."
+        return Group("Where the base is right", about, panels)
+
     def style_shares(self) -> Group:
         panels, fills = [], style_fills((*self.spec.styles, OTHERS))
-        for split in self._splits_with_styles():
+        for split in self.splits_with_styles():
             shares = {name: self._summary(name, split)["style_share"] for name in self.spec.methods}
             plot = partial(stacked_plot, shares=shares, fills=fills, looks=self.looks)
             panels.append(self._panel("share", split, self._parts_in_words(shares), plot))
-        return Group("Styles of the samples", "Per cent of all samples, correct or not.", panels, fills=fills)
-
-    def style_entropy(self) -> Group:
-        panels = []
-        for split in self._splits_with_styles():
-            values = {name: self._summary(name, split)["style_entropy"] for name in self.spec.methods}
-            says = self._in_words(values, "Style entropy", percent=False)
-            plot = partial(interval_plot, intervals=values, looks=self.looks, percent=False)
-            panels.append(self._panel("entropy", split, says, plot))
-        about = "Entropy in nats of the styles among a prompt’s correct responses, mean over prompts: 0 is one style."
-        return Group("Style entropy", about, panels)
+        return Group("What each model answers in", "Per cent of all samples, correct or not.", panels, fills=fills)
 
     def _summary(self, name: str, split: str) -> dict:
         return self.comparison.summaries[name][split]
 
-    def _splits_with_styles(self) -> list[str]:
+    def splits_with_styles(self) -> list[str]:
         """Those of SQL."""
         return [split for split in self.spec.splits if self.comparison.samples[BASE][split].style_names]
 

@@ -1,19 +1,31 @@
 """report.html: one self-contained file, for a light or dark screen of any width."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rl.evaluation.analysis.checkpoints import Progress
-from rl.evaluation.analysis.claims import NOT_SIGNIFICANT, Claim
+from rl.evaluation.analysis.claims import INCONCLUSIVE, Claim
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.training_log import TrainingLog
-from rl.evaluation.report.figures import evaluation_figures, looks_of
-from rl.evaluation.report.tables import claims_table, duration, settings_facts, tests_table, values_tables
+from rl.evaluation.report.answer_grid import AnswerGrid
+from rl.evaluation.report.figures import evaluation_figures, looks_of, style_figures
+from rl.evaluation.report.headline import headline, style_sentence
+from rl.evaluation.report.provenance import provenance
+from rl.evaluation.report.question_browser import browser_data
+from rl.evaluation.report.tables import (
+    claims_table,
+    duration,
+    settings_facts,
+    split_name,
+    tests_table,
+    values_tables,
+)
 from rl.evaluation.report.theme import COLOURS
 from rl.evaluation.report.training_figures import training_figures
-from rl.evaluation.spec import BASE
+from rl.evaluation.spec import BASE, BASE_AGAIN
 
 ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -22,6 +34,10 @@ ENVIRONMENT = Environment(
     lstrip_blocks=True,
     undefined=StrictUndefined,
 )
+LINKS = {
+    "The paper": "https://arxiv.org/abs/2509.07430",
+    "verl": "https://github.com/volcengine/verl",
+}
 
 
 def render_page(
@@ -43,23 +59,38 @@ def render_page(
         progress: metrics of checkpoints.
     """
     spec = comparison.spec
-    looks = looks_of(spec)
     labels = {name: method.label for name, method in spec.methods.items()}
+    looks = looks_of(spec)
+    labelled = {name: replace(look, label=labels[name]) for name, look in looks.items()}
+    shown = {name: look.label for name, look in looks.items() if name != BASE_AGAIN}
+    grids = {split_name(split): AnswerGrid.of_split(comparison, split) for split in spec.splits}
     training, more_training = training_figures(spec, logs)
     return ENVIRONMENT.get_template("page.html").render(
         spec=spec,
         colours=COLOURS,
+        top=headline(comparison, claims, tests, looks),
+        split=split_name(spec.splits[0]),
+        prompts=comparison.samples[BASE][spec.splits[0]].prompts,
         failed_gold=[
             (labels[name], split, samples.gold_failures, samples.correct.size)
             for name, splits in comparison.samples.items()
             for split, samples in splits.items()
             if samples.gold_failures
         ],
-        values=[values_tables(comparison, split, looks) for split in spec.splits],
+        grids={
+            name: (grid, [grid.panel(comparison, of, shown[of], looks[of].colour.css) for of in shown])
+            for name, grid in grids.items()
+        },
+        browser=browser_data(comparison, grids, shown),
+        styles=style_figures(comparison),
+        about_styles=style_sentence(comparison, looks),
+        values={
+            title: table for split in spec.splits for title, table in values_tables(comparison, split, labelled).items()
+        },
         claims=[
             (
-                claims_table(split, [claim for claim in claims if claim.split == split], labels),
-                tests_table([test for test in tests if test.split == split], labels),
+                claims_table(split, [claim for claim in claims if claim.split == split], spec.short_names),
+                tests_table([test for test in tests if test.split == split], spec.short_names),
             )
             for split in spec.splits
         ],
@@ -71,6 +102,8 @@ def render_page(
         settings=settings_facts(comparison),
         seconds={stage: duration(seconds) for stage, seconds in spec.seconds.items()},
         total=duration(sum(spec.seconds.values())),
+        provenance=provenance(comparison),
+        links=LINKS,
     )
 
 
@@ -79,13 +112,13 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
     spec = comparison.spec
     prompts = comparison.samples[BASE][spec.splits[0]].prompts
     compared = [claim for claim in claims if claim.p_holm is not None]
-    uncertain = sum(claim.verdict.endswith(NOT_SIGNIFICANT) for claim in compared)
+    uncertain = sum(claim.verdict == INCONCLUSIVE for claim in compared)
     texts = [
         "One training run per method: the intervals cover the choice of prompts, not the training seed. How much "
         "another seed would move the values is not measured here.",
         "Holm’s correction covers the metrics of one pair of methods on one split, not several pairs and splits.",
         f"With {prompts} prompts per split, a difference of a few points may be chance"
-        + (f": {uncertain} of {len(compared)} here are not significant." if uncertain else "."),
+        + (f": {uncertain} of {len(compared)} here are inconclusive." if uncertain else "."),
         "Several styles are not a higher Pass@k: a model can keep its styles and solve no more prompts.",
     ]
     if not any(name.startswith("dapo") for name in spec.methods):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rl.data.sample_file import SampleMetadata
-from rl.evaluation.analysis.claims import EQUAL, HIGHER, LOWER, NOT_MEASURED, NOT_SEEN, SEEN, Claim
+from rl.evaluation.analysis.claims import INCONCLUSIVE, NOT_MEASURED, NOT_SUPPORTED, SUPPORTED, Claim
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.summary import in_display_unit, metric_of
@@ -14,11 +14,7 @@ from rl.metrics.distinct_n import ORDERS
 from rl.metrics.pass_at_k import k_values
 
 EMPTY = "–"
-VERDICT_CLASSES = {
-    **dict.fromkeys((SEEN, HIGHER), "seen"),
-    LOWER: "worse",
-    **dict.fromkeys((NOT_SEEN, EQUAL, NOT_MEASURED), "unseen"),
-}
+VERDICT_CLASSES = {SUPPORTED: "yes", NOT_SUPPORTED: "no", INCONCLUSIVE: "open", NOT_MEASURED: "none"}
 COLUMN_NAMES = {
     "greedy": "Greedy",
     "keep_rate": "Keep rate",
@@ -77,18 +73,23 @@ def values_tables(comparison: Comparison, split: str, looks: dict[str, Look]) ->
         f"Pass@k for every k, {name.lower()}": [f"pass@{k}" for k in k_values(base.n)],
         f"Majority, variety and length, {name.lower()}": responses,
     }
-    captions = {name: (name, f"{base.prompts} prompts, {base.n} samples per prompt")}
-    return {
-        title: Table(
-            ["Method", *(COLUMN_NAMES.get(metric, metric.capitalize()) for metric in metrics)],
-            [
-                Row(look.label, [_value_cell(comparison.summaries[of][split], m) for m in metrics], look.colour.css)
-                for of, look in looks.items()
-            ],
-            *captions.get(title, ()),
-        )
-        for title, metrics in columns.items()
-    }
+    summaries = {method: comparison.summaries[method][split] for method in looks}
+
+    def table(metrics: list[str], summaries: dict[str, dict], note: str = "") -> Table:
+        rows = [
+            Row(look.label, [_value_cell(summaries[method], metric) for metric in metrics], look.colour.css)
+            for method, look in looks.items()
+        ]
+        names = [COLUMN_NAMES.get(metric, metric.capitalize()) for metric in metrics]
+        return Table(["Method", *names], rows, name if note else "", note)
+
+    found = {title: table(metrics, summaries) for title, metrics in columns.items()}
+    found[name] = table(columns[name], summaries, f"{base.prompts} questions, {base.n} samples of each")
+    for key, values in summaries[BASE]["groups"].items():
+        for value, of_base in values.items():
+            of_group = {method: summary["groups"][key][value] for method, summary in summaries.items()}
+            found[f"{name}, {value}"] = table(main, of_group, f"{of_base['prompts']} {value} questions")
+    return found
 
 
 def _value_cell(summary: dict, metric: str) -> Cell:
@@ -108,7 +109,7 @@ def claims_table(split: str, claims: list[Claim], labels: dict[str, str]) -> Tab
     for claim in claims:
         rows.setdefault(claim.predicate, {})[claim.method] = claim
     return Table(
-        ["Metric or claim", *(labels[name] for name in methods)],
+        ["Claim", *(labels[name] for name in methods)],
         [
             Row(predicate, [_claim_cell(row.get(name)) for name in methods], note=_note(next(iter(row.values()))))
             for predicate, row in rows.items()
@@ -125,7 +126,7 @@ def _note(claim: Claim) -> str:
 def _claim_cell(claim: Claim | None) -> Cell | None:
     if claim is None:
         return None
-    kind = VERDICT_CLASSES.get(claim.verdict, "partly")
+    kind = VERDICT_CLASSES[claim.verdict]
     if claim.value is None:
         return Cell(claim.verdict, EMPTY, kind)
     value, low, high = (f"{v:.2f}" if claim.unit == "nats" else _signed(100 * v, 1) for v in claim.value)
@@ -154,13 +155,17 @@ def _signed(value: float, digits: int) -> str:
 def settings_facts(comparison: Comparison) -> dict[str, object]:
     """The specification's settings, then the sampling settings."""
     drawn = {split: samples.metadata for split, samples in comparison.samples[BASE].items()}
-    seeds = {
-        comparison.spec.methods[name].label: next(iter(splits.values())).metadata.seed
-        for name, splits in comparison.samples.items()
-    }
     sampling = {f"sampling: {name}": _of_all_splits(drawn, name) for name in COMMON_SETTINGS}
-    sampling["sampling: seed"] = ", ".join(f"{label} {seed}" for label, seed in seeds.items())
     return comparison.spec.settings | sampling
+
+
+def sampling_seeds(comparison: Comparison) -> str:
+    """Of each method's samples, in words."""
+    seeds = {name: next(iter(splits.values())).metadata.seed for name, splits in comparison.samples.items()}
+    if len(set(seeds.values())) == 1:
+        return str(seeds[BASE])
+    names = comparison.spec.short_names
+    return ", ".join(f"{names[name]} {seed}" for name, seed in seeds.items())
 
 
 def _of_all_splits(drawn: dict[str, SampleMetadata], setting: str) -> object:

@@ -48,15 +48,19 @@ FURTHER_COLOURS = (
     Colour("m-11", "#2f3fa8", "#98a8ff"),
     Colour("m-12", "#8a4f83", "#cfa9c9"),
 )
-COLOURS = (INK, MUTED, GRID, PAGE, *METHOD_COLOURS.values(), *FURTHER_COLOURS)
+# Cells of the answer grid that have no style's colour.
+WRONG = Colour("wrong", "#e4e7eb", "#2b3138")
+WRONG_MOST = Colour("wrong-most", "#a9b1bb", "#5d6671")
+NO_ANSWER = Colour("no-answer", "#f4f5f7", "#1d2127")
+COLOURS = (INK, MUTED, GRID, PAGE, WRONG, WRONG_MOST, NO_ANSWER, *METHOD_COLOURS.values(), *FURTHER_COLOURS)
 
 # matplotlib's markers, and the same as text. No marker: a dashed reference line.
 MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
 DASHES = "╌"
 
-# Fills of stacked bars, the same on both pages; text on them is STYLE_INK. The last is that of "Others".
-STYLE_FILLS = ("#7fb2e0", "#f2d675", "#ee9a74", "#62c3a4", "#f3afc1", "#c9c2ea", "#b9d86c")
-OTHERS_FILL = "#c6cbd1"
+# Fills of the answer grid and of stacked bars, the same on both pages; text on them is STYLE_INK. "Others" is grey.
+STYLE_FILLS = ("#4f93d8", "#e3b11c", "#e3743f", "#2fa87f", "#dc74a3", "#a08be0", "#93b83c")
+OTHERS_FILL = "#8f98a3"
 STYLE_INK = "#16191d"
 TRANSITION_FILLS = {"retained": "#62c3a4", "forgotten": "#ee9a74", "gained": "#7fb2e0", "unsolved": "#c6cbd1"}
 
@@ -92,3 +96,8 @@ def style_fills(style_names: tuple[str, ...]) -> dict[str, str]:
     """{style: fill} for the known styles and, last, Others; beyond the palette the fills repeat."""
     known = {name: STYLE_FILLS[i % len(STYLE_FILLS)] for i, name in enumerate(style_names[:-1])}
     return known | {style_names[-1]: OTHERS_FILL}
+
+
+def style_looks(style_names: tuple[str, ...]) -> dict[str, Look]:
+    """{style: its look} with the fills of style_fills."""
+    return {name: Look(name, Colour("", fill, fill), "o") for name, fill in style_fills(style_names).items()}

@@ -19,7 +19,8 @@ CHECK_FAILED_EXIT_CODE = 1
 def write_report(spec: "ReportSpec", out: Path) -> dict:
     """Measure all methods, write out/report.json and out/report.html, and return the content of report.json.
 
-    report.json = {method: {split: summary}} (see summary.summarise), beside "_definitions" {term: meaning},
+    report.json = {method: {split: summary}} (see summary.summarise; its "groups" are {key of extra_info: {value:
+    summary.summarise_group}}), beside "_definitions" {term: meaning},
     "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, if a method has
     checkpoints, "_progress" (checkpoints.Progress).
 
@@ -34,12 +35,14 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     from rl.evaluation.analysis.training_log import read_training_log
     from rl.evaluation.report.page import render_page
     from rl.evaluation.spec import BASE
+    from rl.metrics.styles import BY_PREFIX
 
     comparison = compare(spec)
+    spec = comparison.spec
     of_base = comparison.samples[BASE].values()
     n = " or ".join(map(str, sorted({samples.n for samples in of_base})))
     styled = any(samples.style_names for samples in of_base)
-    meanings = definitions(n, spec.solved_in, tuple(spec.styles) if styled else (), spec.styles_by)
+    meanings = definitions(n, spec.solved_in, tuple(spec.styles) if styled else (), spec.styles_by or BY_PREFIX)
     tests = paired_tests(comparison)
     judged = claims(comparison, tests)
     logs = {

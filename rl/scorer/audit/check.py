@@ -6,7 +6,7 @@ from collections.abc import Callable
 from rl.scorer.config import SqlSettings
 from rl.scorer.sql_scoring import GoldCheck, SqlScorer
 
-OUTCOMES = ("gold", "empty", "gold_error", "gold_timeout", "unknown_database", "infra_error")
+OUTCOMES = ("gold", "empty", "all_null", "gold_error", "gold_timeout", "unknown_database", "infra_error")
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 1.0
 

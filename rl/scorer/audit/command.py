@@ -19,6 +19,7 @@ from rl.scorer.config import SqlSettings, load_settings
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.process import WorkerLost
+from rl.scorer.sandbox.support import check_sandbox
 from rl.scorer.sql_scoring import GoldCheck
 
 _REFRESH_SECONDS = 1.0
@@ -39,9 +40,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _audit(options: argparse.Namespace) -> int:
     given = {name: getattr(options, name) for name in ("database_path", "num_instances", "gold_seconds")}
-    settings = load_settings(options.config, sql=given).sql
+    all_settings = load_settings(options.config, sql=given)
+    settings = all_settings.sql
     if settings is None:
         raise UserError(f"The configuration {options.config} has no scorer for SQL; give another with --config.")
+    check_sandbox(item for item in all_settings.Scorers.items() if item[1] is settings)
     out = options.out or options.files[0].with_name(f"{options.files[0].stem}.gold_audit.csv")
     dataset = read_problems(options.files)
     check_out(options.files, out, options.drop)

@@ -17,6 +17,8 @@ _SUFFIXES = (".csv", ".jsonl", ".parquet")
 _SLOWEST = 5
 _SHOWN_FAILURES = 20
 _SHOWN_CHARS = 80
+# What is wrong with a query that runs.
+_DOUBTS = {"empty": "the query returns no rows", "all_null": "the query returns nothing but NULL"}
 
 Failures = list[tuple[Problem, GoldCheck]]
 
@@ -104,7 +106,7 @@ def summary(dataset: Dataset, findings: dict[Query, GoldCheck], failed: Failures
     if failed:
         lines.append("Failures (id, database, what is wrong):")
     for problem, finding in failed[:_SHOWN_FAILURES]:
-        wrong = f"{finding.outcome}: {finding.error or 'the query returns no rows'}"
+        wrong = f"{finding.outcome}: {finding.error or _DOUBTS[finding.outcome]}"
         lines.append(f"  {problem.id}  {problem.db_id}  {_shortened(wrong)}")
     if len(failed) > _SHOWN_FAILURES:
         lines.append(f"  ... and {len(failed) - _SHOWN_FAILURES} more, which the table has.")

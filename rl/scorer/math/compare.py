@@ -1,7 +1,10 @@
-"""Comparing two answers by math-verify, whose judgement decides: units, percentages, sets and tuples are as it has it.
+r"""Comparing two answers by math-verify, whose judgement decides: units, percentages, sets and tuples are as it has it.
 
-Only one thing is decided before it: equal texts are equal answers. That is text without blanks at its ends, with single
-blanks within, and without a full stop at its end, which math-verify cannot read either.
+Decided here is what it misreads:
+- Equal texts are equal answers. That is text without blanks at its ends, with single blanks within, and without a full
+  stop at its end, which math-verify cannot read either.
+- Digits in \text are digits: math-verify drops them as a unit, and would take 5\text{7}, which reads 57, for 5.
+- Numbers in a row, such as `5 7`, are no answer to a single number: math-verify adds them.
 """
 
 import re
@@ -16,6 +19,9 @@ from rl.scorer.math import library  # noqa: F401  (prepares what parse uses)
 # What math-verify reads from an answer: expressions, most trusted first, and at last the text itself.
 Parsed = tuple[Basic | MatrixBase | str, ...]
 
+_TEXT_DIGITS = re.compile(r"(?<![\^_])\\(?:text|textbf|textrm|mathrm|mathbf|mbox)\s?\{([\d.,]+)\}")
+# Not digits that belong to a command, a power or an index: \frac12 3, 2^3 4, \log_2 8.
+_IN_A_ROW = re.compile(r"(?<![\w^.,}])\d(?:[\d.,]*\d)?(?:\s|~|\\[ ,;:!])+\.?\d")
 _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
 # The answer is read already: it is what the box holds. Numbers are looked for only where that is no LaTeX.
 _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
@@ -23,7 +29,12 @@ _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig(
 
 def bare(answer: str) -> str:
     """The text that is compared."""
-    return _FULL_STOP.sub("", " ".join(answer.split()))
+    return _FULL_STOP.sub("", " ".join(_TEXT_DIGITS.sub(r"\1", answer).split()))
+
+
+def has_numbers_in_a_row(answer: str) -> bool:
+    """Whether nothing but blanks stands between two numbers of a bare answer."""
+    return _IN_A_ROW.search(answer) is not None
 
 
 def parse_answer(answer: str) -> Parsed:

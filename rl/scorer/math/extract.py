@@ -2,6 +2,8 @@
 
 import re
 
+from rl.scorer.response import without_thinking
+
 # A box with its brace, or without; braces; escaped characters, which decide nothing. One or two backslashes before
 # `boxed`: a response that went through JSON twice has two.
 _TOKENS = re.compile(
@@ -25,8 +27,9 @@ def read_answer(response: str) -> str | None:
     that repeats the prompt's "\boxed{}", keeps the answer that it gave before. Braces nest, escaped ones do not count.
     `\boxed 5` reads 5. "Answer:" is read in any case and may be bold; its answer may be on a later line, if the lines
     between are empty. Emphasis, dollars around it and a full stop are not part of such an answer. The length is not
-    limited here: the comparison refuses what is too long.
+    limited here: the comparison refuses what is too long. Thoughts (before </think>) hold no answer.
     """
+    response = without_thinking(response)
     boxed = _last_box(response)
     return boxed if boxed is not None else _last_answer_line(response)
 

@@ -11,12 +11,15 @@ An answer that hangs within one operation of C code, such as 5^{5^{5^5}}, gets n
 What an answer's text can do besides is in guard.py.
 """
 
+import os
+import resource
+import sys
 import time
 from functools import lru_cache
 
 import psutil
 
-from rl.scorer.math.compare import bare, equal, forget, parse_answer, readable
+from rl.scorer.math.compare import bare, equal, forget, has_numbers_in_a_row, parse_answer, readable
 from rl.scorer.math.guard import OutOfTime, confined
 
 # One of each kind: fills ANTLR's tables and imports what sympy imports late, before the first answer.
@@ -46,14 +49,14 @@ class MathJobs:
     def __init__(self, max_answer_chars: int = 2_000, held_golds: int = 1_000, recycle_bytes: int = 256_000_000):
         self._max_answer_chars = max_answer_chars
         self._gold = lru_cache(held_golds)(parse_answer)
-        self._process = psutil.Process()
+        self._memory = _Memory()
         _warm_up()
-        self._largest = self._process.memory_info().rss + recycle_bytes
+        self._largest = self._memory.resident_bytes() + recycle_bytes
 
     def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         """The reply's header and an empty body."""
         header = self._refusal(job) or self._judgement(job)
-        grown = self._process.memory_info().rss > self._largest
+        grown = self._memory.resident_bytes() > self._largest
         return header | ({"last": True} if grown else {}), b""
 
     def _refusal(self, job: dict) -> dict | None:
@@ -73,7 +76,7 @@ class MathJobs:
             parsed = confined(job["seconds"], self._gold, gold)
             side = "pred"
             if confined(deadline - time.process_time(), _compare, parsed, pred):
-                return _MATCH
+                return _MISMATCH if has_numbers_in_a_row(pred) and not has_numbers_in_a_row(gold) else _MATCH
             if not readable(parsed):
                 return {"outcome": "gold_error", "error": "math-verify reads no expression in the gold answer"}
             return _MISMATCH
@@ -90,6 +93,18 @@ class MathJobs:
     def _forget(self) -> None:
         forget()
         self._gold.cache_clear()
+
+
+class _Memory:
+    """This process's memory, on Linux read from a file that stays open: a confined worker opens none in /proc."""
+
+    def __init__(self) -> None:
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if sys.platform == "linux" else None
+
+    def resident_bytes(self) -> int:
+        if self._statm is None:
+            return psutil.Process().memory_info().rss
+        return int(os.pread(self._statm, 100, 0).split()[1]) * resource.getpagesize()
 
 
 def _compare(gold: tuple, pred: str) -> bool:

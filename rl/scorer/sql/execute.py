@@ -1,7 +1,7 @@
 """Runs statements, read-only, on SQLite files: SELECT and nothing else, within limits.
 
 What holds a statement: the file is opened with mode=ro; an authorizer allows only SELECT, READ, RECURSIVE and FUNCTION
-(three functions aside), so ATTACH, PRAGMA, VACUUM INTO, temp tables, transactions and every write are rejected when the
+(five functions aside), so ATTACH, PRAGMA, VACUUM INTO, temp tables, transactions and every write are rejected when the
 statement is prepared; a progress handler ends it at its time limit; values, rows and bytes are limited. Nothing that
 such a statement may do changes its connection, so a few connections stay open between statements (opening a file and
 reading its schema takes longer than most queries); after anything but a result or a plain error of the SQL it is
@@ -27,8 +27,9 @@ _ALLOWED_ACTIONS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
 # These change the connection or the process: a code library, a tokenizer given as an address in memory (with one
-# argument: which address), a collation.
-_DENIED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "icu_load_collation"})
+# argument: which address), a collation. Random numbers would make the score a lottery; the date may be asked for, as
+# reference queries of BIRD compute ages.
+_DENIED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "icu_load_collation", "random", "randomblob"})
 # Not the statement's fault: the file is locked, gone or unreadable at this moment.
 _DATABASE_FAULTS = frozenset(
     {

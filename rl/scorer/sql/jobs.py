@@ -1,18 +1,21 @@
 """What a worker for SQL does. Jobs, by the header's "job":
 
-- gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows}, body: the marshalled rows, for `score` jobs of
-  any worker.
-- score: {uri, version, sql, seconds, gold, ordered, method, credit, digest}, body: gold's rows unless this worker still
-  holds them -> {outcome, score} and, if `digest` is true, {digest}; body: the payload as JSON.
+- gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows, null}, body: the marshalled rows, for `score`
+  jobs of any worker. null: no value of the rows is other than NULL, as when there are no rows.
+- score: {uri, version, sql, seconds, gold, ordered, method, reward, digest}, body: gold's rows unless this worker still
+  holds them -> {outcome, score} and, if `digest` is true, {digest, rows}; body: the payload as JSON. With a reward
+  model that times equal results the job has {gold_sql}, and the reply to one {reward}.
 
 Outcomes besides: pred_error or gold_error with "error", pred_timeout or gold_timeout, fault with "error" (the file
 could not be read, or not the part of it that the prediction reads).
 """
 
 import marshal
+import time
+from contextlib import suppress
 
 from rl.scorer.lru import ByteLru
-from rl.scorer.sql.compare import COMPARISONS, CREDITS, MATCH_SCORE, GoldRows, equal_bird
+from rl.scorer.sql.compare import COMPARISONS, GoldRows, equal_bird
 from rl.scorer.sql.execute import (
     MAPPED_BYTES,
     DamagedDatabase,
@@ -26,9 +29,13 @@ from rl.scorer.sql.execute import (
 )
 from rl.scorer.sql.lexer import has_top_level_order_by
 from rl.scorer.sql.payload import result_digest, rows_as_json
+from rl.scorer.sql.rewards import HIGHEST_RATIO, MATCH_SCORE, REWARD_MODELS, TIME_FLOOR_SECONDS, efficiency_reward
 
 # Python's objects take up to ten times as much memory as when they are marshalled.
 _LARGE_BYTES = 1_000_000
+# A query is timed by its fastest run: as many as this, unless both queries' runs have taken so many seconds before.
+_TIMED_RUNS = 5
+_TIMED_SECONDS = 0.25
 
 
 class SqlJobs:
@@ -68,12 +75,16 @@ class SqlJobs:
             return {"outcome": f"{side}_timeout"}, b""
         except (StatementError, DatabaseFault) as error:
             # Gold has run: what a prediction alone finds damaged says nothing about the response.
-            fault = isinstance(error, DatabaseFault) or (isinstance(error, DamagedDatabase) and side == "pred")
-            return {"outcome": "fault" if fault else f"{side}_error", "error": str(error)}, b""
+            damaged = isinstance(error, DamagedDatabase) and side == "pred"
+            outcome = "fault" if damaged or isinstance(error, DatabaseFault) else f"{side}_error"
+            # A worker may read what database_path was when it started; the next one sees a folder that replaced it.
+            last = {"last": True} if isinstance(error, DatabaseFault) else {}
+            return {"outcome": outcome, "error": str(error), **last}, b""
 
     def _gold(self, job: dict) -> tuple[dict, bytes]:
         rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])
-        header = {"outcome": "gold", "ordered": has_top_level_order_by(job["sql"]), "rows": len(rows)}
+        null = all(value is None for row in rows for value in row)
+        header = {"outcome": "gold", "ordered": has_top_level_order_by(job["sql"]), "rows": len(rows), "null": null}
         body = marshalled(rows)
         if len(body) > _LARGE_BYTES:
             _check_equal_rows_fit(rows, body)
@@ -82,14 +93,39 @@ class SqlJobs:
     def _score(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         gold = self._gold_rows(job, body)
         rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])
-        if COMPARISONS[job["method"]](gold, rows):
+        reward = REWARD_MODELS[job["reward"]]
+        if equal := COMPARISONS[job["method"]](gold, rows):
             outcome, score = "match", MATCH_SCORE
         else:
-            score = CREDITS[job["credit"]](gold, rows)
+            score = reward.credit(gold, rows)
             outcome = "partial" if score > 0 else "mismatch"
         payload = rows_as_json(rows, *self._payload_cap)
         header = {"outcome": outcome, "score": score}
-        return header | (_digest(rows, job) if job["digest"] else {}), payload.encode()
+        header |= _digest(rows, job) if job["digest"] else {}
+        del rows
+        if equal and reward.timed and job["sql"] != job["gold_sql"]:
+            header["reward"] = self._efficiency(job)
+        return header, payload.encode()
+
+    def _efficiency(self, job: dict) -> float:
+        """The reward of an equal result by the times of both queries, which take turns on the same warm pages."""
+        gold = predicted = float("inf")
+        started = time.thread_time()
+        for _ in range(_TIMED_RUNS):
+            predicted = min(predicted, self._cpu_seconds(job, job["sql"], job["seconds"]))
+            # What is beyond the highest step earns no more.
+            gold = min(
+                gold, self._cpu_seconds(job, job["gold_sql"], HIGHEST_RATIO * max(predicted, TIME_FLOOR_SECONDS))
+            )
+            if time.thread_time() - started > _TIMED_SECONDS:
+                break
+        return efficiency_reward(gold, predicted)
+
+    def _cpu_seconds(self, job: dict, sql: str, limit: float) -> float:
+        started = time.thread_time()
+        with suppress(StatementTimeout):  # the time to its limit is the query's
+            self._executor.execute(job["uri"], job["version"], sql, limit)
+        return time.thread_time() - started
 
     def _gold_rows(self, job: dict, body: bytes) -> GoldRows:
         """Gold from the body, or as held since an earlier job; the server mirrors what is held (ByteLru)."""
@@ -109,10 +145,10 @@ class SqlJobs:
 
 def _digest(rows: list[Row], job: dict) -> dict:
     try:
-        return {"digest": result_digest(rows, job["method"])}
+        return {"rows": len(rows), "digest": result_digest(rows, job["method"])}
     except MemoryError:
         # Its score stands. Only the same query is taken to return the same.
-        return {"digest": result_digest([(job["sql"],)], job["method"]), "last": True}
+        return {"rows": len(rows), "digest": result_digest([(job["sql"],)], job["method"]), "last": True}
 
 
 def _check_equal_rows_fit(rows: list[Row], body: bytes) -> None:

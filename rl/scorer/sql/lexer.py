@@ -12,6 +12,7 @@ _REPAIR = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _TOKEN = re.compile(rf"(?P<opaque>{_OPAQUE})|\w+|[^\w\s]", re.DOTALL)
+_CLOCK = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "'NOW'", '"NOW"'})
 
 # What YEAR(CURDATE()) reads, as in the Spider test-suite evaluation: MySQL's function, frozen at the data's year.
 CURRENT_YEAR = "2020"
@@ -35,6 +36,11 @@ def first_word(sql: str) -> str:
         if not match[0].startswith(("--", "/*", ";", "\ufeff")):
             return match[0].upper()
     return ""
+
+
+def reads_clock(sql: str) -> bool:
+    """Whether the result depends on the date: CURRENT_TIMESTAMP and its like, or 'now'."""
+    return any(match[0].upper() in _CLOCK for match in _TOKEN.finditer(sql))
 
 
 def has_top_level_order_by(sql: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from rl.common.outcomes import is_correct
 
 _PRED_CHARS = 2_000
+_DENIED = "; it may write, start programs and use the network only as `allow` in its section of the scorer's YAML says"
 
 
 class TaskJobs:
@@ -30,7 +31,8 @@ class TaskJobs:
         try:
             return _judged(self._function(job["response"], job["ground_truth"])), b""
         except Exception as error:
-            return {"outcome": "infra_error", "error": f"the reward function raised {error!r}"[:300]}, b""
+            hint = _DENIED if isinstance(error, PermissionError) else ""
+            return {"outcome": "infra_error", "error": f"the reward function raised {error!r}"[:300] + hint}, b""
 
 
 def _load(path: Path, function: str) -> Callable[[str, Any], Any]:

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rl.common.errors import UserError
-from rl.common.outcomes import CORRECT_TOLERANCE, GOLD_FAILURES, INFRA_ERROR, OUTCOMES, is_correct
+from rl.common.outcomes import (
+    CORRECT_TOLERANCE,
+    GOLD_FAILURES,
+    HIGHEST_REWARD,
+    INFRA_ERROR,
+    LOWEST_REWARD,
+    OUTCOMES,
+    is_correct,
+)
 
 
 class ScorerUnavailable(UserError):
@@ -47,8 +55,16 @@ class Score:
     pred: str | None  # the answer read from the response, None if there is none
     outcome: str  # one of rl.common.outcomes.OUTCOMES
     error: str | None = None  # the server's sentence on the outcome
-    result_digest: str | None = None  # of the result of SQL, if the client requests it
+    # Of the result of SQL, if the client requests it: its digest, and its number of rows.
+    result_digest: str | None = None
+    result_rows: int | None = None
     effort: Effort = field(default_factory=Effort, compare=False)
+    shaped: float | None = None  # the reward where it is another number than the score, -1..1.25
+
+    @property
+    def reward(self) -> float:
+        """What training gets."""
+        return self.score if self.shaped is None else self.shaped
 
     @property
     def gold_error(self) -> int:
@@ -124,7 +140,9 @@ def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> li
 def _read_score(address: str, answer: Any) -> Score | Failure:
     said = answer if isinstance(answer, dict) else {}
     outcome, score, pred, error = (said.get(name) for name in ("outcome", "score", "pred", "error"))
-    digest = said.get("digest")  # an older server sends none
+    digest, rows, shaped = (
+        said.get(name) for name in ("digest", "result_rows", "reward")
+    )  # an older server sends none
     if outcome == INFRA_ERROR:
         return Failure(str(error)[:300])
     if (
@@ -132,11 +150,13 @@ def _read_score(address: str, answer: Any) -> Score | Failure:
         or not (isinstance(score, int | float) and 0 <= score <= 1 + CORRECT_TOLERANCE)  # a NaN is not
         or not isinstance(pred, str | None)
         or not isinstance(digest, str | None)
+        or not (shaped is None or (isinstance(shaped, int | float) and LOWEST_REWARD <= shaped <= HIGHEST_REWARD))
+        or not isinstance(rows, int | None)
     ):
         raise ScorerMismatch(f"{address} answers {str(answer)[:300]} for a response: its version does not match.")
     score = 0.0 if outcome in GOLD_FAILURES else float(score)
     acc = int(is_correct(score))
-    return Score(score=score, acc=acc, pred=pred, outcome=outcome, error=error, result_digest=digest)
+    return Score(score, acc, pred, outcome, error, result_digest=digest, result_rows=rows, shaped=shaped)
 
 
 def sentence(text: str) -> str:

@@ -57,8 +57,8 @@ async def compute_score(
         reward_router_address, reward_model_tokenizer: passed by verl beside a reward model; not used.
 
     Returns:
-        Always the same keys: score (0..1, the reward), acc (0 or 1), gold_error (0 or 1: the reference cannot be
-        evaluated, so every sample of the prompt scores 0, which leaves GRPO no advantage), pred (the SQL or answer that
+        Always the same keys: score (the reward: 0..1, of some reward models -1..1.25), acc (0 or 1), gold_error (0 or
+        1: the reference cannot be evaluated, and a training step leaves the prompt out), pred (the SQL or answer that
         was read, or None), outcome, and scorer (protocol.Effort as JSON text, for verl.dph.reward.metrics). verl
         averages the numbers in validation, writes all to its dumps, and leaves text and None out of its metrics.
 
@@ -71,7 +71,7 @@ async def compute_score(
     if result.gold_error:
         _warn_once(question, result)
     return {
-        "score": result.score,
+        "score": result.reward,
         "acc": result.acc,
         "gold_error": result.gold_error,
         "pred": result.pred,
@@ -94,7 +94,7 @@ def _warn_once(question: dict[str, str], result: Score) -> None:
     if key not in _broken_questions:
         _broken_questions.add(key)
         logger.warning(
-            "The reference of a prompt cannot be evaluated (%s: %s); all its samples score 0: %.300s",
+            "The reference of a prompt cannot be evaluated (%s: %s); it trains nothing: %.300s",
             result.outcome,
             result.error,
             question,

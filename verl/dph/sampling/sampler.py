@@ -212,6 +212,7 @@ class _Run:
                     truncated=not response_ids or response_ids[-1] not in self.stop_ids,
                     response_log_probs=response.response_log_probs,
                     result_digest=score.result_digest,
+                    result_rows=score.result_rows,
                 )
             )
             self.progress.update()

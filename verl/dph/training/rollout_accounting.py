@@ -5,7 +5,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,8 @@ class CheckedRollouts(Base):
         self.prompts_named: dict[int, int] = {}  # the last step that fetched prompts: how many
         self.failed_rollouts: Counter[int] = Counter()  # by training step
         self.validated: dict[str, Described] = {}  # what verl's dump of the validation under way lacks
+        self.reward_infos: list[dict] = []  # of the step, of the rollouts without judgement too
+        self.unjudged_rollouts = 0  # of the step
         super().__init__(config)
 
     def _fetch_one_gen_batch(self) -> TensorDict:
@@ -76,12 +78,14 @@ class CheckedRollouts(Base):
     def step(self, metrics: dict, timing_raw: dict) -> KVBatchMeta:
         batch = super().step(metrics, timing_raw)
         metrics["dph/failed_rollouts"] = self.failed_rollouts.pop(self.global_steps, 0)
+        metrics["dph/unjudged_rollouts"], self.unjudged_rollouts = self.unjudged_rollouts, 0
         return batch
 
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict, *args, **kwargs) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
+        metrics.update(reward_metrics(self.reward_infos))
+        self.reward_infos = []
         scored = _scored(batch)
-        metrics.update(reward_metrics([info for *_, info in scored]))
         responses = [(key.split("_")[0], response_of(source, score, info)) for key, source, score, info in scored]
         filtered = metrics.get(DAPO_FILTERED_REWARD_COUNTS_KEY, {})
         metrics.update(rollout_metrics(responses, self.config.actor_rollout_ref.rollout.n, filtered))
@@ -116,7 +120,7 @@ class CheckedRollouts(Base):
         What is missing is masked: verl fills up a training batch with rows without a token that counts, and validation
         goes without it (_val_metrics_update). An asynchronous trainer takes another prompt (_evict_groups). The last
         rollout of a group of which all others failed goes with them: without a group there is no baseline, and verl
-        would take its reward for its advantage.
+        would take its reward for its advantage. So does, in training, a group whose reference cannot be evaluated.
 
         Args:
             samples: per prompt, if not the number that the settings give for the partition.
@@ -142,13 +146,28 @@ class CheckedRollouts(Base):
             self._count_failed(failed, global_steps)
         elif failed:
             self._check_failed(failed, expected, global_steps)
-        if not lone:
+        masked = lone | self._unjudged(batch, there.keys() - lone) if partition_id == "train" else set()
+        if not masked:
             return batch, metrics
-        kept = [key for key in batch.keys if key.split("_")[0] not in lone]
+        kept = [key for key in batch.keys if key.split("_")[0] not in masked]
         if not kept:
             raise self._too_many_failed(expected, expected, global_steps)
         tq.kv_clear(keys=sorted(set(batch.keys) - set(kept)), partition_id=partition_id)
         return batch.select_keys(kept), metrics
+
+    def _unjudged(self, batch: KVBatchMeta, prompts: Set[str]) -> set[str]:
+        """Those of the prompts whose reference cannot be evaluated; none if it is all, as a step needs rows.
+
+        Their rollouts have a score of 0, which says nothing about them.
+        """
+        infos = _reward_infos(batch)
+        self.reward_infos += infos.values()
+        unjudged = {sample.split("_")[0] for sample, info in infos.items() if info.get("gold_error")} & prompts
+        self.unjudged_rollouts += sum(sample.split("_")[0] in unjudged for sample in infos)
+        if unjudged and unjudged == prompts:
+            logger.warning("No reference of step %d can be evaluated; `dph audit` lists them", self.global_steps)
+            return set()
+        return unjudged
 
     def _evict_groups(
         self, buffer: ReplayBuffer, evict: Callable, global_steps: int, partition_id: str, reasons: tuple
@@ -219,18 +238,26 @@ def _samples_there(keys: Iterable[str]) -> Counter[str]:
 
 
 def _scored(batch: KVBatchMeta) -> list[tuple[str, str, float, dict]]:
-    """(key, data source, reward, what the reward function returned beside it) of a step's samples, by key.
-
-    Of a sample with several outputs it is the last one.
-    """
-    outputs = sorted(
-        (_place(key), key) for key, tag in zip(batch.keys, batch.tags, strict=True) if "is_padding" not in tag
-    )
-    keys = list({place[:2]: key for place, key in outputs}.values())
+    """(key, data source, reward, what the reward function returned beside it) of a step's samples, by key."""
+    keys = list(_last_outputs(batch).values())
     fields = ["data_source", "rm_scores", "extra_fields"]
     data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=fields)
     infos = [extra.get("reward_extra_info", {}) for extra in data["extra_fields"]]
     return list(zip(keys, data["data_source"], data["rm_scores"].sum(dim=1).tolist(), infos, strict=True))
+
+
+def _reward_infos(batch: KVBatchMeta) -> dict[str, dict]:
+    """What the reward function returned for each sample of a step, by "<prompt>_<sample>"."""
+    last = _last_outputs(batch)
+    data = tq.kv_batch_get(keys=list(last.values()), partition_id=batch.partition_id, select_fields=["extra_fields"])
+    infos = (extra.get("reward_extra_info", {}) for extra in data["extra_fields"])
+    return dict(zip(last, infos, strict=True))
+
+
+def _last_outputs(batch: KVBatchMeta) -> dict[str, str]:
+    """{"<prompt>_<sample>": the key of its last output} of a step's samples, in their order."""
+    keys = (key for key, tag in zip(batch.keys, batch.tags, strict=True) if "is_padding" not in tag)
+    return {key.rsplit("_", 1)[0]: key for key in sorted(keys, key=_place)}
 
 
 def _place(key: str) -> tuple[str, int, int]:

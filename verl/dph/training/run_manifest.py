@@ -4,7 +4,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import subprocess
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cached_property
@@ -15,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common import atomic_write
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
+from rl.common.git_state import git_state
 from verl.dph.training.config import files_of
 
 FORMAT = "dph-manifest/1"
@@ -69,24 +69,6 @@ class Manifest:
             "packages": packages(),
             "settings": OmegaConf.to_container(self._config, resolve=True),
         } | self._hashes.result()
-
-
-def git_state(folder: Path) -> dict[str, Any] | None:
-    """Revision of the checkout that `folder` belongs to, and whether tracked files differ from it; None without one."""
-
-    def git(*words: str) -> str:
-        command = ["git", "-C", str(folder), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        # An installed copy may lie inside a checkout of something else.
-        git("ls-files", "--error-unmatch", str(folder))
-        return {
-            "revision": git("rev-parse", "HEAD"),
-            "changed": bool(git("status", "--porcelain", "--untracked-files=no")),
-        }
-    except (OSError, subprocess.CalledProcessError):
-        return None
 
 
 def packages() -> dict[str, str]:

@@ -1,0 +1,91 @@
+"""The questions behind a split's samples, from its data files: text, reference answer and groups.
+
+A group is a key of extra_info, such as "ambiguous" or "family", with one value for each question. Of a key with two
+values in a split, report.json has results for each: true is called by the key, false "plain".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rl.common.errors import UserError
+from rl.data.parquet_file import open_parquet
+from rl.data.prepare.prompt_template import question_of
+
+PLAIN = "plain"
+_COLUMNS = ("id", "prompt", "reward_model")
+_HINT = "name the data files that were sampled"
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The questions of one split, in the order of its samples' ids. P questions."""
+
+    texts: list[str]  # [P]
+    references: list[str]  # [P], the reference SQL or answer
+    groups: dict[str, list[str]]  # {key: [P] values}, of the keys that the split has
+
+    def two_valued(self) -> dict[str, dict[str, np.ndarray]]:
+        """{key: {value: [P] bool}} of the groups with two values; "plain" comes last."""
+        found = {}
+        for key, values in self.groups.items():
+            names = sorted(set(values), key=lambda value: (value == PLAIN, value))
+            if len(names) == 2:
+                found[key] = {name: np.array([value == name for value in values]) for name in names}
+        return found
+
+
+def read_questions(files: Sequence[Path], ids: np.ndarray, groups: Sequence[str]) -> Questions:
+    """The questions of these ids.
+
+    Args:
+        files: parquet in the row format.
+        ids: [P] int64, of the samples.
+        groups: keys of extra_info; one that no row has is left out.
+
+    Raises:
+        UserError: a file cannot be read, or lacks an id.
+    """
+    rows = {row["id"]: row for file in files for row in _rows(file)}
+    missing = [int(id) for id in ids if id not in rows]
+    if missing:
+        raise UserError(
+            f"{', '.join(map(str, files))} lacks {len(missing)} of the {len(ids)} sampled questions, the first with id "
+            f"{missing[0]}: {_HINT}."
+        )
+    wanted = [rows[int(id)] for id in ids]
+    infos = [row.get("extra_info") or {} for row in wanted]
+    return Questions(
+        texts=[_text(row["prompt"]) for row in wanted],
+        references=[_reference(row["reward_model"]) for row in wanted],
+        groups={
+            key: [_value(key, info.get(key)) for info in infos]
+            for key in groups
+            if any(info.get(key) is not None for info in infos)
+        },
+    )
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    with open_parquet(file, _COLUMNS, _HINT) as parquet:
+        present = [name for name in (*_COLUMNS, "extra_info") if name in parquet.schema_arrow.names]
+        return parquet.read(columns=present).to_pylist()
+
+
+def _text(messages: list[dict[str, str]]) -> str:
+    """What the last message of the user asks."""
+    return question_of(next((m["content"] for m in reversed(messages) if m["role"] == "user"), ""))
+
+
+def _reference(reward_model: dict[str, Any] | None) -> str:
+    truth = (reward_model or {}).get("ground_truth")
+    return str(truth.get("gold_sql", "") if isinstance(truth, dict) else "" if truth is None else truth)
+
+
+def _value(key: str, value: Any) -> str:
+    if value is None or value is False:
+        return PLAIN
+    return key if value is True else str(value)

@@ -1,0 +1,137 @@
+"""The answer grid: a panel per model, a row per question, a cell per sample, coloured by what the sample is.
+
+A correct sample has the colour of its style, a wrong one is grey. In a task without styles a correct one is green, and
+greys tell the model's most frequent wrong answer to the question from others. Rows have one order in all panels: the
+groups of questions one below the other, in each those first that the base answers most often.
+"""
+
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from markupsafe import Markup
+
+from rl.evaluation.analysis.comparison import Comparison
+from rl.evaluation.analysis.samples import SampleSet
+from rl.evaluation.report.theme import NO_ANSWER, STYLE_FILLS, WRONG, WRONG_MOST, style_fills
+from rl.evaluation.spec import BASE, BASE_AGAIN
+from rl.metrics.bootstrap import SEED
+from rl.metrics.distinct_answers import NO_VOTE
+
+# Of a larger split this many questions are shown, drawn with a fixed seed.
+MOST_QUESTIONS = 120
+WITHOUT_STYLES = {
+    "correct": STYLE_FILLS[3],
+    "its most frequent wrong answer": WRONG_MOST.css,
+    "another wrong answer": WRONG.css,
+    "no answer": NO_ANSWER.css,
+}
+# Pixels: of all rows together, and the limits of one.
+HEIGHT, LEAST_ROW, MOST_ROW = 460, 3.6, 16
+
+
+@dataclass(frozen=True)
+class Block:
+    """Neighbouring rows of one group of questions."""
+
+    name: str  # "" if the questions are not grouped
+    start: int  # of its first row among all rows
+    rows: int
+    drawing: Markup
+    height: int  # pixels
+
+
+@dataclass(frozen=True)
+class Panel:
+    method: str
+    name: str
+    colour: str  # CSS
+    figures: str  # under the name
+    blocks: list[Block]
+    description: str
+
+
+@dataclass(frozen=True)
+class AnswerGrid:
+    """The grid of one split."""
+
+    split: str
+    fills: dict[str, str]  # {kind of a sample: CSS colour}
+    order: np.ndarray  # [R] int, the questions of the rows, as positions in the samples' ids
+    of: int  # questions of the split
+    kinds: dict[str, np.ndarray]  # {method: [P, n] int, positions in `fills`}
+    blocks: list[tuple[str, int]]  # name and number of rows
+
+    @property
+    def key(self) -> dict[str, str]:
+        """The fills that occur."""
+        occurring = set(np.concatenate([kinds[self.order].ravel() for kinds in self.kinds.values()]).tolist())
+        return {kind: fill for number, (kind, fill) in enumerate(self.fills.items()) if number in occurring}
+
+    @classmethod
+    def of_split(cls, comparison: Comparison, split: str) -> "AnswerGrid":
+        base = comparison.samples[BASE][split]
+        names = [name for name in comparison.spec.methods if name != BASE_AGAIN]
+        fills = style_fills(base.style_names) | {"wrong": WRONG.css} if base.style_names else WITHOUT_STYLES
+        kinds = {name: _kinds(comparison.samples[name][split]) for name in names}
+        shown = np.arange(base.prompts)
+        if base.prompts > MOST_QUESTIONS:
+            shown = np.sort(np.random.default_rng(SEED).choice(base.prompts, MOST_QUESTIONS, replace=False))
+        grouped = comparison.questions[split].two_valued() if split in comparison.questions else {}
+        groups = next(iter(grouped.values()), {"": np.ones(base.prompts, dtype=bool)})
+        # The larger numbers first; ties by what the trained methods answer, then by id.
+        solved = [-comparison.samples[name][split].correct.sum(axis=1)[shown] for name in names]
+        group = np.argmax([members[shown] for members in groups.values()], axis=0)
+        order = shown[np.lexsort((sum(solved), solved[0], group))]
+        blocks = [(name, int(members[shown].sum())) for name, members in groups.items()]
+        return cls(split, fills, order, base.prompts, kinds, [block for block in blocks if block[1]])
+
+    def panel(self, comparison: Comparison, method: str, name: str, colour: str) -> Panel:
+        summary, samples = comparison.summaries[method][self.split], comparison.samples[method][self.split]
+        n = samples.n
+        figures = f"Pass@1 {100 * summary['mean@k'][str(n)][0]:.0f} · Pass@{n} {100 * summary['pass@k'][str(n)][0]:.0f}"
+        if summary["styles"]:
+            figures += f" · {summary['styles'][0]:.1f} styles"
+        shares = np.bincount(self.kinds[method][self.order].ravel(), minlength=len(self.fills)) / (len(self.order) * n)
+        parts = ", ".join(
+            f"{kind} {100 * share:.0f} %" for kind, share in zip(self.fills, shares, strict=True) if share >= 0.005
+        )
+        blocks, start = [], 0
+        for of_group, rows in self.blocks:
+            cells = np.sort(self.kinds[method][self.order[start : start + rows]], axis=1)
+            height = round(rows * min(max(HEIGHT / len(self.order), LEAST_ROW), MOST_ROW))
+            blocks.append(Block(of_group, start, rows, self._drawing(cells), height))
+            start += rows
+        return Panel(
+            method, name, colour, figures, blocks, f"{name}, {len(self.order)} questions × {n} samples: {parts}"
+        )
+
+    def _drawing(self, cells: np.ndarray) -> Markup:
+        """One path per colour; runs of equal cells are one rectangle, and thin lines cut them into cells."""
+        rows, n = cells.shape
+        paths: dict[int, list[str]] = {}
+        for y, row in enumerate(cells):
+            x = 0
+            for kind, run in groupby(row.tolist()):
+                width = len(list(run))
+                paths.setdefault(kind, []).append(f"M{x} {y}h{width}v.9h-{width}z")
+                x += width
+        fills = list(self.fills.values())
+        drawn = "".join(f'<path fill="{fills[kind]}" d="{"".join(of)}"/>' for kind, of in sorted(paths.items()))
+        lines = "".join(f"M{x} 0V{rows}" for x in range(1, n))
+        return Markup(
+            f'<svg viewBox="0 0 {n} {rows}" preserveAspectRatio="none">{drawn}<path class="cuts" d="{lines}"/></svg>'
+        )
+
+
+def _kinds(samples: SampleSet) -> np.ndarray:
+    """[P, n] int: positions in the grid's fills."""
+    if samples.style_names:
+        return np.where(samples.correct, samples.style, len(samples.style_names))
+    kinds = np.where(samples.correct, 0, 2)
+    for row, answers, correct in zip(kinds, samples.answer, samples.correct, strict=True):
+        wrong = answers[~correct & (answers != NO_VOTE)]
+        if wrong.size:
+            row[(answers == np.bincount(wrong).argmax()) & ~correct] = 1
+    kinds[~samples.correct & (samples.answer == NO_VOTE)] = 3
+    return kinds

@@ -1,0 +1,130 @@
+"""The question browser's data: the first responses of every model to the questions of the answer grid, and filters.
+
+page.js shows them. Texts stand once in a list, because models repeat themselves.
+"""
+
+import json
+import re
+from functools import lru_cache
+
+import numpy as np
+from markupsafe import Markup
+
+from rl.evaluation.analysis.comparison import Comparison
+from rl.evaluation.report.answer_grid import AnswerGrid
+from rl.evaluation.spec import BASE
+from rl.metrics.bootstrap import SEED
+
+# Of the texts of all splits together, so that the page stays below 3 MB: of a larger run, questions drawn with a fixed
+# seed until the texts are that long.
+MOST_CHARACTERS = 1_400_000
+QUESTION_CHARACTERS = 1_500
+VERDICTS = {
+    "match": "correct",
+    "partial": "partly right",
+    "mismatch": "wrong",
+    "no_answer": "no answer",
+    "pred_error": "does not run",
+    "pred_timeout": "timed out",
+    "gold_error": "reference fails",
+    "gold_timeout": "reference fails",
+}
+_STYLE_COMMENT = re.compile(r"^\s*/\*\w+\*/\s*")
+
+
+def browser_data(comparison: Comparison, grids: dict[str, AnswerGrid], names: dict[str, str]) -> Markup:
+    """JSON for a <script> element: {"splits": [...], "texts": [...]}.
+
+    Args:
+        grids: {name of the split to show: its grid}.
+        names: {method: name to show}, of the grids' panels.
+    """
+    texts: dict[str, int] = {}
+    splits: list[dict] = []
+    for title, grid in grids.items():
+        limit = MOST_CHARACTERS * (len(splits) + 1) // len(grids)
+        splits.append({"name": title} | _of_split(comparison, grid, names, texts, limit))
+    content = json.dumps({"splits": splits, "texts": list(texts)}, ensure_ascii=False, separators=(",", ":"))
+    return Markup(content.replace("<", "\\u003c"))
+
+
+def _of_split(
+    comparison: Comparison, grid: AnswerGrid, names: dict[str, str], texts: dict[str, int], limit: int
+) -> dict:
+    questions = comparison.questions.get(grid.split)
+    samples = {name: comparison.samples[name][grid.split] for name in names}
+    base = samples[BASE]
+    is_sql = base.unparsed is not None
+
+    def number(text: str | None) -> int:
+        """Of a text in the list; SQL is laid out, and without the comment that announces its style."""
+        shown = formatted_sql(text) if is_sql and text else text or "–"
+        return texts.setdefault(shown, len(texts))
+
+    def responses(name: str, position: int) -> list[list]:
+        of = samples[name]
+        kinds, styles = grid.kinds[name][position].tolist(), of.style[position].tolist()
+        return [
+            [number(response.pred), kinds[i], styles[i], VERDICTS[response.outcome], response.rows]
+            for i, response in enumerate(of.responses[position])
+        ]
+
+    entries: dict[int, dict] = {}  # by row of the grid
+    for row in np.random.default_rng(SEED).permutation(len(grid.order)).tolist():
+        if sum(map(len, texts)) > limit:
+            break
+        position = int(grid.order[row])
+        text = questions.texts[position] if questions else f"Question {base.ids[position]}"
+        cells = [np.sort(grid.kinds[name][position]).tolist() for name in names]
+        of_models = [responses(name, position) for name in names]
+        entries[row] = {"row": row, "text": text[:QUESTION_CHARACTERS], "cells": cells, "responses": of_models}
+        if questions and questions.references[position]:
+            entries[row]["reference"] = number(questions.references[position])
+    rows = sorted(entries)
+    shown = grid.order[rows]
+    # The reader starts at a question that the first trained model has lost, if there is one.
+    lost = [comparison.metrics[name][grid.split]["lost"][shown] > 0 for name in [*names][1:2]]
+    return {
+        "start": int(lost[0].argmax()) if lost else 0,
+        "models": list(names.values()),
+        "right": list(range(max(len(base.style_names), 1))),
+        "styles": list(base.style_names),
+        "fills": list(grid.fills.values()),
+        "of": grid.of,
+        "questions": [entries[row] for row in rows],
+        "filters": _filters(comparison, grid, names, shown),
+    }
+
+
+def _filters(comparison: Comparison, grid: AnswerGrid, names: dict[str, str], shown: np.ndarray) -> list[dict]:
+    """[{"group", "name", "rows": positions in `shown`}], without those that no question passes."""
+    questions = comparison.questions.get(grid.split)
+    found = [("", "All questions", np.ones(len(shown), dtype=bool))]
+    for key, values in questions.groups.items() if questions else ():
+        of_shown = np.array([values[position] for position in shown])
+        title = key.replace("_", " ").capitalize()
+        found += [(title, value.replace("_", " "), of_shown == value) for value in sorted(set(of_shown.tolist()))]
+    for title, metric in (("Lost (base solved it, no sample correct)", "lost"), ("Newly solved", "newly_solved")):
+        for name in (name for name in names if name != BASE):
+            values = comparison.metrics[name][grid.split][metric][shown]
+            found.append((title, f"by {names[name]}", values > 0))
+    return [
+        {"group": group, "name": name, "rows": np.flatnonzero(passed).tolist()}
+        for group, name, passed in found
+        if passed.any()
+    ]
+
+
+@lru_cache(maxsize=50_000)
+def formatted_sql(sql: str) -> str:
+    """The query laid out over lines, without the comment that announces its style."""
+    import sqlparse
+
+    sql = _STYLE_COMMENT.sub("", sql)
+    laid_out = sqlparse.format(sql, reindent=True, indent_width=2).strip()
+    # Only white space may differ: sqlparse reads a backslash in a text otherwise than SQLite.
+    return laid_out if _letters(laid_out) == _letters(sql) else sql
+
+
+def _letters(text: str) -> str:
+    return "".join(text.split())

@@ -1,0 +1,94 @@
+"""Confining a worker process, once it has loaded what it needs and before its first job.
+
+A worker for SQL or math may read its folders and compute: nothing else, whoever directs it. A worker for a custom task
+runs its user's function, which may read everything and do what its setting `allow` says.
+"""
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterable, Iterator
+
+from rl.scorer.sandbox import landlock, seccomp
+
+NETWORK, PROGRAMS, WRITES = "network", "subprocess", "write:"
+
+# Libraries that are loaded late, time zones, texts of the C library, and the devices that stand for no data.
+_SYSTEM = """
+    /lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /etc/ld.so.cache /etc/localtime /usr/share/zoneinfo /usr/share/locale
+    /dev/zero /dev/urandom /dev/random
+"""
+_REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
+
+_NO_NEW_PRIVILEGES = 38
+_CAPABILITIES_VERSION = 0x2008_0522
+# CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_FSETID, CAP_KILL, CAP_SETGID, CAP_SETUID: rights on
+# files and other users' identities, which a server that runs as root may need its workers to have.
+_KEPT_CAPABILITIES = 0xFF
+
+
+def confine(mechanisms: list[str], reads: list[str] | None, allow: list[str]) -> None:
+    """Confine this process by `mechanisms` ("landlock", "seccomp"), which the kernel has; by none: leave it as it is.
+
+    reads: folders that may be read beside the interpreter's; then nothing else is allowed. None: everything may be
+    read, and `allow` has NETWORK, PROGRAMS and WRITES with a path. Landlock covers this thread and those that it
+    starts: RuntimeError with `reads` if there are others. Raises OSError if the kernel refuses.
+    """
+    if not mechanisms:
+        return
+    _give_up_privileges()
+    network, programs, writes = NETWORK in allow, PROGRAMS in allow, writable(allow)
+    if "landlock" in mechanisms:
+        if reads is not None and len(os.listdir("/proc/self/task")) > 1:
+            raise RuntimeError("a worker has started threads before it is confined; set `sandbox: off`")
+        landlock.restrict(None if reads is None else [*reads, *_interpreter()], writes, network)
+    if "seccomp" in mechanisms:
+        machine, process = os.uname().machine, os.getpid()
+        if reads is None:
+            seccomp.install(seccomp.all_but(machine, process, bool(writes), network, programs))
+        else:
+            seccomp.install(seccomp.computing_only(machine, process))
+
+
+def writable(allow: Iterable[str]) -> list[str]:
+    """The paths of the entries `write:PATH`."""
+    return [entry.removeprefix(WRITES) for entry in allow if entry.startswith(WRITES)]
+
+
+def _interpreter() -> list[str]:
+    """What this interpreter may still import, but neither the directory it was started in nor the repository's data."""
+    searched = [folder for folder in sys.path if folder not in ("", _REPOSITORY)]
+    folders = [*searched, os.path.join(sys.base_prefix, "lib"), os.path.join(sys.prefix, "lib")]
+    for folder in filter(os.path.isdir, searched):
+        folders += _behind_links(folder)
+    # Of editable installs, the packages that are loaded.
+    folders += [folder for module in list(sys.modules.values()) for folder in getattr(module, "__path__", ())]
+    return list(dict.fromkeys(folders)) + _SYSTEM.split()
+
+
+def _behind_links(folder: str) -> Iterator[str]:
+    """Where packages of `folder` lie that are links, or whose files are: a rule is for what a path leads to."""
+    folder = os.path.realpath(folder)
+    for entry in os.scandir(folder):
+        if entry.is_symlink():
+            yield entry.path
+        elif entry.is_dir():
+            package = os.path.dirname(os.path.realpath(os.path.join(entry.path, "__init__.py")))
+            if package != entry.path:
+                # With the folder of its libraries beside it, such as numpy.libs.
+                yield os.path.dirname(package)
+
+
+def _give_up_privileges() -> None:
+    """Of root, the capabilities to change the machine (mounts, clocks, limits, modules), and programs that give others.
+
+    Landlock and seccomp want the latter.
+    """
+    library = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
+    # Effective, permitted, inheritable; twice, for the upper 32.
+    sets = (ctypes.c_uint32 * 6)()
+    failed = library.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) or library.capget(header, sets)
+    kept = (ctypes.c_uint32 * 6)(sets[0] & _KEPT_CAPABILITIES, sets[1] & _KEPT_CAPABILITIES)
+    if failed or library.capset(header, kept):
+        raise OSError(ctypes.get_errno(), f"giving up privileges: {os.strerror(ctypes.get_errno())}")
