@@ -7,10 +7,9 @@ sql: training-shaped traffic on a shop of 300,000 orders: each question has 16 r
 file); a pool of as many processes that run gold and prediction for every response, without HTTP; this server without
 caches. Runaway queries are endless; their scores are not waited for, and throughput is that of the other responses up
 to the last of them. small: queries of a tenth of a millisecond through POST /v1/score. memory: of the workers over
-100,000 responses. math: against math-verify called in this process. sandbox: servers with and without it, in turn; the
-processor time of server and workers is compared, which other programs on the machine change less than the seconds.
-slow: a query of two seconds beside as many busy processes as twice the cores, and ordinary responses beside a full slow
-lane. All ratios come from this run.
+100,000 responses. math: against math-verify called in this process. sandbox: the
+processor time of a worker with it and without, in turn. slow: a query of two seconds beside as many busy processes as
+twice the cores, and ordinary responses beside a full slow lane. All ratios come from this run.
 """
 
 import argparse
@@ -36,10 +35,10 @@ import psutil
 import yaml
 
 from rl.scorer.config import MathSettings, ScorerSettings, SqlSettings
-from rl.scorer.math_scoring import MathScorer
+from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.process import WorkerProcess
 from rl.scorer.scoring import WorkerScorer
-from rl.scorer.sql_scoring import SqlScorer
+from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
 
 ORDERS, CLIENTS = 300_000, 5_000
 RESPONSES, CONCURRENCY = 16, 64
@@ -48,7 +47,7 @@ RUNAWAY_SHARE, REPEATED_SHARE = 0.01, 1 / 3
 RUNAWAY_SECONDS = 15.0
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 CORES = os.cpu_count() or 1
-SANDBOX_ROUNDS, STARTS = 15, 9
+SANDBOX_PAIRS, SANDBOX_ROUNDS = 10, 22
 SLOW_QUERY_SECONDS = 2.0
 # Of about 1 to 30 ms each, 14 ms in the mean on the machine of docs/explanation/scoring.md; {} makes each one different
 # without changing what it does.
@@ -323,67 +322,83 @@ def measure_math(root: Path) -> None:
     say("math, this server", ours, "answers/s", ours / (floor * CORES), "of math-verify x cores, >= .80")
 
 
-def cost(process: psutil.Process, work: Callable[[], float]) -> tuple[float, float]:
-    """What `work` returns, and the processor seconds that the server and its workers used meanwhile."""
+def compare_sandbox(name: str, make: Callable[[], list[WorkerScorer]], questions: Callable[[int], list]) -> None:
+    """Processor time of one worker each, without and with the sandbox, for the same questions in turn.
 
-    def used() -> float:
-        times = [each.cpu_times() for each in (process, *process.children())]
-        return sum(time.user + time.system for time in times)
+    questions(round): (question, responses) of a round. Of several pairs of processes: two alike differ by some per
+    cent. Seconds by the clock would compare what else the machine does.
+    """
 
-    before = used()
-    return work(), used() - before
+    async def ratio(scorers: list[WorkerScorer]) -> float:
+        used = [0.0, 0.0]
+        await asyncio.gather(*(scorer.pool.start() for scorer in scorers))
+        for number in range(SANDBOX_ROUNDS):
+            for place in (0, 1) if number % 2 else (1, 0):
+                workers = scorers[place].pool._all
+                before = sum(worker.cpu_used for worker in workers)
+                for question, responses in questions(number):
+                    await scorers[place].score(question, responses)
+                if number > 1:  # the first ones warm the workers
+                    used[place] += sum(worker.cpu_used for worker in workers) - before
+        await asyncio.gather(*(scorer.pool.close() for scorer in scorers))
+        return used[1] / used[0]
+
+    ratios = sorted(asyncio.run(ratio(make())) for _ in range(SANDBOX_PAIRS))
+    middle = statistics.median(ratios)
+    print(
+        f"{name + ', with / without sandbox':36} {middle:9.3f} x processor time of a worker   {ratios[0]:.3f} to "
+        f"{ratios[-1]:.3f} in {SANDBOX_PAIRS} pairs",
+        flush=True,
+    )
 
 
-def compare_sandbox(name: str, root: Path, settings: dict, work: Callable[[str, int], float]) -> None:
-    """`work(address, round)` returns a throughput; equal rounds of servers without and with the sandbox alternate."""
-    ratios = []
-    with (
-        server(root, **settings, sandbox="off") as (free, free_process),
-        server(root, **settings, sandbox="required") as (confined, confined_process),
-    ):
-        pairs = [(free, free_process), (confined, confined_process)]
-        for number in range(SANDBOX_ROUNDS + 1):
-            found = {}
-            for address, process in pairs if number % 2 else reversed(pairs):
-                found[address] = cost(process, partial(work, address, number))
-            throughput = found[confined][0] / found[free][0]
-            ratios.append((throughput, found[confined][1] / found[free][1]))
-        throughput, processor = (statistics.median(values) for values in zip(*ratios[1:], strict=True))  # 0: warm-up
-    spread = sorted(ratio for _, ratio in ratios[1:])
-    say(f"{name}, with / without sandbox", throughput, "x throughput", processor, "x processor time, <= 1.03")
-    print(f"{'':36} {spread[0]:.3f} to {spread[-1]:.3f} in {SANDBOX_ROUNDS} pairs", flush=True)
+def unconfined_and_confined(kind: Callable[..., WorkerScorer], settings: ScorerSettings) -> list[WorkerScorer]:
+    """Two scorers of one worker each."""
+    one = {"num_instances": 1, "slow_instances": 1}
+    return [kind(settings.model_copy(update={**one, "sandbox": sandbox})) for sandbox in ("off", "required")]
 
 
-def start_workers(root: Path, kind: type[WorkerScorer], settings: ScorerSettings) -> None:
+def start_workers(name: str, scorers: list[WorkerScorer], starts: int) -> None:
     """Processor time and memory of a worker that is ready, in turn without and with the sandbox."""
-    found: dict[str, list[tuple[float, float]]] = {"off": [], "required": []}
+    found: list[list[tuple[float, float]]] = [[], []]
 
-    async def measure(sandbox: str) -> None:
-        pool = kind(settings.model_copy(update={"sandbox": sandbox, "num_instances": 1})).pool
-        worker = await WorkerProcess.start(pool._settings)
-        found[sandbox].append((1000 * worker.cpu_used, psutil.Process(worker.pid).memory_info().rss / 1e6))
+    async def measure(place: int) -> None:
+        worker = await WorkerProcess.start(scorers[place].pool._settings)
+        memory = psutil.Process(worker.pid).memory_info().rss / 1e6
+        found[place].append((1000 * worker.cpu_used, memory))
         await worker.kill()
 
-    for number in range(STARTS):
-        for sandbox in ("off", "required") if number % 2 else ("required", "off"):
-            asyncio.run(measure(sandbox))
-    for sandbox, values in found.items():
-        cpu, rss = (statistics.median(column) for column in zip(*values, strict=True))
-        say(f"{kind.__name__}'s worker, sandbox {sandbox}", cpu, "ms of processor time to start", rss, "MB")
+    for number in range(starts):
+        asyncio.run(measure(number % 2))
+    for sandbox, values in zip(("without", "with"), found, strict=True):
+        cpu, memory = (statistics.median(column) for column in zip(*values, strict=True))
+        say(f"start of a worker, {name}, {sandbox}", cpu, "ms of processor time", memory, "MB")
 
 
 def measure_sandbox(root: Path) -> None:
-    compare_sandbox("small queries", root, {}, lambda address, i: score_batches(address, range(20 * i, 20 * (i + 1))))
-    compare_sandbox("a third repeated", root, {}, lambda address, i: score_items(address, traffic(5, 1 / 3, 0, i)))
+    def sql() -> list[WorkerScorer]:
+        return unconfined_and_confined(SqlScorer, SqlSettings(class_name="SqlRewardModel", database_path=root))
 
-    def math(address: str, number: int) -> float:
-        pairs = math_pairs(200, 1000 + 200 * number)
-        bodies = ({"gen_responses": [rf"\boxed{{{a}}}"], "extra": {"ground_truth": gold}} for gold, a in pairs)
-        return len(pairs) / asyncio.run(send(address, "/api", bodies))
+    def math() -> list[WorkerScorer]:
+        return unconfined_and_confined(MathScorer, MathSettings(class_name="MathRewardModel"))
 
-    compare_sandbox("math", root, {"class_name": "MathRewardModel"}, math)
-    start_workers(root, SqlScorer, SqlSettings(class_name="SqlRewardModel", database_path=root))
-    start_workers(root, MathScorer, MathSettings(class_name="MathRewardModel"))
+    def small_questions(number: int) -> list:
+        return [(SqlQuestion(**each["question"]), each["responses"]) for each in small_batch(number)["questions"]]
+
+    def shop_questions(number: int) -> list:
+        gold, *others = traffic(1, 0, 0, number)
+        question = SqlQuestion(db_id="shop/shop.sqlite", gold_sql=gold.gold, cmp_method="bird")
+        return [(question, [f"```sql\n{item.sql}\n```" for item in others])]
+
+    def math_questions(number: int) -> list:
+        pairs = math_pairs(len(ANSWERS), 1000 + number * len(ANSWERS))
+        return [(MathQuestion(ground_truth=gold), [rf"\boxed{{{answer}}}"]) for gold, answer in pairs]
+
+    compare_sandbox("small queries", sql, small_questions)
+    compare_sandbox("queries of 14 ms", sql, shop_questions)
+    compare_sandbox("math", math, math_questions)
+    start_workers("SQL", sql(), 40)
+    start_workers("math", math(), 8)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from rl.common.errors import UserError
 from rl.common.processes import end_process_tree
 from rl.common.signals import exit_on_sigterm
 from rl.demo.base_model import ModelSettings, make_model
-from rl.demo.experiment import DEVICES, ETA, SCRIPTS, SETTINGS, Experiment
+from rl.demo.experiment import DEVICES, METHODS, SCRIPTS, SETTINGS, Experiment
 from rl.demo.scorer_process import REPOSITORY, scorer_server
 from rl.demo.sft import SftSettings
 from rl.demo.task import TaskSettings, make_task
@@ -105,7 +105,7 @@ class Check:
             self._program("store", "bash", str(SCRIPTS / "get_correct_data_tensor.sh"))
             for name, steps in (("train", self.steps), ("resume", 2 * self.steps)):
                 self.settings["TOTAL_STEPS"] = str(steps)
-                self._program(name, "bash", str(SCRIPTS / "js_kl.sh"), RUN, str(ETA), *OVERRIDES)
+                self._program(name, "bash", str(SCRIPTS / "js_kl.sh"), RUN, *METHODS["dph_js"].arguments, *OVERRIDES)
 
     def _program(self, name: str, *command: str) -> None:
         """Run a program of the repository.

@@ -275,6 +275,11 @@ class Experiment:
         )
 
 
+def questions() -> dict[str, object]:
+    """The keys of a report's specification that say what was asked, relative to OUT."""
+    return {"questions": {split: f"task/test_{split}.parquet" for split in SPLITS}, "groups": [GROUPED_BY, "family"]}
+
+
 def sample_files(name: str) -> dict[str, dict[str, str]]:
     """A model's samples files by split, relative to OUT, for a report's specification."""
     greedy = "base" if name == "base_again" else name

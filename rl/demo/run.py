@@ -26,16 +26,18 @@ from rl.demo.experiment import (
     TRAIN_PROMPTS,
     Experiment,
     method_names,
+    questions,
     sample_files,
 )
 from rl.demo.stages import Stage
 
 SUMMARY = (
     "A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in domain) "
-    "and two that training never sees (out of domain). It was pre-sampled {k} times on {prompts} prompts; those with "
-    "at least {threshold} correct responses, answered correctly once more, are rehearsed (D_pef), the others explored "
-    "(D_exp). Every method then trained {steps} steps of 16 prompts x 16 samples with verl, on rewards from executed "
-    "queries."
+    "and two that training never sees (out of domain). Half of the questions are ambiguous, in fine-tuning, training "
+    "and tests alike: “figures” means one column in 70 % of them and another in 30 %, and nothing says which. The "
+    "model was pre-sampled {k} times on {prompts} prompts; those with at least {threshold} correct responses, answered "
+    "correctly once more, are rehearsed (D_pef), the others explored (D_exp). Every method then trained {steps} steps "
+    "of 16 prompts x 16 samples with verl, on rewards from executed queries."
 )
 CAVEATS = (
     "One seed and one base model: differences of Pass@k between methods are a few points here and depend on the "
@@ -89,8 +91,7 @@ class Demo(Experiment):
                 k=SAMPLES_PER_PROMPT, prompts=TRAIN_PROMPTS, threshold=THRESHOLD, steps=self.steps
             ),
             "methods": methods,
-            "questions": {split: f"task/test_{split}.parquet" for split in SPLITS},
-            "groups": ["ambiguous", "family"],
+            **questions(),
             "commands": [f"dph demo --methods {','.join(self.methods)} --steps {self.steps} --seed {self.seed}"],
             "caveats": list(CAVEATS),
             "settings": SETTINGS

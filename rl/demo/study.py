@@ -17,7 +17,7 @@ from pathlib import Path
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import METHODS, Experiment, method_names, sample_files
+from rl.demo.experiment import METHODS, Experiment, method_names, questions, sample_files
 from rl.demo.stages import Stage
 
 
@@ -63,6 +63,7 @@ class Study(Experiment):
                     method: METHODS[method].description() | {"splits": sample_files(run_name(method, seed))}
                     for method in self.methods
                 },
+                **questions(),
             }
             for seed in self.seeds
         }

@@ -23,6 +23,7 @@ from rl.evaluation.report.headline import headline
 from rl.evaluation.report.page import LINKS
 from rl.evaluation.report.plots import EtaCurves
 from rl.evaluation.report.question_browser import browser_data, formatted_sql
+from rl.evaluation.report.tables import group_titles
 from rl.evaluation.report.theme import COLOURS, method_looks
 from rl.evaluation.report.write import main, write_report
 from rl.evaluation.spec import read_spec
@@ -176,6 +177,9 @@ def test_results_of_groups_of_questions(run, tmp_path):
         assert found["prompts"] == (4 if hard else 8)
         assert found["pass@k"].keys() == set(KS) and found["pass@k"]["1"][0] == pytest.approx(accuracy)
         assert {"greedy", "keep_rate", "lost", "newly_solved", "style_entropy"} <= found.keys()
+    assert group_titles(report["grpo"]["in_domain"]) == {("hard", "hard"): "hard", ("hard", "plain"): "plain"}
+    two = {"groups": {"hard": {"hard": {}, "plain": {}}, "long": {"long": {}, "plain": {}}}}
+    assert list(group_titles(two).values()) == ["hard", "not hard", "long", "not long"]
     in_style = [sample["acc"] for sample in samples if sample["pred"].startswith("/*JOIN*/")]
     accuracies = report["grpo"]["in_domain"]["style_accuracy"]
     assert accuracies["JOIN"][0] == pytest.approx(np.mean(in_style)) and accuracies["CTE"] is None

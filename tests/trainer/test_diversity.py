@@ -2,8 +2,13 @@
 
 from math import log
 
+import numpy as np
 import pytest
+import torch
+from transfer_queue import KVBatchMeta
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
+from verl.dph.training import rollout_accounting, validation_dump
 from verl.dph.training.diversity import response_of, rollout_metrics, validation_metrics
 
 JOIN, IN = "SELECT a.x FROM a JOIN b ON a.id = b.id", "SELECT x FROM a WHERE id IN (SELECT id FROM b)"
@@ -55,3 +60,54 @@ def test_a_validation_has_them_by_data_source():
     of_other = {"pass@1": 0.0, "pass@2": 0.0}
     expected = {f"dph/val/bird/{name}": value for name, value in of_bird.items()}
     assert metrics == pytest.approx(expected | {f"dph/val/other/{name}": value for name, value in of_other.items()})
+
+
+class Queue:
+    """TransferQueue's read of rows, as the tensordict that verl makes of them."""
+
+    def __init__(self, rows: dict[str, dict]):
+        self.rows = rows
+
+    def kv_batch_get(self, keys, partition_id, select_fields):
+        return list_of_dict_to_tensordict([{name: self.rows[key][name] for name in select_fields} for key in keys])
+
+
+@pytest.fixture
+def batch(monkeypatch) -> KVBatchMeta:
+    """Two samples of two prompts and a row of padding, out of order; the first sample of prompt 1 has two outputs."""
+    rows = {
+        f"{prompt}_{sample}_{output}": {
+            "id": np.int64(ord(prompt)),
+            "data_source": "bird",
+            "responses": torch.arange(3 + sample),
+            "rm_scores": torch.tensor([0.0] * (2 + sample) + [float(score)]),
+            "extra_fields": {"reward_extra_info": {"acc": score}},
+        }
+        for prompt, sample, output, score in [
+            ("q", 1, 0, 1),
+            ("p", 0, 1, 1),
+            ("p", 0, 0, 0),
+            ("p", 1, 0, 0),
+            ("q", 0, 0, 0),
+        ]
+    }
+    for module in (rollout_accounting, validation_dump):
+        monkeypatch.setattr(module, "tq", Queue(rows))
+    return KVBatchMeta(partition_id="train", keys=["pad-1", *rows], tags=[{"is_padding": True}, *[{} for _ in rows]])
+
+
+def test_a_step_is_read_in_the_order_of_the_data_without_padding(batch):
+    assert rollout_accounting._scored(batch) == [
+        ("p_0_1", "bird", 1.0, {"acc": 1}),  # the last output of the sample
+        ("p_1_0", "bird", 0.0, {"acc": 0}),
+        ("q_0_0", "bird", 0.0, {"acc": 0}),
+        ("q_1_0", "bird", 1.0, {"acc": 1}),
+    ]
+
+
+def test_a_dump_of_validation_gets_ids_sources_and_tokens(batch):
+    described = validation_dump.describe(KVBatchMeta(partition_id="val", keys=batch.keys[1:], tags=batch.tags[1:]))
+    columns = validation_dump.with_columns({"acc": [0, 1], "uid": ["q_0_0", "q_1_0"]}, described)
+    assert columns.pop("uid") == ["q_0_0", "q_1_0"] and columns.pop("acc") == [0, 1]
+    assert [ids.tolist() for ids in columns.pop("response_ids")] == [[0, 1, 2], [0, 1, 2, 3]]
+    assert columns == {"id": [ord("q")] * 2, "data_source": ["bird"] * 2}

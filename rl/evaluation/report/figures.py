@@ -13,7 +13,7 @@ from rl.evaluation.analysis.transitions import transitions_of_split
 from rl.evaluation.report.canvas import inline_svg
 from rl.evaluation.report.plots import EtaCurves, checkpoints_plot, eta_plot, pass_at_k_plot
 from rl.evaluation.report.row_plots import interval_plot, stacked_plot
-from rl.evaluation.report.tables import split_name
+from rl.evaluation.report.tables import group_titles, split_name
 from rl.evaluation.report.theme import DARK, LIGHT, TRANSITION_FILLS, Look, method_looks, style_fills, style_looks
 from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec
 from rl.metrics.bootstrap import Interval, mean_interval
@@ -89,15 +89,15 @@ class _Figures:
         panels = []
         for split in self.spec.splits:
             parts = {"": {name: self._summary(name, split) for name in looks}}
-            for key, values in self._summary(BASE, split)["groups"].items():
-                parts |= {v: {name: self._summary(name, split)["groups"][key][v] for name in looks} for v in values}
-            for i, (value, summaries) in enumerate(parts.items()):
+            for (key, value), title in group_titles(self._summary(BASE, split)).items():
+                parts[f"{title} "] = {name: self._summary(name, split)["groups"][key][value] for name in looks}
+            for i, (title, summaries) in enumerate(parts.items()):
                 curves = {name: {int(k): of for k, of in found["pass@k"].items()} for name, found in summaries.items()}
                 n = self.comparison.samples[BASE][split].n
                 says = self._in_words({name: curve[n] for name, curve in curves.items()}, f"Pass@{n}")
-                questions = f"{summaries[BASE]['prompts']} {value} questions".replace("  ", " ")
                 plot = partial(pass_at_k_plot, curves=curves, looks=looks)
-                panels.append(self._panel(f"pass{i}", split, says, plot, f": {questions}"))
+                questions = f": {summaries[BASE]['prompts']} {title}questions"
+                panels.append(self._panel(f"pass{i}", split, says, plot, questions))
         about = (
             "Per cent of questions with a correct response among k samples. Bands are 95 % intervals over questions."
         )
@@ -173,7 +173,7 @@ class _Figures:
             found = self._summary(BASE, split)["style_accuracy"]
             values = {style: interval for style, interval in found.items() if interval}
             says = "Accuracy: " + ", ".join(f"{style} {100 * value[0]:.1f}" for style, value in values.items())
-            plot = partial(interval_plot, intervals=values, looks=looks, percent=True)
+            plot = partial(interval_plot, intervals=values, looks=looks)
             panels.append(self._panel("accuracy", split, says, plot))
         about = "Per cent of the base’s samples in a style that are correct, with 95 % intervals over questions."
         return Group("Where the base is right", about, panels)
@@ -197,10 +197,9 @@ class _Figures:
         """A split's name may hold what no id may: its position stands for it."""
         return Panel.draw(split_name(split) + caption, says, f"{kind}-{self.spec.splits.index(split)}", plot)
 
-    def _in_words(self, values: Mapping[str, Interval | None], metric: str, percent: bool = True) -> str:
-        scale, digits = (100, 1) if percent else (1, 2)
+    def _in_words(self, values: Mapping[str, Interval | None], metric: str) -> str:
         parts = [
-            f"{self.looks[name].label} " + ("none" if value is None else f"{scale * value[0]:.{digits}f}")
+            f"{self.looks[name].label} " + ("none" if value is None else f"{100 * value[0]:.1f}")
             for name, value in values.items()
         ]
         return f"{metric}: {', '.join(parts)}"

@@ -27,7 +27,7 @@
       card.append(chip);
     }
     const size = rows === null ? "" : ` · ${rows} ${rows === 1 ? "row" : "rows"}`;
-    const again = times > 1 ? ` · ${times} times` : "";
+    const again = times > 1 ? ` · ×${times}` : "";
     card.append(element("span", `${isRight ? "✓" : "✗"} ${verdict}${size}${again}`), element("pre", texts[text]));
     return card;
   };

@@ -1,15 +1,15 @@
-"""Row plots, one row per method with its name above its bar: stacked shares, and values with intervals."""
+"""Row plots, one row per method or style with its name above its bar: stacked shares, and values with intervals."""
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from rl.evaluation.report.canvas import FONT_SIZE, canvas
-from rl.evaluation.report.theme import INK, MUTED, PAGE, STYLE_INK, Look
+from rl.evaluation.report.theme import INK, PAGE, STYLE_INK, Look
 from rl.metrics.bootstrap import Interval
 
 ROW = 40  # points: a method's name, below it its bar
-NAME_AT, BAR_AT, BAR_HEIGHT, FLOOR_HEIGHT = 0.27, 0.72, 0.42, 0.5  # in rows
+NAME_AT, BAR_AT, BAR_HEIGHT = 0.27, 0.72, 0.42  # in rows
 AXIS_HEIGHT = 28  # points
 LEAST_NAMED_SHARE = 0.08  # the figure of a smaller piece would not fit into it
 LONGEST_NAME = 46  # characters that fit into a plot's width; the tables have the whole name
@@ -40,40 +40,21 @@ def stacked_plot(
     return figure
 
 
-def interval_plot(
-    page: str,
-    intervals: dict[str, Interval | None],
-    looks: dict[str, Look],
-    percent: bool,
-    floor: Interval | None = None,
-) -> Figure:
-    """One value per method with its interval, and its figure on the right.
+def interval_plot(page: str, intervals: dict[str, Interval], looks: dict[str, Look]) -> Figure:
+    """One share per row with its interval, in per cent, and its figure on the right.
 
     Args:
         page: light or dark.
-        intervals: {method: [value, low, high] or None}; a method without a value keeps an empty row.
-        looks: {method: how it is drawn}.
-        percent: values are shares, shown in per cent.
-        floor: [value, low, high] of the noise floor, drawn as a dashed line with a band.
+        intervals: {row: [value, low, high]}.
+        looks: {row: how it is drawn}.
     """
-    scale, digits = (100, 1) if percent else (1, 2)
     figure, axes = _row_canvas(page, [looks[name].label for name in intervals], right=46)
     for row, (name, interval) in enumerate(intervals.items()):
-        at = row + BAR_AT
-        if floor is not None:
-            value, low, high = (scale * v for v in floor)
-            muted, half = MUTED.on(page), FLOOR_HEIGHT / 2
-            axes.barh(at, high - low, FLOOR_HEIGHT, low, color=muted, alpha=0.14, linewidth=0)
-            axes.vlines(value, at - half, at + half, color=muted, linewidth=1.4, linestyle=(0, (3, 2)))
-        text = "–"
-        if interval is not None:
-            value, low, high = (scale * v for v in interval)
-            colour, text = looks[name].colour.on(page), f"{value:.{digits}f}"
-            axes.plot([low, high], [at, at], color=colour, linewidth=2.4, solid_capstyle="round")
-            axes.plot([value], [at], color=colour, marker="o", markersize=7)
-        _write(axes, page, 1.03, at, text, fontweight="bold")
-    if not percent:
-        axes.set_xlim(left=0)
+        at, colour = row + BAR_AT, looks[name].colour.on(page)
+        value, low, high = (100 * v for v in interval)
+        axes.plot([low, high], [at, at], color=colour, linewidth=2.4, solid_capstyle="round")
+        axes.plot([value], [at], color=colour, marker="o", markersize=7)
+        _write(axes, page, 1.03, at, f"{value:.1f}", fontweight="bold")
     axes.grid(axis="x")
     axes.margins(x=0.06)
     axes.xaxis.get_major_locator().set_params(nbins=5)

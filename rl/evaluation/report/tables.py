@@ -7,6 +7,7 @@ from rl.data.sample_file import SampleMetadata
 from rl.evaluation.analysis.claims import INCONCLUSIVE, NOT_MEASURED, NOT_SUPPORTED, SUPPORTED, Claim
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
+from rl.evaluation.analysis.questions import PLAIN
 from rl.evaluation.analysis.summary import in_display_unit, metric_of
 from rl.evaluation.report.theme import Look
 from rl.evaluation.spec import BASE
@@ -58,6 +59,16 @@ def split_name(split: str) -> str:
     return split.replace("_", " ").capitalize()
 
 
+def group_titles(summary: dict) -> dict[tuple[str, str], str]:
+    """{(key, value): words for these questions} of a summary's groups."""
+    groups = summary["groups"]
+    return {
+        (key, value): f"not {key}" if value == PLAIN and len(groups) > 1 else value
+        for key, values in groups.items()
+        for value in values
+    }
+
+
 def values_tables(comparison: Comparison, split: str, looks: dict[str, Look]) -> dict[str, Table]:
     """{title: table} of every method against every metric with its interval; the first is the main one."""
     spec = comparison.spec
@@ -85,10 +96,9 @@ def values_tables(comparison: Comparison, split: str, looks: dict[str, Look]) ->
 
     found = {title: table(metrics, summaries) for title, metrics in columns.items()}
     found[name] = table(columns[name], summaries, f"{base.prompts} questions, {base.n} samples of each")
-    for key, values in summaries[BASE]["groups"].items():
-        for value, of_base in values.items():
-            of_group = {method: summary["groups"][key][value] for method, summary in summaries.items()}
-            found[f"{name}, {value}"] = table(main, of_group, f"{of_base['prompts']} {value} questions")
+    for (key, value), title in group_titles(summaries[BASE]).items():
+        of_group = {method: summary["groups"][key][value] for method, summary in summaries.items()}
+        found[f"{name}, {title}"] = table(main, of_group, f"{of_group[BASE]['prompts']} {title} questions")
     return found
 
 
