@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` (set-up and the main job) and `make test` (set-up and the tests).
-# `make test-all` adds the slow tests, `make lint` is what CI checks besides.
+# `make test-all` adds the slow tests, `make lint` and `make docs` (the documentation's site) are what CI checks besides.
 # `make install-gpu` makes the environment for GPUs (docs/howto/install.md).
 #   VENV=.venv          where the environment is made (VENV_VLLM=.venv-vllm: that of `make test-vllm`;
 #                       VENV_GPU=.venv-gpu: that of `make install-gpu`)
@@ -34,7 +34,11 @@ VENV_LINT ?= .venv-lint
 BIN_LINT := $(abspath $(VENV_LINT))/bin
 STAMP_LINT := $(VENV_LINT)/.installed
 
-.PHONY: install demo gpu study test test-all test-gpu gpu-kit install-vllm test-vllm install-gpu lint format clean-demo
+VENV_DOCS ?= .venv-docs
+BIN_DOCS := $(abspath $(VENV_DOCS))/bin
+STAMP_DOCS := $(VENV_DOCS)/.installed
+
+.PHONY: install demo gpu study test test-all test-gpu gpu-kit install-vllm test-vllm install-gpu lint format docs clean-demo
 
 install: $(STAMP)
 
@@ -132,6 +136,17 @@ lint: $(STAMP_LINT)
 format: $(STAMP_LINT)
 	$(BIN_LINT)/ruff check --fix
 	$(BIN_LINT)/ruff format
+
+$(STAMP_DOCS): requirements-docs.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Error: $(PYTHON) was not found; install Python 3.11, or name it: make PYTHON=..."; exit 2; }
+	test -x $(BIN_DOCS)/python || $(PYTHON) -m venv $(VENV_DOCS)
+	$(BIN_DOCS)/python -m pip install --quiet --disable-pip-version-check --progress-bar off -r requirements-docs.txt
+	touch $@
+
+# A broken link or reference is an error. Nothing is cached: pages are made from the programs, too.
+docs: $(STAMP_DOCS)
+	PYTHONPATH=docs/site:. $(BIN_DOCS)/zensical build --clean --strict
+	@echo "Open site/index.html; its search needs no server."
 
 clean-demo:
 	rm -rf $(OUT)

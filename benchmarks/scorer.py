@@ -49,7 +49,7 @@ RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELE
 CORES = os.cpu_count() or 1
 SANDBOX_PAIRS, SANDBOX_ROUNDS = 10, 22
 SLOW_QUERY_SECONDS = 2.0
-# Of about 1 to 30 ms each, 14 ms in the mean on the machine of docs/reference/scorer.md; {} makes each one different
+# Of about 1 to 30 ms each, 14 ms in the mean on the machine of docs/explanation/scoring.md; {} makes each one different
 # without changing what it does.
 QUERIES = (
     "SELECT city, count(*) FROM orders WHERE price > 90.{0} GROUP BY city",

@@ -31,7 +31,7 @@ from verl.dph.training import mixed_batch
 VOCABULARY = 128_000
 
 # What 100,000 rows without next tokens, 841 MB, may take: about three times what was measured on two cores that others
-# used too (docs/reference/training.md), and of memory a quarter more.
+# used too (docs/explanation/measurements.md), and of memory a quarter more.
 BUDGET = {"write s": 30, "load s": 4, "verify s": 6, "visit s": 25, "write x": 3.1, "load x": 0.4, "visit x": 1.6}
 DTYPES = dict.fromkeys(mixed_batch.FIELDS, torch.int64) | {"old_log_probs": torch.float32, "advantages": torch.float32}
 

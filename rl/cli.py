@@ -1,4 +1,4 @@
-"""The program `dph`: one front door to the project's programs (docs/reference/dph.md).
+"""The program `dph`: one front door to the project's programs (docs/reference/cli.md).
 
 A subcommand's modules are imported when it runs; help and completion load only its parser.
 """

@@ -3,7 +3,7 @@
     python data/math/prepare_dapo.py --download
     python data/math/prepare_dapo.py --input dapo-math-17k.parquet
 
-docs/howto/data.md describes the rows.
+docs/reference/files.md describes the rows.
 """
 
 from rl.data.prepare.commands import dapo

@@ -4,7 +4,7 @@
     python data/math/prepare_eval.py --input evaluation/data
     python data/math/prepare_eval.py --file aime25=aime2025.jsonl --file math500=MATH-500/test.jsonl
 
-docs/howto/data.md describes the rows.
+docs/reference/files.md describes the rows.
 """
 
 from rl.data.prepare.commands import math_eval

@@ -3,7 +3,7 @@
     python data/sql/prepare_bird.py --split train --input train/train.json --databases train/train_databases
     python data/sql/prepare_bird.py --split dev --input dev/dev.json --databases dev/dev_databases
 
-docs/howto/data.md describes the rows.
+docs/reference/files.md describes the rows.
 """
 
 from rl.data.prepare.commands import bird

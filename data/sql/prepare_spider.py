@@ -5,7 +5,7 @@
     python data/sql/prepare_spider.py --split train --input spider/train_spider.json spider/train_others.json \\
         --databases spider/database --tables spider/tables.json
 
-docs/howto/data.md describes the rows.
+docs/reference/files.md describes the rows.
 """
 
 from rl.data.prepare.commands import spider

@@ -25,10 +25,11 @@ def program_help(program: str, config: str, folder: Path = CONFIG_DIR) -> str:
     ]
     shared = [folder / f"{name}.yaml" for name in _INCLUDED.findall("\n".join(lines))]
     texts = [lines, *(file.read_text(encoding="utf-8").splitlines() for file in shared if file.is_file())]
-    return "\n".join([*head, *(line for text in texts for line in _keys(text))]) + "\n"
+    return "\n".join([*head, *(line for text in texts for line in documented_keys(text))]) + "\n"
 
 
-def _keys(lines: list[str]) -> list[str]:
+def documented_keys(lines: list[str]) -> list[str]:
+    """The comments and KEY=DEFAULT lines of a YAML file's text, with a blank line between groups."""
     shown: list[str] = []
     comment: list[str] = []
     keys: list[str] = []  # of the current line and of the mappings around it; two spaces of indentation each

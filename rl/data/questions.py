@@ -11,7 +11,7 @@ from rl.scorer.sql.compare import COMPARISONS
 
 _SQL_KEYS = ("db_id", "gold_sql", "cmp_method")
 
-# Of the data_source of a task that the scorer's configuration names (class_name PythonRewardModel, docs/howto/data.md).
+# Of the data_source of a task that the scorer's configuration names (PythonRewardModel, docs/tutorials/own-task.md).
 TASK_PREFIX = "task:"
 
 
@@ -51,7 +51,7 @@ def _builder(data_source: str) -> Callable[[Any], dict[str, str]]:
     known = ", ".join(pattern for patterns in DATA_SOURCES.values() for pattern in patterns)
     raise UserError(
         f"There is no reward for data_source {data_source!r}: use one of {known}, or {TASK_PREFIX}NAME for a task of "
-        "your own (docs/howto/data.md)."
+        "your own (docs/tutorials/own-task.md)."
     )
 
 
@@ -96,7 +96,7 @@ def _math_question(ground_truth: Any) -> dict[str, str]:
     return {"ground_truth": ground_truth}
 
 
-# docs/reference/configuration.md has this table.
+# docs/reference/training.md has this table.
 DATA_SOURCES: dict[Callable[[Any], dict[str, str]], tuple[str, ...]] = {
     _sql_question: ("sql", "bird", "spider"),
     _math_question: (

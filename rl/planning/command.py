@@ -1,4 +1,4 @@
-"""`dph plan`: memory and time of a launch script's run, before it starts (docs/reference/planning.md)."""
+"""`dph plan`: memory and time of a launch script's run, before it starts (docs/howto/plan.md)."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ DOES_NOT_FIT = 1
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Estimate what a launch script's run holds on each GPU and how long a step takes\n"
-        "(docs/reference/planning.md). Nothing is started. Settings are environment variables, as for the script\n"
+        "(docs/howto/plan.md). Nothing is started. Settings are environment variables, as for the script\n"
         "itself: MODEL_PATH, GPUS_PER_NODE, ... Exit code: 0 if it fits, 1 if not, 2 if no plan can be made.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

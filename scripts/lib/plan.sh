@@ -1,4 +1,4 @@
-# The plan of a run, before it starts: does it fit on the GPUs (docs/reference/planning.md)?
+# The plan of a run, before it starts: does it fit on the GPUs (docs/howto/plan.md)?
 
 # plan COMMAND...: into PLANNED, the command with engine settings that fit where the defaults do not. Fails if nothing that
 # was left open can make it fit; a dry run only says so. That a plan cannot be made stops nothing.

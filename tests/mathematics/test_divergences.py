@@ -44,7 +44,7 @@ def test_values_of_the_table(name, device):
 
 
 def gradient_weight(name, u):
-    """u f~'(u) as docs/explanation/method.md states it, in probabilities and float64."""
+    """u f~'(u) as docs/explanation/derivations.md states it, in probabilities and float64."""
     log, a = torch.log, float(name[6:]) if name.startswith("alpha") else None
     return {
         "forward_kl": lambda: u - 1,

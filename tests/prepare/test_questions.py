@@ -57,6 +57,6 @@ def test_other_sources_and_ground_truths_are_rejected():
 
 
 def test_the_documentation_names_all_of_them():
-    table = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text()
+    table = (Path(__file__).parents[2] / "docs" / "reference" / "training.md").read_text()
     for patterns in DATA_SOURCES.values():
         assert ", ".join(f"`{pattern}`" for pattern in patterns) in table

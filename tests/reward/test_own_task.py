@@ -1,4 +1,4 @@
-"""The worked example of docs/howto/data.md, "Your own task": its files as they stand there, and a real server."""
+"""The worked example of docs/tutorials/own-task.md: its files as they stand there, and a real server."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ from verl.dph.reward.client import ScorerClient, ScorerUnavailable
 from verl.dph.reward.score import compute_score
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGE = REPOSITORY / "docs" / "howto" / "data.md"
+PAGE = REPOSITORY / "docs" / "tutorials" / "own-task.md"
 
 
 @pytest.fixture(scope="module")

@@ -78,9 +78,9 @@ def test_nothing_is_written_elsewhere(evaluated):
 
 
 def test_a_task_of_ones_own_is_trained_as_the_page_says(tmp_path, word_llama):
-    """docs/howto/data.md; the scripts start the task's scorer. The model knows the answer to every other question."""
-    traveller = Traveller(tmp_path, "howto/data.md")
-    page = (DOCS / "howto" / "data.md").read_text()
+    """docs/tutorials/own-task.md; the scripts start the task's scorer. The model knows every other answer."""
+    traveller = Traveller(tmp_path, "tutorials/own-task.md")
+    page = (DOCS / "tutorials" / "own-task.md").read_text()
     for name, content in re.findall(r"^```\w+\n# (countdown/\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)

@@ -1,9 +1,9 @@
-"""`bird` and `spider` against their published rules, as docs/reference/scorer.md words them, on `league` (conftest.py).
+"""`bird` and `spider` against their published rules, as docs/explanation/scoring.md words them, on `league`.
 
 bird: set(predicted rows) == set(gold rows), of the rows as sqlite3 returns them. spider (Zhong et al. 2020): equal bags
 of rows under some permutation of the columns; equal lists, under one permutation, where gold has a top-level ORDER BY;
 DISTINCT is kept. The expected values follow by hand. Where this differs from the official programs,
-docs/reference/scorer.md says so under "Compared with the official evaluators".
+docs/explanation/scoring.md says so under "Compared with the official evaluators".
 """
 
 from collections.abc import Callable

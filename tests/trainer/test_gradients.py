@@ -152,7 +152,7 @@ def worker_module():
     return module
 
 
-# docs/explanation/method.md's tables, in probabilities and independent of verl/dph/divergence/f_divergences.py.
+# docs/explanation/derivations.md's tables, in probabilities and independent of verl/dph/divergence/f_divergences.py.
 
 
 def js_doubled(d):

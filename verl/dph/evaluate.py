@@ -5,7 +5,7 @@
 
 Generates n samples per prompt and one greedy response from every model with verl's rollout engines, scores them over
 HTTP and reports Pass@k, keep rate and styles with intervals, and tables in the paper's layout
-(verl/dph/config/evaluate.yaml, docs/reference/evaluation.md). A model is a Hugging Face folder, a checkpoint of verl's
+(verl/dph/config/evaluate.yaml, docs/howto/evaluate.md). A model is a Hugging Face folder, a checkpoint of verl's
 trainer or a training run. Re-run the same command to resume.
 """
 

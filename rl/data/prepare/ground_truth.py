@@ -1,4 +1,4 @@
-r"""Reference answers of the math benchmarks as the scorer reads them (docs/reference/scorer.md, "Scoring math").
+r"""Reference answers of the math benchmarks as the scorer reads them (docs/explanation/scoring.md, "Math").
 
 A reference is a text: whole numbers have no decimal point, 4.5e33 is 4.5 \times 10^{33}, which is how math-verify
 can read it.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rl.data.prepare.schema import Schema
 
-# The block that a model is shown must be the one that the scorer strips (docs/reference/scorer.md).
+# The block that a model is shown must be the one that the scorer strips (docs/explanation/scoring.md).
 _SQL_TEMPLATE = """\
 Your task:
 You are an expert in databases. Given are the schema of a database and a question about its content. Work out which \

@@ -39,6 +39,6 @@ def check_sandbox(scorers: Iterable[tuple[str, ScorerSettings]]) -> None:
                 "arm64, with both enabled); set it to auto to do without."
             )
     sys.stderr.write(
-        f"Warning: the kernel lacks {lacks}, so workers are not confined as docs/reference/scorer.md says; `sandbox: "
-        "off` in Scorers says that this is meant, `required` makes it an error.\n"
+        f"Warning: the kernel lacks {lacks}, so workers are not confined as docs/explanation/scoring.md says; "
+        "`sandbox: off` in Scorers says that this is meant, `required` makes it an error.\n"
     )

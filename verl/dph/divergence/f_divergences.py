@@ -4,8 +4,8 @@ A divergence is one function here. It maps log_ratio = log pi_theta(a) - log pi_
 
     f~(u) = f(u) - f'(1) (u - 1),   u = exp(log_ratio),   E_{a ~ pi_ref}[f~(u)] = D_f(pi_theta || pi_ref),
 
-which is non-negative, and zero with zero gradient at u = 1 (docs/explanation/method.md; Csiszar 1967; the paper's
-Appendix C). Three estimators are made of it, none of which needs another formula:
+which is non-negative, and zero with zero gradient at u = 1 (docs/explanation/derivations.md; Csiszar 1967; the
+paper's Appendix C). Three estimators are made of it, none of which needs another formula:
 
     with_linear_tail(f, log_ratio)          on a token sampled by pi_ref: f~(u)
     between_distributions(f, log_p, log_q)  between two next-token distributions: sum over tokens of p f~(q / p)
@@ -26,9 +26,9 @@ from torch.nn.functional import softplus
 LOG2 = math.log(2.0)
 
 # Above this log-ratio a divergence on samples of pi_ref is continued linearly. Measured on the demo's task
-# (docs/explanation/method.md): the gradient of a mini-batch has its smallest error with a bound between 0.5 and 2, and
-# 40 times that with 10, because almost all of the variance comes from tokens that became e^5 times more likely and are
-# hardly ever sampled. There is no lower bound: where the policy dropped a mode (d << 0) the forward KL must keep
+# (docs/explanation/estimators.md): the gradient of a mini-batch has its smallest error with a bound between 0.5 and 2,
+# and 40 times that with 10, because almost all of the variance comes from tokens that became e^5 times more likely and
+# are hardly ever sampled. There is no lower bound: where the policy dropped a mode (d << 0) the forward KL must keep
 # pulling.
 LOG_RATIO_MAX = 1.0
 
@@ -153,8 +153,8 @@ def policy_weight(f: Divergence, log_ratio: torch.Tensor) -> torch.Tensor:
     """f~'(u) = f'(u) - f'(1), the weight of grad log pi_theta on samples of pi_theta.
 
     grad D_f(pi_theta || pi_ref) = E_{a ~ pi_theta}[f'(u) grad log pi_theta(a)], and a constant may be subtracted as a
-    baseline (docs/explanation/method.md, "the policy form"). Taken as d/dd f~ / u, so that each divergence needs no
-    second formula; tangents beyond +-POLICY_LOG_RATIO_MAX.
+    baseline (docs/explanation/derivations.md, "the policy form"). Taken as d/dd f~ / u, so that each divergence needs
+    no second formula; tangents beyond +-POLICY_LOG_RATIO_MAX.
 
     Args:
         f: one of the functions above but `forward_kl_k1`.

@@ -23,7 +23,7 @@ HALF_TOLERANCE = 2e-2
 # Nats of a logit, and where it allows a row more than HALF_TOLERANCE, this counts: a change e of a token's logit moves
 # its log-prob by e (1 - p), and so the row by the mean of that, whatever its entropy. bfloat16 has 8 bits: it rounds a
 # logit between 16 and 32 to a multiple of 1/8, and in another batch to the next, and a log-prob hangs on two logits,
-# the token's and the likeliest. Measured were 0.1 (docs/reference/training.md).
+# the token's and the likeliest. Measured were 0.1 (docs/explanation/measurements.md).
 LOGIT_TOLERANCE = 0.25
 
 

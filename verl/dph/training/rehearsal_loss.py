@@ -141,7 +141,7 @@ def _topk_form(model_output: dict, data: TensorDict) -> tuple[torch.Tensor, dict
 def _policy_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, dict]:
     """stopgrad(w pi_theta / pi_old) log pi_theta, summed over D_exp tokens, and sums for metrics.
 
-    The policy form (docs/explanation/method.md). A surrogate: only its gradient is meaningful.
+    The policy form (docs/explanation/derivations.md). A surrogate: only its gradient is meaningful.
     `dph/policy_divergence` is the divergence.
     """
     names = ["response_mask", "old_log_probs", "ref_log_prob"]

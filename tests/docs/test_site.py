@@ -1,0 +1,191 @@
+"""The documentation's site: its pages, what is generated into them, and, where `make docs` was run, the site itself."""
+
+import ast
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from rl import cli
+from rl.common.config_help import CONFIG_DIR
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCS = REPOSITORY / "docs"
+PAGES = [path for path in sorted(DOCS.rglob("*.md")) if "study" not in path.parts]
+ZENSICAL = REPOSITORY / ".venv-docs" / "bin" / "zensical"
+LONGEST_PARAGRAPH = 5 * 120  # characters: five lines of a page
+CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def _module(name: str) -> ModuleType:
+    """A module of docs/site, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"docs_site_{name}", DOCS / "site" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Paragraphs and list items, without code, tables and headings."""
+    for block in re.split(r"\n\s*\n", CODE.sub("", text)):
+        for paragraph in re.split(r"\n(?=\s*(?:[-*]|\d+\.) )", block.strip("\n")):
+            if not paragraph.startswith(("|", "#", "    ")):
+                yield " ".join(paragraph.split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_paragraphs_are_short(page):
+    long = [text[:80] for text in _paragraphs(page.read_text()) if len(text) > LONGEST_PARAGRAPH]
+    assert not long, "\n".join(long)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_lists_and_tables_stand_apart(page):
+    """Markdown takes a list or a table that follows a line of text for more text."""
+    lines = CODE.sub("", page.read_text()).splitlines()
+    glued = [
+        line
+        for before, line in zip(lines, lines[1:], strict=False)
+        if re.match(r"([-*]|\d+\.) |\|", line) and before and not re.match(r"#| {2}| *([-*]|\d+\.) |\|", before)
+    ]
+    assert not glued
+
+
+def test_the_navigation_has_every_page():
+    def pages(entries: list) -> Iterator[str]:
+        for entry in entries:
+            for value in entry.values():
+                yield from [value] if isinstance(value, str) else pages(value)
+
+    project = tomllib.loads((REPOSITORY / "zensical.toml").read_text())["project"]
+    listed = list(pages(project["nav"]))
+    assert sorted(listed) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+
+
+def test_every_command_and_option_is_in_the_reference():
+    text = _module("reference").commands()
+    for name in cli.COMMANDS:
+        section = text.partition(f"## dph {name}\n")[2].partition("\n## ")[0]
+        options = [word for action in cli.parser_of(name)._actions if action.help for word in action.option_strings]
+        assert section and f"dph {name}" in section
+        assert not [word for word in options if word not in ("-h", "--help") and word not in section]
+
+
+def test_every_setting_is_in_the_reference():
+    made = _module("reference")
+    text = "".join(map(made.settings, ("dph_trainer", "presample", "evaluate"))) + made.scorer_settings()
+    for config in ("dph_trainer", "presample", "evaluate", "scorer", "sampling"):
+        keys = re.findall(r"^ +(\w+): \S", (CONFIG_DIR / f"{config}.yaml").read_text(), re.MULTILINE)
+        section = re.findall(r"^### (\S+)$", text, re.MULTILINE)
+        found = {key.rpartition(".")[2] for key in section}
+        own = {"_target_", "output_subdir", "dir", "device", "override"}  # Hydra's
+        assert len(keys) > 3 and not set(keys) - found - own
+    assert (
+        "### actor_rollout_ref.actor.sft_loss_mode\n\nDefault `none`.\n\nDivergence to the initial policy: none" in text
+    )
+
+
+def test_the_scripts_variables_are_in_the_reference():
+    text = _module("reference").script_variables()
+    assert "  LEARNING_RATE=1e-6" in text and "  SCORER_PORT=5001" in text and str(REPOSITORY) not in text
+
+
+def test_the_figures_are_computed():
+    """By hand: p has mean -.65 and variance 6.9625; its largest mode is at -3 with deviation .6."""
+    figures = _module("figures")
+    found = figures.closest_normals()
+    assert found["forward"] == pytest.approx((-0.65, 6.9625**0.5), abs=1e-3)
+    assert found["reverse"] == pytest.approx((-3, 0.6), abs=0.06)
+    assert figures.two_divergences().startswith("<svg") and "#000000" not in figures.pulls()
+
+
+def test_the_five_styles_have_these_divergences():
+    """The table of docs/explanation/divergences.md."""
+    rows = re.findall(
+        r"^\| (\.\d+) \| (\S+) \| (\S+) \| (\S+) \|$", (DOCS / "explanation/divergences.md").read_text(), re.M
+    )
+    assert len(rows) == 4
+    for epsilon, *shown in rows:
+        p, q = np.full(5, 0.2), np.array([1 - 4 * float(epsilon)] + [float(epsilon)] * 4)
+        pairs = [[(p, q)], [(q, p)], [(p, (p + q) / 2), (q, (p + q) / 2)]]
+        assert shown == [f"{sum((a * np.log(a / b)).sum() for a, b in pair):.2f}" for pair in pairs]
+
+
+# Of CUDA, the compiler and verl.
+OTHERS_SAY = {
+    "The NVIDIA driver on your system is too old",
+    "Python.h: No such file or directory",
+    "Failed to find C compiler",
+    "Bus error",
+    "training/rollout_probs_diff_mean",
+}
+
+
+def test_errors_that_are_explained_exist():
+    """A heading of the troubleshooting page has the words of a message; ... stands for what varies."""
+    said = []
+    for path in [*(REPOSITORY / "rl").rglob("*.py"), *(REPOSITORY / "verl").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                said.append("".join(value.value if isinstance(value, ast.Constant) else "..." for value in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                said.append(node.value)
+    said += [path.read_text() for path in (REPOSITORY / "scripts" / "lib").glob("*.sh")]
+    headings = re.findall(r"^### (.*)$", (DOCS / "howto" / "troubleshooting.md").read_text(), re.MULTILINE)
+    messages = [message for heading in headings for message in re.findall(r"`([^`]+)`", heading)]
+    assert len(messages) > 15
+    for message in set(messages) - OTHERS_SAY:
+        parts = [part.strip() for part in message.split("...")]
+        assert any(all(part in text for part in parts) for text in said), message
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The site, built from a copy of docs/."""
+    if not ZENSICAL.exists():
+        pytest.skip("make docs makes .venv-docs")
+    folder = tmp_path_factory.mktemp("docs")
+    for name in ("rl", "verl", "scripts"):
+        (folder / name).symlink_to(REPOSITORY / name)
+    shutil.copytree(DOCS, folder / "docs")
+    shutil.copy(REPOSITORY / "zensical.toml", folder)
+    environment = os.environ | {"PYTHONPATH": f"docs/site{os.pathsep}."}
+    command = [ZENSICAL, "build", "--clean", "--strict"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    return folder / "site"
+
+
+def test_the_site_is_complete_and_loads_nothing_from_elsewhere(site):
+    html = {path: path.read_text() for path in site.rglob("*.html")}
+    assert len(html) > len(PAGES)
+    loaded = re.compile(
+        r'<(script|img|iframe|source)[^>]* src="(https?:)?//|<link[^>]*stylesheet"[^>]* href="(https?:)?//'
+    )
+    assert not [path for path, text in html.items() if loaded.search(text)]
+    derivations = html[site / "explanation" / "derivations.html"]
+    assert derivations.count("<math") > 20 and "<svg" in derivations and "generate:" not in derivations
+
+
+@pytest.mark.slow
+def test_the_search_works_without_a_server(site):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_context(offline=True).new_page()
+        page.goto((site / "index.html").as_uri())
+        page.keyboard.press("Control+k")
+        field = page.get_by_placeholder("Search").last
+        field.press_sequentially("failed rollouts", delay=20)
+        page.locator("a[href*='troubleshooting.html?h=']").first.wait_for(timeout=30_000)
+        assert field.input_value() == "failed rollouts"
+        browser.close()
