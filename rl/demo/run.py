@@ -71,10 +71,10 @@ class Demo(Experiment):
 
     def run(self) -> list[str]:
         """Run all stages and write the report. Returns one sentence per failed check."""
-        from rl.evaluation.analysis.claims import assert_styles
+        from rl.evaluation.analysis.claims import failed_checks
 
         self.run_stages(self.stages())
-        return assert_styles(self._report())
+        return failed_checks(self._report())
 
     def _report(self) -> dict:
         from rl.evaluation.report.write import write_report

@@ -57,10 +57,13 @@ def _cell(summary: dict, metric: str) -> str:
 
 
 def checks_passed(report: dict) -> str:
-    """What claims.assert_styles has asserted, if nothing failed."""
+    """What claims.failed_checks has checked, if nothing failed."""
     labels = report["_labels"]
     styles = [claim for claim in report["_claims"] if claim["unit"] == "nats" and claim["method"] in ("grpo", "dph_js")]
-    return f"Checks passed: {', '.join(labels[claim['method']] + ' ' + claim['predicate'] for claim in styles)}.\n"
+    passed = [f"{labels[claim['method']]} {claim['predicate']}" for claim in styles]
+    if "grpo" in report:
+        passed.insert(0, f"{labels['grpo']} has a lower Pass@{report['base']['in_domain']['n']} than the base")
+    return f"Checks passed: {', '.join(passed)}.\n"
 
 
 def next_commands(demo: "Demo", dph: str) -> dict[str, str]:

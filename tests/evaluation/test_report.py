@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.common.errors import UserError
-from rl.evaluation.analysis.claims import assert_styles, claims, compared, comparisons_text, verdict
+from rl.evaluation.analysis.claims import claims, compared, comparisons_text, failed_checks, verdict
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
 from rl.evaluation.analysis.transitions import transition_shares, transitions_of_split
@@ -428,18 +428,33 @@ def test_a_difference_counts_after_holms_correction(difference, p_holm, expected
     assert compared(difference, p_holm) == expected
 
 
-def test_the_demos_assertion_holds_strictly_within_its_bounds():
-    def failures(**entropy):
-        return assert_styles({name: {"in_domain": {"style_entropy": value}} for name, value in entropy.items()})
+def test_the_demos_assertions_hold_strictly_within_their_bounds():
+    def failures(lost=0.2, **entropy):
+        pass_at = {"base": 0.9}
+        return failed_checks(
+            {
+                name: {
+                    "in_domain": {
+                        "n": 32,
+                        "style_entropy": value,
+                        "pass@k": {"8": [1.0], "32": [pass_at.get(name, 0.9 - lost)]},
+                    }
+                }
+                for name, value in entropy.items()
+            }
+        )
 
     assert failures(base=[1.3], grpo=[0.14], dph_js=[0.81]) == failures(dph_js=[0.61]) == []
-    assert failures(grpo=[0.35], dph_js=[0.6]) == [
+    assert failures(base=[1.3], grpo=[0.35], dph_js=[0.6]) == [
         "grpo has a style entropy of 0.35 in domain, not below 0.35.",
         "dph_js has a style entropy of 0.60 in domain, not above 0.6.",
     ]
-    assert (
-        "neither grpo nor dph_js" in failures(base=[1.3])[0] and "grpo has no style entropy" in failures(grpo=None)[0]
-    )
+    assert "neither grpo nor dph_js" in failures(base=[1.3])[0]
+    assert "grpo has no style entropy" in failures(base=[1.3], grpo=None)[0]
+    assert failures(base=[1.3], grpo=[0.14], lost=0.04) == [
+        "grpo has a Pass@32 of 0.860 in domain, the base 0.900: not 0.05 below it."
+    ]
+    assert failures(base=[1.3], grpo=[0.14], lost=0.06) == []
 
 
 # ----------------------------------------------------------------------------------------------------------- headline
