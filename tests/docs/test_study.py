@@ -1,7 +1,9 @@
-"""The study that the README shows is the one in docs/study, and its means are those of the runs."""
+"""What README.md and docs/ say of the recorded demo and study is in docs/study, whose means are those of the runs."""
 
 import json
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -10,19 +12,21 @@ from scipy import stats
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "docs" / "study"
 STUDY = json.loads((FOLDER / "study.json").read_text())
+DEMO = json.loads((FOLDER / "demo.json").read_text())
+README = (REPOSITORY / "README.md").read_text()
 
 
 def rows(text: str) -> dict[str, list[str]]:
-    """{first cell: the others} of every table, a later row of one name in the place of an earlier one."""
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    """{first cell: the others} of the first table."""
+    table = re.search(r"(^\|.*\n)+", text, re.MULTILINE).group()
+    lines = [line.strip("| ").split(" | ") for line in table.splitlines()]
     return {cells[0]: cells[1:] for cells in lines}
 
 
 @pytest.mark.parametrize("method", STUDY["methods"])
-def test_the_readme_has_the_studys_rows(method):
-    label, columns = STUDY["labels"][method], STUDY["methods"][method]
-    shown = rows((REPOSITORY / "README.md").read_text())[label]
-    assert rows((FOLDER / "study.md").read_text())[label] == shown
+def test_the_table_has_the_means_of_the_runs(method):
+    columns = STUDY["methods"][method]
+    shown = rows((FOLDER / "study.md").read_text())[STUDY["labels"][method]]
     assert len(shown) == len(columns)
     for cell, (column, found) in zip(shown, columns.items(), strict=True):
         values = found["values"]
@@ -32,19 +36,48 @@ def test_the_readme_has_the_studys_rows(method):
 
 
 def test_all_methods_and_their_figure_are_there():
-    from rl.demo.study import METHODS
+    from rl.demo.study import METHODS, parser
 
-    assert list(STUDY["methods"]) == list(METHODS) and STUDY["steps"] == 80
-    figure = (FOLDER / "study.svg").read_text()
-    assert figure.lstrip().startswith("<?xml") and "docs/study/study.svg" in (REPOSITORY / "README.md").read_text()
+    steps = parser().parse_args([]).steps
+    assert list(STUDY["methods"]) == list(METHODS) and STUDY["steps"] == steps
+    assert ElementTree.parse(FOLDER / "study.svg").getroot().tag.endswith("svg")
 
 
 def test_the_readme_has_the_recorded_demos_values():
-    demo = json.loads((FOLDER / "demo.json").read_text())
-    lines = [line for line in (REPOSITORY / "README.md").read_text().splitlines() if line.startswith("| ")]
-    for method, label in {"base": "base", "grpo": "GRPO", "dph_js": "DPH-JS, eta 0.2"}.items():
-        shown = next(line for line in lines if line.startswith(f"| {label} |")).strip("| ").split(" | ")[1:]
-        for cells, split in ((shown[:5], "in_domain"), (shown[7:], "out_of_domain")):
-            found = demo[method][split]
-            values = [found["greedy"], *(found["pass@k"][k] for k in ("1", "8", "32")), found["keep_rate"]]
-            assert cells == [f"{value:.3f}" for value, *_ in values]
+    shown = rows(README)
+    for method, label in {"base": "base", "grpo": "GRPO", "dph_js": "DPH-JS"}.items():
+        inside, outside = DEMO[method]["in_domain"], DEMO[method]["out_of_domain"]
+        values = [*(inside["pass@k"][k][0] for k in ("1", "8", "32")), outside["pass@k"]["1"], outside["pass@k"]["8"]]
+        values = [value[0] if isinstance(value, list) else value for value in values]
+        expected = [f"{value:.3f}" for value in values]
+        expected.insert(3, f"{inside['styles'][0]:.2f}")
+        assert shown[label] == expected
+    fell = [f"{100 * DEMO[name]['in_domain']['pass@k']['8'][0]:.0f}" for name in ("base", "grpo")]
+    assert "takes Pass@8 from {} to {} %".format(*fell) in README
+
+
+def test_what_the_readme_says_of_the_demos_comparisons_are_its_verdicts():
+    verdicts = {
+        split: {
+            claim["predicate"]: claim["verdict"]
+            for claim in DEMO["_claims"]
+            if (claim["method"], claim["split"]) == ("dph_js", split) and claim["predicate"].endswith("than GRPO")
+        }
+        for split in ("in_domain", "out_of_domain")
+    }
+    assert set(verdicts["in_domain"].values()) == {"inconclusive"}
+    above = {predicate for predicate, verdict in verdicts["out_of_domain"].items() if verdict == "supported"}
+    assert {"higher Pass@1 than GRPO", "higher Pass@8 than GRPO"} <= above
+    assert "not supported" not in verdicts["out_of_domain"].values()
+    entropies = [DEMO[name]["in_domain"]["style_entropy"] for name in ("grpo", "dph_js")]
+    assert entropies[0][2] < entropies[1][1]
+
+
+def test_the_readme_is_a_page_with_the_demos_picture():
+    assert len(README.splitlines()) <= 100 and "docs/study/answers.svg" in README
+    picture = ElementTree.parse(FOLDER / "answers.svg").getroot()
+    texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"Base", "GRPO", "DPH-JS"} < set(texts)
+    for name, label in (("base", "Base"), ("grpo", "GRPO"), ("dph_js", "DPH-JS")):
+        percent = f"{100 * DEMO[name]['in_domain']['pass@k']['1'][0]:.0f}"
+        assert texts[texts.index(label) + 1].startswith(f"Pass@1 {percent} ")
