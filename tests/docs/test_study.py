@@ -16,17 +16,17 @@ DEMO = json.loads((FOLDER / "demo.json").read_text())
 README = (REPOSITORY / "README.md").read_text()
 
 
-def rows(text: str) -> dict[str, list[str]]:
-    """{first cell: the others} of the first table."""
-    table = re.search(r"(^\|.*\n)+", text, re.MULTILINE).group()
-    lines = [line.strip("| ").split(" | ") for line in table.splitlines()]
+def rows(text: str, table: int = 0) -> dict[str, list[str]]:
+    """{first cell: the others} of a table, the first one unless told."""
+    tables = [found.group() for found in re.finditer(r"(^\|.*\n)+", text, re.MULTILINE)]
+    lines = [line.strip("| ").split(" | ") for line in tables[table].splitlines()]
     return {cells[0]: cells[1:] for cells in lines}
 
 
 @pytest.mark.parametrize("method", STUDY["methods"])
-def test_the_table_has_the_means_of_the_runs(method):
-    columns = STUDY["methods"][method]
-    shown = rows((FOLDER / "study.md").read_text())[STUDY["labels"][method]]
+def test_the_tables_have_the_means_of_the_runs(method):
+    columns, text = STUDY["methods"][method], (FOLDER / "study.md").read_text()
+    shown = [cell for table in (0, 1) for cell in rows(text, table)[STUDY["labels"][method]]]
     assert len(shown) == len(columns)
     for cell, (column, found) in zip(shown, columns.items(), strict=True):
         values = found["values"]
@@ -71,6 +71,27 @@ def test_what_the_readme_says_of_the_demos_comparisons_are_its_verdicts():
     assert "not supported" not in verdicts["out_of_domain"].values()
     entropies = [DEMO[name]["in_domain"]["style_entropy"] for name in ("grpo", "dph_js")]
     assert entropies[0][2] < entropies[1][1]
+
+
+def test_what_the_readme_says_of_the_study_holds_in_its_runs():
+    base, methods = STUDY["bases"]["base"], STUDY["methods"]
+    for column in ("Pass@8", "Pass@32"):
+        assert all(max(found[column]["values"]) < base[column] for found in methods.values())
+    without = ("grpo", "dapo", "dapo_exp")
+    mean = {name: {column: np.mean(found[column]["values"]) for column in found} for name, found in methods.items()}
+    for name in methods.keys() - set(without):
+        assert min(methods[name]["style entropy"]["values"]) > 0.6
+        for column in ("Pass@8", "Pass@32"):
+            assert 0.025 < mean[name][column] - mean["grpo"][column] < 0.085
+        assert 0.045 < mean["dapo"]["Pass@1"] - mean[name]["Pass@1"] < 0.065
+    assert all(max(methods[name]["style entropy"]["values"]) < 0.35 for name in without)
+    higher = {
+        column
+        for columns in STUDY["differences"].values()
+        for column, found in columns.items()
+        if found["p_holm"] <= 0.05 and found["mean"] > 0
+    }
+    assert higher == {"style entropy"}
 
 
 def test_the_readme_is_a_page_with_the_demos_picture():
