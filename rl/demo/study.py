@@ -17,7 +17,7 @@ from pathlib import Path
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import METHODS, Experiment, method_names, questions, sample_files
+from rl.demo.experiment import METHODS, PAPER_METHODS, Experiment, method_names, questions, sample_files
 from rl.demo.stages import Stage
 
 
@@ -100,7 +100,11 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rl.demo.study", description=__doc__.split("\n\n")[0])
     add = parser.add_argument
     add("--out", type=Path, default=Path("outputs/study"), help="folder of everything (default: %(default)s)")
-    add("--methods", default=",".join(METHODS), help="comma-separated (default: %(default)s)")
+    add(
+        "--methods",
+        default=",".join(PAPER_METHODS),
+        help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)",
+    )
     add("--seeds", default="1,2,3", help="of the training runs, comma-separated (default: %(default)s)")
     add("--steps", type=int, default=60, help="training steps of each run (default: %(default)s)")
     add("--jobs", type=int, default=2, help="runs at a time, each with one busy core (default: %(default)s)")
