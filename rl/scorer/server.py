@@ -19,6 +19,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.scorer.app import create_app
 from rl.scorer.config import Settings, TaskSettings, load_settings
+from rl.scorer.engines import check_engines
 from rl.scorer.http_protocol import SPARE_CONNECTIONS, protocol_with_deadline
 from rl.scorer.logs import LogFile, set_up
 from rl.scorer.options import parser
@@ -43,6 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         listening = {"address": options.address, "port": options.port}
         settings = load_settings(options.config, listening, {"database_path": options.database_path})
         check_sandbox(settings.Scorers.items())
+        check_engines(settings.Scorers.items())
         for scorer in settings.Scorers.values():
             if isinstance(scorer, TaskSettings):
                 check_task(scorer)

@@ -3,17 +3,19 @@
 import asyncio
 import hashlib
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
 from rl.common.outcomes import GOLD_EMPTY, INFRA_ERROR
-from rl.scorer.config import SqlSettings
+from rl.scorer.config import Engine, SqlSettings
 from rl.scorer.databases import Database, DatabaseUnreadable, find_database
+from rl.scorer.engines import connection_parameters, password_file, port_to_allow
 from rl.scorer.outcomes import Score, UnknownQuestion, failure, no_answer
 from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
@@ -25,13 +27,18 @@ from rl.scorer.sql.lexer import reads_clock, repair
 from rl.scorer.sql.rewards import REWARD_MODELS, TIMED_LIMITS
 
 _NO_ANSWER = no_answer("the response has no closed ```sql block")
+# Of a server that must answer at once: more than it takes to connect.
+_IDENTIFY_SECONDS = 15.0
+_SILENT = "its server does not answer"
 _EMPTY_GOLD = failure({"outcome": GOLD_EMPTY, "error": "the gold query returns no rows, or nothing but NULL"})
 
 
 class SqlQuestion(BaseModel):
     """What SQL responses are compared with."""
 
-    db_id: str = Field(description="path of the SQLite file below database_path, such as shop/shop.sqlite")
+    db_id: str = Field(
+        description="path of the database below database_path, such as shop/shop.sqlite, after the prefix of its engine"
+    )
     gold_sql: str
     cmp_method: Comparison
 
@@ -56,9 +63,9 @@ class _GoldQuery(NamedTuple):
     day: str
 
     @classmethod
-    def of(cls, gold_sql: str) -> "_GoldQuery":
-        sql = repair(gold_sql)
-        return cls(sql, datetime.now(UTC).date().isoformat() if reads_clock(sql) else "")
+    def of(cls, gold_sql: str, engine: Engine) -> "_GoldQuery":
+        sql = repair(gold_sql, engine)
+        return cls(sql, datetime.now(UTC).date().isoformat() if reads_clock(sql, engine) else "")
 
 
 @dataclass(frozen=True)
@@ -80,14 +87,26 @@ class _Gold:
 
 
 class SqlScorer(WorkerScorer):
-    """The reward models for SQL (sql/rewards.py) over one directory of databases.
+    """The reward models for SQL (sql/rewards.py) over the databases of one engine below one directory or in one server.
 
     empty_golds: how many responses came to questions whose gold returns no rows, or nothing but NULL.
     """
 
     def __init__(self, settings: SqlSettings):
         held_bytes = settings.worker_gold_cache_bytes
+        self._engine = settings.engine
+        self._root = Path(settings.database_path or "").resolve()
+        reads, server_port = [str(self._root)], None
+        arguments: dict[str, Any] = {}
+        if self._engine == "duckdb":
+            arguments = {"memory_bytes": settings.worker_memory_bytes}
+            reads += ["/proc/self/cgroup", "/sys/fs/cgroup"]
+        elif self._engine == "postgresql":
+            arguments = {"connection": connection_parameters(settings)}
+            reads, server_port = [password_file()], port_to_allow(arguments["connection"])
         jobs = {
+            "engine": self._engine,
+            "arguments": arguments,
             "limits": {
                 "sql_chars": settings.max_sql_chars,
                 "value_bytes": settings.max_value_bytes,
@@ -98,21 +117,26 @@ class SqlScorer(WorkerScorer):
             "payload_rows": settings.payload_rows,
             "payload_bytes": settings.payload_bytes,
         }
-        self._root = Path(settings.database_path).resolve()
-        super().__init__(settings, "sql", jobs, reads=[str(self._root)], held_bytes=held_bytes)
+        name = f"{settings.kind} worker"
+        super().__init__(settings, "sql", jobs, reads, held_bytes=held_bytes, name=name, server_port=server_port)
         self._settings = settings
         self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
         self.empty_golds = 0
         self._reward = REWARD_MODELS[settings.class_name]
         self._no_answer = replace(_NO_ANSWER, shaped=self._reward.no_answer)
 
+    @property
+    def prefix(self) -> str:
+        return self._settings.prefix
+
     async def score(self, question: SqlQuestion, responses: list[str], digests: bool = False) -> list[Score]:
         """As of every scorer. Raises UnknownQuestion for a db_id that names no database."""
         try:
-            # Aside: a file server may not answer, and megabytes of hostile text take a second to read.
-            database, gold_query, predictions = await asyncio.to_thread(self._read, question, responses)
+            database = await self._find(question.db_id)
         except DatabaseUnreadable as error:
             return [failure({"outcome": INFRA_ERROR, "error": str(error)})] * len(responses)
+        # Aside: megabytes of hostile text take a second to read.
+        gold_query, predictions = await asyncio.to_thread(self._read, question, responses)
         gold = await self._gold(database, gold_query)
         self.empty_golds += len(responses) if gold.null else 0
         unjudged = _EMPTY_GOLD if gold.null and not self._settings.judge_empty_gold else gold.failure
@@ -131,7 +155,7 @@ class SqlScorer(WorkerScorer):
         """Run a gold query."""
         started = time.perf_counter()
         try:
-            gold = await self._gold(find_database(self._root, db_id), _GoldQuery.of(gold_sql))
+            gold = await self._gold(await self._find(db_id), _GoldQuery.of(gold_sql, self._engine))
         except UnknownQuestion as error:
             return GoldCheck("unknown_database", error=str(error))
         except DatabaseUnreadable as error:
@@ -142,9 +166,26 @@ class SqlScorer(WorkerScorer):
             return GoldCheck(found, seconds)
         return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
 
-    def _read(self, question: SqlQuestion, responses: list[str]) -> tuple[Database, _GoldQuery, list[str | None]]:
-        database = find_database(self._root, question.db_id)
-        return database, _GoldQuery.of(question.gold_sql), [read_sql(response) for response in responses]
+    async def _find(self, db_id: str) -> Database:
+        name = db_id.removeprefix(self._settings.prefix)
+        if self._engine != "postgresql":
+            # Aside: a file server may not answer.
+            return await asyncio.to_thread(find_database, self._root, name, self._engine)
+        header = await self._identify(name)
+        if header["outcome"] == "unknown":
+            raise UnknownQuestion(f"db_id {db_id!r}: {header['error']}")
+        if header["outcome"] != "identity":
+            raise DatabaseUnreadable(f"db_id {db_id!r}: {header.get('error', _SILENT)}")
+        return Database(name, (name, *header["identity"]))
+
+    async def _identify(self, name: str) -> dict:
+        """The header of the reply about a database in a server."""
+        job = {"job": "identify", "uri": name}
+        return (await self._ask(lambda _: (job, b""), _IDENTIFY_SECONDS, wall_limit=_IDENTIFY_SECONDS))[0]
+
+    def _read(self, question: SqlQuestion, responses: list[str]) -> tuple[_GoldQuery, list[str | None]]:
+        gold_query = _GoldQuery.of(question.gold_sql, self._engine)
+        return gold_query, [read_sql(response, self._engine) for response in responses]
 
     async def _gold(self, database: Database, query: _GoldQuery) -> _Gold:
         of = (database.identity, query.sql, query.day)
@@ -153,7 +194,7 @@ class SqlScorer(WorkerScorer):
     async def _run_gold(self, database: Database, sql: str, of: tuple) -> _Gold:
         seconds = self._settings.gold_seconds
         job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": sql, "seconds": seconds}
-        header, body = await self._run(lambda _: (job, b""), seconds, "gold")
+        header, body = await self._run(database, lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
         if header["outcome"] != "gold":
@@ -186,14 +227,28 @@ class SqlScorer(WorkerScorer):
 
         # A digest of the largest result takes seconds, which must not decide the outcome; nor must timing both queries.
         beside = digest * self._settings.grace_seconds + self._reward.timed * TIMED_LIMITS * seconds
-        header, payload = await self._run(prepare, seconds + beside, "pred")
+        header, payload = await self._run(database, prepare, seconds + beside, "pred")
         if "score" not in header:
             return failure(header, pred)
         found = header.get("digest"), header.get("rows"), header.get("reward")
         return Score(header["outcome"], header["score"], "result", payload.decode(), pred, *found)
 
-    async def _run(self, prepare: Prepare, cpu_limit: float, side: str) -> Reply:
-        header, body = await self._ask(prepare, cpu_limit + self._settings.grace_seconds, side)
+    async def _run(self, database: Database, prepare: Prepare, seconds: float, side: str) -> Reply:
+        limit = seconds + self._settings.grace_seconds
+        if self._engine == "postgresql":
+            # By the clock, as the statement runs elsewhere; the last rows may take as long as all before.
+            header, body = await self._ask(prepare, limit, side, limit + seconds)
+            # Its worker was killed: the statement does not keep to its limit, unless nobody answers there.
+            if "cpu" not in header and (await self._identify(database.uri))["outcome"] != "identity":
+                header = {"outcome": "fault", "error": _SILENT}
+        else:
+            header, body = await self._ask(prepare, limit, side)
         if header["outcome"] == "fault":
             header = {"outcome": INFRA_ERROR, "error": f"the database cannot be read now: {header['error']}"}
         return header, body
+
+
+def scorer_of(scorers: Iterable[WorkerScorer], db_id: str) -> SqlScorer | None:
+    """The scorer for SQL with the longest prefix that the db_id has."""
+    sql = [scorer for scorer in scorers if isinstance(scorer, SqlScorer) and db_id.startswith(scorer.prefix)]
+    return max(sql, key=lambda scorer: len(scorer.prefix), default=None)

@@ -90,7 +90,7 @@ def write_without(failed: Failures, source: Path, path: Path) -> str:
     return f"Wrote {count - len(dropped)} of {count} rows to {path}; dropped {len(dropped)}{why}.\n"
 
 
-def summary(dataset: Dataset, findings: dict[Query, GoldCheck], failed: Failures, root: Path) -> str:
+def summary(dataset: Dataset, findings: dict[Query, GoldCheck], failed: Failures, root: Path | None) -> str:
     """Counts by outcome, the slowest queries, what failed and what was not checked."""
     problems = Counter(findings[problem.query].outcome for problem in dataset.problems)
     queries = Counter(finding.outcome for finding in findings.values())
@@ -110,7 +110,7 @@ def summary(dataset: Dataset, findings: dict[Query, GoldCheck], failed: Failures
         lines.append(f"  {problem.id}  {problem.db_id}  {_shortened(wrong)}")
     if len(failed) > _SHOWN_FAILURES:
         lines.append(f"  ... and {len(failed) - _SHOWN_FAILURES} more, which the table has.")
-    if problems["unknown_database"]:
+    if problems["unknown_database"] and root is not None:
         lines.append(f"Databases are looked for below {root}; if they lie elsewhere, pass --database-path DIR.")
     return "\n".join(lines) + "\n"
 
