@@ -171,6 +171,8 @@ class SqlScorer(WorkerScorer):
         if self._engine != "postgresql":
             # Aside: a file server may not answer.
             return await asyncio.to_thread(find_database, self._root, name, self._engine)
+        if not name or "\0" in name:
+            raise UnknownQuestion(f"db_id {db_id!r} names no database")
         header = await self._identify(name)
         if header["outcome"] == "unknown":
             raise UnknownQuestion(f"db_id {db_id!r}: {header['error']}")

@@ -1,19 +1,30 @@
 """DuckDB and PostgreSQL: verdicts as SQLite's, hostile statements that change nothing, faults that blame nobody."""
 
+import asyncio
 import re
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rl.scorer.config import SqlSettings
-from rl.scorer.engines import connection_parameters
+from rl.common.errors import UserError
+from rl.scorer import engines, sql_scoring
+from rl.scorer.config import SqlSettings, load_settings
+from rl.scorer.engines import check_engines, connection_parameters
+from rl.scorer.outcomes import Score, UnknownQuestion
 from rl.scorer.sql import lexer
 from rl.scorer.sql.compare import COMPARISONS, GoldRows
 from rl.scorer.sql.execute import Limits, StatementError, StatementTimeout
-from tests.scorer.conftest import LEAGUE, RUNAWAY
+from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
+from tests.scorer.conftest import LEAGUE, REPOSITORY, RUNAWAY, Scorer, fenced, make_league
 from tests.scorer.postgresql import Postgresql
 from tests.scorer.test_scorer_conformance import ALL
 
@@ -274,3 +285,333 @@ def test_limits_hold(engine: str, league_of) -> None:
 def test_rows_come_in_one_order(engine: str, league_of) -> None:
     sql = "SELECT p.id, q.id FROM player p, player q WHERE p.id <> q.id"
     assert len({tuple(league_of.run(sql)) for _ in range(5)}) == 1
+
+
+# In the server's workers
+
+SETTINGS = {
+    "class_name": "SqlDetailRewardModel",
+    "num_instances": 1,
+    "slow_instances": 1,
+    "prediction_seconds": 0.5,
+    "gold_seconds": 0.5,
+    "grace_seconds": 0.5,
+    "worker_memory_bytes": 200_000_000,
+}
+
+
+def settings_of(engine: str, request: pytest.FixtureRequest, **changes: Any) -> SqlSettings:
+    where: dict[str, Any] = {"database_path": request.getfixturevalue("databases")}
+    if engine == "postgresql":
+        where = {"connection": request.getfixturevalue("league_server").connection}
+    return SqlSettings.model_validate({**SETTINGS, "engine": engine, "prefix": f"{engine}/", **where, **changes})
+
+
+@contextmanager
+def asking(settings: SqlSettings) -> Iterator[Callable[..., list[Score]]]:
+    """ask(db_id, gold, *predictions): the scores that a scorer with these settings gives."""
+    scorer = SqlScorer(settings)
+    with asyncio.Runner() as runner:
+        runner.run(scorer.pool.start())
+
+        def ask(db_id: str, gold: str, *predictions: str, method: str = "bird") -> list[Score]:
+            question = SqlQuestion(db_id=settings.prefix + db_id, gold_sql=gold, cmp_method=method)
+            return runner.run(scorer.score(question, [fenced(sql) for sql in predictions]))
+
+        ask.scorer, ask.runner = scorer, runner
+        try:
+            yield ask
+        finally:
+            runner.run(scorer.pool.close())
+
+
+def outcomes(scores: list[Score]) -> list[str]:
+    return [score.outcome for score in scores]
+
+
+LEAGUE_ID = {"duckdb": "league.duckdb", "postgresql": "league"}
+
+
+def test_a_worker_scores_caches_and_survives(engine: str, request: pytest.FixtureRequest) -> None:
+    gold, of = "SELECT name, goals FROM player ORDER BY id", LEAGUE_ID[engine]
+    with asking(settings_of(engine, request)) as ask:
+        predictions = [
+            gold.lower(),
+            "SELECT name FROM player",
+            "SELECT id FROM player",
+            "SELECT x FROM player",
+            RUNAWAY,
+        ]
+        scores = ask(of, gold, *predictions, method="spider")
+        assert outcomes(scores) == ["match", "partial", "mismatch", "pred_error", "pred_timeout"]
+        assert scores[1].score == 0.8 * 1 / 2 and '["Ada",3]' in scores[0].payload
+        before = ask.scorer.golds.misses, ask.scorer.scores.misses
+        assert outcomes(ask(of, gold, *predictions[:4], method="spider")) == outcomes(scores)[:4]
+        assert (ask.scorer.golds.misses, ask.scorer.scores.misses) == before
+        assert outcomes(ask(of, "SELECT x FROM player", "SELECT 1")) == ["gold_error"]
+        assert outcomes(ask(of, RUNAWAY, "SELECT 1")) == ["gold_timeout"]
+        # Busy, the machine may be too slow for it; a fault it is not.
+        assert ask(of, gold, "SELECT repeat('x', 300000000)")[0].outcome in ("pred_error", "pred_timeout")
+        assert outcomes(ask(of, gold, gold + " -- again")) == ["match"]
+        for db_id in (
+            "none",
+            "../league.duckdb",
+            "",
+            "x\0y",
+            "league'; DROP DATABASE league; --",
+            "host=/tmp dbname=league",
+        ):
+            with pytest.raises(UnknownQuestion, match="db_id"):
+                ask(db_id, gold, gold)
+
+
+def test_a_folder_of_files_is_a_database(databases: Path, request: pytest.FixtureRequest) -> None:
+    with asking(settings_of("duckdb", request)) as ask:
+        gold = "SELECT p.name, sum(points) FROM player p JOIN game g ON g.player = p.id GROUP BY ALL ORDER BY 1"
+        assert ask("shop", gold, gold)[0].payload == '[["Ada",110],["Ben",20]]'
+        # Only its own files, and no more of these than their rows.
+        for sql in (
+            "FROM '{}/secret.csv'",
+            "FROM read_csv('{}/shop/game.csv')",
+            "FROM '{}/shop/*.csv'",
+            "FROM glob('{}/*')",
+        ):
+            assert outcomes(ask("shop", gold, f"SELECT * {sql.format(databases)}")) == ["pred_error"], sql
+        (databases / "shop" / "game.parquet").write_bytes(b"")
+        with pytest.raises(UnknownQuestion, match="two files for the table game"):
+            ask("shop", gold, gold)
+        (databases / "shop" / "game.parquet").unlink()
+        (databases / "shop" / "link.csv").symlink_to("/etc/passwd")
+        with pytest.raises(UnknownQuestion, match="leads out"):
+            ask("shop", gold, gold)
+        (databases / "shop" / "link.csv").unlink()
+        (databases / "empty").mkdir()
+        with pytest.raises(UnknownQuestion, match="without a"):
+            ask("empty", gold, gold)
+
+
+def test_a_change_is_seen(databases: Path, league_server: Postgresql, request: pytest.FixtureRequest) -> None:
+    import duckdb
+
+    gold, was = "SELECT count(*) FROM t", "SELECT 1"
+
+    def change_file(statement: str) -> None:
+        with duckdb.connect(databases / "changing.new") as connection:
+            connection.execute(statement)
+        (databases / "changing.duckdb").write_bytes((databases / "changing.new").read_bytes())
+
+    def change_table(rows: int) -> None:
+        (databases / "tables").mkdir(exist_ok=True)
+        (databases / "tables" / "t.csv").write_text("a\n" + "7\n" * rows)
+
+    change_file("CREATE TABLE t AS SELECT 1 AS a")
+    change_table(1)
+    league_server.make("changing", "CREATE TABLE t AS SELECT 1 AS a")
+    with asking(settings_of("duckdb", request)) as ask:
+        assert outcomes(ask("changing.duckdb", gold, was) + ask("tables", gold, was)) == ["match"] * 2
+        change_file("INSERT INTO t VALUES (2)")
+        change_table(2)
+        assert outcomes(ask("changing.duckdb", gold, was) + ask("tables", gold, was)) == ["mismatch"] * 2
+        assert ask("tables", gold, was)[0].payload == "[[1]]"
+    with asking(settings_of("postgresql", request)) as ask:
+        assert outcomes(ask("changing", gold, was)) == ["match"]
+        for statement in (
+            "INSERT INTO t VALUES (2)",
+            "TRUNCATE t",
+            "ALTER TABLE t ADD COLUMN b int",
+            "INSERT INTO t VALUES (1)",
+        ):
+            misses = ask.scorer.golds.misses
+            assert outcomes(ask("changing", gold, was)) == outcomes(ask("changing", gold, was))
+            assert ask.scorer.golds.misses == misses, "nothing has changed"
+            league_server.run("changing", statement)
+            ask("changing", gold, was)
+            assert ask.scorer.golds.misses == misses + 1, statement
+        assert outcomes(ask("changing", gold, was)) == ["match"]
+
+
+def test_what_is_not_the_responses_fault_is_an_infra_error_on_duckdb(databases: Path, request) -> None:
+    with asking(settings_of("duckdb", request)) as ask:
+        assert outcomes(ask("damaged.duckdb", "SELECT 1", "SELECT 1")) == ["gold_error"]
+        writing = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print(1, flush=True); sys.stdin.read()"
+        locked = databases / "locked.duckdb"
+        command = [sys.executable, "-c", writing, locked]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+            writer.stdout.readline()
+            [score] = ask("locked.duckdb", "SELECT 1", "SELECT 1")
+            assert score.outcome == "infra_error" and "lock" in score.error
+            writer.stdin.close()
+        assert outcomes(ask("locked.duckdb", "SELECT 1", "SELECT 1")) == ["match"]
+
+
+GOLD = "SELECT name FROM player"
+
+
+def test_what_is_not_the_responses_fault_is_an_infra_error_on_postgresql(
+    league_server: Postgresql, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = league_server
+
+    def is_infra_error(ask: Callable[..., list[Score]], sql: str = GOLD) -> str:
+        [score] = ask("league", GOLD, f"{sql} -- {is_infra_error.asked}")
+        is_infra_error.asked += 1
+        assert score.outcome == "infra_error", score
+        return score.error
+
+    is_infra_error.asked = 0
+    owner = server.connection.replace("reader", "owner")
+    with asking(settings_of("postgresql", request, connection=owner)) as ask:
+        assert "may do more than read (owner" in is_infra_error(ask)
+    server.run("postgres", "GRANT pg_read_server_files TO guest", "ALTER ROLE guest CONNECTION LIMIT -1")
+    guest = server.connection.replace("reader", "guest")
+    with asking(settings_of("postgresql", request, connection=guest)) as ask:
+        assert "pg_read_server_files" in is_infra_error(ask)
+        server.run("postgres", "REVOKE pg_read_server_files FROM guest")
+        assert outcomes(ask("league", GOLD, GOLD)) == ["match"]
+        server.run("postgres", "ALTER ROLE guest CONNECTION LIMIT 0")
+    with asking(settings_of("postgresql", request, connection=guest)) as ask:
+        assert "too many connections" in is_infra_error(ask)
+
+    monkeypatch.setattr(sql_scoring, "_IDENTIFY_SECONDS", 1.0)
+    with asking(settings_of("postgresql", request)) as ask:
+        assert outcomes(ask("league", GOLD, GOLD)) == ["match"]
+        with locked_table(server):
+            assert "lock timeout" in is_infra_error(ask)
+        assert outcomes(ask("league", GOLD, f"{GOLD} -- unlocked")) == ["match"]
+        with while_running(server, "pg_cancel_backend"):
+            assert "user request" in is_infra_error(ask, RUNAWAY)
+        with while_running(server, "pg_terminate_backend"):
+            assert "terminating connection" in is_infra_error(ask, RUNAWAY)
+        assert outcomes(ask("league", GOLD, f"{GOLD} -- connected again")) == ["match"]
+        server.signal(signal.SIGSTOP)
+        try:
+            assert "does not answer" in is_infra_error(ask)
+        finally:
+            server.signal(signal.SIGCONT)
+        assert outcomes(ask("league", GOLD, f"{GOLD} -- awake")) == ["match"]
+        server.stop()
+        assert is_infra_error(ask)
+        server.start()
+        assert outcomes(ask("league", GOLD, f"{GOLD} -- started again")) == ["match"]
+
+
+@contextmanager
+def locked_table(server: Postgresql) -> Iterator[None]:
+    import psycopg
+
+    where = {"host": str(server.folder), "port": server.port, "user": "owner", "dbname": "league"}
+    with psycopg.connect(**where) as connection:
+        connection.execute("LOCK TABLE player IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+@contextmanager
+def while_running(server: Postgresql, function: str) -> Iterator[None]:
+    """Call `function` with the process of the runaway once there is one."""
+
+    def interrupt() -> None:
+        busy = "state = 'active' AND usename = 'reader' AND query ~ 'FETCH'"
+        while not server.run("league", f"SELECT {function}(pid) FROM pg_stat_activity WHERE {busy}"):
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    yield
+    thread.join()
+
+
+# Settings, and several engines in one server
+
+SECTION = "Scorers: {Scorer1: {class_name: SqlRewardModel, "
+HERE = "database_path: ., "
+SERVER = "engine: postgresql, connection: "
+WRONG = {
+    f"{HERE}engine: mysql": "Scorers.Scorer1.engine = 'mysql'",
+    "engine: duckdb": "lacks Scorers.Scorer1.database_path",
+    "engine: postgresql": "lacks Scorers.Scorer1.connection",
+    f"{HERE}{SERVER}'host=/x user=y'": "database_path = '.': Value error, is not for the engine postgresql",
+    f"{HERE}connection: 'host=/x user=y'": "connection = 'host=/x user=y': Value error, is not for the engine sqlite",
+    f"{HERE}prefix: a}}, S: {{class_name: SqlRewardModel, prefix: a, database_path: .": "of one kind",
+    f"{SERVER}'host=/x user=y password=z'": "Scorers.Scorer1.connection has a password",
+    f"{SERVER}'postgresql://y:z@localhost/'": "Scorers.Scorer1.connection has a password",
+    f"{SERVER}'host=/x'": "has no user; give one",
+    f"{SERVER}'user=y'": "has no host; give one",
+    f"{SERVER}'host=/x user=y dbname=z'": "has a dbname, but the db_id names the database",
+    f"{SERVER}'hots=/x user=y'": "is no connection string of libpq",
+    f"{SERVER}'host=no.such.host.invalid user=y'": "has the host no.such.host.invalid, which has no address",
+}
+
+
+def test_a_wrong_setting_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "sql.yaml"
+
+    def rejection(keys: str) -> str:
+        path.write_text(f"{SECTION}{keys}}}}}")
+        with pytest.raises(UserError) as raised:
+            check_engines(load_settings(path).Scorers.items())
+        return str(raised.value)
+
+    for keys, message in WRONG.items():
+        assert message in rejection(keys), keys
+    monkeypatch.setattr(engines, "find_spec", lambda name: None)
+    for keys, package in ((f"{HERE}engine: duckdb", "duckdb"), (f"{SERVER}'host=/x user=y'", "psycopg")):
+        assert f"needs the package {package}; install it: pip install '.[engines]'" in rejection(keys)
+
+
+def test_a_server_of_three_engines_asks_the_one_of_the_prefix(
+    start_scorer: Callable[..., Scorer], databases: Path, league_server: Postgresql, tmp_path: Path
+) -> None:
+    section = "{class_name: SqlRewardModel, num_instances: 1, slow_instances: 1, "
+    text = f"""
+Scorers:
+  A: {section} database_path: /cache/}}
+  B: {section} engine: duckdb, prefix: duck/, database_path: {databases}}}
+  C: {section} engine: postgresql, prefix: pg/, connection: '{league_server.connection}'}}
+"""
+    scorer = start_scorer(text=text)
+    make_league(scorer.databases / "league.sqlite")
+    # In its own dialect only.
+    golds = {
+        "league.sqlite": "SELECT ifnull(goals, 0) FROM player WHERE name GLOB 'E*'",
+        "duck/league.duckdb": "SELECT coalesce(any_value(goals), 0) FROM player WHERE name LIKE 'E%'",
+        "pg/league": "SELECT coalesce(goals, 0)::int8 FROM player WHERE name ~ '^E' AND 'a' = ANY (ARRAY['a'])",
+    }
+    golds["duck/shop"] = golds["duck/league.duckdb"]
+
+    def ask(db_id: str, *sql: str) -> dict:
+        question = {"db_id": db_id, "gold_sql": golds.get(db_id, "SELECT 1"), "cmp_method": "bird"}
+        return {"question": question, "responses": [fenced(text) for text in sql]}
+
+    questions = [ask(db_id, gold, "SELECT 0", "SELECT 1", "SELECT") for db_id, gold in golds.items()]
+    answers = scorer.client.post("/v1/score", json={"questions": questions}).json()["answers"]
+    assert [[score["outcome"] for score in of] for of in answers] == [["match", "match", "mismatch", "pred_error"]] * 4
+    for db_id in ("league", "duck/league", "pg/none", "duck/../duck/league.duckdb/", "pg/"):
+        reply = scorer.client.post("/v1/score", json={"questions": [ask(db_id, "SELECT 1")]})
+        assert reply.status_code == 404 and repr(db_id.partition("/")[2] or db_id)[1:-1] in reply.json()["error"]
+    metrics = scorer.client.get("/metrics").text
+    for kind in ("sql", "sql:duck/", "sql:pg/"):
+        assert f'scorer_workers{{kind="{kind}"}} 1.0' in metrics and f'cache="{kind.replace("sql", "gold")}"' in metrics
+    assert audited(golds, databases, scorer, tmp_path) == {"gold": 4, "unknown_database": 1}
+
+
+def audited(golds: dict[str, str], databases: Path, scorer: Scorer, folder: Path) -> dict[str, int]:
+    """The audit's counts, of the golds and one row whose database is in no server."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    truths = [{"db_id": db_id, "gold_sql": gold, "cmp_method": "bird"} for db_id, gold in golds.items()]
+    truths.append({"db_id": "pg/none", "gold_sql": "SELECT 1", "cmp_method": "bird"})
+    rows = [{"id": i, "data_source": "bird", "reward_model": {"ground_truth": truth}} for i, truth in enumerate(truths)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "rows.parquet")
+    command = [
+        sys.executable,
+        "-m",
+        "rl.scorer.audit",
+        folder / "rows.parquet",
+        "-c",
+        scorer.directory / "settings.yaml",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.returncode == 0, done.stderr
+    counts = re.findall(r"^(gold|unknown_database) +(\d+) ", done.stdout, re.MULTILINE)
+    return {outcome: int(count) for outcome, count in counts}

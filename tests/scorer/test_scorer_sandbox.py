@@ -30,6 +30,7 @@ from rl.scorer.scoring import WorkerScorer
 from rl.scorer.server import main
 from rl.scorer.sql_scoring import SqlScorer
 from rl.scorer.task_scoring import TaskQuestion, TaskScorer
+from tests.scorer.postgresql import Postgresql
 
 confined = pytest.mark.skipif(
     support.offered() != support.MECHANISMS, reason="the kernel lacks Landlock or seccomp on this architecture"
@@ -214,11 +215,12 @@ def take_over(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr(process, "_PROGRAM", program)
 
 
-def one_worker(kind: str, targets: Targets, sandbox: str) -> WorkerScorer:
+def one_worker(kind: str, targets: Targets, sandbox: str, connection: str | None = None) -> WorkerScorer:
     settings = {"num_instances": 1, "slow_instances": 1, "sandbox": sandbox}
-    if kind == "sql":
-        named = {"class_name": "SqlRewardModel", "database_path": targets.FOLDER}
-        return SqlScorer(SqlSettings.model_validate(named | settings))
+    if kind != "math":
+        where = {"connection": connection} if connection else {"database_path": targets.FOLDER}
+        named = {"class_name": "SqlRewardModel", "engine": "sqlite" if kind == "sql" else kind}
+        return SqlScorer(SqlSettings.model_validate(named | where | settings))
     return MathScorer(MathSettings.model_validate({"class_name": "MathRewardModel"} | settings))
 
 
@@ -242,7 +244,7 @@ def outcomes(scorer: WorkerScorer, targets: Targets, attacks: dict[str, str]) ->
 
 
 @confined
-@pytest.mark.parametrize("kind", ["sql", "math"])
+@pytest.mark.parametrize("kind", ["sql", "math", "duckdb"])
 def test_a_worker_that_was_taken_over_can_only_compute_and_read_its_folders(
     kind: str, targets: Targets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +254,24 @@ def test_a_worker_that_was_taken_over_can_only_compute_and_read_its_folders(
     found = outcomes(one_worker(kind, targets, "required"), targets, ATTACKS)
     assert {name: error for name, error in found.items() if not denied(error)} == {}
     assert found == found | {"open a file for writing": f"PermissionError({errno.EACCES}, 'Permission denied')"}
+
+
+@confined
+@pytest.mark.skipif(
+    landlock.version() < 6, reason="Landlock denies ports and abstract sockets from versions 4 and 6 on"
+)
+@pytest.mark.parametrize("host", ["a local socket", "127.0.0.1"])
+def test_a_worker_of_postgresql_can_only_connect_to_its_server(
+    host: str, postgresql: Postgresql, targets: Targets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_over(monkeypatch, "sql")
+    connection = postgresql.connection if host != "127.0.0.1" else f"host={host} port={postgresql.port} user=reader"
+    local = f"socket.socket(socket.AF_UNIX).connect('{postgresql.folder}/.s.PGSQL.{postgresql.port}')"
+    its_own = {"127.0.0.1": f"socket.create_connection(('127.0.0.1', {postgresql.port}))"}.get(host, local)
+    found = outcomes(one_worker("postgresql", targets, "required", connection), targets, ATTACKS)
+    assert {name: error for name, error in found.items() if not denied(error)} == {}
+    scorer = one_worker("postgresql", targets, "required", connection)
+    assert outcomes(scorer, targets, {"connect": f"import socket; {its_own}"}) == {"connect": "done"}
 
 
 def denied(error: str) -> bool:
@@ -531,7 +551,7 @@ ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_the_filters_decide_by_architecture_number_and_arguments(machine: str) -> None:
-    tables = ("COMPUTING", "MODIFYING", "STARTING", "CONNECTING", "NEVER", "BY_ARGUMENTS")
+    tables = ("COMPUTING", "MODIFYING", "STARTING", "CONNECTING", "TALKING", "NEVER", "BY_ARGUMENTS")
     groups = {name: system_calls.numbers(getattr(system_calls, name), machine) for name in tables}
     number = {name: value for group in groups.values() for name, value in group.items()}
     assert len(set(number.values())) == len(number), "two names have one number"
@@ -572,6 +592,13 @@ def test_the_filters_decide_by_architecture_number_and_arguments(machine: str) -
         seccomp.ALLOW,
         *[seccomp.NOT_PERMITTED] * 2,
     )
+    # A socket for its server: local, or TCP.
+    for port, families in ((0, {1}), (5432, {2, 10})):
+        server = verdicts(seccomp.computing_only(machine, 77, server_port=port))
+        allowed = {family for family in range(40) if server("socket", family, 1 | 0x80000) == seccomp.ALLOW}
+        assert allowed == families
+        assert {server("socket", family, kind) for family in families for kind in (2, 3)} == {seccomp.NOT_PERMITTED}
+        assert {server(name) for name in groups["TALKING"]} == {seccomp.ALLOW}
     everything = verdicts(seccomp.all_but(machine, 77, writes=True, network=True, programs=True))
     assert all(everything(name) == seccomp.ALLOW for table in refused[:3] for name in groups[table])
     assert {everything(name) for name in groups["NEVER"]} == {seccomp.NOT_PERMITTED}
