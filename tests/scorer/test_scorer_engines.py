@@ -275,6 +275,9 @@ def test_limits_hold(engine: str, league_of) -> None:
         "SELECT repeat('x', 1000001)": "a value of more than 1000000 bytes",
         f"SELECT repeat('x', 9999) {MANY[engine]} LIMIT 999": "more than 1000000 bytes",
         "SELECT 1" + " " * 200_000: "200008 characters",
+        "SELECT 1\0": "null character",
+        "SELECT '\ud800'": "UTF-8|utf-8",
+        "SELECT " + "NOT " * 20_000 + "true": "depth|memory",
     }
     for sql, message in limited.items():
         with pytest.raises(StatementError, match=message):
@@ -329,6 +332,7 @@ def outcomes(scores: list[Score]) -> list[str]:
     return [score.outcome for score in scores]
 
 
+GOLD = "SELECT name FROM player"
 LEAGUE_ID = {"duckdb": "league.duckdb", "postgresql": "league"}
 
 
@@ -363,6 +367,24 @@ def test_a_worker_scores_caches_and_survives(engine: str, request: pytest.Fixtur
         ):
             with pytest.raises(UnknownQuestion, match="db_id"):
                 ask(db_id, gold, gold)
+
+
+def test_a_slow_statement_leaves_its_worker_to_others(engine: str, request: pytest.FixtureRequest) -> None:
+    """PostgreSQL's takes no processor time of the worker."""
+    with asking(settings_of(engine, request, prediction_seconds=60.0)) as ask:
+
+        async def first(*predictions: str) -> str:
+            asked = {}
+            for sql in predictions:
+                question = SqlQuestion(db_id=f"{engine}/{LEAGUE_ID[engine]}", gold_sql=GOLD, cmp_method="bird")
+                asked[asyncio.create_task(ask.scorer.score(question, [fenced(sql)]))] = sql
+                await asyncio.sleep(0.5)
+            done, waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+            return asked[done.pop()]
+
+        assert ask.runner.run(first(RUNAWAY, GOLD)) == GOLD
 
 
 def test_a_folder_of_files_is_a_database(databases: Path, request: pytest.FixtureRequest) -> None:
@@ -442,9 +464,6 @@ def test_what_is_not_the_responses_fault_is_an_infra_error_on_duckdb(databases: 
             assert score.outcome == "infra_error" and "lock" in score.error
             writer.stdin.close()
         assert outcomes(ask("locked.duckdb", "SELECT 1", "SELECT 1")) == ["match"]
-
-
-GOLD = "SELECT name FROM player"
 
 
 def test_what_is_not_the_responses_fault_is_an_infra_error_on_postgresql(

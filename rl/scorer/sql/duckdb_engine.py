@@ -27,7 +27,7 @@ from rl.scorer.sql.execute import (
     Row,
     StatementError,
     StatementTimeout,
-    check_length,
+    check_text,
     fetch_all,
 )
 from rl.scorer.sql.values import from_python
@@ -85,7 +85,7 @@ class Executor:
 
     def execute(self, uri: str, version: str, sql: str, seconds: float) -> list[Row]:
         """All rows of the one statement `sql`, within `seconds` of processor time; raises what execute.py's does."""
-        check_length(sql, self._limits)
+        check_text(sql, self._limits)
         deadline = time.process_time() + seconds
         try:
             database = self._database(uri, version)
@@ -166,7 +166,7 @@ def _check_select(database: _Database, sql: str) -> None:
     if parsed.startswith('{"error":true') or _OTHER_STATEMENTS.search(parsed):
         reason = json.loads(parsed).get("error_message") or "Only SELECT statements are run"
         raise StatementError(reason[:ERROR_CHARS])
-    if len(json.loads(parsed)["statements"]) != 1:
+    if len(database.connection.extract_statements(sql)) != 1:
         raise StatementError("the SQL is not one statement")
     for name in _FUNCTION.findall(parsed):
         if name.lower() in database.denied:

@@ -112,7 +112,7 @@ class Executor:
         `limits`, its DamagedDatabase for a file whose content is at fault, DatabaseFault for a file that cannot be
         read, MemoryError.
         """
-        check_length(sql, self._limits)
+        check_text(sql, self._limits)
         deadline = time.thread_time() + seconds
         try:
             if first_word(sql) == "EXPLAIN":
@@ -198,10 +198,12 @@ def _fetch(connection: sqlite3.Connection, sql: str, limits: Limits) -> list[Row
         return fetch_all(cursor.fetchmany, limits)
 
 
-def check_length(sql: str, limits: Limits) -> None:
-    """StatementError for a text that is too long."""
+def check_text(sql: str, limits: Limits) -> None:
+    """StatementError for a text that is too long, or that the engine might take to end early."""
     if len(sql) > limits.sql_chars:
         raise StatementError(f"the SQL has {len(sql)} characters, more than {limits.sql_chars}")
+    if "\0" in sql:
+        raise StatementError("the SQL has a null character")
 
 
 def fetch_all(fetch: Callable[[int], list[Row]], limits: Limits) -> list[Row]:

@@ -13,6 +13,7 @@ import math
 import re
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from decimal import Decimal
 from types import SimpleNamespace
 
@@ -29,7 +30,7 @@ from rl.scorer.sql.execute import (
     StatementError,
     StatementTimeout,
     Value,
-    check_length,
+    check_text,
     fetch_all,
 )
 from rl.scorer.sql.lexer import ambiguity, names
@@ -39,11 +40,11 @@ from rl.scorer.sql.values import from_decimal, from_float
 _OPEN_CONNECTIONS = 2
 _CONNECT_SECONDS = 10
 _IDENTIFY_SECONDS = 5.0
+# How long another transaction may hold a table before that is a fault: less than the statement's own limit.
+_LOCK_MILLISECONDS = 500
 _CURSOR = "c"
 _SESSION = {
     "default_transaction_read_only": "on",
-    # Another transaction may hold a table for so long before that is a fault.
-    "lock_timeout": "500",
     # A statement whose worker was killed ends within a second.
     "client_connection_check_interval": "1000",
     # Text forms that depend on the session, and rows that come in another order.
@@ -76,8 +77,9 @@ _IDENTITY = """
     SELECT oid, pg_postmaster_start_time()::text, pg_current_snapshot()::text FROM pg_database
     WHERE datname = current_database()
 """
-_CANCELED, _UNKNOWN_DATABASE, _OUT_OF_MEMORY = "57014", "3D000", "53200"
-_TEMPORARY_FILES = "53400"
+_CANCELED = "57014"
+# Of resources, but the statement's own: memory, and temporary files beyond its role's limit.
+_EXCESSES = ("53200", "53400")
 # Connection lost, rolled back in favour of another, resources, role or lock missing, shut down, the system's error, a
 # foreign table's server.
 _FAULTS = ("08", "28", "40", "53", "55P03", "57P", "58", "HV")
@@ -88,45 +90,27 @@ class _UnknownDatabase(DatabaseFault):
     """The server has no database of that name."""
 
 
-class _Text(Loader):
-    """Every type without a loader of its own, as the server writes it."""
+def _loader(convert: Callable[[bytes], Value]) -> type[Loader]:
+    class Converted(Loader):
+        def load(self, data: Buffer) -> Value:
+            return convert(bytes(data))
 
-    def load(self, data: Buffer) -> Value:
-        return bytes(data).decode(errors="ignore")
-
-
-class _Integer(Loader):
-    def load(self, data: Buffer) -> Value:
-        return int(bytes(data))
+    return Converted
 
 
-class _Float(Loader):
-    def load(self, data: Buffer) -> Value:
-        return from_float(float(bytes(data)))
-
-
-class _Numeric(Loader):
-    def load(self, data: Buffer) -> Value:
-        return from_decimal(Decimal(bytes(data).decode()))
-
-
-class _Boolean(Loader):
-    def load(self, data: Buffer) -> Value:
-        return int(bytes(data) == b"t")
-
-
-class _Bytes(Loader):
-    def load(self, data: Buffer) -> Value:
-        return bytes.fromhex(bytes(data)[2:].decode())
-
-
-_LOADERS = {"int2": _Integer, "int4": _Integer, "int8": _Integer, "oid": _Integer, "float4": _Float, "float8": _Float}
-_LOADERS |= {"numeric": _Numeric, "bool": _Boolean, "bytea": _Bytes}
+_CONVERSIONS: dict[str, Callable[[bytes], Value]] = {
+    **dict.fromkeys(("int2", "int4", "int8", "oid"), int),
+    **dict.fromkeys(("float4", "float8"), lambda text: from_float(float(text))),
+    "numeric": lambda text: from_decimal(Decimal(text.decode())),
+    "bool": lambda text: int(text == b"t"),
+    "bytea": lambda text: bytes.fromhex(text[2:].decode()),
+}
 _ADAPTERS = AdaptersMap(types=psycopg.postgres.types)
-_ADAPTERS.register_loader(0, _Text)
+# Every other type is a text, as the server writes it.
+_ADAPTERS.register_loader(0, _loader(lambda text: text.decode(errors="ignore")))
+for _type, _convert in _CONVERSIONS.items():
+    _ADAPTERS.register_loader(_type, _loader(_convert))
 _ADAPTERS.register_dumper(int, IntDumper)  # of how many rows to fetch
-for _type, _loader in _LOADERS.items():
-    _ADAPTERS.register_loader(_type, _loader)
 
 
 class Executor:
@@ -145,13 +129,17 @@ class Executor:
 
     def execute(self, uri: str, _version: str, sql: str, seconds: float) -> list[Row]:
         """All rows of the one statement `sql`, within `seconds` by the clock; raises what execute.py's does."""
-        check_length(sql, self._limits)
+        check_text(sql, self._limits)
         _check_names(sql)
+        try:
+            query = sql.rstrip("; \t\r\n").encode()
+        except UnicodeError as error:  # half a surrogate pair
+            raise StatementError(str(error)[:ERROR_CHARS]) from None
         connection = self._begin(uri, seconds)
         deadline = time.monotonic() + seconds
         try:
             with connection.cursor(_CURSOR) as cursor:
-                cursor.execute(sql.rstrip("; \t\r\n").encode())
+                cursor.execute(query)
                 if not cursor.description:
                     raise StatementError("the SQL returns no columns")
 
@@ -161,8 +149,6 @@ class Executor:
                     return cursor.fetchmany(count)
 
                 return fetch_all(fetch, self._limits)
-        except UnicodeError as error:
-            raise StatementError(str(error)[:ERROR_CHARS]) from None
         except psycopg.Error as error:
             raise _translated(error, time.monotonic() > deadline) from None
         finally:
@@ -188,7 +174,11 @@ class Executor:
 
     def _begin(self, uri: str, seconds: float) -> psycopg.Connection:
         """A connection in a new transaction; one that was open may have been lost since. DatabaseFault without one."""
-        begin = f"BEGIN READ ONLY; SET LOCAL statement_timeout = {math.ceil(seconds * 1000)}".encode()
+        limit = math.ceil(seconds * 1000)
+        lock_limit = max(min(_LOCK_MILLISECONDS, limit // 2), 1)
+        begin = (
+            f"BEGIN READ ONLY; SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {lock_limit}".encode()
+        )
         if uri in self._open:
             try:
                 self._open[uri].execute(begin)
@@ -232,8 +222,6 @@ class Executor:
 
 def _check_names(sql: str) -> None:
     """StatementError for what no privilege keeps the statement from."""
-    if "\0" in sql:
-        raise StatementError("the SQL has a null character")
     if found := ambiguity(sql):
         raise StatementError(f"the SQL has {found}, which is not taken")
     for name, called in names(sql):
@@ -252,7 +240,7 @@ def _translated(error: psycopg.Error, late: bool) -> Exception:
         return StatementTimeout() if late else DatabaseFault(text)
     if state in _DAMAGES:
         return DamagedDatabase(text)
-    if state.startswith(_FAULTS) and state not in (_OUT_OF_MEMORY, _TEMPORARY_FILES):
+    if state.startswith(_FAULTS) and state not in _EXCESSES:
         return DatabaseFault(text)
     return StatementError(text)
 
