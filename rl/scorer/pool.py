@@ -297,6 +297,7 @@ class WorkerPool:
     def _check(self, worker: WorkerProcess, load: _Load, now: float) -> None:
         """Look at a job that may be slow."""
         cpu, limit, wall_limit = worker.cpu_seconds(), load.jobs[0].cpu_limit, load.jobs[0].wall_limit
+        seconds = now - load.started if self._by_clock else cpu - load.cpu_before
         if cpu - load.cpu > _STALLED_CPU_SECONDS:
             load.cpu, load.moved = cpu, now
         if cpu - load.cpu_before > limit:
@@ -310,10 +311,7 @@ class WorkerPool:
         elif wall_limit is None and now - load.moved > _STALL_SECONDS:
             logger.error("a worker was killed: it used no processor for %g s", _STALL_SECONDS)
             worker.terminate()
-        elif (
-            not load.slow
-            and (seconds := now - load.started if self._by_clock else cpu - load.cpu_before) > SLOW_SECONDS
-        ):
+        elif not load.slow and seconds > SLOW_SECONDS:
             self._make_room(worker, load, seconds)
 
     def _make_room(self, worker: WorkerProcess, load: _Load, seconds: float) -> None:

@@ -38,11 +38,14 @@ class WorkerScorer:
             "memory_bytes": settings.worker_memory_bytes,
             "held_bytes": held_bytes,
             "jobs": jobs,
-            "sandbox": {"mechanisms": self.sandbox, "reads": reads, "allow": list(allow)}
-            | {"server_port": server_port},
+            "sandbox": {
+                "mechanisms": self.sandbox,
+                "reads": reads,
+                "allow": list(allow),
+                "server_port": server_port,
+            },
         }
-        by_clock = server_port is not None
-        self.pool = WorkerPool(settings.processes, settings.slow_processes, worker, by_clock)
+        self.pool = WorkerPool(settings.processes, settings.slow_processes, worker, by_clock=server_port is not None)
 
     async def score(self, question: Any, responses: list[str], digests: bool = False) -> list[Score]:
         """The scores of the responses, in order. `digests`: with those of results of SQL."""

@@ -132,11 +132,11 @@ class SqlScorer(WorkerScorer):
     async def score(self, question: SqlQuestion, responses: list[str], digests: bool = False) -> list[Score]:
         """As of every scorer. Raises UnknownQuestion for a db_id that names no database."""
         try:
-            database = await self._find(question.db_id)
+            # Aside: a file server may not answer, and megabytes of hostile text take a second to read.
+            file, gold_query, predictions = await asyncio.to_thread(self._read, question, responses)
+            database = file or await self._find_in_server(question.db_id)
         except DatabaseUnreadable as error:
             return [failure({"outcome": INFRA_ERROR, "error": str(error)})] * len(responses)
-        # Aside: megabytes of hostile text take a second to read.
-        gold_query, predictions = await asyncio.to_thread(self._read, question, responses)
         gold = await self._gold(database, gold_query)
         self.empty_golds += len(responses) if gold.null else 0
         unjudged = _EMPTY_GOLD if gold.null and not self._settings.judge_empty_gold else gold.failure
@@ -155,7 +155,8 @@ class SqlScorer(WorkerScorer):
         """Run a gold query."""
         started = time.perf_counter()
         try:
-            gold = await self._gold(await self._find(db_id), _GoldQuery.of(gold_sql, self._engine))
+            database = self._find_file(db_id) or await self._find_in_server(db_id)
+            gold = await self._gold(database, _GoldQuery.of(gold_sql, self._engine))
         except UnknownQuestion as error:
             return GoldCheck("unknown_database", error=str(error))
         except DatabaseUnreadable as error:
@@ -166,11 +167,14 @@ class SqlScorer(WorkerScorer):
             return GoldCheck(found, seconds)
         return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
 
-    async def _find(self, db_id: str) -> Database:
+    def _find_file(self, db_id: str) -> Database | None:
+        """The file or folder; None with the engine that has none."""
+        if self._engine == "postgresql":
+            return None
+        return find_database(self._root, db_id.removeprefix(self._settings.prefix), self._engine)
+
+    async def _find_in_server(self, db_id: str) -> Database:
         name = db_id.removeprefix(self._settings.prefix)
-        if self._engine != "postgresql":
-            # Aside: a file server may not answer.
-            return await asyncio.to_thread(find_database, self._root, name, self._engine)
         if not name or "\0" in name:
             raise UnknownQuestion(f"db_id {db_id!r} names no database")
         header = await self._identify(name)
@@ -185,9 +189,12 @@ class SqlScorer(WorkerScorer):
         job = {"job": "identify", "uri": name}
         return (await self._ask(lambda _: (job, b""), _IDENTIFY_SECONDS, wall_limit=_IDENTIFY_SECONDS))[0]
 
-    def _read(self, question: SqlQuestion, responses: list[str]) -> tuple[_GoldQuery, list[str | None]]:
+    def _read(
+        self, question: SqlQuestion, responses: list[str]
+    ) -> tuple[Database | None, _GoldQuery, list[str | None]]:
+        file = self._find_file(question.db_id)
         gold_query = _GoldQuery.of(question.gold_sql, self._engine)
-        return gold_query, [read_sql(response, self._engine) for response in responses]
+        return file, gold_query, [read_sql(response, self._engine) for response in responses]
 
     async def _gold(self, database: Database, query: _GoldQuery) -> _Gold:
         of = (database.identity, query.sql, query.day)
