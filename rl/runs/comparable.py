@@ -11,8 +11,7 @@ from rl.data.sample_file import SampleRecord, read_metadata
 from rl.data.training_run import LOGS
 from rl.evaluation.spec import BASE, BASE_AGAIN, WITH_DIVERGENCE, ReportSpec, SplitFiles, read_spec
 from rl.metrics.pass_at_k import SOLVED_IN
-from rl.metrics.response_groups import announces_styles
-from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES
+from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES, announces_styles
 from rl.runs.run_folder import RunFolder, read_run
 from rl.runs.validation_samples import Dump, Validations, read_dump, write_samples
 
@@ -204,7 +203,7 @@ def _of_validations(candidates: list[Candidate], found: dict[str, Validations], 
     return _described(candidates, "their validations") | {
         "methods": methods,
         "styles": list(KNOWN_STYLES) if queries else [],
-        "styles_by": BY_PREFIX if announces_styles(queries) else BY_STRUCTURE,
+        "styles_by": BY_PREFIX if announces_styles(queries, KNOWN_STYLES) else BY_STRUCTURE,
         # Without a second draw, the base's later samples are its noise floor.
         "solved_in": min(SOLVED_IN, base.n if again else max(base.n // 2, 1)),
         "caveats": caveats,

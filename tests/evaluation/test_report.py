@@ -156,7 +156,7 @@ def test_report_and_page(run, tmp_path):
     assert page.count("<svg") == 2 * (2 * 3 + 3 * 2 + 2) + 2 * 2 * 4
     assert len(page) < 1_000_000
     text = " ".join(tags.text)
-    for expected in ("A & B", "DPH-JS <η 0.2>", "1 min 15 s", "ends in one style", "Pass@16", "seed", "0.0003"):
+    for expected in ("A & B", "DPH-JS <η 0.2>", "75 s", "ends in one style", "Pass@16", "seed", "0.0003"):
         assert expected in text
     for sentence in (
         "GRPO is right more often than the base, but ends in one style.",
