@@ -383,8 +383,8 @@ def _baseline(actor: DictConfig, mode: str, on_pef: bool) -> Iterator[str]:
         yield f"{setting} does not exist for {mode}, whose f'(inf) is infinite: use centred."
     elif actor.sft_log_ratio_max is not None:
         yield (
-            f"{setting} is bounded by itself, and actor.sft_log_ratio_max={actor.sft_log_ratio_max} would bias it: set "
-            "actor.sft_log_ratio_max=null."
+            f"{setting} takes the bound's place, and actor.sft_log_ratio_max={actor.sft_log_ratio_max} would bias it: "
+            "set actor.sft_log_ratio_max=null."
         )
 
 

@@ -176,7 +176,8 @@ def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
 def _implied(config: DictConfig) -> dict[str, float | str]:
     """What versions did whose manifests lack the estimator's settings."""
     actor = config.actor_rollout_ref.actor
-    implied = {"log_ratio_max": 1.0, "baseline": "centred", "importance_max": 2.0, "policy_log_ratio_max": 10.0}
+    implied: dict[str, float | str] = {"log_ratio_max": 1.0, "baseline": "centred"}
+    implied |= {"importance_max": 2.0, "policy_log_ratio_max": 10.0}
     if actor.sft_loss_mode == "js" and actor.sft_loss_normalization == "joint":
         implied["js_exp_weight"] = 1.0
     return {f"actor_rollout_ref.actor.sft_{name}": value for name, value in implied.items()}
