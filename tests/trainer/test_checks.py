@@ -57,6 +57,11 @@ BUDGET = {f"{ETA}type": "target_kl", f"{ETA}target_kl": 0.05}
         (f"{ACTOR}sft_loss_estimator", "top-k", "sft_loss_estimator='top-k' is unknown: use one of sampled, topk"),
         (f"{ACTOR}sft_loss_normalization", "both", "sft_loss_normalization='both' is unknown"),
         (f"{ACTOR}sft_kl_estimator", "k2", "sft_kl_estimator='k2' is unknown"),
+        (f"{ACTOR}sft_log_ratio_max", 0, "sft_log_ratio_max=0 must be a log-ratio above 0, or null"),
+        (f"{ACTOR}sft_baseline", "infinity", "sft_baseline='infinity' is unknown: use one of centred, tail"),
+        (f"{ACTOR}sft_js_exp_weight", -1, "sft_js_exp_weight=-1 must be a number, 0 or more, or null (balanced)"),
+        (f"{ACTOR}sft_importance_max", 0.5, "sft_importance_max=0.5 must be a number, 1 or more"),
+        (f"{ACTOR}sft_policy_log_ratio_max", None, "sft_policy_log_ratio_max=None must be a log-ratio above 0"),
         (f"{ACTOR}sft_grad_norm_freq", -1, "sft_grad_norm_freq=-1 must be a whole number, 0 or more"),
         (f"{ACTOR}sft_loss_coeff", -0.1, "sft_loss_coeff=-0.1 must be a number, 0 or more"),
         (f"{ACTOR}sft_loss_coeff", "abc", "sft_loss_coeff='abc' must be a number"),
@@ -144,6 +149,10 @@ def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto")
     return {ACTOR + name: value for name, value in found.items()} | no_store
 
 
+UNBOUNDED = {f"{ACTOR}sft_log_ratio_max": None}
+TAIL = {f"{ACTOR}sft_baseline": "tail"}
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -193,6 +202,15 @@ def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto")
             of_mode("js_low_var", estimator="topk") | {f"{MODEL}use_fused_kernels": True},
             "use_fused_kernels=True does not go with actor.sft_loss_estimator=topk",
         ),
+        (
+            of_mode("js_low_var", estimator="topk") | {f"{ACTOR}sft_log_ratio_max": 3},
+            "sft_log_ratio_max=3 bounds sampled tokens, and actor.sft_loss_estimator=topk compares whole distributions",
+        ),
+        (TAIL, "actor.sft_log_ratio_max=1.0 would bias it: set actor.sft_log_ratio_max=null"),
+        (of_mode("chi_square") | TAIL | UNBOUNDED, "tail does not exist for actor.sft_loss_mode=chi_square"),
+        (of_mode("forward") | TAIL | UNBOUNDED, "tail is what actor.sft_kl_estimator=k1, the default, gives"),
+        (of_mode("js_low_var", estimator="topk") | TAIL | UNBOUNDED, "is for sampled tokens of D_pef"),
+        (of_mode("reverse_kl", store=False, reference=True) | TAIL, "tail is for sampled tokens of D_pef"),
         ({"distillation.enabled": True}, "does not go with distillation.enabled=True"),
         ({f"{ACTOR}loss_agg_mode": "seq-mean-token-sum"}, "loss_agg_mode=seq-mean-token-sum does not go with"),
         ({f"{ETA}type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
@@ -244,7 +262,9 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         of_mode("alpha"),
         of_mode("alpha", store=False, reference=True),
         of_mode("forward", store=False, reference=True, form="policy"),
-        of_mode("hellinger"),
+        of_mode("hellinger") | TAIL | UNBOUNDED,
+        of_mode("js", reference=True) | TAIL | UNBOUNDED,
+        of_mode("js_low_var", form="generator") | TAIL | UNBOUNDED,
         BUDGET,
         COLOCATE,
         SEPARATE,

@@ -115,6 +115,25 @@ def test_a_checkpoint_of_an_older_version_is_continued_with_a_warning(run, caplo
     assert "manifest.json is no dph-manifest/1: delete it to resume without comparing" in run.rejection()
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sft_loss_mode": "js", "use_kl_loss": True}, "actor.sft_js_exp_weight was 1.0 and is None"),
+        ({"sft_log_ratio_max": 5}, "actor.sft_log_ratio_max was 1.0 and is 5"),
+    ],
+)
+def test_a_checkpoint_from_before_the_estimators_settings_has_their_constants(run, changes, sentence):
+    changes = {ACTOR + name: value for name, value in changes.items()}
+    folder = save_checkpoint(run, **changes)
+    run.prepare(changes)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for name in ("log_ratio_max", "baseline", "js_exp_weight", "importance_max", "policy_log_ratio_max"):
+        del manifest["settings"]["actor_rollout_ref"]["actor"][f"sft_{name}"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    message = run.rejection(changes)
+    assert sentence in message and message.count(" was ") == 2  # of the sentence itself, and of this change
+
+
 def test_the_order_of_another_store_is_not_continued(run):
     save_checkpoint(run)
     others = [Row(row.id, row.prompt, torch.tensor([6, 1]), row.ref_log_probs) for row in run.store_rows]

@@ -21,9 +21,17 @@ from rl.common.errors import UserError
 from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
 from verl.dph.config import attention
 from verl.dph.config.schema import check_schema
+from verl.dph.divergence.loss_modes import MODES, TAIL_FORMS
 from verl.dph.sampling.rollout_engine import check_platform
 from verl.dph.training import preflight
-from verl.dph.training.config import active_forms, has_divergence, has_keep_probe, mini_batches, rehearses
+from verl.dph.training.config import (
+    DPHActorConfig,
+    active_forms,
+    has_divergence,
+    has_keep_probe,
+    mini_batches,
+    rehearses,
+)
 from verl.dph.training.settings import ETA, SCHEMA
 
 
@@ -345,8 +353,14 @@ def divergence(config: DictConfig) -> Iterator[str]:
             f"{mode} has no term on D_pef, but data.sft_files={data.sft_files} and data.sft_pt={data.sft_pt} are set: "
             "set both to null."
         )
+    yield from _baseline(actor, mode, on_pef)
     if actor.sft_loss_estimator != "topk":
         return
+    if actor.sft_log_ratio_max not in (None, DPHActorConfig.sft_log_ratio_max):
+        yield (
+            f"actor.sft_log_ratio_max={actor.sft_log_ratio_max} bounds sampled tokens, and "
+            "actor.sft_loss_estimator=topk compares whole distributions: leave it out, or use sampled."
+        )
     if not on_pef:
         yield f"actor.sft_loss_estimator=topk compares stored distributions, and {mode} uses none: use sampled."
     for key, holder in (("use_fused_kernels", config.actor_rollout_ref.model), ("pad_to_length", actor.fsdp_config)):
@@ -355,6 +369,23 @@ def divergence(config: DictConfig) -> Iterator[str]:
                 f"{key}={holder.get(key)} does not go with actor.sft_loss_estimator=topk: verl gives no logits then; "
                 "switch it off, or use sft_loss_estimator=sampled."
             )
+
+
+def _baseline(actor: DictConfig, mode: str, on_pef: bool) -> Iterator[str]:
+    if actor.sft_baseline == "centred":
+        return
+    setting = f"actor.sft_baseline={actor.sft_baseline}"
+    if not on_pef or actor.sft_loss_estimator == "topk":
+        yield f"{setting} is for sampled tokens of D_pef, which {mode} does not compare here: use centred."
+    elif actor.sft_loss_mode == "forward":
+        yield f"{setting} is what actor.sft_kl_estimator=k1, the default, gives {mode}: use centred."
+    elif MODES[actor.sft_loss_mode] not in TAIL_FORMS:
+        yield f"{setting} does not exist for {mode}, whose f'(inf) is infinite: use centred."
+    elif actor.sft_log_ratio_max is not None:
+        yield (
+            f"{setting} takes the bound's place, and actor.sft_log_ratio_max={actor.sft_log_ratio_max} would bias it: "
+            "set actor.sft_log_ratio_max=null."
+        )
 
 
 def eta_schedule(config: DictConfig) -> Iterator[str]:

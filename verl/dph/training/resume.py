@@ -168,9 +168,19 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
     """A key that only one of the two has is one of another version."""
     now, compared = dict(flat(OmegaConf.to_container(config, resolve=True))), _OF_A_RUN + _horizon(config)
-    for key, value in flat(before):
+    for key, value in (_implied(config) | dict(flat(before))).items():
         if key in now and now[key] != value and _among(compared, key) and not _among(MAY_CHANGE, key):
             yield f"{key} was {value} and is {now[key]}"
+
+
+def _implied(config: DictConfig) -> dict[str, float | str]:
+    """What versions did whose manifests lack the estimator's settings."""
+    actor = config.actor_rollout_ref.actor
+    implied: dict[str, float | str] = {"log_ratio_max": 1.0, "baseline": "centred"}
+    implied |= {"importance_max": 2.0, "policy_log_ratio_max": 10.0}
+    if actor.sft_loss_mode == "js" and actor.sft_loss_normalization == "joint":
+        implied["js_exp_weight"] = 1.0
+    return {f"actor_rollout_ref.actor.sft_{name}": value for name, value in implied.items()}
 
 
 def _horizon(config: DictConfig) -> tuple[str, ...]:

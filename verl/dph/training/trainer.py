@@ -37,7 +37,7 @@ from verl.dph.training import mixed_batch, resume
 from verl.dph.training.actor_worker import DPHDetachWorker, DPHWorker
 from verl.dph.training.config import has_divergence, has_keep_probe, mini_batches, rehearses
 from verl.dph.training.keep_probe import KeepProbe
-from verl.dph.training.rehearsal_loss import HISTOGRAM, rehearsal_loss
+from verl.dph.training.rehearsal_loss import HISTOGRAM, REMOVED_WEIGHT, UNBOUNDED_WEIGHT, rehearsal_loss
 from verl.dph.training.rollout_accounting import CheckedRollouts
 from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord
@@ -228,6 +228,9 @@ def _update_metrics(output: dict) -> dict:
     output["perf/mfu/actor"] = output.pop("actor/mfu")
     output = {name.removeprefix("actor/") if name.startswith("actor/dph/") else name: v for name, v in output.items()}
     metrics = reduce_metrics(output)
+    if UNBOUNDED_WEIGHT in metrics:
+        removed, unbounded = metrics.pop(REMOVED_WEIGHT), metrics.pop(UNBOUNDED_WEIGHT)
+        metrics["dph/clip_weight"] = removed / unbounded if unbounded else 0.0
     if histograms is not None:
         metrics |= {f"dph/ratio_{name}": math.exp(d) for name, d in quantiles(sum(histograms)).items()}
     return metrics
