@@ -291,6 +291,11 @@ def store_writing(config: DictConfig) -> Iterator[str]:
         )
     if not data.sft_pt:
         yield "actor.generate_sft=True writes the D_pef store, but data.sft_pt is not set: name its file."
+    if data.sft_responses and data.sft_coverage == "solved":
+        yield (
+            f"data.sft_responses={data.sft_responses} gives the store its rows, and data.sft_coverage=solved would "
+            "take them from the pre-sampling: leave sft_coverage=mastered, or sft_responses=null."
+        )
     if model.lora_adapter_path:
         yield (
             "actor.generate_sft=True samples the model of actor_rollout_ref.model.path, and "
