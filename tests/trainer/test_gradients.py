@@ -68,6 +68,7 @@ ONE_RANK = {
     "bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED),
     "verls_bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED, VERLS),
     "per_set": mode("js_low_var", PER_SET, micro(12)),
+    "rehearsal_alone": mode("js_low_var", PER_SET, "policy_loss_coeff=0", micro(12)),
     "forward": mode("forward", micro(4)),
     "chi_square": mode("chi_square", micro(12)),
     "js": mode("js", REFERENCE, "sft_grad_norm_freq=1", micro(12)),
@@ -195,7 +196,9 @@ def linear_above(bound, f, d):
     return torch.where(d > bound, f(at).detach() + slope * (d - bound), f(d.clamp(max=bound)))
 
 
-def plain_gradients(model_path, normalization, pef=None, weight=None, topk=None, eta=ETA, without=()):
+def plain_gradients(
+    model_path, normalization, pef=None, weight=None, topk=None, eta=ETA, without=(), policy_weight=1.0
+):
     """The objective of docs/explanation/method.md, row by row with Hugging Face's forward pass.
 
     pef: divergence of d on stored tokens; topk: of two distributions; weight: of grad log pi_theta on D_exp tokens;
@@ -236,7 +239,7 @@ def plain_gradients(model_path, normalization, pef=None, weight=None, topk=None,
             clipped = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH) * advantage)
             # verl's dual clip: the loss of a negative advantage is bounded by 3 |A|
             clipped = torch.where(advantage < 0, torch.maximum(clipped, 3.0 * advantage), clipped)
-            policy, n_exp = policy - clipped.sum(), n_exp + len(ratio)
+            policy, n_exp = policy - policy_weight * clipped.sum(), n_exp + len(ratio)
             if weight:
                 w = weight(log_probs - row["ref_log_prob"]) * ratio.clamp(max=2.0)
                 on_exp = on_exp + (w.detach() * log_probs).sum()
@@ -266,6 +269,7 @@ def assert_same_gradients(found, expected):
 FORMULAS = {
     "joint": ("joint", {"pef": js_doubled}),
     "per_set": ("per_set", {"pef": js_doubled}),
+    "rehearsal_alone": ("per_set", {"pef": js_doubled, "policy_weight": 0.0}),
     "forward": ("joint", {"pef": lambda d: -d}),
     "chi_square": ("joint", {"pef": lambda d: (d.exp() - 1) ** 2}),
     "alpha": ("joint", {"pef": alpha_divergence}),

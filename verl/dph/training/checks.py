@@ -325,6 +325,11 @@ def divergence(config: DictConfig) -> Iterator[str]:
     """What a mode needs and what it cannot use (docs/explanation/method.md, "Modes")."""
     actor, data = config.actor_rollout_ref.actor, config.data
     if actor.sft_loss_mode == "none":
+        if actor.policy_loss_coeff != 1:
+            yield (
+                f"actor.policy_loss_coeff={actor.policy_loss_coeff} weighs the policy loss against a rehearsal, and "
+                "sft_loss_mode=none has none: choose a mode, or leave it at 1."
+            )
         return
     mode = f"actor.sft_loss_mode={actor.sft_loss_mode}"
     mode += "" if actor.sft_loss_form == "auto" else f" with sft_loss_form={actor.sft_loss_form}"

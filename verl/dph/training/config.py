@@ -24,6 +24,7 @@ class DPHActorConfig(FSDPActorConfig):
     sft_kl_estimator: str = "k1"
     alpha_coeff: float = 0.2
     sft_grad_norm_freq: int = 0
+    policy_loss_coeff: float = 1.0
     generate_sft: bool = False
 
 

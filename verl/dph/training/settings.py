@@ -94,6 +94,7 @@ SCHEMA = (
     choice("actor.sft_kl_estimator", "k1", "k3"),
     number("actor.alpha_coeff", lambda x: 0 < x < 1, "a number strictly between 0 and 1"),
     whole("actor.sft_grad_norm_freq", 0),
+    number("actor.policy_loss_coeff", lambda x: x >= 0, "a number, 0 or more: the weight of the policy loss"),
     flag("actor.generate_sft"),
     choice(f"{ETA}.type", *TYPES),
     whole(f"{ETA}.warmup_steps", 0),
