@@ -18,6 +18,21 @@ from rl.common.errors import UserError
 from rl.data.split_command import EXPERIMENTS
 
 METHODS = ("grpo", "dapo", "reverse_kl", "forward_kl", "js_kl", "js_definition", "alpha")
+# Options of store and train that set a script's variable: the variable, the values it can have (None: any), the help.
+SCRIPT_OPTIONS: dict[str, dict[str, tuple[str, tuple[str, ...] | None, str]]] = {
+    "store": {
+        "--coverage": (
+            "SFT_COVERAGE",
+            ("mastered", "solved"),
+            "rehearse the near-perfect prompts, or all that the pre-sampling solved (default: mastered)",
+        ),
+        "--responses-per-prompt": ("SFT_RESPONSES_PER_PROMPT", None, "correct responses of each: a number, or all"),
+        "--responses": ("SFT_RESPONSES", None, "a file of responses from elsewhere, to be stored instead"),
+    },
+    "train": {
+        "--explored": ("EXPLORED", ("exp", "all"), "the prompts that a method with D_pef explores (default: exp)"),
+    },
+}
 SHELLS = ("bash", "zsh", "tcsh")
 HELP = ("-h", "--help")
 ABOUT = """\
@@ -179,11 +194,14 @@ def _require_verl() -> None:
 
 
 def presample_parser() -> argparse.ArgumentParser:
-    return _script_parser("Sample every training prompt from the initial policy: offline_sampling.sh.", "NAME [seed]")
+    return _script_parser(
+        "presample", "Sample every training prompt from the initial policy: offline_sampling.sh.", "NAME [seed]"
+    )
 
 
 def store_parser() -> argparse.ArgumentParser:
     return _script_parser(
+        "store",
         "Sample each near-perfect prompt once more and store the correct responses with reference log-probs:\n"
         "get_correct_data_tensor.sh.",
         "[NAME] [seed]",
@@ -192,19 +210,19 @@ def store_parser() -> argparse.ArgumentParser:
 
 def train_parser() -> argparse.ArgumentParser:
     return _script_parser(
+        "train",
         "Train with a method's launch script (SQL: scripts/llama, math: scripts/qwen).",
         "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; grpo, dapo: NAME [seed])",
-        method=True,
     )
 
 
-def _script_parser(description: str, arguments: str, *, method: bool = False) -> argparse.ArgumentParser:
+def _script_parser(name: str, description: str, arguments: str) -> argparse.ArgumentParser:
     """The parser of a subcommand that runs a launch script, for its help: the script reads most arguments itself."""
     parser = argparse.ArgumentParser(
         description=f"{description}\n\nARGUMENT is {arguments}, or KEY=VALUE.\n"
         "Settings are environment variables (docs/reference/scripts.md); --help behind a NAME lists them."
     )
-    _add_own_options(parser, method=method)
+    _add_own_options(parser, name)
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="of the script, as above")
     parser.add_argument("--dry-run", action="store_true", help="print the command and run nothing")
     parser.add_argument(
@@ -213,8 +231,10 @@ def _script_parser(description: str, arguments: str, *, method: bool = False) ->
     return parser
 
 
-def _add_own_options(parser: argparse.ArgumentParser, *, method: bool) -> None:
-    if method:
+def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
+    for option, (variable, values, what) in SCRIPT_OPTIONS.get(name, {}).items():
+        parser.add_argument(option, dest=variable, choices=values, metavar=None if values else "VALUE", help=what)
+    if name == "train":
         parser.add_argument("method", choices=METHODS, metavar="METHOD", help=", ".join(METHODS))
     parser.add_argument(
         "--experiment",
@@ -231,7 +251,7 @@ def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str
         UserError: there is no checkout, which has the scripts.
     """
     parser = argparse.ArgumentParser(prog=f"dph {name}", add_help=False, allow_abbrev=False)
-    _add_own_options(parser, method=name == "train")
+    _add_own_options(parser, name)
     options, passed = parser.parse_known_args(arguments)
     script = options.method if name == "train" else _SCRIPTS[name]
     experiment = options.experiment or "llama_sql"
@@ -244,6 +264,8 @@ def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str
     variables = {"PYTHON": os.environ.get("PYTHON") or sys.executable}
     if options.experiment:
         variables["SETTINGS"] = experiment
+    set_by_options = {variable: getattr(options, variable) for variable, _, _ in SCRIPT_OPTIONS.get(name, {}).values()}
+    variables |= {variable: value for variable, value in set_by_options.items() if value is not None}
     return ["bash", str(roots[0] / path), *passed], variables
 
 

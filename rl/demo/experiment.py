@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -55,6 +55,12 @@ OVERRIDES = [
 ]
 # In bf16 the rollout's log-probs differ from the actor's.
 OVERRIDES_ON_GPU = ["algorithm.rollout_correction.bypass_mode=False"]
+# D_pef stores beside the default one, of the same pre-sampling: variables of get_correct_data_tensor.sh.
+STORES = {
+    "mastered_all": {"SFT_COVERAGE": "mastered", "SFT_RESPONSES_PER_PROMPT": "all"},
+    "solved_one": {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "1"},
+    "solved_all": {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "all"},
+}
 # Scripts that read neither D_exp nor D_pef.
 ON_ALL_PROMPTS = ("grpo.sh", "dapo.sh", "reverse_kl.sh")
 
@@ -64,12 +70,18 @@ class Method:
     """A row of the report: its launch script and the script's arguments after the run's name, the first of them eta.
 
     Methods of one family differ only in eta (evaluation/spec.py).
+
+    Attributes:
+        store: one of STORES; None for the default store.
+        settings: variables of the script.
     """
 
     label: str
     script: str
     arguments: tuple[str, ...] = ()
     family: str | None = None
+    store: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
 
     def description(self) -> dict[str, str | float]:
         """The method's label, family and eta in a report's specification."""
@@ -87,6 +99,20 @@ METHODS = {
     "dph_js": Method("DPH-JS", "js_kl.sh", ("0.5",), "DPH-JS"),
     "dph_js_def": Method("DPH-JS definition", "js_definition.sh", ("0.5",), "DPH-JS definition"),
     "dph_alpha": Method("DPH alpha 0.2", "alpha.sh", ("0.5", "0.2"), "DPH alpha 0.2"),
+    # Rehearsal of all that was solved (docs/explanation/method.md, coverage) at three eta, and its controls: the
+    # paper's D_pef at the same eta, the other two stores, all prompts explored, and no RL. eta 0 is dapo_exp.
+    "dph_f_solved": Method("DPH-F solved", "forward_kl.sh", ("0.2",), "DPH-F solved", "solved_all"),
+    "dph_f_solved_eta005": Method("DPH-F solved, eta .05", "forward_kl.sh", ("0.05",), "DPH-F solved", "solved_all"),
+    "dph_f_solved_eta05": Method("DPH-F solved, eta .5", "forward_kl.sh", ("0.5",), "DPH-F solved", "solved_all"),
+    "dph_f_eta02": Method("DPH-F, eta .2", "forward_kl.sh", ("0.2",), "DPH-F"),
+    "dph_f_solved_one": Method("DPH-F solved, one each", "forward_kl.sh", ("0.2",), None, "solved_one"),
+    "dph_f_mastered_all": Method("DPH-F mastered, all", "forward_kl.sh", ("0.2",), None, "mastered_all"),
+    "dph_f_solved_explore_all": Method(
+        "DPH-F solved, all explored", "forward_kl.sh", ("0.2",), None, "solved_all", {"EXPLORED": "all"}
+    ),
+    "rft_solved": Method(
+        "RFT", "forward_kl.sh", ("0.2",), None, "solved_all", {"POLICY_LOSS_COEFF": "0", "ROLLOUT_N": "1"}
+    ),
 }
 # The study's default: what the paper compares.
 PAPER_METHODS = ("grpo", "dapo", "dapo_exp", "rkl", "dph_f", "dph_js", "dph_js_def", "dph_alpha")
@@ -172,8 +198,8 @@ class Experiment:
             self.pipeline.run(stages, at_once=self.at_once)
         sys.stderr.write("Comparing the methods\n")
 
-    def prepare(self) -> list[Stage]:
-        """Everything before training."""
+    def prepare(self, methods: Iterable[str]) -> list[Stage]:
+        """Everything before training `methods`."""
         sizes = ["--train", str(TRAIN_PROMPTS), "--eval", str(EVAL_PROMPTS)]
         command = [sys.executable, "-m", "rl.demo.task", "--out", str(self.task), *sizes]
         task = Stage("task", "Task: databases and questions", command, seconds=3)
@@ -207,7 +233,23 @@ class Experiment:
             outputs=[self.data / "pef.pt", self.data / "pef.samples.jsonl"],
             needs=["split"],
         )
-        return [task, model, presample, split, store]
+        others = dict.fromkeys(METHODS[name].store for name in methods)
+        return [task, model, presample, split, store, *(self._store(name) for name in others if name)]
+
+    def _store(self, name: str) -> Stage:
+        """The store `name` of STORES. The default one comes first, because it moves prompts from D_pef to D_exp."""
+        return Stage(
+            f"store_{name}",
+            f"Reference log-probs of {name}",
+            ["bash", str(SCRIPTS / "get_correct_data_tensor.sh")],
+            environment=self.settings | {"GPUS_PER_NODE": "1"} | STORES[name] | {"SFT_PT": str(self._store_path(name))},
+            seconds=50,
+            outputs=[self._store_path(name).parent],
+            needs=["store"],
+        )
+
+    def _store_path(self, name: str) -> Path:
+        return self.data / name / "pef.pt"
 
     def train(self, name: str, method: Method, seed: int) -> Stage:
         """The training run `name`."""
@@ -224,12 +266,16 @@ class Experiment:
                 "TOTAL_STEPS": str(self.steps),
                 "OMP_NUM_THREADS": str(self.threads),
                 "OMP_WAIT_POLICY": "PASSIVE",
-            },
+            }
+            | ({"SFT_PT": str(self._store_path(method.store))} if method.store else {})
+            | method.settings,
             seconds=50 + 3.0 * self.steps,
             outputs=[run],
             total=self.steps,
             count=lambda: _steps(run, self.steps),
-            needs=["model" if method.script in ON_ALL_PROMPTS else "store"],
+            needs=[
+                "model" if method.script in ON_ALL_PROMPTS else f"store_{method.store}" if method.store else "store"
+            ],
         )
 
     def checkpoint(self, name: str) -> Path:

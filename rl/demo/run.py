@@ -69,7 +69,7 @@ class Demo(Experiment):
         """Of what could start, the first does: the base model's evaluation fills the gap at the end."""
         trainings = [self.train(name, METHODS[name], self.seed) for name in self.methods]
         evaluations = [self.evaluate(name, METHODS[name].label) for name in self.methods]
-        return [*self.prepare(), *trainings, *evaluations, self.evaluate_base()]
+        return [*self.prepare(self.methods), *trainings, *evaluations, self.evaluate_base()]
 
     def command(self, methods: list[str]) -> str:
         """What `dph` is given to run the demo with these methods in this folder."""

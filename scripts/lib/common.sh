@@ -13,6 +13,10 @@ MINI_BATCH_SIZE=${MINI_BATCH_SIZE:-64}
 ROLLOUT_N=${ROLLOUT_N:-16}
 SFT_BATCH_SIZE=${SFT_BATCH_SIZE:-256}
 SFT_NORMALIZATION=${SFT_NORMALIZATION:-joint}
+# Of a run that rehearses: the prompts that it explores, exp (TRAIN_WRONG) or all (BASELINE_FILES), and the weight of the
+# policy loss, which 0 switches off (then ROLLOUT_N=1 draws the fewest rollouts).
+EXPLORED=${EXPLORED:-exp}
+POLICY_LOSS_COEFF=${POLICY_LOSS_COEFF:-1.0}
 TOTAL_STEPS=${TOTAL_STEPS:-null}
 TEMPERATURE=${TEMPERATURE:-1.0}
 TOP_P=${TOP_P:-0.95}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rl.demo import experiment, stages, study, study_report
-from rl.demo.experiment import SCRIPTS, sample_files
+from rl.demo.experiment import PAPER_METHODS, SCRIPTS, sample_files
 from rl.demo.stage_marks import write_mark
 from rl.demo.study import METHODS, run_name
 from rl.demo.study_figure import study_figure
@@ -192,3 +192,28 @@ def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
 def test_every_script_is_there_and_labels_differ():
     assert all((SCRIPTS / method.script).is_file() for method in METHODS.values())
     assert len({method.label for method in METHODS.values()}) == len(METHODS)
+
+
+def test_a_method_on_another_store_has_its_stage_and_only_then(tmp_path):
+    def stages_of(*methods):
+        made = study.Study(tmp_path, list(methods), [1], steps=4, at_once=2).stages()
+        return {stage.name: stage for stage in made}
+
+    assert not [name for name in stages_of(*PAPER_METHODS) if name.startswith("store_")]
+    found = stages_of("dph_f", "dph_f_solved", "rft_solved", "dph_f_solved_explore_all")
+    assert [name for name in found if name.startswith("store")] == ["store", "store_solved_all"]
+    store, default = found["store_solved_all"], found["store"]
+    path = store.environment["SFT_PT"]
+    assert (store.needs, [str(output) for output in store.outputs]) == (["store"], [str(tmp_path / "data/solved_all")])
+    assert path == str(tmp_path / "data/solved_all/pef.pt") and default.environment["SFT_PT"] != path
+    assert (store.environment["SFT_COVERAGE"], store.environment["SFT_RESPONSES_PER_PROMPT"]) == ("solved", "all")
+    trained = {name: found[f"train_{name}_s1"] for name in ("dph_f", "dph_f_solved", "rft_solved")}
+    assert {name: stage.environment["SFT_PT"] == path for name, stage in trained.items()} == {
+        "dph_f": False,
+        "dph_f_solved": True,
+        "rft_solved": True,
+    }
+    assert trained["dph_f_solved"].needs == ["store_solved_all"] and trained["dph_f"].needs == ["store"]
+    alone = trained["rft_solved"].environment
+    assert (alone["POLICY_LOSS_COEFF"], alone["ROLLOUT_N"]) == ("0", "1")
+    assert found["train_dph_f_solved_explore_all_s1"].environment["EXPLORED"] == "all"

@@ -138,6 +138,30 @@ def test_preparation(launcher, files, monkeypatch, experiment):
     accept(dry_run(launcher, experiment, "get_correct_data_tensor", **files).config(), files, monkeypatch)
 
 
+def test_coverage_given_responses_and_what_is_explored(launcher, files, tmp_path, monkeypatch):
+    """The variables of the store and of a run, each as the settings that it stands for."""
+    samples, given = tmp_path / "0.jsonl", tmp_path / "given.jsonl"
+    samples.touch(), given.touch()
+    files = files | {"SAMPLES": str(samples)}
+    solved = {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "all"}
+    config = dry_run(launcher, "llama_sql", "get_correct_data_tensor", **files, **solved).config()
+    data = config.data
+    assert (data.sft_coverage, data.sft_responses_per_prompt, data.sft_samples) == ("solved", "all", str(samples))
+    assert data.sft_responses is None
+    accept(config, files, monkeypatch)
+    config = dry_run(launcher, "qwen_math", "get_correct_data_tensor", **files, SFT_RESPONSES=str(given)).config()
+    assert (config.data.sft_responses, config.data.sft_responses_per_prompt) == (str(given), 1)
+    accept(config, files, monkeypatch)
+
+    alone = {"EXPLORED": "all", "POLICY_LOSS_COEFF": "0", "ROLLOUT_N": "1"}
+    config = dry_run(launcher, "llama_sql", "forward_kl", "name", **files, **alone).config()
+    assert list(config.data.train_files) == files["BASELINE_FILES"].split(",")
+    assert (config.actor_rollout_ref.actor.policy_loss_coeff, config.actor_rollout_ref.rollout.n) == (0, 1)
+    accept(config, files, monkeypatch)
+    refused = launcher.run("llama/js_kl", "name", "--dry-run", **files, EXPLORED="both")
+    assert refused.returncode == 2 and "EXPLORED is 'both': give exp" in refused.stderr
+
+
 def test_the_files_are_those_that_the_data_commands_write(launcher):
     """docs/howto/data.md's outputs, the splitter's defaults, and names of test sets that have a reward."""
 

@@ -379,6 +379,23 @@ def test_without_validation_files_nothing_is_validated(run):
     )
 
 
+def test_without_a_policy_loss_there_is_a_rehearsal(run):
+    run.prepare({f"{ACTOR}policy_loss_coeff": 0})
+    for mode in (of_mode("none", store=False), of_mode("none")):
+        message = run.rejection(mode | {f"{ACTOR}policy_loss_coeff": 0.5})
+        assert message.startswith(
+            "actor.policy_loss_coeff=0.5 weighs the policy loss against a rehearsal, and sft_loss"
+        )
+    assert "policy_loss_coeff=-1 must be a number, 0 or more" in run.rejection({f"{ACTOR}policy_loss_coeff": -1})
+
+
+@pytest.mark.parametrize(("mode", "warned"), [("forward", False), ("js_low_var", True)])
+def test_a_divergence_on_responses_from_elsewhere_is_warned_of(run, caplog, mode, warned):
+    Store(run.store_origin | {"responses": "0" * 64}, run.store_rows).save(run.store)
+    run.prepare(of_mode(mode))
+    assert (f"sft_loss_mode={mode} as set here is no divergence on them" in caplog.text) == warned
+
+
 def test_a_store_with_distributions_serves_topk(run):
     logits = torch.arange(64.0).expand(2, 64)
     rows = [Row(r.id, r.prompt, r.response, r.ref_log_probs, *topk_logprobs.largest(logits, 8)) for r in run.store_rows]

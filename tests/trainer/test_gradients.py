@@ -79,6 +79,7 @@ ONE_RANK = {
     "bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED),
     "verls_bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED, VERLS),
     "per_set": mode("js_low_var", PER_SET, micro(12)),
+    "rehearsal_alone": mode("js_low_var", PER_SET, "policy_loss_coeff=0", micro(12)),
     "forward": mode("forward", micro(4)),
     "chi_square": mode("chi_square", micro(12)),
     "js": mode("js", REFERENCE, "sft_grad_norm_freq=1", micro(12)),
@@ -237,6 +238,7 @@ class Formula:
         weight: of grad log pi_theta on D_exp tokens, linear beyond +-`policy_bound`.
         balance: factor of the D_exp term; None: N_pef / N_exp.
         importance: largest importance weight.
+        policy: factor of the policy loss.
     """
 
     normalization: str
@@ -247,6 +249,7 @@ class Formula:
     policy_bound: float = 10.0
     balance: float | None = 1.0
     importance: float = 2.0
+    policy: float = 1.0
 
 
 def plain_gradients(model_path, formula, eta=ETA, without=()):
@@ -289,7 +292,7 @@ def plain_gradients(model_path, formula, eta=ETA, without=()):
             clipped = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH) * advantage)
             # verl's dual clip: the loss of a negative advantage is bounded by 3 |A|
             clipped = torch.where(advantage < 0, torch.maximum(clipped, 3.0 * advantage), clipped)
-            policy, n_exp = policy - clipped.sum(), n_exp + len(ratio)
+            policy, n_exp = policy - formula.policy * clipped.sum(), n_exp + len(ratio)
             if formula.weight:
                 w = linear_outside(formula.policy_bound, formula.weight, log_probs - row["ref_log_prob"])
                 w = w * ratio.clamp(max=formula.importance)
@@ -321,6 +324,7 @@ def assert_same_gradients(found, expected):
 FORMULAS = {
     "joint": Formula("joint", pef=js_doubled),
     "per_set": Formula("per_set", pef=js_doubled),
+    "rehearsal_alone": Formula("per_set", pef=js_doubled, policy=0.0),
     "tail": Formula("joint", pef=js_tail, bound=None),
     "forward": Formula("joint", pef=lambda d: -d),
     "chi_square": Formula("joint", pef=lambda d: (d.exp() - 1) ** 2),

@@ -85,20 +85,8 @@ def prepare(
             data.filter_overlong_prompts leaves them out.
     """
     model = config.actor_rollout_ref.model
-    tokenizer_path = model.tokenizer_path or model.path
-    hashes = model_hash(model.path), tokenizer_hash(tokenizer_path)
-    tokenizer = hf_tokenizer(copy_to_local(tokenizer_path), trust_remote_code=model.trust_remote_code)
-    if model.custom_chat_template is not None:
-        tokenizer.chat_template = model.custom_chat_template
-    model_type = AutoConfig.from_pretrained(
-        copy_to_local(model.path), trust_remote_code=model.trust_remote_code
-    ).model_type
-    template_settings = OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
-    builder = create_continuous_token_builder(
-        tokenizer, hf_model_type=model_type, chat_template_kwargs=template_settings
-    )
-    prompts = PromptFiles(files, builder, config.data.max_prompt_length)
-    _report_overlong(prompts, config.data)
+    hashes = model_hash(model.path), tokenizer_hash(model.tokenizer_path or model.path)
+    tokenizer, prompts = tokenized_prompts(config, files)
     metadata = SampleMetadata(
         model=str(model.path),
         model_hash=hashes[0],
@@ -123,6 +111,30 @@ def prepare(
         scorer_settings=scorer_settings(config),
         max_in_flight=max_in_flight or 2 * config.actor_rollout_ref.rollout.max_num_seqs * replica_count(config),
     )
+
+
+def tokenized_prompts(config: DictConfig, files: Sequence[str | Path]) -> tuple[PreTrainedTokenizerBase, PromptFiles]:
+    """The model's tokenizer, and the prompts as verl's agent loop tokenizes them.
+
+    Raises:
+        UserError: see prepare.
+    """
+    model = config.actor_rollout_ref.model
+    tokenizer = hf_tokenizer(
+        copy_to_local(model.tokenizer_path or model.path), trust_remote_code=model.trust_remote_code
+    )
+    if model.custom_chat_template is not None:
+        tokenizer.chat_template = model.custom_chat_template
+    model_type = AutoConfig.from_pretrained(
+        copy_to_local(model.path), trust_remote_code=model.trust_remote_code
+    ).model_type
+    template_settings = OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
+    builder = create_continuous_token_builder(
+        tokenizer, hf_model_type=model_type, chat_template_kwargs=template_settings
+    )
+    prompts = PromptFiles(files, builder, config.data.max_prompt_length)
+    _report_overlong(prompts, config.data)
+    return tokenizer, prompts
 
 
 async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManager[Any]]) -> Drawn:

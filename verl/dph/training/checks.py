@@ -299,6 +299,11 @@ def store_writing(config: DictConfig) -> Iterator[str]:
         )
     if not data.sft_pt:
         yield "actor.generate_sft=True writes the D_pef store, but data.sft_pt is not set: name its file."
+    if data.sft_responses and data.sft_coverage == "solved":
+        yield (
+            f"data.sft_responses={data.sft_responses} gives the store its rows, and data.sft_coverage=solved would "
+            "take them from the pre-sampling: leave sft_coverage=mastered, or sft_responses=null."
+        )
     if model.lora_adapter_path:
         yield (
             "actor.generate_sft=True samples the model of actor_rollout_ref.model.path, and "
@@ -328,6 +333,11 @@ def divergence(config: DictConfig) -> Iterator[str]:
     """What a mode needs and what it cannot use (docs/explanation/method.md, "Modes")."""
     actor, data = config.actor_rollout_ref.actor, config.data
     if actor.sft_loss_mode == "none":
+        if actor.policy_loss_coeff != 1:
+            yield (
+                f"actor.policy_loss_coeff={actor.policy_loss_coeff} weighs the policy loss against a rehearsal, and "
+                "sft_loss_mode=none has none: choose a mode, or leave it at 1."
+            )
         return
     mode = f"actor.sft_loss_mode={actor.sft_loss_mode}"
     mode += "" if actor.sft_loss_form == "auto" else f" with sft_loss_form={actor.sft_loss_form}"

@@ -29,6 +29,7 @@ class DPHActorConfig(FSDPActorConfig):
     sft_policy_log_ratio_max: float = 10.0
     alpha_coeff: float = 0.2
     sft_grad_norm_freq: int = 0
+    policy_loss_coeff: float = 1.0
     generate_sft: bool = False
 
 

@@ -38,6 +38,8 @@ KL_LOG_RATIO_MAX = 1.0
 def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, dp_group=None, student_logits=None):
     """verl's `ppo_loss` on the D_exp rows plus eta times the divergences of `config.sft_loss_mode` of one micro-batch.
 
+    `config.policy_loss_coeff` weighs the first; 0 leaves the rehearsal alone.
+
     Normalised over the global mini-batch (all ranks and micro-batches), so that the gradient depends neither on the
     number of ranks nor on the micro-batches: `joint` divides all terms by N_exp + N_pef tokens, `per_set` each by its
     own; `js` has one on both sets, balanced by `_exp_weight`. FSDP averages gradients over ranks, hence the factor
@@ -74,7 +76,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     rows_share = data["response_mask"].values().sum().item() / exp_tokens * dp_size
     tu.assign_non_tensor(data, batch_num_tokens=all_tokens if joint else exp_tokens)
     loss, metrics = _policy_loss(_without_kl(config) if terms.exp else config, model_output, data, dp_group)
-    metrics = _token_means(metrics, rows_share)
+    loss, metrics = config.policy_loss_coeff * loss, _token_means(metrics, rows_share)
 
     log_probs = no_padding_2_padding(model_output["log_probs"], data).float()  # (B, T)
     eta = tu.get_non_tensor_data(data, COEFFICIENT, default=config.sft_loss_coeff)

@@ -47,7 +47,8 @@ MAY_CHANGE = (
     # What is logged, validated or written.
     *("*.checkpoint.*", "*.profiler.*", "*.calculate_*", "*.sft_grad_norm_freq"),
     *("data.val_*", "data.validation_shuffle", "data.sft_top_k", "data.sft_reference_rows", "data.sft_check_tolerance"),
-    *("data.sft_refinement_failures", "data.sft_wrong_files"),
+    *("data.sft_refinement_failures", "data.sft_wrong_files", "data.sft_coverage", "data.sft_responses*"),
+    *("data.sft_samples", "data.sft_verify_responses"),
     # Scorer servers and how patiently they are asked.
     *(f"reward.custom_reward_function.reward_kwargs.{name}" for name in ("scorer", "timeout", "retries", "busy_limit")),
     # Compared by content: weights, tokenizer and prompts here, the store's rows by the saved order of visits.
@@ -199,7 +200,7 @@ def _among(patterns: tuple[str, ...], key: str) -> bool:
 
 def visit_order(store: Store, config: DictConfig) -> RehearsalOrder:
     """The order in which a run visits the rows that it can use."""
-    return RehearsalOrder(len(store), config.data.sft_seed, store.fingerprint())
+    return RehearsalOrder([row.id for row in store.rows], config.data.sft_seed, store.fingerprint())
 
 
 def load_state(folder: Path, parts: dict[str, Stateful]) -> None:
