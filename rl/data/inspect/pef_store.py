@@ -26,10 +26,13 @@ def inspect_store(path: Path, options: Options) -> FileReport:
     store = Store.load(str(path))
     report, log_probs = FileReport(path, STORE, options), _LogProbs()
     report.rows = len(store)
+    prompts: dict[int | str, torch.Tensor] = {}
     for row in store.rows:
-        report.keys.ids.append(row.id)
-        report.keys.add_text(row.id, text_hash(row.prompt.numpy().tobytes()))
-        report.lengths["prompt tokens"][len(row.prompt)] += 1
+        if prompts.get(row.id) is not row.prompt:  # else another response to the same prompt
+            prompts[row.id] = row.prompt
+            report.keys.ids.append(row.id)
+            report.keys.add_text(row.id, text_hash(row.prompt.numpy().tobytes()))
+            report.lengths["prompt tokens"][len(row.prompt)] += 1
         report.lengths["response tokens"][len(row.response)] += 1
         report.chosen.add(row)
         log_probs.add(row)

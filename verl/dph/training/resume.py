@@ -189,7 +189,7 @@ def _among(patterns: tuple[str, ...], key: str) -> bool:
 
 def visit_order(store: Store, config: DictConfig) -> RehearsalOrder:
     """The order in which a run visits the rows that it can use."""
-    return RehearsalOrder(len(store), config.data.sft_seed, store.fingerprint())
+    return RehearsalOrder([row.id for row in store.rows], config.data.sft_seed, store.fingerprint())
 
 
 def load_state(folder: Path, parts: dict[str, Stateful]) -> None:

@@ -155,7 +155,7 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         if self.store is not None:
             self.coefficient.observe(metrics["dph/kl_ref_policy"])
             metrics["dph/rows"] = sum(len(rows) for rows in pef)
-            metrics["dph/epoch"] = self.order.epoch + self.order.position / self.order.num_rows
+            metrics["dph/epoch"] = self.order.epochs
         return batch  # without the D_pef rows: verl's metrics and clean-up see D_exp only
 
     def _shuffle(self, batch: KVBatchMeta) -> None:
@@ -260,7 +260,7 @@ class SeparateAsyncTrainer(Rehearsal, PPOTrainerSeparateAsync):
         batch = super().step(metrics, timing_raw)
         if "dph/rows" in metrics:  # verl averages over the mini-batches of a step; these two are the step's
             metrics["dph/rows"] *= self.parameter_sync_step
-            metrics["dph/epoch"] = self.order.epoch + self.order.position / self.order.num_rows
+            metrics["dph/epoch"] = self.order.epochs
         return batch
 
 
