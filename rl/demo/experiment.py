@@ -57,6 +57,14 @@ OVERRIDES = [
 OVERRIDES_ON_GPU = ["algorithm.rollout_correction.bypass_mode=False"]
 # Scripts that read neither D_exp nor D_pef.
 ON_ALL_PROMPTS = ("grpo.sh", "dapo.sh", "reverse_kl.sh")
+# D_pef that lives. In 60 steps a D_exp prompt comes up three times: one group must do.
+LIVING = (
+    "data.sft_refresh=5",
+    "data.sft_refresh_groups=1",
+    "trainer.keep_probe.prompts=64",
+    "trainer.keep_probe.n=8",
+    "trainer.test_freq=10",
+)
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,7 @@ METHODS = {
     "dph_js": Method("DPH-JS", "js_kl.sh", ("0.5",), "DPH-JS"),
     "dph_js_def": Method("DPH-JS definition", "js_definition.sh", ("0.5",), "DPH-JS definition"),
     "dph_alpha": Method("DPH alpha 0.2", "alpha.sh", ("0.5", "0.2"), "DPH alpha 0.2"),
+    "dph_js_living": Method("DPH-JS living", "js_kl.sh", ("0.5", *LIVING)),
 }
 # The study's default: what the paper compares.
 PAPER_METHODS = ("grpo", "dapo", "dapo_exp", "rkl", "dph_f", "dph_js", "dph_js_def", "dph_alpha")

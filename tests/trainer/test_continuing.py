@@ -17,6 +17,7 @@ from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import resume
+from verl.dph.training.mastered_prompts import Group, MasteredPrompts
 from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord
 
@@ -120,6 +121,14 @@ def test_the_order_of_another_store_is_not_continued(run):
     others = [Row(row.id, row.prompt, torch.tensor([6, 1]), row.ref_log_probs) for row in run.store_rows]
     Store(run.store_origin, others).save(run.store)
     assert re.search("dph_state.json does not fit this run: the saved order has store [0-9a-f]{64}", run.rejection())
+
+
+def test_the_mastered_prompts_of_another_checkpoint_are_not_continued(run):
+    folder = save_checkpoint(run)
+    prompts = MasteredPrompts({7}, groups=1, capacity=1)
+    prompts.rehearsed = {7: Group(2, [Row(7, torch.tensor([7]), torch.tensor([6, 1]), torch.zeros(2))])}
+    prompts.save(folder)
+    assert re.search("dph_state.json does not fit this run: the saved order has num_rows 8, this run", run.rejection())
 
 
 def test_a_checkpoint_of_other_ranks_is_rejected(run):
