@@ -3,15 +3,18 @@
 from collections import Counter
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import torch
 from transfer_queue import KVBatchMeta
 
 from rl.common.errors import UserError
+from tests.trainer.conftest import dataset_row
 from tests.trainer.test_diversity import Queue
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import mastered_prompts, rollout_accounting
 from verl.dph.training.mastered_prompts import Group, MasteredPrompts, groups_of, rehearsed_rows
+from verl.dph.training.trainer import SyncTrainer
 
 D_EXP, D_PEF = range(10), range(100, 103)
 END = 1
@@ -148,3 +151,77 @@ def test_whole_responses_of_groups_that_are_all_correct(monkeypatch):
     assert [r.prompt.tolist() for r in found.rows] == [[7, 4]] * 2
     assert torch.equal(found.rows[1].ref_log_probs, torch.tensor([0.0, 1.0, 2.0]))
     assert second == (8, [True, False], Group(3, []))
+
+
+# ------------------------------------------------------------------------------------- the trainer, as far as it draws
+
+
+@pytest.fixture
+def trainer(run, tmp_path):
+    """A function that makes a trainer with its data loader, of 8 D_exp and 8 D_pef prompts; 4 in a step."""
+    exp, pef = tmp_path / "exp.parquet", tmp_path / "pef.parquet"
+    pd.DataFrame([dataset_row(100 + i, base_correct=0) for i in range(8)]).to_parquet(exp)
+    pd.DataFrame([dataset_row(i, base_correct=8) for i in range(8)]).to_parquet(pef)
+    changes = {
+        "data.train_files": str(exp),
+        "data.sft_files": str(pef),
+        "data.train_batch_size": 4,
+        "data.seed": 1,
+        "data.sft_refresh": 2,
+        "data.sft_refresh_groups": 1,
+        "trainer.keep_probe.prompts": 8,
+        "trainer.test_freq": 2,
+    }
+    config = run.prepare(changes)
+
+    def make() -> SyncTrainer:
+        made = SyncTrainer(config.copy())
+        made.global_steps = 1
+        made._init_tokenizer()
+        made._init_dataloader()
+        return made
+
+    return make
+
+
+def draw(trainer: SyncTrainer, steps: int) -> list[list[int]]:
+    """The prompts of the next steps."""
+    found = []
+    for _ in range(steps):
+        found.append(list(trainer._next_train_batch()["id"]))
+        trainer.global_steps += 1
+    return found
+
+
+def test_a_step_passes_over_what_is_rehearsed_and_draws_what_is_lost(trainer, tmp_path):
+    first = trainer()
+    explored = set(range(100, 108))
+    assert {id for step in draw(first, 2) for id in step} == explored  # an epoch
+    mastered(first.mastered, 101, 102)
+    first.mastered.lost = [3]
+    first.mastered.refresh()
+    first.mastered.save(tmp_path)
+    state = first.train_dataloader.state_dict()
+
+    later = draw(first, 12)
+    seen = Counter(id for step in later for id in step)
+    assert set(seen) == explored - {101, 102} | {3} and all(len(step) == 4 for step in later)
+    batch = first._next_train_batch()
+    assert list(batch["uid"]) == [f"step{first.global_steps:08d}-{i:06d}" for i in range(4)]
+
+    again = trainer()
+    again.train_dataloader.load_state_dict(state)
+    again.mastered.load(tmp_path)
+    again.global_steps = 3
+    assert draw(again, 12) == later
+
+
+def test_an_epoch_of_the_rehearsal_begins_with_the_new_rows(trainer):
+    found = trainer()
+    found._next_rows()
+    mastered(found.mastered, 101)
+    found.mastered.refresh()
+    found._rehearse(found.mastered.rows)
+    assert (found.order.epoch, found.order.position) == (1, 0)
+    visited = Counter(row.id for _ in range(9) for row in found._next_rows())  # 8 rows each
+    assert set(visited.values()) == {8} and set(visited) == {*range(8), 101}
