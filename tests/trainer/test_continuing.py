@@ -285,3 +285,9 @@ def test_a_file_that_is_no_record_is_named(tmp_path, content):
     (tmp_path / "dph_run.json").write_text(content)
     with pytest.raises(UserError, match="dph_run.json is no record of a run"):
         RunRecord.load(tmp_path)
+
+
+def test_validations_that_decide_what_is_explored_stay(run):
+    refresh = {"data.sft_refresh": 5}
+    save_checkpoint(run, **refresh)
+    assert "trainer.test_freq was -1 and is 7" in run.rejection(refresh | {"trainer.test_freq": 7})
