@@ -63,6 +63,14 @@ STORES = {
 }
 # Scripts that read neither D_exp nor D_pef.
 ON_ALL_PROMPTS = ("grpo.sh", "dapo.sh", "reverse_kl.sh")
+# D_pef that lives. In 60 steps a D_exp prompt comes up three times: one group must do.
+LIVING = (
+    "data.sft_refresh=5",
+    "data.sft_refresh_groups=1",
+    "trainer.keep_probe.prompts=64",
+    "trainer.keep_probe.n=8",
+    "trainer.test_freq=10",
+)
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,7 @@ METHODS = {
     "rft_solved": Method(
         "RFT", "forward_kl.sh", ("0.2",), None, "solved_all", {"POLICY_LOSS_COEFF": "0", "ROLLOUT_N": "1"}
     ),
+    "dph_js_living": Method("DPH-JS living", "js_kl.sh", ("0.5", *LIVING)),
 }
 # The study's default: what the paper compares.
 PAPER_METHODS = ("grpo", "dapo", "dapo_exp", "rkl", "dph_f", "dph_js", "dph_js_def", "dph_alpha")

@@ -98,6 +98,8 @@ BUDGET = {f"{ETA}type": "target_kl", f"{ETA}target_kl": 0.05}
         ("trainer.max_failed_rollouts", "x", "trainer.max_failed_rollouts='x' must be a number of rollouts (whole"),
         ("trainer.max_failed_rollouts", 1.0, "trainer.max_failed_rollouts=1.0 must be a number of rollouts (whole"),
         ("trainer.max_failed_rollouts", -1, "trainer.max_failed_rollouts=-1 must be a number of rollouts (whole"),
+        ("data.sft_refresh", -1, "data.sft_refresh=-1 must be a whole number, 0 or more"),
+        ("data.sft_refresh_groups", 0, "data.sft_refresh_groups=0 must be a whole number, 1 or more"),
         ("data.sft_seed", None, "data.sft_seed=None must be a whole number, 0 or more"),
         ("data.sft_pt", 3, "data.sft_pt=3 must be a path"),
         ("data.train_files", 3, "data.train_files=3 must be a path or a list of paths"),
@@ -137,6 +139,7 @@ ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node
 LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 
 
+REFRESH = {"data.sft_refresh": 5}
 COLOCATE = {"trainer.v1.trainer_mode": "colocate_async"}
 STEPS, OWN_DEVICES = "trainer.v1.separate_async.parameter_sync_step", "actor_rollout_ref.rollout.nnodes"
 BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
@@ -198,6 +201,10 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (of_mode("reverse_kl", reference=True), "has no term on D_pef, but data.sft_files="),
         (of_mode("alpha", store=False), "set actor.use_kl_loss=True (or name the D_pef store in data.sft_pt)"),
         (of_mode("reverse_kl", store=False, reference=True, estimator="topk"), "topk compares stored"),
+        (REFRESH | of_mode("none"), "data.sft_refresh=5 rehearses mastered prompts beside D_pef, and actor.sft_loss"),
+        (REFRESH | of_mode("forward", estimator="topk"), "data.sft_refresh=5 does not go with actor.sft_loss_estim"),
+        (REFRESH | COLOCATE, "data.sft_refresh=5 does not go with trainer.v1.trainer_mode=colocate_async, where a"),
+        (REFRESH | {"algorithm.filter_groups.enable": True}, "=5 does not go with algorithm.filter_groups.enable=True"),
         (
             of_mode("js_low_var", estimator="topk") | {f"{MODEL}use_fused_kernels": True},
             "use_fused_kernels=True does not go with actor.sft_loss_estimator=topk",

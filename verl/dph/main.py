@@ -34,6 +34,7 @@ from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.ray_cluster import join_running, on_head
 from verl.dph.training import checks, preflight, resume, tracking
 from verl.dph.training.config import rehearses
+from verl.dph.training.mastered_prompts import rehearsed_rows
 from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
@@ -76,7 +77,8 @@ def check_store(config: DictConfig, resumed: Path | None) -> None:
         )
     rows = usable(store, config)
     if resumed is not None:
-        resume.load_state(resumed, {"order": resume.visit_order(rows.store, config)})
+        rehearsed = Store(store.meta, rows.store.rows + rehearsed_rows(resumed))
+        resume.load_state(resumed, {"order": resume.visit_order(rehearsed, config)})
     logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), rows)
     actor = config.actor_rollout_ref.actor
     is_sft = (actor.sft_loss_mode, actor.sft_loss_estimator, actor.sft_kl_estimator) == ("forward", "sampled", "k1")

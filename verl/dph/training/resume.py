@@ -168,7 +168,7 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
     """A key that only one of the two has is one of another version."""
-    now, compared = dict(flat(OmegaConf.to_container(config, resolve=True))), _OF_A_RUN + _horizon(config)
+    now, compared = dict(flat(OmegaConf.to_container(config, resolve=True))), _OF_A_RUN + _also_compared(config)
     for key, value in (_implied(config) | dict(flat(before))).items():
         if key in now and now[key] != value and _among(compared, key) and not _among(MAY_CHANGE, key):
             yield f"{key} was {value} and is {now[key]}"
@@ -184,11 +184,12 @@ def _implied(config: DictConfig) -> dict[str, float | str]:
     return {f"actor_rollout_ref.actor.sft_{name}": value for name, value in implied.items()}
 
 
-def _horizon(config: DictConfig) -> tuple[str, ...]:
-    """What a schedule spans, where there is one: in mid-run it would jump."""
+def _also_compared(config: DictConfig) -> tuple[str, ...]:
+    """What a schedule spans, which would jump in mid-run, and the probe where it decides what is explored."""
     optim, eta = config.actor_rollout_ref.actor.optim, config.actor_rollout_ref.actor.sft_loss_control
     spans = optim.lr_scheduler_type != "constant" or optim.lr_warmup_steps_ratio > 0 or eta.type == "cosine"
-    return ("trainer.total_epochs", "trainer.total_training_steps") if spans else ()
+    horizon = ("trainer.total_epochs", "trainer.total_training_steps") if spans else ()
+    return horizon + (("trainer.keep_probe.*", "trainer.test_freq") if config.data.sft_refresh else ())
 
 
 def _among(patterns: tuple[str, ...], key: str) -> bool:

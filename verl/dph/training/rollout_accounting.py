@@ -57,13 +57,17 @@ class CheckedRollouts(Base):
         A batch can be put in order by the names, samples take their seeds from them (verl/dph/cpu/agent_loop.py), and a
         resumed run gives the same names without meeting those of prompts that its checkpoint brings back.
         """
-        batch = super()._fetch_one_gen_batch()
         step = self.global_steps
         first = self.prompts_named.get(step, 0)
+        batch = self._draw_prompts(first)
         self.prompts_named = {step: first + len(batch)}
         names = [f"step{step:08d}-{number:06d}" for number in range(first, first + len(batch))]
         batch["uid"] = tu.get_tensordict({"uid": np.array(names, dtype=object)})["uid"]
         return batch
+
+    def _draw_prompts(self, first: int) -> TensorDict:
+        """The next prompts of the data, which will be named from number `first` on."""
+        return super()._fetch_one_gen_batch()
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
@@ -85,8 +89,8 @@ class CheckedRollouts(Base):
         super()._compute_metrics(batch, metrics, *args, **kwargs)
         metrics.update(reward_metrics(self.reward_infos))
         self.reward_infos = []
-        scored = _scored(batch)
-        responses = [(key.split("_")[0], response_of(source, score, info)) for key, source, score, info in scored]
+        rows = scored(batch)
+        responses = [(key.split("_")[0], response_of(source, score, info)) for key, source, score, info in rows]
         filtered = metrics.get(DAPO_FILTERED_REWARD_COUNTS_KEY, {})
         metrics.update(rollout_metrics(responses, self.config.actor_rollout_ref.rollout.n, filtered))
 
@@ -237,7 +241,7 @@ def _samples_there(keys: Iterable[str]) -> Counter[str]:
     return Counter(sample.split("_")[0] for sample in {key.rsplit("_", 1)[0] for key in keys})
 
 
-def _scored(batch: KVBatchMeta) -> list[tuple[str, str, float, dict]]:
+def scored(batch: KVBatchMeta) -> list[tuple[str, str, float, dict]]:
     """(key, data source, reward, what the reward function returned beside it) of a step's samples, by key."""
     keys = list(_last_outputs(batch).values())
     fields = ["data_source", "rm_scores", "extra_fields"]
