@@ -123,6 +123,7 @@ def files(tmp_path) -> dict[str, str]:
         "TRAIN_FILE": "train.parquet",
         "TRAIN_WRONG": "wrong.parquet",
         "TRAIN_CORRECT": "correct.parquet",
+        "TRAIN_UNSOLVED": "unsolved.parquet",
         "VAL_FILES": "val.parquet",
         "SFT_PT": "pef.pt",
     }
