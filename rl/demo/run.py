@@ -68,7 +68,7 @@ class Demo(Experiment):
         """Of what could start, the first does: the base model's evaluation fills the gap at the end."""
         trainings = [self.train(name, METHODS[name], self.seed) for name in self.methods]
         evaluations = [self.evaluate(name, METHODS[name].label) for name in self.methods]
-        return [*self.prepare(), *trainings, *evaluations, self.evaluate_base()]
+        return [*self.prepare(self.methods), *trainings, *evaluations, self.evaluate_base()]
 
     def run(self) -> list[str]:
         """Run all stages and write the report. Returns one sentence per failed check."""
