@@ -37,6 +37,7 @@ METHOD_GROUPS = {
         "w_reinforce": "W-REINFORCE: wrong responses, and correct ones at a small weight",
         "zero_success": "GRPO on the prompts that no sample of the initial policy solved",
         "entropy_bonus": "GRPO with an entropy bonus",
+        "chord_mu": "CHORD-mu: GRPO and fine-tuning on responses from elsewhere",
     },
 }
 METHODS = tuple(name for group in METHOD_GROUPS.values() for name in group)
@@ -215,7 +216,7 @@ def store_parser() -> argparse.ArgumentParser:
 def train_parser() -> argparse.ArgumentParser:
     parser = _script_parser(
         "Train with a method's launch script (SQL: scripts/llama, math: scripts/qwen).",
-        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; grpo, dapo and the baselines: NAME [seed])",
+        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; most without D_pef: NAME [seed])",
         method=True,
     )
     parser.add_argument("--list", action="store_true", help="name the methods, as dph train alone does")

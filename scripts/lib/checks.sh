@@ -51,6 +51,7 @@ looks_local() {
 # origin_of KEY FILE: how to get it.
 origin_of() {
   case $1=$2 in
+    data.sft_pt="$FOREIGN_PT") printf 'get_correct_data_tensor.sh writes it with data.sft_responses=FILE, FOREIGN_PT names it' ;;
     data.sft_pt=*) printf 'get_correct_data_tensor.sh writes it, SFT_PT names it' ;;
     data.val_files=*) printf 'the commands of docs/howto/data.md write it, VAL_FILES names it; VAL_FILES= trains without validation' ;;
     */unsolved/train_wrong.parquet)

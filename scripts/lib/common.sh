@@ -1,12 +1,13 @@
 # Settings that all experiments of the paper share, and those that the paper leaves open.
 
 # Pre-sampling: samples per prompt, their file, the two parts into which they split the prompts, and the prompts that
-# none of them solved (the wrong part of a split of its own).
+# none of them solved (the wrong part of a split of its own). FOREIGN_PT: the store of responses from elsewhere.
 SAMPLES_PER_PROMPT=${SAMPLES_PER_PROMPT:-8}
 SAMPLES=${SAMPLES:-$DATA_DIR/generate_data/0.jsonl}
 TRAIN_CORRECT=${TRAIN_CORRECT:-$DATA_DIR/train_correct.parquet}
 TRAIN_WRONG=${TRAIN_WRONG:-$DATA_DIR/train_wrong.parquet}
 TRAIN_UNSOLVED=${TRAIN_UNSOLVED:-$DATA_DIR/unsolved/train_wrong.parquet}
+FOREIGN_PT=${FOREIGN_PT:-$DATA_DIR/foreign.pt}
 
 # Training: prompts per step and per mini-batch, samples per prompt, D_pef rows per step and how eta weighs them; steps
 # null: all epochs. GRPO's upper clip of the ratio, also of the baselines made of it; the paper's other methods have a

@@ -58,6 +58,16 @@ BASELINES = {
     "nsr": {"algorithm.adv_estimator": "w_reinforce", "algorithm.w_reinforce_lambda": 0.0},
     "w_reinforce": {"algorithm.adv_estimator": "w_reinforce", "algorithm.w_reinforce_lambda": 0.1},
     "zero_success": {"data.train_files": "TRAIN_UNSOLVED"},
+    "chord_mu": {
+        "data.sft_files": "BASELINE_FILES",
+        "data.sft_pt": "FOREIGN_PT",
+        "actor_rollout_ref.actor.sft_loss_mode": "forward",
+        "actor_rollout_ref.actor.sft_loss_normalization": "per_set",
+        "actor_rollout_ref.actor.sft_loss_coeff": 1.0,
+        "actor_rollout_ref.actor.sft_loss_control.type": "cosine",
+        "actor_rollout_ref.actor.sft_loss_control.warmup_steps": 0,
+        "actor_rollout_ref.actor.sft_loss_control.final_ratio": 0.05,
+    },
 }
 # Settings without a value that nothing reads: of a reward model, of which there is none.
 NOT_ASKED = {"reward.reward_model.rollout.name"}
@@ -112,10 +122,11 @@ def test_training(launcher, files, monkeypatch, experiment, method):
 @pytest.mark.parametrize("method", BASELINES)
 @pytest.mark.parametrize("experiment", ["llama_sql", "qwen_math"])
 def test_a_baseline_is_grpo_with_its_settings(launcher, files, monkeypatch, experiment, method):
-    started = {script: dry_run(launcher, experiment, script, "name", "3", **files) for script in ("grpo", method)}
+    started = {script: dry_run(launcher, experiment, script, "name", **files) for script in ("grpo", method)}
     settings = {script: dict(flat(OmegaConf.to_container(run.config()))) for script, run in started.items()}
     changed = {key: value for key, value in settings[method].items() if value != settings["grpo"][key]}
-    expected = {key: files.get(value, value) for key, value in BASELINES[method].items()}
+    paths = files | {"BASELINE_FILES": files["BASELINE_FILES"].split(",")}
+    expected = {key: paths.get(value, value) for key, value in BASELINES[method].items()}
     defaults = {key for key, value in expected.items() if settings["grpo"][key] == value}
     assert {key: settings[method][key] for key in expected} == expected
     assert changed.keys() == expected.keys() - defaults and changed
