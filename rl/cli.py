@@ -17,7 +17,30 @@ from rl.common.config_help import program_help
 from rl.common.errors import UserError
 from rl.data.split_command import EXPERIMENTS
 
-METHODS = ("grpo", "dapo", "reverse_kl", "forward_kl", "js_kl", "js_definition", "alpha")
+# The launch scripts of training (scripts/lib/methods), by where they come from.
+METHOD_GROUPS = {
+    "The paper's": {
+        "grpo": "GRPO",
+        "dapo": "DAPO: dynamic sampling, clip-higher, overlong shaping",
+        "reverse_kl": "RKL: GRPO with the reverse KL on the policy's own samples",
+        "forward_kl": "DPH-F: the forward KL on D_pef",
+        "js_kl": "DPH-JS: twice the Jensen-Shannon divergence on D_pef",
+        "js_definition": "DPH-JS by its definition, with a reference model",
+        "alpha": "the alpha divergence on D_pef",
+    },
+    "Baselines (docs/explanation/baselines.md)": {
+        "kl_cov": "KL-Cov: a KL penalty on the tokens of the largest covariance",
+        "clip_cov": "Clip-Cov: no gradient on some tokens of a large covariance",
+        "grpo_passk": "Pass@k with k = n: the best response against the second best",
+        "pkpo": "PKPO: Pass@k for any k, the leave-one-out maximum over subsets",
+        "nsr": "negative-sample reinforcement: wrong responses alone",
+        "w_reinforce": "W-REINFORCE: wrong responses, and correct ones at a small weight",
+        "zero_success": "GRPO on the prompts that no sample of the initial policy solved",
+        "entropy_bonus": "GRPO with an entropy bonus",
+        "chord_mu": "CHORD-mu: GRPO and fine-tuning on responses from elsewhere",
+    },
+}
+METHODS = tuple(name for group in METHOD_GROUPS.values() for name in group)
 # Options of store and train that set a script's variable: the variable, the values it can have (None: any), the help.
 SCRIPT_OPTIONS: dict[str, dict[str, tuple[str, tuple[str, ...] | None, str]]] = {
     "store": {
@@ -209,11 +232,24 @@ def store_parser() -> argparse.ArgumentParser:
 
 
 def train_parser() -> argparse.ArgumentParser:
-    return _script_parser(
+    parser = _script_parser(
         "train",
         "Train with a method's launch script (SQL: scripts/llama, math: scripts/qwen).",
-        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; grpo, dapo: NAME [seed])",
+        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; most without D_pef: NAME [seed])",
     )
+    parser.add_argument("--list", action="store_true", help="name the methods, as dph train alone does")
+    return parser
+
+
+def train(arguments: list[str]) -> None:
+    """Run a method's launch script, or name the methods."""
+    if arguments in ([], ["--list"]):
+        for group, methods in METHOD_GROUPS.items():
+            listed = "".join(f"  {name:<14} {summary}\n" for name, summary in methods.items())
+            sys.stdout.write(f"{group}\n{listed}\n")
+        sys.stdout.write(f"{_example('train')}\n")
+        return
+    _run_script("train", arguments)
 
 
 def _script_parser(name: str, description: str, arguments: str) -> argparse.ArgumentParser:
@@ -235,7 +271,7 @@ def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
     for option, (variable, values, what) in SCRIPT_OPTIONS.get(name, {}).items():
         parser.add_argument(option, dest=variable, choices=values, metavar=None if values else "VALUE", help=what)
     if name == "train":
-        parser.add_argument("method", choices=METHODS, metavar="METHOD", help=", ".join(METHODS))
+        parser.add_argument("method", choices=METHODS, metavar="METHOD", help="see dph train --list")
     parser.add_argument(
         "--experiment",
         choices=EXPERIMENTS,
@@ -274,7 +310,7 @@ def _run_script(name: str, arguments: list[str]) -> None:
     os.execvpe(command[0], command, os.environ | variables)
 
 
-presample, store, train = (partial(_run_script, name) for name in ("presample", "store", "train"))
+presample, store = (partial(_run_script, name) for name in ("presample", "store"))
 
 
 def evaluate_parser() -> argparse.ArgumentParser:
@@ -358,7 +394,7 @@ COMMANDS = {
         "--gpu h100 scripts/llama/js_kl.sh my_run 0.2",
         "rl.planning.command",
     ),
-    "train": Command("train with a method of the paper", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
+    "train": Command("train with a method or a baseline", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
     "watch": Command(
         "follow a training run: curves, time left, alerts", "outputs/llama-sql/my_run --once", "rl.runs.watch"
     ),

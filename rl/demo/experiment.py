@@ -61,8 +61,11 @@ STORES = {
     "solved_one": {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "1"},
     "solved_all": {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "all"},
 }
-# Scripts that read neither D_exp nor D_pef.
-ON_ALL_PROMPTS = ("grpo.sh", "dapo.sh", "reverse_kl.sh")
+# The stage that a script needs, if not the store: those that need the model alone read neither D_exp nor D_pef.
+NEEDS = dict.fromkeys(
+    ("grpo", "dapo", "reverse_kl", "kl_cov", "clip_cov", "entropy_bonus", "grpo_passk", "pkpo", "nsr", "w_reinforce"),
+    "model",
+) | {"zero_success": "unsolved"}
 # D_pef that lives. In 60 steps a D_exp prompt comes up three times: one group must do.
 LIVING = (
     "data.sft_refresh=5",
@@ -122,6 +125,16 @@ METHODS = {
         "RFT", "forward_kl.sh", ("0.2",), None, "solved_all", {"POLICY_LOSS_COEFF": "0", "ROLLOUT_N": "1"}
     ),
     "dph_js_living": Method("DPH-JS living", "js_kl.sh", ("0.5", *LIVING)),
+    # Baselines (docs/explanation/baselines.md). A micro-batch is a whole mini-batch here, some 2,000 response tokens:
+    # the papers' shares are 4 of them, and less than one. The bonus is ten times the script's, as responses are short.
+    "kl_cov": Method("KL-Cov", "kl_cov.sh", settings={"KL_COV_RATIO": "0.02"}),
+    "clip_cov": Method("Clip-Cov", "clip_cov.sh", settings={"CLIP_COV_RATIO": "0.02"}),
+    "entropy_bonus": Method("Entropy bonus", "entropy_bonus.sh", settings={"ENTROPY_COEFF": "0.01"}),
+    "grpo_passk": Method("Pass@16 GRPO", "grpo_passk.sh"),
+    "pkpo": Method("PKPO", "pkpo.sh"),
+    "nsr": Method("NSR", "nsr.sh"),
+    "w_reinforce": Method("W-REINFORCE", "w_reinforce.sh"),
+    "zero_success": Method("GRPO on unsolved", "zero_success.sh"),
 }
 # The study's default: what the paper compares.
 PAPER_METHODS = ("grpo", "dapo", "dapo_exp", "rkl", "dph_f", "dph_js", "dph_js_def", "dph_alpha")
@@ -184,6 +197,7 @@ class Experiment:
         self.replicas = 2 if device == "cpu" and at_once == 1 else 1
         self.threads = 2 if at_once == 1 else 1
         self.task, self.model, self.data = out / "task", out / "model", out / "data"
+        self._presampled = self.data / "generate_data" / "0.jsonl"
         self.settings = SETTINGS | {
             "DEVICE": device,
             "PYTHON": sys.executable,
@@ -214,25 +228,18 @@ class Experiment:
         task = Stage("task", "Task: databases and questions", command, seconds=3)
         command = [sys.executable, "-m", "rl.demo.base_model", "--task", str(self.task), "--out", str(self.model)]
         model = Stage("model", "Base model, from scratch", command, seconds=70, needs=["task"])
-        samples = self.data / "generate_data" / "0.jsonl"
         presample = Stage(
             "presample",
             "Pre-sampling",
             ["bash", str(SCRIPTS / "offline_sampling.sh"), "sampling"],
             environment=self.settings | {"GPUS_PER_NODE": str(self.replicas)},
             seconds=25,
-            outputs=[samples.parent],
+            outputs=[self._presampled.parent],
             total=TRAIN_PROMPTS * SAMPLES_PER_PROMPT,
-            count=lambda: _samples([samples], TRAIN_PROMPTS * SAMPLES_PER_PROMPT),
+            count=lambda: _samples([self._presampled], TRAIN_PROMPTS * SAMPLES_PER_PROMPT),
             needs=["model"],
         )
-        command = [
-            *(sys.executable, str(REPOSITORY / "data" / "sql" / "process_data" / "exact_correct_id.py")),
-            *("--samples", str(samples), "--data", str(self.task / "train.parquet"), "--out", str(self.data)),
-            *("--threshold", str(THRESHOLD), "--n", str(SAMPLES_PER_PROMPT)),
-        ]
-        parts = [self.data / "train_correct.parquet", self.data / "train_wrong.parquet"]
-        split = Stage("split", "Split into D_exp and D_pef", command, seconds=2, outputs=parts, needs=["presample"])
+        split = self._split("split", "Split into D_exp and D_pef", self.data, "--threshold", str(THRESHOLD))
         store = Stage(
             "store",
             "Reference log-probs of D_pef",
@@ -242,8 +249,12 @@ class Experiment:
             outputs=[self.data / "pef.pt", self.data / "pef.samples.jsonl"],
             needs=["split"],
         )
+        stages = [task, model, presample, split, store]
+        if "zero_success" in methods:
+            options = ("--threshold", "1", "--keep-zero")
+            stages.append(self._split("unsolved", "Unsolved prompts", self.data / "unsolved", *options))
         others = dict.fromkeys(METHODS[name].store for name in methods)
-        return [task, model, presample, split, store, *(self._store(name) for name in others if name)]
+        return stages + [self._store(name) for name in others if name]
 
     def _store(self, name: str) -> Stage:
         """The store `name` of STORES. The default one comes first, because it moves prompts from D_pef to D_exp."""
@@ -259,6 +270,16 @@ class Experiment:
 
     def _store_path(self, name: str) -> Path:
         return self.data / name / "pef.pt"
+
+    def _split(self, name: str, title: str, folder: Path, *options: str) -> Stage:
+        """A split of the training prompts by their samples into two files of the folder."""
+        command = [
+            *(sys.executable, str(REPOSITORY / "data" / "sql" / "process_data" / "exact_correct_id.py")),
+            *("--samples", str(self._presampled), "--data", str(self.task / "train.parquet"), "--out", str(folder)),
+            *(*options, "--n", str(SAMPLES_PER_PROMPT)),
+        ]
+        parts = [folder / "train_correct.parquet", folder / "train_wrong.parquet"]
+        return Stage(name, title, command, seconds=2, outputs=parts, needs=["presample"])
 
     def train(self, name: str, method: Method, seed: int) -> Stage:
         """The training run `name`."""
@@ -283,7 +304,7 @@ class Experiment:
             total=self.steps,
             count=lambda: _steps(run, self.steps),
             needs=[
-                "model" if method.script in ON_ALL_PROMPTS else f"store_{method.store}" if method.store else "store"
+                f"store_{method.store}" if method.store else NEEDS.get(method.script.removesuffix(".sh"), "store"),
             ],
         )
 

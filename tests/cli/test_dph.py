@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -197,6 +198,14 @@ def test_methods_and_experiments_are_those_of_the_scripts():
     of_scripts = {path.stem for path in (lib / "methods").glob("*.sh")}
     assert of_scripts == {*cli.METHODS, "offline_sampling", "get_correct_data_tensor"}
     assert all((lib / f"{name}.sh").is_file() for name in cli.EXPERIMENTS)
+
+
+def test_train_alone_names_every_method_and_where_it_comes_from(capsys):
+    code, out, err = run(capsys, "train")
+    assert (code, err) == (0, "") and run(capsys, "train", "--list")[1] == out
+    assert [line.split()[0] for line in out.splitlines() if re.match(r"  \w+  +\S", line)] == [*cli.METHODS]
+    assert out.index("The paper's\n") < out.index("  alpha ") < out.index("Baselines ") < out.index("  kl_cov ")
+    assert out.splitlines()[-1].strip().startswith("dph train js_kl ")
 
 
 def test_without_a_checkout_there_are_no_scripts(monkeypatch, tmp_path, capsys):

@@ -1,7 +1,9 @@
 """The study's comparison over seeds, from real sample files, and its command line."""
 
 import json
+import os
 import re
+import subprocess
 from contextlib import nullcontext
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -187,6 +189,28 @@ def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
     monkeypatch.setattr(study_report, "write_study", lambda out, labels, specs, facts: (labels, facts))
     labels, facts = study.Study(tmp_path, **options).run()
     assert labels["grpo"] == "Renamed" and facts["seconds_of_stages"]["train_dph_js_s1"] == 60.0
+
+
+def test_a_baseline_trains_with_its_settings_on_what_it_needs(tmp_path):
+    found = study.Study(tmp_path, ["kl_cov", "zero_success", "dph_js"], [1], steps=4, at_once=2)
+    stages = {stage.name: stage for stage in found.stages()}
+    assert stages["train_kl_cov_s1"].environment["KL_COV_RATIO"] == "0.02"
+    needs = {name: [*stage.needs] for name, stage in stages.items() if name.startswith(("train", "unsolved", "split"))}
+    assert needs == {
+        "split": ["presample"],
+        "unsolved": ["presample"],
+        "train_kl_cov_s1": ["model"],
+        "train_zero_success_s1": ["unsolved"],
+        "train_dph_js_s1": ["store"],
+    }
+    # The script's default is what the stage writes.
+    environment = os.environ | stages["train_zero_success_s1"].environment
+    command = [*stages["train_zero_success_s1"].command, "--dry-run"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert f"data.train_files='{stages['unsolved'].outputs[1]}'" in done.stdout
+    assert "--keep-zero" in stages["unsolved"].command and "--keep-zero" not in stages["split"].command
+    without = study.Study(tmp_path, ["kl_cov"], [1], steps=4, at_once=2)
+    assert "unsolved" not in {stage.name for stage in without.stages()}
 
 
 def test_every_script_is_there_and_labels_differ():

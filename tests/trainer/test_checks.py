@@ -106,6 +106,12 @@ BUDGET = {f"{ETA}type": "target_kl", f"{ETA}target_kl": 0.05}
         ("data.train_files", [1], "data.train_files=[1] must be a path or a list of paths"),
         (f"{ACTOR}sft_loss_coeff", None, "sft_loss_coeff=None must be a number"),
         (f"{ACTOR}alpha_coeff", "abc", "alpha_coeff='abc' must be a number strictly between 0 and 1"),
+        (f"{ACTOR}policy_loss.loss_mode", "klcov", "loss_mode='klcov' is unknown: use one of vanilla"),
+        (f"{ACTOR}policy_loss.kl_cov_ratio", 0, "kl_cov_ratio=0 must be a share of the tokens above 0, at most 1"),
+        (f"{ACTOR}policy_loss.clip_cov_ratio", 2, "clip_cov_ratio=2 must be a share of the tokens above 0"),
+        ("algorithm.adv_estimator", "pass_k", "adv_estimator='pass_k' is unknown: use one of gae, grpo"),
+        ("algorithm.pkpo_k", 1, "algorithm.pkpo_k=1 must be a whole number, 2 or more"),
+        ("algorithm.w_reinforce_lambda", -1, "w_reinforce_lambda=-1 must be a number, 0 or more"),
         (f"{ACTOR}optim.lr", "fast", "actor.optim.lr='fast' must be a number, 0 or more"),
         ("actor_rollout_ref.rollout.temperature", 0, "rollout.temperature=0 must be a number above 0"),
         (SCORER.replace("scorer", "retries"), "many", "reward_kwargs.retries='many' must be a whole number, 0 or more"),
@@ -138,6 +144,8 @@ FLASH = {f"{MODEL}override_config.attn_implementation": attention.FLASH}
 ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node": 2} | PACKED | FLASH
 LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 
+POLICY_LOSS = f"{ACTOR}policy_loss."
+PKPO, W_REINFORCE = {"algorithm.adv_estimator": "pkpo"}, {"algorithm.adv_estimator": "w_reinforce"}
 
 REFRESH = {"data.sft_refresh": 5}
 COLOCATE = {"trainer.v1.trainer_mode": "colocate_async"}
@@ -220,6 +228,26 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (of_mode("reverse_kl", store=False, reference=True) | TAIL, "tail is for sampled tokens of D_pef"),
         ({"distillation.enabled": True}, "does not go with distillation.enabled=True"),
         ({f"{ACTOR}loss_agg_mode": "seq-mean-token-sum"}, "loss_agg_mode=seq-mean-token-sum does not go with"),
+        ({f"{POLICY_LOSS}loss_mode": "geo_mean"}, "loss_mode=geo_mean does not go with actor.sft_loss_mode=js"),
+        ({f"{POLICY_LOSS}loss_mode": "sapo"}, "loss_mode=sapo does not go with actor.sft_loss_mode=js_low_var: it is"),
+        (
+            {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{POLICY_LOSS}clip_cov_lb": 5.0},
+            "clip_cov_lb=5.0 is not below clip_cov_ub=5.0, so that loss_mode=clip_cov leaves no token out",
+        ),
+        (PKPO, "algorithm.pkpo_k=8 is more than the rollout.n=4 samples of a prompt: lower it"),
+        (
+            {"algorithm.adv_estimator": "grpo_passk", "actor_rollout_ref.rollout.n": 1},
+            "adv_estimator=grpo_passk compares the best two responses of a prompt, and rollout.n=1",
+        ),
+        (W_REINFORCE | {"algorithm.use_kl_in_reward": True}, "knows a correct response by its reward of 1, which"),
+        (
+            W_REINFORCE | {"+reward.reward_kwargs.overlong_buffer_cfg.enable": True},
+            "knows a correct response by its reward of 1, which",
+        ),
+        (
+            W_REINFORCE | {"algorithm.filter_groups.enable": True},
+            "w_reinforce learns from groups without a correct response, which algorithm.filter_groups.enable=True",
+        ),
         ({f"{ETA}type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
         ({f"{ETA}warmup_steps": 3}, "warmup_steps=3 must be 0 with type=constant, which has no warm-up"),
         ({f"{ETA}target_kl": 0.1}, "target_kl=0.1 must be null with type=constant"),
@@ -272,6 +300,12 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         of_mode("hellinger") | TAIL | UNBOUNDED,
         of_mode("js", reference=True) | TAIL | UNBOUNDED,
         of_mode("js_low_var", form="generator") | TAIL | UNBOUNDED,
+        # The baselines beside a divergence, and without one.
+        PKPO | {"algorithm.pkpo_k": 4},
+        W_REINFORCE | of_mode("js", reference=True),
+        {"algorithm.adv_estimator": "grpo_passk", f"{POLICY_LOSS}loss_mode": "kl_cov"},
+        {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{ACTOR}entropy_coeff": 0.001},
+        of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "geo_mean"},
         BUDGET,
         COLOCATE,
         SEPARATE,

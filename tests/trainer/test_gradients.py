@@ -62,6 +62,17 @@ FIRST_MINI_BATCH = range(8)
 NO_ROLLOUT = f"+trainer.masked_rows={list(FIRST_MINI_BATCH)}".replace(" ", "")
 # verl's loss for log-probs of the rollout engine; ppo_clip by default.
 BYPASS = "actor_rollout_ref.actor.policy_loss.loss_mode=bypass_mode"
+POLICY_LOSS = "actor_rollout_ref.actor.policy_loss."
+KL_COV_SHARE, KL_COV_COEF, COV_LOW, COV_HIGH = 0.1, 0.5, 0.2, 1.0
+KL_COV = tuple(
+    POLICY_LOSS + setting
+    for setting in ("loss_mode=kl_cov", f"kl_cov_ratio={KL_COV_SHARE}", f"ppo_kl_coef={KL_COV_COEF}")
+)
+# All tokens between the bounds, where verl draws some of them at random.
+CLIP_COV = tuple(
+    POLICY_LOSS + setting
+    for setting in ("loss_mode=clip_cov", "clip_cov_ratio=1.0", f"clip_cov_lb={COV_LOW}", f"clip_cov_ub={COV_HIGH}")
+)
 RANK, LORA_ALPHA = 4, 8
 LORA = (f"actor_rollout_ref.model.lora_rank={RANK}", f"actor_rollout_ref.model.lora_alpha={LORA_ALPHA}")
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation=packed_attention"
@@ -100,6 +111,9 @@ ONE_RANK = {
     "joint_masked": mode("js_low_var", micro(12), MASKED),
     "bypass_micro_1": mode("js_low_var", BYPASS, micro(1)),
     "js_bypass_micro_1": mode("js", REFERENCE, PER_SET, BYPASS, micro(1)),
+    "kl_cov": mode("js_low_var", *KL_COV, micro(12)),
+    "kl_cov_micro_4": mode("forward", PER_SET, *KL_COV, micro(4)),
+    "clip_cov": mode("js_low_var", *CLIP_COV, micro(12)),
     "per_set_no_rollout": mode("js_low_var", PER_SET, micro(3), NO_ROLLOUT),
     "reverse_kl_no_rollout": mode("reverse_kl", REFERENCE, NO_PEF, micro(4), NO_ROLLOUT),
     "js_per_set_masked": mode("js", REFERENCE, PER_SET, micro(4), MASKED),
@@ -227,6 +241,37 @@ def linear_outside(bound, f, d):
     return torch.where(d < 0, mirrored, linear_above(bound, f, d))
 
 
+def clipped(log_probs, old_log_probs, advantages):
+    """PPO's loss of each token, with verl's dual clip: the loss of a negative advantage is bounded by 3 |A|."""
+    ratio = (log_probs - old_log_probs).exp()
+    gain = torch.minimum(ratio * advantages, ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH) * advantages)
+    return -torch.where(advantages < 0, torch.maximum(gain, 3.0 * advantages), gain)
+
+
+def covariances(log_probs, advantages):
+    log_probs = log_probs.detach()
+    return (log_probs - log_probs.mean()) * (advantages - advantages.mean())
+
+
+def kl_cov(log_probs, old_log_probs, advantages):
+    """No clip, and a penalty on the tokens with the largest covariance, at least one."""
+    log_ratio = log_probs - old_log_probs
+    count = max(1, int(KL_COV_SHARE * len(log_ratio)))
+    penalised = covariances(log_probs, advantages).argsort(descending=True)[:count]
+    chosen = torch.zeros_like(log_ratio).index_fill(0, penalised, 1.0)
+    return -log_ratio.exp() * advantages + KL_COV_COEF * chosen * log_ratio.abs()
+
+
+def clip_cov(log_probs, old_log_probs, advantages):
+    """PPO's clip, and no loss on tokens between the bounds that it leaves alone."""
+    ratio = (log_probs - old_log_probs).exp()
+    plain, bounded = -ratio * advantages, -ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH) * advantages
+    covariance = covariances(log_probs, advantages)
+    left_out = (covariance > COV_LOW) & (covariance < COV_HIGH) & (bounded <= plain)
+    assert 0 < left_out.sum() < len(ratio) / 2
+    return torch.maximum(plain, bounded) * ~left_out
+
+
 @dataclass
 class Formula:
     """A term of docs/explanation/method.md.
@@ -239,6 +284,9 @@ class Formula:
         balance: factor of the D_exp term; None: N_pef / N_exp.
         importance: largest importance weight.
         policy: factor of the policy loss.
+        policy_loss: of each token, from the log-probs, old log-probs and advantages of a micro-batch.
+        rows: D_exp rows of a micro-batch; None: all those of the mini-batch.
+        bonus: weight of the entropy.
     """
 
     normalization: str
@@ -250,6 +298,9 @@ class Formula:
     balance: float | None = 1.0
     importance: float = 2.0
     policy: float = 1.0
+    policy_loss: Callable = clipped
+    rows: int | None = None
+    bonus: float = 0.0
 
 
 def plain_gradients(model_path, formula, eta=ETA, without=()):
@@ -284,19 +335,24 @@ def plain_gradients(model_path, formula, eta=ETA, without=()):
     for k in range(worker.MINI_BATCHES):
         model.zero_grad()
         policy, on_exp, on_pef = torch.zeros(()), torch.zeros(()), torch.zeros(())
-        n_exp = n_pef = 0
+        n_exp, n_pef, tokens = 0, 0, []
         size = worker.EXP_ROWS // worker.MINI_BATCHES
         for row in (exp_rows[i] for i in range(k * size, (k + 1) * size) if i not in without):
-            log_probs, advantage = log_probs_of(row), row["advantages"]
-            ratio = (log_probs - row["old_log_probs"]).exp()
-            clipped = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH) * advantage)
-            # verl's dual clip: the loss of a negative advantage is bounded by 3 |A|
-            clipped = torch.where(advantage < 0, torch.maximum(clipped, 3.0 * advantage), clipped)
-            policy, n_exp = policy - formula.policy * clipped.sum(), n_exp + len(ratio)
+            log_probs = log_probs_of(row)
+            tokens.append((log_probs, row["old_log_probs"], row["advantages"]))
+            n_exp += len(log_probs)
+            if formula.bonus:
+                log_p = distributions(row)
+                policy = policy + formula.bonus * (log_p.exp() * log_p).sum()
             if formula.weight:
+                ratio = (log_probs - row["old_log_probs"]).exp()
                 w = linear_outside(formula.policy_bound, formula.weight, log_probs - row["ref_log_prob"])
                 w = w * ratio.clamp(max=formula.importance)
                 on_exp = on_exp + (w.detach() * log_probs).sum()
+        rows = formula.rows or size
+        for first in range(0, len(tokens), rows):
+            of_micro_batch = zip(*tokens[first : first + rows], strict=True)
+            policy = policy + formula.policy * formula.policy_loss(*map(torch.cat, of_micro_batch)).sum()
         size = worker.PEF_ROWS // worker.MINI_BATCHES
         for row in pef_rows[k * size : (k + 1) * size] if formula.pef or formula.topk else []:
             value = divergence_of(row)
@@ -344,6 +400,10 @@ FORMULAS = {
     "alpha_policy": Formula("joint", weight=weight_alpha),
     "topk": Formula("joint", topk=topk_js),
     "topk_forward": Formula("per_set", topk=topk_forward),
+    "bonus": Formula("joint", pef=js_doubled, bonus=0.1),
+    "kl_cov": Formula("joint", pef=js_doubled, policy_loss=kl_cov),
+    "kl_cov_micro_4": Formula("per_set", pef=lambda d: -d, policy_loss=kl_cov, rows=4),
+    "clip_cov": Formula("joint", pef=js_doubled, policy_loss=clip_cov),
 }
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 import ray
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from transformers import AutoConfig, PretrainedConfig
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.fs import copy_to_local
@@ -24,6 +24,7 @@ from verl.dph.config.schema import check_schema
 from verl.dph.divergence.loss_modes import MODES, TAIL_FORMS
 from verl.dph.sampling.rollout_engine import check_platform
 from verl.dph.training import preflight
+from verl.dph.training.advantages import GRPO_PASSK, PKPO, W_REINFORCE
 from verl.dph.training.config import (
     DPHActorConfig,
     active_forms,
@@ -33,6 +34,9 @@ from verl.dph.training.config import (
     rehearses,
 )
 from verl.dph.training.settings import ETA, SCHEMA
+
+# verl's policy losses that divide by a number of responses, whatever loss_agg_mode says.
+RESPONSE_MEANS = ("geo_mean", "sapo")
 
 
 def read_none(config: DictConfig) -> None:
@@ -346,6 +350,11 @@ def divergence(config: DictConfig) -> Iterator[str]:
             f"actor.loss_agg_mode={actor.loss_agg_mode} does not go with {mode}: its normalizations are token means, "
             "use loss_agg_mode=token-mean."
         )
+    if actor.policy_loss.loss_mode in RESPONSE_MEANS:
+        yield (
+            f"actor.policy_loss.loss_mode={actor.policy_loss.loss_mode} does not go with {mode}: it is a mean over "
+            "responses, where the normalizations are token means; use another loss, such as vanilla or kl_cov."
+        )
     if actor.strategy not in ("fsdp", "fsdp2"):
         yield f"actor.strategy={actor.strategy} does not go with {mode}: use fsdp or fsdp2."
     if config.get("distillation") and config.distillation.enabled:
@@ -423,6 +432,37 @@ def refresh(config: DictConfig) -> Iterator[str]:
         yield (
             f"{setting} does not go with algorithm.filter_groups.enable=True, which discards the groups that are all "
             "correct: switch one off."
+        )
+
+
+def advantages(config: DictConfig) -> Iterator[str]:
+    """What would change an advantage estimator of the baselines without a word (docs/explanation/baselines.md)."""
+    algorithm, reward, n = config.algorithm, config.reward, config.actor_rollout_ref.rollout.n
+    estimator = f"algorithm.adv_estimator={algorithm.adv_estimator}"
+    if algorithm.adv_estimator == PKPO and algorithm.pkpo_k > n:
+        yield f"algorithm.pkpo_k={algorithm.pkpo_k} is more than the rollout.n={n} samples of a prompt: lower it."
+    if algorithm.adv_estimator == GRPO_PASSK and n < 2:
+        yield f"{estimator} compares the best two responses of a prompt, and rollout.n={n}: use 2 or more."
+    if algorithm.adv_estimator != W_REINFORCE:
+        return
+    if algorithm.use_kl_in_reward or OmegaConf.select(reward, "reward_kwargs.overlong_buffer_cfg.enable"):
+        yield (
+            f"{estimator} knows a correct response by its reward of 1, which algorithm.use_kl_in_reward and overlong "
+            "shaping (reward.reward_kwargs.overlong_buffer_cfg) change: switch them off."
+        )
+    if algorithm.filter_groups.enable:
+        yield (
+            f"{estimator} learns from groups without a correct response, which algorithm.filter_groups.enable=True "
+            "drops: switch it off."
+        )
+
+
+def clip_cov(config: DictConfig) -> Iterator[str]:
+    policy_loss = config.actor_rollout_ref.actor.policy_loss
+    if policy_loss.loss_mode == "clip_cov" and policy_loss.clip_cov_lb >= policy_loss.clip_cov_ub:
+        yield (
+            f"actor.policy_loss.clip_cov_lb={policy_loss.clip_cov_lb} is not below clip_cov_ub="
+            f"{policy_loss.clip_cov_ub}, so that loss_mode=clip_cov leaves no token out: lower it."
         )
 
 
@@ -508,6 +548,8 @@ RULES = (
     store_writing,
     divergence,
     refresh,
+    advantages,
+    clip_cov,
     text_only,
     eta_schedule,
     ranks_of_d_exp,

@@ -19,6 +19,7 @@ from verl.utils import tensordict_utils as tu
 
 from rl.common.errors import UserError
 from verl.dph.reward.metrics import reward_metrics
+from verl.dph.training.advantages import W_REINFORCE, check_rewards
 from verl.dph.training.diversity import response_of, rollout_metrics, validation_metrics
 from verl.dph.training.validation_dump import Described, describe, with_columns
 
@@ -163,12 +164,23 @@ class CheckedRollouts(Base):
         """Those of the prompts whose reference cannot be evaluated; none if it is all, as a step needs rows.
 
         Their rollouts have a score of 0, which says nothing about them.
+
+        Raises:
+            UserError: w_reinforce would take what is not judged, or what is correct, for wrong.
         """
         infos = _reward_infos(batch)
+        without_baseline = self.config.algorithm.adv_estimator == W_REINFORCE
+        if without_baseline:
+            check_rewards(infos.values())
         self.reward_infos += infos.values()
         unjudged = {sample.split("_")[0] for sample, info in infos.items() if info.get("gold_error")} & prompts
         self.unjudged_rollouts += sum(sample.split("_")[0] in unjudged for sample in infos)
         if unjudged and unjudged == prompts:
+            if without_baseline:
+                raise UserError(
+                    f"No reference of step {self.global_steps} can be evaluated, and w_reinforce would take every "
+                    "response of it for wrong: leave such prompts out, `dph audit` lists them."
+                )
             logger.warning("No reference of step %d can be evaluated; `dph audit` lists them", self.global_steps)
             return set()
         return unjudged

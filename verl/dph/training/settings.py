@@ -3,6 +3,7 @@
 import math
 
 from omegaconf import ListConfig
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 from verl.utils.tracking import Tracking
 
 from verl.dph.config.schema import SCORER, Setting, choice, flag, number, paths, whole
@@ -79,6 +80,9 @@ SCHEMA = (
     flag("data.sft_verify_responses"),
     whole("data.sft_reference_rows", 1),
     number("data.sft_check_tolerance", lambda x: x > 0, "a number of nats above 0, or null", nullable=True),
+    choice("algorithm.adv_estimator", *ADV_ESTIMATOR_REGISTRY),
+    whole("algorithm.pkpo_k", 2),
+    number("algorithm.w_reinforce_lambda", lambda x: x >= 0, "a number, 0 or more: the weight of correct responses"),
     whole("actor_rollout_ref.rollout.n", 1),
     number("actor_rollout_ref.rollout.temperature", lambda x: x > 0, "a number above 0"),
     number("actor_rollout_ref.rollout.top_p", lambda x: 0 < x <= 1, "a number above 0, at most 1"),
@@ -88,6 +92,9 @@ SCHEMA = (
     whole("actor.ppo_micro_batch_size_per_gpu", 1, nullable=True),
     whole("actor.ppo_max_token_len_per_gpu", 1, nullable=True),
     whole("critic.ppo_max_token_len_per_gpu", 1, nullable=True),
+    choice("actor.policy_loss.loss_mode", *POLICY_LOSS_REGISTRY),
+    number("actor.policy_loss.kl_cov_ratio", lambda x: 0 < x <= 1, "a share of the tokens above 0, at most 1"),
+    number("actor.policy_loss.clip_cov_ratio", lambda x: 0 < x <= 1, "a share of the tokens above 0, at most 1"),
     choice("actor.sft_loss_mode", "none", *MODES),
     number("actor.sft_loss_coeff", lambda x: x >= 0, "a number, 0 or more: the weight of the divergence"),
     choice("actor.sft_loss_normalization", "joint", "per_set"),
