@@ -54,6 +54,8 @@ def evaluated(made_up_run, made_up_report):
         report.method("base", model=base)
         report.method("base_again", model=base)
         report.method(run.folder.name, skill=skill)
+        report.ask(difficulty=["simple", "moderate", "challenging"])
+        report.content |= {"groups": ["difficulty"], "commands": [f"dph train {name}"]}
         report.write()
         return run.folder
 
@@ -71,7 +73,12 @@ def test_evaluations_become_one_report(evaluated, tmp_path, capsys):
     alone = tmp_path / "alone"
     assert cli.main(["report", "--spec", str(folders[0] / "evaluation" / "spec.json"), "--out", str(alone)]) == 0
     assert report["dph_js"]["in_domain"] == json.loads((alone / "report.json").read_text())["js"]["in_domain"]
+    # Questions, groups and commands come along.
+    assert list(report["grpo"]["in_domain"]["groups"]["difficulty"]) == ["simple", "moderate", "challenging"]
+    spec = json.loads((out / "spec.json").read_text())
+    assert spec["questions"] == {"in_domain": [str(folders[0] / "evaluation" / "in_domain.parquet")]}
     page = (out / "report.html").read_text()
+    assert "0 of in_domain?" in page and "dph train js" in page and "dph train grpo" in page
     assert "Left out, because not all were evaluated on it: out_of_domain." in page and "Mean reward" in page
     # the specification is one that dph report takes
     assert cli.main(["report", "--spec", str(out / "spec.json"), "--out", str(out)]) == 0
