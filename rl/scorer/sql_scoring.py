@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError, model_validator
 
 from rl.common.outcomes import GOLD_EMPTY, INFRA_ERROR
 from rl.scorer.config import SqlSettings
@@ -19,7 +19,7 @@ from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
 from rl.scorer.scoring import WorkerScorer
 from rl.scorer.shared import SharedResults
-from rl.scorer.sql.compare import Comparison
+from rl.scorer.sql.compare import STORED, Comparison
 from rl.scorer.sql.extract import read_sql
 from rl.scorer.sql.lexer import reads_clock, repair
 from rl.scorer.sql.rewards import REWARD_MODELS, TIMED_LIMITS
@@ -32,8 +32,38 @@ class SqlQuestion(BaseModel):
     """What SQL responses are compared with."""
 
     db_id: str = Field(description="path of the SQLite file below database_path, such as shop/shop.sqlite")
-    gold_sql: str
+    gold_sql: str = Field(description="the gold query; with cmp_method spider2 JSON of StoredGold")
     cmp_method: Comparison
+
+    @model_validator(mode="after")
+    def _reads_stored_results(self) -> "SqlQuestion":
+        if self.cmp_method == STORED:
+            StoredGold.read(self.gold_sql)
+        return self
+
+
+class StoredResult(BaseModel):
+    """A CSV file below database_path, and which of its columns count, from 0; none listed: all."""
+
+    file: str
+    columns: list[NonNegativeInt] = []
+
+
+class StoredGold(BaseModel):
+    """Stored results in place of a gold query; a prediction may match any of them."""
+
+    results: list[StoredResult] = Field(min_length=1)
+    ignore_order: bool = False
+
+    @classmethod
+    def read(cls, text: str) -> "StoredGold":
+        """Raises ValueError."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"gold_sql is no JSON of stored results: {where} {first['msg']}".strip()) from None
 
 
 @dataclass(frozen=True)
@@ -50,10 +80,13 @@ class GoldCheck:
 
 
 class _GoldQuery(NamedTuple):
-    """day: of a query that reads the clock, whose result is taken to hold for a day (UTC); else empty."""
+    """day: of a query that reads the clock, whose result is taken to hold for a day (UTC); else empty. tables: of
+    stored results, the identity of each file and the positions of its columns. ordered: whether their rows are."""
 
     sql: str
-    day: str
+    day: str = ""
+    tables: tuple[tuple[tuple, tuple[int, ...]], ...] = ()
+    ordered: bool = False
 
     @classmethod
     def of(cls, gold_sql: str) -> "_GoldQuery":
@@ -119,7 +152,7 @@ class SqlScorer(WorkerScorer):
         if unjudged is not None:
             return [replace(unjudged, pred=pred) for pred in predictions]
         method = question.cmp_method
-        timed = {"gold_sql": gold_query.sql} if self._reward.timed else {}
+        timed = {"gold_sql": gold_query.sql} if self._reward.timed and not gold_query.tables else {}
 
         async def score(pred: str) -> Score:
             run = partial(self._run_prediction, database, gold, method, pred, digests, timed)
@@ -127,13 +160,15 @@ class SqlScorer(WorkerScorer):
 
         return await self._score_distinct(predictions, score, self._no_answer)
 
-    async def check_gold(self, db_id: str, gold_sql: str) -> GoldCheck:
-        """Run a gold query."""
+    async def check_gold(self, db_id: str, gold_sql: str, method: Comparison = "bird") -> GoldCheck:
+        """Run a gold query, or read its stored results."""
         started = time.perf_counter()
         try:
-            gold = await self._gold(find_database(self._root, db_id), _GoldQuery.of(gold_sql))
+            gold = await self._gold(find_database(self._root, db_id), self._gold_query(gold_sql, method))
         except UnknownQuestion as error:
             return GoldCheck("unknown_database", error=str(error))
+        except ValueError as error:  # no JSON of stored results
+            return GoldCheck("gold_error", error=str(error))
         except DatabaseUnreadable as error:
             return GoldCheck(INFRA_ERROR, error=str(error))
         seconds = time.perf_counter() - started
@@ -144,15 +179,28 @@ class SqlScorer(WorkerScorer):
 
     def _read(self, question: SqlQuestion, responses: list[str]) -> tuple[Database, _GoldQuery, list[str | None]]:
         database = find_database(self._root, question.db_id)
-        return database, _GoldQuery.of(question.gold_sql), [read_sql(response) for response in responses]
+        gold_query = self._gold_query(question.gold_sql, question.cmp_method)
+        return database, gold_query, [read_sql(response) for response in responses]
+
+    def _gold_query(self, gold_sql: str, method: Comparison) -> _GoldQuery:
+        """Raises UnknownQuestion and DatabaseUnreadable for stored results as find_database does for databases."""
+        if method != STORED:
+            return _GoldQuery.of(gold_sql)
+        gold = StoredGold.read(gold_sql)
+        files = (find_database(self._root, result.file, (".csv",), "gold_sql").identity for result in gold.results)
+        columns = (tuple(result.columns) for result in gold.results)
+        return _GoldQuery("", "", tuple(zip(files, columns, strict=True)), not gold.ignore_order)
 
     async def _gold(self, database: Database, query: _GoldQuery) -> _Gold:
-        of = (database.identity, query.sql, query.day)
-        return await self.golds.get(of, lambda: self._run_gold(database, query.sql, of))
+        of = (database.identity, *query)
+        return await self.golds.get(of, lambda: self._run_gold(database, query, of))
 
-    async def _run_gold(self, database: Database, sql: str, of: tuple) -> _Gold:
+    async def _run_gold(self, database: Database, query: _GoldQuery, of: tuple) -> _Gold:
         seconds = self._settings.gold_seconds
-        job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": sql, "seconds": seconds}
+        job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": query.sql, "seconds": seconds}
+        if query.tables:
+            tables = [(identity[0], columns) for identity, columns in query.tables]
+            job |= {"tables": tables, "ordered": query.ordered}
         header, body = await self._run(lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()

@@ -205,7 +205,7 @@ def _rows(cursor: sqlite3.Cursor, limits: Limits) -> list[Row]:
     return rows
 
 
-def marshalled(rows: list[Row] | Row) -> bytes:
+def marshalled(rows: list | Row) -> bytes:
     """The rows as bytes. Raises MemoryError."""
     try:
         return marshal.dumps(rows)
