@@ -3,6 +3,11 @@
 import argparse
 from pathlib import Path
 
+# What becomes of a gold query that is not as it should be: it fails or returns nothing; or it runs and is doubtful.
+FAILURES = ("empty", "all_null", "gold_error", "gold_timeout", "unknown_database", "infra_error")
+DOUBTS = ("tie", "row_order", "order", "distinct", "two_golds")
+OUTCOMES = (*FAILURES, *DOUBTS)
+
 _DEFAULT_CONFIG = Path(__file__).resolve().parents[1] / "sql.yaml"
 
 
