@@ -371,7 +371,7 @@ COMMANDS = {
         "rl.data.inspect.command",
     ),
     "audit": Command(
-        "find gold queries that fail, time out or return nothing",
+        "find gold queries that fail, return nothing or are doubtful",
         "data/sql/bird_train.parquet --database-path /cache",
         "rl.scorer.audit.options",
     ),

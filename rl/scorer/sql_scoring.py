@@ -20,6 +20,7 @@ from rl.scorer.process import Reply, WorkerProcess
 from rl.scorer.scoring import WorkerScorer
 from rl.scorer.shared import SharedResults
 from rl.scorer.sql.compare import STORED, Comparison
+from rl.scorer.sql.execute import REVERSED_ROWS
 from rl.scorer.sql.extract import read_sql
 from rl.scorer.sql.lexer import reads_clock, repair
 from rl.scorer.sql.rewards import REWARD_MODELS, TIMED_LIMITS
@@ -71,12 +72,15 @@ class GoldCheck:
     """What became of a gold query.
 
     outcome: gold, empty (it returns no rows), all_null (nothing but NULL), gold_error, gold_timeout; unknown_database;
-    infra_error when nothing can be said of it. seconds: by the clock, from asking to the reply.
+    infra_error when nothing can be said of it. seconds: by the clock, from asking to the reply. columns: of the
+    result, if it has rows. ordered: whether the order of its rows counts for `spider`.
     """
 
     outcome: str
     seconds: float = 0.0
     error: str | None = None
+    columns: int = 0
+    ordered: bool = False
 
 
 class _GoldQuery(NamedTuple):
@@ -103,6 +107,7 @@ class _Gold:
     body: bytes
     ordered: bool
     rows: int
+    columns: int
     null: bool
     failure: Score | None
 
@@ -174,8 +179,30 @@ class SqlScorer(WorkerScorer):
         seconds = time.perf_counter() - started
         if gold.failure is None:
             found = "gold" if not gold.null else "all_null" if gold.rows else "empty"
-            return GoldCheck(found, seconds)
+            return GoldCheck(found, seconds, None, gold.columns, gold.ordered)
         return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
+
+    async def judge(
+        self, db_id: str, gold_sql: str, method: Comparison, pred: str, ordered: bool = False, backwards: bool = False
+    ) -> str:
+        """The outcome of a prediction beside a gold query that runs.
+
+        Args:
+            ordered: whether the order of rows counts.
+            backwards: whether the prediction reads tables backwards where no ORDER BY says otherwise.
+        """
+        try:
+            database = find_database(self._root, db_id)
+        except (UnknownQuestion, DatabaseUnreadable):  # it was there when gold ran
+            return INFRA_ERROR
+        gold = await self._gold(database, _GoldQuery.of(gold_sql))
+        if gold.failure is not None:
+            return gold.failure.outcome
+        # A worker holds gold as ordered or not, by its key.
+        gold = replace(gold, ordered=ordered, key=f"{gold.key}/{ordered}")
+        if backwards:
+            database = replace(database, uri=database.uri.replace("?mode=ro", f"?mode=ro{REVERSED_ROWS}"))
+        return (await self._run_prediction(database, gold, method, pred, False, {})).outcome
 
     def _read(self, question: SqlQuestion, responses: list[str]) -> tuple[Database, _GoldQuery, list[str | None]]:
         database = find_database(self._root, question.db_id)
@@ -205,8 +232,8 @@ class SqlScorer(WorkerScorer):
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
         if header["outcome"] != "gold":
-            return _Gold(key, body, ordered=False, rows=0, null=False, failure=failure(header))
-        return _Gold(key, body, header["ordered"], header["rows"], header["null"], None)
+            return _Gold(key, body, ordered=False, rows=0, columns=0, null=False, failure=failure(header))
+        return _Gold(key, body, header["ordered"], header["rows"], header["columns"], header["null"], None)
 
     async def _run_prediction(
         self, database: Database, gold: _Gold, method: str, pred: str, digest: bool, timed: dict[str, str]

@@ -1,8 +1,8 @@
 """What a worker for SQL does. Jobs, by the header's "job":
 
-- gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows, null}, body: the marshalled rows, for `score`
-  jobs of any worker. null: no value of the rows is other than NULL, as when there are no rows. Of stored results:
-  {tables: [[path, positions of columns], ...], ordered}, and the body has the tables.
+- gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows, columns, null}, body: the marshalled rows, for
+  `score` jobs of any worker. null: no value of the rows is other than NULL, as when there are no rows. Of stored
+  results: {tables: [[path, positions of columns], ...], ordered}, and the body has the tables.
 - score: {uri, version, sql, seconds, gold, ordered, method, reward, digest}, body: gold's rows unless this worker still
   holds them -> {outcome, score} and, if `digest` is true, {digest, rows}; body: the payload as JSON. With a reward
   model that times equal results the job has {gold_sql}, and the reply to one {reward}.
@@ -90,6 +90,7 @@ class SqlJobs:
         rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])
         null = all(value is None for row in rows for value in row)
         header = {"outcome": "gold", "ordered": has_top_level_order_by(job["sql"]), "rows": len(rows), "null": null}
+        header["columns"] = len(rows[0]) if rows else 0
         body = marshalled(rows)
         if len(body) > _LARGE_BYTES:
             _check_equal_rows_fit(rows, body)
@@ -99,7 +100,8 @@ class SqlJobs:
         tables = [read_table(path, positions, self._limits) for path, positions in job["tables"]]
         null = all(value is None for table in tables for column in table for value in column)
         rows = max(len(table[0]) for table in tables)
-        return {"outcome": "gold", "ordered": job["ordered"], "rows": rows, "null": null}, marshalled(tables)
+        header = {"outcome": "gold", "ordered": job["ordered"], "rows": rows, "null": null, "columns": len(tables[0])}
+        return header, marshalled(tables)
 
     def _score(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         gold = self._gold_rows(job, body)
