@@ -109,8 +109,8 @@ class Databases:
             raise UserError(f"--example-values is {options.example_values}: give 0 or more.")
         self._example_values, self._seed, self._declared = options.example_values, options.seed, declared
         self._schemas: dict[str, Schema | BadRecord] = {}
-        # Of the last few databases: the questions of one stand together in the published files.
-        self.values = lru_cache(maxsize=4)(self._index_values)
+        # Of the last databases: the questions of one stand together in the published files.
+        self.values = lru_cache(maxsize=2)(self._index_values)
 
     def schema(self, db_id: str) -> Schema:
         """
@@ -151,7 +151,10 @@ class Databases:
         return add_declared_keys(schema, self._declared[db_id]) if db_id in self._declared else schema
 
     def _index_values(self, db_id: str) -> ValueIndex:
-        return ValueIndex(find_database(self._root, self._path(db_id)).uri, self.schema(db_id))
+        try:
+            return ValueIndex(find_database(self._root, self._path(db_id)).uri, self.schema(db_id))
+        except (SchemaError, UnknownQuestion) as error:
+            raise BadRecord(f"database {db_id}: {error}") from error
 
 
 def prepare(
