@@ -45,31 +45,31 @@ class Database:
         return repr(self.identity)
 
 
-def find_database(root: Path, db_id: str) -> Database:
-    """The database `db_id` below `root` (resolved).
+def find_database(root: Path, db_id: str, suffixes: tuple[str, ...] = SUFFIXES, key: str = "db_id") -> Database:
+    """The database `db_id` below `root` (resolved), or another file that a question's `key` names.
 
-    Raises UnknownQuestion for a file that is missing or has another suffix than SUFFIXES, and for a db_id that leaves
+    Raises UnknownQuestion for a file that is missing or has another suffix than `suffixes`, and for a db_id that leaves
     `root`, by an absolute path, by `..` or by a symbolic link; DatabaseUnreadable if the system does not let it be
     looked at: no permission, no descriptor left, a disk or a file server that fails.
     """
     if "\0" in db_id or os.path.isabs(db_id):
-        raise UnknownQuestion(f"db_id {db_id!r} is not a path relative to the server's database_path")
+        raise UnknownQuestion(f"{key} {db_id!r} is not a path relative to the server's database_path")
     try:
         path = os.path.realpath(root / db_id)
         if not path.startswith(os.path.join(root, "")):
-            raise UnknownQuestion(f"db_id {db_id!r} leads out of the server's database_path")
+            raise UnknownQuestion(f"{key} {db_id!r} leads out of the server's database_path")
         status = os.stat(path)
-        if not path.endswith(SUFFIXES) or not stat.S_ISREG(status.st_mode):
-            raise UnknownQuestion(f"db_id {db_id!r} is no {', '.join(SUFFIXES)} file below the server's database_path")
+        if not path.endswith(suffixes) or not stat.S_ISREG(status.st_mode):
+            raise UnknownQuestion(f"{key} {db_id!r} is no {', '.join(suffixes)} file below the server's database_path")
         log = _log_identity(path)
         # A copy that keeps times (cp -p, rsync -t) sets st_mtime back, but not st_ctime.
         identity = (path, (*_identity(status), status.st_ctime_ns), log)
         return Database(_read_only_uri(*identity, log is not None and _log_index_in_use(path)), identity)
     except FileNotFoundError:
-        raise UnknownQuestion(f"db_id {db_id!r} names no file below {root} (--database-path of the server)") from None
+        raise UnknownQuestion(f"{key} {db_id!r} names no file below {root} (--database-path of the server)") from None
     except (OSError, UnicodeEncodeError) as error:
         absent = isinstance(error, UnicodeEncodeError) or error.errno in _NO_SUCH_FILE
-        raise (UnknownQuestion if absent else DatabaseUnreadable)(f"db_id {db_id!r} cannot be read: {error}") from None
+        raise (UnknownQuestion if absent else DatabaseUnreadable)(f"{key} {db_id!r} cannot be read: {error}") from None
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError, model_validator
 
 from rl.common.outcomes import GOLD_EMPTY, INFRA_ERROR
 from rl.scorer.config import SqlSettings
@@ -19,7 +19,8 @@ from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
 from rl.scorer.scoring import WorkerScorer
 from rl.scorer.shared import SharedResults
-from rl.scorer.sql.compare import Comparison
+from rl.scorer.sql.compare import STORED, Comparison
+from rl.scorer.sql.execute import REVERSED_ROWS
 from rl.scorer.sql.extract import read_sql
 from rl.scorer.sql.lexer import reads_clock, repair
 from rl.scorer.sql.rewards import REWARD_MODELS, TIMED_LIMITS
@@ -32,8 +33,38 @@ class SqlQuestion(BaseModel):
     """What SQL responses are compared with."""
 
     db_id: str = Field(description="path of the SQLite file below database_path, such as shop/shop.sqlite")
-    gold_sql: str
+    gold_sql: str = Field(description="the gold query; with cmp_method spider2 JSON of StoredGold")
     cmp_method: Comparison
+
+    @model_validator(mode="after")
+    def _reads_stored_results(self) -> "SqlQuestion":
+        if self.cmp_method == STORED:
+            StoredGold.read(self.gold_sql)
+        return self
+
+
+class StoredResult(BaseModel):
+    """A CSV file below database_path, and which of its columns count, from 0; none listed: all."""
+
+    file: str
+    columns: list[NonNegativeInt] = []
+
+
+class StoredGold(BaseModel):
+    """Stored results in place of a gold query; a prediction may match any of them."""
+
+    results: list[StoredResult] = Field(min_length=1)
+    ignore_order: bool = False
+
+    @classmethod
+    def read(cls, text: str) -> "StoredGold":
+        """Raises ValueError."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"gold_sql is no JSON of stored results: {where} {first['msg']}".strip()) from None
 
 
 @dataclass(frozen=True)
@@ -41,19 +72,25 @@ class GoldCheck:
     """What became of a gold query.
 
     outcome: gold, empty (it returns no rows), all_null (nothing but NULL), gold_error, gold_timeout; unknown_database;
-    infra_error when nothing can be said of it. seconds: by the clock, from asking to the reply.
+    infra_error when nothing can be said of it. seconds: by the clock, from asking to the reply. columns: of the
+    result, if it has rows. ordered: whether the order of its rows counts for `spider`.
     """
 
     outcome: str
     seconds: float = 0.0
     error: str | None = None
+    columns: int = 0
+    ordered: bool = False
 
 
 class _GoldQuery(NamedTuple):
-    """day: of a query that reads the clock, whose result is taken to hold for a day (UTC); else empty."""
+    """day: of a query that reads the clock, whose result is taken to hold for a day (UTC); else empty. tables: of
+    stored results, the identity of each file and the positions of its columns. ordered: whether their rows are."""
 
     sql: str
-    day: str
+    day: str = ""
+    tables: tuple[tuple[tuple, tuple[int, ...]], ...] = ()
+    ordered: bool = False
 
     @classmethod
     def of(cls, gold_sql: str) -> "_GoldQuery":
@@ -70,6 +107,7 @@ class _Gold:
     body: bytes
     ordered: bool
     rows: int
+    columns: int
     null: bool
     failure: Score | None
 
@@ -119,7 +157,7 @@ class SqlScorer(WorkerScorer):
         if unjudged is not None:
             return [replace(unjudged, pred=pred) for pred in predictions]
         method = question.cmp_method
-        timed = {"gold_sql": gold_query.sql} if self._reward.timed else {}
+        timed = {"gold_sql": gold_query.sql} if self._reward.timed and not gold_query.tables else {}
 
         async def score(pred: str) -> Score:
             run = partial(self._run_prediction, database, gold, method, pred, digests, timed)
@@ -127,38 +165,75 @@ class SqlScorer(WorkerScorer):
 
         return await self._score_distinct(predictions, score, self._no_answer)
 
-    async def check_gold(self, db_id: str, gold_sql: str) -> GoldCheck:
-        """Run a gold query."""
+    async def check_gold(self, db_id: str, gold_sql: str, method: Comparison = "bird") -> GoldCheck:
+        """Run a gold query, or read its stored results."""
         started = time.perf_counter()
         try:
-            gold = await self._gold(find_database(self._root, db_id), _GoldQuery.of(gold_sql))
+            gold = await self._gold(find_database(self._root, db_id), self._gold_query(gold_sql, method))
         except UnknownQuestion as error:
             return GoldCheck("unknown_database", error=str(error))
+        except ValueError as error:  # no JSON of stored results
+            return GoldCheck("gold_error", error=str(error))
         except DatabaseUnreadable as error:
             return GoldCheck(INFRA_ERROR, error=str(error))
         seconds = time.perf_counter() - started
         if gold.failure is None:
             found = "gold" if not gold.null else "all_null" if gold.rows else "empty"
-            return GoldCheck(found, seconds)
+            return GoldCheck(found, seconds, None, gold.columns, gold.ordered)
         return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
+
+    async def judge(
+        self, db_id: str, gold_sql: str, method: Comparison, pred: str, ordered: bool = False, backwards: bool = False
+    ) -> str:
+        """The outcome of a prediction beside a gold query that runs.
+
+        Args:
+            ordered: whether the order of rows counts.
+            backwards: whether the prediction reads tables backwards where no ORDER BY says otherwise.
+        """
+        try:
+            database = find_database(self._root, db_id)
+        except (UnknownQuestion, DatabaseUnreadable):  # it was there when gold ran
+            return INFRA_ERROR
+        gold = await self._gold(database, _GoldQuery.of(gold_sql))
+        if gold.failure is not None:
+            return gold.failure.outcome
+        # A worker holds gold as ordered or not, by its key.
+        gold = replace(gold, ordered=ordered, key=f"{gold.key}/{ordered}")
+        if backwards:
+            database = replace(database, uri=database.uri.replace("?mode=ro", f"?mode=ro{REVERSED_ROWS}"))
+        return (await self._run_prediction(database, gold, method, pred, False, {})).outcome
 
     def _read(self, question: SqlQuestion, responses: list[str]) -> tuple[Database, _GoldQuery, list[str | None]]:
         database = find_database(self._root, question.db_id)
-        return database, _GoldQuery.of(question.gold_sql), [read_sql(response) for response in responses]
+        gold_query = self._gold_query(question.gold_sql, question.cmp_method)
+        return database, gold_query, [read_sql(response) for response in responses]
+
+    def _gold_query(self, gold_sql: str, method: Comparison) -> _GoldQuery:
+        """Raises UnknownQuestion and DatabaseUnreadable for stored results as find_database does for databases."""
+        if method != STORED:
+            return _GoldQuery.of(gold_sql)
+        gold = StoredGold.read(gold_sql)
+        files = (find_database(self._root, result.file, (".csv",), "gold_sql").identity for result in gold.results)
+        columns = (tuple(result.columns) for result in gold.results)
+        return _GoldQuery("", "", tuple(zip(files, columns, strict=True)), not gold.ignore_order)
 
     async def _gold(self, database: Database, query: _GoldQuery) -> _Gold:
-        of = (database.identity, query.sql, query.day)
-        return await self.golds.get(of, lambda: self._run_gold(database, query.sql, of))
+        of = (database.identity, *query)
+        return await self.golds.get(of, lambda: self._run_gold(database, query, of))
 
-    async def _run_gold(self, database: Database, sql: str, of: tuple) -> _Gold:
+    async def _run_gold(self, database: Database, query: _GoldQuery, of: tuple) -> _Gold:
         seconds = self._settings.gold_seconds
-        job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": sql, "seconds": seconds}
+        job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": query.sql, "seconds": seconds}
+        if query.tables:
+            tables = [(identity[0], columns) for identity, columns in query.tables]
+            job |= {"tables": tables, "ordered": query.ordered}
         header, body = await self._run(lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
         if header["outcome"] != "gold":
-            return _Gold(key, body, ordered=False, rows=0, null=False, failure=failure(header))
-        return _Gold(key, body, header["ordered"], header["rows"], header["null"], None)
+            return _Gold(key, body, ordered=False, rows=0, columns=0, null=False, failure=failure(header))
+        return _Gold(key, body, header["ordered"], header["rows"], header["columns"], header["null"], None)
 
     async def _run_prediction(
         self, database: Database, gold: _Gold, method: str, pred: str, digest: bool, timed: dict[str, str]

@@ -1,48 +1,181 @@
-"""Run every distinct gold query once, in the scorer's own workers."""
+"""Run every distinct gold query once, and variants of those that run, in the scorer's own workers."""
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
+from rl.common.append_log import AppendLog
+from rl.common.outcomes import INFRA_ERROR
+from rl.scorer.audit.variants import with_distinct_toggled, with_tie_breaks
 from rl.scorer.config import SqlSettings
+from rl.scorer.databases import DatabaseUnreadable, find_database
+from rl.scorer.outcomes import UnknownQuestion
+from rl.scorer.sql.compare import STORED, Comparison
+from rl.scorer.sql.lexer import repair
 from rl.scorer.sql_scoring import GoldCheck, SqlScorer
 
-OUTCOMES = ("gold", "empty", "all_null", "gold_error", "gold_timeout", "unknown_database", "infra_error")
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 1.0
+_LEAST_CACHE_BYTES = 100_000_000
+_DIFFERENT = ("mismatch", "partial")
 
-# (db_id, gold_sql), as Problem.query has it.
-Query = tuple[str | None, str]
+
+class Query(NamedTuple):
+    """What is run for a problem: problems that share this are checked once."""
+
+    db_id: str | None
+    gold_sql: str
+    method: Comparison
 
 
-async def check(
-    settings: SqlSettings, queries: list[Query], done: Callable[[GoldCheck], None]
-) -> dict[Query, GoldCheck]:
-    """The finding of each query; `done` hears of each as it comes. Raises WorkerLost when the workers do not start."""
-    # No query is asked for twice.
-    scorer = SqlScorer(settings.model_copy(update={"gold_cache_bytes": 0}))
-    findings: dict[Query, GoldCheck] = {}
-    waiting = iter(queries)
+@dataclass(frozen=True)
+class Finding:
+    """What became of a gold query.
 
-    async def check_one_after_another() -> None:
-        for query in waiting:
-            findings[query] = await _check(scorer, *query)
+    outcome, seconds, error: as GoldCheck has them. doubts: of a query that runs, of rl.scorer.audit.options.DOUBTS.
+    """
+
+    outcome: str
+    seconds: float
+    error: str | None
+    doubts: tuple[str, ...] = ()
+
+
+class Checker:
+    """Checks queries in the scorer's workers; use it in `async with`, in which WorkerLost says that none starts.
+
+    Args:
+        doubts: whether queries that run are looked at further: up to four variants of each are run and compared.
+        journal: remembers findings for the next run; those of another content of the database do not count.
+
+    Attributes:
+        recalled: findings that the journal had.
+        uncompared: pairs of queries that could not be compared.
+    """
+
+    def __init__(self, settings: SqlSettings, doubts: bool, journal: AppendLog | None = None):
+        changes = {
+            "class_name": "SqlRewardModel",
+            "prediction_seconds": settings.gold_seconds,
+            # A query's variants are compared with it one after the other.
+            "gold_cache_bytes": max(settings.gold_cache_bytes, _LEAST_CACHE_BYTES),
+        }
+        self.doubts, self._settings, self._journal = doubts, settings, journal
+        self._scorer = SqlScorer(settings.model_copy(update=changes))
+        self._known: dict[str, Finding] = dict(journal.read(_of_line)) if journal is not None else {}
+        self.recalled, self.uncompared = len(self._known), 0
+
+    async def __aenter__(self) -> "Checker":
+        try:
+            await self._scorer.pool.start()
+        except BaseException:
+            await self._scorer.pool.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._scorer.pool.close()
+
+    async def check(self, queries: list[Query], done: Callable[[Finding], None]) -> dict[Query, Finding]:
+        """The finding of each query; `done` hears of each as it comes."""
+        findings: dict[Query, Finding] = {}
+
+        async def check_one(query: Query) -> None:
+            findings[query] = await self._check_or_recall(query)
             done(findings[query])
 
-    try:
-        await scorer.pool.start()
+        await self._in_turn(queries, check_one)
+        return findings
+
+    async def differing(self, pairs: Iterable[tuple[Query, str]]) -> set[tuple[Query, str]]:
+        """The pairs of queries, both of which run, that return different results."""
+        different: set[tuple[Query, str]] = set()
+
+        async def compare(pair: tuple[Query, str]) -> None:
+            (db_id, gold_sql, method), other = pair
+            outcome = await self._scorer.judge(str(db_id), gold_sql, method, repair(other))
+            self.uncompared += outcome == INFRA_ERROR
+            if outcome in _DIFFERENT:
+                different.add(pair)
+
+        await self._in_turn(pairs, compare)
+        return different
+
+    async def _in_turn(self, items: Iterable, work: Callable) -> None:
+        waiting = iter(items)
+
+        async def one_after_another() -> None:
+            for item in waiting:
+                await work(item)
+
         # As many as there are workers, so that the seconds are no waiting times.
-        await asyncio.gather(*(check_one_after_another() for _ in range(settings.processes)))
-    finally:
-        await scorer.pool.close()
-    return findings
+        await asyncio.gather(*(one_after_another() for _ in range(self._settings.processes)))
+
+    async def _check_or_recall(self, query: Query) -> Finding:
+        key = self._key(query)
+        if key in self._known:
+            return self._known[key]
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                await asyncio.sleep(_PAUSE_SECONDS)
+            finding = await self._check(query)
+            if finding.outcome != INFRA_ERROR:
+                break
+        if self._journal is not None and key is not None and finding.outcome != INFRA_ERROR:
+            self._journal.append(json.dumps({"key": key} | asdict(finding)).encode() + b"\n")
+        return finding
+
+    def _key(self, query: Query) -> str | None:
+        """Of a finding that holds as long as the database does; None for what is quickly found again."""
+        with suppress(UnknownQuestion, DatabaseUnreadable):
+            if query.db_id is not None and query.method != STORED:
+                version = find_database(self._settings.database_path.resolve(), query.db_id).version
+                of = (version, query, self._settings.gold_seconds, self.doubts)
+                return hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
+        return None
+
+    async def _check(self, query: Query) -> Finding:
+        db_id, gold_sql, method = query
+        if db_id is None:
+            return Finding("unknown_database", 0.0, "the row has no db_id")
+        gold = await self._scorer.check_gold(db_id, gold_sql, method)
+        doubts: tuple[str, ...] = ()
+        if gold.outcome == "gold" and self.doubts and method != STORED:
+            doubts = await self._doubts_of(db_id, gold_sql, method, gold)
+        if INFRA_ERROR in doubts:
+            return Finding(INFRA_ERROR, gold.seconds, "a variant of the query could not be run")
+        return Finding(gold.outcome, gold.seconds, gold.error, doubts)
+
+    async def _doubts_of(self, db_id: str, gold_sql: str, method: Comparison, gold: GoldCheck) -> tuple[str, ...]:
+        """What leaves the result open. A variant that fails or takes too long says nothing."""
+        sql = repair(gold_sql)
+        outcomes: dict[str, set[str]] = {}
+
+        async def compare(doubt: str, variant: str | None, **how: bool) -> None:
+            if variant is not None:
+                found = await self._scorer.judge(db_id, gold_sql, method, variant, **how)
+                outcomes.setdefault(doubt, set()).add(found)
+
+        await compare("row_order", sql, backwards=True)
+        for descending in (False, True):
+            variant = with_tie_breaks(sql, gold.columns, descending)
+            await compare("tie", variant)
+            if gold.ordered and method == "spider":
+                await compare("order", variant, ordered=True)
+        await compare("distinct", with_distinct_toggled(sql))
+        found = [doubt for doubt, seen in outcomes.items() if not seen.isdisjoint(_DIFFERENT)]
+        if "tie" in found and "order" in found:  # other rows are in another order, too
+            found.remove("order")
+        return (*found, *([INFRA_ERROR] if any(INFRA_ERROR in seen for seen in outcomes.values()) else []))
 
 
-async def _check(scorer: SqlScorer, db_id: str | None, gold_sql: str) -> GoldCheck:
-    if db_id is None:
-        return GoldCheck("unknown_database", error="the row has no db_id")
-    for _ in range(_ATTEMPTS - 1):
-        finding = await scorer.check_gold(db_id, gold_sql)
-        if finding.outcome != "infra_error":
-            return finding
-        await asyncio.sleep(_PAUSE_SECONDS)
-    return await scorer.check_gold(db_id, gold_sql)
+def _of_line(line: bytes) -> tuple[str, Finding] | None:
+    try:
+        content = json.loads(line)
+        return content.pop("key"), Finding(**content | {"doubts": tuple(content["doubts"])})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None

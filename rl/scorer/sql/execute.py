@@ -60,6 +60,9 @@ _ERROR_CHARS = 1000
 # SQLite would write the -shm, which a worker may not; in exclusive mode it keeps that index in memory. The lock of that
 # mode cannot be had on a file that is open for reading only, so it takes none.
 PRIVATE_INDEX = "&vfs=unix-none"
+# In the URI of a database whose tables are to be read backwards where no ORDER BY says otherwise. SQLite passes over
+# parameters that it does not know.
+REVERSED_ROWS = "&rows=reversed"
 # How long another process may hold the file's lock before that is a fault.
 _LOCK_SECONDS = 0.5
 
@@ -141,6 +144,8 @@ class Executor:
             try:
                 if uri.endswith(PRIVATE_INDEX):
                     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                if REVERSED_ROWS in uri:
+                    connection.execute("PRAGMA reverse_unordered_selects = ON")
                 _restrict(connection, self._limits)
             except BaseException:
                 connection.close()
@@ -205,7 +210,7 @@ def _rows(cursor: sqlite3.Cursor, limits: Limits) -> list[Row]:
     return rows
 
 
-def marshalled(rows: list[Row] | Row) -> bytes:
+def marshalled(rows: list | Row) -> bytes:
     """The rows as bytes. Raises MemoryError."""
     try:
         return marshal.dumps(rows)

@@ -4,6 +4,7 @@ sqlparse is not used: it reads a backslash as an escape inside a string, which S
 """
 
 import re
+from collections.abc import Iterator
 
 # A quoted text or comment that is never closed runs to the end, so no pattern can backtrack.
 _OPAQUE = r"""'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)|`[^`]*(?:`|\Z)|\[[^\]]*(?:\]|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)"""
@@ -29,13 +30,15 @@ def repair(sql: str) -> str:
     return _REPAIR.sub(replace, sql)
 
 
+def tokens(sql: str) -> Iterator[re.Match]:
+    """Words, quoted names and texts, and single signs, without comments."""
+    return (match for match in _TOKEN.finditer(sql) if not match[0].startswith(("--", "/*")))
+
+
 def first_word(sql: str) -> str:
     """The first token of the statement, in upper case; empty without one."""
-    for match in _TOKEN.finditer(sql):
-        # SQLite passes over a byte order mark and Python's sqlite3 over semicolons.
-        if not match[0].startswith(("--", "/*", ";", "\ufeff")):
-            return match[0].upper()
-    return ""
+    # SQLite passes over a byte order mark and Python's sqlite3 over semicolons.
+    return next((match[0].upper() for match in tokens(sql) if match[0] not in (";", "\ufeff")), "")
 
 
 def reads_clock(sql: str) -> bool:
@@ -47,14 +50,10 @@ def has_top_level_order_by(sql: str) -> bool:
     """Whether the statement orders its result: an ORDER BY outside every parenthesis (subquery, CTE, window)."""
     depth = 0
     previous = ""
-    for match in _TOKEN.finditer(sql):
-        token = match[0]
-        if match["opaque"] is not None:
-            if not token.startswith(("--", "/*")):
-                previous = ""
-            continue
-        if depth == 0 and previous == "ORDER" and token.upper() == "BY":
+    for match in tokens(sql):
+        token = match[0].upper()
+        if depth == 0 and (previous, token) == ("ORDER", "BY"):
             return True
         depth += (token == "(") - (token == ")")
-        previous = token.upper()
+        previous = token
     return False
