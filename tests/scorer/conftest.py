@@ -61,10 +61,10 @@ class Scorer:
         return self.score([fenced(sql)], gold, method, db_id)["details"][0]["outcome"]
 
     def workers(self) -> list[int]:
-        """Process ids of the server's children, by ps."""
+        """Process ids of what the server's children, its fork servers, have forked, by ps."""
         lines = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-        pairs = (line.split() for line in lines.splitlines())
-        return [int(process) for process, parent in pairs if int(parent) == self.process.pid]
+        parents = {int(process): int(parent) for process, parent in map(str.split, lines.splitlines())}
+        return [process for process, parent in parents.items() if parents.get(parent) == self.process.pid]
 
 
 def fenced(sql: str) -> str:

@@ -20,7 +20,8 @@ import pytest
 import uvloop
 import yaml
 
-from rl.scorer.config import Settings, SqlSettings, load_settings
+from rl.scorer.config import MathSettings, Settings, SqlSettings, load_settings
+from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.niceness import may_renice
 from rl.scorer.pool import SLOW_NICE, SLOW_SECONDS
 from rl.scorer.server import main
@@ -362,7 +363,7 @@ def test_a_worker_that_has_just_died_gets_no_job(tmp_path: Path) -> None:
         found = []
         try:
             for attempt in range(5):
-                for child in psutil.Process().children():
+                for child in psutil.Process().children(recursive=True):
                     with suppress(psutil.ZombieProcess):
                         if "rl.scorer.worker" in " ".join(child.cmdline()):
                             child.kill()
@@ -471,3 +472,40 @@ def test_a_slow_statement_s_priority_is_relative_to_the_server_s(tmp_path: Path)
         assert asyncio.run(scenario()) == ({base, base + SLOW_NICE}, base)
     finally:
         os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
+def test_lost_workers_are_forked_anew_and_a_lost_fork_server_is_replaced() -> None:
+    scorer = MathScorer(MathSettings(class_name="MathRewardModel", num_instances=2))
+
+    def fork_server() -> psutil.Process:
+        [forking] = {psutil.Process(worker.pid).parent() for worker in scorer.pool._all}
+        return forking
+
+    async def scores(answers: list[str]) -> list[float]:
+        responses = [rf"\boxed{{{answer}}}" for answer in answers]
+        return [score.score for score in await scorer.score(MathQuestion(ground_truth="7"), responses)]
+
+    async def end_of_all(killed: list[psutil.Process]) -> None:
+        workers = list(scorer.pool._all)
+        assert len(workers) == 2
+        for process in killed:
+            process.kill()
+        await asyncio.gather(*(worker.gone.wait() for worker in workers))
+
+    async def scenario() -> None:
+        await scorer.pool.start()
+        try:
+            first = fork_server()
+            await end_of_all(first.children())
+            assert await scores([rf"\frac{{{7 * n}}}{{{n}}}" for n in range(2, 20)]) == [1.0] * 18
+            assert fork_server() == first
+            # Its workers end with it.
+            await end_of_all([first])
+            assert await scores([r"\frac{21}{3}", "8"]) == [1.0, 0.0]
+            assert (second := fork_server()) != first
+            assert scorer.pool.ends == {"lost": 4}
+        finally:
+            await scorer.pool.close()
+        assert not second.is_running()
+
+    asyncio.run(scenario())

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from rl.common.errors import UserError
-from rl.scorer import process
+from rl.scorer import fork_server
 from rl.scorer.config import MathSettings, ScorerSettings, Settings, SqlSettings, TaskSettings
 from rl.scorer.math_scoring import MathScorer
 from rl.scorer.metrics import Metrics
@@ -211,7 +211,7 @@ worker.main()
 
 def take_over(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     program = TAKEN_OVER.replace("KIND", kind).replace("TITLE", kind.title())
-    monkeypatch.setattr(process, "_PROGRAM", program)
+    monkeypatch.setattr(fork_server, "_PROGRAM", program)
 
 
 def one_worker(kind: str, targets: Targets, sandbox: str) -> WorkerScorer:
