@@ -7,7 +7,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,8 @@ import httpx
 import pytest
 import yaml
 
+from rl.scorer.sandbox import support
+from rl.scorer.scoring import WorkerScorer
 from rl.scorer.sql.compare import COMPARISONS, GoldRows
 from rl.scorer.sql.execute import Executor, Limits, Row
 from rl.scorer.sql.lexer import has_top_level_order_by, repair
@@ -33,6 +36,21 @@ LIMITS = {
 }
 
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
+
+
+confined = pytest.mark.skipif(
+    support.offered() != support.MECHANISMS, reason="the kernel lacks Landlock or seccomp on this architecture"
+)
+
+
+@asynccontextmanager
+async def running(scorer: WorkerScorer) -> AsyncIterator[None]:
+    """A scorer with its workers in this process, without the server."""
+    await scorer.pool.start()
+    try:
+        yield
+    finally:
+        await scorer.pool.close()
 
 
 @dataclass
