@@ -80,6 +80,9 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureF
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert port in error("--database-path", str(tmp_path), "--port", port)
+    assert "num_instances = 0: Input should be greater than 0; change it or pass --workers N" in error(
+        "--database-path", str(tmp_path), "--workers", "0"
+    )
 
 
 def test_an_empty_section_or_key_means_the_defaults(tmp_path: Path) -> None:
@@ -98,6 +101,8 @@ def test_an_empty_section_or_key_means_the_defaults(tmp_path: Path) -> None:
     assert load(f"ScorerServer:\nScorers: {{Scorer1: {filled}}}", port=7000).ScorerServer.port == 7000
     two = load("Scorers: {Scorer1: , Scorer2: {class_name: MathRewardModel}}")
     assert two.sql == defaults.sql and two.Scorers["Scorer2"].kind == "math"
+    three = load_settings(path, sql={"database_path": tmp_path}, every={"num_instances": 3})
+    assert [scorer.num_instances for scorer in three.Scorers.values()] == [3, 3]
 
 
 # Sections as the released server's file has them.
