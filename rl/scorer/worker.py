@@ -30,7 +30,7 @@ from importlib import import_module
 from typing import Protocol
 
 from rl.scorer import frames
-from rl.scorer.sandbox.confine import confine, writable
+from rl.scorer.sandbox.confine import confine, prepare, writable
 
 _PR_SET_PDEATHSIG = 1
 
@@ -79,6 +79,7 @@ def main() -> None:
     os.dup2(null := os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     os.close(null)
     jobs = _load(settings["kind"])
+    prepare(**settings["sandbox"])
     sys.stdout.flush()
     gc.freeze()  # or the first collection of each worker would copy most of the memory
     control.sendall(NUMBER.pack(0))
