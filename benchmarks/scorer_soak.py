@@ -32,8 +32,8 @@ SAMPLE_SECONDS = 5.0
 LEAVING_SHARE, BATCH_SHARE, REPEATED_SHARE = 0.02, 0.3, 0.3
 PREDICTION_SECONDS = 1.0
 RETRIES = 20
-# The caches' capacity, which memory may grow to before it must be flat.
-CACHE_BYTES = 8_000_000
+# The caches are full, and memory flat, after a quarter of the time.
+CACHE_BYTES = 2_000_000
 GROWTH = 1.10
 TASK = """
 def score(response, ground_truth):
@@ -172,8 +172,10 @@ class Soak:
         return ["again" if outcome == "infra_error" else outcome for outcome in outcomes]
 
     async def _kill(self) -> None:
-        for number in range(1, sys.maxsize):
+        number = 0
+        while time.monotonic() + KILL_SECONDS < self._ends:  # what is under way at the end is let finish
             await asyncio.sleep(KILL_SECONDS)
+            number += 1
             killed = kill_workers(self._process, fork_servers=number % 3 == 0)
             self.counts["fork servers killed" if number % 3 == 0 else "workers killed"] += killed
 
