@@ -95,7 +95,7 @@ def test_gradient_is_u_times_the_derivative(name, device):
 @given(d=st.floats(-200, 200))
 def test_these_tail_forms_have_bounded_weights(name, d, device):
     weight = dv.generator_weight(TAIL_FORMS[name], torch.tensor(d, device=device)).item()
-    assert -1 - 1e-12 <= weight <= 0
+    assert -1 - 1e-8 <= weight <= 0  # torch's softplus(d) is d above 20
 
 
 @pytest.mark.parametrize("name", GENERATORS)
