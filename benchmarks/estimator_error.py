@@ -1,21 +1,22 @@
-"""Error of the gradient of a D_pef mini-batch against the exact one, for every divergence and bound on d.
+"""Error of the gradient of a D_pef mini-batch against the exact one, for every divergence, bound on d and baseline.
 
-    python benchmarks/estimator_error.py [--base DIR] [--policy DIR] [--store FILE] [--bounds 1 2 5 10]
+    python benchmarks/estimator_error.py [--base DIR] [--policy DIR] [--store FILE] [--bounds 1 2 5] [--tokens 800]
 
-The defaults are the outputs of `make demo`; use a model of that size, because some hundred gradients are held at once.
-The exact gradient is that of the divergence between the next-token distributions of --base and --policy, a mean over
-all response positions of the store; errors are distances from it over its norm. A form is exact, k1 or a bound.
+The defaults are the outputs of `make demo`; use a model of that size, because the whole store is one graph. The exact
+gradient is that of the divergence between the next-token distributions of --base and --policy, a mean over all response
+positions of the store; --drift puts the policy on the way from --base to --policy, in its weights. A mini-batch is N
+tokens, each at a random position, sampled from pi_ref there (--top-p). Errors are distances from the exact gradient
+over its norm. A form is exact (no token is sampled, positions are), k1, tail, or a bound of the centred form.
 
-    above   share of the stored tokens whose d is above the bound
-    bias    error of the bounded divergence's expectation over pi_ref at every position: what the bound alone changes
-    store   error on all stored tokens: what many passes over this D_pef converge to
-    error   error on a mini-batch, mean and standard error over mini-batches; its mean cosine and norm beside it
+    kept     norm of the form's expected gradient over that of the exact one
+    bias     error of the expected gradient
+    N rms    root-mean-square error of a mini-batch of N tokens, over all tokens of the vocabulary, however rare
+    N median error of the median mini-batch, of --batches sampled ones; and their mean cosine
 """
 
 import argparse
 import math
 import sys
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,93 +30,96 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash
 from verl.dph.divergence import f_divergences
 from verl.dph.divergence.f_divergences import Divergence
-from verl.dph.divergence.loss_modes import MODES
+from verl.dph.divergence.loss_modes import MODES, TAIL_FORMS
 from verl.dph.pef.store import Row, Store
-
-EXACT, K1 = "exact", "k1"
-COLUMNS = ("above", "bias", "store", "error", "se", "cosine", "norm")
 
 
 @dataclass
-class Gradients:
-    """Gradients in all parameters of `policy`, one vector, sums over N response positions. `bounds` descend."""
+class Positions:
+    """The next-token distributions at all N response positions of a store, V tokens.
 
-    base: PreTrainedModel
-    policy: PreTrainedModel
-    temperature: float
-    bounds: list[float]
+    Attributes:
+        log_p: (N, V) log pi_ref.
+        log_q: (N, V) log pi_theta, with the graph to `parameters`.
+        sampling: (N, V) probabilities with which a position's token is sampled.
+    """
 
-    def positions(self, rows: list[Row]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """log pi_ref, log pi_theta (N, V) and the stored tokens' d (N,). The causal mask hides padding on the right."""
+    log_p: torch.Tensor
+    log_q: torch.Tensor
+    sampling: torch.Tensor
+    parameters: list[torch.nn.Parameter]
+
+    @classmethod
+    def of(cls, base: PreTrainedModel, policy: PreTrainedModel, rows: list[Row], temperature: float, top_p: float):
+        """The causal mask hides padding on the right."""
         sequences = [torch.cat([row.prompt, row.response]).long() for row in rows]
         ids = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
-        of_response = torch.zeros_like(ids, dtype=torch.bool)
-        for place, row, sequence in zip(of_response, rows, sequences, strict=True):
-            place[len(row.prompt) : len(sequence)] = True
-        tokens, predicts = ids[of_response][:, None], of_response.roll(-1, dims=1)
+        predicts = torch.zeros_like(ids, dtype=torch.bool)
+        for place, row, sequence in zip(predicts, rows, sequences, strict=True):
+            place[len(row.prompt) - 1 : len(sequence) - 1] = True
         with torch.no_grad():
-            log_p = (self.base(input_ids=ids).logits[predicts] / self.temperature).log_softmax(-1)
-        log_q = (self.policy(input_ids=ids).logits[predicts] / self.temperature).log_softmax(-1)
-        return log_p, log_q, (log_q - log_p).gather(1, tokens)[:, 0]
+            log_p = (base(input_ids=ids).logits[predicts] / temperature).log_softmax(-1)
+            p, order = log_p.exp().sort(-1, descending=True)
+            p = p.masked_fill(p.cumsum(-1) - p >= top_p, 0.0)
+            sampling = torch.zeros_like(p).scatter(1, order, p / p.sum(-1, keepdim=True))
+        log_q = (policy(input_ids=ids).logits[predicts] / temperature).log_softmax(-1)
+        return cls(log_p, log_q, sampling, list(policy.parameters()))
 
-    def of(self, value: torch.Tensor) -> torch.Tensor:
-        parts = torch.autograd.grad(value.sum(), list(self.policy.parameters()), retain_graph=True)
-        return torch.cat([part.flatten() for part in parts])
+    def gradient(self, weights: torch.Tensor) -> torch.Tensor:
+        """Sum over positions and tokens of weights (N, V) times grad log pi_theta, in all parameters as one vector."""
+        value = (weights.float() * self.log_q).sum()
+        return torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters, retain_graph=True)])
 
-    def forms(self, f: Divergence, log_p, log_q, d) -> dict[str | float, torch.Tensor]:
-        """form -> gradient: the exact one, then those on the stored tokens."""
-        found = {EXACT: self.of(f_divergences.between_distributions(f, log_p, log_q))}
-        if f is f_divergences.forward_kl:
-            found[K1] = self.of(f_divergences.forward_kl_k1(d))
-        largest, last = d.max().item(), None
-        for upper in self.bounds:
-            if last is None or largest > upper:  # else no token is above it, and the gradient is the last one's
-                last = self.of(f_divergences.with_linear_tail(f, d, upper))
-            found[upper] = last
-        return found
-
-    def expected(self, f: Divergence, log_p, log_q) -> dict[float, torch.Tensor]:
-        """bound -> gradient of the bounded divergence's expectation over pi_ref."""
-        return {
-            upper: self.of(log_p.exp() * f_divergences.with_linear_tail(f, log_q - log_p, upper))
-            for upper in self.bounds
-        }
+    def sample(self, tokens: int) -> torch.Tensor:
+        """(N, V) how often each token at each position is among `tokens` sampled ones, over `tokens`."""
+        at = torch.randint(len(self.sampling), (tokens,))
+        counts = torch.zeros_like(self.sampling)
+        sampled = torch.multinomial(self.sampling[at], 1)[:, 0]
+        return counts.index_put_((at, sampled), torch.ones(tokens), accumulate=True) / tokens
 
 
-def measure(gradients: Gradients, rows: list[Row], names: dict[str, Divergence], options) -> dict[tuple, list[float]]:
-    """(divergence, form) -> the numbers of COLUMNS, NaN where there is none."""
-    size, stored = options.batch_size, []
-    whole, expected, errors = defaultdict(float), defaultdict(float), defaultdict(list)
-    for start in tqdm(range(0, len(rows), size), desc="Whole store", unit="batch"):
-        log_p, log_q, d = gradients.positions(rows[start : start + size])
-        stored.append(d.detach())
-        for name, f in names.items():
-            for form, gradient in gradients.forms(f, log_p, log_q, d).items():
-                whole[name, form] += gradient
-            for form, gradient in gradients.expected(f, log_p, log_q).items():
-                expected[name, form] += gradient
-    stored = torch.cat(stored)
-    torch.manual_seed(options.seed)
-    for _ in tqdm(range(options.batches), desc="Mini-batches", unit="batch"):
-        log_p, log_q, d = gradients.positions([rows[i] for i in torch.randperm(len(rows))[:size]])
-        for name, f in names.items():
-            for form, gradient in gradients.forms(f, log_p, log_q, d).items():
-                errors[name, form].append(compare(gradient / len(d), whole[name, EXACT] / len(stored)))
-    table = {}
-    for (name, form), values in errors.items():
-        above, bias, truth = math.nan, math.nan, whole[name, EXACT]
-        if (name, form) in expected:
-            above, bias = (stored > form).double().mean().item(), compare(expected[name, form], truth)[0]
-        values = torch.tensor(values)
-        (error, cosine, norm), spread = values.mean(0).tolist(), values[:, 0].std().item() / math.sqrt(len(values))
-        table[name, form] = [above, bias, compare(whole[name, form], truth)[0], error, spread, cosine, norm]
+def forms(f: Divergence, tail: Divergence | None, bounds: list[float], log_ratio: torch.Tensor) -> dict:
+    """form -> weight of grad log pi_theta, (N, V)."""
+    weights = {f"{bound:g}": f_divergences.generator_weight(f, log_ratio.clamp(max=bound)) for bound in bounds}
+    weights["none"] = f_divergences.generator_weight(f, log_ratio)
+    if tail is not None:
+        name = "k1" if tail is f_divergences.forward_kl_k1 else "tail"
+        weights[name] = f_divergences.generator_weight(tail, log_ratio)
+    return weights
+
+
+def measure(positions: Positions, weights: dict[str, torch.Tensor], options) -> dict[str, list[float]]:
+    """form -> kept, bias, then rms, median and cosine of each of --tokens; NaN where there is none."""
+    count, sampling, table = len(positions.log_p), positions.sampling, {}
+    whole = positions.log_p.exp() * weights["none"] / count
+    truth = positions.gradient(whole)
+    batches = {n: [positions.sample(n) for _ in range(options.batches)] for n in options.tokens}
+
+    def second_moment(factors: torch.Tensor, signs_shape: tuple[int, int]) -> float:
+        """Sum of |factor grad log pi_theta|^2: of random signs the mixed terms vanish in expectation."""
+        same = torch.Generator().manual_seed(options.seed)  # for every form
+        draws = (torch.randint(2, signs_shape, generator=same) * 2.0 - 1 for _ in range(options.signs))
+        return sum(positions.gradient(signs * factors).square().sum().item() for signs in draws) / options.signs
+
+    for form, weight in {"exact": None, **weights}.items():
+        if weight is None:
+            mean, moment = truth, second_moment(whole * math.sqrt(count), (count, 1))
+        else:
+            mean = positions.gradient(sampling * weight / count)
+            moment = second_moment((sampling / count).sqrt() * weight, tuple(weight.shape))
+        bias = (mean - truth).norm().item()
+        variance = max(moment - mean.square().sum().item(), 0.0)
+        numbers = [mean.norm().item(), bias]
+        for n in options.tokens:
+            numbers.append(math.sqrt(bias**2 + variance / n))
+            if weight is None:
+                numbers += [math.nan, math.nan]
+                continue
+            found = torch.stack([positions.gradient(batch * weight) for batch in batches[n]])
+            cosine = torch.cosine_similarity(found, truth[None]).mean().item()
+            numbers += [(found - truth).norm(dim=1).median().item(), cosine * truth.norm().item()]
+        table[form] = [number / truth.norm().item() for number in numbers]
     return table
-
-
-def compare(gradient: torch.Tensor, truth: torch.Tensor) -> tuple[float, float, float]:
-    """Distance and norm, both over the norm of `truth`, and in between the cosine."""
-    cosine = torch.cosine_similarity(gradient, truth, dim=0)
-    return tuple(x.item() for x in ((gradient - truth).norm() / truth.norm(), cosine, gradient.norm() / truth.norm()))
 
 
 def main() -> None:
@@ -124,10 +128,15 @@ def main() -> None:
     parser.add_argument("--base", type=Path, default=demo / "model", help="pi_ref, a Hugging Face folder")
     parser.add_argument("--policy", type=Path, default=demo / "runs" / last, help="pi_theta, a Hugging Face folder")
     parser.add_argument("--store", type=Path, default=demo / "data" / "pef.pt", help="D_pef of --base")
-    parser.add_argument("--bounds", type=float, nargs="+", default=[0.5, 1, 2, 3, 5, 7, 10], help="bounds on d")
-    parser.add_argument("--batch-size", type=int, default=32, help="D_pef responses in a mini-batch")
-    parser.add_argument("--batches", type=int, default=200, help="mini-batches, each without replacement")
-    parser.add_argument("--seed", type=int, default=1, help="of the mini-batches")
+    parser.add_argument("--drift", type=float, default=1.0, help="share of the way from --base to --policy")
+    parser.add_argument("--modes", nargs="+", default=[mode for mode in MODES if mode != "js"], choices=MODES)
+    parser.add_argument("--bounds", type=float, nargs="+", default=[0.5, 1, 2, 3, 5, 10], help="bounds on d")
+    parser.add_argument("--alpha", type=float, default=0.2, help="of the alpha divergence")
+    parser.add_argument("--top-p", type=float, default=1.0, help="with which the mini-batches' tokens are sampled")
+    parser.add_argument("--tokens", type=int, nargs="+", default=[800, 5000, 40000], help="sizes of a mini-batch")
+    parser.add_argument("--batches", type=int, default=20, help="sampled mini-batches of each size")
+    parser.add_argument("--signs", type=int, default=10, help="draws of random signs for the rms error")
+    parser.add_argument("--seed", type=int, default=1, help="of mini-batches and signs")
     options = parser.parse_args()
     with user_errors_exit():
         store = Store.load(str(options.store))
@@ -135,17 +144,26 @@ def main() -> None:
             if not (folder / "config.json").exists():
                 raise UserError(f"{folder} holds no model: run `make demo`, or name folders with --base and --policy.")
         store.check_origin(str(options.store), model_hash=model_hash(options.base))
-        if options.batch_size > len(store):
-            raise UserError(f"--batch-size {options.batch_size} is more than the {len(store)} responses of the store.")
-        names = MODES | {"alpha": partial(f_divergences.alpha_divergence, alpha=0.2)}  # the default of alpha_coeff
-        del names["js"]  # the same divergence as js_low_var
-        models = (AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in folders)
-        gradients = Gradients(*models, store.meta["temperature"], sorted(options.bounds, reverse=True))
-        table = measure(gradients, store.rows, names, options)
-    sys.stdout.write(f"{'divergence':<12}{'form':>6}" + "".join(f"{column:>9}" for column in COLUMNS) + "\n")
-    for (name, form), numbers in table.items():
-        cells = ("-" if math.isnan(number) else f"{number:.4f}" for number in numbers)
-        sys.stdout.write(f"{name:<12}{form:>6}" + "".join(f"{cell:>9}" for cell in cells) + "\n")
+        base, policy = (AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in folders)
+        with torch.no_grad():
+            for ours, theirs in zip(policy.parameters(), base.parameters(), strict=True):
+                ours.lerp_(theirs, 1 - options.drift)
+        positions = Positions.of(base, policy, store.rows, store.meta["temperature"], options.top_p)
+    log_ratio = positions.log_q.detach() - positions.log_p
+    kl = f_divergences.between_distributions(f_divergences.forward_kl, positions.log_p, positions.log_q.detach())
+    sys.stdout.write(f"KL(pi_ref || pi_theta): {kl.mean():.4f} nats per token\n")
+    sizes = "".join(f"{f'{n} rms':>10}{'median':>9}{'cosine':>9}" for n in options.tokens)
+    sys.stdout.write(f"{'divergence':<12}{'form':>6}{'kept':>9}{'bias':>9}{sizes}\n")
+    for mode in tqdm(options.modes, unit="divergence"):
+        f, tail = MODES[mode], f_divergences.forward_kl_k1 if mode == "forward" else TAIL_FORMS.get(MODES[mode])
+        if mode == "alpha":
+            f, tail = (partial(function, alpha=options.alpha) for function in (f, tail))
+        torch.manual_seed(options.seed)
+        for form, numbers in measure(positions, forms(f, tail, options.bounds, log_ratio), options).items():
+            cells = ("-" if math.isnan(number) else f"{number:.3f}" for number in numbers)
+            widths = (9, 9, *(10, 9, 9) * len(options.tokens))
+            line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+            sys.stdout.write(f"{mode:<12}{form:>6}{line}\n")
 
 
 if __name__ == "__main__":

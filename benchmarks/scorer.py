@@ -1,15 +1,16 @@
 """The scorer server against plain SQLite and servers without its caches, in one run on this machine.
 
-    python benchmarks/scorer.py [--questions 100] [--only sql,small,memory,math,sandbox,slow]
+    python benchmarks/scorer.py [--questions 100] [--only sql,small,memory,math,served,slow]
 
 sql: training-shaped traffic on a shop of 300,000 orders: each question has 16 responses, each in a request of its own,
 64 at a time; a third of the SQL repeats. Baselines: plain SQLite in one thread (the predicted queries only, one open
 file); a pool of as many processes that run gold and prediction for every response, without HTTP; this server without
 caches. Runaway queries are endless; their scores are not waited for, and throughput is that of the other responses up
 to the last of them. small: queries of a tenth of a millisecond through POST /v1/score. memory: of the workers over
-100,000 responses. math: against math-verify called in this process. sandbox: the
-processor time of a worker with it and without, in turn. slow: a query of two seconds beside as many busy processes as
-twice the cores, and ordinary responses beside a full slow lane. All ratios come from this run.
+100,000 responses. math: against math-verify called in this process. served: what a client meets: start, latency,
+memory, and the longest silence after all workers were killed under load. slow: a query of two seconds beside as many
+busy processes as twice the cores, and ordinary responses beside a full slow lane. All ratios come from this run. The
+sandbox's cost: scorer_sandbox.py; hours of mixed load: scorer_soak.py.
 """
 
 import argparse
@@ -17,175 +18,49 @@ import asyncio
 import logging
 import multiprocessing
 import os
-import random
 import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import aiohttp
 import psutil
-import yaml
-
-from rl.scorer.config import MathSettings, ScorerSettings, SqlSettings
-from rl.scorer.math_scoring import MathQuestion, MathScorer
-from rl.scorer.process import WorkerProcess
-from rl.scorer.scoring import WorkerScorer
-from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
-
-ORDERS, CLIENTS = 300_000, 5_000
-RESPONSES, CONCURRENCY = 16, 64
-QUESTIONS = 8  # of a request to POST /v1/score
-RUNAWAY_SHARE, REPEATED_SHARE = 0.01, 1 / 3
-RUNAWAY_SECONDS = 15.0
-RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
-CORES = os.cpu_count() or 1
-SANDBOX_PAIRS, SANDBOX_ROUNDS = 10, 22
-SLOW_QUERY_SECONDS = 2.0
-# Of about 1 to 30 ms each, 14 ms in the mean on the machine of docs/explanation/scoring.md; {} makes each one different
-# without changing what it does.
-QUERIES = (
-    "SELECT city, count(*) FROM orders WHERE price > 90.{0} GROUP BY city",
-    "SELECT count(*) FROM orders WHERE client < 2500.{0}",
-    "SELECT client, sum(price) FROM orders WHERE client < 40.{0} GROUP BY client ORDER BY 2 DESC LIMIT 5",
-    "SELECT name FROM clients JOIN orders ON orders.client = clients.id WHERE price > 99.9{0} LIMIT 20",
-    "SELECT DISTINCT city FROM orders WHERE day = '2020-03-07' AND price < 50.{0}",
-    "SELECT max(price) FROM orders WHERE city = 'city7' AND price < 99.{0}",
-    "SELECT price, day FROM orders WHERE id BETWEEN 1000 AND 1020 AND price < 99.{0}",
-    "SELECT name, city FROM orders JOIN clients ON clients.id = client WHERE orders.id = 77 AND price < 99.{0}",
-    "SELECT name FROM clients WHERE id > 4990.{0} ORDER BY name",
+from scorer_traffic import (
+    CORES,
+    QUESTIONS,
+    REPEATED_SHARE,
+    RESPONSES,
+    RUNAWAY,
+    RUNAWAY_SECONDS,
+    RUNAWAY_SHARE,
+    Item,
+    kill_workers,
+    make_databases,
+    math_body,
+    math_pairs,
+    say,
+    score_items,
+    send,
+    server,
+    small_batch,
+    small_body,
+    traffic,
+    workers_of,
 )
 
+from rl.scorer.niceness import may_renice
+from rl.scorer.sandbox.support import offered
 
-class Item(NamedTuple):
-    """One response to a question."""
-
-    gold: str
-    sql: str
-    endless: bool
-
-    @property
-    def body(self) -> dict:
-        extra = {"db_id": "shop/shop.sqlite", "gold_sql": self.gold, "cmp_method": "bird"}
-        return {"gen_responses": [f"{'I look at the orders. ' * 20}\n```sql\n{self.sql}\n```"], "extra": extra}
-
-
-def make_databases(root: Path) -> None:
-    """shop/shop.sqlite with ORDERS rows, and small/small.sqlite."""
-    generator = random.Random(0)
-
-    def order(number: int) -> tuple:
-        client, price, city = generator.randrange(CLIENTS), generator.random() * 100, generator.randrange(50)
-        day = f"2020-{generator.randrange(1, 13):02d}-{generator.randrange(1, 29):02d}"
-        return number, client, round(price, 2), f"city{city}", day
-
-    for folder, orders in (("shop", ORDERS), ("small", 200)):
-        (root / folder).mkdir()
-        with closing(sqlite3.connect(root / folder / f"{folder}.sqlite")) as connection, connection:
-            connection.execute("CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT)")
-            columns = "id INTEGER PRIMARY KEY, client INTEGER, price REAL, city TEXT, day TEXT"
-            connection.execute(f"CREATE TABLE orders ({columns})")
-            connection.executemany("INSERT INTO clients VALUES (?, ?)", ((i, f"client {i}") for i in range(CLIENTS)))
-            connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", map(order, range(orders)))
-
-
-def traffic(questions: int, repeated: float, endless: float, seed: int) -> list[Item]:
-    """RESPONSES responses to each question, in the order of a training step."""
-    generator = random.Random(seed)
-    items: list[Item] = []
-    for question in range(questions):
-        gold = QUERIES[question % len(QUERIES)].format(f"{seed}{question:05d}99")
-        ordinary: list[Item] = []
-        for number in range(RESPONSES):
-            if generator.random() < endless:
-                items.append(Item(gold, RUNAWAY.format(len(items)), True))
-                continue
-            if ordinary and generator.random() < repeated * RESPONSES / (RESPONSES - 1):
-                ordinary.append(generator.choice(ordinary))
-            else:
-                sql = generator.choice(QUERIES).format(f"{seed}{question:05d}{number:02d}")
-                ordinary.append(Item(gold, sql, False))
-            items.append(ordinary[-1])
-    return items
-
-
-@contextmanager
-def server(root: Path, **changes) -> Iterator[tuple[str, psutil.Process]]:
-    """A server with the shipped settings and changes to its scorer: its address and process."""
-    class_name = changes.pop("class_name", "SqlDetailRewardModel")
-    scorer = {"class_name": class_name, **changes}
-    if class_name != "MathRewardModel":
-        scorer["database_path"] = str(root)
-    command = [sys.executable, "-m", "rl.scorer", "--port", "0"]
-    with tempfile.TemporaryDirectory() as folder:
-        config, address_file = Path(folder) / "scorer.yaml", Path(folder) / "address"
-        config.write_text(yaml.safe_dump({"ScorerServer": {"shutdown_seconds": 1}, "Scorers": {"Scorer1": scorer}}))
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen([*command, "-c", config, "--address-file", address_file], **quiet) as process:
-            try:
-                while not address_file.exists():
-                    if process.poll() is not None:
-                        raise SystemExit("the server did not start")
-                    time.sleep(0.02)
-                yield f"http://{address_file.read_text()}", psutil.Process(process.pid)
-            finally:
-                process.terminate()
-
-
-async def send(
-    address: str,
-    path: str,
-    bodies: Iterable[dict],
-    concurrency: int = CONCURRENCY,
-    endless: Collection[int] = (),
-    heartbeats: list[float] | None = None,
-) -> float:
-    """Seconds until all replies but those to the bodies numbered in `endless` are there; these hold their place."""
-    slots = asyncio.Semaphore(concurrency)
-    limits = {"connector": aiohttp.TCPConnector(limit=0), "timeout": aiohttp.ClientTimeout(600)}
-    async with aiohttp.ClientSession(address, **limits) as session:
-
-        async def ask(body: dict) -> None:
-            try:
-                async with session.request("PUT" if path == "/api" else "POST", path, json=body) as reply:
-                    text = await reply.text()
-                    if reply.status != 200:
-                        raise SystemExit(f"HTTP {reply.status}: {text}")
-            finally:
-                slots.release()
-
-        async def beat() -> None:
-            while heartbeats is not None:
-                started = time.perf_counter()
-                async with session.get("/heartbeat") as reply:
-                    await reply.read()
-                heartbeats.append(time.perf_counter() - started)
-                await asyncio.sleep(0.05)
-
-        awaited, others = [], [asyncio.create_task(beat())]
-        started = time.perf_counter()
-        for number, body in enumerate(bodies):
-            await slots.acquire()
-            (others if number in endless else awaited).append(asyncio.create_task(ask(body)))
-        await asyncio.gather(*awaited)
-        seconds = time.perf_counter() - started
-        for task in others:
-            task.cancel()
-    return seconds
-
-
-def score_items(address: str, items: list[Item], heartbeats: list[float] | None = None) -> float:
-    """Ordinary responses a second, each a request of its own."""
-    endless = {number for number, item in enumerate(items) if item.endless}
-    seconds = asyncio.run(send(address, "/api", (item.body for item in items), CONCURRENCY, endless, heartbeats))
-    return (len(items) - len(endless)) / seconds
+SLOW_QUERY_SECONDS = 2.0
+SMALL_REQUESTS = 5_000
+KILLED_ROUNDS, KILLED_REQUESTS = 5, 400
 
 
 def plain_sqlite(root: Path, items: list[Item]) -> float:
@@ -215,11 +90,6 @@ def run_everything(root: Path, items: list[Item]) -> float:
         return sum(not item.endless for item in items) / (time.perf_counter() - started)
 
 
-def say(what: str, figure: float, unit: str, second: float | None = None, meaning: str = "") -> None:
-    more = "" if second is None else f"   {second:.2f} {meaning}"
-    print(f"{what:36} {figure:9.1f} {unit}{more}", flush=True)
-
-
 def measure_sql(root: Path, questions: int) -> None:
     with server(root) as (address, _):
         score_items(address, traffic(4, REPEATED_SHARE, 0, 9))  # file and processes are warm
@@ -245,17 +115,6 @@ def measure_sql(root: Path, questions: int) -> None:
     say("gold and prediction for all", everything, "answers/s", shaped / everything, "x ours, >= 15")
 
 
-def small_batch(number: int) -> dict:
-    """A request with distinct small queries."""
-    questions = []
-    for key in range(number * QUESTIONS, (number + 1) * QUESTIONS):
-        sql = "SELECT city, count(*) FROM orders WHERE id < {}{} GROUP BY city"
-        extra = {"db_id": "small/small.sqlite", "gold_sql": sql.format(key % 150, ""), "cmp_method": "bird"}
-        responses = [f"```sql\n{sql.format(50 + i, f' AND {key} = {key}')}\n```" for i in range(RESPONSES)]
-        questions.append({"question": extra, "responses": responses})
-    return {"questions": questions}
-
-
 def score_batches(address: str, numbers: range) -> float:
     """Responses a second."""
     seconds = asyncio.run(send(address, "/v1/score", map(small_batch, numbers), 4))
@@ -272,32 +131,9 @@ def measure_memory(root: Path) -> None:
     with server(root) as (address, process):
         for first, last in ((0, 10_000), (10_000, 100_000)):
             score_batches(address, range(*(count // (QUESTIONS * RESPONSES) for count in (first, last))))
-            workers = [child.memory_info().rss / 1e6 for child in process.children()]
+            workers = [worker.memory_info().rss / 1e6 for worker in workers_of(process)]
             rss = process.memory_info().rss / 1e6
             say(f"memory after {last:,} answers", max(workers), "MB, the largest worker", rss, "MB, the server")
-
-
-# Kinds of answers as AIME, MATH and Minerva have them; {0} makes each one different.
-ANSWERS = (
-    ("{0}", "0{0}"),
-    (r"\frac{{{0}}}{{7}}", r"\dfrac{{{0}}}{{7}}"),
-    ("{0}.5", r"\frac{{2 \cdot {0} + 1}}{{2}}"),
-    (r"{0}\sqrt{{3}}", r"\sqrt{{3 \cdot {0}^2}}"),
-    ("({0}, 2)", "(2, {0})"),
-    (r"\{{1, {0}\}}", r"{0}, 1"),
-    ("[1, {0})", "[1, {0}]"),
-    (r"{0} \times 10^{{3}}", "{0}000"),
-    ("{0}x^2 + 1", "1 + {0}x^2"),
-    (r"{0}\%", "{0}"),
-    ("x = {0}", "{0}"),
-    (r"\begin{{pmatrix}} {0} & 1 \\ 0 & 2 \end{{pmatrix}}", r"\begin{{pmatrix}} {0} & 1 \\ 0 & 3 \end{{pmatrix}}"),
-)
-
-
-def math_pairs(count: int, first: int) -> list[tuple[str, str]]:
-    """(gold, answer), all different."""
-    kinds = (ANSWERS[number % len(ANSWERS)] for number in range(count))
-    return [(gold.format(first + i), answer.format(first + i)) for i, (gold, answer) in enumerate(kinds)]
 
 
 def plain_math_verify(pairs: list[tuple[str, str]]) -> float:
@@ -317,88 +153,96 @@ def measure_math(root: Path) -> None:
     say("math-verify, one thread", floor, "answers/s")
     with server(root, class_name="MathRewardModel") as (address, _):
         for pairs in (math_pairs(60, 100), math_pairs(2400, 1000)):
-            bodies = ({"gen_responses": [rf"\boxed{{{a}}}"], "extra": {"ground_truth": gold}} for gold, a in pairs)
-            ours = len(pairs) / asyncio.run(send(address, "/api", bodies))
+            ours = len(pairs) / asyncio.run(send(address, "/api", (math_body(*pair) for pair in pairs)))
     say("math, this server", ours, "answers/s", ours / (floor * CORES), "of math-verify x cores, >= .80")
 
 
-def compare_sandbox(name: str, make: Callable[[], list[WorkerScorer]], questions: Callable[[int], list]) -> None:
-    """Processor time of one worker each, without and with the sandbox, for the same questions in turn.
+async def latencies(address: str, bodies: list[dict], at_once: int) -> list[float]:
+    """Seconds that each PUT /api took its client, sorted."""
+    slots, found = asyncio.Semaphore(at_once), []
+    async with aiohttp.ClientSession(address, connector=aiohttp.TCPConnector(limit=0)) as session:
 
-    questions(round): (question, responses) of a round. Of several pairs of processes: two alike differ by some per
-    cent. Seconds by the clock would compare what else the machine does.
-    """
+        async def ask(body: dict) -> None:
+            async with slots:
+                started = time.perf_counter()
+                async with session.put("/api", json=body) as reply:
+                    await reply.read()
+                    assert reply.status == 200
+                found.append(time.perf_counter() - started)
 
-    async def ratio(scorers: list[WorkerScorer]) -> float:
-        used = [0.0, 0.0]
-        await asyncio.gather(*(scorer.pool.start() for scorer in scorers))
-        for number in range(SANDBOX_ROUNDS):
-            for place in (0, 1) if number % 2 else (1, 0):
-                workers = scorers[place].pool._all
-                before = sum(worker.cpu_used for worker in workers)
-                for question, responses in questions(number):
-                    await scorers[place].score(question, responses)
-                if number > 1:  # the first ones warm the workers
-                    used[place] += sum(worker.cpu_used for worker in workers) - before
-        await asyncio.gather(*(scorer.pool.close() for scorer in scorers))
-        return used[1] / used[0]
-
-    ratios = sorted(asyncio.run(ratio(make())) for _ in range(SANDBOX_PAIRS))
-    middle = statistics.median(ratios)
-    print(
-        f"{name + ', with / without sandbox':36} {middle:9.3f} x processor time of a worker   {ratios[0]:.3f} to "
-        f"{ratios[-1]:.3f} in {SANDBOX_PAIRS} pairs",
-        flush=True,
-    )
+        await asyncio.gather(*map(ask, bodies))
+    return sorted(found)
 
 
-def unconfined_and_confined(kind: Callable[..., WorkerScorer], settings: ScorerSettings) -> list[WorkerScorer]:
-    """Two scorers of one worker each."""
-    one = {"num_instances": 1, "slow_instances": 1}
-    return [kind(settings.model_copy(update={**one, "sandbox": sandbox})) for sandbox in ("off", "required")]
+async def training_client(address: str, bodies: list[dict]) -> list[float]:
+    """The same through the training side's client, which sends what comes within 5 ms together."""
+    from verl.dph.reward.client import ScorerClient
+
+    async with ScorerClient(address) as client:
+        asked = (client.score(body["gen_responses"][0], body["extra"]) for body in bodies)
+        return sorted(score.effort.seconds for score in await asyncio.gather(*asked))
 
 
-def start_workers(name: str, scorers: list[WorkerScorer], starts: int) -> None:
-    """Processor time and memory of a worker that is ready, in turn without and with the sandbox."""
-    found: list[list[tuple[float, float]]] = [[], []]
-
-    async def measure(place: int) -> None:
-        worker = await WorkerProcess.start(scorers[place].pool._settings)
-        memory = psutil.Process(worker.pid).memory_info().rss / 1e6
-        found[place].append((1000 * worker.cpu_used, memory))
-        await worker.kill()
-
-    for number in range(starts):
-        asyncio.run(measure(number % 2))
-    for sandbox, values in zip(("without", "with"), found, strict=True):
-        cpu, memory = (statistics.median(column) for column in zip(*values, strict=True))
-        say(f"start of a worker, {name}, {sandbox}", cpu, "ms of processor time", memory, "MB")
+def say_latency(what: str, seconds: list[float]) -> None:
+    p50, p99 = (1000 * seconds[int(len(seconds) * share)] for share in (0.5, 0.99))
+    say(what, p50, "ms, p50", p99, f"ms, p99, of {len(seconds)}")
 
 
-def measure_sandbox(root: Path) -> None:
-    def sql() -> list[WorkerScorer]:
-        return unconfined_and_confined(SqlScorer, SqlSettings(class_name="SqlRewardModel", database_path=root))
+async def recover(address: str, process: psutil.Process, bodies: list[dict], fork_servers: bool) -> tuple[float, float]:
+    """Seconds of the longest silence after all workers were killed under load, and to the last answer."""
+    async with aiohttp.ClientSession(address, connector=aiohttp.TCPConnector(limit=0)) as session:
 
-    def math() -> list[WorkerScorer]:
-        return unconfined_and_confined(MathScorer, MathSettings(class_name="MathRewardModel"))
+        async def ask(body: dict) -> float:
+            async with session.put("/api", json=body) as reply:
+                text = await reply.text()
+                assert reply.status == 200, text
+                return time.perf_counter()
 
-    def small_questions(number: int) -> list:
-        return [(SqlQuestion(**each["question"]), each["responses"]) for each in small_batch(number)["questions"]]
+        asked = [asyncio.create_task(ask(body)) for body in bodies]
+        while sum(each.done() for each in asked) < len(asked) // 20:
+            await asyncio.sleep(0.001)
+        waiting = [each for each in asked if not each.done()]
+        killed = kill_workers(process, fork_servers)
+        ended = [time.perf_counter(), *sorted(await asyncio.gather(*waiting))]
+    assert killed and waiting, "the load was over before the workers were killed"
+    return max(later - earlier for earlier, later in pairwise(ended)), ended[-1] - ended[0]
 
-    def shop_questions(number: int) -> list:
-        gold, *others = traffic(1, 0, 0, number)
-        question = SqlQuestion(db_id="shop/shop.sqlite", gold_sql=gold.gold, cmp_method="bird")
-        return [(question, [f"```sql\n{item.sql}\n```" for item in others])]
 
-    def math_questions(number: int) -> list:
-        pairs = math_pairs(len(ANSWERS), 1000 + number * len(ANSWERS))
-        return [(MathQuestion(ground_truth=gold), [rf"\boxed{{{answer}}}"]) for gold, answer in pairs]
-
-    compare_sandbox("small queries", sql, small_questions)
-    compare_sandbox("queries of 14 ms", sql, shop_questions)
-    compare_sandbox("math", math, math_questions)
-    start_workers("SQL", sql(), 40)
-    start_workers("math", math(), 8)
+def measure_served(root: Path) -> None:
+    cpu = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+    print(f"{CORES} cores of{cpu.partition(':')[2]}, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}")
+    print(f"user {os.getuid()}, may lower a niceness: {may_renice()}, sandbox: {', '.join(offered()) or 'none'}")
+    kinds: dict[str, tuple[str, Callable[[int], dict]]] = {
+        "SQL": ("SqlDetailRewardModel", small_body),
+        "math": ("MathRewardModel", lambda number: math_body(*math_pairs(1, 1000 + number)[0])),
+    }
+    for kind, (class_name, body) in kinds.items():
+        started = time.perf_counter()
+        with server(root, class_name=class_name) as (address, process):
+            say(f"{kind}: start to first request", 1000 * (time.perf_counter() - started), "ms")
+            asyncio.run(latencies(address, [body(-number) for number in range(100, 200)], 8))  # warm
+            bodies = [body(number) for number in range(SMALL_REQUESTS)]
+            used = process.cpu_times()
+            say_latency(f"{kind}: distinct, one at a time", asyncio.run(latencies(address, bodies[:1000], 1)))
+            say_latency(f"{kind}: distinct, 8 at a time", asyncio.run(latencies(address, bodies[1000:], 8)))
+            now = process.cpu_times()
+            seconds = now.user + now.system - used.user - used.system
+            say(f"{kind}: the server's own share", 1000 * seconds / len(bodies), "ms of processor time a request")
+            say_latency(f"{kind}: cached, 8 at a time", asyncio.run(latencies(address, bodies, 8)))
+            fresh = [body(number) for number in range(10_000, 11_000)]
+            say_latency(f"{kind}: training's client, 1000 at once", asyncio.run(training_client(address, fresh)))
+            largest = max(worker.memory_info().rss / 1e6 for worker in workers_of(process))
+            say(f"{kind}: memory thereafter", process.memory_info().rss / 1e6, "MB, the server", largest, "MB a worker")
+            for fork_servers, what in ((False, "workers killed"), (True, "fork server killed")):
+                found = []
+                for number in range(KILLED_ROUNDS):
+                    first = 20_000 + (2 * number + fork_servers) * KILLED_REQUESTS
+                    bodies = [body(first + i) for i in range(KILLED_REQUESTS)]
+                    found.append(asyncio.run(recover(address, process, bodies, fork_servers)))
+                silence, all_answered = (sorted(1000 * each for each in column) for column in zip(*found, strict=True))
+                say(f"{kind}: {what}, silence", statistics.median(silence), "ms", silence[-1], "ms at most")
+                say(f"{kind}: ... the {KILLED_REQUESTS} that waited", statistics.median(all_answered), "ms")
+    print(f"load {os.getloadavg()[0]:.1f} at the end", flush=True)
 
 
 @contextmanager
@@ -442,10 +286,10 @@ def measure_slow(root: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--questions", type=int, default=100, help="of the training-shaped traffic (default: 100)")
-    parser.add_argument("--only", default="sql,small,memory,math,sandbox,slow", help="parts (default: %(default)s)")
+    parser.add_argument("--only", default="sql,small,memory,math,served,slow", help="parts (default: %(default)s)")
     options = parser.parse_args()
     parts = {"sql": partial(measure_sql, questions=options.questions), "small": measure_small}
-    parts |= {"memory": measure_memory, "math": measure_math, "sandbox": measure_sandbox, "slow": measure_slow}
+    parts |= {"memory": measure_memory, "math": measure_math, "served": measure_served, "slow": measure_slow}
     with tempfile.TemporaryDirectory() as folder:
         make_databases(Path(folder))
         for name in options.only.split(","):

@@ -17,7 +17,45 @@ from rl.common.config_help import program_help
 from rl.common.errors import UserError
 from rl.data.split_command import EXPERIMENTS
 
-METHODS = ("grpo", "dapo", "reverse_kl", "forward_kl", "js_kl", "js_definition", "alpha")
+# The launch scripts of training (scripts/lib/methods), by where they come from.
+METHOD_GROUPS = {
+    "The paper's": {
+        "grpo": "GRPO",
+        "dapo": "DAPO: dynamic sampling, clip-higher, overlong shaping",
+        "reverse_kl": "RKL: GRPO with the reverse KL on the policy's own samples",
+        "forward_kl": "DPH-F: the forward KL on D_pef",
+        "js_kl": "DPH-JS: twice the Jensen-Shannon divergence on D_pef",
+        "js_definition": "DPH-JS by its definition, with a reference model",
+        "alpha": "the alpha divergence on D_pef",
+    },
+    "Baselines (docs/explanation/baselines.md)": {
+        "kl_cov": "KL-Cov: a KL penalty on the tokens of the largest covariance",
+        "clip_cov": "Clip-Cov: no gradient on some tokens of a large covariance",
+        "grpo_passk": "Pass@k with k = n: the best response against the second best",
+        "pkpo": "PKPO: Pass@k for any k, the leave-one-out maximum over subsets",
+        "nsr": "negative-sample reinforcement: wrong responses alone",
+        "w_reinforce": "W-REINFORCE: wrong responses, and correct ones at a small weight",
+        "zero_success": "GRPO on the prompts that no sample of the initial policy solved",
+        "entropy_bonus": "GRPO with an entropy bonus",
+        "chord_mu": "CHORD-mu: GRPO and fine-tuning on responses from elsewhere",
+    },
+}
+METHODS = tuple(name for group in METHOD_GROUPS.values() for name in group)
+# Options of store and train that set a script's variable: the variable, the values it can have (None: any), the help.
+SCRIPT_OPTIONS: dict[str, dict[str, tuple[str, tuple[str, ...] | None, str]]] = {
+    "store": {
+        "--coverage": (
+            "SFT_COVERAGE",
+            ("mastered", "solved"),
+            "rehearse the near-perfect prompts, or all that the pre-sampling solved (default: mastered)",
+        ),
+        "--responses-per-prompt": ("SFT_RESPONSES_PER_PROMPT", None, "correct responses of each: a number, or all"),
+        "--responses": ("SFT_RESPONSES", None, "a file of responses from elsewhere, to be stored instead"),
+    },
+    "train": {
+        "--explored": ("EXPLORED", ("exp", "all"), "the prompts that a method with D_pef explores (default: exp)"),
+    },
+}
 SHELLS = ("bash", "zsh", "tcsh")
 HELP = ("-h", "--help")
 ABOUT = """\
@@ -179,11 +217,14 @@ def _require_verl() -> None:
 
 
 def presample_parser() -> argparse.ArgumentParser:
-    return _script_parser("Sample every training prompt from the initial policy: offline_sampling.sh.", "NAME [seed]")
+    return _script_parser(
+        "presample", "Sample every training prompt from the initial policy: offline_sampling.sh.", "NAME [seed]"
+    )
 
 
 def store_parser() -> argparse.ArgumentParser:
     return _script_parser(
+        "store",
         "Sample each near-perfect prompt once more and store the correct responses with reference log-probs:\n"
         "get_correct_data_tensor.sh.",
         "[NAME] [seed]",
@@ -191,20 +232,33 @@ def store_parser() -> argparse.ArgumentParser:
 
 
 def train_parser() -> argparse.ArgumentParser:
-    return _script_parser(
+    parser = _script_parser(
+        "train",
         "Train with a method's launch script (SQL: scripts/llama, math: scripts/qwen).",
-        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; grpo, dapo: NAME [seed])",
-        method=True,
+        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; most without D_pef: NAME [seed])",
     )
+    parser.add_argument("--list", action="store_true", help="name the methods, as dph train alone does")
+    return parser
 
 
-def _script_parser(description: str, arguments: str, *, method: bool = False) -> argparse.ArgumentParser:
+def train(arguments: list[str]) -> None:
+    """Run a method's launch script, or name the methods."""
+    if arguments in ([], ["--list"]):
+        for group, methods in METHOD_GROUPS.items():
+            listed = "".join(f"  {name:<14} {summary}\n" for name, summary in methods.items())
+            sys.stdout.write(f"{group}\n{listed}\n")
+        sys.stdout.write(f"{_example('train')}\n")
+        return
+    _run_script("train", arguments)
+
+
+def _script_parser(name: str, description: str, arguments: str) -> argparse.ArgumentParser:
     """The parser of a subcommand that runs a launch script, for its help: the script reads most arguments itself."""
     parser = argparse.ArgumentParser(
         description=f"{description}\n\nARGUMENT is {arguments}, or KEY=VALUE.\n"
         "Settings are environment variables (docs/reference/scripts.md); --help behind a NAME lists them."
     )
-    _add_own_options(parser, method=method)
+    _add_own_options(parser, name)
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="of the script, as above")
     parser.add_argument("--dry-run", action="store_true", help="print the command and run nothing")
     parser.add_argument(
@@ -213,9 +267,11 @@ def _script_parser(description: str, arguments: str, *, method: bool = False) ->
     return parser
 
 
-def _add_own_options(parser: argparse.ArgumentParser, *, method: bool) -> None:
-    if method:
-        parser.add_argument("method", choices=METHODS, metavar="METHOD", help=", ".join(METHODS))
+def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
+    for option, (variable, values, what) in SCRIPT_OPTIONS.get(name, {}).items():
+        parser.add_argument(option, dest=variable, choices=values, metavar=None if values else "VALUE", help=what)
+    if name == "train":
+        parser.add_argument("method", choices=METHODS, metavar="METHOD", help="see dph train --list")
     parser.add_argument(
         "--experiment",
         choices=EXPERIMENTS,
@@ -231,7 +287,7 @@ def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str
         UserError: there is no checkout, which has the scripts.
     """
     parser = argparse.ArgumentParser(prog=f"dph {name}", add_help=False, allow_abbrev=False)
-    _add_own_options(parser, method=name == "train")
+    _add_own_options(parser, name)
     options, passed = parser.parse_known_args(arguments)
     script = options.method if name == "train" else _SCRIPTS[name]
     experiment = options.experiment or "llama_sql"
@@ -244,6 +300,8 @@ def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str
     variables = {"PYTHON": os.environ.get("PYTHON") or sys.executable}
     if options.experiment:
         variables["SETTINGS"] = experiment
+    set_by_options = {variable: getattr(options, variable) for variable, _, _ in SCRIPT_OPTIONS.get(name, {}).values()}
+    variables |= {variable: value for variable, value in set_by_options.items() if value is not None}
     return ["bash", str(roots[0] / path), *passed], variables
 
 
@@ -252,7 +310,7 @@ def _run_script(name: str, arguments: list[str]) -> None:
     os.execvpe(command[0], command, os.environ | variables)
 
 
-presample, store, train = (partial(_run_script, name) for name in ("presample", "store", "train"))
+presample, store = (partial(_run_script, name) for name in ("presample", "store"))
 
 
 def evaluate_parser() -> argparse.ArgumentParser:
@@ -326,6 +384,11 @@ COMMANDS = {
         "--split dev --input dev.json --databases database --tables tables.json",
         "rl.data.prepare.commands:spider",
     ),
+    "prepare spider2-lite": Command(
+        "Spider 2.0-Lite on SQLite, with stored results as gold",
+        "--input spider2-lite.jsonl --gold gold --databases spider2-localdb --database-path /cache",
+        "rl.data.prepare.commands:spider2_lite",
+    ),
     "prepare dapo": Command("DAPO-Math-17K, the math training prompts", "--download", "rl.data.prepare.commands:dapo"),
     "prepare math-eval": Command("the math test sets", "--download", "rl.data.prepare.commands:math_eval"),
     "presample": Command("sample the training prompts from the initial policy", "sampling", ":presample"),
@@ -336,7 +399,7 @@ COMMANDS = {
         "--gpu h100 scripts/llama/js_kl.sh my_run 0.2",
         "rl.planning.command",
     ),
-    "train": Command("train with a method of the paper", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
+    "train": Command("train with a method or a baseline", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
     "watch": Command(
         "follow a training run: curves, time left, alerts", "outputs/llama-sql/my_run --once", "rl.runs.watch"
     ),
@@ -366,7 +429,7 @@ COMMANDS = {
         "rl.data.inspect.command",
     ),
     "audit": Command(
-        "find gold queries that fail, time out or return nothing",
+        "find gold queries that fail, return nothing or are doubtful",
         "data/sql/bird_train.parquet --database-path /cache",
         "rl.scorer.audit.options",
     ),

@@ -84,8 +84,8 @@ def divergences(size: Size) -> dict:
     def computed(f, device, autocast):
         x = log_ratio.to(device).requires_grad_()
         with torch.autocast(device, torch.bfloat16, enabled=autocast):
-            value = f_divergences.with_linear_tail(f, x)
-            weight, of_policy = f_divergences.policy_weight(f, x), f_divergences.policy_value(f, x)
+            value = f_divergences.with_linear_tail(f, x, 1.0)
+            weight, of_policy = f_divergences.policy_weight(f, x, 10.0), f_divergences.policy_value(f, x, 10.0)
         value.sum().backward()
         return value.detach(), x.grad, weight, of_policy
 

@@ -58,7 +58,7 @@ class AppendLog:
                 elif end + len(line) < size:
                     raise UserError(
                         f"{self.path} line {number} is damaged and others follow it: restore the file, or delete it to "
-                        "sample again."
+                        "start again."
                     )
         self._file.truncate(end)
 

@@ -1,4 +1,4 @@
-"""The data sets of the paper, one entry each: names, row ids, files, and how the paper samples them."""
+"""The data sets of the paper, and others of its tasks: names, row ids, files, and how the paper samples them."""
 
 from dataclasses import dataclass
 
@@ -48,6 +48,14 @@ DATASETS = (
     Dataset("minerva_math", "test", MATH, 13, "Minerva", samples=8, aliases=("minerva",)),
     Dataset("college_math", "test", MATH, 14, "College Math", samples=8, aliases=("collegemath",)),
     Dataset("gsm8k", "test", MATH, 15),
+    # Not the paper's; sampled as its SQL benchmarks.
+    Dataset("bird_mini", "dev", SQL, 16, "Bird mini-dev", samples=16),
+    Dataset("bird_mini_pg", "dev", SQL, 17, "Bird mini-dev, PostgreSQL", samples=16),
+    Dataset("spider_syn", "train", SQL, 18),
+    Dataset("spider_syn", "dev", SQL, 19, "Spider-Syn", samples=16),
+    Dataset("spider_dk", "dev", SQL, 20, "Spider-DK", samples=16),
+    Dataset("spider_realistic", "dev", SQL, 21, "Spider-Realistic", samples=16),
+    Dataset("spider2_lite", "dev", SQL, 22, "Spider 2.0-Lite, SQLite", samples=16),
 )
 
 
@@ -81,5 +89,5 @@ HUB_FILES = {
     "college_math": HubFile("di-zhang-fdu/College_Math_Test", "default/test/0000.parquet", "refs/convert/parquet"),
     "gsm8k": HubFile("openai/gsm8k", "main/test-00000-of-00001.parquet", "740312add88f781978c0658806c59bc2815b9866"),
 }
-# By name: what `evaluate.benchmarks` knows, in the order of the paper's columns.
+# By name: what `evaluate.benchmarks` knows, those of a task in the order of the paper's columns.
 BENCHMARKS = {dataset.name: dataset for dataset in DATASETS if dataset.samples is not None}

@@ -98,7 +98,7 @@ def _math_question(ground_truth: Any) -> dict[str, str]:
 
 # docs/reference/training.md has this table.
 DATA_SOURCES: dict[Callable[[Any], dict[str, str]], tuple[str, ...]] = {
-    _sql_question: ("sql", "bird", "spider"),
+    _sql_question: ("sql", "bird", "bird_mini*", "spider", "spider_*", "spider2_lite"),
     _math_question: (
         "math",
         "math_dapo*",

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -55,8 +55,25 @@ OVERRIDES = [
 ]
 # In bf16 the rollout's log-probs differ from the actor's.
 OVERRIDES_ON_GPU = ["algorithm.rollout_correction.bypass_mode=False"]
-# Scripts that read neither D_exp nor D_pef.
-ON_ALL_PROMPTS = ("grpo.sh", "dapo.sh", "reverse_kl.sh")
+# D_pef stores beside the default one, of the same pre-sampling: variables of get_correct_data_tensor.sh.
+STORES = {
+    "mastered_all": {"SFT_COVERAGE": "mastered", "SFT_RESPONSES_PER_PROMPT": "all"},
+    "solved_one": {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "1"},
+    "solved_all": {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "all"},
+}
+# The stage that a script needs, if not the store: those that need the model alone read neither D_exp nor D_pef.
+NEEDS = dict.fromkeys(
+    ("grpo", "dapo", "reverse_kl", "kl_cov", "clip_cov", "entropy_bonus", "grpo_passk", "pkpo", "nsr", "w_reinforce"),
+    "model",
+) | {"zero_success": "unsolved"}
+# D_pef that lives. In 60 steps a D_exp prompt comes up three times: one group must do.
+LIVING = (
+    "data.sft_refresh=5",
+    "data.sft_refresh_groups=1",
+    "trainer.keep_probe.prompts=64",
+    "trainer.keep_probe.n=8",
+    "trainer.test_freq=10",
+)
 
 
 @dataclass(frozen=True)
@@ -64,12 +81,18 @@ class Method:
     """A row of the report: its launch script and the script's arguments after the run's name, the first of them eta.
 
     Methods of one family differ only in eta (evaluation/spec.py).
+
+    Attributes:
+        store: one of STORES; None for the default store.
+        settings: variables of the script.
     """
 
     label: str
     script: str
     arguments: tuple[str, ...] = ()
     family: str | None = None
+    store: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
 
     def description(self) -> dict[str, str | float]:
         """The method's label, family and eta in a report's specification."""
@@ -87,6 +110,31 @@ METHODS = {
     "dph_js": Method("DPH-JS", "js_kl.sh", ("0.5",), "DPH-JS"),
     "dph_js_def": Method("DPH-JS definition", "js_definition.sh", ("0.5",), "DPH-JS definition"),
     "dph_alpha": Method("DPH alpha 0.2", "alpha.sh", ("0.5", "0.2"), "DPH alpha 0.2"),
+    # Rehearsal of all that was solved (docs/explanation/method.md, coverage) at three eta, and its controls: the
+    # paper's D_pef at the same eta, the other two stores, all prompts explored, and no RL. eta 0 is dapo_exp.
+    "dph_f_solved": Method("DPH-F solved", "forward_kl.sh", ("0.2",), "DPH-F solved", "solved_all"),
+    "dph_f_solved_eta005": Method("DPH-F solved, eta .05", "forward_kl.sh", ("0.05",), "DPH-F solved", "solved_all"),
+    "dph_f_solved_eta05": Method("DPH-F solved, eta .5", "forward_kl.sh", ("0.5",), "DPH-F solved", "solved_all"),
+    "dph_f_eta02": Method("DPH-F, eta .2", "forward_kl.sh", ("0.2",), "DPH-F"),
+    "dph_f_solved_one": Method("DPH-F solved, one each", "forward_kl.sh", ("0.2",), None, "solved_one"),
+    "dph_f_mastered_all": Method("DPH-F mastered, all", "forward_kl.sh", ("0.2",), None, "mastered_all"),
+    "dph_f_solved_explore_all": Method(
+        "DPH-F solved, all explored", "forward_kl.sh", ("0.2",), None, "solved_all", {"EXPLORED": "all"}
+    ),
+    "rft_solved": Method(
+        "RFT", "forward_kl.sh", ("0.2",), None, "solved_all", {"POLICY_LOSS_COEFF": "0", "ROLLOUT_N": "1"}
+    ),
+    "dph_js_living": Method("DPH-JS living", "js_kl.sh", ("0.5", *LIVING)),
+    # Baselines (docs/explanation/baselines.md). A micro-batch is a whole mini-batch here, some 2,000 response tokens:
+    # the papers' shares are 4 of them, and less than one. The bonus is ten times the script's, as responses are short.
+    "kl_cov": Method("KL-Cov", "kl_cov.sh", settings={"KL_COV_RATIO": "0.02"}),
+    "clip_cov": Method("Clip-Cov", "clip_cov.sh", settings={"CLIP_COV_RATIO": "0.02"}),
+    "entropy_bonus": Method("Entropy bonus", "entropy_bonus.sh", settings={"ENTROPY_COEFF": "0.01"}),
+    "grpo_passk": Method("Pass@16 GRPO", "grpo_passk.sh"),
+    "pkpo": Method("PKPO", "pkpo.sh"),
+    "nsr": Method("NSR", "nsr.sh"),
+    "w_reinforce": Method("W-REINFORCE", "w_reinforce.sh"),
+    "zero_success": Method("GRPO on unsolved", "zero_success.sh"),
 }
 # The study's default: what the paper compares.
 PAPER_METHODS = ("grpo", "dapo", "dapo_exp", "rkl", "dph_f", "dph_js", "dph_js_def", "dph_alpha")
@@ -149,6 +197,7 @@ class Experiment:
         self.replicas = 2 if device == "cpu" and at_once == 1 else 1
         self.threads = 2 if at_once == 1 else 1
         self.task, self.model, self.data = out / "task", out / "model", out / "data"
+        self._presampled = self.data / "generate_data" / "0.jsonl"
         self.settings = SETTINGS | {
             "DEVICE": device,
             "PYTHON": sys.executable,
@@ -172,32 +221,25 @@ class Experiment:
             self.pipeline.run(stages, at_once=self.at_once)
         sys.stderr.write("Comparing the methods\n")
 
-    def prepare(self) -> list[Stage]:
-        """Everything before training."""
+    def prepare(self, methods: Iterable[str]) -> list[Stage]:
+        """Everything before training `methods`."""
         sizes = ["--train", str(TRAIN_PROMPTS), "--eval", str(EVAL_PROMPTS)]
         command = [sys.executable, "-m", "rl.demo.task", "--out", str(self.task), *sizes]
         task = Stage("task", "Task: databases and questions", command, seconds=3)
         command = [sys.executable, "-m", "rl.demo.base_model", "--task", str(self.task), "--out", str(self.model)]
         model = Stage("model", "Base model, from scratch", command, seconds=70, needs=["task"])
-        samples = self.data / "generate_data" / "0.jsonl"
         presample = Stage(
             "presample",
             "Pre-sampling",
             ["bash", str(SCRIPTS / "offline_sampling.sh"), "sampling"],
             environment=self.settings | {"GPUS_PER_NODE": str(self.replicas)},
             seconds=25,
-            outputs=[samples.parent],
+            outputs=[self._presampled.parent],
             total=TRAIN_PROMPTS * SAMPLES_PER_PROMPT,
-            count=lambda: _samples([samples], TRAIN_PROMPTS * SAMPLES_PER_PROMPT),
+            count=lambda: _samples([self._presampled], TRAIN_PROMPTS * SAMPLES_PER_PROMPT),
             needs=["model"],
         )
-        command = [
-            *(sys.executable, str(REPOSITORY / "data" / "sql" / "process_data" / "exact_correct_id.py")),
-            *("--samples", str(samples), "--data", str(self.task / "train.parquet"), "--out", str(self.data)),
-            *("--threshold", str(THRESHOLD), "--n", str(SAMPLES_PER_PROMPT)),
-        ]
-        parts = [self.data / "train_correct.parquet", self.data / "train_wrong.parquet"]
-        split = Stage("split", "Split into D_exp and D_pef", command, seconds=2, outputs=parts, needs=["presample"])
+        split = self._split("split", "Split into D_exp and D_pef", self.data, "--threshold", str(THRESHOLD))
         store = Stage(
             "store",
             "Reference log-probs of D_pef",
@@ -207,7 +249,37 @@ class Experiment:
             outputs=[self.data / "pef.pt", self.data / "pef.samples.jsonl"],
             needs=["split"],
         )
-        return [task, model, presample, split, store]
+        stages = [task, model, presample, split, store]
+        if "zero_success" in methods:
+            options = ("--threshold", "1", "--keep-zero")
+            stages.append(self._split("unsolved", "Unsolved prompts", self.data / "unsolved", *options))
+        others = dict.fromkeys(METHODS[name].store for name in methods)
+        return stages + [self._store(name) for name in others if name]
+
+    def _store(self, name: str) -> Stage:
+        """The store `name` of STORES. The default one comes first, because it moves prompts from D_pef to D_exp."""
+        return Stage(
+            f"store_{name}",
+            f"Reference log-probs of {name}",
+            ["bash", str(SCRIPTS / "get_correct_data_tensor.sh")],
+            environment=self.settings | {"GPUS_PER_NODE": "1"} | STORES[name] | {"SFT_PT": str(self._store_path(name))},
+            seconds=50,
+            outputs=[self._store_path(name).parent],
+            needs=["store"],
+        )
+
+    def _store_path(self, name: str) -> Path:
+        return self.data / name / "pef.pt"
+
+    def _split(self, name: str, title: str, folder: Path, *options: str) -> Stage:
+        """A split of the training prompts by their samples into two files of the folder."""
+        command = [
+            *(sys.executable, str(REPOSITORY / "data" / "sql" / "process_data" / "exact_correct_id.py")),
+            *("--samples", str(self._presampled), "--data", str(self.task / "train.parquet"), "--out", str(folder)),
+            *(*options, "--n", str(SAMPLES_PER_PROMPT)),
+        ]
+        parts = [folder / "train_correct.parquet", folder / "train_wrong.parquet"]
+        return Stage(name, title, command, seconds=2, outputs=parts, needs=["presample"])
 
     def train(self, name: str, method: Method, seed: int) -> Stage:
         """The training run `name`."""
@@ -224,12 +296,16 @@ class Experiment:
                 "TOTAL_STEPS": str(self.steps),
                 "OMP_NUM_THREADS": str(self.threads),
                 "OMP_WAIT_POLICY": "PASSIVE",
-            },
+            }
+            | ({"SFT_PT": str(self._store_path(method.store))} if method.store else {})
+            | method.settings,
             seconds=50 + 3.0 * self.steps,
             outputs=[run],
             total=self.steps,
             count=lambda: _steps(run, self.steps),
-            needs=["model" if method.script in ON_ALL_PROMPTS else "store"],
+            needs=[
+                f"store_{method.store}" if method.store else NEEDS.get(method.script.removesuffix(".sh"), "store"),
+            ],
         )
 
     def checkpoint(self, name: str) -> Path:

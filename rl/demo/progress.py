@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
+from rl.common.duration import duration
+
 if TYPE_CHECKING:
     from rl.demo.stages import Stage
 
@@ -38,13 +40,13 @@ class StageProgress:
         total, expected = self.stage.total, self.stage.seconds
         if self.stage.count is None or total is None:
             self.share = min((now - self.started) / expected, 0.99)
-            self.text = f"{duration(now - self.started)} of about {duration(expected)}"
+            self.text = f"{duration(round(now - self.started))} of about {duration(expected)}"
             return
         reached, self.text = self.stage.count()
         self.share = min(reached / total, 1.0)
         if self._first and reached > self._first[1]:
             since, done = self._first
-            self.text += f"  left ~{duration((now - since) / (reached - done) * (total - reached))}"
+            self.text += f"  left ~{duration(round((now - since) / (reached - done) * (total - reached)))}"
         elif self._first is None and reached > self._at_start:
             self._first = now, reached
 
@@ -111,7 +113,7 @@ class Progress:
         to_do = self._expected - self._skipped
         text = f"{clock(now - self._started)}  {self._ended} done"
         if done > SHARE_KNOWN * to_do:
-            text += f"  left ~{duration((now - self._started) / done * (to_do - done))}"
+            text += f"  left ~{duration(round((now - self._started) / done * (to_do - done)))}"
         return (self._skipped + done) / self._expected, text
 
     def _say(self, stage: "Stage", text: str) -> None:
@@ -122,10 +124,6 @@ class Progress:
 def clock(seconds: float) -> str:
     """Minutes and seconds, such as 03:34."""
     return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}"
-
-
-def duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def _bar(name: str) -> tqdm:

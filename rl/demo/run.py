@@ -10,6 +10,7 @@ with smaller settings. Re-run the same command to resume: finished stages are sk
 import argparse
 import json
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -68,7 +69,13 @@ class Demo(Experiment):
         """Of what could start, the first does: the base model's evaluation fills the gap at the end."""
         trainings = [self.train(name, METHODS[name], self.seed) for name in self.methods]
         evaluations = [self.evaluate(name, METHODS[name].label) for name in self.methods]
-        return [*self.prepare(), *trainings, *evaluations, self.evaluate_base()]
+        return [*self.prepare(self.methods), *trainings, *evaluations, self.evaluate_base()]
+
+    def command(self, methods: list[str]) -> str:
+        """What `dph` is given to run the demo with these methods in this folder."""
+        options = {"--out": os.path.relpath(self.out), "--methods": ",".join(methods), "--steps": str(self.steps)}
+        options |= {"--seed": str(self.seed), "--device": self.device}
+        return f"demo {shlex.join(word for option in options.items() for word in option)}"
 
     def run(self) -> list[str]:
         """Run all stages and write the report. Returns one sentence per failed check."""
@@ -93,7 +100,7 @@ class Demo(Experiment):
             ),
             "methods": methods,
             **questions(),
-            "commands": [f"dph demo --methods {','.join(self.methods)} --steps {self.steps} --seed {self.seed}"],
+            "commands": [f"dph {self.command(self.methods)}"],
             "caveats": list(CAVEATS),
             "settings": SETTINGS
             | {"DEVICE": self.device, "seed": self.seed, "steps": self.steps}
@@ -111,7 +118,7 @@ class Demo(Experiment):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; exit code 1 if the style entropies are not as expected, 2 after a user error."""
+    """The command line; exit code 1 if a check of claims.failed_checks fails, 2 after a user error."""
     options = parser().parse_args(arguments)
     exit_on_sigterm()
     with user_errors_exit(resumes=True):

@@ -38,7 +38,7 @@ class Study(Experiment):
 
     def stages(self) -> list[Stage]:
         """Seed by seed, so that an interrupted study has every method once."""
-        stages = [*self.prepare(), self.evaluate_base()]
+        stages = [*self.prepare(self.methods), self.evaluate_base()]
         for seed in self.seeds:
             for method in self.methods:
                 name, label = run_name(method, seed), f"{METHODS[method].label}, seed {seed}"

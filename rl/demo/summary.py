@@ -76,7 +76,5 @@ def next_commands(demo: "Demo", dph: str) -> dict[str, str]:
     samples, store = f"{out}/data/generate_data/0.jsonl", f"{out}/data/pef.pt"
     found = {f"{dph} inspect {shlex.quote(samples)} {shlex.quote(store)}": "read the base model's samples, and D_pef"}
     if more := [name for name in ("dapo_exp", "dph_f") if name not in demo.methods]:
-        again = {"--out": out, "--methods": ",".join([*demo.methods, *more])}
-        again |= {"--steps": str(demo.steps), "--seed": str(demo.seed), "--device": demo.device}
-        found[f"{dph} demo {shlex.join(word for option in again.items() for word in option)}"] = "train these too"
+        found[f"{dph} {demo.command([*demo.methods, *more])}"] = "train these too"
     return found | {f"{dph} study": "every method with three seeds"}

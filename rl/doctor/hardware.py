@@ -13,7 +13,7 @@ from rl.doctor.machine import Broken, Machine
 DRIVER_OF_CUDA = {"11": 450, "12": 525, "13": 580}
 # TransferQueue's storage units in verl's configuration for GPUs.
 STORAGE_UNITS = 8
-GB, MIB = 10**9, 2**20
+GB = 10**9
 # Of a GPU's memory, in use before a run has started: more than what driver and ECC take.
 IN_USE = 0.05
 # Ray puts its object store, 30 % of the memory, into /tmp when it is larger than both this and /dev/shm.

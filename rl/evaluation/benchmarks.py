@@ -41,10 +41,14 @@ class SplitSettings:
 
 @dataclass(frozen=True)
 class Split:
-    """Data files and their sampling settings."""
+    """Data files and their sampling settings.
+
+    of: the split whose responses are scored with these files' ground truths; None: they are sampled.
+    """
 
     files: tuple[str, ...]
     settings: SplitSettings
+    of: str | None = None
 
 
 _SQL = SplitSettings(16, 1.0, 0.95, -1, max_prompt_length=16_000, max_response_length=4096, greedy=True)
@@ -56,7 +60,7 @@ PRESETS = {
 
 
 def splits_of(config: "DictConfig") -> dict[str, Split]:
-    """Resolve evaluate.benchmarks, then evaluate.splits, each with its settings.
+    """Resolve evaluate.benchmarks, then evaluate.splits, each with its settings, then evaluate.rescored.
 
     Custom splits are sampled with evaluate.n, evaluate.greedy, actor_rollout_ref.rollout's temperature, top_p and
     top_k, and data's lengths. evaluate.settings overrides any of these for one split or benchmark.
@@ -89,7 +93,18 @@ def splits_of(config: "DictConfig") -> dict[str, Split]:
                 f"evaluate.settings.{name} is {changes!r}: give a mapping such as {{n: 8, temperature: 0.6}}."
             )
         found[name] = (found[name][0], found[name][1] | dict(changes))
-    return {name: Split(files, _checked(name, settings)) for name, (files, settings) in found.items()}
+    splits = {name: Split(files, _checked(name, settings)) for name, (files, settings) in found.items()}
+    return splits | {name: _rescored(name, entry, splits) for name, entry in evaluate.rescored.items()}
+
+
+def _rescored(name: str, entry: Any, splits: Mapping[str, Split]) -> Split:
+    if not isinstance(entry, Mapping) or {*entry} != {"of", "files"}:
+        raise UserError(f"evaluate.rescored.{name} is {entry!r}: give {{of: SPLIT, files: FILE.parquet}}.")
+    if name in splits or entry["of"] not in splits:
+        wrong = f"the name {name} is taken" if name in splits else f"there is no split {entry['of']}"
+        raise UserError(f"evaluate.rescored.{name}: {wrong} among {', '.join(splits)}; choose another.")
+    files = (entry["files"],) if isinstance(entry["files"], str) else tuple(entry["files"])
+    return Split(files, splits[entry["of"]].settings, entry["of"])
 
 
 def _files(name: str, folder: Path) -> tuple[str, ...]:

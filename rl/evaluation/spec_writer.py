@@ -8,11 +8,13 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common import atomic_write
 from rl.data.training_run import Run
+from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.benchmarks import Split
 from rl.evaluation.spec import BASE, BASE_AGAIN
 from rl.metrics.styles import BY_PREFIX, KNOWN_STYLES
 
 NO_STYLES = "none"
+DEFAULT_GROUPS = ["difficulty"]  # where rows have them
 
 
 def samples_file(split: str) -> str:
@@ -66,6 +68,10 @@ def write_spec(
             name: [os.path.relpath(Path(file).expanduser(), folder) for file in split.files]
             for name, split in splits.items()
         },
+        "groups": groups_of(
+            [Path(file).expanduser() for split in splits.values() for file in split.files],
+            DEFAULT_GROUPS if config.evaluate.groups is None else list(config.evaluate.groups),
+        ),
         "styles": [] if styles_by == NO_STYLES else list(KNOWN_STYLES),
         "styles_by": BY_PREFIX if styles_by == NO_STYLES else styles_by,
         "solved_in": config.evaluate.solved_in,

@@ -19,6 +19,7 @@ from rl.metrics.styles import (
     BY_STRUCTURE,
     KNOWN_STYLES,
     OTHERS,
+    announces_styles,
     distinct_styles,
     style_entropy,
     styled,
@@ -95,7 +96,7 @@ def style_metrics(groups: Iterable[Group]) -> dict[str, float]:
     if not by_prompt:
         return {}
     structures = _counts(_within_limit(by_prompt), BY_STRUCTURE)
-    by_prefix = announces_styles([query for queries in by_prompt for query in queries])
+    by_prefix = announces_styles([query for queries in by_prompt for query in queries], KNOWN_STYLES)
     styles = _counts(by_prompt, BY_PREFIX) if by_prefix else structures
     shares = dict(zip(_NAMES, (styles.sum(axis=0) / styles.sum()).tolist(), strict=True))
     return {
@@ -103,11 +104,6 @@ def style_metrics(groups: Iterable[Group]) -> dict[str, float]:
         "distinct_structures": float(distinct_styles(structures).mean()),
         **{STYLE_SHARE + name: share for name, share in shares.items()},
     }
-
-
-def announces_styles(queries: Sequence[str]) -> bool:
-    """Whether most queries begin with the comment of a known style."""
-    return 2 * sum(styled(query, KNOWN_STYLES, BY_PREFIX) != OTHERS for query in queries) > len(queries)
 
 
 def _vote(response: Response) -> str | None:

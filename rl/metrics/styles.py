@@ -1,6 +1,7 @@
 """Solution styles: the style of each sample, and how many styles survive (paper, Appendix B)."""
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,6 +30,11 @@ def styled(pred: str | None, known: tuple[str, ...], styles_by: str) -> str:
 
     structure = structure_of(pred)
     return structure if structure in known else OTHERS
+
+
+def announces_styles(queries: Sequence[str], known: tuple[str, ...]) -> bool:
+    """Whether most queries begin with the comment of a known style."""
+    return 2 * sum(style_of(query, known) != OTHERS for query in queries) > len(queries)
 
 
 def _leading_comments(sql: str) -> list[str]:

@@ -2,10 +2,10 @@
 
 from math import sqrt
 
+from rl.common.duration import duration
 from rl.data.training_run import CONSOLE
 from rl.metrics.response_groups import STYLE_SHARE
 from rl.runs.run_folder import KEEP_RATE, RECENT_STEPS, RunFolder
-from rl.runs.wording import duration
 
 STYLE_PREFIX = f"dph/{STYLE_SHARE}"
 ONE_STYLE = 0.95

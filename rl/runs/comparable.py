@@ -1,6 +1,6 @@
 """The specification of a report of several runs, from their evaluations or else from their validations."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,11 @@ from rl.common.errors import UserError
 from rl.data.questions import answer_kind
 from rl.data.sample_file import SampleRecord, read_metadata
 from rl.data.training_run import LOGS
+from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.spec import BASE, BASE_AGAIN, WITH_DIVERGENCE, ReportSpec, SplitFiles, read_spec
+from rl.evaluation.spec_writer import DEFAULT_GROUPS
 from rl.metrics.pass_at_k import SOLVED_IN
-from rl.metrics.response_groups import announces_styles
-from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES
+from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES, announces_styles
 from rl.runs.run_folder import RunFolder, read_run
 from rl.runs.validation_samples import Dump, Validations, read_dump, write_samples
 
@@ -130,8 +131,11 @@ def _of_evaluations(candidates: list[Candidate]) -> Specification:
             part["splits"] = {split: files for split, files in part["splits"].items() if split in splits}
         entry["checkpoints"] = {step: part for step, part in entry["checkpoints"].items() if part["splits"]}
     left_out = sorted({split for spec in specs for split in spec.splits} - {*splits})
+    asked = {split: files for spec in reversed(specs) for split, files in spec.questions.items() if split in splits}
     return _described(candidates, "their evaluations") | {
         "methods": _absolute(entries),
+        **_questions(asked, [key for spec in specs for key in spec.groups]),
+        "commands": list(dict.fromkeys(command for spec in specs for command in spec.commands)),
         "styles": first.styles,
         "styles_by": first.styles_by,
         "solved_in": first.solved_in,
@@ -201,10 +205,12 @@ def _of_validations(candidates: list[Candidate], found: dict[str, Validations], 
     if dropped:
         prompts = "1 prompt" if dropped == 1 else f"{dropped} prompts"
         caveats.append(f"{prompts} left out: a rollout failed in one of the validations or more.")
+    validated = [Path(file) for file in base.data_files]
     return _described(candidates, "their validations") | {
         "methods": methods,
+        **_questions({_file_name(source): validated for source in ids}, DEFAULT_GROUPS),
         "styles": list(KNOWN_STYLES) if queries else [],
-        "styles_by": BY_PREFIX if announces_styles(queries) else BY_STRUCTURE,
+        "styles_by": BY_PREFIX if announces_styles(queries, KNOWN_STYLES) else BY_STRUCTURE,
         # Without a second draw, the base's later samples are its noise floor.
         "solved_in": min(SOLVED_IN, base.n if again else max(base.n // 2, 1)),
         "caveats": caveats,
@@ -240,6 +246,16 @@ def _described(candidates: list[Candidate], samples: str) -> Specification:
         "title": "Training runs compared",
         "summary": f"{named}, compared by the samples of {samples} (dph compare).",
         "settings": {candidate.name: str(candidate.folder) for candidate in candidates},
+    }
+
+
+def _questions(asked: dict[str, list[Path]], groups: Iterable[str]) -> Specification:
+    """Where the questions of each split are, as far as the files are still there, and the keys that group them."""
+    found = {split: files for split, files in asked.items() if all(file.is_file() for file in files)}
+    keys = list(dict.fromkeys(groups))
+    return {
+        "questions": {split: [str(file.resolve()) for file in files] for split, files in found.items()},
+        "groups": groups_of([file for files in found.values() for file in files], keys),
     }
 
 

@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from rl.common.duration import duration
 from rl.runs.alerts import alerts
 from rl.runs.run_folder import KEEP_RATE, RunFolder
-from rl.runs.wording import duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -17,9 +17,9 @@ from starlette.exceptions import HTTPException
 
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import Settings
+from rl.scorer.fork_server import WorkerLost
 from rl.scorer.metrics import Measured, Metrics
 from rl.scorer.outcomes import Score, UnknownQuestion
-from rl.scorer.process import WorkerLost
 from rl.scorer.protocol import ApiRequest, BatchRequest, api_reply, batch_reply, parse
 from rl.scorer.scorers import Busy, Question, Scorers
 

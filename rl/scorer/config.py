@@ -227,14 +227,16 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def load_settings(path: Path, server: dict | None = None, sql: dict | None = None) -> Settings:
+def load_settings(
+    path: Path, server: dict | None = None, sql: dict | None = None, every: dict | None = None
+) -> Settings:
     """The settings of the YAML file `path`.
 
-    `server` and `sql` have values that take the place of those in ScorerServer and in the scorers for SQL
-    (database_path: in one without a prefix); None is no value. An empty section means its defaults. Sections that the
-    server does not know, such as the released server's chains and post-processors, are ignored with one warning on
-    stderr. Raises UserError for a file that cannot be read, an unknown key of a known section or a value that cannot
-    work.
+    `server`, `sql` and `every` have values that take the place of those in ScorerServer, in the scorers for SQL
+    (database_path: in one without a prefix) and in every scorer; None is no value. An empty section means its defaults.
+    Sections that the server does not know, such as the released server's chains and post-processors, are ignored with
+    one warning on stderr. Raises UserError for a file that cannot be read, an unknown key of a known section or a value
+    that cannot work.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
@@ -247,6 +249,7 @@ def load_settings(path: Path, server: dict | None = None, sql: dict | None = Non
     sections = content["Scorers"].values() if isinstance(content.get("Scorers"), dict) else ()
     replaced = [(content["ScorerServer"], server)]
     replaced += [(section, sql) for section in sections if _class_name(section) in _SQL_CLASS_NAMES]
+    replaced += [(section, every) for section in sections]
     for section, values in replaced:
         if isinstance(section, dict):  # anything else is rejected below
             other_root = section.get("prefix") or section.get("connection")
@@ -297,7 +300,8 @@ def _sentence(path: Path, error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     # A scorer's place has its class_name in it, which chose what it was checked against.
     key = ".".join(str(part) for part in first["loc"] if part not in _CLASS_NAMES)
-    flag = " or pass --database-path DIR" if first["loc"][-1] == "database_path" else ""
+    flags = {"database_path": " or pass --database-path DIR", "num_instances": " or pass --workers N"}
+    flag = flags.get(str(first["loc"][-1]), "")
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
         found, names = _class_name(first["input"]), ", ".join(_CLASS_NAMES)
         return f"The configuration {path} has {key}.class_name = {found!r}; use one of {names}."
@@ -307,4 +311,4 @@ def _sentence(path: Path, error: ValidationError) -> str:
         return f"The configuration {path} lacks {key}; add it{flag}."
     if first["type"] == "path_not_directory":
         return f"{key} is '{first['input']}', which is no directory; create it{flag}."
-    return f"The configuration {path} has {key} = {first['input']!r}: {first['msg']}; change it."
+    return f"The configuration {path} has {key} = {first['input']!r}: {first['msg']}; change it{flag}."

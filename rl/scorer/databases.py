@@ -15,8 +15,7 @@ from urllib.parse import quote
 from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.sql.execute import PRIVATE_INDEX
 
-SUFFIXES = (".sqlite", ".sqlite3", ".db")
-DUCKDB_SUFFIXES = (".duckdb", ".db")
+SUFFIXES = {"sqlite": (".sqlite", ".sqlite3", ".db"), "duckdb": (".duckdb", ".db"), "csv": (".csv",)}
 # Of the files of a folder that is a DuckDB database, one for each table.
 TABLE_SUFFIXES = (".parquet", ".csv")
 # The file format's version bytes (offset 18) are 2 for a database in WAL mode.
@@ -50,37 +49,38 @@ class Database:
         return repr(self.identity)
 
 
-def find_database(root: Path, db_id: str, engine: str = "sqlite") -> Database:
-    """The database `db_id` below `root` (resolved): a file, and for DuckDB also a folder of parquet and CSV files.
+def find_database(root: Path, db_id: str, kind: str = "sqlite", key: str = "db_id") -> Database:
+    """The database `db_id` below `root` (resolved), or another file that a question's `key` names.
 
-    Raises UnknownQuestion for a file that is missing or has no suffix of its engine, and for a db_id that leaves
+    kind: an engine's database, which for DuckDB may also be a folder of parquet and CSV files, or "csv". Raises
+    UnknownQuestion for a file that is missing or has no suffix of its kind, and for a db_id that leaves
     `root`, by an absolute path, by `..` or by a symbolic link; DatabaseUnreadable if the system does not let it be
     looked at: no permission, no descriptor left, a disk or a file server that fails.
     """
     if "\0" in db_id or os.path.isabs(db_id):
-        raise UnknownQuestion(f"db_id {db_id!r} is not a path relative to the server's database_path")
-    suffixes = SUFFIXES if engine == "sqlite" else DUCKDB_SUFFIXES
+        raise UnknownQuestion(f"{key} {db_id!r} is not a path relative to the server's database_path")
+    suffixes = SUFFIXES[kind]
     try:
         path = os.path.realpath(root / db_id)
         if not path.startswith(os.path.join(root, "")):
-            raise UnknownQuestion(f"db_id {db_id!r} leads out of the server's database_path")
+            raise UnknownQuestion(f"{key} {db_id!r} leads out of the server's database_path")
         status = os.stat(path)
-        if engine == "duckdb" and stat.S_ISDIR(status.st_mode):
+        if kind == "duckdb" and stat.S_ISDIR(status.st_mode):
             return _find_collection(root, db_id, path)
         if not path.endswith(suffixes) or not stat.S_ISREG(status.st_mode):
-            raise UnknownQuestion(f"db_id {db_id!r} is no {', '.join(suffixes)} file below the server's database_path")
+            raise UnknownQuestion(f"{key} {db_id!r} is no {', '.join(suffixes)} file below the server's database_path")
         # A copy that keeps times (cp -p, rsync -t) sets st_mtime back, but not st_ctime.
         content = (*_identity(status), status.st_ctime_ns)
-        if engine == "duckdb":
+        if kind == "duckdb":
             return Database(path, (path, content, _log_identity(path, ".wal")))
         log = _log_identity(path, "-wal")
         identity = (path, content, log)
         return Database(_read_only_uri(*identity, log is not None and _log_index_in_use(path)), identity)
     except FileNotFoundError:
-        raise UnknownQuestion(f"db_id {db_id!r} names no file below {root} (--database-path of the server)") from None
+        raise UnknownQuestion(f"{key} {db_id!r} names no file below {root} (--database-path of the server)") from None
     except (OSError, UnicodeEncodeError) as error:
         absent = isinstance(error, UnicodeEncodeError) or error.errno in _NO_SUCH_FILE
-        raise (UnknownQuestion if absent else DatabaseUnreadable)(f"db_id {db_id!r} cannot be read: {error}") from None
+        raise (UnknownQuestion if absent else DatabaseUnreadable)(f"{key} {db_id!r} cannot be read: {error}") from None
 
 
 def table_files(folder: str) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--address", help="where to listen, in place of ScorerServer.address")
     parser.add_argument("--port", type=int, help="in place of ScorerServer.port; 0 picks a free one")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes, in place of num_instances of every scorer")
     parser.add_argument("--database-path", type=Path, help="in place of Scorers.Scorer1.database_path")
     parser.add_argument("--address-file", type=Path, help="written with host:port once the server listens")
     return parser

@@ -18,8 +18,9 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rl.scorer.fork_server import ForkServer, WorkerLost
 from rl.scorer.niceness import may_renice
-from rl.scorer.process import Reply, WorkerLost, WorkerProcess
+from rl.scorer.process import Reply, WorkerProcess
 
 logger = logging.getLogger(__name__)
 
@@ -107,6 +108,8 @@ class WorkerPool:
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
         self._tasks: set[asyncio.Task] = set()
+        self._fork_server: ForkServer | None = None
+        self._starting_fork_server = asyncio.Lock()
         self._closed = False
         self._recent_seconds = 0.0  # in a worker, a moving average over about 100 jobs
         self.ends: Counter[str] = Counter()  # of workers, by cause
@@ -162,6 +165,8 @@ class WorkerPool:
         for job in [*self._waiting[False], *self._waiting[True], *given]:
             _fail(job, WorkerLost("the server is ending"))
         await asyncio.gather(*self._tasks, *(worker.kill() for worker in list(self._all)), return_exceptions=True)
+        if self._fork_server is not None:
+            await self._fork_server.close()
 
     # Lanes
 
@@ -335,7 +340,10 @@ class WorkerPool:
     async def _new_worker(self) -> WorkerProcess:
         if self._closed:
             raise WorkerLost("the server is ending")
-        worker = await WorkerProcess.start(self._settings)
+        async with self._starting_fork_server:
+            if self._fork_server is None or not self._fork_server.usable:
+                self._fork_server = await ForkServer.start(self._settings)
+        worker = await WorkerProcess.start(self._fork_server, self._settings)
         worker.on_reply, worker.on_end = self._replied, self._ended
         self._all.add(worker)
         if self._closed:

@@ -1,51 +1,41 @@
 """The server's end of one worker process (worker.py): a socket in the event loop, and the means to stop it."""
 
 import asyncio
-import json
 import logging
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import psutil
 
 from rl.scorer import frames
+from rl.scorer.fork_server import LAST_WORDS_SECONDS, START_SECONDS, ForkServer, WorkerLost
 from rl.scorer.lru import ByteLru
 from rl.scorer.worker_output import WorkerOutput
 
 logger = logging.getLogger(__name__)
 
-_REPOSITORY = Path(__file__).resolve().parents[2]
-_START_SECONDS = 60.0
 _END_SECONDS = 5.0
-_LAST_WORDS_SECONDS = 1.0
-
-_PROGRAM = "from rl.scorer.worker import main; main()"  # -m would import runpy, a tenth of a worker's start
 
 _FAULTS = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
 
 Reply = tuple[dict, bytes]
 
 
-class WorkerLost(Exception):
-    """The worker ended without a reply, by no fault of its job's that can be seen."""
-
-
 class WorkerProcess(asyncio.Protocol):
     """One worker. Callbacks: `on_reply(worker, reply)` for every reply, `on_end(worker)` once when it is gone.
 
     held: mirrors the gold results that the worker holds. cpu_used: its processor time at its last reply, in seconds.
-    returncode: after its end, as subprocess has it.
+    returncode: after its end, as subprocess has it; None if it ended with its fork server.
     """
 
-    def __init__(self, process: subprocess.Popen, settings: dict):
-        self._process = process
-        self._status = psutil.Process(process.pid)
+    def __init__(self, fork_server: ForkServer, pid: int, settings: dict):
+        self._fork_server = fork_server
+        self.pid = pid
+        self.returncode: int | None = None
+        self._status = psutil.Process(pid)
         self._buffer = bytearray()
         # A reply was in the worker's memory before.
         self._max_reply_bytes = settings["memory_bytes"]
@@ -55,6 +45,7 @@ class WorkerProcess(asyncio.Protocol):
         self._output_transport: asyncio.BaseTransport
         self._reaping: asyncio.Task
         self._terminated = False
+        self._reaped = False
         self._disconnected = asyncio.Event()
         self._ready = asyncio.get_running_loop().create_future()
         self.held: ByteLru[bool] = ByteLru(settings["held_bytes"])
@@ -64,14 +55,15 @@ class WorkerProcess(asyncio.Protocol):
         self.gone = asyncio.Event()
 
     @classmethod
-    async def start(cls, settings: dict) -> "WorkerProcess":
+    async def start(cls, fork_server: ForkServer, settings: dict) -> "WorkerProcess":
         """A worker that has said it is ready; WorkerLost when it does not come up."""
         try:
-            worker = await cls._launch(settings)
-        except OSError as error:
+            async with asyncio.timeout(START_SECONDS):
+                worker = await cls._launch(fork_server, settings)
+        except (OSError, TimeoutError) as error:
             raise WorkerLost(f"a worker process cannot be started: {error}") from error
         try:
-            async with asyncio.timeout(_START_SECONDS):
+            async with asyncio.timeout(START_SECONDS):
                 await worker._ready
         except (WorkerLost, TimeoutError) as error:
             await worker.kill()
@@ -82,44 +74,29 @@ class WorkerProcess(asyncio.Protocol):
         return worker
 
     @classmethod
-    async def _launch(cls, settings: dict) -> "WorkerProcess":
-        path = os.pathsep.join(filter(None, [str(_REPOSITORY), os.environ.get("PYTHONPATH")]))
-        # Workers for SQLite need the standard library only: without site-packages they start a third faster.
-        flags = ["-S"] if settings["jobs"].get("engine") == "sqlite" else []
+    async def _launch(cls, fork_server: ForkServer, settings: dict) -> "WorkerProcess":
         loop = asyncio.get_running_loop()
-        ours, its = socket.socketpair()
         with ExitStack() as undo:
+            ours, its = socket.socketpair()
             undo.callback(ours.close)
             with its:
-                process = subprocess.Popen(
-                    [sys.executable, *flags, "-c", _PROGRAM, json.dumps(settings)],
-                    stdin=its.fileno(),
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, "PYTHONPATH": path},
-                    # Ctrl-C in a terminal is for the server, which then ends its workers. Not a session of its own:
-                    # Linux gives each session an equal share of the processors, whatever the priorities within.
-                    process_group=0,
-                )
-            undo.enter_context(process)  # closes its pipe and waits for its end
-            undo.callback(process.kill)
+                reader, writer = os.pipe()
+                printed = undo.enter_context(os.fdopen(reader, "rb"))
+                try:
+                    pid = await fork_server.fork(its.fileno(), writer)
+                finally:
+                    os.close(writer)
+            undo.callback(fork_server.wait, pid)
+            undo.callback(os.killpg, pid, signal.SIGKILL)
             try:
-                worker = cls(process, settings)
+                worker = cls(fork_server, pid, settings)
             except psutil.Error as error:
                 raise WorkerLost(f"the processor time of a worker cannot be read in /proc: {error}") from None
-            worker._output_transport, _ = await loop.connect_read_pipe(lambda: worker._output, process.stdout)
+            worker._output_transport, _ = await loop.connect_read_pipe(lambda: worker._output, printed)
             worker._transport, _ = await loop.create_unix_connection(lambda: worker, sock=ours)
             worker._reaping = loop.create_task(worker._reap())
             undo.pop_all()
         return worker
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.returncode
 
     @property
     def crashed(self) -> bool:
@@ -127,7 +104,7 @@ class WorkerProcess(asyncio.Protocol):
 
         SIGBUS is none: a mapped file was cut off under it.
         """
-        code = self._process.returncode
+        code = self.returncode
         return code is not None and (code > 0 or -code in _FAULTS)
 
     @property
@@ -160,7 +137,7 @@ class WorkerProcess(asyncio.Protocol):
         """SIGKILL, to the processes that it started too: the end comes through on_end."""
         self._terminated = True
         # Until it is reaped, no other process group can have its number.
-        if self._process.returncode is None:
+        if not self._reaped:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
@@ -203,10 +180,15 @@ class WorkerProcess(asyncio.Protocol):
         self.terminate()
         # Its last words may be in the socket and the pipe. If a process of another group holds them, no end comes.
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+            async with asyncio.timeout(LAST_WORDS_SECONDS):
                 await self._disconnected.wait()
                 await self._output.ended.wait()
-        self._process.wait()
+        self._reaped = True
+        try:
+            self.returncode = await self._fork_server.wait(self.pid)
+        except WorkerLost:
+            with suppress(ChildProcessError):  # orphans are this process's if it is a container's first
+                os.waitpid(self.pid, os.WNOHANG)
         self._transport.abort()
         self._output_transport.close()
         self.gone.set()
@@ -217,13 +199,11 @@ class WorkerProcess(asyncio.Protocol):
             self.on_end(self)
 
     async def _exit(self) -> None:
-        """Wait until the process is a zombie; where the system does not tell, until it is reaped."""
+        """Wait until the process is a zombie; where the system does not tell, until it is killed."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
             await self._disconnected.wait()
-            while self._process.poll() is None:
-                await asyncio.sleep(0.005)
             return
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(descriptor, ended.set)

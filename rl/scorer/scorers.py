@@ -114,7 +114,7 @@ class Scorers:
             scorer = scorer_of(self._scorers.values(), question.db_id)
             if scorer is not None:
                 return scorer
-            prefixes = ", ".join(repr(of.prefix) for of in self._scorers.values() if isinstance(of, SqlScorer))
+            prefixes = ", ".join(repr(of.settings.prefix) for of in self._scorers.values() if isinstance(of, SqlScorer))
             if prefixes:
                 raise UnknownQuestion(f"db_id {question.db_id!r} has none of this server's prefixes: {prefixes}")
             kind, lacks, model = "sql", "scores no SQL", "SqlDetailRewardModel"

@@ -5,9 +5,10 @@ from typing import Any
 
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import ScorerSettings
+from rl.scorer.fork_server import WorkerLost
 from rl.scorer.outcomes import Score
 from rl.scorer.pool import Prepare, WorkerCrashed, WorkerOverran, WorkerPool
-from rl.scorer.process import Reply, WorkerLost
+from rl.scorer.process import Reply
 from rl.scorer.sandbox.support import mechanisms
 from rl.scorer.shared import SharedResults, gather_in_turn
 

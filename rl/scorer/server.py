@@ -42,7 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     with user_errors_exit():
         listening = {"address": options.address, "port": options.port}
-        settings = load_settings(options.config, listening, {"database_path": options.database_path})
+        sql, every = {"database_path": options.database_path}, {"num_instances": options.workers}
+        settings = load_settings(options.config, listening, sql, every)
         check_sandbox(settings.Scorers.items())
         check_engines(settings.Scorers.items())
         for scorer in settings.Scorers.values():

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError, model_validator
 
 from rl.common.outcomes import GOLD_EMPTY, INFRA_ERROR
 from rl.scorer.config import Engine, SqlSettings
@@ -21,7 +21,8 @@ from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
 from rl.scorer.scoring import WorkerScorer
 from rl.scorer.shared import SharedResults
-from rl.scorer.sql.compare import Comparison
+from rl.scorer.sql.compare import STORED, Comparison
+from rl.scorer.sql.execute import REVERSED_ROWS
 from rl.scorer.sql.extract import read_sql
 from rl.scorer.sql.lexer import reads_clock, repair
 from rl.scorer.sql.rewards import REWARD_MODELS, TIMED_LIMITS
@@ -39,8 +40,38 @@ class SqlQuestion(BaseModel):
     db_id: str = Field(
         description="path of the database below database_path, such as shop/shop.sqlite, after the prefix of its engine"
     )
-    gold_sql: str
+    gold_sql: str = Field(description="the gold query; with cmp_method spider2 JSON of StoredGold")
     cmp_method: Comparison
+
+    @model_validator(mode="after")
+    def _reads_stored_results(self) -> "SqlQuestion":
+        if self.cmp_method == STORED:
+            StoredGold.read(self.gold_sql)
+        return self
+
+
+class StoredResult(BaseModel):
+    """A CSV file below database_path, and which of its columns count, from 0; none listed: all."""
+
+    file: str
+    columns: list[NonNegativeInt] = []
+
+
+class StoredGold(BaseModel):
+    """Stored results in place of a gold query; a prediction may match any of them."""
+
+    results: list[StoredResult] = Field(min_length=1)
+    ignore_order: bool = False
+
+    @classmethod
+    def read(cls, text: str) -> "StoredGold":
+        """Raises ValueError."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"gold_sql is no JSON of stored results: {where} {first['msg']}".strip()) from None
 
 
 @dataclass(frozen=True)
@@ -48,19 +79,25 @@ class GoldCheck:
     """What became of a gold query.
 
     outcome: gold, empty (it returns no rows), all_null (nothing but NULL), gold_error, gold_timeout; unknown_database;
-    infra_error when nothing can be said of it. seconds: by the clock, from asking to the reply.
+    infra_error when nothing can be said of it. seconds: by the clock, from asking to the reply. columns: of the
+    result, if it has rows. ordered: whether the order of its rows counts for `spider`.
     """
 
     outcome: str
     seconds: float = 0.0
     error: str | None = None
+    columns: int = 0
+    ordered: bool = False
 
 
 class _GoldQuery(NamedTuple):
-    """day: of a query that reads the clock, whose result is taken to hold for a day (UTC); else empty."""
+    """day: of a query that reads the clock, whose result is taken to hold for a day (UTC); else empty. tables: of
+    stored results, the identity of each file and the positions of its columns. ordered: whether their rows are."""
 
     sql: str
-    day: str
+    day: str = ""
+    tables: tuple[tuple[tuple, tuple[int, ...]], ...] = ()
+    ordered: bool = False
 
     @classmethod
     def of(cls, gold_sql: str, engine: Engine) -> "_GoldQuery":
@@ -77,6 +114,7 @@ class _Gold:
     body: bytes
     ordered: bool
     rows: int
+    columns: int
     null: bool
     failure: Score | None
 
@@ -94,18 +132,17 @@ class SqlScorer(WorkerScorer):
 
     def __init__(self, settings: SqlSettings):
         held_bytes = settings.worker_gold_cache_bytes
-        self._engine = settings.engine
         self._root = Path(settings.database_path or "").resolve()
         reads, server_port = [str(self._root)], None
         arguments: dict[str, Any] = {}
-        if self._engine == "duckdb":
+        if settings.engine == "duckdb":
             arguments = {"memory_bytes": settings.worker_memory_bytes}
             reads += ["/proc/self/cgroup", "/sys/fs/cgroup"]
-        elif self._engine == "postgresql":
+        elif settings.engine == "postgresql":
             arguments = {"connection": connection_parameters(settings)}
             reads, server_port = [password_file()], port_to_allow(arguments["connection"])
         jobs = {
-            "engine": self._engine,
+            "engine": settings.engine,
             "arguments": arguments,
             "limits": {
                 "sql_chars": settings.max_sql_chars,
@@ -119,15 +156,11 @@ class SqlScorer(WorkerScorer):
         }
         name = f"{settings.kind} worker"
         super().__init__(settings, "sql", jobs, reads, held_bytes=held_bytes, name=name, server_port=server_port)
-        self._settings = settings
+        self.settings = settings
         self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
         self.empty_golds = 0
         self._reward = REWARD_MODELS[settings.class_name]
         self._no_answer = replace(_NO_ANSWER, shaped=self._reward.no_answer)
-
-    @property
-    def prefix(self) -> str:
-        return self._settings.prefix
 
     async def score(self, question: SqlQuestion, responses: list[str], digests: bool = False) -> list[Score]:
         """As of every scorer. Raises UnknownQuestion for a db_id that names no database."""
@@ -139,11 +172,11 @@ class SqlScorer(WorkerScorer):
             return [failure({"outcome": INFRA_ERROR, "error": str(error)})] * len(responses)
         gold = await self._gold(database, gold_query)
         self.empty_golds += len(responses) if gold.null else 0
-        unjudged = _EMPTY_GOLD if gold.null and not self._settings.judge_empty_gold else gold.failure
+        unjudged = _EMPTY_GOLD if gold.null and not self.settings.judge_empty_gold else gold.failure
         if unjudged is not None:
             return [replace(unjudged, pred=pred) for pred in predictions]
         method = question.cmp_method
-        timed = {"gold_sql": gold_query.sql} if self._reward.timed else {}
+        timed = {"gold_sql": gold_query.sql} if self._reward.timed and not gold_query.tables else {}
 
         async def score(pred: str) -> Score:
             run = partial(self._run_prediction, database, gold, method, pred, digests, timed)
@@ -151,30 +184,34 @@ class SqlScorer(WorkerScorer):
 
         return await self._score_distinct(predictions, score, self._no_answer)
 
-    async def check_gold(self, db_id: str, gold_sql: str) -> GoldCheck:
-        """Run a gold query."""
+    async def check_gold(self, db_id: str, gold_sql: str, method: Comparison = "bird") -> GoldCheck:
+        """Run a gold query, or read its stored results."""
         started = time.perf_counter()
         try:
-            database = self._find_file(db_id) or await self._find_in_server(db_id)
-            gold = await self._gold(database, _GoldQuery.of(gold_sql, self._engine))
+            gold = await self._gold(await self._find(db_id), self._gold_query(gold_sql, method))
         except UnknownQuestion as error:
             return GoldCheck("unknown_database", error=str(error))
+        except ValueError as error:  # no JSON of stored results
+            return GoldCheck("gold_error", error=str(error))
         except DatabaseUnreadable as error:
             return GoldCheck(INFRA_ERROR, error=str(error))
         seconds = time.perf_counter() - started
         if gold.failure is None:
             found = "gold" if not gold.null else "all_null" if gold.rows else "empty"
-            return GoldCheck(found, seconds)
+            return GoldCheck(found, seconds, None, gold.columns, gold.ordered)
         return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
 
-    def _find_file(self, db_id: str) -> Database | None:
-        """The file or folder; None with the engine that has none."""
-        if self._engine == "postgresql":
+    def find_file(self, db_id: str) -> Database | None:
+        """The file or folder; None with the engine that has none. Raises as find_database does."""
+        if self.settings.engine == "postgresql":
             return None
-        return find_database(self._root, db_id.removeprefix(self._settings.prefix), self._engine)
+        return find_database(self._root, db_id.removeprefix(self.settings.prefix), self.settings.engine)
+
+    async def _find(self, db_id: str) -> Database:
+        return self.find_file(db_id) or await self._find_in_server(db_id)
 
     async def _find_in_server(self, db_id: str) -> Database:
-        name = db_id.removeprefix(self._settings.prefix)
+        name = db_id.removeprefix(self.settings.prefix)
         if not name or "\0" in name:
             raise UnknownQuestion(f"db_id {db_id!r} names no database")
         header = await self._identify(name)
@@ -189,31 +226,67 @@ class SqlScorer(WorkerScorer):
         job = {"job": "identify", "uri": name}
         return (await self._ask(lambda _: (job, b""), _IDENTIFY_SECONDS, wall_limit=_IDENTIFY_SECONDS))[0]
 
+    async def judge(
+        self, db_id: str, gold_sql: str, method: Comparison, pred: str, ordered: bool = False, backwards: bool = False
+    ) -> str:
+        """The outcome of a prediction beside a gold query that runs.
+
+        Args:
+            ordered: whether the order of rows counts.
+            backwards: whether the prediction reads tables backwards where no ORDER BY says otherwise; of SQLite only.
+        """
+        try:
+            database = await self._find(db_id)
+        except (UnknownQuestion, DatabaseUnreadable):  # it was there when gold ran
+            return INFRA_ERROR
+        gold = await self._gold(database, _GoldQuery.of(gold_sql, self.settings.engine))
+        if gold.failure is not None:
+            return gold.failure.outcome
+        # A worker holds gold as ordered or not, by its key.
+        gold = replace(gold, ordered=ordered, key=f"{gold.key}/{ordered}")
+        if backwards:
+            database = replace(database, uri=database.uri.replace("?mode=ro", f"?mode=ro{REVERSED_ROWS}"))
+        return (await self._run_prediction(database, gold, method, pred, False, {})).outcome
+
     def _read(
         self, question: SqlQuestion, responses: list[str]
     ) -> tuple[Database | None, _GoldQuery, list[str | None]]:
-        file = self._find_file(question.db_id)
-        gold_query = _GoldQuery.of(question.gold_sql, self._engine)
-        return file, gold_query, [read_sql(response, self._engine) for response in responses]
+        file = self.find_file(question.db_id)
+        gold_query = self._gold_query(question.gold_sql, question.cmp_method)
+        return file, gold_query, [read_sql(response, self.settings.engine) for response in responses]
+
+    def _gold_query(self, gold_sql: str, method: Comparison) -> _GoldQuery:
+        """Raises UnknownQuestion and DatabaseUnreadable for stored results as find_database does for databases."""
+        if method != STORED:
+            return _GoldQuery.of(gold_sql, self.settings.engine)
+        gold = StoredGold.read(gold_sql)
+        if self.settings.database_path is None:
+            raise UnknownQuestion("stored results are files below a database_path, which PostgreSQL has none of")
+        files = (find_database(self._root, result.file, "csv", "gold_sql").identity for result in gold.results)
+        columns = (tuple(result.columns) for result in gold.results)
+        return _GoldQuery("", "", tuple(zip(files, columns, strict=True)), not gold.ignore_order)
 
     async def _gold(self, database: Database, query: _GoldQuery) -> _Gold:
-        of = (database.identity, query.sql, query.day)
-        return await self.golds.get(of, lambda: self._run_gold(database, query.sql, of))
+        of = (database.identity, *query)
+        return await self.golds.get(of, lambda: self._run_gold(database, query, of))
 
-    async def _run_gold(self, database: Database, sql: str, of: tuple) -> _Gold:
-        seconds = self._settings.gold_seconds
-        job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": sql, "seconds": seconds}
+    async def _run_gold(self, database: Database, query: _GoldQuery, of: tuple) -> _Gold:
+        seconds = self.settings.gold_seconds
+        job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": query.sql, "seconds": seconds}
+        if query.tables:
+            tables = [(identity[0], columns) for identity, columns in query.tables]
+            job |= {"tables": tables, "ordered": query.ordered}
         header, body = await self._run(database, lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
         if header["outcome"] != "gold":
-            return _Gold(key, body, ordered=False, rows=0, null=False, failure=failure(header))
-        return _Gold(key, body, header["ordered"], header["rows"], header["null"], None)
+            return _Gold(key, body, ordered=False, rows=0, columns=0, null=False, failure=failure(header))
+        return _Gold(key, body, header["ordered"], header["rows"], header["columns"], header["null"], None)
 
     async def _run_prediction(
         self, database: Database, gold: _Gold, method: str, pred: str, digest: bool, timed: dict[str, str]
     ) -> Score:
-        seconds = self._settings.prediction_seconds
+        seconds = self.settings.prediction_seconds
         job = {
             "job": "score",
             "uri": database.uri,
@@ -221,9 +294,9 @@ class SqlScorer(WorkerScorer):
             "sql": pred,
             "seconds": seconds,
             "gold": gold.key,
-            "ordered": gold.ordered and self._settings.order_check,
+            "ordered": gold.ordered and self.settings.order_check,
             "method": method,
-            "reward": self._settings.class_name,
+            "reward": self.settings.class_name,
             "digest": digest,
             **timed,
         }
@@ -235,7 +308,7 @@ class SqlScorer(WorkerScorer):
             return job, gold.body
 
         # A digest of the largest result takes seconds, which must not decide the outcome; nor must timing both queries.
-        beside = digest * self._settings.grace_seconds + self._reward.timed * TIMED_LIMITS * seconds
+        beside = digest * self.settings.grace_seconds + self._reward.timed * TIMED_LIMITS * seconds
         header, payload = await self._run(database, prepare, seconds + beside, "pred")
         if "score" not in header:
             return failure(header, pred)
@@ -243,8 +316,8 @@ class SqlScorer(WorkerScorer):
         return Score(header["outcome"], header["score"], "result", payload.decode(), pred, *found)
 
     async def _run(self, database: Database, prepare: Prepare, seconds: float, side: str) -> Reply:
-        limit = seconds + self._settings.grace_seconds
-        if self._engine == "postgresql":
+        limit = seconds + self.settings.grace_seconds
+        if self.settings.engine == "postgresql":
             # By the clock, as the statement runs elsewhere; the last rows may take as long as all before.
             header, body = await self._ask(prepare, limit, side, limit + seconds)
             # Its worker was killed: the statement does not keep to its limit, unless nobody answers there.
@@ -259,5 +332,5 @@ class SqlScorer(WorkerScorer):
 
 def scorer_of(scorers: Iterable[WorkerScorer], db_id: str) -> SqlScorer | None:
     """The scorer for SQL with the longest prefix that the db_id has."""
-    sql = [scorer for scorer in scorers if isinstance(scorer, SqlScorer) and db_id.startswith(scorer.prefix)]
-    return max(sql, key=lambda scorer: len(scorer.prefix), default=None)
+    sql = [scorer for scorer in scorers if isinstance(scorer, SqlScorer) and db_id.startswith(scorer.settings.prefix)]
+    return max(sql, key=lambda scorer: len(scorer.settings.prefix), default=None)

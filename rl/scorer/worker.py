@@ -1,28 +1,43 @@
-"""A worker process: does one job at a time for the server, over the socket that it is started with as stdin.
+"""A fork server, and the worker processes that it forks: each does one job at a time for the server, over a socket.
+
+The fork server imports what its workers need, once, and never starts a thread: a worker of its own is there within
+milliseconds, however long sympy takes to import, and shares its memory until either changes it. Over its stdin the
+server asks for a fork, with the worker's socket and the pipe for what it prints, or for the exit code of a worker.
+It has no part in jobs: nothing of a response reaches it.
 
 Frames are those of frames.py. The settings, JSON on the command line, say which jobs it does: "kind" is "sql"
 (sql/jobs.py), "math" (math/jobs.py) or "task" (task/jobs.py), and each has an `reply(job, body)` that returns the
 reply's header and body. Every header gets "cpu", the processor time of the process in seconds. "last": true in one says
 that the worker ends after this reply.
 
-The process is the sandbox: its memory is bounded, it cannot write a file (RLIMIT_FSIZE 0), the server kills it when it
+A worker is the sandbox: its memory is bounded, it cannot write a file (RLIMIT_FSIZE 0), the server kills it when it
 overruns, and the kernel denies it whatever its jobs do not need (sandbox/confine.py).
 """
 
 import ctypes
+import errno
+import gc
 import json
 import os
 import resource
 import signal
+import socket
+import struct
 import sys
 import time
+from collections.abc import Callable
 from importlib import import_module
 from typing import Protocol
 
 from rl.scorer import frames
-from rl.scorer.sandbox.confine import confine, writable
+from rl.scorer.sandbox.confine import confine, prepare, writable
 
 _PR_SET_PDEATHSIG = 1
+
+# Between server and fork server, either way. A request: FORK, or the id of a worker whose exit code is asked for. A
+# reply: the worker's id, or an error's number with a minus; the exit code.
+NUMBER = struct.Struct("=i")
+FORK = 0
 
 
 class Jobs(Protocol):
@@ -34,14 +49,15 @@ class Jobs(Protocol):
     def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]: ...
 
 
-def _jobs(settings: dict) -> Jobs:
-    """Import only what the kind needs: a worker for SQL starts within a twentieth of a second."""
-    kind = settings["kind"]
-    return getattr(import_module(f"rl.scorer.{kind}.jobs"), f"{kind.title()}Jobs")(**settings["jobs"])
+def _load(kind: str, settings: dict) -> Callable[..., Jobs]:
+    """The class of a kind's jobs, with what they need; for SQLite it is the standard library."""
+    module = import_module(f"rl.scorer.{kind}.jobs")
+    getattr(module, "warm_up", lambda **_: None)(**settings)
+    return getattr(module, f"{kind.title()}Jobs")
 
 
 def _limit(memory_bytes: int, mapped_bytes: int, writes: bool) -> None:
-    """Bound memory beyond what the process has now and the size of files, and end the process with the server."""
+    """Bound memory beyond what the process has now, and the size of files."""
     if not writes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -52,14 +68,73 @@ def _limit(memory_bytes: int, mapped_bytes: int, writes: bool) -> None:
         # Memory that a process writes is data; address space has mapped files too.
         resource.setrlimit(resource.RLIMIT_DATA, (data + memory_bytes,) * 2)
         resource.setrlimit(resource.RLIMIT_AS, (space + memory_bytes + mapped_bytes,) * 2)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main() -> None:
-    """Serve jobs until the server closes the socket."""
+    """Fork workers until the server closes the socket; in a worker, serve jobs until it closes that one's."""
     settings = json.loads(sys.argv[1])
+    _end_with_parent()
+    # Not closed by an exception: the server would end this process before it has said what it is.
+    control = socket.socket(fileno=os.dup(sys.stdin.fileno()))
+    os.dup2(null := os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
+    os.close(null)
+    jobs = _load(settings["kind"], settings["jobs"])
+    prepare(**settings["sandbox"])
+    sys.stdout.flush()
+    gc.freeze()  # or the first collection of each worker would copy most of the memory
+    control.sendall(NUMBER.pack(0))
+    is_worker = _fork_workers(control)
+    # A worker has no socket to the server but its own.
+    control.close()
+    if is_worker:
+        _serve(settings, jobs)
+
+
+def _end_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _fork_workers(control: socket.socket) -> bool:
+    """Do what the server asks: False at its end, True in a new worker, which has its channel as stdin."""
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(control, NUMBER.size, 2)
+        if len(request) < NUMBER.size:
+            return False
+        [number] = NUMBER.unpack(request)
+        if number != FORK:
+            reply = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+        elif (reply := _fork(descriptors)) == 0:
+            return True
+        for descriptor in descriptors:
+            os.close(descriptor)
+        control.sendall(NUMBER.pack(reply))
+
+
+def _fork(descriptors: list[int]) -> int:
+    """A worker's id, an error's number with a minus, or 0 in the worker."""
+    if len(descriptors) < 2:  # what this process has no room for is not received
+        return -errno.EMFILE
+    try:
+        process = os.fork()
+    except OSError as error:
+        return -(error.errno or errno.EAGAIN)
+    if process == 0:
+        _end_with_parent()
+        os.setpgid(0, 0)
+        channel, output = descriptors
+        for descriptor, place in ((channel, 0), (output, 1), (output, 2)):
+            os.dup2(descriptor, place)
+        os.close(channel)
+        os.close(output)
+    else:
+        os.setpgid(process, process)  # whichever comes first: the server kills the group
+    return process
+
+
+def _serve(settings: dict, make_jobs: Callable[..., Jobs]) -> None:
     channel = _own_channel()
-    jobs = _jobs(settings)
+    jobs = make_jobs(**settings["jobs"])
     _limit(settings["memory_bytes"], jobs.mapped_bytes, bool(writable(settings["sandbox"]["allow"])))
     confine(**settings["sandbox"])
     _reply(channel, {"outcome": "ready"}, b"")

@@ -51,8 +51,13 @@ looks_local() {
 # origin_of KEY FILE: how to get it.
 origin_of() {
   case $1=$2 in
+    data.sft_pt="$FOREIGN_PT") printf 'get_correct_data_tensor.sh writes it with data.sft_responses=FILE, FOREIGN_PT names it' ;;
     data.sft_pt=*) printf 'get_correct_data_tensor.sh writes it, SFT_PT names it' ;;
     data.val_files=*) printf 'the commands of docs/howto/data.md write it, VAL_FILES names it; VAL_FILES= trains without validation' ;;
+    */unsolved/train_wrong.parquet)
+      printf 'dph split --threshold 1 --keep-zero --out %s writes it after offline_sampling.sh, TRAIN_UNSOLVED names it' \
+        "${2%/*}"
+      ;;
     */train_wrong.parquet | */train_correct.parquet) printf 'exact_correct_id.py writes it after offline_sampling.sh' ;;
     *) printf 'the commands of docs/howto/data.md write it, TRAIN_FILE names it' ;;
   esac

@@ -137,9 +137,12 @@ VALIDATION=(
   actor_rollout_ref.rollout.val_kwargs.top_p="$TOP_P"
 )
 
-# The D_pef side of a DPH run.
+# The D_pef side of a DPH run, and what it explores.
+[[ $EXPLORED == @(exp|all) ]] || fail "EXPLORED is '$EXPLORED': give exp (TRAIN_WRONG) or all (BASELINE_FILES)."
 # shellcheck disable=SC2034  # the methods read it
 REHEARSAL=(
+  data.train_files="$([[ $EXPLORED == all ]] && list "$BASELINE_FILES" || echo "'$TRAIN_WRONG'")"
+  actor_rollout_ref.actor.policy_loss_coeff="$POLICY_LOSS_COEFF"
   actor_rollout_ref.actor.sft_loss_normalization="$SFT_NORMALIZATION"
   data.sft_files="'$TRAIN_CORRECT'"
   data.sft_pt="'$SFT_PT'"

@@ -31,7 +31,7 @@ def few_methods(report) -> None:
 
 def many_methods(report) -> None:
     """All that a report can show, of twelve methods, some with names that are long or hold signs."""
-    report.ask(family=["any", "none", "count"])
+    report.ask(family=["any", "none", "count", "all", "most"])
     report.method("base")
     report.method("base_again", model="base")
     names = ["grpo", "dapo", "rkl", "dph_f", *(f"dph_js_{i}" for i in range(6))]

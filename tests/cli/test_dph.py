@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -166,11 +167,45 @@ def test_environment_variables_count_as_for_the_script(monkeypatch):
     assert variables == {"PYTHON": "/other/python"}
 
 
+def test_options_of_store_and_train_are_variables_of_their_scripts():
+    options = [
+        "--coverage",
+        "solved",
+        "--responses-per-prompt=all",
+        "--responses",
+        "given.jsonl",
+        "--experiment=qwen_math",
+    ]
+    command, variables = cli.script_command("store", ["name", *options])
+    assert command[2:] == ["name"]
+    python, settings = variables.pop("PYTHON"), variables.pop("SETTINGS")
+    assert (python, settings) == (sys.executable, "qwen_math")
+    assert variables == {
+        "SFT_COVERAGE": "solved",
+        "SFT_RESPONSES_PER_PROMPT": "all",
+        "SFT_RESPONSES": "given.jsonl",
+    }
+    command, variables = cli.script_command("train", ["forward_kl", "--explored=all", "run", "0.2"])
+    assert command[2:] == ["run", "0.2"] and variables["EXPLORED"] == "all"
+    lib = REPOSITORY / "scripts" / "lib"
+    scripts = (lib / "methods" / "get_correct_data_tensor.sh").read_text() + (lib / "common.sh").read_text()
+    for name in cli.SCRIPT_OPTIONS:
+        assert all(f"{variable}=${{" in scripts for variable, _, _ in cli.SCRIPT_OPTIONS[name].values())
+
+
 def test_methods_and_experiments_are_those_of_the_scripts():
     lib = REPOSITORY / "scripts" / "lib"
     of_scripts = {path.stem for path in (lib / "methods").glob("*.sh")}
     assert of_scripts == {*cli.METHODS, "offline_sampling", "get_correct_data_tensor"}
     assert all((lib / f"{name}.sh").is_file() for name in cli.EXPERIMENTS)
+
+
+def test_train_alone_names_every_method_and_where_it_comes_from(capsys):
+    code, out, err = run(capsys, "train")
+    assert (code, err) == (0, "") and run(capsys, "train", "--list")[1] == out
+    assert [line.split()[0] for line in out.splitlines() if re.match(r"  \w+  +\S", line)] == [*cli.METHODS]
+    assert out.index("The paper's\n") < out.index("  alpha ") < out.index("Baselines ") < out.index("  kl_cov ")
+    assert out.splitlines()[-1].strip().startswith("dph train js_kl ")
 
 
 def test_without_a_checkout_there_are_no_scripts(monkeypatch, tmp_path, capsys):

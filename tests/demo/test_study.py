@@ -1,7 +1,9 @@
 """The study's comparison over seeds, from real sample files, and its command line."""
 
 import json
+import os
 import re
+import subprocess
 from contextlib import nullcontext
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from rl.demo import experiment, stages, study, study_report
-from rl.demo.experiment import SCRIPTS, sample_files
+from rl.demo.experiment import PAPER_METHODS, SCRIPTS, sample_files
 from rl.demo.stage_marks import write_mark
 from rl.demo.study import METHODS, run_name
 from rl.demo.study_figure import study_figure
@@ -189,6 +191,53 @@ def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
     assert labels["grpo"] == "Renamed" and facts["seconds_of_stages"]["train_dph_js_s1"] == 60.0
 
 
+def test_a_baseline_trains_with_its_settings_on_what_it_needs(tmp_path):
+    found = study.Study(tmp_path, ["kl_cov", "zero_success", "dph_js"], [1], steps=4, at_once=2)
+    stages = {stage.name: stage for stage in found.stages()}
+    assert stages["train_kl_cov_s1"].environment["KL_COV_RATIO"] == "0.02"
+    needs = {name: [*stage.needs] for name, stage in stages.items() if name.startswith(("train", "unsolved", "split"))}
+    assert needs == {
+        "split": ["presample"],
+        "unsolved": ["presample"],
+        "train_kl_cov_s1": ["model"],
+        "train_zero_success_s1": ["unsolved"],
+        "train_dph_js_s1": ["store"],
+    }
+    # The script's default is what the stage writes.
+    environment = os.environ | stages["train_zero_success_s1"].environment
+    command = [*stages["train_zero_success_s1"].command, "--dry-run"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert f"data.train_files='{stages['unsolved'].outputs[1]}'" in done.stdout
+    assert "--keep-zero" in stages["unsolved"].command and "--keep-zero" not in stages["split"].command
+    without = study.Study(tmp_path, ["kl_cov"], [1], steps=4, at_once=2)
+    assert "unsolved" not in {stage.name for stage in without.stages()}
+
+
 def test_every_script_is_there_and_labels_differ():
     assert all((SCRIPTS / method.script).is_file() for method in METHODS.values())
     assert len({method.label for method in METHODS.values()}) == len(METHODS)
+
+
+def test_a_method_on_another_store_has_its_stage_and_only_then(tmp_path):
+    def stages_of(*methods):
+        made = study.Study(tmp_path, list(methods), [1], steps=4, at_once=2).stages()
+        return {stage.name: stage for stage in made}
+
+    assert not [name for name in stages_of(*PAPER_METHODS) if name.startswith("store_")]
+    found = stages_of("dph_f", "dph_f_solved", "rft_solved", "dph_f_solved_explore_all")
+    assert [name for name in found if name.startswith("store")] == ["store", "store_solved_all"]
+    store, default = found["store_solved_all"], found["store"]
+    path = store.environment["SFT_PT"]
+    assert (store.needs, [str(output) for output in store.outputs]) == (["store"], [str(tmp_path / "data/solved_all")])
+    assert path == str(tmp_path / "data/solved_all/pef.pt") and default.environment["SFT_PT"] != path
+    assert (store.environment["SFT_COVERAGE"], store.environment["SFT_RESPONSES_PER_PROMPT"]) == ("solved", "all")
+    trained = {name: found[f"train_{name}_s1"] for name in ("dph_f", "dph_f_solved", "rft_solved")}
+    assert {name: stage.environment["SFT_PT"] == path for name, stage in trained.items()} == {
+        "dph_f": False,
+        "dph_f_solved": True,
+        "rft_solved": True,
+    }
+    assert trained["dph_f_solved"].needs == ["store_solved_all"] and trained["dph_f"].needs == ["store"]
+    alone = trained["rft_solved"].environment
+    assert (alone["POLICY_LOSS_COEFF"], alone["ROLLOUT_N"]) == ("0", "1")
+    assert found["train_dph_f_solved_explore_all_s1"].environment["EXPLORED"] == "all"

@@ -14,7 +14,7 @@ OWN = SplitSettings(4, 0.9, 0.8, 50, max_prompt_length=100, max_response_length=
 
 
 def config(folder, **evaluate):
-    settings = {"benchmarks": [], "splits": {}, "settings": {}, "data_folder": str(folder), "n": 4}
+    settings = {"benchmarks": [], "splits": {}, "settings": {}, "rescored": {}, "data_folder": str(folder), "n": 4}
     return OmegaConf.create(
         {
             "evaluate": settings | {"greedy": False} | evaluate,
@@ -36,7 +36,9 @@ def data(tmp_path):
 def test_presets_are_the_papers():
     """Appendix F.3 and the captions of Tables 1, 3, 4 and 8."""
     samples = {"bird": 16, "spider": 16, "aime24": 64, "aime25": 64, "amc23": 16}
-    assert list(PRESETS) == [*samples, "math500", "olympiadbench", "minerva_math", "college_math"]
+    others = ["bird_mini", "bird_mini_pg", "spider_syn", "spider_dk", "spider_realistic", "spider2_lite"]
+    assert list(PRESETS) == [*samples, "math500", "olympiadbench", "minerva_math", "college_math", *others]
+    samples |= dict.fromkeys(others, 16)  # as the paper's SQL
     for name, settings in PRESETS.items():
         assert settings.n == samples.get(name, 8) and (settings.top_p, settings.top_k) == (0.95, -1)
         is_sql = answer_kind(name) == "sql"
@@ -51,7 +53,9 @@ def test_data_sets_are_told_apart():
         ("spider", "train"): 4, ("spider", "dev"): 5, ("spider", "test"): 6,
         ("math_dapo", "train"): 7, ("aime24", "test"): 8, ("aime25", "test"): 9, ("amc23", "test"): 10,
         ("math500", "test"): 11, ("olympiadbench", "test"): 12, ("minerva_math", "test"): 13,
-        ("college_math", "test"): 14, ("gsm8k", "test"): 15,
+        ("college_math", "test"): 14, ("gsm8k", "test"): 15, ("bird_mini", "dev"): 16, ("bird_mini_pg", "dev"): 17,
+        ("spider_syn", "train"): 18, ("spider_syn", "dev"): 19, ("spider_dk", "dev"): 20,
+        ("spider_realistic", "dev"): 21, ("spider2_lite", "dev"): 22,
     }  # fmt: skip
     assert all(answer_kind(dataset.name) == dataset.kind for dataset in DATASETS)
 
@@ -68,6 +72,9 @@ def test_benchmarks_custom_splits_and_overrides(data):
     assert splits["two"].settings == OWN
     assert (splits["mine"].files, splits["two"].files) == (("a.parquet",), ("b", "c"))
     assert list(splits_of(config(data, benchmarks="bird"))) == ["bird"]
+    rescored = {"corrected": {"of": "bird", "files": "c.parquet"}}
+    splits = splits_of(config(data, benchmarks="bird", settings={"bird": {"n": 2}}, rescored=rescored))
+    assert splits["corrected"] == replace(splits["bird"], files=("c.parquet",), of="bird")
 
 
 @pytest.mark.parametrize(
@@ -78,6 +85,9 @@ def test_benchmarks_custom_splits_and_overrides(data):
         ({"benchmarks": ["bird"], "splits": {"bird": "a"}}, "bird is in both evaluate.benchmarks and"),
         ({"splits": {"a": "f"}, "settings": {"b": {"n": 1}}}, "evaluate.settings has b, which is not a split"),
         ({"splits": {"a": "f"}, "settings": {"a": 3}}, "evaluate.settings.a is 3: give a mapping"),
+        ({"splits": {"a": "f"}, "rescored": {"b": "f"}}, "evaluate.rescored.b is 'f': give {of: SPLIT, files:"),
+        ({"splits": {"a": "f"}, "rescored": {"b": {"of": "c", "files": "f"}}}, "there is no split c among a; choose"),
+        ({"splits": {"a": "f"}, "rescored": {"a": {"of": "a", "files": "f"}}}, "the name a is taken among a; choose"),
         *(
             ({"splits": {"a": "f"}, "settings": {"a": changes}}, f"The settings of a cannot be used: {sentence}")
             for changes, sentence in (

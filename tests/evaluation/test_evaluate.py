@@ -108,6 +108,7 @@ def write_rows(path: Path, first_id: int, data_source: str, truth) -> None:
             "prompt": [{"role": "user", "content": f"question number {number}"}],
             "reward_model": {"style": "rule", "ground_truth": truth},
             "id": first_id + number,
+            "extra_info": {"difficulty": ("simple", "moderate")[number % 2]},
         }
         for number in range(QUESTIONS)
     ]
@@ -155,6 +156,8 @@ def ended(tmp_path_factory, word_llama):
         "stored": run("second", f"dph_js:{trained}", both, tuned, stored),
         "own": run("own", base, f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
                    "evaluate.greedy=False", "evaluate.base_again=False", "evaluate.styles_by=none",
+                   f"evaluate.rescored={{corrected:{{of:mine,files:{folder / 'other.parquet'}}}}}",
+                   "evaluate.groups=[difficulty]",
                    "data.max_prompt_length=64", "data.max_response_length=32"),
         "steps": run("steps", f"{base},js:{trained},js_low:{trained}/global_step_5", "evaluate.checkpoints=all",
                      f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
@@ -182,6 +185,8 @@ def ended(tmp_path_factory, word_llama):
         "few samples": {"settings": {"bird": {"n": 4}}},
         "no such style": {"styles_by": "colour"},
         "no such paper": {"paper": "gpt"},
+        "no such group": {"groups": ["colour"]},
+        "no such split": {"rescored": {"corrected": {"of": "mine", "files": "a.parquet"}}},
         "no model": {"models": {"base": str(folder / "empty")}},
     }
     composed = run("no", base, both)
@@ -278,6 +283,9 @@ def test_splits_of_ones_own(ended):
     assert "engine: 64 32" in out
     summary = json.loads((folder / "own" / "report.json").read_text())["base"]["mine"]
     assert summary["n"] == 8 and summary["greedy"] is summary["styles"] is None
+    assert [found["prompts"] for found in summary["groups"]["difficulty"].values()] == [3, 3]
+    spec = json.loads((folder / "own" / "spec.json").read_text())
+    assert list(spec["questions"]) == ["mine", "corrected"] and spec["groups"] == ["difficulty"]
 
 
 def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
@@ -324,6 +332,8 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
         ("no mapping", "is not a mapping: use evaluate.models={NAME:...}."),
         ("few samples", "bird has 4 samples per prompt, but the report's keep rate needs Pass@8: raise n"),
         ("no such style", "evaluate.styles_by=colour is unknown: use prefix, structure or none."),
+        ("no such group", "evaluate.groups has colour, which no row has in its extra_info: correct or remove it."),
+        ("no such split", "evaluate.rescored.corrected: there is no split mine among bird, amc23; choose another."),
         ("no such paper", "The paper has no experiment 'gpt': use llama-sql"),
         ("no model", "holds neither weights in the Hugging Face format nor a checkpoint of verl"),
     ],

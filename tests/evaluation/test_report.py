@@ -76,7 +76,7 @@ def run(made_up_report, tmp_path):
     metrics = ({"critic/rewards/mean": step / 10, "dph/divergence": 1 / step} for step in range(1, 6))
     lines = (json.dumps({"step": step, "data": data}) + "\n" for step, data in enumerate(metrics, start=1))
     (tmp_path / "train.jsonl").write_text("".join(lines))
-    made.ask(family=["any", "none", "count"])
+    made.ask(family=["any", "none", "count", "all", "most"])
     return made
 
 
@@ -156,7 +156,7 @@ def test_report_and_page(run, tmp_path):
     assert page.count("<svg") == 2 * (2 * 3 + 3 * 2 + 2) + 2 * 2 * 4
     assert len(page) < 1_000_000
     text = " ".join(tags.text)
-    for expected in ("A & B", "DPH-JS <η 0.2>", "1 min 15 s", "ends in one style", "Pass@16", "seed", "0.0003"):
+    for expected in ("A & B", "DPH-JS <η 0.2>", "75 s", "ends in one style", "Pass@16", "seed", "0.0003"):
         assert expected in text
     for sentence in (
         "GRPO is right more often than the base, but ends in one style.",
@@ -185,6 +185,16 @@ def test_results_of_groups_of_questions(run, tmp_path):
     in_style = [sample["acc"] for sample in samples if sample["pred"].startswith("/*JOIN*/")]
     accuracies = report["grpo"]["in_domain"]["style_accuracy"]
     assert accuracies["JOIN"][0] == pytest.approx(np.mean(in_style)) and accuracies["CTE"] is None
+
+
+def test_groups_of_several_values_by_level(run, tmp_path):
+    run.ask(difficulty=["moderate", "simple", "challenging", None], template=list("abcde"))
+    report = write_report(read_spec(run.write()), tmp_path / "out")
+    groups = report["grpo"]["in_domain"]["groups"]
+    assert list(groups) == ["hard", "difficulty"]  # five values only filter the browser
+    assert list(groups["difficulty"]) == ["simple", "moderate", "challenging", "plain"]
+    assert [found["prompts"] for found in groups["difficulty"].values()] == [3, 3, 3, 3]
+    assert "3 simple questions" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_the_grid_and_the_browser_show_the_samples(run, tmp_path):
@@ -218,7 +228,7 @@ def test_the_grid_and_the_browser_show_the_samples(run, tmp_path):
     assert (data["texts"][number], style, rows) == ("SELECT 1", 0, None)  # the comment is the style
     assert (verdict, kind) == (("correct", 0) if grpo.correct[position, 0] else ("wrong", len(STYLES) + 1))
     rows_of = {(f["group"], f["name"]): f["rows"] for f in split["filters"]}
-    assert rows_of["Hard", "hard"] == [0, 1, 2, 3] and len(rows_of["Family", "any"]) == 4
+    assert rows_of["Hard", "hard"] == [0, 1, 2, 3] and len(rows_of["Family", "any"]) == 3
     lost = base.correct[:, :8].any(axis=1) & ~grpo.correct.any(axis=1)
     assert (
         rows_of.get(("Lost (base solved it, no sample correct)", "by GRPO"), [])

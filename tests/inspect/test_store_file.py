@@ -91,3 +91,15 @@ def test_faults_in_a_store(tmp_path, write_store, inspect):
 def test_an_empty_store(tmp_path, write_store, inspect):
     code, found = inspect(write_store(tmp_path / "x.pt", {}))
     assert code == 1 and found["files"][0]["problems"] == ["There is no row."]
+
+
+def test_several_responses_to_a_prompt_are_no_fault(tmp_path, inspect):
+    from verl.dph.pef.store import Row, Store
+
+    responses = {(7, 5), (7, 6), (8, 4)}
+    rows = [Row(id, torch.tensor([id, 3]), torch.tensor([word, 1]), -torch.ones(2)) for id, word in responses]
+    Store({}, rows).save(str(tmp_path / "x.pt"))
+    data = write_parquet(tmp_path / "x.parquet", math_row(7), math_row(8))
+    code, found = inspect(tmp_path / "x.pt", "--against", data)
+    [file] = found["files"]
+    assert (code, file["rows"], file["facts"]["against"]["only there"]) == (0, 3, 0)

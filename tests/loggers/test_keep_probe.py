@@ -5,10 +5,21 @@ from hydra import compose, initialize_config_dir
 from transformers import AutoTokenizer
 
 from rl.common.errors import UserError
+from tests.loggers.conftest import PROBE, Run
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.training.keep_probe import KeepProbe
 
 pytestmark = pytest.mark.timeout(600)
+
+ASYNCHRONOUS: dict[str, dict[str, object]] = {
+    "colocate_async": {"trainer.v1.trainer_mode": "colocate_async"},
+    "separate_async": {
+        "trainer.v1.trainer_mode": "separate_async",
+        "trainer.v1.separate_async.parameter_sync_step": 2,
+        "actor_rollout_ref.rollout.nnodes": 1,
+        "actor_rollout_ref.rollout.checkpoint_engine.backend": "gloo",
+    },
+}
 
 # What the clock and the machine decide.
 MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/")
@@ -20,6 +31,18 @@ def test_the_rates_are_those_of_a_policy_whose_answers_are_known(probed, keep_ra
         assert probed.metrics[step]["dph/keep_rate"] == keep_rate
         assert probed.metrics[step]["dph/newly_solved"] == newly_solved
         assert probed.metrics[step]["dph/keep_prompts"] == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ASYNCHRONOUS)
+def test_the_rates_in_an_asynchronous_trainer(task, mode, keep_rate, newly_solved):
+    run = Run(task, mode, PROBE | ASYNCHRONOUS[mode] | {"trainer.logger": "[console,file]"})
+    for step in (0, 1, 2):
+        assert run.metrics[step]["dph/keep_rate"] == keep_rate
+        assert run.metrics[step]["dph/newly_solved"] == newly_solved
+        assert run.metrics[step]["dph/keep_prompts"] == 4
+    for step in (1, 2):
+        assert run.metrics[step]["dph/failed_rollouts"] == 0 and run.metrics[step]["dph/rows"] == 4
 
 
 @pytest.mark.slow

@@ -22,6 +22,15 @@ GENERATORS = {
     "hellinger": dv.hellinger,
     "chi_square": dv.chi_square,
 }
+# Neither centred nor non-negative: f'(inf) (u - 1) is subtracted.
+TAIL_FORMS = {
+    "forward_kl_k1": dv.forward_kl_k1,
+    "js_doubled_tail": dv.js_doubled_tail,
+    "kl_ref_mixture_tail": dv.kl_ref_mixture_tail,
+    "hellinger_tail": dv.hellinger_tail,
+    **{f"alpha_tail_{a}": partial(dv.alpha_tail, alpha=a) for a in (0.2, 0.5, 0.8)},
+}
+BOUND, POLICY_BOUND = 1.0, 10.0
 POINTS = [-5.0, -1.0, 0.0, 0.5, 1.0, 3.0]
 TABLE = {  # values at POINTS
     "forward_kl": [4.006738, 0.367879, 0, 0.148721, 0.718282, 16.085537],
@@ -34,19 +43,34 @@ TABLE = {  # values at POINTS
     # 1/2 (sqrt u - 1)^2 and (u - 1)^2 by hand
     "hellinger": [0.421285, 0.077409, 0, 0.040335, 0.210420, 6.061080],
     "chi_square": [0.986569, 0.399576, 0, 0.420839, 2.952492, 364.257720],
+    # f(u) - f'(inf) (u - 1) by hand, with f'(inf) = 0, log 2, 0, 1/2 and 1/a
+    "forward_kl_k1": [5, 1, 0, -0.5, -1, -3],
+    "js_doubled_tail": [1.345844, 0.589911, 0, -0.369403, -0.778501, -2.638196],
+    "kl_ref_mixture_tail": [0.686432, 0.379885, 0, -0.280930, -0.620115, -2.355440],
+    "hellinger_tail": [0.917915, 0.393469, 0, -0.284025, -0.648721, -3.481689],
+    "alpha_tail_0.2": [6.135527, 3.441694, 0, -3.073904, -7.659631, -62.644852],
+    "alpha_tail_0.5": [3.671660, 1.573877, 0, -1.136102, -2.594885, -13.926756],
+    "alpha_tail_0.8": [3.950753, 1.132933, 0, -0.657318, -1.383767, -5.138243],
 }
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_values_of_the_table(name, device):
-    values = dv.with_linear_tail(GENERATORS[name], torch.tensor(POINTS, device=device), upper=10.0)
+    f = (GENERATORS | TAIL_FORMS)[name]
+    values = dv.with_linear_tail(f, torch.tensor(POINTS, device=device), upper=None)
     torch.testing.assert_close(values, torch.tensor(TABLE[name], device=device), atol=1e-6, rtol=1e-6)
 
 
 def gradient_weight(name, u):
     """u f~'(u) as docs/explanation/derivations.md states it, in probabilities and float64."""
-    log, a = torch.log, float(name[6:]) if name.startswith("alpha") else None
+    log, a = torch.log, float(name.split("_")[-1]) if name.startswith("alpha") else None
+    if name.startswith("alpha_tail"):
+        return -(u ** (1 - a)) / a
     return {
+        "forward_kl_k1": lambda: -torch.ones_like(u),
+        "js_doubled_tail": lambda: -u * log((1 + u) / u),
+        "kl_ref_mixture_tail": lambda: -u / (1 + u),
+        "hellinger_tail": lambda: -u.sqrt() / 2,
         "forward_kl": lambda: u - 1,
         "reverse_kl": lambda: u * log(u),
         "js_half": lambda: 0.5 * u * log(2 * u / (1 + u)),
@@ -57,18 +81,28 @@ def gradient_weight(name, u):
     }.get(name, lambda: (u - u ** (1 - (a or 0))) / (a or 1))()
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", GENERATORS | TAIL_FORMS)
 def test_gradient_is_u_times_the_derivative(name, device):
+    f = (GENERATORS | TAIL_FORMS)[name]
     d = torch.tensor([-5.0, -1.0, -0.3, 0.2, 0.5, 1.0, 3.0, 8.0], device=device, requires_grad=True)
-    (grad,) = torch.autograd.grad(dv.with_linear_tail(GENERATORS[name], d, upper=10.0).sum(), d)
+    (grad,) = torch.autograd.grad(dv.with_linear_tail(f, d, upper=None).sum(), d)
     torch.testing.assert_close(grad, gradient_weight(name, d.detach().double().exp()).float(), rtol=1e-5, atol=1e-6)
+    assert torch.equal(dv.generator_weight(f, d).float(), grad)
+    assert torch.autograd.gradcheck(f, d.detach().double().requires_grad_(), raise_exception=True)  # finite differences
+
+
+@pytest.mark.parametrize("name", ["js_doubled_tail", "kl_ref_mixture_tail"])
+@given(d=st.floats(-200, 200))
+def test_these_tail_forms_have_bounded_weights(name, d, device):
+    weight = dv.generator_weight(TAIL_FORMS[name], torch.tensor(d, device=device)).item()
+    assert -1 - 1e-8 <= weight <= 0  # torch's softplus(d) is d above 20
 
 
 @pytest.mark.parametrize("name", GENERATORS)
 @given(d=st.floats(-200, 200))
 def test_non_negative_and_finite(name, d, device):
     x = torch.tensor([d], device=device, requires_grad=True)
-    value = dv.with_linear_tail(GENERATORS[name], x)
+    value = dv.with_linear_tail(GENERATORS[name], x, upper=BOUND)
     (grad,) = torch.autograd.grad(value.sum(), x)
     assert torch.isfinite(value).all() and torch.isfinite(grad).all()
     assert value.item() >= -1e-12  # float64 rounding of terms of order 1
@@ -76,9 +110,8 @@ def test_non_negative_and_finite(name, d, device):
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_linear_above_the_bound(name, device):
-    upper = dv.LOG_RATIO_MAX
-    d = torch.tensor([upper, upper + 1, upper + 2, 200.0], device=device, requires_grad=True)
-    values = dv.with_linear_tail(GENERATORS[name], d, upper)
+    d = torch.tensor([BOUND, BOUND + 1, BOUND + 2, 200.0], device=device, requires_grad=True)
+    values = dv.with_linear_tail(GENERATORS[name], d, BOUND)
     (grad,) = torch.autograd.grad(values.sum(), d)
     slope = grad[1].item()
     assert slope > 0
@@ -89,7 +122,7 @@ def test_linear_above_the_bound(name, device):
 @pytest.mark.parametrize("f", [dv.forward_kl, dv.forward_kl_k1])
 def test_forward_kl_keeps_pulling_where_a_mode_was_dropped(f, device):
     d = torch.tensor([-12.0, -50.0, -200.0], device=device, requires_grad=True)
-    (grad,) = torch.autograd.grad(dv.with_linear_tail(f, d).sum(), d)
+    (grad,) = torch.autograd.grad(dv.with_linear_tail(f, d, BOUND).sum(), d)
     torch.testing.assert_close(grad, torch.full((3,), -1.0, device=device), atol=1e-4, rtol=0)
 
 
@@ -99,11 +132,11 @@ def test_zero_value_and_gradient_at_equality_and_no_cancellation_near_it(name, d
     quarter = ("js_half", "kl_ref_mixture", "kl_policy_mixture", "hellinger")
     curvature = 0.25 if name in quarter else 2.0 if name == "chi_square" else 1.0
     zero = torch.zeros(1, device=device, requires_grad=True)
-    value = dv.with_linear_tail(GENERATORS[name], zero)
+    value = dv.with_linear_tail(GENERATORS[name], zero, BOUND)
     (grad,) = torch.autograd.grad(value.sum(), zero)
     assert value.item() == 0.0 and abs(grad.item()) < 1e-12
     for d in (1e-4, -1e-4):
-        value = dv.with_linear_tail(GENERATORS[name], torch.tensor([d], device=device)).item()
+        value = dv.with_linear_tail(GENERATORS[name], torch.tensor([d], device=device), BOUND).item()
         assert value == pytest.approx(curvature * d * d / 2, rel=1e-3)
 
 
@@ -129,23 +162,41 @@ EXACT = {
     "alpha_0.2": lambda p, q: ((p**0.8 * q**0.2).sum() - 1) / (0.2 * (0.2 - 1)),
     "alpha_0.5": lambda p, q: ((p**0.5 * q**0.5).sum() - 1) / (0.5 * (0.5 - 1)),
     "alpha_0.8": lambda p, q: ((p**0.2 * q**0.8).sum() - 1) / (0.8 * (0.8 - 1)),
-    "forward_kl_k1": lambda p, q: (q * (q / p).log()).sum(),
+}
+OF_TAIL_FORM = {
+    "forward_kl_k1": EXACT["forward_kl"],
+    "js_doubled_tail": lambda p, q: 2 * EXACT["js_half"](p, q),
+    "kl_ref_mixture_tail": EXACT["kl_ref_mixture"],
+    "hellinger_tail": EXACT["hellinger"],
+    **{f"alpha_tail_{a}": EXACT[f"alpha_{a}"] for a in (0.2, 0.5, 0.8)},
 }
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", GENERATORS | TAIL_FORMS)
+@given(pairs=st.lists(st.tuples(st.floats(-6, 6), st.floats(-6, 6)), min_size=2, max_size=6))
+def test_generator_form_is_unbiased_over_every_token_of_small_vocabularies(name, pairs, device):
+    """Its mean over pi_ref is the divergence and its mean gradient that of the divergence."""
+    f, exact = (GENERATORS | TAIL_FORMS)[name], (EXACT | OF_TAIL_FORM)[name]
+    logits, of_ref = torch.tensor(pairs, dtype=torch.float64, device=device).T
+    logits, log_q = logits.clone().requires_grad_(), of_ref.log_softmax(0)
+    mean = (log_q.exp() * f(logits.log_softmax(0) - log_q)).sum()
+    expected = exact(logits.softmax(0), log_q.exp())
+    torch.testing.assert_close(mean, expected, rtol=1e-9, atol=1e-9)
+    (gradient,), (wanted,) = (torch.autograd.grad(value, logits) for value in (mean, expected))
+    torch.testing.assert_close(gradient, wanted, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", GENERATORS | TAIL_FORMS)
 def test_generator_form_is_unbiased(name, device):
-    """Its mean over pi_ref is the divergence, its mean gradient over samples that of the divergence (5 std. errors)."""
+    """The mean gradient of samples of pi_ref is that of the divergence (5 std. errors)."""
     log_p, log_q = two_policies(3, device)
-    f = GENERATORS.get(name, dv.forward_kl_k1)
-    mean = (log_q.exp() * dv.with_linear_tail(f, log_p - log_q, upper=10.0).double()).sum()
-    torch.testing.assert_close(mean, EXACT[name](log_p.exp(), log_q.exp()), rtol=1e-5, atol=1e-7)
+    f = (GENERATORS | TAIL_FORMS)[name]
     logits = log_p.clone().requires_grad_()
-    (exact,) = torch.autograd.grad(EXACT[name](logits.softmax(0), log_q.exp()), logits)
+    (exact,) = torch.autograd.grad((EXACT | OF_TAIL_FORM)[name](logits.softmax(0), log_q.exp()), logits)
     per_action = []
     for action in range(len(log_q)):
         d = (logits.log_softmax(0) - log_q)[action]
-        (g,) = torch.autograd.grad(dv.with_linear_tail(f, d, upper=10.0), logits)
+        (g,) = torch.autograd.grad(dv.with_linear_tail(f, d, upper=None), logits)
         per_action.append(g)
     samples = sampled(log_q, seed=11)
     gradients = torch.stack(per_action)[samples]
@@ -155,10 +206,10 @@ def test_generator_form_is_unbiased(name, device):
 
 def test_alpha_tends_to_the_two_kl_divergences(device):
     d = torch.linspace(-3, 3, 13, device=device)
-    near_one = dv.with_linear_tail(partial(dv.alpha_divergence, alpha=1 - 1e-5), d, upper=10.0)
-    near_zero = dv.with_linear_tail(partial(dv.alpha_divergence, alpha=1e-5), d, upper=10.0)
-    torch.testing.assert_close(near_one, dv.with_linear_tail(dv.forward_kl, d, upper=10.0), rtol=1e-3, atol=1e-4)
-    torch.testing.assert_close(near_zero, dv.with_linear_tail(dv.reverse_kl, d, upper=10.0), rtol=1e-3, atol=1e-4)
+    near_one = dv.with_linear_tail(partial(dv.alpha_divergence, alpha=1 - 1e-5), d, upper=None)
+    near_zero = dv.with_linear_tail(partial(dv.alpha_divergence, alpha=1e-5), d, upper=None)
+    torch.testing.assert_close(near_one, dv.with_linear_tail(dv.forward_kl, d, upper=None), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(near_zero, dv.with_linear_tail(dv.reverse_kl, d, upper=None), rtol=1e-3, atol=1e-4)
 
 
 # ---------------------------------------------------------------------------- on samples of the policy
@@ -182,15 +233,15 @@ def policy_weight_of_method(name, u):
 def test_policy_weight_is_the_derivative_of_f_less_that_at_one(name, device):
     d = torch.tensor([-9.0, -5.0, -1.0, -1e-4, 0.0, 1e-4, 0.5, 1.0, 3.0, 9.0], device=device)
     expected = policy_weight_of_method(name, d.double().exp()).float()
-    torch.testing.assert_close(dv.policy_weight(GENERATORS[name], d), expected, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(dv.policy_weight(GENERATORS[name], d, POLICY_BOUND), expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", GENERATORS)
 @given(d=st.floats(-200, 200))
 def test_policy_weight_is_finite_and_has_the_sign_of_d(name, d, device):
     """Where the policy is above the reference it is pushed down, where it is below, up."""
-    weight = dv.policy_weight(GENERATORS[name], torch.tensor([d], device=device)).item()
-    value = dv.policy_value(GENERATORS[name], torch.tensor([d], device=device)).item()
+    weight = dv.policy_weight(GENERATORS[name], torch.tensor([d], device=device), POLICY_BOUND).item()
+    value = dv.policy_value(GENERATORS[name], torch.tensor([d], device=device), POLICY_BOUND).item()
     assert abs(weight) < 1e12 and 0 <= value + 1e-12 < 1e12
     if abs(d) >= 1e-12:
         assert weight * d > 0
@@ -206,7 +257,7 @@ def test_policy_form_is_unbiased(name, device):
     value = EXACT[name](logits.softmax(0), log_q.exp())
     (exact,) = torch.autograd.grad(value, logits)
     d = (log_p - log_q).float()
-    weights = dv.policy_weight(GENERATORS[name], d).double()
+    weights = dv.policy_weight(GENERATORS[name], d, POLICY_BOUND).double()
     per_action = torch.stack(
         [torch.autograd.grad(weights[a] * logits.log_softmax(0)[a], logits)[0] for a in range(len(log_p))]
     )
@@ -214,7 +265,7 @@ def test_policy_form_is_unbiased(name, device):
     samples = sampled(log_p, seed=5)
     gradients = per_action[samples]
     assert ((gradients.mean(0) - exact).abs() < 5 * gradients.std(0) / len(samples) ** 0.5 + 1e-6).all()
-    values = dv.policy_value(GENERATORS[name], d)[samples].double()
+    values = dv.policy_value(GENERATORS[name], d, POLICY_BOUND)[samples].double()
     assert abs(values.mean() - value.detach()) < 5 * values.std() / len(samples) ** 0.5 + 1e-6
 
 
@@ -233,8 +284,8 @@ def test_k3_as_a_loss_on_policy_samples_has_the_forward_kls_gradient(device):
 @pytest.mark.parametrize("name", ["forward_kl", "chi_square"])
 def test_policy_weights_grow_linearly_beyond_their_bounds(name, device):
     for side in (-1.0, 1.0):
-        d = side * (dv.POLICY_LOG_RATIO_MAX + torch.tensor([0.0, 1.0, 2.0, 3.0], device=device))
-        steps = dv.policy_weight(GENERATORS[name], d).double().diff()
+        d = side * (POLICY_BOUND + torch.tensor([0.0, 1.0, 2.0, 3.0], device=device))
+        steps = dv.policy_weight(GENERATORS[name], d, POLICY_BOUND).double().diff()
         torch.testing.assert_close(steps, steps[:1].expand(3), rtol=1e-3, atol=1e-3)
 
 

@@ -1,6 +1,7 @@
 """A fixed share of D_pef rows in every mini-batch on every rank, and the order in which D_pef is visited."""
 
 import json
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -70,9 +71,9 @@ def test_rows_that_do_not_divide_are_rejected():
 
 @given(st.integers(1, 30), st.integers(0, 5), st.lists(st.integers(1, 17), min_size=1, max_size=12))
 def test_no_row_comes_twice_before_all_came_once(num_rows, seed, counts):
-    order = RehearsalOrder(num_rows, seed)
+    order = RehearsalOrder(range(num_rows), seed)
     taken = [i for count in counts for i in order.take(count)]
-    assert taken == RehearsalOrder(num_rows, seed).take(len(taken))  # however many are asked for at a time
+    assert taken == RehearsalOrder(range(num_rows), seed).take(len(taken))  # however many are asked for at a time
     for start in range(0, len(taken), num_rows):
         epoch = taken[start : start + num_rows]
         assert len(set(epoch)) == len(epoch)
@@ -80,10 +81,35 @@ def test_no_row_comes_twice_before_all_came_once(num_rows, seed, counts):
             assert sorted(epoch) == list(range(num_rows))
 
 
+def test_every_prompt_counts_alike_and_its_responses_take_turns():
+    """Eight, one and three responses: a prompt is visited once per epoch, with another response each time."""
+    ids = [7] * 8 + ["a"] + [9] * 3
+    order = RehearsalOrder(ids, seed=2)
+    epochs = [order.take(3) for _ in range(24)]
+    assert all({ids[row] for row in rows} == {7, "a", 9} for rows in epochs) and order.epochs == 24
+    visits = Counter(row for rows in epochs for row in rows)
+    assert visits == Counter(dict.fromkeys(range(8), 3) | {8: 24} | dict.fromkeys(range(9, 12), 8))
+    of_7 = [row for rows in epochs for row in rows if ids[row] == 7]
+    assert sorted(of_7[:8]) == list(range(8)) and of_7[8:16] == of_7[:8]
+    saved, resumed = json.loads(json.dumps(order.state_dict())), RehearsalOrder(ids, seed=2)
+    resumed.load_state_dict(saved)
+    assert resumed.take(10) == order.take(10)
+    firsts = {RehearsalOrder(ids, seed).take(3)[0] for seed in range(40)}
+    assert len(firsts & set(range(8))) > 4  # seeds begin with different responses
+
+
+def test_one_response_per_prompt_is_visited_as_before_there_were_several():
+    """The order that checkpoints of earlier versions continue, from that version."""
+    assert RehearsalOrder(range(10), seed=3).take(20) == [
+        *[4, 5, 0, 1, 2, 8, 3, 6, 9, 7],
+        *[1, 9, 5, 6, 4, 3, 8, 0, 2, 7],
+    ]
+
+
 def test_epochs_and_seeds_differ():
-    order = RehearsalOrder(50, seed=0)
+    order = RehearsalOrder(range(50), seed=0)
     first, second = order.take(50), order.take(50)
-    assert first != second and first != RehearsalOrder(50, seed=1).take(50)
+    assert first != second and first != RehearsalOrder(range(50), seed=1).take(50)
 
 
 def mini_batches_of(order, *, ranks, steps):
@@ -98,16 +124,16 @@ def mini_batches_of(order, *, ranks, steps):
 
 @given(st.integers(1, 20), st.integers(0, 6), st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]))
 def test_an_order_continues_on_another_number_of_ranks(num_rows, steps, before, after):
-    whole = mini_batches_of(RehearsalOrder(num_rows, seed=3), ranks=before, steps=steps + 3)
-    order = RehearsalOrder(num_rows, seed=3)
+    whole = mini_batches_of(RehearsalOrder(range(num_rows), seed=3), ranks=before, steps=steps + 3)
+    order = RehearsalOrder(range(num_rows), seed=3)
     first = mini_batches_of(order, ranks=before, steps=steps)
     saved = json.loads(json.dumps(order.state_dict()))  # as it lies in a checkpoint
-    resumed = RehearsalOrder(num_rows, seed=3)
+    resumed = RehearsalOrder(range(num_rows), seed=3)
     resumed.load_state_dict(saved)
     assert first + mini_batches_of(resumed, ranks=after, steps=3) == whole
 
 
 def test_a_state_of_another_store_is_rejected():
-    state = RehearsalOrder(10, seed=3).state_dict()
+    state = RehearsalOrder(range(10), seed=3).state_dict()
     with pytest.raises(ValueError, match="num_rows 10, this run has 11"):
-        RehearsalOrder(11, seed=3).load_state_dict(state)
+        RehearsalOrder(range(11), seed=3).load_state_dict(state)

@@ -6,6 +6,8 @@ tests/loggers has it on real runs.
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rl import cli
@@ -54,6 +56,8 @@ def evaluated(made_up_run, made_up_report):
         report.method("base", model=base)
         report.method("base_again", model=base)
         report.method(run.folder.name, skill=skill)
+        report.ask(difficulty=["simple", "moderate", "challenging"])
+        report.content |= {"groups": ["difficulty"], "commands": [f"dph train {name}"]}
         report.write()
         return run.folder
 
@@ -71,7 +75,12 @@ def test_evaluations_become_one_report(evaluated, tmp_path, capsys):
     alone = tmp_path / "alone"
     assert cli.main(["report", "--spec", str(folders[0] / "evaluation" / "spec.json"), "--out", str(alone)]) == 0
     assert report["dph_js"]["in_domain"] == json.loads((alone / "report.json").read_text())["js"]["in_domain"]
+    # Questions, groups and commands come along.
+    assert list(report["grpo"]["in_domain"]["groups"]["difficulty"]) == ["simple", "moderate", "challenging"]
+    spec = json.loads((out / "spec.json").read_text())
+    assert spec["questions"] == {"in_domain": [str(folders[0] / "evaluation" / "in_domain.parquet")]}
     page = (out / "report.html").read_text()
+    assert "0 of in_domain?" in page and "dph train js" in page and "dph train grpo" in page
     assert "Left out, because not all were evaluated on it: out_of_domain." in page and "Mean reward" in page
     # the specification is one that dph report takes
     assert cli.main(["report", "--spec", str(out / "spec.json"), "--out", str(out)]) == 0
@@ -123,7 +132,14 @@ BETWEEN = [(1, 1, JOIN), (1, 1, IN), (2, 0, JOIN), (2, 0, IN)]
 AFTER = [(1, 1, JOIN), (1, 1, IN), (2, 1, JOIN), (2, 0, IN)]
 
 
-def test_validations_become_one_report(validated, tmp_path, capsys):
+def test_validations_become_one_report(validated, tmp_path, capsys, monkeypatch):
+    asked = [
+        {"id": id, "prompt": [{"role": "user", "content": f"Which {id}?"}], "reward_model": {"ground_truth": "x"}}
+        | {"extra_info": {"difficulty": level}}
+        for id, level in ((1, "simple"), (2, "moderate"))
+    ]
+    pq.write_table(pa.Table.from_pylist(asked), tmp_path / "test.parquet")
+    monkeypatch.setitem(MANIFEST["data"], "val_files", {str(tmp_path / "test.parquet"): "sha"})
     runs = [validated("grpo", {1: BETWEEN, 2: AFTER}, seed=2), validated("js", {0: BEFORE, 2: BETWEEN})]
     out = tmp_path / "out"
     code, _, err = compare(capsys, *runs, out=out)
@@ -136,6 +152,8 @@ def test_validations_become_one_report(validated, tmp_path, capsys):
     # n = 2: solved in the first sample, so that the base has another one to show its noise floor
     assert report["base"]["bird"]["keep_rate"][0] == 0 and report["grpo"]["bird"]["keep_rate"][0] == 1
     assert report["grpo"]["bird"]["response_tokens"][0] == 4 and report["grpo"]["bird"]["styles"][0] == 1.5
+    assert list(report["grpo"]["bird"]["groups"]["difficulty"]) == ["simple", "moderate"]
+    assert "Which 1?" in (out / "report.html").read_text()
     spec = json.loads((out / "spec.json").read_text())
     assert spec["styles_by"] == "structure" and [*spec["methods"]["grpo"]["checkpoints"]] == ["1", "2"]
     assert compare(capsys, *runs, out=out)[0] == 0  # again, into the same folder

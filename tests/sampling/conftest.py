@@ -12,6 +12,7 @@ import urllib.request
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tokenizers import Regex, pre_tokenizers
 from transformers import AutoTokenizer
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 from verl.workers.rollout.replica import TokenOutput
@@ -41,6 +42,11 @@ def model_folder(word_llama, tmp_path_factory):
     words = ["<pad>", END, "<unk>", "<user>", "<answer>", *WORDS, *ANSWERS]
     shape = {"intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1, "initializer_range": 0.02}
     word_llama(folder, words, template=CHAT_TEMPLATE, joined=True, max_position_embeddings=64, **shape)
+    # Whole answers are tokens in texts too.
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    pieces = Regex(r"```sql[\s\S]*?```|\S+")
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split(pieces, "removed", invert=True)
+    tokenizer.save_pretrained(folder)
     return folder
 
 

@@ -18,6 +18,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
 from rl.data.sample_file import journal_path, read_metadata, read_samples
 from rl.data.sample_summary import summarize
+from tests.sampling.conftest import TRUTH
 from verl.dph import presample
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.reward.client import ScorerUnavailable
@@ -128,13 +129,34 @@ def stop_while_the_scorer_holds(overrides: dict, scorer) -> int:
     return answered
 
 
-def test_samples_are_drawn_scored_and_described(overrides, model_folder, train_parquet, tokenizer):
+def rescored(overrides: dict, make_row, write_parquet, **changes):
+    """A job that scores the responses drawn before with another gold."""
+    path = overrides["presample.output"]
+    truth = TRUTH | {"gold_sql": "SELECT id FROM item"}
+    rows = [make_row(10 + i, reward_model={"style": "rule", "ground_truth": truth}, **changes) for i in range(6)]
+    corrected = {"data.train_files": write_parquet(path.with_name("corrected.parquet"), *rows)}
+    return replace(prepared(overrides | corrected, path.with_name("corrected.jsonl")), responses=path)
+
+
+def test_samples_are_drawn_scored_and_described(
+    overrides, model_folder, train_parquet, tokenizer, make_row, write_parquet
+):
     config, path = compose(overrides), overrides["presample.output"]
     drawn = asyncio.run(job.draw(prepared(overrides), lambda: rollout_client(config)))
     assert drawn.samples == 6 * N
     records = sorted_records(path)
     assert [(r.id, r.sample) for r in records] == [(10 + i, s) for i in range(6) for s in range(N)]
     assert len({tuple(r.response_ids) for r in records}) > 3
+    corrected = rescored(overrides, make_row, write_parquet)
+    assert asyncio.run(job.draw(corrected, lambda: pytest.fail("it needs no engine"))).samples == 0
+    again = sorted_records(corrected.output)
+    assert [record.response_ids for record in again] == [record.response_ids for record in records]
+    assert [record.acc for record in again] == [int(record.pred == "SELECT id FROM item") for record in records]
+    assert {record.acc for record in again} == {0, 1} and not journal_path(corrected.output).exists()
+    corrected.output.unlink()
+    other = rescored(overrides, make_row, write_parquet, prompt=[{"role": "user", "content": "which prices"}])
+    with pytest.raises(UserError, match="has another prompt there; sample it as a split of its own"):
+        asyncio.run(job.draw(other, lambda: pytest.fail("it needs no engine")))
     metadata = read_metadata(path)
     assert (metadata.model_hash, metadata.tokenizer_hash) == (model_hash(model_folder), tokenizer_hash(model_folder))
     assert metadata.data_files == {str(train_parquet): file_sha256(train_parquet)}

@@ -3,19 +3,29 @@
 The programs are the real ones but for the engines, which record their calls; tests/end_to_end has a real run.
 """
 
+import asyncio
+import json
 import logging
+from collections import Counter
 from types import SimpleNamespace
 
 import hydra
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 from verl.checkpoint_engine.base import CheckpointEngineManager
 from verl.workers.config import CheckpointEngineConfig
 
+from rl.common.errors import UserError
+from rl.data.sample_file import read_samples
+from tests.sampling.conftest import ANSWERS
+from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef import build
 from verl.dph.pef.store import Store
+from verl.dph.sampling.job import draw_samples
+from verl.dph.sampling.sampler import SamplingSettings
 
 SAMPLES, SLEEPS, REFERENCE = "samples", "sleeps", "reference"
 REPLICAS, TOP_K = 2, 8
@@ -71,10 +81,14 @@ def trainer(tmp_path, model_folder, make_row, write_parquet, scorer_server, seed
         "data.sft_pt": tmp_path / "pef.pt",
         "data.max_prompt_length": 16,
         "data.max_response_length": 3,
+        "algorithm.adv_estimator": "grpo",
+        "actor_rollout_ref.actor.use_dynamic_bsz": True,
+        "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz": True,
         "reward.custom_reward_function.reward_kwargs.scorer": scorer_server,
     }
 
     monkeypatch.setattr(build, "reference_of", RecordingTrainer.reference_of)
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
 
     def make(**changes) -> RecordingTrainer:
         settings = overrides | {f"data.{name}": value for name, value in changes.items()}
@@ -121,6 +135,166 @@ def test_a_store_that_is_there_needs_no_engine(trainer, tmp_path, caplog):
     idle = trainer()
     with caplog.at_level(logging.INFO):
         build.write_store(idle)
-    assert idle.events == [] and f"already holds every prompt of {tmp_path / 'correct.parquet'}" in caplog.text
+    assert idle.events == [] and "pef.pt is complete: nothing to do" in caplog.text
     assert (tmp_path / "pef.pt").read_bytes() == before
     assert pq.read_table(tmp_path / "correct.parquet")["id"].to_pylist() == ids
+
+
+# ---------------------------------------------------------------------------------- rows for which nothing is drawn
+
+DRAWN = 4
+
+
+@pytest.fixture
+def presampled(trainer, tmp_path):
+    """The samples of the pre-sampling of all 31 prompts, DRAWN each."""
+    config = trainer().config
+    rollout = config.actor_rollout_ref.rollout
+    settings = SamplingSettings(DRAWN, rollout.temperature, rollout.top_p, rollout.top_k, 3, seed=5)
+    files, path = [tmp_path / "correct.parquet", tmp_path / "wrong.parquet"], tmp_path / "0.jsonl"
+    asyncio.run(draw_samples(config, trainer().get_llm_client(), files=files, settings=settings, output=path))
+    return path
+
+
+def responses_of(path) -> dict[int, list[list[int]]]:
+    found: dict[int, list[list[int]]] = {}
+    for row in Store.load(str(path)).rows:
+        found.setdefault(row.id, []).append(row.response.tolist())
+    return found
+
+
+def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_path, caplog):
+    files = {name: (tmp_path / f"{name}.parquet").read_bytes() for name in ("correct", "wrong")}
+    expected: dict[int, list[list[int]]] = {}
+    for record in sorted(read_samples(presampled), key=lambda record: record.sample):
+        if record.acc and not record.truncated:
+            expected.setdefault(record.id, []).append(record.response_ids)
+    assert len(set(map(len, expected.values()))) > 1 and len(expected) < 31
+
+    solved = {"sft_samples": presampled, "sft_coverage": "solved", "sft_responses_per_prompt": "all"}
+    writing = trainer(**solved, sft_top_k=TOP_K)
+    main.prepare(writing.config)
+    with caplog.at_level(logging.INFO):
+        build.write_store(writing)
+    store = Store.load(str(tmp_path / "pef.pt"))
+    assert SAMPLES not in writing.events and store.top_k == TOP_K
+    assert responses_of(tmp_path / "pef.pt") == expected
+    assert [row.id for row in store.rows] == sorted(row.id for row in store.rows)
+    assert (store.meta["prompts"], store.meta["kept"], store.meta["coverage"]) == (31, len(expected), "solved")
+    assert f"holds {len(store)} responses to {len(expected)} prompts" in caplog.text
+    # D_exp and D_pef stay what the split made of them.
+    assert files == {name: (tmp_path / f"{name}.parquet").read_bytes() for name in files}
+
+    again = trainer(**solved, sft_top_k=TOP_K)
+    build.write_store(again)
+    assert again.events == []
+    with pytest.raises(
+        UserError, match="holds samples=.*coverage=solved, and this run would write one new sample of ea"
+    ):
+        build.write_store(trainer())
+    with pytest.raises(UserError, match="responses_per_prompt=2.*name another file in data.sft_pt"):
+        main.prepare(trainer(**solved | {"sft_responses_per_prompt": 2}).config)
+
+    some = {"sft_pt": tmp_path / "some.pt", "sft_responses_per_prompt": 2, "sft_coverage": "mastered"}
+    build.write_store(trainer(**solved | some))
+    first_two = {id: responses[:2] for id, responses in expected.items() if id < 30}
+    assert responses_of(tmp_path / "some.pt") == first_two
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"sft_samples": "null"}, "data.sft_samples is not set, and this run needs it"),
+        ({"sft_samples": "none.jsonl"}, "data.sft_samples=none.jsonl does not exist: run offline_sampling.sh"),
+        ({"sft_responses": "x.jsonl"}, "data.sft_coverage=solved would take them from the pre-sampling"),
+        ({"sft_responses_per_prompt": 0}, "sft_responses_per_prompt=0 must be a whole number, 1 or more, or all"),
+        ({"sft_responses_per_prompt": "some"}, "sft_responses_per_prompt='some' must be"),
+        ({"sft_coverage": "all"}, "is unknown: use one of mastered, solved"),
+    ],
+)
+def test_settings_that_give_no_rows_are_rejected(trainer, presampled, change, sentence):
+    with pytest.raises(UserError, match=sentence):
+        main.prepare(trainer(**{"sft_samples": presampled, "sft_coverage": "solved"} | change).config)
+
+
+def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path, make_row, write_parquet):
+    solved = {"sft_samples": presampled, "sft_coverage": "solved"}
+    cut, metadata = presampled.read_bytes(), presampled.with_suffix(".meta.json")
+    with pytest.raises(
+        UserError, match=r"samples of another prompt with id (\d+) than .*correct.parquet row \1, or of"
+    ):
+        others = (make_row(i, prompt=[{"role": "user", "content": "which which which"}]) for i in range(30))
+        write_parquet(tmp_path / "correct.parquet", *others)
+        main.prepare(trainer(**solved).config)
+    presampled.write_bytes(b"".join(cut.splitlines(keepends=True)[:-1]))
+    with pytest.raises(UserError, match=f"holds {31 * DRAWN - 1} of {31 * DRAWN} samples: re-run offline_sampling.sh"):
+        main.prepare(trainer(**solved).config)
+    metadata.write_text(metadata.read_text().replace('"temperature": 1.0', '"temperature": 0.6'))
+    with pytest.raises(UserError, match=r"drawn with temperature=0.6, and this run has 1.0"):
+        main.prepare(trainer(**solved).config)
+
+
+RIGHT, WRONG = ANSWERS[0], ANSWERS[2]
+
+
+OWN_PROMPT = [{"role": "user", "content": "names names names"}]
+# By id, by messages, by a text that several prompts have (there are five wordings), and to no prompt.
+GIVEN = [
+    {"id": 4, "response": RIGHT, "source": "teacher"},
+    {"id": 4, "response": f"{RIGHT}<eos>", "source": "teacher"},
+    {"id": 4, "response": RIGHT},
+    {"id": 5, "response": WRONG, "source": "teacher"},
+    {"id": 6, "response": RIGHT * 3},
+    {"prompt": OWN_PROMPT, "response": RIGHT, "source": "expert"},
+    {"prompt": "which names prices", "response": RIGHT},
+    {"prompt": "prices prices", "response": RIGHT},
+    {"id": 77, "response": RIGHT},
+]
+
+
+def test_responses_from_elsewhere(trainer, tmp_path, make_row, write_parquet, caplog):
+    write_parquet(tmp_path / "wrong.parquet", make_row(30, prompt=OWN_PROMPT))
+    path = tmp_path / "given.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in GIVEN))
+    writing = trainer(sft_responses=path, sft_responses_per_prompt=2, sft_top_k=TOP_K)
+    main.prepare(writing.config)
+    with caplog.at_level(logging.INFO):
+        build.write_store(writing)
+    store = Store.load(str(tmp_path / "pef.pt"))
+    assert responses_of(tmp_path / "pef.pt") == {4: [[10, 1]] * 2, 30: [[10, 1]]} and store.top_k == TOP_K
+    assert SAMPLES not in writing.events
+    counts = {name: count for name, count in store.meta.items() if name.startswith("dropped")}
+    assert counts == {
+        "dropped_unknown_prompt": 2,
+        "dropped_ambiguous_prompt": 1,
+        "dropped_too_long": 1,
+        "dropped_not_correct": 1,
+        "dropped_over_limit": 1,
+    }
+    assert store.meta["sources"] == "teacher: 2, expert: 1" and "dropped_over_limit=1" in caplog.text
+    assert sum(counts.values()) + len(store) == len(GIVEN)
+
+    keys = ("id", "prompt", "response")
+    table = [{key: row.get(key) for key in keys} for row in GIVEN if not isinstance(row.get("prompt"), list)]
+    pq.write_table(pa.Table.from_pylist(table), tmp_path / "given.parquet")
+    unverified = {"sft_responses": tmp_path / "given.parquet", "sft_verify_responses": False}
+    build.write_store(trainer(**unverified, sft_pt=tmp_path / "all.pt", sft_responses_per_prompt="all"))
+    assert Counter({id: len(r) for id, r in responses_of(tmp_path / "all.pt").items()}) == {4: 3, 5: 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("no json", "row 1 is no JSON object"),
+        ('{"id": 3}', "response is 'None', not a text: it needs response, and id or prompt"),
+        ('{"response": "x"}', "id is 'None' and prompt 'None'"),
+        ('{"response": "x", "id": "3"}', "id is '3'"),
+    ],
+)
+def test_a_row_that_is_no_response_is_rejected_before_anything_starts(trainer, tmp_path, line, sentence):
+    (tmp_path / "given.jsonl").write_text(line + "\n")
+    with pytest.raises(UserError, match=sentence):
+        main.prepare(trainer(sft_responses=tmp_path / "given.jsonl").config)
+    (tmp_path / "given.jsonl").write_text('{"id": 77, "response": "x"}\n')
+    with pytest.raises(UserError, match=r"gives the store no row \(.*dropped_unknown_prompt=1"):
+        main.prepare(trainer(sft_responses=tmp_path / "given.jsonl").config)

@@ -7,7 +7,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,8 @@ import httpx
 import pytest
 import yaml
 
+from rl.scorer.sandbox import support
+from rl.scorer.scoring import WorkerScorer
 from rl.scorer.sql.compare import COMPARISONS, GoldRows
 from rl.scorer.sql.execute import Executor, Limits, Row
 from rl.scorer.sql.lexer import has_top_level_order_by, repair
@@ -34,6 +37,21 @@ LIMITS = {
 }
 
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
+
+
+confined = pytest.mark.skipif(
+    support.offered() != support.MECHANISMS, reason="the kernel lacks Landlock or seccomp on this architecture"
+)
+
+
+@asynccontextmanager
+async def running(scorer: WorkerScorer) -> AsyncIterator[None]:
+    """A scorer with its workers in this process, without the server."""
+    await scorer.pool.start()
+    try:
+        yield
+    finally:
+        await scorer.pool.close()
 
 
 @dataclass
@@ -62,10 +80,10 @@ class Scorer:
         return self.score([fenced(sql)], gold, method, db_id)["details"][0]["outcome"]
 
     def workers(self) -> list[int]:
-        """Process ids of the server's children, by ps."""
+        """Process ids of what the server's children, its fork servers, have forked, by ps."""
         lines = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-        pairs = (line.split() for line in lines.splitlines())
-        return [int(process) for process, parent in pairs if int(parent) == self.process.pid]
+        parents = {int(process): int(parent) for process, parent in map(str.split, lines.splitlines())}
+        return [process for process, parent in parents.items() if parents.get(parent) == self.process.pid]
 
 
 def fenced(sql: str) -> str:

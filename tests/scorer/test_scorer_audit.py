@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from rl.scorer.audit.options import main
+from rl.scorer.audit.variants import with_tie_breaks
 
 BROKEN, EMPTY, GOOD = "SELECT missing FROM items", "SELECT id FROM items WHERE id > 9", "SELECT name FROM items"
 
@@ -41,7 +42,7 @@ def write_sql(path: Path, questions: list[tuple]) -> None:
         {
             "id": number,
             "data_source": source,
-            "prompt": [{"role": "user", "content": "?"}],
+            "prompt": [{"role": "user", "content": f"Question {number}?"}],
             "reward_model": {
                 "style": "rule",
                 "ground_truth": {"db_id": db_id, "gold_sql": gold_sql, "cmp_method": "bird"},
@@ -210,6 +211,113 @@ def test_an_interrupted_audit_leaves_the_table_as_it_was(folder: Path, runaway: 
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+# Two rows with the name b and the size 2; rank 1 is of two rows with one name.
+DOUBTFUL = """
+    CREATE TABLE things (id INTEGER PRIMARY KEY, name, size, rank);
+    INSERT INTO things VALUES (1, 'a', 1, 1), (2, 'b', 2, 2), (3, 'b', 2, 3), (4, 'c', 2, 4), (5, 'a', 3, 1);
+"""
+DOUBTS = [
+    ("SELECT name FROM things ORDER BY size LIMIT 2", "bird", ["tie"]),
+    ("SELECT name FROM things ORDER BY size LIMIT 1", "bird", []),
+    ("SELECT name FROM things ORDER BY rank LIMIT 1", "bird", []),  # the rows that tie are equal
+    ("SELECT id FROM things WHERE size = (SELECT size FROM things ORDER BY name LIMIT 1)", "bird", ["tie"]),
+    ("SELECT name FROM things WHERE id > 1 LIMIT 1 -- any", "bird", ["row_order", "tie"]),
+    ("SELECT group_concat(name) FROM things", "bird", ["row_order"]),
+    ("SELECT name, id FROM things ORDER BY size;", "spider", ["order"]),
+    ("SELECT name, id FROM things ORDER BY size", "bird", []),
+    ("SELECT name, id FROM things ORDER BY size, id", "spider", []),
+    ("SELECT name FROM things", "spider", ["distinct"]),
+    ("SELECT DISTINCT name FROM things", "spider", ["distinct"]),
+    ("SELECT DISTINCT name FROM things", "bird", []),
+    ("SELECT id FROM things", "spider", []),
+    ("SELECT count(*) FROM (SELECT DISTINCT name FROM things)", "spider", []),
+    ("WITH t AS (SELECT name FROM things ORDER BY id LIMIT 2) SELECT max(name) FROM t", "spider", []),
+]
+
+
+def test_doubtful_golds_are_listed_with_what_leaves_them_open(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    connection = sqlite3.connect(folder / "databases" / "things.sqlite")
+    connection.executescript(DOUBTFUL)
+    connection.close()
+
+    def row(number: int, gold: str, method: str, prompt: str) -> dict:
+        truth = {"db_id": "things.sqlite", "gold_sql": gold, "cmp_method": method}
+        return {"id": number, "data_source": method, "prompt": prompt, "reward_model": {"ground_truth": truth}}
+
+    rows = [row(i, gold, method, f"question {i}") for i, (gold, method, _) in enumerate(DOUBTS)]
+    same = ("SELECT max(id) FROM things", "SELECT 5", "SELECT min(id) FROM things")
+    rows += [row(100 + i, gold, "bird", "the same question") for i, gold in enumerate(same)]
+    # equal golds, and another prompt
+    rows += [row(200, "SELECT 1", "bird", "q"), row(201, "SELECT 1.0", "bird", "q"), row(202, "SELECT 2", "bird", "r")]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "doubts.parquet")
+    data, kept, table = (str(folder / name) for name in ("doubts.parquet", "kept.parquet", "a.jsonl"))
+    where = [data, "--database-path", str(folder / "databases"), "--out", table]
+    assert main([*where, "--drop", kept, "--drop-for", "tie", "two_golds"]) == 0
+    entries = [json.loads(line) for line in Path(table).read_text().splitlines()]
+    found: dict[int, list[str]] = {}
+    for entry in entries:
+        found.setdefault(entry["id"], []).append(entry["outcome"])
+    for number, (gold, method, doubts) in enumerate(DOUBTS):
+        assert found.pop(number, []) == doubts, (gold, method)
+    assert found == {100: ["two_golds"], 102: ["two_golds"]}
+    [first, second] = [entry["error"] for entry in entries if entry["outcome"] == "two_golds"]
+    assert "the gold of id 102, with the same prompt," in first and "the gold of id 100, with the same" in second
+    said = capsys.readouterr().out
+    assert "of gold, doubtful:\ntie                        3         3\n" in said
+    assert "  0  things.sqlite  tie: LIMIT cuts between rows with equal sort keys\n" in said
+    assert "dropped 5: tie 3, two_golds 2." in said
+    ids = [number for number in range(len(DOUBTS)) if "tie" not in DOUBTS[number][2]]
+    assert pyarrow.parquet.read_table(kept)["id"].to_pylist() == [*ids, 101, 200, 201, 202]
+    assert main([*where, "--no-doubts"]) == 0 and Path(table).read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("sql", "variant"),
+    [
+        ("SELECT a, b FROM t", None),
+        ("SELECT a, b FROM t ORDER BY a;", "SELECT a, b FROM t ORDER BY a, 1, 2 ;"),
+        ("SELECT a, b FROM t ORDER BY a LIMIT 3", "SELECT a, b FROM t ORDER BY a , 1, 2 LIMIT 3"),
+        ("SELECT a, b FROM t LIMIT 3 -- LIMIT 4", "SELECT a, b FROM t  ORDER BY 1, 2 LIMIT 3 -- LIMIT 4"),
+        (
+            "SELECT a, b FROM t WHERE c IN (SELECT d FROM u ORDER BY e LIMIT 1)",
+            "SELECT a, b FROM t WHERE c IN (SELECT d FROM u ORDER BY e , 1 LIMIT 1)",
+        ),
+        ("SELECT rank() OVER (ORDER BY a), 'ORDER BY b LIMIT 1' FROM t", None),
+        ("SELECT a, b FROM t ORDER BY (SELECT 1) -- x", "SELECT a, b FROM t ORDER BY (SELECT 1), 1, 2  -- x"),
+    ],
+)
+def test_tie_breaks(sql: str, variant: str | None) -> None:
+    assert with_tie_breaks(sql, 2, descending=False) == variant
+
+
+def test_a_stopped_audit_resumes_and_forgets_what_changed(folder: Path, runaway: str, capsys) -> None:
+    write_sql(folder / "slow.parquet", [*QUESTIONS, (7, "bird", "shop/shop.sqlite", runaway, "gold_timeout")])
+    process = start(folder, "slow.parquet", "--out", "a.csv")
+    seen = ""
+    while "9/10" not in seen:
+        seen += process.stderr.read(1)
+        assert process.poll() is None, seen
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    journal = folder / "a.csv.progress"
+    # What names no database is not kept: it is found again at once.
+    assert {json.loads(line)["outcome"] for line in journal.read_text().splitlines()} == {
+        *("gold", "gold_error", "empty", "all_null")
+    }
+    lines = journal.read_text().replace("no such column: missing", "as the stopped audit found")
+    journal.write_text(lines + '{"key": "torn')
+    write_sql(folder / "slow.parquet", QUESTIONS)
+    arguments = [str(folder / "slow.parquet"), "--database-path", str(folder / "databases")]
+    assert main([*arguments, "--out", str(folder / "a.csv")]) == 0
+    assert (folder / "a.csv").read_text().count("as the stopped audit found") == 2 and not journal.exists()
+    journal.write_text(lines)
+    connection = sqlite3.connect(folder / "databases" / "shop" / "shop.sqlite")
+    connection.executescript("ALTER TABLE items ADD COLUMN missing")
+    connection.close()
+    assert main([*arguments, "--out", str(folder / "a.csv")]) == 0
+    assert "as the stopped audit found" not in (folder / "a.csv").read_text()
 
 
 WRONG = [

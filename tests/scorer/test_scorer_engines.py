@@ -354,6 +354,12 @@ def test_a_worker_scores_caches_and_survives(engine: str, request: pytest.Fixtur
         assert (ask.scorer.golds.misses, ask.scorer.scores.misses) == before
         assert outcomes(ask(of, "SELECT x FROM player", "SELECT 1")) == ["gold_error"]
         assert outcomes(ask(of, RUNAWAY, "SELECT 1")) == ["gold_timeout"]
+        stored, results = '{"results": [{"file": "secret.csv"}]}', ("SELECT 'x', 1.001", "SELECT 2")
+        if engine == "duckdb":
+            assert outcomes(ask(of, stored, *results, method="spider2")) == ["match", "mismatch"]
+        else:
+            with pytest.raises(UnknownQuestion, match="stored results are files below a database_path"):
+                ask(of, stored, *results, method="spider2")
         # Busy, the machine may be too slow for it; a fault it is not.
         assert ask(of, gold, "SELECT repeat('x', 300000000)")[0].outcome in ("pred_error", "pred_timeout")
         assert outcomes(ask(of, gold, gold + " -- again")) == ["match"]
@@ -610,15 +616,20 @@ Scorers:
     metrics = scorer.client.get("/metrics").text
     for kind in ("sql", "sql:duck/", "sql:pg/"):
         assert f'scorer_workers{{kind="{kind}"}} 1.0' in metrics and f'cache="{kind.replace("sql", "gold")}"' in metrics
-    assert audited(golds, databases, scorer, tmp_path) == {"gold": 4, "unknown_database": 1}
+    # Rows in another order are looked for on SQLite only.
+    found = {"gold": 7, "unknown_database": 1, "tie": 3, "row_order": 1}
+    assert audited(golds, scorer, tmp_path) == found
 
 
-def audited(golds: dict[str, str], databases: Path, scorer: Scorer, folder: Path) -> dict[str, int]:
-    """The audit's counts, of the golds and one row whose database is in no server."""
+def audited(golds: dict[str, str], scorer: Scorer, folder: Path) -> dict[str, int]:
+    """The audit's counts, of the golds, one with a tie on each engine and one whose database is in no server."""
     import pyarrow
     import pyarrow.parquet as parquet
 
     truths = [{"db_id": db_id, "gold_sql": gold, "cmp_method": "bird"} for db_id, gold in golds.items()]
+    tie = "SELECT name FROM player LIMIT 1"
+    tied = ("league.sqlite", "duck/league.duckdb", "pg/league")
+    truths += [{"db_id": db_id, "gold_sql": tie, "cmp_method": "bird"} for db_id in tied]
     truths.append({"db_id": "pg/none", "gold_sql": "SELECT 1", "cmp_method": "bird"})
     rows = [{"id": i, "data_source": "bird", "reward_model": {"ground_truth": truth}} for i, truth in enumerate(truths)]
     parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "rows.parquet")
@@ -632,5 +643,5 @@ def audited(golds: dict[str, str], databases: Path, scorer: Scorer, folder: Path
     ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
-    counts = re.findall(r"^(gold|unknown_database) +(\d+) ", done.stdout, re.MULTILINE)
+    counts = re.findall(r"^(gold|unknown_database|tie|row_order) +(\d+) ", done.stdout, re.MULTILINE)
     return {outcome: int(count) for outcome, count in counts}

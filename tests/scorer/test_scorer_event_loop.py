@@ -10,7 +10,7 @@ from rl.scorer import math_scoring, sql_scoring
 from rl.scorer.config import MathSettings, SqlSettings
 from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
-from tests.scorer.conftest import fenced, make_shop
+from tests.scorer.conftest import fenced, make_shop, running
 
 LONG = "x" * 1_000_000
 
@@ -36,11 +36,8 @@ def test_sql_is_read_and_its_file_looked_up_aside(tmp_path: Path, monkeypatch: p
     question = SqlQuestion(db_id="shop/shop.sqlite", gold_sql="SELECT 1", cmp_method="bird")
 
     async def scenario() -> list:
-        await scorer.pool.start()
-        try:
+        async with running(scorer):
             return await scorer.score(question, [LONG + fenced("SELECT 1"), "none"])
-        finally:
-            await scorer.pool.close()
 
     assert [score.outcome for score in asyncio.run(scenario())] == ["match", "no_answer"]
     assert all(seen) and not any(threading.get_ident() in threads for threads in seen)

@@ -4,9 +4,7 @@ import asyncio
 import concurrent.futures
 import os
 import resource
-import runpy
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,134 +18,12 @@ import pytest
 import uvloop
 import yaml
 
-from rl.scorer.config import Settings, SqlSettings, load_settings
+from rl.scorer.config import MathSettings, SqlSettings
+from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.niceness import may_renice
 from rl.scorer.pool import SLOW_NICE, SLOW_SECONDS
-from rl.scorer.server import main
 from rl.scorer.sql_scoring import SqlScorer
-from tests.scorer.conftest import SCRIPT, SHIPPED_SETTINGS, fenced, make_shop
-
-
-def test_the_shipped_settings_are_complete_and_the_defaults(tmp_path: Path) -> None:
-    shipped = yaml.safe_load(SHIPPED_SETTINGS.read_text())
-    assert shipped["ScorerServer"] | {"address": "127.0.0.1", "port": 5001} == shipped["ScorerServer"]
-    assert shipped["Scorers"]["Scorer1"]["database_path"] == "/cache/"
-    least, databases = tmp_path / "least.yaml", {"database_path": tmp_path}
-    least.write_text("Scorers: {Scorer1: {class_name: SqlDetailRewardModel}}")
-    assert load_settings(SHIPPED_SETTINGS, sql=databases) == (defaults := load_settings(least, sql=databases))
-    assert set(shipped["Scorers"]["Scorer1"]) == set(defaults.sql[0].model_dump())
-    assert set(shipped["ScorerServer"]) == set(defaults.ScorerServer.model_dump())
-    math = yaml.safe_load(SHIPPED_SETTINGS.with_name("math.yaml").read_text())
-    least.write_text("Scorers: {Scorer1: {class_name: MathRewardModel}}")
-    assert load_settings(least).Scorers["Scorer1"].model_dump() == math["Scorers"]["Scorer1"]
-
-
-SQL = "Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: "
-MATH = "Scorers: {Scorer1: {class_name: MathRewardModel"
-WRONG = [
-    (SQL + "/none/such}}", "Scorers.Scorer1.database_path is '/none/such', which is no directory; create it or pass -"),
-    ("Scorers: {Scorer1: {class_name: SqlRewardModel}}", "lacks Scorers.Scorer1.database_path; add it or pass --datab"),
-    ("Scorers: {Scorer1: {class_name: Other, database_path: .}}", "Scorers.Scorer1.class_name = 'Other'"),
-    (MATH + "}, Scorer2: {class_name: SqlReward_Model}}", "Scorers.Scorer2.class_name = 'SqlReward_Model'; use one of"),
-    (SQL + "., num_instance: 2}}", "num_instance"),
-    (SQL + "., num_instances: 0}}", "num_instances = 0"),
-    (SQL + ".}}\nScorerServer: {port: 70000}", "port"),
-    (SQL + ".}}\nScorerServer: {log_file: /no/log}", "log_file"),
-    (SQL + ".}}\nScorerServer: text", "ScorerServer = 'text'"),
-    ("Scorers: {Scorer1: {database_path: .}}", "Scorers.Scorer1.class_name = None"),
-    (MATH + "}, Scorer2: {class_name: MathRewardModel}}", "of one kind"),
-    (MATH + ", order_check: true}}", "key Scorers.Scorer1.order_check"),
-    (MATH + "}}\nScorerServer: {prot: }", "key ScorerServer.prot"),
-    (MATH + "}}\nScorerSever: {port: 7000}", "unknown key ScorerSever"),
-    (MATH + ", num_instances: 1, num_instances: 2}}", "has the key num_instances twice (line 1)"),
-    (MATH + "}}\nScorers: {}", "has the key Scorers twice (line 2)"),
-    (MATH + ", prediction_seconds: .inf}}", "Scorers.Scorer1.prediction_seconds = inf"),
-    (MATH + ", prediction_seconds: 1.0e+30}}", "Scorers.Scorer1.prediction_seconds = 1e+30"),
-    (MATH + ", grace_seconds: .nan}}", "Scorers.Scorer1.grace_seconds = nan"),
-    (MATH + ", num_instances: 1000000}}", "Scorers.Scorer1.num_instances = 1000000"),
-    (MATH + ", worker_memory_bytes: 10000000000000000000}}", "Scorers.Scorer1.worker_memory_bytes = 1000000000"),
-    (MATH + ", worker_memory_bytes: 1000}}", "Scorers.Scorer1.worker_memory_bytes = 1000"),
-    (SQL + "., max_value_bytes: 3000000000}}", "Scorers.Scorer1.max_value_bytes = 3000000000"),
-    (MATH + "}}\nScorerServer: {max_body_bytes: 5000000000}", "ScorerServer.max_body_bytes = 5000000000"),
-    (MATH + "}}\nScorerServer: {shutdown_seconds: 1000000000}", "ScorerServer.shutdown_seconds = 1000000000"),
-    ("Scorers: [1]", "Scorers = [1]"),
-    ("ScorerServer: {}", "lacks Scorers"),
-    ("just text", "holds no settings"),
-    ("a: [", "cannot be read"),
-]
-
-
-def test_a_wrong_setting_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    def error(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        said = capsys.readouterr().err
-        assert ended.value.code == 2 and said.startswith("Error: ") and said.count("\n") == 1, said
-        return said
-
-    for text, named in WRONG:
-        (tmp_path / "wrong.yaml").write_text(text)
-        assert named in error("-c", str(tmp_path / "wrong.yaml"))
-    assert "none.yaml" in error("-c", str(tmp_path / "none.yaml"))
-    missing = tmp_path / "none" / "address"
-    assert str(missing) in error("--database-path", str(tmp_path), "--address-file", str(missing))
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        assert port in error("--database-path", str(tmp_path), "--port", port)
-
-
-def test_an_empty_section_or_key_means_the_defaults(tmp_path: Path) -> None:
-    path = tmp_path / "settings.yaml"
-
-    def load(text: str, port: int | None = None) -> Settings:
-        path.write_text(text)
-        return load_settings(path, {"port": port}, {"database_path": tmp_path})
-
-    filled = "{class_name: SqlDetailRewardModel, gold_seconds: , num_instances: null}"
-    defaults = load(f"Scorers: {{Scorer1: {filled}}}")
-    for server in ("", "ScorerServer:\n", "ScorerServer: {}\n", "ScorerServer: {port: , address: null}\n"):
-        assert load(server + f"Scorers: {{Scorer1: {filled}}}") == defaults
-    for scorers in ("Scorers:", "Scorers: {}", "Scorers: {Scorer1: }", "Scorers: {Scorer1: {}}"):
-        assert load(f"ScorerServer:\n{scorers}") == defaults
-    assert load(f"ScorerServer:\nScorers: {{Scorer1: {filled}}}", port=7000).ScorerServer.port == 7000
-    two = load("Scorers: {Scorer1: , Scorer2: {class_name: MathRewardModel}}")
-    assert two.sql == defaults.sql and two.Scorers["Scorer2"].kind == "math"
-
-
-# Sections as the released server's file has them.
-RELEASED = """
-ScorerServer:
-
-Scorers:
-  Scorer1:
-    class_name: SqlDetailRewardModel
-    database_path: /cache/
-    num_instances: 1
-  MeanStd:
-    class_name: MeanStd
-    keyname: some_reward
-    num_cpus: 4
-  Dummy:
-    class_name: DummyPostProcessor
-    num_instances: 3
-Chains:
-  chain1:
-    scorers: [Scorer1]
-    post_scorers: [Dummy]
-"""
-
-
-def test_a_file_of_the_released_server_starts_this_one(
-    start_scorer: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    scorer = start_scorer(text=RELEASED)
-    assert scorer.outcome("SELECT 1") == "match" and len(scorer.workers()) == 1
-    load_settings(scorer.directory / "settings.yaml")
-    said = capsys.readouterr().err
-    assert said.startswith("Warning: ") and said.count("\n") == 1
-    assert said.endswith(
-        "ignores: Chains, Scorers.MeanStd (class_name MeanStd), Scorers.Dummy (class_name DummyPostProcessor).\n"
-    )
+from tests.scorer.conftest import SCRIPT, fenced, make_shop, running
 
 
 def test_workers_that_do_not_start_are_one_sentence(tmp_path: Path) -> None:
@@ -168,9 +44,9 @@ def test_workers_that_do_not_start_are_one_sentence(tmp_path: Path) -> None:
 
 def test_an_unreadable_proc_is_said_on_stderr(tmp_path: Path) -> None:
     """Without it no time limit would hold. The log file has the rest."""
-    (tmp_path / "a.yaml").write_text(
-        f"ScorerServer: {{log_file: {tmp_path}/log}}\n{SQL}{tmp_path}, num_instances: 1}}}}"
-    )
+    scorer = {"class_name": "SqlRewardModel", "database_path": str(tmp_path), "num_instances": 1}
+    settings = {"ScorerServer": {"log_file": str(tmp_path / "log")}, "Scorers": {"Scorer1": scorer}}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(settings))
     code = "import sys, psutil, rl.scorer.server as s; psutil.PROCFS_PATH = '/none'; sys.exit(s.main(sys.argv[1:]))"
     done = subprocess.run(
         [sys.executable, "-c", code, "-c", tmp_path / "a.yaml", "--port", "0"],
@@ -183,13 +59,6 @@ def test_an_unreadable_proc_is_said_on_stderr(tmp_path: Path) -> None:
     assert done.stderr.startswith(
         "Error: The workers do not start: the processor time of a worker cannot be read in /pr"
     )
-
-
-def test_the_module_has_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    monkeypatch.setattr(sys, "argv", ["rl.scorer", "--help"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module("rl.scorer", run_name="__main__")
-    assert ended.value.code == 0 and "--database-path" in capsys.readouterr().out
 
 
 def test_the_server_needs_no_torch_and_a_worker_no_server() -> None:
@@ -358,11 +227,10 @@ def test_a_worker_that_has_just_died_gets_no_job(tmp_path: Path) -> None:
     scorer = SqlScorer(SqlSettings(class_name="SqlRewardModel", database_path=tmp_path, num_instances=2))
 
     async def scenario() -> list:
-        await scorer.pool.start()
         found = []
-        try:
+        async with running(scorer):
             for attempt in range(5):
-                for child in psutil.Process().children():
+                for child in psutil.Process().children(recursive=True):
                     with suppress(psutil.ZombieProcess):
                         if "rl.scorer.worker" in " ".join(child.cmdline()):
                             child.kill()
@@ -372,8 +240,6 @@ def test_a_worker_that_has_just_died_gets_no_job(tmp_path: Path) -> None:
                     asked.append(asyncio.create_task(check))
                     await asyncio.sleep(0.0005)
                 found += await asyncio.gather(*asked)
-        finally:
-            await scorer.pool.close()
         return found
 
     found = uvloop.run(scenario())
@@ -388,8 +254,7 @@ def test_a_worker_that_cannot_be_started_for_want_of_descriptors_is_an_infra_err
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     async def scenario() -> list[str]:
-        await scorer.pool.start()
-        try:
+        async with running(scorer):
             outcomes = [(await scorer.check_gold("shop/shop.sqlite", "SELECT 1")).outcome]
             [worker] = scorer.pool._all
             await worker.kill()
@@ -401,8 +266,6 @@ def test_a_worker_that_cannot_be_started_for_want_of_descriptors_is_an_infra_err
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             outcomes.append((await scorer.check_gold("shop/shop.sqlite", "SELECT 2")).outcome)
             return outcomes
-        finally:
-            await scorer.pool.close()
 
     assert asyncio.run(scenario()) == ["gold", "infra_error", "gold"]
 
@@ -431,14 +294,11 @@ def test_without_the_right_to_renice_a_slow_statement_costs_no_worker(
     count = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT 3000000) SELECT count(*) FROM r"
 
     async def scenario() -> None:
-        await scorer.pool.start()
-        try:
+        async with running(scorer):
             for number in range(4):
                 check = await scorer.check_gold("shop/shop.sqlite", count.format(number))
                 assert check.outcome == "gold" and check.seconds > SLOW_SECONDS
             assert scorer.pool.workers == 1 and not scorer.pool.ends
-        finally:
-            await scorer.pool.close()
 
     asyncio.run(scenario())
 
@@ -452,8 +312,7 @@ def test_a_slow_statement_s_priority_is_relative_to_the_server_s(tmp_path: Path)
 
     async def scenario() -> tuple[set[int], int]:
         scorer = SqlScorer(SqlSettings(class_name="SqlRewardModel", database_path=tmp_path, num_instances=1))
-        await scorer.pool.start()
-        try:
+        async with running(scorer):
             [worker] = scorer.pool._all
             sql = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 5000000) SELECT count(*) FROM r"
             check = asyncio.create_task(scorer.check_gold("shop/shop.sqlite", sql))
@@ -463,11 +322,43 @@ def test_a_slow_statement_s_priority_is_relative_to_the_server_s(tmp_path: Path)
                 await asyncio.sleep(0.01)
             assert check.result().outcome == "gold"
             return seen, os.getpriority(os.PRIO_PROCESS, worker.pid)
-        finally:
-            await scorer.pool.close()
 
     os.setpriority(os.PRIO_PROCESS, 0, base)
     try:
         assert asyncio.run(scenario()) == ({base, base + SLOW_NICE}, base)
     finally:
         os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
+def test_lost_workers_are_forked_anew_and_a_lost_fork_server_is_replaced() -> None:
+    scorer = MathScorer(MathSettings(class_name="MathRewardModel", num_instances=2))
+
+    def fork_server() -> psutil.Process:
+        [forking] = {psutil.Process(worker.pid).parent() for worker in scorer.pool._all}
+        return forking
+
+    async def scores(answers: list[str]) -> list[float]:
+        responses = [rf"\boxed{{{answer}}}" for answer in answers]
+        return [score.score for score in await scorer.score(MathQuestion(ground_truth="7"), responses)]
+
+    async def end_of_all(killed: list[psutil.Process]) -> None:
+        workers = list(scorer.pool._all)
+        assert len(workers) == 2
+        for process in killed:
+            process.kill()
+        await asyncio.gather(*(worker.gone.wait() for worker in workers))
+
+    async def scenario() -> None:
+        async with running(scorer):
+            first = fork_server()
+            await end_of_all(first.children())
+            assert await scores([rf"\frac{{{7 * n}}}{{{n}}}" for n in range(2, 20)]) == [1.0] * 18
+            assert fork_server() == first
+            # Its workers end with it.
+            await end_of_all([first])
+            assert await scores([r"\frac{21}{3}", "8"]) == [1.0, 0.0]
+            assert (second := fork_server()) != first
+            assert scorer.pool.ends == {"lost": 4}
+        assert not second.is_running()
+
+    asyncio.run(scenario())

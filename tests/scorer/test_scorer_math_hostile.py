@@ -5,6 +5,7 @@ The worker is the real process with the settings that the server gives it, kille
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pytest
 
 from rl.scorer import frames
 from rl.scorer.sandbox.support import offered
+from rl.scorer.worker import FORK, NUMBER
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Of processor time, for one answer.
@@ -30,57 +32,76 @@ MEMORY_BYTES = 512_000_000
 
 @dataclass
 class Worker:
-    """A worker process in an empty directory; `ask` starts another when the last one ended."""
+    """A worker in an empty directory, of a fork server of its own; `ask` forks another when the last one ended."""
 
     directory: Path
-    process: subprocess.Popen | None = None
+    fork_server: subprocess.Popen | None = None
+    control: socket.socket | None = None
+    pid: int | None = None
     channel: BinaryIO | None = None
     starts: int = 0
 
     def ask(self, gold: str, pred: str, seconds: float = SECONDS) -> dict | None:
         """The reply's header, None when the worker had none in time and was killed, or ended."""
-        if self.process is None or self.process.poll() is not None:
+        if self.pid is None:
             self._start()
         job = {"job": "math", "gold": gold, "pred": pred, "seconds": seconds}
         self.channel.write(frames.encode(job))
         self.channel.flush()
-        killer = threading.Timer(KILLED_AFTER_SECONDS, self.process.kill)
+        killer = threading.Timer(KILLED_AFTER_SECONDS, os.kill, (self.pid, signal.SIGKILL))
         killer.start()
         reply = frames.read(self.channel)
         killer.cancel()
         if reply is None or reply[0].get("last"):
-            self.end()
+            self._end()
         return reply and reply[0]
 
     def _start(self) -> None:
-        sandbox = {"mechanisms": offered(), "reads": [], "allow": []}
-        settings = {"kind": "math", "memory_bytes": MEMORY_BYTES, "held_bytes": 0, "jobs": {}, "sandbox": sandbox}
+        if self.fork_server is None:
+            self._start_fork_server()
         ours, its = socket.socketpair()
         with its:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "rl.scorer.worker", json.dumps(settings)],
-                stdin=its,
-                cwd=self.directory,
-                env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-            )
+            self.pid = self._request(FORK, [its.fileno(), 2])
         with ours:
             self.channel = ours.makefile("rwb")
         self.starts += 1
         assert frames.read(self.channel)[0]["outcome"] == "ready"
 
-    def end(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.channel.close()
-            self.process = None
+    def _start_fork_server(self) -> None:
+        sandbox = {"mechanisms": offered(), "reads": [], "allow": []}
+        settings = {"kind": "math", "memory_bytes": MEMORY_BYTES, "held_bytes": 0, "jobs": {}, "sandbox": sandbox}
+        self.control, its = socket.socketpair()
+        with its:
+            self.fork_server = subprocess.Popen(
+                [sys.executable, "-m", "rl.scorer.worker", json.dumps(settings)],
+                stdin=its,
+                cwd=self.directory,
+                env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+            )
+        assert self.control.recv(NUMBER.size) == NUMBER.pack(0)
+
+    def _request(self, number: int, descriptors: list[int]) -> int:
+        socket.send_fds(self.control, [NUMBER.pack(number)], descriptors)
+        return NUMBER.unpack(self.control.recv(NUMBER.size))[0]
+
+    def _end(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self._request(self.pid, [])
+        self.channel.close()
+        self.pid = None
+
+    def close(self) -> None:
+        if self.fork_server is not None:
+            self.fork_server.kill()
+            self.fork_server.wait()
+            self.control.close()
 
 
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     worker = Worker(tmp_path_factory.mktemp("worker"))
     yield worker
-    worker.end()
+    worker.close()
 
 
 # x_{0} ... x_{11}, twelve times.
@@ -259,5 +280,5 @@ def test_memory_settles(worker: Worker) -> None:
     for k in range(250):
         assert worker.ask(rf"\frac{{{k}}}{{7}}", f"{k} x + {k}.5, {k}", seconds=60)["outcome"] == "mismatch"
         if k == 100:
-            settled = psutil.Process(worker.process.pid).memory_info().rss
-    assert psutil.Process(worker.process.pid).memory_info().rss < settled + 30_000_000
+            settled = psutil.Process(worker.pid).memory_info().rss
+    assert psutil.Process(worker.pid).memory_info().rss < settled + 30_000_000

@@ -123,8 +123,10 @@ def files(tmp_path) -> dict[str, str]:
         "TRAIN_FILE": "train.parquet",
         "TRAIN_WRONG": "wrong.parquet",
         "TRAIN_CORRECT": "correct.parquet",
+        "TRAIN_UNSOLVED": "unsolved.parquet",
         "VAL_FILES": "val.parquet",
         "SFT_PT": "pef.pt",
+        "FOREIGN_PT": "foreign.pt",
     }
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text('{"model_type": "llama"}')

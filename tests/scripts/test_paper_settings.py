@@ -12,6 +12,7 @@ from rl.data.prepare.math import TEST_SETS
 from rl.data.questions import scorer_question
 from tests.scripts.conftest import composed
 from verl.dph.config import attention
+from verl.dph.config.schema import flat
 from verl.dph.training import checks
 from verl.dph.training import config as training_config
 
@@ -38,6 +39,35 @@ RUNS = {
     "js_definition": ("js", 0.2, True, True),
     "alpha": ("alpha", 0.01, True, False),
     "reverse_kl": ("reverse_kl", 0.01, False, True),
+}
+# What a baseline's script sets, beside GRPO's settings.
+LOSS = "actor_rollout_ref.actor.policy_loss."
+BASELINES = {
+    "kl_cov": {f"{LOSS}loss_mode": "kl_cov", f"{LOSS}kl_cov_ratio": 0.002, f"{LOSS}ppo_kl_coef": 1.0},
+    "clip_cov": {
+        f"{LOSS}loss_mode": "clip_cov",
+        f"{LOSS}clip_cov_ratio": 0.0002,
+        f"{LOSS}clip_cov_lb": 1.0,
+        f"{LOSS}clip_cov_ub": 5.0,
+        "actor_rollout_ref.actor.clip_ratio_low": 1.0,
+        "actor_rollout_ref.actor.clip_ratio_high": 1.0,
+    },
+    "entropy_bonus": {"actor_rollout_ref.actor.entropy_coeff": 0.001},
+    "grpo_passk": {"algorithm.adv_estimator": "grpo_passk"},
+    "pkpo": {"algorithm.adv_estimator": "pkpo", "algorithm.pkpo_k": 8},
+    "nsr": {"algorithm.adv_estimator": "w_reinforce", "algorithm.w_reinforce_lambda": 0.0},
+    "w_reinforce": {"algorithm.adv_estimator": "w_reinforce", "algorithm.w_reinforce_lambda": 0.1},
+    "zero_success": {"data.train_files": "TRAIN_UNSOLVED"},
+    "chord_mu": {
+        "data.sft_files": "BASELINE_FILES",
+        "data.sft_pt": "FOREIGN_PT",
+        "actor_rollout_ref.actor.sft_loss_mode": "forward",
+        "actor_rollout_ref.actor.sft_loss_normalization": "per_set",
+        "actor_rollout_ref.actor.sft_loss_coeff": 1.0,
+        "actor_rollout_ref.actor.sft_loss_control.type": "cosine",
+        "actor_rollout_ref.actor.sft_loss_control.warmup_steps": 0,
+        "actor_rollout_ref.actor.sft_loss_control.final_ratio": 0.05,
+    },
 }
 # Settings without a value that nothing reads: of a reward model, of which there is none.
 NOT_ASKED = {"reward.reward_model.rollout.name"}
@@ -89,6 +119,20 @@ def test_training(launcher, files, monkeypatch, experiment, method):
     assert actor.ppo_max_token_len_per_gpu == max(16384, paper["prompt"] + paper["response"])
 
 
+@pytest.mark.parametrize("method", BASELINES)
+@pytest.mark.parametrize("experiment", ["llama_sql", "qwen_math"])
+def test_a_baseline_is_grpo_with_its_settings(launcher, files, monkeypatch, experiment, method):
+    started = {script: dry_run(launcher, experiment, script, "name", **files) for script in ("grpo", method)}
+    settings = {script: dict(flat(OmegaConf.to_container(run.config()))) for script, run in started.items()}
+    changed = {key: value for key, value in settings[method].items() if value != settings["grpo"][key]}
+    paths = files | {"BASELINE_FILES": files["BASELINE_FILES"].split(",")}
+    expected = {key: paths.get(value, value) for key, value in BASELINES[method].items()}
+    defaults = {key for key, value in expected.items() if settings["grpo"][key] == value}
+    assert {key: settings[method][key] for key in expected} == expected
+    assert changed.keys() == expected.keys() - defaults and changed
+    accept(started[method].config(), files, monkeypatch)
+
+
 def accept(config, files, monkeypatch):
     """verl.dph's checks and verl's own, as main.prepare makes them; on a GPU machine with the files in their places."""
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
@@ -138,6 +182,30 @@ def test_preparation(launcher, files, monkeypatch, experiment):
     accept(dry_run(launcher, experiment, "get_correct_data_tensor", **files).config(), files, monkeypatch)
 
 
+def test_coverage_given_responses_and_what_is_explored(launcher, files, tmp_path, monkeypatch):
+    """The variables of the store and of a run, each as the settings that it stands for."""
+    samples, given = tmp_path / "0.jsonl", tmp_path / "given.jsonl"
+    samples.touch(), given.touch()
+    files = files | {"SAMPLES": str(samples)}
+    solved = {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "all"}
+    config = dry_run(launcher, "llama_sql", "get_correct_data_tensor", **files, **solved).config()
+    data = config.data
+    assert (data.sft_coverage, data.sft_responses_per_prompt, data.sft_samples) == ("solved", "all", str(samples))
+    assert data.sft_responses is None
+    accept(config, files, monkeypatch)
+    config = dry_run(launcher, "qwen_math", "get_correct_data_tensor", **files, SFT_RESPONSES=str(given)).config()
+    assert (config.data.sft_responses, config.data.sft_responses_per_prompt) == (str(given), 1)
+    accept(config, files, monkeypatch)
+
+    alone = {"EXPLORED": "all", "POLICY_LOSS_COEFF": "0", "ROLLOUT_N": "1"}
+    config = dry_run(launcher, "llama_sql", "forward_kl", "name", **files, **alone).config()
+    assert list(config.data.train_files) == files["BASELINE_FILES"].split(",")
+    assert (config.actor_rollout_ref.actor.policy_loss_coeff, config.actor_rollout_ref.rollout.n) == (0, 1)
+    accept(config, files, monkeypatch)
+    refused = launcher.run("llama/js_kl", "name", "--dry-run", **files, EXPLORED="both")
+    assert refused.returncode == 2 and "EXPLORED is 'both': give exp" in refused.stderr
+
+
 def test_the_files_are_those_that_the_data_commands_write(launcher):
     """docs/howto/data.md's outputs, the splitter's defaults, and names of test sets that have a reward."""
 
@@ -176,4 +244,4 @@ def test_hydra_composes_the_same(launcher, script):
 def test_every_script_of_one_folder_is_in_the_other():
     for folder in ("llama", "qwen"):
         names = {path.stem for path in (REPOSITORY / "scripts" / folder).glob("*.sh")}
-        assert names == {*RUNS, "offline_sampling", "get_correct_data_tensor"}
+        assert names == {*RUNS, *BASELINES, "offline_sampling", "get_correct_data_tensor"}

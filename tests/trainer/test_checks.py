@@ -57,6 +57,11 @@ BUDGET = {f"{ETA}type": "target_kl", f"{ETA}target_kl": 0.05}
         (f"{ACTOR}sft_loss_estimator", "top-k", "sft_loss_estimator='top-k' is unknown: use one of sampled, topk"),
         (f"{ACTOR}sft_loss_normalization", "both", "sft_loss_normalization='both' is unknown"),
         (f"{ACTOR}sft_kl_estimator", "k2", "sft_kl_estimator='k2' is unknown"),
+        (f"{ACTOR}sft_log_ratio_max", 0, "sft_log_ratio_max=0 must be a log-ratio above 0, or null"),
+        (f"{ACTOR}sft_baseline", "infinity", "sft_baseline='infinity' is unknown: use one of centred, tail"),
+        (f"{ACTOR}sft_js_exp_weight", -1, "sft_js_exp_weight=-1 must be a number, 0 or more, or null (balanced)"),
+        (f"{ACTOR}sft_importance_max", 0.5, "sft_importance_max=0.5 must be a number, 1 or more"),
+        (f"{ACTOR}sft_policy_log_ratio_max", None, "sft_policy_log_ratio_max=None must be a log-ratio above 0"),
         (f"{ACTOR}sft_grad_norm_freq", -1, "sft_grad_norm_freq=-1 must be a whole number, 0 or more"),
         (f"{ACTOR}sft_loss_coeff", -0.1, "sft_loss_coeff=-0.1 must be a number, 0 or more"),
         (f"{ACTOR}sft_loss_coeff", "abc", "sft_loss_coeff='abc' must be a number"),
@@ -93,12 +98,20 @@ BUDGET = {f"{ETA}type": "target_kl", f"{ETA}target_kl": 0.05}
         ("trainer.max_failed_rollouts", "x", "trainer.max_failed_rollouts='x' must be a number of rollouts (whole"),
         ("trainer.max_failed_rollouts", 1.0, "trainer.max_failed_rollouts=1.0 must be a number of rollouts (whole"),
         ("trainer.max_failed_rollouts", -1, "trainer.max_failed_rollouts=-1 must be a number of rollouts (whole"),
+        ("data.sft_refresh", -1, "data.sft_refresh=-1 must be a whole number, 0 or more"),
+        ("data.sft_refresh_groups", 0, "data.sft_refresh_groups=0 must be a whole number, 1 or more"),
         ("data.sft_seed", None, "data.sft_seed=None must be a whole number, 0 or more"),
         ("data.sft_pt", 3, "data.sft_pt=3 must be a path"),
         ("data.train_files", 3, "data.train_files=3 must be a path or a list of paths"),
         ("data.train_files", [1], "data.train_files=[1] must be a path or a list of paths"),
         (f"{ACTOR}sft_loss_coeff", None, "sft_loss_coeff=None must be a number"),
         (f"{ACTOR}alpha_coeff", "abc", "alpha_coeff='abc' must be a number strictly between 0 and 1"),
+        (f"{ACTOR}policy_loss.loss_mode", "klcov", "loss_mode='klcov' is unknown: use one of vanilla"),
+        (f"{ACTOR}policy_loss.kl_cov_ratio", 0, "kl_cov_ratio=0 must be a share of the tokens above 0, at most 1"),
+        (f"{ACTOR}policy_loss.clip_cov_ratio", 2, "clip_cov_ratio=2 must be a share of the tokens above 0"),
+        ("algorithm.adv_estimator", "pass_k", "adv_estimator='pass_k' is unknown: use one of gae, grpo"),
+        ("algorithm.pkpo_k", 1, "algorithm.pkpo_k=1 must be a whole number, 2 or more"),
+        ("algorithm.w_reinforce_lambda", -1, "w_reinforce_lambda=-1 must be a number, 0 or more"),
         (f"{ACTOR}optim.lr", "fast", "actor.optim.lr='fast' must be a number, 0 or more"),
         ("actor_rollout_ref.rollout.temperature", 0, "rollout.temperature=0 must be a number above 0"),
         (SCORER.replace("scorer", "retries"), "many", "reward_kwargs.retries='many' must be a whole number, 0 or more"),
@@ -131,7 +144,10 @@ FLASH = {f"{MODEL}override_config.attn_implementation": attention.FLASH}
 ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node": 2} | PACKED | FLASH
 LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 
+POLICY_LOSS = f"{ACTOR}policy_loss."
+PKPO, W_REINFORCE = {"algorithm.adv_estimator": "pkpo"}, {"algorithm.adv_estimator": "w_reinforce"}
 
+REFRESH = {"data.sft_refresh": 5}
 COLOCATE = {"trainer.v1.trainer_mode": "colocate_async"}
 STEPS, OWN_DEVICES = "trainer.v1.separate_async.parameter_sync_step", "actor_rollout_ref.rollout.nnodes"
 BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
@@ -142,6 +158,10 @@ def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto")
     found = {"sft_loss_mode": mode, "use_kl_loss": reference, "sft_loss_estimator": estimator, "sft_loss_form": form}
     no_store = {} if store else {"data.sft_files": None, "data.sft_pt": None}
     return {ACTOR + name: value for name, value in found.items()} | no_store
+
+
+UNBOUNDED = {f"{ACTOR}sft_log_ratio_max": None}
+TAIL = {f"{ACTOR}sft_baseline": "tail"}
 
 
 @pytest.mark.parametrize(
@@ -189,12 +209,45 @@ def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto")
         (of_mode("reverse_kl", reference=True), "has no term on D_pef, but data.sft_files="),
         (of_mode("alpha", store=False), "set actor.use_kl_loss=True (or name the D_pef store in data.sft_pt)"),
         (of_mode("reverse_kl", store=False, reference=True, estimator="topk"), "topk compares stored"),
+        (REFRESH | of_mode("none"), "data.sft_refresh=5 rehearses mastered prompts beside D_pef, and actor.sft_loss"),
+        (REFRESH | of_mode("forward", estimator="topk"), "data.sft_refresh=5 does not go with actor.sft_loss_estim"),
+        (REFRESH | COLOCATE, "data.sft_refresh=5 does not go with trainer.v1.trainer_mode=colocate_async, where a"),
+        (REFRESH | {"algorithm.filter_groups.enable": True}, "=5 does not go with algorithm.filter_groups.enable=True"),
         (
             of_mode("js_low_var", estimator="topk") | {f"{MODEL}use_fused_kernels": True},
             "use_fused_kernels=True does not go with actor.sft_loss_estimator=topk",
         ),
+        (
+            of_mode("js_low_var", estimator="topk") | {f"{ACTOR}sft_log_ratio_max": 3},
+            "sft_log_ratio_max=3 bounds sampled tokens, and actor.sft_loss_estimator=topk compares whole distributions",
+        ),
+        (TAIL, "actor.sft_log_ratio_max=1.0 would bias it: set actor.sft_log_ratio_max=null"),
+        (of_mode("chi_square") | TAIL | UNBOUNDED, "tail does not exist for actor.sft_loss_mode=chi_square"),
+        (of_mode("forward") | TAIL | UNBOUNDED, "tail is what actor.sft_kl_estimator=k1, the default, gives"),
+        (of_mode("js_low_var", estimator="topk") | TAIL | UNBOUNDED, "is for sampled tokens of D_pef"),
+        (of_mode("reverse_kl", store=False, reference=True) | TAIL, "tail is for sampled tokens of D_pef"),
         ({"distillation.enabled": True}, "does not go with distillation.enabled=True"),
         ({f"{ACTOR}loss_agg_mode": "seq-mean-token-sum"}, "loss_agg_mode=seq-mean-token-sum does not go with"),
+        ({f"{POLICY_LOSS}loss_mode": "geo_mean"}, "loss_mode=geo_mean does not go with actor.sft_loss_mode=js"),
+        ({f"{POLICY_LOSS}loss_mode": "sapo"}, "loss_mode=sapo does not go with actor.sft_loss_mode=js_low_var: it is"),
+        (
+            {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{POLICY_LOSS}clip_cov_lb": 5.0},
+            "clip_cov_lb=5.0 is not below clip_cov_ub=5.0, so that loss_mode=clip_cov leaves no token out",
+        ),
+        (PKPO, "algorithm.pkpo_k=8 is more than the rollout.n=4 samples of a prompt: lower it"),
+        (
+            {"algorithm.adv_estimator": "grpo_passk", "actor_rollout_ref.rollout.n": 1},
+            "adv_estimator=grpo_passk compares the best two responses of a prompt, and rollout.n=1",
+        ),
+        (W_REINFORCE | {"algorithm.use_kl_in_reward": True}, "knows a correct response by its reward of 1, which"),
+        (
+            W_REINFORCE | {"+reward.reward_kwargs.overlong_buffer_cfg.enable": True},
+            "knows a correct response by its reward of 1, which",
+        ),
+        (
+            W_REINFORCE | {"algorithm.filter_groups.enable": True},
+            "w_reinforce learns from groups without a correct response, which algorithm.filter_groups.enable=True",
+        ),
         ({f"{ETA}type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
         ({f"{ETA}warmup_steps": 3}, "warmup_steps=3 must be 0 with type=constant, which has no warm-up"),
         ({f"{ETA}target_kl": 0.1}, "target_kl=0.1 must be null with type=constant"),
@@ -244,7 +297,15 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         of_mode("alpha"),
         of_mode("alpha", store=False, reference=True),
         of_mode("forward", store=False, reference=True, form="policy"),
-        of_mode("hellinger"),
+        of_mode("hellinger") | TAIL | UNBOUNDED,
+        of_mode("js", reference=True) | TAIL | UNBOUNDED,
+        of_mode("js_low_var", form="generator") | TAIL | UNBOUNDED,
+        # The baselines beside a divergence, and without one.
+        PKPO | {"algorithm.pkpo_k": 4},
+        W_REINFORCE | of_mode("js", reference=True),
+        {"algorithm.adv_estimator": "grpo_passk", f"{POLICY_LOSS}loss_mode": "kl_cov"},
+        {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{ACTOR}entropy_coeff": 0.001},
+        of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "geo_mean"},
         BUDGET,
         COLOCATE,
         SEPARATE,
@@ -357,6 +418,23 @@ def test_without_validation_files_nothing_is_validated(run):
     assert "keep_probe.prompts=4 is measured in validations, and there is none" in run.rejection(
         {"data.val_files": None, PROBE + "prompts": 4}
     )
+
+
+def test_without_a_policy_loss_there_is_a_rehearsal(run):
+    run.prepare({f"{ACTOR}policy_loss_coeff": 0})
+    for mode in (of_mode("none", store=False), of_mode("none")):
+        message = run.rejection(mode | {f"{ACTOR}policy_loss_coeff": 0.5})
+        assert message.startswith(
+            "actor.policy_loss_coeff=0.5 weighs the policy loss against a rehearsal, and sft_loss"
+        )
+    assert "policy_loss_coeff=-1 must be a number, 0 or more" in run.rejection({f"{ACTOR}policy_loss_coeff": -1})
+
+
+@pytest.mark.parametrize(("mode", "warned"), [("forward", False), ("js_low_var", True)])
+def test_a_divergence_on_responses_from_elsewhere_is_warned_of(run, caplog, mode, warned):
+    Store(run.store_origin | {"responses": "0" * 64}, run.store_rows).save(run.store)
+    run.prepare(of_mode(mode))
+    assert (f"sft_loss_mode={mode} as set here is no divergence on them" in caplog.text) == warned
 
 
 def test_a_store_with_distributions_serves_topk(run):

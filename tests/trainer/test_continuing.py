@@ -17,6 +17,7 @@ from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import resume
+from verl.dph.training.mastered_prompts import Group, MasteredPrompts
 from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord
 
@@ -115,11 +116,38 @@ def test_a_checkpoint_of_an_older_version_is_continued_with_a_warning(run, caplo
     assert "manifest.json is no dph-manifest/1: delete it to resume without comparing" in run.rejection()
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sft_loss_mode": "js", "use_kl_loss": True}, "actor.sft_js_exp_weight was 1.0 and is None"),
+        ({"sft_log_ratio_max": 5}, "actor.sft_log_ratio_max was 1.0 and is 5"),
+    ],
+)
+def test_a_checkpoint_from_before_the_estimators_settings_has_their_constants(run, changes, sentence):
+    changes = {ACTOR + name: value for name, value in changes.items()}
+    folder = save_checkpoint(run, **changes)
+    run.prepare(changes)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for name in ("log_ratio_max", "baseline", "js_exp_weight", "importance_max", "policy_log_ratio_max"):
+        del manifest["settings"]["actor_rollout_ref"]["actor"][f"sft_{name}"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    message = run.rejection(changes)
+    assert sentence in message and message.count(" was ") == 2  # of the sentence itself, and of this change
+
+
 def test_the_order_of_another_store_is_not_continued(run):
     save_checkpoint(run)
     others = [Row(row.id, row.prompt, torch.tensor([6, 1]), row.ref_log_probs) for row in run.store_rows]
     Store(run.store_origin, others).save(run.store)
     assert re.search("dph_state.json does not fit this run: the saved order has store [0-9a-f]{64}", run.rejection())
+
+
+def test_the_mastered_prompts_of_another_checkpoint_are_not_continued(run):
+    folder = save_checkpoint(run)
+    prompts = MasteredPrompts({7}, groups=1, capacity=1)
+    prompts.rehearsed = {7: Group(2, [Row(7, torch.tensor([7]), torch.tensor([6, 1]), torch.zeros(2))])}
+    prompts.save(folder)
+    assert re.search("dph_state.json does not fit this run: the saved order has num_rows 8, this run", run.rejection())
 
 
 def test_a_checkpoint_of_other_ranks_is_rejected(run):
@@ -276,3 +304,9 @@ def test_a_file_that_is_no_record_is_named(tmp_path, content):
     (tmp_path / "dph_run.json").write_text(content)
     with pytest.raises(UserError, match="dph_run.json is no record of a run"):
         RunRecord.load(tmp_path)
+
+
+def test_validations_that_decide_what_is_explored_stay(run):
+    refresh = {"data.sft_refresh": 5}
+    save_checkpoint(run, **refresh)
+    assert "trainer.test_freq was -1 and is 7" in run.rejection(refresh | {"trainer.test_freq": 7})

@@ -97,7 +97,7 @@ def batch(monkeypatch) -> KVBatchMeta:
 
 
 def test_a_step_is_read_in_the_order_of_the_data_without_padding(batch):
-    assert rollout_accounting._scored(batch) == [
+    assert rollout_accounting.scored(batch) == [
         ("p_0_1", "bird", 1.0, {"acc": 1}),  # the last output of the sample
         ("p_1_0", "bird", 0.0, {"acc": 0}),
         ("q_0_0", "bird", 0.0, {"acc": 0}),

@@ -6,17 +6,21 @@ batching, for both normalisations.
 
 import functools
 import importlib.util
+import math
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from verl.dph.divergence.f_divergences import LOG_RATIO_MAX
+from verl.dph.training.config import DPHActorConfig
+from verl.dph.training.rehearsal_loss import REMOVED_WEIGHT, UNBOUNDED_WEIGHT
 
 WORKER = Path(__file__).with_name("gradient_worker.py")
 ETA, CLIP_LOW, CLIP_HIGH, ALPHA = 0.2, 0.2, 0.28, 0.3
@@ -38,6 +42,13 @@ def micro(rows):
 
 
 PER_SET, TOPK, REFERENCE = "sft_loss_normalization=per_set", "sft_loss_estimator=topk", "use_kl_loss=True"
+UNBOUNDED = "sft_log_ratio_max=null"
+TAIL = ("sft_baseline=tail", UNBOUNDED)
+BOUND = DPHActorConfig.sft_log_ratio_max
+# js with every setting of the estimators; bounds that tokens of the batch exceed
+WEIGHT, IMPORTANCE, POLICY_BOUND = 0.7, 1.1, 0.5
+ESTIMATORS = (*TAIL, f"sft_js_exp_weight={WEIGHT}", f"sft_importance_max={IMPORTANCE}")
+ESTIMATORS += (f"sft_policy_log_ratio_max={POLICY_BOUND}",)
 DYNAMIC = ("use_dynamic_bsz=True", "ppo_max_token_len_per_gpu=48")
 PACKED, NO_PEF = "actor_rollout_ref.model.use_remove_padding=True", "data.sft_pt=null"
 ENTROPY = "calculate_entropy=True"
@@ -51,6 +62,17 @@ FIRST_MINI_BATCH = range(8)
 NO_ROLLOUT = f"+trainer.masked_rows={list(FIRST_MINI_BATCH)}".replace(" ", "")
 # verl's loss for log-probs of the rollout engine; ppo_clip by default.
 BYPASS = "actor_rollout_ref.actor.policy_loss.loss_mode=bypass_mode"
+POLICY_LOSS = "actor_rollout_ref.actor.policy_loss."
+KL_COV_SHARE, KL_COV_COEF, COV_LOW, COV_HIGH = 0.1, 0.5, 0.2, 1.0
+KL_COV = tuple(
+    POLICY_LOSS + setting
+    for setting in ("loss_mode=kl_cov", f"kl_cov_ratio={KL_COV_SHARE}", f"ppo_kl_coef={KL_COV_COEF}")
+)
+# All tokens between the bounds, where verl draws some of them at random.
+CLIP_COV = tuple(
+    POLICY_LOSS + setting
+    for setting in ("loss_mode=clip_cov", "clip_cov_ratio=1.0", f"clip_cov_lb={COV_LOW}", f"clip_cov_ub={COV_HIGH}")
+)
 RANK, LORA_ALPHA = 4, 8
 LORA = (f"actor_rollout_ref.model.lora_rank={RANK}", f"actor_rollout_ref.model.lora_alpha={LORA_ALPHA}")
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation=packed_attention"
@@ -68,12 +90,15 @@ ONE_RANK = {
     "bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED),
     "verls_bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED, VERLS),
     "per_set": mode("js_low_var", PER_SET, micro(12)),
+    "rehearsal_alone": mode("js_low_var", PER_SET, "policy_loss_coeff=0", micro(12)),
     "forward": mode("forward", micro(4)),
     "chi_square": mode("chi_square", micro(12)),
     "js": mode("js", REFERENCE, "sft_grad_norm_freq=1", micro(12)),
     "js_per_set": mode("js", REFERENCE, PER_SET, micro(4)),
+    "js_estimators": mode("js", REFERENCE, *ESTIMATORS, micro(4)),
+    "tail": mode("js_low_var", *TAIL, micro(12)),
     "reverse_kl": mode("reverse_kl", REFERENCE, NO_PEF, micro(8)),
-    "alpha": mode("alpha", micro(12)),
+    "alpha": mode("alpha", UNBOUNDED, micro(12)),
     "alpha_policy": mode("alpha", REFERENCE, NO_PEF, micro(8)),
     "topk": mode("js_low_var", TOPK, micro(12)),
     "topk_entropy": mode("js_low_var", TOPK, ENTROPY, micro(12)),
@@ -86,6 +111,9 @@ ONE_RANK = {
     "joint_masked": mode("js_low_var", micro(12), MASKED),
     "bypass_micro_1": mode("js_low_var", BYPASS, micro(1)),
     "js_bypass_micro_1": mode("js", REFERENCE, PER_SET, BYPASS, micro(1)),
+    "kl_cov": mode("js_low_var", *KL_COV, micro(12)),
+    "kl_cov_micro_4": mode("forward", PER_SET, *KL_COV, micro(4)),
+    "clip_cov": mode("js_low_var", *CLIP_COV, micro(12)),
     "per_set_no_rollout": mode("js_low_var", PER_SET, micro(3), NO_ROLLOUT),
     "reverse_kl_no_rollout": mode("reverse_kl", REFERENCE, NO_PEF, micro(4), NO_ROLLOUT),
     "js_per_set_masked": mode("js", REFERENCE, PER_SET, micro(4), MASKED),
@@ -95,6 +123,7 @@ TWO_RANKS = {
     "joint_2_ranks_dynamic": mode("js_low_var", *DYNAMIC),
     "per_set_2_ranks": mode("js_low_var", PER_SET, micro(2)),
     "js_2_ranks": mode("js", REFERENCE, "sft_grad_norm_freq=1", micro(3)),
+    "js_estimators_2_ranks": mode("js", REFERENCE, *ESTIMATORS, micro(3)),
     "reverse_kl_2_ranks": mode("reverse_kl", REFERENCE, NO_PEF, *DYNAMIC),
     "topk_2_ranks": mode("js_low_var", TOPK, micro(3)),
     "topk_2_ranks_packed": mode("js_low_var", TOPK, *DYNAMIC, PACKED),
@@ -165,6 +194,15 @@ def kl_ref_mixture(d):
     return (u - 1) / 2 - ((1 + u) / 2).log()
 
 
+def js_tail(d):
+    u = d.exp()
+    return js_doubled(d) - math.log(2) * (u - 1)
+
+
+def kl_ref_mixture_tail(d):
+    return -((1 + d.exp()) / 2).log()
+
+
 def alpha_divergence(d):
     u = d.exp()
     return (u ** (1 - ALPHA) - (1 - ALPHA) * u - ALPHA) / (ALPHA * (ALPHA - 1))
@@ -189,16 +227,85 @@ def topk_forward(p, q):
 
 
 def linear_above(bound, f, d):
-    """f, and its tangent at the bound above it."""
+    """f, and its tangent at the bound above it; None: no bound."""
+    if bound is None:
+        return f(d)
     at = torch.tensor(bound, requires_grad=True)
     (slope,) = torch.autograd.grad(f(at), at)
     return torch.where(d > bound, f(at).detach() + slope * (d - bound), f(d.clamp(max=bound)))
 
 
-def plain_gradients(model_path, normalization, pef=None, weight=None, topk=None, eta=ETA, without=()):
+def linear_outside(bound, f, d):
+    """f, and its tangents beyond both bounds."""
+    mirrored = linear_above(bound, lambda x: f(-x), -d)
+    return torch.where(d < 0, mirrored, linear_above(bound, f, d))
+
+
+def clipped(log_probs, old_log_probs, advantages):
+    """PPO's loss of each token, with verl's dual clip: the loss of a negative advantage is bounded by 3 |A|."""
+    ratio = (log_probs - old_log_probs).exp()
+    gain = torch.minimum(ratio * advantages, ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH) * advantages)
+    return -torch.where(advantages < 0, torch.maximum(gain, 3.0 * advantages), gain)
+
+
+def covariances(log_probs, advantages):
+    log_probs = log_probs.detach()
+    return (log_probs - log_probs.mean()) * (advantages - advantages.mean())
+
+
+def kl_cov(log_probs, old_log_probs, advantages):
+    """No clip, and a penalty on the tokens with the largest covariance, at least one."""
+    log_ratio = log_probs - old_log_probs
+    count = max(1, int(KL_COV_SHARE * len(log_ratio)))
+    penalised = covariances(log_probs, advantages).argsort(descending=True)[:count]
+    chosen = torch.zeros_like(log_ratio).index_fill(0, penalised, 1.0)
+    return -log_ratio.exp() * advantages + KL_COV_COEF * chosen * log_ratio.abs()
+
+
+def clip_cov(log_probs, old_log_probs, advantages):
+    """PPO's clip, and no loss on tokens between the bounds that it leaves alone."""
+    ratio = (log_probs - old_log_probs).exp()
+    plain, bounded = -ratio * advantages, -ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH) * advantages
+    covariance = covariances(log_probs, advantages)
+    left_out = (covariance > COV_LOW) & (covariance < COV_HIGH) & (bounded <= plain)
+    assert 0 < left_out.sum() < len(ratio) / 2
+    return torch.maximum(plain, bounded) * ~left_out
+
+
+@dataclass
+class Formula:
+    """A term of docs/explanation/method.md.
+
+    Attributes:
+        normalization: joint or per_set.
+        pef: divergence of d on stored tokens, linear above `bound`.
+        topk: of two distributions.
+        weight: of grad log pi_theta on D_exp tokens, linear beyond +-`policy_bound`.
+        balance: factor of the D_exp term; None: N_pef / N_exp.
+        importance: largest importance weight.
+        policy: factor of the policy loss.
+        policy_loss: of each token, from the log-probs, old log-probs and advantages of a micro-batch.
+        rows: D_exp rows of a micro-batch; None: all those of the mini-batch.
+        bonus: weight of the entropy.
+    """
+
+    normalization: str
+    pef: Callable | None = None
+    topk: Callable | None = None
+    weight: Callable | None = None
+    bound: float | None = BOUND
+    policy_bound: float = 10.0
+    balance: float | None = 1.0
+    importance: float = 2.0
+    policy: float = 1.0
+    policy_loss: Callable = clipped
+    rows: int | None = None
+    bonus: float = 0.0
+
+
+def plain_gradients(model_path, formula, eta=ETA, without=()):
     """The objective of docs/explanation/method.md, row by row with Hugging Face's forward pass.
 
-    pef: divergence of d on stored tokens; topk: of two distributions; weight: of grad log pi_theta on D_exp tokens;
     without: numbers of the D_exp rows that are left out.
     """
     from transformers import AutoModelForCausalLM
@@ -216,35 +323,42 @@ def plain_gradients(model_path, normalization, pef=None, weight=None, topk=None,
         return distributions(row).gather(1, row["responses"][:, None])[:, 0]
 
     def divergence_of(row):
-        if pef:
-            return linear_above(LOG_RATIO_MAX, pef, log_probs_of(row) - row["pef_ref_log_probs"])
+        if formula.pef:
+            return linear_above(formula.bound, formula.pef, log_probs_of(row) - row["pef_ref_log_probs"])
         ids = row["pef_top_ids"].long()
         q = distributions(row).exp()
         q_top = q.gather(1, ids)
         q = torch.cat([q_top, q.scatter(1, ids, 0.0).sum(-1, keepdim=True)], -1)
         p = torch.cat([row["pef_top_log_probs"], row["pef_rest_log_probs"][:, None]], -1).double().exp()
-        return topk((p / p.sum(-1, keepdim=True)).float(), q)
+        return formula.topk((p / p.sum(-1, keepdim=True)).float(), q)
 
     for k in range(worker.MINI_BATCHES):
         model.zero_grad()
         policy, on_exp, on_pef = torch.zeros(()), torch.zeros(()), torch.zeros(())
-        n_exp = n_pef = 0
+        n_exp, n_pef, tokens = 0, 0, []
         size = worker.EXP_ROWS // worker.MINI_BATCHES
         for row in (exp_rows[i] for i in range(k * size, (k + 1) * size) if i not in without):
-            log_probs, advantage = log_probs_of(row), row["advantages"]
-            ratio = (log_probs - row["old_log_probs"]).exp()
-            clipped = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH) * advantage)
-            # verl's dual clip: the loss of a negative advantage is bounded by 3 |A|
-            clipped = torch.where(advantage < 0, torch.maximum(clipped, 3.0 * advantage), clipped)
-            policy, n_exp = policy - clipped.sum(), n_exp + len(ratio)
-            if weight:
-                w = weight(log_probs - row["ref_log_prob"]) * ratio.clamp(max=2.0)
+            log_probs = log_probs_of(row)
+            tokens.append((log_probs, row["old_log_probs"], row["advantages"]))
+            n_exp += len(log_probs)
+            if formula.bonus:
+                log_p = distributions(row)
+                policy = policy + formula.bonus * (log_p.exp() * log_p).sum()
+            if formula.weight:
+                ratio = (log_probs - row["old_log_probs"]).exp()
+                w = linear_outside(formula.policy_bound, formula.weight, log_probs - row["ref_log_prob"])
+                w = w * ratio.clamp(max=formula.importance)
                 on_exp = on_exp + (w.detach() * log_probs).sum()
+        rows = formula.rows or size
+        for first in range(0, len(tokens), rows):
+            of_micro_batch = zip(*tokens[first : first + rows], strict=True)
+            policy = policy + formula.policy * formula.policy_loss(*map(torch.cat, of_micro_batch)).sum()
         size = worker.PEF_ROWS // worker.MINI_BATCHES
-        for row in pef_rows[k * size : (k + 1) * size] if pef or topk else []:
+        for row in pef_rows[k * size : (k + 1) * size] if formula.pef or formula.topk else []:
             value = divergence_of(row)
             on_pef, n_pef = on_pef + value.sum(), n_pef + len(value)
-        if normalization == "joint":
+        on_exp = on_exp * (n_pef / n_exp if formula.balance is None else formula.balance)
+        if formula.normalization == "joint":
             loss = (policy + eta * (on_exp + on_pef)) / (n_exp + n_pef)
         else:
             loss = (policy + eta * on_exp) / max(n_exp, 1) + eta * on_pef / max(n_pef, 1)
@@ -264,24 +378,38 @@ def assert_same_gradients(found, expected):
 
 
 FORMULAS = {
-    "joint": ("joint", {"pef": js_doubled}),
-    "per_set": ("per_set", {"pef": js_doubled}),
-    "forward": ("joint", {"pef": lambda d: -d}),
-    "chi_square": ("joint", {"pef": lambda d: (d.exp() - 1) ** 2}),
-    "alpha": ("joint", {"pef": alpha_divergence}),
-    "js": ("joint", {"pef": kl_ref_mixture, "weight": weight_kl_policy_mixture}),
-    "js_per_set": ("per_set", {"pef": kl_ref_mixture, "weight": weight_kl_policy_mixture}),
-    "reverse_kl": ("joint", {"weight": lambda d: d}),
-    "alpha_policy": ("joint", {"weight": weight_alpha}),
-    "topk": ("joint", {"topk": topk_js}),
-    "topk_forward": ("per_set", {"topk": topk_forward}),
+    "joint": Formula("joint", pef=js_doubled),
+    "per_set": Formula("per_set", pef=js_doubled),
+    "rehearsal_alone": Formula("per_set", pef=js_doubled, policy=0.0),
+    "tail": Formula("joint", pef=js_tail, bound=None),
+    "forward": Formula("joint", pef=lambda d: -d),
+    "chi_square": Formula("joint", pef=lambda d: (d.exp() - 1) ** 2),
+    "alpha": Formula("joint", pef=alpha_divergence, bound=None),
+    "js": Formula("joint", pef=kl_ref_mixture, weight=weight_kl_policy_mixture, balance=None),
+    "js_per_set": Formula("per_set", pef=kl_ref_mixture, weight=weight_kl_policy_mixture),
+    "js_estimators": Formula(
+        "joint",
+        pef=kl_ref_mixture_tail,
+        weight=weight_kl_policy_mixture,
+        bound=None,
+        policy_bound=POLICY_BOUND,
+        balance=WEIGHT,
+        importance=IMPORTANCE,
+    ),
+    "reverse_kl": Formula("joint", weight=lambda d: d),
+    "alpha_policy": Formula("joint", weight=weight_alpha),
+    "topk": Formula("joint", topk=topk_js),
+    "topk_forward": Formula("per_set", topk=topk_forward),
+    "bonus": Formula("joint", pef=js_doubled, bonus=0.1),
+    "kl_cov": Formula("joint", pef=js_doubled, policy_loss=kl_cov),
+    "kl_cov_micro_4": Formula("per_set", pef=lambda d: -d, policy_loss=kl_cov, rows=4),
+    "clip_cov": Formula("joint", pef=js_doubled, policy_loss=clip_cov),
 }
 
 
 @pytest.mark.parametrize("variant", FORMULAS)
 def test_gradient_is_the_formulas(found, random_model, variant):
-    normalization, terms = FORMULAS[variant]
-    assert_same_gradients(found[variant], plain_gradients(random_model, normalization, **terms))
+    assert_same_gradients(found[variant], plain_gradients(random_model, FORMULAS[variant]))
 
 
 @pytest.mark.parametrize(
@@ -296,6 +424,7 @@ def test_gradient_is_the_formulas(found, random_model, variant):
         ("joint_2_ranks_dynamic", "joint"),
         ("per_set_2_ranks", "per_set"),
         ("js_2_ranks", "js"),
+        ("js_estimators_2_ranks", "js_estimators"),
         ("reverse_kl_2_ranks", "reverse_kl"),
         ("topk_entropy", "topk"),
         ("topk_micro_2", "topk"),
@@ -351,8 +480,7 @@ def test_the_entropy_bonus_has_a_gradient(found):
 )
 def test_a_rollout_that_failed_has_no_gradient(found, random_model, masked, variant, without):
     """Neither has what verl fills up its place with; it is not counted among the tokens either."""
-    normalization, terms = FORMULAS[variant]
-    expected = plain_gradients(random_model, normalization, **terms, without=without)
+    expected = plain_gradients(random_model, FORMULAS[variant], without=without)
     assert_same_gradients(found[masked], expected)
     of_its_mini_batch = [name for name in expected if name[0] == "0"]
     assert not any(torch.allclose(found[variant][name], expected[name]) for name in of_its_mini_batch)
@@ -368,8 +496,7 @@ def test_a_mini_batch_without_a_token_has_no_gradient(found):
 
 def test_component_norms_are_those_of_the_two_parts_and_change_nothing(found, random_model):
     """The policy loss alone is the whole at eta = 0; what is left of the gradient is the rehearsal's."""
-    normalization, terms = FORMULAS["js"]
-    whole, policy = (plain_gradients(random_model, normalization, **terms, eta=eta) for eta in (ETA, 0.0))
+    whole, policy = (plain_gradients(random_model, FORMULAS["js"], eta=eta) for eta in (ETA, 0.0))
     names = [name for name in whole if name.startswith("0.")]
     parts = {
         "dph/grad_norm_policy": [policy[name] for name in names],
@@ -390,6 +517,41 @@ def test_metrics_are_those_of_the_rows(found):
     assert found["joint_2_ranks_dynamic"]["metric.dph/tokens"].tolist() == tokens
     per_set = found["per_set"]
     torch.testing.assert_close(per_set["metric.dph/loss"], ETA * per_set["metric.dph/divergence"])
+
+
+def test_what_the_bound_takes_off_the_gradient_is_counted(found, random_model):
+    """Of 2 JSD, whose weight is u log(2 u / (1 + u)); of a form without a bound nothing."""
+    from transformers import AutoModelForCausalLM
+
+    worker = worker_module()
+    model, size, expected = AutoModelForCausalLM.from_pretrained(random_model), worker.PEF_ROWS // 2, []
+    _, rows = worker.whole_step()
+    for part in (rows[:size], rows[size:]):
+        with torch.no_grad():
+            logits = [model(row["input_ids"][None]).logits[0, len(row["prompts"]) - 1 : -1] for row in part]
+        log_probs = [
+            x.log_softmax(-1).gather(1, row["responses"][:, None])[:, 0] for x, row in zip(logits, part, strict=True)
+        ]
+        u = (torch.cat(log_probs) - torch.cat([row["pef_ref_log_probs"] for row in part])).double().exp()
+        weight, at_bound = (x * (2 * x / (1 + x)).log() for x in (u, u.clamp(max=math.exp(BOUND))))
+        means = [(u > math.exp(BOUND)).double().mean(), weight.abs().mean(), (weight - at_bound).mean()]
+        expected.append(torch.stack(means))
+    for variant in ("joint", "joint_2_ranks"):
+        names = ("dph/clip_fraction", UNBOUNDED_WEIGHT, REMOVED_WEIGHT)
+        metrics = torch.stack([found[variant][f"metric.{name}"] for name in names], dim=1)
+        torch.testing.assert_close(metrics.double(), torch.stack(expected), rtol=1e-4, atol=0)
+    assert not found["tail"]["metric.dph/clip_fraction"].any()
+    assert not found["tail"][f"metric.{REMOVED_WEIGHT}"].any()
+
+
+def test_the_share_that_the_bound_removes_is_that_of_the_steps_sums():
+    from verl.dph.training.trainer import _update_metrics
+
+    for unbounded, share in ([4.0, 1.0], 0.4), ([0.0, 0.0], 0.0):
+        removed = [min(weight, 1.0) for weight in unbounded]
+        found = _update_metrics({UNBOUNDED_WEIGHT: unbounded, REMOVED_WEIGHT: removed, "mfu": [0.1]})
+        assert found["dph/clip_weight"] == share
+        assert not {UNBOUNDED_WEIGHT, REMOVED_WEIGHT} & found.keys()
 
 
 def test_every_epoch_visits_the_same_rows(found):

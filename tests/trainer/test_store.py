@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,22 @@ def test_round_trip(tmp_path, top_k, names):
     assert loaded.size(path) == f"15 response tokens, {os.path.getsize(path) / 1e6:.3g} MB{of_top}"
     assert os.listdir(tmp_path / "deep") == ["store.pt"]
     assert isinstance(torch.load(path, weights_only=True), dict)
+
+
+def test_responses_to_one_prompt_share_it(tmp_path):
+    """A prompt of several thousand tokens lies in the file once; files of one response per prompt are as before."""
+    path, (first, second, third) = str(tmp_path / "store.pt"), rows(top_k=8)
+    several = [first, replace(third, id=second.id, prompt=second.prompt.clone()), second]
+    Store(META, several).save(path)
+    content, loaded = torch.load(path), Store.load(path).rows
+    assert content["ids"] == [0, "q1", "q1"] and content["prompt_lengths"].tolist() == [4, 5]
+    assert loaded[1].prompt is loaded[2].prompt and several[1].prompt is several[2].prompt
+    for found, expected in zip(loaded, [first, third, second], strict=True):
+        assert torch.equal(found.response, expected.response) and torch.equal(found.top_ids, expected.top_ids)
+    assert torch.equal(loaded[1].prompt, second.prompt)
+    assert Store.load(path).fingerprint() == Store(META, several).fingerprint()
+    with pytest.raises(ValueError, match="row q1: two prompts with one id"):
+        Store(META, [second, replace(third, id=second.id)]).save(path)
 
 
 def test_a_file_that_was_written_before_there_were_distributions_loads(tmp_path):

@@ -17,6 +17,10 @@ SEPARATE = {
     "actor_rollout_ref__rollout__nnodes": 1,
     "actor_rollout_ref__rollout__checkpoint_engine__backend": "gloo",
 }
+# Advantages of our estimators, which the groups of two responses show: half of them have one right answer.
+W_REINFORCE = {"algorithm__adv_estimator": "w_reinforce", "algorithm__w_reinforce_lambda": 0.25}
+PKPO = {"algorithm__adv_estimator": "pkpo", "algorithm__pkpo_k": 2}
+KL_COV = {"actor_rollout_ref__actor__policy_loss__loss_mode": "kl_cov"}
 STALENESS = "training/off_policy/trajectory_staleness_worst/max"
 SPAN = "training/off_policy/trajectory_spans/max"
 TOKENS_COMPARED = 20
@@ -33,6 +37,12 @@ def check_rehearsal(steps, count):
         assert metrics["dph/pass@1"] == pytest.approx(metrics["critic/score/mean"])
         assert metrics["dph/pass@1"] <= metrics["dph/pass@2"]
     assert steps[1]["dph/divergence"] < steps[count]["dph/divergence"]
+
+
+def check_advantages(steps, values):
+    """The least and the largest of each step are of these values, and each of them occurs."""
+    found = [metrics[f"critic/advantages/{kind}"] for metrics in steps.values() for kind in ("min", "max")]
+    assert set(found) == set(values)
 
 
 def check_rollout_policy(steps):
@@ -70,10 +80,11 @@ def prompts_trained(training, name, steps):
 def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(training):
     name, stopped, total = "colocate", 3, 5
     for steps in (stopped, total):
-        settings = COLOCATE | {"trainer__total_training_steps": steps}
+        settings = COLOCATE | W_REINFORCE | {"trainer__total_training_steps": steps}
         metrics = training.train(name, **settings, trainer__save_freq=steps, trainer__test_freq=steps)
         check_rollouts_hold(training, name, steps)
     check_rehearsal(metrics, total)
+    check_advantages(metrics, {0.25, -1.0})
     check_rollout_policy(metrics)
     assert max(step[SPAN] for step in metrics.values()) >= 2, "no rollout went on in the next step"
     state = json.loads((training.folder / name / f"global_step_{total}" / "dph_state.json").read_text())
@@ -94,8 +105,9 @@ def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(tra
 def test_separate_async(training, request, rollouts):
     name, total = request.node.callspec.id.replace(" ", "_").replace("'", ""), 4
     length = {f"trainer__{key}": total for key in ("total_training_steps", "save_freq", "test_freq")}
-    steps = training.train(name, **SEPARATE, **rollouts, **length)
+    steps = training.train(name, **SEPARATE, **PKPO, **KL_COV, **rollouts, **length)
     check_rehearsal(steps, total)
+    check_advantages(steps, {2.0, 0.0})
     # step 1 has two updates, and both mini-batches were sampled from the initial policy: old log-probs are its own
     assert steps[1][STALENESS] == 0 and steps[1]["training/rollout_probs_diff_max"] < 1e-5
     assert max(metrics[STALENESS] for metrics in steps.values()) > 0

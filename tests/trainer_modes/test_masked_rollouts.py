@@ -44,6 +44,7 @@ def masked(training, scorer_server):
         reward__custom_reward_function__reward_kwargs__scorer=scorer_server,
         data__train_files=broken,
         data__shuffle=False,
+        algorithm__adv_estimator="grpo_passk",  # verl's own ends at a group of one, and one padding row is such a group
         data__val_files=validation,
         data__max_response_length=50,
         actor_rollout_ref__rollout__n=SAMPLES_PER_PROMPT,

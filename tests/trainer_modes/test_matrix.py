@@ -81,13 +81,17 @@ def test_lora_has_its_reference_model_under_the_adapter(training):
         # verl then logs the KL between the policy that sampled and the reference, here without an effect on rewards
         algorithm__use_kl_in_reward=True,
         algorithm__kl_ctrl__kl_coef=0.0,
+        algorithm__adv_estimator="pkpo",
+        algorithm__pkpo_k=2,
         trainer__total_training_steps=3,
         trainer__save_freq=3,
     )
     for metrics in steps.values():
         assert metrics["dph/rows"] == 4 and metrics["dph/tokens"] == 10
+        assert {metrics["critic/advantages/min"], metrics["critic/advantages/max"]} <= {0.0, 2.0}
         # the rollout has the adapter, rounded to bfloat16 on its way; without it this were 100 times as large
         assert metrics["training/rollout_probs_diff_mean"] < 1e-4
+    assert max(metrics["critic/advantages/max"] for metrics in steps.values()) == 2  # one of two is right
     assert abs(steps[1]["actor/reward_kl_penalty"]) < 1e-6
     assert steps[2]["actor/reward_kl_penalty"] > 1e-3 and steps[3]["actor/reward_kl_penalty"] > 1e-3
     for metric in ("dph/policy_divergence", "dph/kl_policy_ref", "dph/divergence", "dph/kl_ref_policy"):

@@ -20,6 +20,7 @@ class Queue:
     def __init__(self):
         self.items: dict[str, dict] = {}
         self.unjudged: set[str] = set()  # prompts whose reference cannot be evaluated
+        self.graded: dict = {}  # what is known beside it of every response
 
     def add(self, prompt: str, *, n: int = N, failed: int = 0, step: int = 1) -> None:
         status = "failure" if failed else "finished"
@@ -33,7 +34,8 @@ class Queue:
     def kv_batch_get(self, keys, partition_id, select_fields):
         assert select_fields == ["extra_fields"]
         gold_errors = [int(key.split("_")[0] in self.unjudged) for key in keys]
-        return {"extra_fields": [{"reward_extra_info": {"gold_error": gold_error}} for gold_error in gold_errors]}
+        infos = [self.graded | {"gold_error": gold_error} for gold_error in gold_errors]
+        return {"extra_fields": [{"reward_extra_info": info} for info in infos]}
 
     def kv_clear(self, keys, partition_id):
         for key in keys:
@@ -78,6 +80,7 @@ CONFIG = {
     "trainer": {"max_failed_rollouts": 0},
     "data": {"train_batch_size": 2},
     "actor_rollout_ref": {"rollout": {"n": N}},
+    "algorithm": {"adv_estimator": "grpo"},
 }
 
 
@@ -169,6 +172,27 @@ def test_a_step_of_groups_without_a_judgement_keeps_its_rows(groups_of_3, caplog
     result = step(groups_of_3)
     assert len(result.keys) == 9 and result.unjudged == 9
     assert "No reference of step 1 can be evaluated" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("unjudged", "graded", "sentence"),
+    [
+        ("abc", {}, "No reference of step 1 can be evaluated, and w_reinforce would take every response"),
+        ("", {"score": 0.75, "acc": 1}, "A correct response has a reward of 0.75, and algorithm.adv_estimator="),
+        ("", {"score": 0.8, "acc": 0}, None),
+        ("", {"score": 1.0, "acc": 1}, None),
+    ],
+)
+def test_w_reinforce_takes_no_response_for_wrong_that_is_not(groups_of_3, unjudged, graded, sentence):
+    groups_of_3.config.algorithm.adv_estimator = "w_reinforce"
+    for prompt in "abc":
+        groups_of_3.queue.add(prompt, n=3)
+    groups_of_3.queue.unjudged, groups_of_3.queue.graded = set(unjudged), graded
+    if sentence is None:
+        assert len(step(groups_of_3).keys) == 9
+        return
+    with pytest.raises(UserError, match=sentence):
+        step(groups_of_3)
 
 
 @pytest.mark.parametrize("failed", [2, 3])

@@ -157,6 +157,9 @@ def _bytes(count: float) -> str:
 
 
 def _store(config: DictConfig) -> Finding:
+    if config.actor_rollout_ref.actor.generate_sft:
+        main.check_given_rows(config)
+        return ok(f"{config.data.sft_pt} can be written")
     if not rehearses(config):
         return skipped("this run reads none")
     if not _has_weights(str(config.actor_rollout_ref.model.path)):

@@ -28,6 +28,7 @@ from rl.common.errors import UserError
 from rl.common.signals import run_stoppable
 from rl.data.sample_summary import summarize
 from rl.data.training_run import ALL, Run, earlier_checkpoints
+from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.benchmarks import Split, splits_of
 from rl.evaluation.paper.published import paper_setting
 from rl.evaluation.paper.tables import write_tables
@@ -92,10 +93,13 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
             max_response_length=of_split.max_response_length,
             seed=seed,
         )
-        jobs.append(prepare(config, files=drawn.files, settings=sampled, output=folder / samples_file(split)))
+        ways = {samples_file: sampled}
         if of_split.greedy and name != BASE_AGAIN:
-            greedy = replace(sampled, n=1, temperature=0.0)
-            jobs.append(prepare(config, files=drawn.files, settings=greedy, output=folder / greedy_file(split)))
+            ways[greedy_file] = replace(sampled, n=1, temperature=0.0)
+        for file_of, way in ways.items():
+            responses = folder / file_of(drawn.of) if drawn.of else None
+            output = folder / file_of(split)
+            jobs.append(prepare(config, files=drawn.files, settings=way, output=output, responses=responses))
     return jobs
 
 
@@ -162,7 +166,8 @@ async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) ->
     logger.info("Sampling %s: %s", name, ", ".join(job.output.name for job in missing))
     of_engine = copy.deepcopy(config)
     of_engine.actor_rollout_ref.model.path = missing[0].metadata.model
-    async with rollout_client(of_engine) as client:
+    rescored_only = all(job.responses for job in missing)
+    async with contextlib.nullcontext() if rescored_only else rollout_client(of_engine) as client:
         for job in missing:
             await draw(job, lambda: contextlib.nullcontext(client))
 
@@ -231,9 +236,9 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     evaluate = config.evaluate
     with open_dict(config):
         # null in the file: a key could not be added to an empty mapping on the command line.
-        for name in ("splits", "settings", "methods"):
+        for name in ("splits", "settings", "methods", "rescored"):
             evaluate[name] = evaluate[name] or {}
-    for name in ("models", "splits", "settings", "methods"):
+    for name in ("models", "splits", "settings", "methods", "rescored"):
         if not isinstance(evaluate[name], DictConfig):
             raise UserError(f"evaluate.{name}={evaluate[name]} is not a mapping: use evaluate.{name}={{NAME:...}}.")
     if not evaluate.models or not (evaluate.benchmarks or evaluate.splits):
@@ -253,6 +258,7 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     _check_methods(evaluate, [BASE_AGAIN] if draws_again or evaluate.base is not None else [])
     paper_setting(evaluate.paper)
     splits = splits_of(config)
+    _check_groups(evaluate.groups, [Path(file).expanduser() for split in splits.values() for file in split.files])
     reported = evaluate.report and (BASE in evaluate.models or evaluate.base is not None)
     for name, split in splits.items():
         if reported and split.settings.n < evaluate.solved_in:
@@ -261,6 +267,15 @@ def _checked(config: DictConfig) -> dict[str, Split]:
                 f"{evaluate.solved_in}: raise n, lower evaluate.solved_in, or set evaluate.report=False."
             )
     return splits
+
+
+def _check_groups(groups: ListConfig | None, files: list[Path]) -> None:
+    if groups is None:
+        return
+    if not isinstance(groups, ListConfig):
+        raise UserError(f"evaluate.groups={groups} is not a list of keys: use [difficulty].")
+    if absent := [key for key in groups if key not in groups_of(files, groups)]:
+        raise UserError(f"evaluate.groups has {absent[0]}, which no row has in its extra_info: correct or remove it.")
 
 
 def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:

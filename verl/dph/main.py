@@ -28,11 +28,13 @@ from verl.dph.config.program import run_main
 from verl.dph.cpu.in_process import InProcessActorClass
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.row_filter import usable
+from verl.dph.pef.row_sources import check_given_rows, prompt_settings
 from verl.dph.pef.store import Store
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.ray_cluster import join_running, on_head
 from verl.dph.training import checks, preflight, resume, tracking
 from verl.dph.training.config import rehearses
+from verl.dph.training.mastered_prompts import rehearsed_rows
 from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
@@ -75,8 +77,18 @@ def check_store(config: DictConfig, resumed: Path | None) -> None:
         )
     rows = usable(store, config)
     if resumed is not None:
-        resume.load_state(resumed, {"order": resume.visit_order(rows.store, config)})
+        rehearsed = Store(store.meta, rows.store.rows + rehearsed_rows(resumed))
+        resume.load_state(resumed, {"order": resume.visit_order(rehearsed, config)})
     logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), rows)
+    actor = config.actor_rollout_ref.actor
+    is_sft = (actor.sft_loss_mode, actor.sft_loss_estimator, actor.sft_kl_estimator) == ("forward", "sampled", "k1")
+    if "responses" in store.meta and not is_sft:
+        logger.warning(
+            "The responses of %s were not sampled from the initial policy, and sft_loss_mode=%s as set here is no "
+            "divergence on them; sft_loss_mode=forward with k1, sampled, is supervised fine-tuning.",
+            path,
+            actor.sft_loss_mode,
+        )
 
 
 def _turn_off_validation(config: DictConfig) -> None:
@@ -115,7 +127,7 @@ def checkpoint_to_resume(config: DictConfig) -> tuple[Path | None, str | None]:
 def check_rows(config: DictConfig) -> list[Row]:
     """All rows of the run's prompts, each checked."""
     generates = config.actor_rollout_ref.actor.generate_sft
-    return preflight.check_rows(config, ["sft_files"] if generates else ["train_files", "val_files"])
+    return preflight.check_rows(config, prompt_settings(config.data) if generates else ["train_files", "val_files"])
 
 
 def check_with_verl(config: DictConfig) -> None:
@@ -154,6 +166,8 @@ def prepare(config: DictConfig) -> str | None:
     rows = check_rows(config)
     if rehearses(config):
         check_store(config, resumed)
+    elif config.actor_rollout_ref.actor.generate_sft:
+        check_given_rows(config)
     asyncio.run(check_scorer(config, rows))
     check_with_verl(config)
     return None

@@ -44,7 +44,8 @@ def check_environment() -> None:
 
 
 def register() -> None:
-    """Register our log-probs, loading of critics and the rollout "hf"; with VERL_PLATFORM=cpu also its platform.
+    """Register our log-probs, advantage estimators, loading of critics and the rollout "hf"; with VERL_PLATFORM=cpu
+    also its platform.
 
     One of our programs that runs on a CPU gets VERL_PLATFORM=cpu here, because verl chooses its platform next.
     """
@@ -55,6 +56,7 @@ def register() -> None:
     logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
     register_post_import_hook("verl.dph.config.attention:use_configured_attention", "verl.utils.model")
     register_post_import_hook(use_one_pass_log_probs, "verl.workers.engine.fsdp.transformer_impl")
+    register_post_import_hook("verl.dph.training.advantages:register", "verl.trainer.ppo.core_algos")
     register_post_import_hook("verl.dph.hf_rollout:register_rollout", "verl.workers.rollout.replica")
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
         from verl.dph import cpu

@@ -26,14 +26,19 @@ def inspect_store(path: Path, options: Options) -> FileReport:
     store = Store.load(str(path))
     report, log_probs = FileReport(path, STORE, options), _LogProbs()
     report.rows = len(store)
+    prompts: dict[int | str, torch.Tensor] = {}
     for row in store.rows:
-        report.keys.ids.append(row.id)
-        report.keys.add_text(row.id, text_hash(row.prompt.numpy().tobytes()))
-        report.lengths["prompt tokens"][len(row.prompt)] += 1
+        if prompts.get(row.id) is not row.prompt:  # else another response to the same prompt
+            prompts[row.id] = row.prompt
+            report.keys.ids.append(row.id)
+            report.keys.add_text(row.id, text_hash(row.prompt.numpy().tobytes()))
+            report.lengths["prompt tokens"][len(row.prompt)] += 1
         report.lengths["response tokens"][len(row.response)] += 1
         report.chosen.add(row)
         log_probs.add(row)
-    report.facts = store.meta | {"size": store.size(str(path))} | log_probs.facts()
+    # A checkpoint's dph_mastered.pt has a line on each of its prompts there.
+    meta = {name: value for name, value in store.meta.items() if name != "state"}
+    report.facts = meta | {"size": store.size(str(path))} | log_probs.facts()
     limit = store.meta.get("max_response_length")
     if limit and report.rows:
         responses = report.lengths["response tokens"].items()

@@ -6,7 +6,9 @@
     schema.py           a SQLite database as CREATE TABLE statements with example values
     prompt_template.py  the prompts
     token_budget.py     the token budget of a prompt
-    sql.py              the BIRD and Spider commands
+    sql.py              the SQL benchmarks' commands
+    spider2.py          Spider 2.0-Lite's tasks and their stored results
+    values.py           values that a question names
     ground_truth.py     reference answers as texts that the scorer can read
     math.py             the commands for DAPO-Math-17K and the math test sets
 

@@ -7,9 +7,12 @@ from pathlib import Path
 from textwrap import dedent
 
 from rl.common.cli import user_errors_exit
+from rl.scorer.audit.options import DOUBTS, FAILURES, OUTCOMES
 
 MAX_PROMPT_TOKENS = 16000  # data.max_prompt_length of scripts/lib
 EXAMPLE_VALUES = 2
+TEMPLATES = ("dph", "omnisql")
+_SQL_OUTPUT = "data/sql/{name}_{split}.parquet"
 
 
 def bird_parser() -> argparse.ArgumentParser:
@@ -19,9 +22,19 @@ def bird_parser() -> argparse.ArgumentParser:
     10,000,000 for train, 20,000,000 for dev or 30,000,000 for test, plus the question_id or, if the file has none, the
     position in it: stable across runs, and unique across splits and benchmarks. Databases are only read. Rejected
     records are listed in OUTPUT.bad.jsonl. docs/howto/data.md says how to fetch the files.
+
+    --variant mini and mini_pg (both dev) are BIRD mini-dev, mini_dev_sqlite.json and mini_dev_postgresql.json, as
+    bird_mini and bird_mini_pg.
     """
-    parser = _parser(bird_parser, "data/sql/bird_{split}.parquet")
+    parser = _parser(bird_parser, _SQL_OUTPUT)
     parser.add_argument("--input", type=Path, nargs=1, required=True, metavar="FILE", help="train.json or dev.json")
+    parser.add_argument("--variant", choices=("mini", "mini_pg"), help="of BIRD mini-dev (default: BIRD itself)")
+    parser.add_argument(
+        "--db-id",
+        default="postgresql/{db_id}",
+        metavar="TEXT",
+        help="db_id of mini_pg's rows, which the scorer finds a PostgreSQL database by (default: %(default)s)",
+    )
     _add_sql_options(parser)
     return parser
 
@@ -31,7 +44,7 @@ def bird(arguments: list[str] | None = None) -> None:
     with user_errors_exit():
         from rl.data.prepare.sql import prepare
 
-        sys.stdout.write(prepare("bird", options, declared={}))
+        sys.stdout.write(prepare(_variant("bird", options), options, declared={}))
 
 
 def spider_parser() -> argparse.ArgumentParser:
@@ -42,9 +55,13 @@ def spider_parser() -> argparse.ArgumentParser:
     plus the position over all files of --input: stable across runs over the same files in the same order, and unique
     across splits and benchmarks. Databases are only read. Rejected records are listed in OUTPUT.bad.jsonl.
     docs/howto/data.md says how to fetch the files.
+
+    --variant syn (train, dev), dk and realistic (dev) are Spider-Syn, Spider-DK and Spider-Realistic, as spider_syn and
+    so on.
     """
-    parser = _parser(spider_parser, "data/sql/spider_{split}.parquet")
+    parser = _parser(spider_parser, _SQL_OUTPUT)
     parser.add_argument("--input", type=Path, nargs="+", required=True, metavar="FILE", help="dev.json and the like")
+    parser.add_argument("--variant", choices=("syn", "dk", "realistic"), help="of Spider (default: Spider itself)")
     parser.add_argument("--tables", type=Path, metavar="FILE", help="tables.json (test: test_tables.json)")
     _add_sql_options(parser)
     return parser
@@ -56,7 +73,32 @@ def spider(arguments: list[str] | None = None) -> None:
         from rl.data.prepare.sql import prepare, read_tables
 
         declared = read_tables(options.tables) if options.tables is not None else {}
-        sys.stdout.write(prepare("spider", options, declared))
+        sys.stdout.write(prepare(_variant("spider", options), options, declared))
+
+
+def spider2_lite_parser() -> argparse.ArgumentParser:
+    """Convert the tasks of Spider 2.0-Lite on SQLite, for evaluation.
+
+    Their gold are stored results, of which any may be matched; the scorer reads them, so --gold lies below
+    --database-path. A row's id is 220,000,000 plus the number in instance_id (local003: 3). Tasks on other engines are
+    passed over. Rejected records are listed in OUTPUT.bad.jsonl. docs/howto/data.md says how to fetch the files.
+    """
+    parser = _parser(spider2_lite_parser, _SQL_OUTPUT)
+    add = parser.add_argument
+    add("--input", type=Path, nargs=1, required=True, metavar="FILE", help="spider2-lite.jsonl")
+    add("--gold", type=Path, required=True, metavar="DIR", help="evaluation_suite/gold, with exec_result/*.csv")
+    add("--documents", type=Path, metavar="DIR", help="resource/documents, which some questions refer to")
+    _add_sql_options(parser, split="dev")
+    return parser
+
+
+def spider2_lite(arguments: list[str] | None = None) -> None:
+    options = spider2_lite_parser().parse_args(arguments)
+    with user_errors_exit():
+        from rl.data.prepare.spider2 import read_tasks
+        from rl.data.prepare.sql import prepare
+
+        sys.stdout.write(prepare("spider2_lite", options, declared={}, records=read_tasks(options)))
 
 
 def dapo_parser() -> argparse.ArgumentParser:
@@ -133,16 +175,52 @@ def _parser(documented: Callable, output: str, metavar: str = "FILE") -> argpars
     return parser
 
 
-def _add_sql_options(parser: argparse.ArgumentParser) -> None:
+def _variant(name: str, options: argparse.Namespace) -> str:
+    return f"{name}_{options.variant}" if options.variant else name
+
+
+def _add_sql_options(parser: argparse.ArgumentParser, split: str | None = None) -> None:
+    """Those that all SQL benchmarks have.
+
+    Args:
+        split: the only one, of a benchmark without corrections; None: any.
+    """
     add = parser.add_argument
-    add("--databases", type=Path, required=True, metavar="DIR", help="has <db_id>/<db_id>.sqlite")
+    files = "<db>.sqlite" if split else "<db_id>/<db_id>.sqlite"
+    add("--databases", type=Path, required=True, metavar="DIR", help=f"has {files}")
     add(
         "--database-path",
         type=Path,
         metavar="DIR",
         help="the scorer's database_path, if it is a folder above --databases (default: --databases)",
     )
-    add("--split", choices=("train", "dev", "test"), required=True, help="determines the ids")
+    if split:
+        parser.set_defaults(split=split, corrections=None)
+    else:
+        add("--split", choices=("train", "dev", "test"), required=True, help="determines the ids")
+        add(
+            "--corrections",
+            type=Path,
+            metavar="FILE",
+            help="corrected queries: JSON, JSON lines, CSV or parquet with question_id and corrected_sql",
+        )
+    add("--audit", type=Path, metavar="FILE", help="a table of dph audit: leave its rows out")
+    add(
+        "--drop-for",
+        nargs="+",
+        choices=OUTCOMES,
+        default=FAILURES,
+        metavar="OUTCOME",
+        help=f"with --audit, for which outcomes (default: {' '.join(FAILURES)}; others: {' '.join(DOUBTS)})",
+    )
+    add("--template", choices=TEMPLATES, default=TEMPLATES[0], help="of the prompts (default: %(default)s)")
+    add(
+        "--value-tokens",
+        type=int,
+        default=0,
+        metavar="N",
+        help="show values that the question seems to name (BM25), in at most so many tokens (default: %(default)s)",
+    )
     add("--tokenizer", type=Path, metavar="DIR", help="local model folder, to count tokens exactly (default: estimate)")
     add(
         "--max-prompt-tokens",

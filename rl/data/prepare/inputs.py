@@ -1,5 +1,6 @@
-"""The records of a published file, one by one: a JSON list, JSON lines or parquet."""
+"""The records of a published file, one by one: a JSON list, JSON lines, CSV with a header, or parquet."""
 
+import csv
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,9 @@ def read_json_list(path: Path) -> list[Any]:
 
 
 def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[str] = ()) -> Iterator[Any]:
-    """The records of a .jsonl, .json or .parquet file, in order, with a progress bar; only a JSON list is read at once.
+    """The records of a .jsonl, .json, .csv or .parquet file, in order, with a progress bar.
 
-    A line that is no JSON is yielded as None, so that positions stay those of the file.
+    Only a JSON list is read at once. A line that is no JSON is yielded as None: positions stay those of the file.
 
     Args:
         required: columns that a parquet must have.
@@ -51,14 +52,20 @@ def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[st
             yield from _with_bar(rows, path, parquet.metadata.num_rows)
     elif path.suffix == ".json" and not _holds_lines(path):
         yield from _with_bar(read_json_list(path), path)
-    elif path.suffix in (".jsonl", ".json"):
+    elif path.suffix in (".jsonl", ".json", ".csv"):
         try:
+            if path.suffix == ".csv":
+                with open(path, encoding="utf-8-sig", newline="") as table:
+                    yield from _with_bar(csv.DictReader(table), path)
+                return
             with open(path, "rb") as file:
                 yield from _with_bar((loads_or_none(line) for line in file if line.strip()), path)
         except OSError as error:
             raise _unreadable(path, error) from error
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise UserError(f"{path} cannot be read ({error}): {_HINT}.") from error
     else:
-        raise UserError(f"{path} is neither .jsonl, .json nor .parquet: {_HINT}.")
+        raise UserError(f"{path} is neither .jsonl, .json, .csv nor .parquet: {_HINT}.")
 
 
 def _with_bar(records: Iterable[Any], path: Path, total: int | None = None) -> Iterator[Any]:

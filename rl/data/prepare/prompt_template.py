@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable
 
-from rl.data.prepare.schema import Schema
+from rl.data.prepare.schema import DEFAULT_LAYOUT, Layout, Schema
 
 # The block that a model is shown must be the one that the scorer strips (docs/explanation/scoring.md).
 _SQL_TEMPLATE = """\
@@ -13,7 +13,7 @@ You are an expert in databases. Given are the schema of a database and a questio
 tables and columns the question is about, and write one SQL query whose result answers it.
 
 Database engine:
-SQLite
+{engine}
 
 Database schema:
 {definitions}
@@ -26,7 +26,7 @@ Question:
 Instructions:
 - Select the columns that the question asks for, in the order in which it asks for them, and no others.
 - Return all rows that belong to the answer, and no row that does not.
-- Write names as the schema has them, in backticks where it does so, and text values as they are stored.
+- Write names as the schema has them, in {quotes} where it does so, and text values as they are stored.
 - Think through the steps of the query before you write it.
 
 Output format:
@@ -39,32 +39,76 @@ _EVIDENCE = """
 What to know for this question:
 {evidence}
 """
+# OmniSQL's (RUCKBReasoning/OmniSQL, where it prepares its data), word for word: its models know no other.
+_OMNISQL_TEMPLATE = """\
+Task Overview:
+You are a data science expert. Below, you are provided with a database schema and a natural language question. Your \
+task is to understand the schema and generate a valid SQL query to answer the question.
+
+Database Engine:
+{engine}
+
+Database Schema:
+{definitions}
+This schema describes the database's structure, including tables, columns, primary keys, foreign keys, and any \
+relevant relationships or constraints.
+
+Question:
+{question}
+
+Instructions:
+- Make sure you only output the information that is asked in the question. If the question asks for a specific column, \
+make sure to only include that column in the SELECT clause, nothing more.
+- The generated query should return all of the information asked in the question without any missing or extra \
+information.
+- Before generating the final SQL query, please think through the steps of how to write the query.
+
+Output Format:
+In your answer, please enclose the generated SQL query in a code block:
+```sql
+-- Your SQL query
+```
+
+Take a deep breath and think step by step to find the correct SQL query.
+"""
 _MATH_TEMPLATE = "{problem}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."
 _SQL_QUESTION = re.compile(r"^Question:\n(.+?)\n\n", re.MULTILINE | re.DOTALL)
 
 
-def sql_prompt(definitions: str, question: str, evidence: str) -> str:
+def sql_prompt(
+    definitions: str, question: str, evidence: str, engine: str = "SQLite", layout: Layout = DEFAULT_LAYOUT
+) -> str:
     """The message for a question.
 
     Args:
         definitions: the CREATE TABLE statements.
         evidence: what the benchmark says beside the question, or "".
+        layout: of the definitions, which decides on the template.
     """
+    if layout.omnisql:
+        asked = f"{evidence}\n{question}" if evidence else question
+        return _OMNISQL_TEMPLATE.format(definitions=definitions, question=asked, engine=engine)
     section = _EVIDENCE.format(evidence=evidence) if evidence else ""
-    return _SQL_TEMPLATE.format(definitions=definitions, question=question, evidence=section)
+    quotes = "backticks" if layout.quote == "`" else "double quotes"
+    return _SQL_TEMPLATE.format(
+        definitions=definitions, question=question, evidence=section, engine=engine, quotes=quotes
+    )
 
 
-def fit_sql_prompt(schema: Schema, question: str, evidence: str, fits: Callable[[str], bool]) -> tuple[str, int] | None:
+def fit_sql_prompt(
+    schema: Schema, question: str, evidence: str, fits: Callable[[str], bool], engine: str = "SQLite"
+) -> tuple[str, int] | None:
     """(the message, how many tables show no values in it), with as many tables' values as fit.
 
     Tables lose their values one by one, the largest values first. None when it does not fit without any.
     """
-    complete = sql_prompt(schema.complete, question, evidence)
-    if fits(complete):
-        return complete, 0
 
     def message(tables_without_examples: int) -> str:
-        return sql_prompt(schema.definitions(tables_without_examples), question, evidence)
+        definitions = schema.definitions(tables_without_examples) if tables_without_examples else schema.complete
+        return sql_prompt(definitions, question, evidence, engine, schema.layout)
+
+    if fits(complete := message(0)):
+        return complete, 0
 
     numbers = range(1, schema.tables_with_examples + 1)
     first = bisect_left(numbers, True, key=lambda number: fits(message(number)))

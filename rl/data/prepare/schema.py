@@ -48,12 +48,34 @@ class SchemaError(Exception):
 
 
 @dataclass(frozen=True)
+class Layout:
+    """How statements are written.
+
+    quote: around names that need one. omnisql: as in OmniSQL's training data, with example values as Python's lists
+    and named foreign keys.
+    """
+
+    quote: str = "`"
+    omnisql: bool = False
+
+
+DEFAULT_LAYOUT = Layout()
+
+
+@dataclass(frozen=True)
 class Column:
-    """A column. `type` is as declared, maybe empty; `examples` are SQL literals."""
+    """A column. `type` is as declared, maybe empty; `examples` are SQL literals.
+
+    found: literals of values that were retrieved for a question, which are shown first and with any budget.
+    """
 
     name: str
     type: str
     examples: tuple[str, ...]
+    found: tuple[str, ...] = ()
+
+    def shown(self, examples: bool) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.found + self.examples)) if examples else self.found
 
 
 @dataclass(frozen=True)
@@ -70,23 +92,29 @@ class Table:
     primary_key: tuple[str, ...]
     foreign_keys: tuple[ForeignKey, ...]
 
-    def definition(self, examples: bool) -> str:
+    def definition(self, examples: bool, layout: Layout) -> str:
         """The CREATE TABLE statement."""
+
+        def name_list(names: tuple[str, ...]) -> str:
+            return f"({', '.join(quote_name(name, layout.quote) for name in names)})"
+
         lines = [
-            (f"{quote_name(column.name)} {column.type}".rstrip(), column.examples if examples else ())
+            (f"{quote_name(column.name, layout.quote)} {column.type}".rstrip(), column.shown(examples))
             for column in self.columns
         ]
         if self.primary_key:
-            lines.append((f"PRIMARY KEY {_name_list(self.primary_key)}", ()))
+            lines.append((f"PRIMARY KEY {name_list(self.primary_key)}", ()))
         for key in self.foreign_keys:
-            parent = f"{quote_name(key.parent)} {_name_list(key.parent_columns)}"
-            lines.append((f"FOREIGN KEY {_name_list(key.columns)} REFERENCES {parent}", ()))
+            label = "_".join((self.name, *key.columns)).lower().replace(" ", "_")
+            constraint = f"CONSTRAINT fk_{label} " if layout.omnisql else ""
+            parent = f"{quote_name(key.parent, layout.quote)} {name_list(key.parent_columns)}"
+            lines.append((f"{constraint}FOREIGN KEY {name_list(key.columns)} REFERENCES {parent}", ()))
         body = []
         for position, (text, values) in enumerate(lines):
             comma = "," if position < len(lines) - 1 else ""
-            comment = f" -- e.g. {', '.join(values)}" if values else ""
+            comment = f" -- {_example_list(values, layout)}" if values else ""
             body.append(f"    {text}{comma}{comment}\n")
-        return f"CREATE TABLE {quote_name(self.name)} (\n{''.join(body)});"
+        return f"CREATE TABLE {quote_name(self.name, layout.quote)} (\n{''.join(body)});"
 
     @property
     def example_characters(self) -> int:
@@ -98,6 +126,18 @@ class Schema:
     """The tables of a database, in the order of their creation."""
 
     tables: tuple[Table, ...]
+    layout: Layout = DEFAULT_LAYOUT
+
+    def with_found(self, values: Sequence[tuple[str, str, str]]) -> "Schema":
+        """The schema with values that were retrieved for a question: (table, column, literal)."""
+        found: dict[tuple[str, str], tuple[str, ...]] = {}
+        for table, column, literal in values:
+            found[table, column] = (*found.get((table, column), ()), literal)
+        tables = (
+            replace(t, columns=tuple(replace(c, found=found.get((t.name, c.name), ())) for c in t.columns))
+            for t in self.tables
+        )
+        return replace(self, tables=tuple(tables))
 
     def definitions(self, tables_without_examples: int = 0) -> str:
         """The CREATE TABLE statements.
@@ -106,7 +146,9 @@ class Schema:
             tables_without_examples: how many tables show no values; those whose values take most room come first.
         """
         bare = set(self._by_example_characters[:tables_without_examples])
-        return "\n\n".join(table.definition(position not in bare) for position, table in enumerate(self.tables))
+        return "\n\n".join(
+            table.definition(position not in bare, self.layout) for position, table in enumerate(self.tables)
+        )
 
     @property
     def tables_with_examples(self) -> int:
@@ -180,23 +222,23 @@ def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
             foreign_key = ForeignKey(names, referenced.name, parent_columns)
             if not any(_same_key(foreign_key, other) for other in table.foreign_keys):
                 tables[child_table] = replace(table, foreign_keys=(*table.foreign_keys, foreign_key))
-    return Schema(tuple(tables.values()))
+    return replace(schema, tables=tuple(tables.values()))
 
 
-def quote_name(name: str) -> str:
+def quote_name(name: str, quote: str = "`") -> str:
     """A table's or column's name as SQL has to write it.
 
     Backticks, not double quotes: SQLite takes a misspelled name in double quotes for a text.
     """
     if _PLAIN_NAME.fullmatch(name) and name.lower() not in _KEYWORDS:
         return name
-    return "`" + name.replace("`", "``") + "`"
+    return quote + name.replace(quote, 2 * quote) + quote
 
 
 def _read_table(database: sqlite3.Connection, name: str, example_values: int, seed: int | None) -> Table:
     # cid, name, type, notnull, default, position in the primary key, hidden. hidden 1 are arguments of virtual tables,
     # 2 and 3 generated columns.
-    rows = [row for row in database.execute(f"PRAGMA table_xinfo({_quoted(name)})") if row[6] != 1]
+    rows = [row for row in database.execute(f"PRAGMA table_xinfo({double_quoted(name)})") if row[6] != 1]
     examples = _read_examples(database, name, [row[1] for row in rows], example_values, seed)
     columns = tuple(Column(row[1], " ".join(row[2].split()), examples[row[1]]) for row in rows)
     primary_key = tuple(column for _, column in sorted((row[5], row[1]) for row in rows if row[5]))
@@ -205,7 +247,7 @@ def _read_table(database: sqlite3.Connection, name: str, example_values: int, se
 
 def _read_foreign_keys(database: sqlite3.Connection, name: str) -> tuple[ForeignKey, ...]:
     keys: dict[int, list[tuple]] = {}  # the (position, parent, child column, parent column) of each
-    for number, *part in database.execute(f"PRAGMA foreign_key_list({_quoted(name)})"):
+    for number, *part in database.execute(f"PRAGMA foreign_key_list({double_quoted(name)})"):
         keys.setdefault(number, []).append(tuple(part[:4]))
     # SQLite numbers them from the last to the first. A key that names no columns of its parent means the parent's
     # primary key: filled in by _with_known_parents.
@@ -242,16 +284,16 @@ def _read_examples(
         return dict.fromkeys(columns, ())
     # Cut in SQL: a value can be larger than memory.
     selected = ", ".join(
-        f"CASE typeof({_quoted(column)}) WHEN 'text' THEN substr({_quoted(column)}, 1, {TEXT_LENGTH + 1}) "
-        f"WHEN 'blob' THEN substr({_quoted(column)}, 1, {BLOB_LENGTH + 1}) ELSE {_quoted(column)} END"
+        f"CASE typeof({double_quoted(column)}) WHEN 'text' THEN substr({double_quoted(column)}, 1, {TEXT_LENGTH + 1}) "
+        f"WHEN 'blob' THEN substr({double_quoted(column)}, 1, {BLOB_LENGTH + 1}) ELSE {double_quoted(column)} END"
         for column in columns
     )
     literals: list[dict[str, None]] = [{} for _ in columns]  # ordered sets
     wanted = example_values if seed is None else ROWS_READ
-    for row in database.execute(f"SELECT {selected} FROM {_quoted(table)} LIMIT {ROWS_READ}"):
+    for row in database.execute(f"SELECT {selected} FROM {double_quoted(table)} LIMIT {ROWS_READ}"):
         for found, value in zip(literals, row, strict=True):
             if value is not None and value != "" and len(found) < wanted:
-                found[_literal(value)] = None
+                found[literal_of(value)] = None
     chosen = {}
     for column, found in zip(columns, literals, strict=True):
         draw = random.Random(f"{seed}/{table}/{column}")
@@ -260,7 +302,7 @@ def _read_examples(
     return chosen
 
 
-def _literal(value: int | float | str | bytes) -> str:
+def literal_of(value: int | float | str | bytes) -> str:
     """A value as SQL writes it, on one line, long ones cut."""
     if isinstance(value, bytes):
         return f"x'{value[:BLOB_LENGTH].hex()}{'...' * (len(value) > BLOB_LENGTH)}'"
@@ -271,12 +313,15 @@ def _literal(value: int | float | str | bytes) -> str:
     return {"inf": "9e999", "-inf": "-9e999"}.get(repr(value), repr(value))
 
 
-def _quoted(name: str) -> str:
+def double_quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _name_list(names: tuple[str, ...]) -> str:
-    return f"({', '.join(map(quote_name, names))})"
+def _example_list(literals: tuple[str, ...], layout: Layout) -> str:
+    if not layout.omnisql:
+        return f"e.g. {', '.join(literals)}"
+    values = (repr(text[1:-1].replace("''", "'")) if text.startswith("'") else text for text in literals)
+    return f"example: [{', '.join(values)}]"
 
 
 def _known_columns(table: Table | None, names: Sequence[str]) -> tuple[str, ...]:

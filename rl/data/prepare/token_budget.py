@@ -1,5 +1,6 @@
 """Whether a prompt fits into the training's max_prompt_length."""
 
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,12 @@ class Budget:
     @property
     def estimated(self) -> bool:
         return self._tokenizer is None
+
+    def count(self, text: str) -> int:
+        """Tokens of a part of a prompt."""
+        if self._tokenizer is None:
+            return ceil(len(text) / CHARACTERS_PER_TOKEN)
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     def fits(self, content: str) -> bool:
         if self._tokenizer is None:

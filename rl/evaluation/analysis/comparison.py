@@ -65,7 +65,7 @@ def compare(spec: ReportSpec) -> Comparison:
     questions = _read_questions(spec, {split: samples[BASE][split].ids for split in spec.splits})
     summaries: dict[str, dict[str, dict]] = {name: {} for name in spec.methods}
     for split in spec.splits:
-        groups = questions[split].two_valued() if split in questions else {}
+        groups = questions[split].few_valued() if split in questions else {}
         # All methods vote in the same way.
         by_result = all(samples[name][split].result is not None for name in spec.methods)
         for name in spec.methods:

@@ -1,7 +1,7 @@
 """The questions behind a split's samples, from its data files: text, reference answer and groups.
 
-A group is a key of extra_info, such as "ambiguous" or "family", with one value for each question. Of a key with two
-values in a split, report.json has results for each: true is called by the key, false "plain".
+A group is a key of extra_info, such as "ambiguous" or "difficulty", with one value for each question. Of a key with
+two to four values in a split, report.json has results for each: true is called by the key, false and none "plain".
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,10 @@ from rl.data.parquet_file import open_parquet
 from rl.data.prepare.prompt_template import question_of
 
 PLAIN = "plain"
+# Keys with more values, such as a template's name, only filter the question browser.
+MOST_VALUES = 4
+# BIRD's levels and Spider's, from the easiest on; other values stand behind them by name, and PLAIN last.
+_LEVELS = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra")
 _COLUMNS = ("id", "prompt", "reward_model")
 _HINT = "name the data files that were sampled"
 
@@ -28,12 +32,12 @@ class Questions:
     references: list[str]  # [P], the reference SQL or answer
     groups: dict[str, list[str]]  # {key: [P] values}, of the keys that the split has
 
-    def two_valued(self) -> dict[str, dict[str, np.ndarray]]:
-        """{key: {value: [P] bool}} of the groups with two values; "plain" comes last."""
+    def few_valued(self) -> dict[str, dict[str, np.ndarray]]:
+        """{key: {value: [P] bool}} of the groups with two to MOST_VALUES values."""
         found = {}
         for key, values in self.groups.items():
-            names = sorted(set(values), key=lambda value: (value == PLAIN, value))
-            if len(names) == 2:
+            names = sorted(set(values), key=_rank)
+            if 2 <= len(names) <= MOST_VALUES:
                 found[key] = {name: np.array([value == name for value in values]) for name in names}
         return found
 
@@ -69,9 +73,19 @@ def read_questions(files: Sequence[Path], ids: np.ndarray, groups: Sequence[str]
     )
 
 
-def _rows(file: Path) -> list[dict[str, Any]]:
-    with open_parquet(file, _COLUMNS, _HINT) as parquet:
-        present = [name for name in (*_COLUMNS, "extra_info") if name in parquet.schema_arrow.names]
+def groups_of(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
+    """Those of the keys that a row's extra_info has a value for.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    infos = [row.get("extra_info") or {} for file in files for row in _rows(file, ())]
+    return [key for key in keys if any(info.get(key) is not None for info in infos)]
+
+
+def _rows(file: Path, columns: Sequence[str] = _COLUMNS) -> list[dict[str, Any]]:
+    with open_parquet(file, columns, _HINT) as parquet:
+        present = [name for name in (*columns, "extra_info") if name in parquet.schema_arrow.names]
         return parquet.read(columns=present).to_pylist()
 
 
@@ -83,6 +97,10 @@ def _text(messages: list[dict[str, str]]) -> str:
 def _reference(reward_model: dict[str, Any] | None) -> str:
     truth = (reward_model or {}).get("ground_truth")
     return str(truth.get("gold_sql", "") if isinstance(truth, dict) else "" if truth is None else truth)
+
+
+def _rank(value: str) -> tuple[bool, int, str]:
+    return value == PLAIN, _LEVELS.index(value) if value in _LEVELS else len(_LEVELS), value
 
 
 def _value(key: str, value: Any) -> str:

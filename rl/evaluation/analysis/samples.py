@@ -17,7 +17,7 @@ from rl.data.sample_file import SampleMetadata, SampleRecord, read_metadata, rea
 from rl.evaluation.analysis.sql_results import UNKNOWN, result_of, stored_results
 from rl.metrics.distinct_answers import answer_classes, answer_key
 from rl.metrics.distinct_n import distinct_n
-from rl.metrics.styles import BY_PREFIX, OTHERS, style_of, styled
+from rl.metrics.styles import BY_PREFIX, OTHERS, announces_styles, styled
 
 T = TypeVar("T")
 
@@ -192,9 +192,9 @@ def _kept(record: SampleRecord) -> Response:
 
 
 def styles_are_announced(path: Path, styles: Sequence[str]) -> bool:
-    """Whether any of the first samples of a file opens with a comment that names a style."""
+    """Whether most queries among the first samples of a file begin with a comment that names a style."""
     first = islice(read_samples(path), _LOOKED_AT)
-    return any(style_of(record.pred, tuple(styles)) != OTHERS for record in first)
+    return announces_styles([record.pred for record in first if record.pred], tuple(styles))
 
 
 def _is_unparsed(pred: str | None) -> bool:

@@ -77,7 +77,7 @@ class AnswerGrid:
         shown = np.arange(base.prompts)
         if base.prompts > MOST_QUESTIONS:
             shown = np.sort(np.random.default_rng(SEED).choice(base.prompts, MOST_QUESTIONS, replace=False))
-        grouped = comparison.questions[split].two_valued() if split in comparison.questions else {}
+        grouped = comparison.questions[split].few_valued() if split in comparison.questions else {}
         groups = next(iter(grouped.values()), {"": np.ones(base.prompts, dtype=bool)})
         # The larger numbers first; ties by what the trained methods answer, then by id.
         solved = [-comparison.samples[name][split].correct.sum(axis=1)[shown] for name in names]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from rl.common.duration import duration
 from rl.evaluation.analysis.checkpoints import Progress
 from rl.evaluation.analysis.claims import INCONCLUSIVE, Claim
 from rl.evaluation.analysis.comparison import Comparison
@@ -15,7 +16,6 @@ from rl.evaluation.report.provenance import provenance
 from rl.evaluation.report.question_browser import browser_data
 from rl.evaluation.report.tables import (
     claims_table,
-    duration,
     settings_facts,
     split_name,
     tests_table,

@@ -184,11 +184,3 @@ def _of_all_splits(drawn: dict[str, SampleMetadata], setting: str) -> object:
     if len(set(values.values())) == 1:
         return next(iter(values.values()))
     return ", ".join(f"{split_name(split)} {value}" for split, value in values.items())
-
-
-def duration(seconds: float) -> str:
-    """12.3 -> "12.3 s", 75 -> "1 min 15 s"."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s"

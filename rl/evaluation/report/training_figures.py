@@ -15,6 +15,7 @@ TITLES = {
     "dph/loss": "Rehearsal loss on D_pef",
     "dph/kl_ref_policy": "KL(π_ref‖π_θ) on D_pef",
     "dph/clip_fraction": "Share of D_pef tokens above the log-ratio bound",
+    "dph/clip_weight": "Share of the rehearsal's gradient that the bound removes",
 }
 REHEARSAL_PREFIX = "dph/"
 SCORER_PREFIX = "dph/scorer/"  # the cost of scoring says nothing about a method

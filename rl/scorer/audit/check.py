@@ -1,51 +1,198 @@
-"""Run every distinct gold query once, in the scorer's own workers."""
+"""Run every distinct gold query once, and variants of those that run, in the scorer's own workers."""
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
+from rl.common.append_log import AppendLog
+from rl.common.outcomes import INFRA_ERROR
+from rl.scorer.audit.variants import with_distinct_toggled, with_tie_breaks
 from rl.scorer.config import SqlSettings
+from rl.scorer.databases import DatabaseUnreadable
+from rl.scorer.outcomes import UnknownQuestion
+from rl.scorer.sql.compare import STORED, Comparison
+from rl.scorer.sql.lexer import repair
 from rl.scorer.sql_scoring import GoldCheck, SqlScorer, scorer_of
 
-OUTCOMES = ("gold", "empty", "all_null", "gold_error", "gold_timeout", "unknown_database", "infra_error")
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 1.0
+_LEAST_CACHE_BYTES = 100_000_000
+_DIFFERENT = ("mismatch", "partial")
 
-# (db_id, gold_sql), as Problem.query has it.
-Query = tuple[str | None, str]
+
+class Query(NamedTuple):
+    """What is run for a problem: problems that share this are checked once."""
+
+    db_id: str | None
+    gold_sql: str
+    method: Comparison
 
 
-async def check(
-    settings: list[SqlSettings], queries: list[Query], done: Callable[[GoldCheck], None]
-) -> dict[Query, GoldCheck]:
-    """The finding of each query; `done` hears of each as it comes. Raises WorkerLost when the workers do not start."""
-    # No query is asked for twice.
-    scorers = [SqlScorer(section.model_copy(update={"gold_cache_bytes": 0})) for section in settings]
-    findings: dict[Query, GoldCheck] = {}
-    waiting = iter(queries)
+@dataclass(frozen=True)
+class Finding:
+    """What became of a gold query.
 
-    async def check_one_after_another() -> None:
-        for query in waiting:
-            findings[query] = await _check(scorers, *query)
+    outcome, seconds, error: as GoldCheck has them. doubts: of a query that runs, of rl.scorer.audit.options.DOUBTS.
+    """
+
+    outcome: str
+    seconds: float
+    error: str | None
+    doubts: tuple[str, ...] = ()
+
+
+class Checker:
+    """Checks queries in the scorer's workers; use it in `async with`, in which WorkerLost says that none starts.
+
+    Args:
+        settings: of the scorers, of which each query's is that of its db_id's prefix.
+        doubts: whether queries that run are looked at further: up to four variants of each are run and compared.
+        journal: remembers findings for the next run; those of another content of the database do not count.
+
+    Attributes:
+        recalled: findings that the journal had.
+        uncompared: pairs of queries that could not be compared.
+    """
+
+    def __init__(self, settings: list[SqlSettings], doubts: bool, journal: AppendLog | None = None):
+        self.doubts, self._journal = doubts, journal
+        self._scorers = [_scorer(section) for section in settings]
+        self._known: dict[str, Finding] = dict(journal.read(_of_line)) if journal is not None else {}
+        self.recalled, self.uncompared = len(self._known), 0
+
+    async def __aenter__(self) -> "Checker":
+        try:
+            await asyncio.gather(*(scorer.pool.start() for scorer in self._scorers))
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(scorer.pool.close() for scorer in self._scorers))
+
+    async def check(self, queries: list[Query], done: Callable[[Finding], None]) -> dict[Query, Finding]:
+        """The finding of each query; `done` hears of each as it comes."""
+        findings: dict[Query, Finding] = {}
+
+        async def check_one(query: Query) -> None:
+            findings[query] = await self._check_or_recall(query)
             done(findings[query])
 
-    try:
-        await asyncio.gather(*(scorer.pool.start() for scorer in scorers))
+        await self._in_turn(queries, check_one)
+        return findings
+
+    async def differing(self, pairs: Iterable[tuple[Query, str]]) -> set[tuple[Query, str]]:
+        """The pairs of queries, both of which run, that return different results."""
+        different: set[tuple[Query, str]] = set()
+
+        async def compare(pair: tuple[Query, str]) -> None:
+            (db_id, gold_sql, method), other = pair
+            scorer = scorer_of(self._scorers, str(db_id))
+            assert scorer is not None, "the query has run"
+            outcome = await scorer.judge(str(db_id), gold_sql, method, repair(other, scorer.settings.engine))
+            self.uncompared += outcome == INFRA_ERROR
+            if outcome in _DIFFERENT:
+                different.add(pair)
+
+        await self._in_turn(pairs, compare)
+        return different
+
+    async def _in_turn(self, items: Iterable, work: Callable) -> None:
+        waiting = iter(items)
+
+        async def one_after_another() -> None:
+            for item in waiting:
+                await work(item)
+
         # As many as there are workers, so that the seconds are no waiting times.
-        await asyncio.gather(*(check_one_after_another() for _ in range(settings[0].processes)))
-    finally:
-        await asyncio.gather(*(scorer.pool.close() for scorer in scorers))
-    return findings
+        await asyncio.gather(*(one_after_another() for _ in range(self._scorers[0].settings.processes)))
+
+    async def _check_or_recall(self, query: Query) -> Finding:
+        key = self._key(query)
+        if key in self._known:
+            return self._known[key]
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                await asyncio.sleep(_PAUSE_SECONDS)
+            finding = await self._check(query)
+            if finding.outcome != INFRA_ERROR:
+                break
+        if self._journal is not None and key is not None and finding.outcome != INFRA_ERROR:
+            self._journal.append(json.dumps({"key": key} | asdict(finding)).encode() + b"\n")
+        return finding
+
+    def _key(self, query: Query) -> str | None:
+        """Of a finding that holds as long as the database does; None for what is quickly found again."""
+        with suppress(UnknownQuestion, DatabaseUnreadable):
+            scorer = scorer_of(self._scorers, query.db_id or "")
+            if scorer is None or query.db_id is None or query.method == STORED:
+                return None
+            if (file := scorer.find_file(query.db_id)) is not None:
+                of = (file.version, query, scorer.settings.gold_seconds, self.doubts)
+                return hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
+        return None
+
+    async def _check(self, query: Query) -> Finding:
+        db_id, gold_sql, method = query
+        if db_id is None:
+            return Finding("unknown_database", 0.0, "the row has no db_id")
+        scorer = scorer_of(self._scorers, db_id)
+        if scorer is None:
+            return Finding("unknown_database", 0.0, "no scorer of the settings has a prefix of the db_id")
+        gold = await scorer.check_gold(db_id, gold_sql, method)
+        doubts: tuple[str, ...] = ()
+        if gold.outcome == "gold" and self.doubts and method != STORED:
+            doubts = await _doubts_of(scorer, db_id, gold_sql, method, gold)
+        if INFRA_ERROR in doubts:
+            return Finding(INFRA_ERROR, gold.seconds, "a variant of the query could not be run")
+        return Finding(gold.outcome, gold.seconds, gold.error, doubts)
 
 
-async def _check(scorers: list[SqlScorer], db_id: str | None, gold_sql: str) -> GoldCheck:
-    if db_id is None:
-        return GoldCheck("unknown_database", error="the row has no db_id")
-    scorer = scorer_of(scorers, db_id)
-    if scorer is None:
-        return GoldCheck("unknown_database", error="no scorer of the settings has a prefix of the db_id")
-    for _ in range(_ATTEMPTS - 1):
-        finding = await scorer.check_gold(db_id, gold_sql)
-        if finding.outcome != "infra_error":
-            return finding
-        await asyncio.sleep(_PAUSE_SECONDS)
-    return await scorer.check_gold(db_id, gold_sql)
+async def _doubts_of(
+    scorer: SqlScorer, db_id: str, gold_sql: str, method: Comparison, gold: GoldCheck
+) -> tuple[str, ...]:
+    """What leaves the result open. A variant that fails or takes too long says nothing."""
+    engine = scorer.settings.engine
+    sql = repair(gold_sql, engine)
+    outcomes: dict[str, set[str]] = {}
+
+    async def compare(doubt: str, variant: str | None, **how: bool) -> None:
+        if variant is not None:
+            found = await scorer.judge(db_id, gold_sql, method, variant, **how)
+            outcomes.setdefault(doubt, set()).add(found)
+
+    if engine == "sqlite":
+        await compare("row_order", sql, backwards=True)
+    for descending in (False, True):
+        variant = with_tie_breaks(sql, gold.columns, descending, engine)
+        await compare("tie", variant)
+        if gold.ordered and method == "spider":
+            await compare("order", variant, ordered=True)
+    await compare("distinct", with_distinct_toggled(sql, engine))
+    found = [doubt for doubt, seen in outcomes.items() if not seen.isdisjoint(_DIFFERENT)]
+    if "tie" in found and "order" in found:  # other rows are in another order, too
+        found.remove("order")
+    return (*found, *([INFRA_ERROR] if any(INFRA_ERROR in seen for seen in outcomes.values()) else []))
+
+
+def _scorer(settings: SqlSettings) -> SqlScorer:
+    changes = {
+        "class_name": "SqlRewardModel",
+        "prediction_seconds": settings.gold_seconds,
+        # A query's variants are compared with it one after the other.
+        "gold_cache_bytes": max(settings.gold_cache_bytes, _LEAST_CACHE_BYTES),
+    }
+    return SqlScorer(settings.model_copy(update=changes))
+
+
+def _of_line(line: bytes) -> tuple[str, Finding] | None:
+    try:
+        content = json.loads(line)
+        return content.pop("key"), Finding(**content | {"doubts": tuple(content["doubts"])})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None

@@ -9,19 +9,21 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from rl.common.append_log import AppendLog
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.scorer.audit.check import Query, check
+from rl.common.outcomes import INFRA_ERROR
+from rl.scorer.audit.check import Checker, Finding, Query
 from rl.scorer.audit.options import parser
-from rl.scorer.audit.problems import Dataset, read_problems
-from rl.scorer.audit.report import check_out, failures, summary, write_table, write_without
-from rl.scorer.config import Engine, SqlSettings, load_settings
+from rl.scorer.audit.problems import Dataset, Problem, read_problems
+from rl.scorer.audit.report import check_out, entries, summary, write_table, write_without
+from rl.scorer.config import Engine, load_settings
 from rl.scorer.databases import find_database
 from rl.scorer.engines import check_engines
 from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.process import WorkerLost
 from rl.scorer.sandbox.support import check_sandbox
-from rl.scorer.sql_scoring import GoldCheck
+from rl.scorer.sql.compare import STORED
 
 _REFRESH_SECONDS = 1.0
 
@@ -54,12 +56,21 @@ def _audit(options: argparse.Namespace) -> int:
     root = next((section.database_path for section in settings if not section.prefix), None)
     if root is not None and len(settings) == 1:
         _check_databases(dataset, root, settings[0].engine)
-    findings = _check_with_progress(settings, list(dict.fromkeys(problem.query for problem in dataset.problems)))
-    failed = failures(dataset.problems, findings)
-    write_table(failed, out)
-    sys.stdout.write(summary(dataset, findings, failed, root))
-    sys.stdout.write(f"Wrote {len(failed)} rows to {out}.\n")
-    unchecked = sum(finding.outcome == "infra_error" for finding in findings.values())
+    journal = AppendLog(out.with_name(f"{out.name}.progress"))
+    unchecked = None
+    try:
+        checker = Checker(settings, options.doubts, journal)
+        if checker.recalled:
+            sys.stderr.write(f"Resuming: {checker.recalled} queries were checked before ({journal.path}).\n")
+        findings, contradicted = _check_with_progress(checker, dataset.problems)
+        found = entries(dataset.problems, findings, contradicted)
+        write_table(found, out)
+        unchecked = sum(finding.outcome == INFRA_ERROR for finding in findings.values()) + checker.uncompared
+    finally:
+        # What a stopped audit found is kept for the next one.
+        (journal.delete if unchecked == 0 or not journal.size else journal.close)()
+    sys.stdout.write(summary(dataset, findings, found, root))
+    sys.stdout.write(f"Wrote {len(found)} rows to {out}.\n")
     if unchecked:
         unwritten = f", and {options.drop} is not written" if options.drop else ""
         sys.stderr.write(
@@ -68,13 +79,13 @@ def _audit(options: argparse.Namespace) -> int:
         )
         return 1
     if options.drop is not None:
-        sys.stdout.write(write_without(failed, options.files[0], options.drop))
+        sys.stdout.write(write_without(found, options.drop_for, options.files[0], options.drop))
     return 0
 
 
 def _check_databases(dataset: Dataset, root: Path, engine: Engine) -> None:
     """Raise UserError if none of the databases exists: the folder is another."""
-    db_ids = dict.fromkeys(problem.db_id for problem in dataset.problems if problem.db_id is not None)
+    db_ids = dict.fromkeys(problem.query.db_id for problem in dataset.problems if problem.query.db_id is not None)
     for db_id in db_ids:
         try:
             find_database(root.resolve(), db_id, engine)
@@ -88,23 +99,51 @@ def _check_databases(dataset: Dataset, root: Path, engine: Engine) -> None:
         )
 
 
-def _check_with_progress(settings: list[SqlSettings], queries: list[Query]) -> dict[Query, GoldCheck]:
+def _check_with_progress(checker: Checker, problems: list[Problem]) -> tuple[dict[Query, Finding], dict[Problem, str]]:
+    """The finding of every query; and of problems that others contradict, how."""
+    queries = list(dict.fromkeys(problem.query for problem in problems))
     outcomes: Counter[str] = Counter()
     with tqdm(total=len(queries), desc="gold queries", unit="query", smoothing=0.1) as progress:
 
-        def done(finding: GoldCheck) -> None:
-            outcomes[finding.outcome] += 1
+        def done(finding: Finding) -> None:
+            outcomes.update((finding.outcome, *finding.doubts))
             progress.set_postfix(outcomes, refresh=False)
             progress.update()
 
-        async def check_and_refresh() -> dict[Query, GoldCheck]:
+        async def check_and_refresh() -> tuple[dict[Query, Finding], dict[Problem, str]]:
             refreshing = asyncio.create_task(_refresh(progress))
             try:
-                return await check(settings, queries, done)
+                async with checker:
+                    findings = await checker.check(queries, done)
+                    return findings, await _contradicted(checker, problems, findings) if checker.doubts else {}
             finally:
                 refreshing.cancel()
 
         return asyncio.run(check_and_refresh())
+
+
+async def _contradicted(
+    checker: Checker, problems: list[Problem], findings: dict[Query, Finding]
+) -> dict[Problem, str]:
+    """Problems with the prompt of another on one database and gold that returns something else, and which one it is."""
+    asked: dict[tuple, list[Problem]] = {}
+    for problem in problems:
+        if problem.prompt is not None and findings[problem.query].outcome in ("gold", "empty", "all_null"):
+            asked.setdefault((problem.query.db_id, problem.query.method, problem.prompt), []).append(problem)
+    pairs = {
+        (same[0].query, other.query.gold_sql)
+        for same in asked.values()
+        for other in same[1:]
+        if other.query.gold_sql != same[0].query.gold_sql and other.query.method != STORED
+    }
+    outcomes = await checker.differing(sorted(pairs))
+    found: dict[Problem, str] = {}
+    for first, *others in asked.values():
+        for other in others:
+            if (first.query, other.query.gold_sql) in outcomes:
+                found[other] = f"the gold of id {first.id}, with the same prompt, returns something else"
+                found.setdefault(first, f"the gold of id {other.id}, with the same prompt, returns something else")
+    return found
 
 
 async def _refresh(progress: tqdm) -> None:

@@ -3,6 +3,11 @@
 import argparse
 from pathlib import Path
 
+# What becomes of a gold query that is not as it should be: it fails or returns nothing; or it runs and is doubtful.
+FAILURES = ("empty", "all_null", "gold_error", "gold_timeout", "unknown_database", "infra_error")
+DOUBTS = ("tie", "row_order", "order", "distinct", "two_golds")
+OUTCOMES = (*FAILURES, *DOUBTS)
+
 _DEFAULT_CONFIG = Path(__file__).resolve().parents[1] / "sql.yaml"
 
 
@@ -15,10 +20,12 @@ def main(arguments: list[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m rl.scorer.audit",
-        description="Run every gold query of a dataset; list those that fail, time out or return nothing.\n\n"
+        description="Run every gold query of a dataset; list those that fail, time out or return nothing, and those\n"
+        "whose result is doubtful: ties under LIMIT, rows that depend on the order of the table or on DISTINCT,\n"
+        "orders that are open, and two golds for one prompt.\n\n"
         "The queries run as the server runs them: in its worker processes, read-only, within the limits of the\n"
-        "settings. A bad gold query is a finding, not an error of the audit. Exit code 0; 2 for a wrong argument,\n"
-        "file or setting; 1 if some queries could not be checked.",
+        "settings. A bad gold query is a finding, not an error of the audit. A stopped audit resumes when it is run\n"
+        "again. Exit code 0; 2 for a wrong argument, file or setting; 1 if some queries could not be checked.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", type=Path, nargs="+", metavar="DATA.parquet", help="in the project's row format")
@@ -33,6 +40,17 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--drop", type=Path, metavar="OUT.parquet", help="write DATA.parquet (one) without the rows in the table"
+    )
+    parser.add_argument(
+        "--drop-for",
+        nargs="+",
+        choices=OUTCOMES,
+        default=FAILURES,
+        metavar="OUTCOME",
+        help=f"with --drop, for which outcomes (default: {' '.join(FAILURES)}; others: {' '.join(DOUBTS)})",
+    )
+    parser.add_argument(
+        "--no-doubts", dest="doubts", action="store_false", help="run each query once, and look for failures alone"
     )
     parser.add_argument("--num-instances", type=int, help="worker processes, in place of the settings'")
     parser.add_argument("--gold-seconds", type=float, help="a query's time limit, in place of the settings'")

@@ -1,30 +1,32 @@
 """The SQL questions of parquet files in the project's row format."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rl.common.errors import UserError
+from rl.scorer.audit.check import Query
+from rl.scorer.sql.compare import COMPARISONS
 
 _COLUMNS = ["id", "data_source", "reward_model"]
+_PROMPT = "prompt"  # a file may do without
 _ROWS_PER_BATCH = 1024
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One row, the one at `position` (from 0) of its file. db_id: None if the row has none."""
+    """One row, the one at `position` (from 0) of its file. db_id of the query: None if the row has none.
+
+    prompt: a digest of what is asked, None in a file without prompts.
+    """
 
     id: int | str
     file: str
     position: int
-    db_id: str | None
-    gold_sql: str
-
-    @property
-    def query(self) -> tuple[str | None, str]:
-        """What is run for it: problems that share this are checked once."""
-        return self.db_id, self.gold_sql
+    query: Query
+    prompt: str | None
 
 
 @dataclass
@@ -49,7 +51,11 @@ def read_problems(files: list[Path]) -> Dataset:
             if isinstance(truth, dict) and truth.get("gold_sql") is not None:
                 row_id = row["id"] if isinstance(row["id"], int) else str(row["id"])
                 db_id = None if truth.get("db_id") is None else str(truth["db_id"])
-                dataset.problems.append(Problem(row_id, str(file), position, db_id, str(truth["gold_sql"])))
+                method = truth.get("cmp_method")
+                query = Query(db_id, str(truth["gold_sql"]), method if method in COMPARISONS else "bird")
+                prompt = repr(row[_PROMPT]).encode("utf-8", "replace") if row.get(_PROMPT) else None
+                digest = None if prompt is None else hashlib.sha256(prompt).hexdigest()
+                dataset.problems.append(Problem(row_id, str(file), position, query, digest))
             else:
                 dataset.other[str(row["data_source"])] += 1
     if not dataset.problems:
@@ -68,7 +74,8 @@ def _rows(file: Path) -> Iterator[dict]:
         missing = [name for name in _COLUMNS if name not in content.schema_arrow.names]
         if missing:
             raise UserError(f"{file} has no column {', '.join(missing)}; make it with the project's data scripts.")
-        for batch in content.iter_batches(_ROWS_PER_BATCH, columns=_COLUMNS):
+        columns = [*_COLUMNS, *(name for name in (_PROMPT,) if name in content.schema_arrow.names)]
+        for batch in content.iter_batches(_ROWS_PER_BATCH, columns=columns):
             yield from batch.to_pylist()
     # pyarrow's ArrowInvalid is a ValueError.
     except (OSError, ValueError) as error:

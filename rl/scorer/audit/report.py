@@ -4,13 +4,15 @@ import csv
 import json
 import os
 from collections import Counter
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
-from rl.scorer.audit.check import OUTCOMES, Query
+from rl.scorer.audit.check import Finding, Query
+from rl.scorer.audit.options import DOUBTS, FAILURES
 from rl.scorer.audit.problems import Dataset, Problem, import_parquet
-from rl.scorer.sql_scoring import GoldCheck
 
 COLUMNS = ("id", "file", "db_id", "gold_sql", "outcome", "seconds", "error")
 _SUFFIXES = (".csv", ".jsonl", ".parquet")
@@ -18,9 +20,23 @@ _SLOWEST = 5
 _SHOWN_FAILURES = 20
 _SHOWN_CHARS = 80
 # What is wrong with a query that runs.
-_DOUBTS = {"empty": "the query returns no rows", "all_null": "the query returns nothing but NULL"}
+_IN_WORDS = {
+    "empty": "the query returns no rows",
+    "all_null": "the query returns nothing but NULL",
+    "tie": "LIMIT cuts between rows with equal sort keys",
+    "row_order": "the result changes with the order in which tables are read",
+    "order": "rows are ordered by keys of which some are equal",
+    "distinct": "the result depends on DISTINCT",
+}
 
-Failures = list[tuple[Problem, GoldCheck]]
+
+class Entry(NamedTuple):
+    """A line of the table: something that is wrong with a problem's gold, of FAILURES or DOUBTS."""
+
+    problem: Problem
+    outcome: str
+    seconds: float
+    error: str | None
 
 
 def check_out(files: list[Path], out: Path, drop: Path | None) -> None:
@@ -38,17 +54,30 @@ def check_out(files: list[Path], out: Path, drop: Path | None) -> None:
         raise UserError(f"--drop takes the rows of one DATA.parquet, not of {len(files)}; audit one after the other.")
 
 
-def failures(problems: list[Problem], findings: dict[Query, GoldCheck]) -> Failures:
-    """The problems whose gold is not as it should be, in the order of the files."""
-    found = ((problem, findings[problem.query]) for problem in problems)
-    return [(problem, finding) for problem, finding in found if finding.outcome != "gold"]
+def entries(
+    problems: list[Problem], findings: dict[Query, Finding], contradicted: Mapping[Problem, str]
+) -> list[Entry]:
+    """What is wrong, in the order of the files.
+
+    Args:
+        contradicted: why of problems that others contradict.
+    """
+    found = []
+    for problem in problems:
+        finding = findings[problem.query]
+        if finding.outcome != "gold":
+            found.append(Entry(problem, finding.outcome, finding.seconds, finding.error))
+        found += [Entry(problem, doubt, finding.seconds, _IN_WORDS[doubt]) for doubt in finding.doubts]
+        if problem in contradicted:
+            found.append(Entry(problem, "two_golds", finding.seconds, contradicted[problem]))
+    return found
 
 
-def write_table(failed: Failures, path: Path) -> None:
-    """Write a row for each failure in the format of the path's suffix, atomically."""
+def write_table(found: list[Entry], path: Path) -> None:
+    """Write a row for each entry in the format of the path's suffix, atomically."""
     rows = [
-        (problem.id, problem.file, *problem.query, finding.outcome, round(finding.seconds, 3), finding.error)
-        for problem, finding in failed
+        (problem.id, problem.file, problem.query.db_id, problem.query.gold_sql, outcome, round(seconds, 3), error)
+        for problem, outcome, seconds, error in found
     ]
     with replacing(path) as temporary:
         if path.suffix == ".parquet":
@@ -73,10 +102,11 @@ def _write_parquet(rows: list[tuple], path: Path) -> None:
     parquet.write_table(pyarrow.Table.from_pylist(cells, schema), path)
 
 
-def write_without(failed: Failures, source: Path, path: Path) -> str:
-    """Write the rows of `source` that have not failed, every column as it is, and say what was dropped and why."""
+def write_without(found: list[Entry], drop_for: Collection[str], source: Path, path: Path) -> str:
+    """Write the rows of `source` without an entry of these outcomes, every column as it is; say what was dropped."""
     parquet = import_parquet()
-    dropped = {problem.position for problem, _ in failed}
+    dropped_for = {entry.problem.position: entry.outcome for entry in reversed(found) if entry.outcome in drop_for}
+    dropped = dropped_for.keys()
     content = parquet.ParquetFile(source)
     count, start = content.metadata.num_rows, 0
     if len(dropped) == count:
@@ -85,13 +115,13 @@ def write_without(failed: Failures, source: Path, path: Path) -> str:
         for batch in content.iter_batches():
             writer.write_batch(batch.take([i for i in range(len(batch)) if start + i not in dropped]))
             start += len(batch)
-    reasons = Counter(finding.outcome for _, finding in failed)
+    reasons = Counter(outcome for _, outcome in sorted(dropped_for.items()))
     why = "".join(f"{', ' if i else ': '}{name} {number}" for i, (name, number) in enumerate(reasons.most_common()))
     return f"Wrote {count - len(dropped)} of {count} rows to {path}; dropped {len(dropped)}{why}.\n"
 
 
-def summary(dataset: Dataset, findings: dict[Query, GoldCheck], failed: Failures, root: Path | None) -> str:
-    """Counts by outcome, the slowest queries, what failed and what was not checked."""
+def summary(dataset: Dataset, findings: dict[Query, Finding], found: list[Entry], root: Path | None) -> str:
+    """Counts by outcome, the slowest queries, what failed, what is doubtful and what was not checked."""
     problems = Counter(findings[problem.query].outcome for problem in dataset.problems)
     queries = Counter(finding.outcome for finding in findings.values())
     lines = [f"{dataset.rows} rows, {len(dataset.problems)} SQL questions, {len(findings)} different gold queries."]
@@ -99,17 +129,25 @@ def summary(dataset: Dataset, findings: dict[Query, GoldCheck], failed: Failures
         sources = ", ".join(f"{source} {count}" for source, count in dataset.other.most_common())
         lines.append(f"{dataset.other.total()} rows are no SQL questions and were not checked: {sources}.")
     lines.append(f"{'outcome':<18}{'questions':>10}{'queries':>10}")
-    lines += [f"{name:<18}{problems[name]:>10}{queries[name]:>10}" for name in OUTCOMES if queries[name]]
+    lines += [f"{name:<18}{problems[name]:>10}{queries[name]:>10}" for name in ("gold", *FAILURES) if queries[name]]
+    doubtful = Counter(entry.outcome for entry in found)
+    if any(doubtful[name] for name in DOUBTS):
+        of_queries = Counter(doubt for finding in findings.values() for doubt in finding.doubts)
+        of_queries["two_golds"] = len({entry.problem.query for entry in found if entry.outcome == "two_golds"})
+        lines.append("of gold, doubtful:")
+        lines += [f"{name:<18}{doubtful[name]:>10}{of_queries[name]:>10}" for name in DOUBTS if doubtful[name]]
     lines.append("Slowest queries:")
     slowest = sorted(findings.items(), key=lambda item: -item[1].seconds)[:_SLOWEST]
-    lines += [f"{finding.seconds:>9.2f} s  {db_id}  {_shortened(gold_sql)}" for (db_id, gold_sql), finding in slowest]
-    if failed:
-        lines.append("Failures (id, database, what is wrong):")
-    for problem, finding in failed[:_SHOWN_FAILURES]:
-        wrong = f"{finding.outcome}: {finding.error or _DOUBTS[finding.outcome]}"
-        lines.append(f"  {problem.id}  {problem.db_id}  {_shortened(wrong)}")
-    if len(failed) > _SHOWN_FAILURES:
-        lines.append(f"  ... and {len(failed) - _SHOWN_FAILURES} more, which the table has.")
+    lines += [f"{of.seconds:>9.2f} s  {query.db_id}  {_shortened(query.gold_sql)}" for query, of in slowest]
+    for title, names in (("Failures", FAILURES), ("Doubts", DOUBTS)):
+        shown = [entry for entry in found if entry.outcome in names]
+        if shown:
+            lines.append(f"{title} (id, database, what is wrong):")
+        for problem, outcome, _, error in shown[:_SHOWN_FAILURES]:
+            wrong = f"{outcome}: {error or _IN_WORDS[outcome]}"
+            lines.append(f"  {problem.id}  {problem.query.db_id}  {_shortened(wrong)}")
+        if len(shown) > _SHOWN_FAILURES:
+            lines.append(f"  ... and {len(shown) - _SHOWN_FAILURES} more, which the table has.")
     if problems["unknown_database"] and root is not None:
         lines.append(f"Databases are looked for below {root}; if they lie elsewhere, pass --database-path DIR.")
     return "\n".join(lines) + "\n"

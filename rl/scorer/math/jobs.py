@@ -50,7 +50,6 @@ class MathJobs:
         self._max_answer_chars = max_answer_chars
         self._gold = lru_cache(held_golds)(parse_answer)
         self._memory = _Memory()
-        _warm_up()
         self._largest = self._memory.resident_bytes() + recycle_bytes
 
     def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:
@@ -111,8 +110,8 @@ def _compare(gold: tuple, pred: str) -> bool:
     return equal(gold, parse_answer(pred))
 
 
-def _warm_up() -> None:
-    """Raise RuntimeError where math-verify does not work as it is installed."""
+def warm_up(**_: object) -> None:
+    """Do what is slow the first time, once for all workers; RuntimeError where math-verify does not work."""
     for gold, pred in _WARM_UP:
         parsed = parse_answer(gold), parse_answer(pred)
         if not all(map(readable, parsed)):

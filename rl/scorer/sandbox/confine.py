@@ -8,6 +8,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from rl.scorer.sandbox import landlock, seccomp
 
@@ -25,6 +26,12 @@ _CAPABILITIES_VERSION = 0x2008_0522
 # CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_FSETID, CAP_KILL, CAP_SETGID, CAP_SETUID: rights on
 # files and other users' identities, which a server that runs as root may need its workers to have.
 _KEPT_CAPABILITIES = 0xFF
+
+
+def prepare(mechanisms: list[str], reads: list[str] | None, **_: object) -> None:
+    """Find what `confine` takes 20 ms to find, once for the processes that are forked from this one."""
+    if "landlock" in mechanisms and reads is not None:
+        _interpreter()
 
 
 def confine(mechanisms: list[str], reads: list[str] | None, allow: list[str], server_port: int | None = None) -> None:
@@ -56,6 +63,7 @@ def writable(allow: Iterable[str]) -> list[str]:
     return [entry.removeprefix(WRITES) for entry in allow if entry.startswith(WRITES)]
 
 
+@cache
 def _interpreter() -> list[str]:
     """What this interpreter may still import, but neither the directory it was started in nor the repository's data."""
     searched = [folder for folder in sys.path if folder not in ("", _REPOSITORY)]

@@ -61,6 +61,9 @@ ERROR_CHARS = 1000
 # SQLite would write the -shm, which a worker may not; in exclusive mode it keeps that index in memory. The lock of that
 # mode cannot be had on a file that is open for reading only, so it takes none.
 PRIVATE_INDEX = "&vfs=unix-none"
+# In the URI of a database whose tables are to be read backwards where no ORDER BY says otherwise. SQLite passes over
+# parameters that it does not know.
+REVERSED_ROWS = "&rows=reversed"
 # How long another process may hold the file's lock before that is a fault.
 _LOCK_SECONDS = 0.5
 
@@ -147,6 +150,8 @@ class Executor:
             try:
                 if uri.endswith(PRIVATE_INDEX):
                     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                if REVERSED_ROWS in uri:
+                    connection.execute("PRAGMA reverse_unordered_selects = ON")
                 _restrict(connection, self._limits)
             except BaseException:
                 connection.close()
@@ -227,7 +232,7 @@ def _longest(rows: list[Row]) -> int:
     return max((len(value) for row in rows for value in row if isinstance(value, (str, bytes))), default=0)
 
 
-def marshalled(rows: list[Row] | Row) -> bytes:
+def marshalled(rows: list | Row) -> bytes:
     """The rows as bytes. Raises MemoryError."""
     try:
         return marshal.dumps(rows)

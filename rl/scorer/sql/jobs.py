@@ -2,8 +2,9 @@
 
 - identify: {uri} -> {outcome: "identity", identity}, or {outcome: "unknown", error} if there is no such database; for
   PostgreSQL, whose contents the server cannot see.
-- gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows, null}, body: the marshalled rows, for `score`
-  jobs of any worker. null: no value of the rows is other than NULL, as when there are no rows.
+- gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows, columns, null}, body: the marshalled rows, for
+  `score` jobs of any worker. null: no value of the rows is other than NULL, as when there are no rows. Of stored
+  results: {tables: [[path, positions of columns], ...], ordered}, and the body has the tables.
 - score: {uri, version, sql, seconds, gold, ordered, method, reward, digest}, body: gold's rows unless this worker still
   holds them -> {outcome, score} and, if `digest` is true, {digest, rows}; body: the payload as JSON. With a reward
   model that times equal results the job has {gold_sql}, and the reply to one {reward}.
@@ -16,9 +17,10 @@ prediction reads).
 import marshal
 from contextlib import suppress
 from importlib import import_module
+from typing import Any
 
 from rl.scorer.lru import ByteLru
-from rl.scorer.sql.compare import COMPARISONS, GoldRows, equal_bird
+from rl.scorer.sql.compare import COMPARISONS, STORED, GoldRows, equal_bird
 from rl.scorer.sql.execute import (
     DamagedDatabase,
     DatabaseFault,
@@ -31,12 +33,23 @@ from rl.scorer.sql.execute import (
 from rl.scorer.sql.lexer import has_top_level_order_by
 from rl.scorer.sql.payload import result_digest, rows_as_json
 from rl.scorer.sql.rewards import HIGHEST_RATIO, MATCH_SCORE, REWARD_MODELS, TIME_FLOOR_SECONDS, efficiency_reward
+from rl.scorer.sql.stored import read_table
 
 # Python's objects take up to ten times as much memory as when they are marshalled.
 _LARGE_BYTES = 1_000_000
 # A query is timed by its fastest run: as many as this, unless both queries' runs have taken so many seconds before.
 _TIMED_RUNS = 5
 _TIMED_SECONDS = 0.25
+
+
+def warm_up(engine: str, **_: object) -> None:
+    """Import the engine's driver, once for all workers."""
+    _engine_module(engine)
+
+
+def _engine_module(engine: str) -> Any:
+    # Imported only where it is configured: neither duckdb nor psycopg need be installed.
+    return import_module("rl.scorer.sql.execute" if engine == "sqlite" else f"rl.scorer.sql.{engine}_engine")
 
 
 class SqlJobs:
@@ -50,9 +63,8 @@ class SqlJobs:
         self, engine: str, arguments: dict, limits: dict, held_bytes: int, payload_rows: int, payload_bytes: int
     ):
         self._engine = engine
-        # Imported only where it is configured: neither duckdb nor psycopg need be installed.
-        module = import_module("rl.scorer.sql.execute" if engine == "sqlite" else f"rl.scorer.sql.{engine}_engine")
-        self._executor = module.Executor(Limits(**limits), **arguments)
+        self._limits = Limits(**limits)
+        self._executor = _engine_module(engine).Executor(self._limits, **arguments)
         # Address space for files that are mapped for reading.
         self.mapped_bytes = self._executor.mapped_bytes
         self._golds: ByteLru[GoldRows] = ByteLru(held_bytes)
@@ -90,18 +102,24 @@ class SqlJobs:
             return {"outcome": outcome, "error": str(error), **last}, b""
 
     def _gold(self, job: dict) -> tuple[dict, bytes]:
+        if "tables" in job:
+            return self._stored_gold(job)
         rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])
         null = all(value is None for row in rows for value in row)
-        header = {
-            "outcome": "gold",
-            "ordered": has_top_level_order_by(job["sql"], self._engine),
-            "rows": len(rows),
-            "null": null,
-        }
+        ordered = has_top_level_order_by(job["sql"], self._engine)
+        header = {"outcome": "gold", "ordered": ordered, "rows": len(rows), "null": null}
+        header["columns"] = len(rows[0]) if rows else 0
         body = marshalled(rows)
         if len(body) > _LARGE_BYTES:
             _check_equal_rows_fit(rows, body)
         return header, body
+
+    def _stored_gold(self, job: dict) -> tuple[dict, bytes]:
+        tables = [read_table(path, positions, self._limits) for path, positions in job["tables"]]
+        null = all(value is None for table in tables for column in table for value in column)
+        rows = max(len(table[0]) for table in tables)
+        header = {"outcome": "gold", "ordered": job["ordered"], "rows": rows, "null": null, "columns": len(tables[0])}
+        return header, marshalled(tables)
 
     def _score(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         gold = self._gold_rows(job, body)
@@ -110,13 +128,14 @@ class SqlJobs:
         if equal := COMPARISONS[job["method"]](gold, rows):
             outcome, score = "match", MATCH_SCORE
         else:
-            score = reward.credit(gold, rows)
+            score = 0.0 if job["method"] == STORED else reward.credit(gold, rows)
             outcome = "partial" if score > 0 else "mismatch"
         payload = rows_as_json(rows, *self._payload_cap)
         header = {"outcome": outcome, "score": score}
         header |= _digest(rows, job) if job["digest"] else {}
         del rows
-        if equal and reward.timed and job["sql"] != job["gold_sql"]:
+        # Stored results have no query to be timed beside.
+        if equal and reward.timed and job.get("gold_sql", job["sql"]) != job["sql"]:
             header["reward"] = self._efficiency(job)
         return header, payload.encode()
 

@@ -56,19 +56,20 @@ def repair(sql: str, engine: str = "sqlite") -> str:
     return _DIALECTS[engine].repair.sub(replace, sql)
 
 
+def tokens(sql: str, engine: str = "sqlite") -> Iterator[re.Match]:
+    """Words, quoted names and texts, and single signs, without comments."""
+    return (match for match in _DIALECTS[engine].token.finditer(sql) if not match[0].startswith(("--", "/*")))
+
+
 def first_word(sql: str) -> str:
     """The first token of the statement, in upper case; empty without one."""
-    for match in _SQLITE.token.finditer(sql):
-        # SQLite passes over a byte order mark and Python's sqlite3 over semicolons.
-        if not match[0].startswith(("--", "/*", ";", "\ufeff")):
-            return match[0].upper()
-    return ""
+    # SQLite passes over a byte order mark and Python's sqlite3 over semicolons.
+    return next((match[0].upper() for match in tokens(sql) if match[0] not in (";", "\ufeff")), "")
 
 
 def reads_clock(sql: str, engine: str = "sqlite") -> bool:
     """Whether the result depends on the date: CURRENT_TIMESTAMP and its like, or 'now'."""
-    dialect = _DIALECTS[engine]
-    return any(match[0].upper() in dialect.clock for match in dialect.token.finditer(sql))
+    return any(match[0].upper() in _DIALECTS[engine].clock for match in tokens(sql, engine))
 
 
 def ambiguity(sql: str) -> str | None:
@@ -78,17 +79,15 @@ def ambiguity(sql: str) -> str | None:
         return "\\' in a string; write it ''"
     if _ESCAPED_NAME.search(sql):
         return 'a name written U&"..."'
-    tokens = (match[0] for match in _POSTGRESQL.token.finditer(sql))
-    return "a comment in a comment" if any(token.startswith("/*") and "/*" in token[2:] for token in tokens) else None
+    found = (match[0] for match in _POSTGRESQL.token.finditer(sql))
+    return "a comment in a comment" if any(token.startswith("/*") and "/*" in token[2:] for token in found) else None
 
 
 def names(sql: str) -> Iterator[tuple[str, bool]]:
     """PostgreSQL's names and keywords in lower case, each with whether an opening parenthesis follows."""
     name = ""
-    for match in _POSTGRESQL.token.finditer(sql + ";"):
+    for match in tokens(sql + ";", "postgresql"):
         token = match[0]
-        if token.startswith(("--", "/*")):
-            continue
         if name:
             yield name, token == "("
         is_name = token.startswith('"') or (match["opaque"] is None and re.match(r"\w", token))
@@ -99,14 +98,10 @@ def has_top_level_order_by(sql: str, engine: str = "sqlite") -> bool:
     """Whether the statement orders its result: an ORDER BY outside every parenthesis (subquery, CTE, window)."""
     depth = 0
     previous = ""
-    for match in _DIALECTS[engine].token.finditer(sql):
-        token = match[0]
-        if match["opaque"] is not None:
-            if not token.startswith(("--", "/*")):
-                previous = ""
-            continue
-        if depth == 0 and previous == "ORDER" and token.upper() == "BY":
+    for match in tokens(sql, engine):
+        token = match[0].upper()
+        if depth == 0 and (previous, token) == ("ORDER", "BY"):
             return True
         depth += (token == "(") - (token == ")")
-        previous = token.upper()
+        previous = token
     return False

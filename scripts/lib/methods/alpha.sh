@@ -7,7 +7,6 @@ ALPHA=${ALPHA:-0.2}
 source "$LIB/launch.sh"
 
 train \
-  data.train_files="'$TRAIN_WRONG'" \
   actor_rollout_ref.actor.clip_ratio_high="$CLIP_HIGH" \
   actor_rollout_ref.actor.sft_loss_mode=alpha \
   actor_rollout_ref.actor.sft_loss_coeff="$SFT_LOSS_COEFF" \

@@ -1,8 +1,6 @@
 # GRPO on all training prompts without a divergence, the baseline.
 
 POSITIONAL=(NAME '[seed]')
-# Upper clip of the ratio; the other methods have a higher one (CLIP_HIGH).
-GRPO_CLIP_HIGH=${GRPO_CLIP_HIGH:-0.2}
 source "$LIB/launch.sh"
 
 train \

@@ -6,7 +6,6 @@ SFT_LOSS_COEFF=${SFT_LOSS_COEFF:-0.2}
 source "$LIB/launch.sh"
 
 train \
-  data.train_files="'$TRAIN_WRONG'" \
   actor_rollout_ref.actor.clip_ratio_high="$CLIP_HIGH" \
   actor_rollout_ref.actor.sft_loss_mode=js_low_var \
   actor_rollout_ref.actor.sft_loss_coeff="$SFT_LOSS_COEFF" \

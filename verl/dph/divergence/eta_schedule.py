@@ -86,8 +86,7 @@ class Coefficient:
 
         Args:
             kl: KL(pi_ref || pi_theta) on its D_pef rows, nats per token, 0 or more. On sampled tokens it is the k3
-                estimate with the linear tail above LOG_RATIO_MAX, so it is somewhat below the KL of a policy that has
-                moved far.
+                estimate, linear above a log-ratio of 1, so it is somewhat below the KL of a policy that has moved far.
 
         Raises:
             UserError: with target_kl, it is not a number.

@@ -7,10 +7,13 @@ A divergence is one function here. It maps log_ratio = log pi_theta(a) - log pi_
 which is non-negative, and zero with zero gradient at u = 1 (docs/explanation/derivations.md; Csiszar 1967; the
 paper's Appendix C). Three estimators are made of it, none of which needs another formula:
 
-    with_linear_tail(f, log_ratio)          on a token sampled by pi_ref: f~(u)
+    with_linear_tail(f, log_ratio, upper)   on a token sampled by pi_ref: f~(u)
     between_distributions(f, log_p, log_q)  between two next-token distributions: sum over tokens of p f~(q / p)
-    policy_weight(f, log_ratio)             on a token sampled by pi_theta: f~'(u) = f'(u) - f'(1), the weight of
+    policy_weight(f, log_ratio, bound)      on a token sampled by pi_theta: f~'(u) = f'(u) - f'(1), the weight of
                                             grad log pi_theta
+
+On a token sampled by pi_ref any other multiple of u - 1 may be subtracted. The functions *_tail subtract
+f'(inf) (u - 1), where that is finite: same expectation, but neither non-negative nor flat at u = 1.
 
 Everything is evaluated from log_ratio, never from probabilities, and in float64: near 0 every f~ cancels to about
 log_ratio^2 / 2, which float32 cannot hold below 1e-3, and far from it exp overflows float32 at 88. Results are float32.
@@ -25,19 +28,9 @@ from torch.nn.functional import softplus
 
 LOG2 = math.log(2.0)
 
-# Above this log-ratio a divergence on samples of pi_ref is continued linearly. Measured on the demo's task
-# (docs/explanation/estimators.md): the gradient of a mini-batch has its smallest error with a bound between 0.5 and 2,
-# and 40 times that with 10, because almost all of the variance comes from tokens that became e^5 times more likely and
-# are hardly ever sampled. There is no lower bound: where the policy dropped a mode (d << 0) the forward KL must keep
-# pulling.
-LOG_RATIO_MAX = 1.0
-
 # Between whole distributions p f~(q/p) is at most of the order of q for all divergences but Pearson's, so that this
 # bound only keeps the arithmetic finite.
 DISTRIBUTION_LOG_RATIO_MAX = 40.0
-
-# On samples of pi_theta the weights grow with exp(|d|) on either side (forward KL: where d << 0; Pearson: d >> 0).
-POLICY_LOG_RATIO_MAX = 10.0
 
 Divergence = Callable[..., torch.Tensor]
 
@@ -53,8 +46,7 @@ def forward_kl(log_ratio: torch.Tensor) -> torch.Tensor:
 def forward_kl_k1(log_ratio: torch.Tensor) -> torch.Tensor:
     """KL(pi_ref || pi_theta), the k1 form: f(u) = -log u. Gradient -grad log pi_theta, as in supervised fine-tuning.
 
-    The one estimator here that is not pointwise non-negative; its expectation is the same (f'(1) = -1 is not
-    subtracted). Only for single samples of pi_ref.
+    The tail form of the forward KL, whose f'(inf) is 0. Only for single samples of pi_ref.
     """
     return -log_ratio
 
@@ -78,12 +70,25 @@ def js_doubled(log_ratio: torch.Tensor) -> torch.Tensor:
     return 2.0 * js_half(log_ratio)
 
 
+def js_doubled_tail(log_ratio: torch.Tensor) -> torch.Tensor:
+    """2 JSD, the tail form, f'(inf) = log 2: 2 log 2 - u softplus(-d) - softplus(d).
+
+    Gradient weight -u softplus(-d), in (-1, 0).
+    """
+    return 2.0 * LOG2 - torch.exp(log_ratio) * softplus(-log_ratio) - softplus(log_ratio)
+
+
 def kl_ref_mixture(log_ratio: torch.Tensor) -> torch.Tensor:
     """KL(pi_ref || M), M = (pi_theta + pi_ref)/2: f~(u) = (u - 1)/2 - log((1 + u)/2).
 
     The D_pef half of the JS definition (paper, Appendix E). Gradient weight u (u - 1) / (2 (1 + u)).
     """
     return 0.5 * torch.expm1(log_ratio) + LOG2 - softplus(log_ratio)
+
+
+def kl_ref_mixture_tail(log_ratio: torch.Tensor) -> torch.Tensor:
+    """KL(pi_ref || M), the tail form, f'(inf) = 0: log 2 - softplus(d). Gradient weight -u / (1 + u), in (-1, 0)."""
+    return LOG2 - softplus(log_ratio)
 
 
 def kl_policy_mixture(log_ratio: torch.Tensor) -> torch.Tensor:
@@ -104,12 +109,22 @@ def alpha_divergence(log_ratio: torch.Tensor, alpha: float) -> torch.Tensor:
     return (torch.expm1(beta * log_ratio) - beta * torch.expm1(log_ratio)) / (alpha * (alpha - 1.0))
 
 
+def alpha_tail(log_ratio: torch.Tensor, alpha: float) -> torch.Tensor:
+    """Alpha divergence, the tail form, f'(inf) = 1/a: (u^(1-a) - 1) / (a (a-1)). Gradient weight -u^(1-a) / a."""
+    return torch.expm1((1.0 - alpha) * log_ratio) / (alpha * (alpha - 1.0))
+
+
 def hellinger(log_ratio: torch.Tensor) -> torch.Tensor:
     """Squared Hellinger distance 1/2 sum (sqrt p - sqrt q)^2: f~(u) = 1/2 (sqrt u - 1)^2.
 
     Gradient weight (u - sqrt u)/2. A quarter of the alpha divergence at 1/2; at most 1 (Hellinger 1909).
     """
     return 0.5 * torch.expm1(0.5 * log_ratio).square()
+
+
+def hellinger_tail(log_ratio: torch.Tensor) -> torch.Tensor:
+    """Squared Hellinger distance, the tail form, f'(inf) = 1/2: 1 - sqrt u. Gradient weight -sqrt u / 2."""
+    return -torch.expm1(0.5 * log_ratio)
 
 
 def chi_square(log_ratio: torch.Tensor) -> torch.Tensor:
@@ -134,31 +149,50 @@ def _with_tangents(f: Divergence, log_ratio: torch.Tensor, lower: float | None, 
     return value
 
 
-def with_linear_tail(f: Divergence, log_ratio: torch.Tensor, upper: float = LOG_RATIO_MAX) -> torch.Tensor:
+def with_linear_tail(f: Divergence, log_ratio: torch.Tensor, upper: float | None) -> torch.Tensor:
     """`f`, continued by its tangent above `upper`: the generator form on samples of pi_ref.
+
+    There is no lower bound: where the policy dropped a mode (log_ratio << 0) the forward KL must keep pulling.
 
     Args:
         f: one of the functions above.
         log_ratio: any shape, float32; log pi_theta - log pi_ref per token.
-        upper: where the linear tail begins.
+        upper: where the linear tail begins; None: nowhere.
 
     Returns:
-        The shape of log_ratio, float32, finite for |log_ratio| up to 200; the gradient is never zeroed on the lower
-        side.
+        The shape of log_ratio, float32; with a bound of at most 40 finite for |log_ratio| up to 200.
     """
-    return _with_tangents(f, log_ratio.double(), None, upper).float()
+    log_ratio = log_ratio.double()
+    return (f(log_ratio) if upper is None else _with_tangents(f, log_ratio, None, upper)).float()
 
 
-def policy_weight(f: Divergence, log_ratio: torch.Tensor) -> torch.Tensor:
+def generator_weight(f: Divergence, log_ratio: torch.Tensor) -> torch.Tensor:
+    """u f~'(u), the weight of grad log pi_theta on samples of pi_ref; at min(log_ratio, upper) that of the linear tail.
+
+    Args:
+        f: one of the functions above.
+        log_ratio: any shape, any float type.
+
+    Returns:
+        The shape of log_ratio, float64, without gradient.
+    """
+    with torch.enable_grad():
+        log_ratio = log_ratio.detach().double().requires_grad_()
+        return torch.autograd.grad(f(log_ratio).sum(), log_ratio)[0]
+
+
+def policy_weight(f: Divergence, log_ratio: torch.Tensor, bound: float) -> torch.Tensor:
     """f~'(u) = f'(u) - f'(1), the weight of grad log pi_theta on samples of pi_theta.
 
     grad D_f(pi_theta || pi_ref) = E_{a ~ pi_theta}[f'(u) grad log pi_theta(a)], and a constant may be subtracted as a
     baseline (docs/explanation/derivations.md, "the policy form"). Taken as d/dd f~ / u, so that each divergence needs
-    no second formula; tangents beyond +-POLICY_LOG_RATIO_MAX.
+    no second formula.
 
     Args:
-        f: one of the functions above but `forward_kl_k1`.
+        f: one of the functions above but the tail forms.
         log_ratio: any shape, float32, at tokens that the policy sampled.
+        bound: beyond +-bound the weight is continued by its tangents. It grows with exp(|d|) on either side (forward
+            KL: where d << 0; Pearson: d >> 0).
 
     Returns:
         The shape of log_ratio, float32, without gradient.
@@ -170,10 +204,10 @@ def policy_weight(f: Divergence, log_ratio: torch.Tensor) -> torch.Tensor:
 
     with torch.enable_grad():
         log_ratio = log_ratio.detach().double().requires_grad_()
-        return _with_tangents(weight, log_ratio, -POLICY_LOG_RATIO_MAX, POLICY_LOG_RATIO_MAX).detach().float()
+        return _with_tangents(weight, log_ratio, -bound, bound).detach().float()
 
 
-def policy_value(f: Divergence, log_ratio: torch.Tensor) -> torch.Tensor:
+def policy_value(f: Divergence, log_ratio: torch.Tensor, bound: float) -> torch.Tensor:
     """f~(u) / u, whose mean over samples of pi_theta is the divergence; without gradient, for metrics.
 
     Args and Returns: as `policy_weight`.
@@ -182,7 +216,7 @@ def policy_value(f: Divergence, log_ratio: torch.Tensor) -> torch.Tensor:
     def value(log_ratio: torch.Tensor) -> torch.Tensor:
         return f(log_ratio) * torch.exp(-log_ratio)
 
-    return _with_tangents(value, log_ratio.detach().double(), -POLICY_LOG_RATIO_MAX, POLICY_LOG_RATIO_MAX).float()
+    return _with_tangents(value, log_ratio.detach().double(), -bound, bound).float()
 
 
 def between_distributions(f: Divergence, log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tensor:
@@ -192,7 +226,7 @@ def between_distributions(f: Divergence, log_p: torch.Tensor, log_q: torch.Tenso
     divergence of the whole ones (data-processing inequality), and equal to it when the bucket is empty.
 
     Args:
-        f: one of the functions above but `forward_kl_k1`.
+        f: one of the functions above but the tail forms.
         log_p: (..., categories) log-probs of pi_ref that sum to 1, without gradient; -inf for a category that is empty
             under both.
         log_q: (..., categories) log-probs of pi_theta that sum to 1.

@@ -23,6 +23,14 @@ MODES: dict[str, Divergence] = {
     "chi_square": f_divergences.chi_square,
 }
 
+# sft_baseline=tail, of the divergences whose f'(inf) is finite. That of the forward KL is k1 (sft_kl_estimator).
+TAIL_FORMS: dict[Divergence, Divergence] = {
+    f_divergences.js_doubled: f_divergences.js_doubled_tail,
+    f_divergences.kl_ref_mixture: f_divergences.kl_ref_mixture_tail,
+    f_divergences.alpha_divergence: f_divergences.alpha_tail,
+    f_divergences.hellinger: f_divergences.hellinger_tail,
+}
+
 # auto: as the paper has it. generator, policy: the whole divergence on D_pef, or on D_exp.
 FORMS = ("auto", "generator", "policy")
 
@@ -34,8 +42,8 @@ class Terms:
     Attributes:
         pef: on D_pef rows, or None.
         exp: on D_exp rows, or None.
-        pef_distance: the non-negative divergence that `pef` estimates, for whole distributions and metrics; `pef`
-        itself but for the k1 estimator of the forward KL.
+        pef_distance: the non-negative divergence that `pef` estimates, for whole distributions; `pef` itself but for
+            the tail forms.
     """
 
     pef: Divergence | None = None
@@ -65,21 +73,24 @@ def forms_of(mode: str, form: str, has_data: bool) -> tuple[bool, bool]:
     return True, False
 
 
-def terms_of(mode: str, form: str, has_data: bool, *, alpha: float, kl_estimator: str) -> Terms:
+def terms_of(mode: str, form: str, has_data: bool, *, alpha: float, kl_estimator: str, baseline: str) -> Terms:
     """The divergences of a mode.
 
     Args:
         mode, form, has_data: as in `forms_of`.
         alpha: of the alpha divergence.
         kl_estimator: "k1" or "k3", of the forward KL on D_pef.
+        baseline: "centred" or "tail", of the others on D_pef; "tail" only for those in TAIL_FORMS.
     """
     on_pef, on_exp = forms_of(mode, form, has_data)
-    if on_pef and on_exp:
-        return Terms(f_divergences.kl_ref_mixture, f_divergences.kl_policy_mixture, f_divergences.kl_ref_mixture)
     if not (on_pef or on_exp):
         return Terms()
-    whole: Divergence = partial(f_divergences.alpha_divergence, alpha=alpha) if mode == "alpha" else MODES[mode]
-    if on_exp:
-        return Terms(exp=whole)
-    k1 = mode == "forward" and kl_estimator == "k1"
-    return Terms(pef=f_divergences.forward_kl_k1 if k1 else whole, pef_distance=whole)
+    distance = exp = MODES[mode]
+    if on_pef and on_exp:
+        distance, exp = f_divergences.kl_ref_mixture, f_divergences.kl_policy_mixture
+    pef = TAIL_FORMS[distance] if baseline == "tail" else distance
+    if mode == "forward" and kl_estimator == "k1":
+        pef = f_divergences.forward_kl_k1
+    if mode == "alpha":
+        pef, exp, distance = (partial(f, alpha=alpha) for f in (pef, exp, distance))
+    return Terms(pef if on_pef else None, exp if on_exp else None, distance if on_pef else None)

@@ -1,10 +1,13 @@
 """Write the D_pef store: `actor.generate_sft=True` (scripts/*/get_correct_data_tensor.sh).
 
-Every near-perfect prompt is sampled once more (docs/explanation/method.md, refinement). A correct sample is kept as
-token ids with the reference log-probs of the training engine, and with data.sft_top_k the likeliest next tokens at
-every position; the other prompts move to train_wrong. Samples are records of a file of their own and log-probs parts
+By default every near-perfect prompt is sampled once more (docs/explanation/method.md, refinement). A correct sample is
+kept as token ids with the reference log-probs of the training engine, and with data.sft_top_k the likeliest next tokens
+at every position; the other prompts move to train_wrong. Samples are records of a file of their own and log-probs parts
 of a folder of their own, so that a run that was stopped resumes. The store takes its name only when some of its rows,
 computed again, came out the same.
+
+With data.sft_coverage=solved, several responses per prompt, or data.sft_responses, the rows are given (row_sources.py):
+nothing is drawn, and no prompt moves.
 """
 
 import asyncio
@@ -25,6 +28,7 @@ from rl.data.sample_file import read_samples
 from verl.dph.pef.logprob_shards import fill_in_parts
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.ref_logprobs import reference_of
+from verl.dph.pef.row_sources import check_source, given_rows, source_of
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.verify import Tolerance, check_reference
 from verl.dph.sampling.job import draw_samples
@@ -38,7 +42,7 @@ REFINEMENT_SEED = 1_000_003
 
 
 def write_store(trainer) -> None:
-    """Sample, keep the correct ones with reference log-probs, write data.sft_pt, move or drop the other prompts.
+    """Sample or read responses, write data.sft_pt with their log-probs, move or drop prompts whose sample failed.
 
     A store that exists already only gets the next-token distributions of data.sft_top_k, if missing.
 
@@ -52,14 +56,15 @@ def write_store(trainer) -> None:
     data = trainer.config.data
     correct, path = Path(data.sft_files), Path(data.sft_pt).expanduser()
     parts = path.with_suffix(".parts")
-    origin = origin_of(trainer.config)
-    store = finished_store(path, correct)
+    origin, source = origin_of(trainer.config), source_of(data)
+    store = finished_store(path, correct, source)
     if store is None:
-        store = _sampled(trainer, correct, path.with_suffix(".samples.jsonl"))
-        store.meta |= origin
+        samples = path.with_suffix(".samples.jsonl")
+        store = given_rows(trainer.config) if source else _sampled(trainer, correct, samples)
+        store.meta |= origin | source
     elif data.sft_top_k in (0, store.top_k):
         shutil.rmtree(parts, ignore_errors=True)
-        logger.info("%s already holds every prompt of %s: nothing to do (delete it to draw it anew)", path, correct)
+        logger.info("%s is complete: nothing to do (delete it to write it anew)", path)
         return
     else:
         store.check_origin(path, **origin)
@@ -74,6 +79,9 @@ def write_store(trainer) -> None:
         logger.info("%d of %d rows had their log-probs in %s", found, len(store), parts)
     _write_checked(store, path, compute, trainer.config)
     shutil.rmtree(parts)
+    if source:
+        logger.info("%s holds %d responses to %s prompts (%s)", path, len(store), store.meta["kept"], store.size(path))
+        return
     # train_correct loses its rows last: a run that dies in between loses no prompt, and the next repeats this step.
     failed = move_rows(correct, _wrong(data), stay={row.id for row in store.rows})
     logger.info(
@@ -135,11 +143,18 @@ def _sampled(trainer, correct: Path, samples: Path) -> Store:
     return Store({"prompts": len(prompts), "kept": len(rows)}, rows)
 
 
-def finished_store(path: Path, correct: Path) -> Store | None:
-    """The store, if it exists and holds exactly the prompts of `correct`, as a finished run leaves them."""
+def finished_store(path: Path, correct: Path, source: dict) -> Store | None:
+    """The store, if it exists; one of the refinement must hold exactly the prompts of `correct`, as it leaves them.
+
+    Raises:
+        UserError: its rows come from elsewhere.
+    """
     if not path.exists():
         return None
     store = Store.load(str(path))
+    check_source(store, path, source)
+    if source:
+        return store
     ids = pq.read_table(correct, columns=["id"])["id"].to_pylist()
     return store if sorted(row.id for row in store.rows) == sorted(ids) else None
 

@@ -1,7 +1,8 @@
-"""The D_pef store: one correct response of the initial policy per prompt, as token ids with reference log-probs.
+"""The D_pef store: one or several correct responses per prompt, as token ids with the initial policy's log-probs.
 
 A `.pt` file of plain tensors, lists and numbers, readable with torch.load(weights_only=True). Token sequences lie end
-to end in one tensor with their lengths beside it; nothing is ever tokenised again. Optionally it holds the reference's
+to end in one tensor with their lengths beside it; nothing is ever tokenised again. Rows with the same id are responses
+to one prompt, which the file holds once. Optionally it holds the reference's
 k most probable next tokens for every response position (data.sft_top_k).
 
 Memory: the file is mapped, not read, and rows are views of it in the dtypes of the file, so that a page is in memory at
@@ -45,11 +46,12 @@ _HINT = "write it again with get_correct_data_tensor.sh (scripts/llama, scripts/
 
 @dataclass(slots=True)
 class Row:
-    """One near-perfect prompt: P prompt tokens, R response tokens, k next tokens per response position.
+    """A response and its prompt: P prompt tokens, R response tokens, k next tokens per response position.
 
     A row read from a file has the dtypes named here; one that is to be written may have wider ones.
 
     Attributes:
+        id: of the prompt; rows that share it are responses to the same prompt.
         prompt, response: (P,) and (R,) int32 token ids.
         ref_log_probs: (R,) float32, nats, of the response's tokens. None until the training engine has computed it.
         top_ids: (R, k) int32, the k most probable tokens at each response position; None in a store without them.
@@ -72,7 +74,7 @@ class Store:
 
     Attributes:
         meta: where it comes from: model (path), model_hash, tokenizer_hash, temperature, top_p, seed, engine dtype, and
-            the counts of the refinement (prompts, kept).
+            how many prompts there were (prompts) and have a row (kept).
         rows: in the order of the file.
     """
 
@@ -101,19 +103,25 @@ class Store:
             UserError: the file cannot be written.
         """
         top_k = self.top_k
+        first_of: dict[int | str, Row] = {}
         for row in self.rows:
             _check_row(row, top_k)
+            if not torch.equal(first_of.setdefault(row.id, row).prompt, row.prompt):
+                raise ValueError(f"row {row.id}: two prompts with one id")
+        prompts = list(first_of.values())
         content = {
             "format": FORMAT,
             "meta": dict(self.meta, rows=len(self), response_tokens=self.num_tokens, top_k=top_k),
             "ids": [row.id for row in self.rows],
-            "prompt_lengths": torch.tensor([len(row.prompt) for row in self.rows], dtype=torch.int64),
+            "prompt_lengths": torch.tensor([len(row.prompt) for row in prompts], dtype=torch.int64),
             "response_lengths": torch.tensor([len(row.response) for row in self.rows], dtype=torch.int64),
-            "prompts": self._joined("prompt", torch.int32),
+            "prompts": _joined(prompts, "prompt", torch.int32),
         }
+        for row in self.rows:
+            row.prompt = first_of[row.id].prompt
         for name, (stored_as, dtype) in _RESPONSE_FIELDS.items():
             if top_k or name not in _TOP_FIELDS:
-                content[stored_as] = self._joined(name, dtype)
+                content[stored_as] = _joined(self.rows, name, dtype)
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         try:
             with atomic_write.replacing(path) as temporary:
@@ -123,16 +131,6 @@ class Store:
             raise UserError(
                 f"D_pef store {path} cannot be written ({reason}): make room and re-run the same command."
             ) from error
-
-    def _joined(self, name: str, dtype: torch.dtype) -> torch.Tensor:
-        """One field of all rows end to end; the rows' own are then views of it."""
-        parts = [getattr(row, name) for row in self.rows]
-        if not parts:
-            return torch.empty(0, dtype=dtype)
-        joined = torch.cat([part.to(dtype) for part in parts])
-        for row, view in zip(self.rows, joined.split([len(part) for part in parts]), strict=True):
-            setattr(row, name, view)
-        return joined
 
     @classmethod
     def load(cls, path: str) -> "Store":
@@ -157,7 +155,11 @@ class Store:
         if problem:
             raise UserError(f"D_pef store {path} does not fit together ({problem}): {_HINT}.")
         lengths = content["response_lengths"].tolist()
-        columns = {"id": content["ids"], "prompt": content["prompts"].split(content["prompt_lengths"].tolist())}
+        ids, prompts = content["ids"], content["prompts"].split(content["prompt_lengths"].tolist())
+        if len(prompts) < len(ids):
+            prompt_of = dict(zip(dict.fromkeys(ids), prompts, strict=True))
+            prompts = [prompt_of[id] for id in ids]
+        columns = {"id": ids, "prompt": prompts}
         for name, (stored_as, _) in _RESPONSE_FIELDS.items():
             if stored_as in content:
                 columns[name] = content[stored_as].split(lengths)
@@ -192,6 +194,17 @@ class Store:
     def fingerprint(self) -> str:
         """sha256 of the ids and tokens of the rows in their order, hexadecimal; adding top-k leaves it as it is."""
         return rows_digest(self.rows).hexdigest()
+
+
+def _joined(rows: list[Row], name: str, dtype: torch.dtype) -> torch.Tensor:
+    """One field of the rows end to end; the rows' own are then views of it."""
+    parts = [getattr(row, name) for row in rows]
+    if not parts:
+        return torch.empty(0, dtype=dtype)
+    joined = torch.cat([part.to(dtype) for part in parts])
+    for row, view in zip(rows, joined.split([len(part) for part in parts]), strict=True):
+        setattr(row, name, view)
+    return joined
 
 
 def rows_digest(rows: list[Row]) -> "hashlib._Hash":
@@ -238,8 +251,8 @@ def _problem(content: dict) -> str | None:
             return f"{name} is missing"
         if tensor.dtype != dtype:
             return f"{name} is {tensor.dtype}, not {dtype}"
-    for name in ("prompt_lengths", "response_lengths"):
-        if content[name].shape != (rows,):
+    for name, fitting in (("prompt_lengths", {rows, len(set(content["ids"]))}), ("response_lengths", {rows})):
+        if content[name].dim() != 1 or len(content[name]) not in fitting:
             return f"{rows} ids have {content[name].numel()} {name}"
         if (content[name] < 1).any():
             return f"{name} holds a length below 1"

@@ -1,5 +1,6 @@
-"""The order in which D_pef is visited: epochs over seeded permutations, no row twice before all were seen once."""
+"""The order in which D_pef is visited: epochs over seeded permutations of its prompts, each with one response."""
 
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
@@ -8,32 +9,47 @@ import torch
 class RehearsalOrder:
     """An endless, seeded sequence of row indices that can be saved and resumed.
 
-    The order depends on the seed and the number of rows alone, not on ranks, mini-batches or how many rows are taken at
-    a time.
+    An epoch visits every prompt once, so that every prompt counts alike however many responses it has. From epoch to
+    epoch a prompt's responses take turns, beginning with a random one.
+
+    The order depends on the seed and on which rows share a prompt alone, not on ranks, mini-batches or how many rows
+    are taken at a time.
 
     Args:
-        num_rows: rows of the store, at least 1.
+        prompt_ids: of each row of the store, at least one; rows of the same id are responses to one prompt.
         seed: of the permutations.
         store: fingerprint of the rows; it does not change the order, but a saved position is one in this store only.
     """
 
-    def __init__(self, num_rows: int, seed: int, store: str | None = None):
-        self.num_rows, self.seed, self.store = num_rows, seed, store
+    def __init__(self, prompt_ids: Sequence[Hashable], seed: int, store: str | None = None):
+        self.num_rows, self.seed, self.store = len(prompt_ids), seed, store
+        of_prompt: dict[Hashable, list[int]] = {}
+        for row, id in enumerate(prompt_ids):
+            of_prompt.setdefault(id, []).append(row)
+        self._rows = list(of_prompt.values())
+        self._first = torch.randint(1 << 31, (len(self._rows),), generator=torch.Generator().manual_seed(seed)).tolist()
         self.epoch, self.position = 0, 0
-        self._permutation = self._draw()
+        self._visits = self._draw()
+
+    @property
+    def epochs(self) -> float:
+        """How often every prompt was visited."""
+        return self.epoch + self.position / len(self._rows)
 
     def _draw(self) -> list[int]:
+        """The rows of this epoch."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
-        return torch.randperm(self.num_rows, generator=generator).tolist()
+        prompts = torch.randperm(len(self._rows), generator=generator).tolist()
+        return [self._rows[i][(self._first[i] + self.epoch) % len(self._rows[i])] for i in prompts]
 
     def take(self, count: int) -> list[int]:
         """The next `count` indices."""
         taken: list[int] = []
         while len(taken) < count:
-            if self.position == self.num_rows:
+            if self.position == len(self._visits):
                 self.epoch, self.position = self.epoch + 1, 0
-                self._permutation = self._draw()
-            part = self._permutation[self.position : self.position + count - len(taken)]
+                self._visits = self._draw()
+            part = self._visits[self.position : self.position + count - len(taken)]
             self.position += len(part)
             taken += part
         return taken
@@ -53,4 +69,4 @@ class RehearsalOrder:
             if state.get(name, found) != found:
                 raise ValueError(f"the saved order has {name} {state[name]}, this run has {found}")
         self.epoch, self.position = state["epoch"], state["position"]
-        self._permutation = self._draw()
+        self._visits = self._draw()

@@ -17,8 +17,9 @@ from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
+from rl.data.pending_responses import PendingResponse
 from rl.data.rows import PromptFiles
-from rl.data.sample_file import SampleMetadata, SampleWriter
+from rl.data.sample_file import SampleMetadata, SampleWriter, read_samples
 from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 from verl.dph.sampling.rollout_engine import replica_count
@@ -41,6 +42,7 @@ class SamplingJob:
     output: Path
     scorer_settings: dict[str, Any]
     max_in_flight: int
+    responses: Path | None = None  # samples file whose responses are scored, in place of drawn ones
 
     @property
     def total(self) -> int:
@@ -69,6 +71,7 @@ def prepare(
     settings: SamplingSettings,
     output: Path,
     max_in_flight: int | None = None,
+    responses: Path | None = None,
 ) -> SamplingJob:
     """Read rows, model files and settings.
 
@@ -79,26 +82,15 @@ def prepare(
         files: parquet files in the row format.
         output: F.jsonl.
         max_in_flight: requests to the engine at a time; None: twice what the replicas batch.
+        responses: samples file of the same prompts, complete when the job is drawn; its responses are scored.
 
     Raises:
         UserError: a file, row, model or setting that cannot work, and prompts that are too long unless
             data.filter_overlong_prompts leaves them out.
     """
     model = config.actor_rollout_ref.model
-    tokenizer_path = model.tokenizer_path or model.path
-    hashes = model_hash(model.path), tokenizer_hash(tokenizer_path)
-    tokenizer = hf_tokenizer(copy_to_local(tokenizer_path), trust_remote_code=model.trust_remote_code)
-    if model.custom_chat_template is not None:
-        tokenizer.chat_template = model.custom_chat_template
-    model_type = AutoConfig.from_pretrained(
-        copy_to_local(model.path), trust_remote_code=model.trust_remote_code
-    ).model_type
-    template_settings = OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
-    builder = create_continuous_token_builder(
-        tokenizer, hf_model_type=model_type, chat_template_kwargs=template_settings
-    )
-    prompts = PromptFiles(files, builder, config.data.max_prompt_length)
-    _report_overlong(prompts, config.data)
+    hashes = model_hash(model.path), tokenizer_hash(model.tokenizer_path or model.path)
+    tokenizer, prompts = tokenized_prompts(config, files)
     metadata = SampleMetadata(
         model=str(model.path),
         model_hash=hashes[0],
@@ -122,7 +114,32 @@ def prepare(
         output=output,
         scorer_settings=scorer_settings(config),
         max_in_flight=max_in_flight or 2 * config.actor_rollout_ref.rollout.max_num_seqs * replica_count(config),
+        responses=responses,
     )
+
+
+def tokenized_prompts(config: DictConfig, files: Sequence[str | Path]) -> tuple[PreTrainedTokenizerBase, PromptFiles]:
+    """The model's tokenizer, and the prompts as verl's agent loop tokenizes them.
+
+    Raises:
+        UserError: see prepare.
+    """
+    model = config.actor_rollout_ref.model
+    tokenizer = hf_tokenizer(
+        copy_to_local(model.tokenizer_path or model.path), trust_remote_code=model.trust_remote_code
+    )
+    if model.custom_chat_template is not None:
+        tokenizer.chat_template = model.custom_chat_template
+    model_type = AutoConfig.from_pretrained(
+        copy_to_local(model.path), trust_remote_code=model.trust_remote_code
+    ).model_type
+    template_settings = OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
+    builder = create_continuous_token_builder(
+        tokenizer, hf_model_type=model_type, chat_template_kwargs=template_settings
+    )
+    prompts = PromptFiles(files, builder, config.data.max_prompt_length)
+    _report_overlong(prompts, config.data)
+    return tokenizer, prompts
 
 
 async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManager[Any]]) -> Drawn:
@@ -143,6 +160,8 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
         if len(writer.done) == job.total:
             logger.info("%s is complete.", job.output)
             return Drawn(samples=0, tokens=0, seconds=0.0)
+        if job.responses is not None:
+            _take_responses(job, job.responses, writer)
         all_drawn = len(writer.done) + len(writer.waiting) == job.total
         async with ScorerClient(**job.scorer_settings, digests=True) as scorer:
             await scorer.wait_until_healthy(SCORER_WAIT_S)
@@ -157,6 +176,26 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
                     writer=writer,
                     max_in_flight=job.max_in_flight,
                 )
+
+
+def _take_responses(job: SamplingJob, source: Path, writer: SampleWriter) -> None:
+    """Make the job's file wait for the scores of the responses that another one holds."""
+    inputs = {prompt.id: job.tokenizer.decode(prompt.token_ids.tolist()) for prompt in job.prompts}
+    for record in read_samples(source):
+        sample = record.id, record.sample
+        if record.id not in inputs or sample in writer.done or sample in writer.waiting:
+            continue
+        if record.input != inputs[record.id]:
+            raise UserError(
+                f"{source} cannot be scored as {job.output}: id {record.id} has another prompt there; sample it as a "
+                "split of its own."
+            )
+        log_probs = record.response_log_probs
+        writer.keep(PendingResponse(record.id, record.sample, record.response_ids, log_probs, seconds=0.0))
+    if lacking := job.total - len(writer.done) - len(writer.waiting):
+        raise UserError(
+            f"{source} lacks {lacking} of the {job.total} responses that {job.output} needs: give files of its prompts."
+        )
 
 
 async def draw_samples(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 import ray
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from transformers import AutoConfig, PretrainedConfig
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.fs import copy_to_local
@@ -21,10 +21,22 @@ from rl.common.errors import UserError
 from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
 from verl.dph.config import attention
 from verl.dph.config.schema import check_schema
+from verl.dph.divergence.loss_modes import MODES, TAIL_FORMS
 from verl.dph.sampling.rollout_engine import check_platform
 from verl.dph.training import preflight
-from verl.dph.training.config import active_forms, has_divergence, has_keep_probe, mini_batches, rehearses
+from verl.dph.training.advantages import GRPO_PASSK, PKPO, W_REINFORCE
+from verl.dph.training.config import (
+    DPHActorConfig,
+    active_forms,
+    has_divergence,
+    has_keep_probe,
+    mini_batches,
+    rehearses,
+)
 from verl.dph.training.settings import ETA, SCHEMA
+
+# verl's policy losses that divide by a number of responses, whatever loss_agg_mode says.
+RESPONSE_MEANS = ("geo_mean", "sapo")
 
 
 def read_none(config: DictConfig) -> None:
@@ -291,6 +303,11 @@ def store_writing(config: DictConfig) -> Iterator[str]:
         )
     if not data.sft_pt:
         yield "actor.generate_sft=True writes the D_pef store, but data.sft_pt is not set: name its file."
+    if data.sft_responses and data.sft_coverage == "solved":
+        yield (
+            f"data.sft_responses={data.sft_responses} gives the store its rows, and data.sft_coverage=solved would "
+            "take them from the pre-sampling: leave sft_coverage=mastered, or sft_responses=null."
+        )
     if model.lora_adapter_path:
         yield (
             "actor.generate_sft=True samples the model of actor_rollout_ref.model.path, and "
@@ -320,6 +337,11 @@ def divergence(config: DictConfig) -> Iterator[str]:
     """What a mode needs and what it cannot use (docs/explanation/method.md, "Modes")."""
     actor, data = config.actor_rollout_ref.actor, config.data
     if actor.sft_loss_mode == "none":
+        if actor.policy_loss_coeff != 1:
+            yield (
+                f"actor.policy_loss_coeff={actor.policy_loss_coeff} weighs the policy loss against a rehearsal, and "
+                "sft_loss_mode=none has none: choose a mode, or leave it at 1."
+            )
         return
     mode = f"actor.sft_loss_mode={actor.sft_loss_mode}"
     mode += "" if actor.sft_loss_form == "auto" else f" with sft_loss_form={actor.sft_loss_form}"
@@ -327,6 +349,11 @@ def divergence(config: DictConfig) -> Iterator[str]:
         yield (
             f"actor.loss_agg_mode={actor.loss_agg_mode} does not go with {mode}: its normalizations are token means, "
             "use loss_agg_mode=token-mean."
+        )
+    if actor.policy_loss.loss_mode in RESPONSE_MEANS:
+        yield (
+            f"actor.policy_loss.loss_mode={actor.policy_loss.loss_mode} does not go with {mode}: it is a mean over "
+            "responses, where the normalizations are token means; use another loss, such as vanilla or kl_cov."
         )
     if actor.strategy not in ("fsdp", "fsdp2"):
         yield f"actor.strategy={actor.strategy} does not go with {mode}: use fsdp or fsdp2."
@@ -345,8 +372,14 @@ def divergence(config: DictConfig) -> Iterator[str]:
             f"{mode} has no term on D_pef, but data.sft_files={data.sft_files} and data.sft_pt={data.sft_pt} are set: "
             "set both to null."
         )
+    yield from _baseline(actor, mode, on_pef)
     if actor.sft_loss_estimator != "topk":
         return
+    if actor.sft_log_ratio_max not in (None, DPHActorConfig.sft_log_ratio_max):
+        yield (
+            f"actor.sft_log_ratio_max={actor.sft_log_ratio_max} bounds sampled tokens, and "
+            "actor.sft_loss_estimator=topk compares whole distributions: leave it out, or use sampled."
+        )
     if not on_pef:
         yield f"actor.sft_loss_estimator=topk compares stored distributions, and {mode} uses none: use sampled."
     for key, holder in (("use_fused_kernels", config.actor_rollout_ref.model), ("pad_to_length", actor.fsdp_config)):
@@ -355,6 +388,82 @@ def divergence(config: DictConfig) -> Iterator[str]:
                 f"{key}={holder.get(key)} does not go with actor.sft_loss_estimator=topk: verl gives no logits then; "
                 "switch it off, or use sft_loss_estimator=sampled."
             )
+
+
+def _baseline(actor: DictConfig, mode: str, on_pef: bool) -> Iterator[str]:
+    if actor.sft_baseline == "centred":
+        return
+    setting = f"actor.sft_baseline={actor.sft_baseline}"
+    if not on_pef or actor.sft_loss_estimator == "topk":
+        yield f"{setting} is for sampled tokens of D_pef, which {mode} does not compare here: use centred."
+    elif actor.sft_loss_mode == "forward":
+        yield f"{setting} is what actor.sft_kl_estimator=k1, the default, gives {mode}: use centred."
+    elif MODES[actor.sft_loss_mode] not in TAIL_FORMS:
+        yield f"{setting} does not exist for {mode}, whose f'(inf) is infinite: use centred."
+    elif actor.sft_log_ratio_max is not None:
+        yield (
+            f"{setting} takes the bound's place, and actor.sft_log_ratio_max={actor.sft_log_ratio_max} would bias it: "
+            "set actor.sft_log_ratio_max=null."
+        )
+
+
+def refresh(config: DictConfig) -> Iterator[str]:
+    """What data.sft_refresh needs of a step: groups that are all correct, of the policy whose log-probs it computes."""
+    actor, mode = config.actor_rollout_ref.actor, config.trainer.v1.trainer_mode
+    if not config.data.sft_refresh or actor.generate_sft:
+        return
+    setting = f"data.sft_refresh={config.data.sft_refresh}"
+    if not rehearses(config):
+        yield (
+            f"{setting} rehearses mastered prompts beside D_pef, and actor.sft_loss_mode={actor.sft_loss_mode} has no "
+            "term on D_pef here: use another mode, or sft_refresh=0."
+        )
+    if actor.sft_loss_estimator == "topk":
+        yield (
+            f"{setting} does not go with actor.sft_loss_estimator=topk, which needs next-token distributions that "
+            "rollouts do not have: use sampled, or sft_refresh=0."
+        )
+    if mode != "sync":
+        yield (
+            f"{setting} does not go with trainer.v1.trainer_mode={mode}, where a response may be of an older policy "
+            "than its log-probs: use sync, or sft_refresh=0."
+        )
+    if config.algorithm.get("filter_groups") and config.algorithm.filter_groups.enable:
+        yield (
+            f"{setting} does not go with algorithm.filter_groups.enable=True, which discards the groups that are all "
+            "correct: switch one off."
+        )
+
+
+def advantages(config: DictConfig) -> Iterator[str]:
+    """What would change an advantage estimator of the baselines without a word (docs/explanation/baselines.md)."""
+    algorithm, reward, n = config.algorithm, config.reward, config.actor_rollout_ref.rollout.n
+    estimator = f"algorithm.adv_estimator={algorithm.adv_estimator}"
+    if algorithm.adv_estimator == PKPO and algorithm.pkpo_k > n:
+        yield f"algorithm.pkpo_k={algorithm.pkpo_k} is more than the rollout.n={n} samples of a prompt: lower it."
+    if algorithm.adv_estimator == GRPO_PASSK and n < 2:
+        yield f"{estimator} compares the best two responses of a prompt, and rollout.n={n}: use 2 or more."
+    if algorithm.adv_estimator != W_REINFORCE:
+        return
+    if algorithm.use_kl_in_reward or OmegaConf.select(reward, "reward_kwargs.overlong_buffer_cfg.enable"):
+        yield (
+            f"{estimator} knows a correct response by its reward of 1, which algorithm.use_kl_in_reward and overlong "
+            "shaping (reward.reward_kwargs.overlong_buffer_cfg) change: switch them off."
+        )
+    if algorithm.filter_groups.enable:
+        yield (
+            f"{estimator} learns from groups without a correct response, which algorithm.filter_groups.enable=True "
+            "drops: switch it off."
+        )
+
+
+def clip_cov(config: DictConfig) -> Iterator[str]:
+    policy_loss = config.actor_rollout_ref.actor.policy_loss
+    if policy_loss.loss_mode == "clip_cov" and policy_loss.clip_cov_lb >= policy_loss.clip_cov_ub:
+        yield (
+            f"actor.policy_loss.clip_cov_lb={policy_loss.clip_cov_lb} is not below clip_cov_ub="
+            f"{policy_loss.clip_cov_ub}, so that loss_mode=clip_cov leaves no token out: lower it."
+        )
 
 
 def eta_schedule(config: DictConfig) -> Iterator[str]:
@@ -438,6 +547,9 @@ RULES = (
     keep_probe,
     store_writing,
     divergence,
+    refresh,
+    advantages,
+    clip_cov,
     text_only,
     eta_schedule,
     ranks_of_d_exp,

@@ -22,8 +22,14 @@ class DPHActorConfig(FSDPActorConfig):
     sft_loss_form: str = "auto"
     sft_loss_estimator: str = "sampled"
     sft_kl_estimator: str = "k1"
+    sft_log_ratio_max: float | None = 1.0
+    sft_baseline: str = "centred"
+    sft_js_exp_weight: float | None = None
+    sft_importance_max: float = 2.0
+    sft_policy_log_ratio_max: float = 10.0
     alpha_coeff: float = 0.2
     sft_grad_norm_freq: int = 0
+    policy_loss_coeff: float = 1.0
     generate_sft: bool = False
 
 

@@ -32,6 +32,8 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
 KEEP_PROMPTS = "dph/keep_prompts"
+# Of D_exp prompts that training has mastered (mastered_prompts.py).
+MASTERED_KEEP_RATE = "dph/mastered_keep_rate"
 
 
 class KeepProbe:
@@ -64,6 +66,7 @@ class KeepProbe:
             KEEP_RATE: [solved[row] for row in self._drawn(kept, 0)],
             NEWLY_SOLVED: [unsolved[row] for row in self._drawn(new, 1)],
         }
+        self.solved = {item["id"]: item for item in self.items[KEEP_RATE]}
         logger.info(
             "keep-rate probe: %d of %d prompts the initial policy solved, %d of %d it did not, %d samples each",
             len(self.items[KEEP_RATE]),
@@ -81,23 +84,28 @@ class KeepProbe:
         random = np.random.default_rng([self.config.data.sft_seed, part])
         return sorted(random.permutation(rows)[: self.settings.prompts].tolist())
 
-    def measure(self, trainer) -> dict[str, float]:
+    def measure(self, trainer, mastered: Sequence[dict] = ()) -> tuple[dict[str, float], list[int | str]]:
         """Generate and score.
 
         Args:
             trainer: one of verl.dph.training.trainer.TRAINERS, whose rollout servers hold the current policy.
+            mastered: D_exp prompts that training has mastered, as verl's datasets give them: dph/mastered_keep_rate.
 
         Returns:
-            dph/keep_rate and dph/newly_solved; a metric without prompts, or of which no rollout came back, is absent.
-            dph/keep_prompts: how many prompts the keep rate is of, which says how far chance moves it. Rollouts that
-            failed are left out (trainer.max_failed_rollouts).
+            Metrics: dph/keep_rate and dph/newly_solved; one without prompts, or of which no rollout came back, is
+            absent. dph/keep_prompts: how many prompts the keep rate is of, which says how far chance moves it. Rollouts
+            that failed are left out (trainer.max_failed_rollouts).
+            Ids of the prompts that were solved before and now are not.
         """
-        metric_of, batch = self._batch(trainer.global_steps)
-        tags = [{"is_prompt": True, "status": "pending", "global_steps": trainer.global_steps} for _ in metric_of]
-        tq.kv_batch_put(keys=list(metric_of), partition_id="val", tags=tags)
+        rows = [(name, item) for name, items in self.items.items() for item in items]
+        rows += [(MASTERED_KEEP_RATE, item) for item in mastered]
+        names = [f"keep{number:06d}" for number in range(len(rows))]
+        batch = self._batch([item for _, item in rows], names, trainer.global_steps)
+        tags = [{"is_prompt": True, "status": "pending", "global_steps": trainer.global_steps} for _ in names]
+        tq.kv_batch_put(keys=names, partition_id="val", tags=tags)
         trainer.agent_loop_manager.generate_sequences(batch)
         responses, _ = trainer.replay_buffer.sample(
-            global_steps=trainer.global_steps, partition_id="val", batch_size=len(metric_of), samples=self.settings.n
+            global_steps=trainer.global_steps, partition_id="val", batch_size=len(names), samples=self.settings.n
         )
         try:
             if trainer.reward_loop_manager.reward_loop_worker_handles is None:  # a reward model on the same devices
@@ -107,23 +115,23 @@ class KeepProbe:
             solved = _solved(responses)
         finally:
             tq.kv_clear(keys=responses.keys, partition_id=responses.partition_id)
-        of = {name: [correct for uid, correct in solved.items() if metric_of[uid] == name] for name in self.items}
-        rates = {name: float(np.mean(values)) for name, values in of.items() if values}
-        return rates | {KEEP_PROMPTS: len(of[KEEP_RATE])}
+        came = [(name, item["id"], solved[uid]) for uid, (name, item) in zip(names, rows, strict=True) if uid in solved]
+        of = {name: [correct for metric, _, correct in came if metric == name] for name, *_ in came}
+        rates = {name: float(np.mean(values)) for name, values in of.items()}
+        lost = [id for name, id, correct in came if name != NEWLY_SOLVED and not correct]
+        return rates | {KEEP_PROMPTS: len(of.get(KEEP_RATE, []))}, lost
 
-    def _batch(self, step: int) -> tuple[dict[str, str], TensorDict]:
-        """(metric by prompt name, the prompts as verl's agent loops take them)"""
-        rows = [(name, item) for name, items in self.items.items() for item in items]
-        shared = set.intersection(*(set(item) for _, item in rows))  # the two files may have different columns
-        columns = collate_fn([{key: item[key] for key in item if key in shared} for _, item in rows])
-        names = [f"keep{number:06d}" for number in range(len(rows))]
+    def _batch(self, items: list[dict], names: list[str], step: int) -> TensorDict:
+        """The prompts as verl's agent loops take them."""
+        shared = set.intersection(*map(set, items))  # the files may have different columns
+        columns = collate_fn([{key: item[key] for key in item if key in shared} for item in items])
         columns["uid"] = np.array(names, dtype=object)
-        columns[SAMPLES] = np.array([int(self.settings.n)] * len(rows), dtype=object)
-        columns[SEED] = np.array([int(self.config.data.sft_seed)] * len(rows), dtype=object)
+        columns[SAMPLES] = np.array([int(self.settings.n)] * len(items), dtype=object)
+        columns[SEED] = np.array([int(self.config.data.sft_seed)] * len(items), dtype=object)
         batch = tu.get_tensordict(columns)
         tu.assign_non_tensor_data(batch, "global_steps", step)
         tu.assign_non_tensor_data(batch, "validate", True)
-        return dict(zip(names, (name for name, _ in rows), strict=True)), batch
+        return batch
 
 
 def _solved(responses: KVBatchMeta) -> dict[str, bool]:

@@ -9,6 +9,7 @@ from omegaconf import DictConfig
 from rl.common.errors import UserError
 from rl.data.rows import Row, read_rows
 from rl.data.split import BASE_CORRECT
+from verl.dph.pef.row_sources import prompt_settings, uses_samples
 from verl.dph.training.config import files_of, has_keep_probe, rehearses
 
 _SPLIT = "run data/sql/process_data/exact_correct_id.py"
@@ -17,6 +18,8 @@ _ORIGIN = {
     "val_files": "give a parquet of prompts",
     "sft_files": f"{_SPLIT}, which writes train_correct.parquet",
     "sft_wrong_files": f"{_SPLIT}, which writes train_wrong.parquet",
+    "sft_samples": "run offline_sampling.sh (scripts/llama, scripts/qwen), which writes it",
+    "sft_responses": "give a parquet or JSON lines of responses (docs/howto/foreign-responses.md)",
     "sft_pt": "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen), which writes it",
 }
 
@@ -34,7 +37,13 @@ def check_files(config: DictConfig) -> None:
         UserError: naming the setting, file or row.
     """
     if config.actor_rollout_ref.actor.generate_sft:
-        keys = ["sft_files"] + (["sft_wrong_files"] if config.data.sft_refinement_failures == "move" else [])
+        keys = prompt_settings(config.data)
+        if config.data.sft_responses:
+            keys.append("sft_responses")
+        elif uses_samples(config.data):
+            keys.append("sft_samples")
+        elif config.data.sft_refinement_failures == "move":
+            keys.append("sft_wrong_files")
     else:
         keys = ["train_files", "val_files"] + (["sft_files", "sft_pt"] if rehearses(config) else [])
     for key in keys:

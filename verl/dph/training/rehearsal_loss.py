@@ -5,6 +5,7 @@ response_mask = loss_mask = 0, so that everything of verl's (policy loss, entrop
 """
 
 import copy
+import math
 
 import torch
 from tensordict import TensorDict
@@ -23,20 +24,26 @@ from verl.dph.training import topk_loss
 COEFFICIENT, COMPONENT = "sft_loss_coeff", "dph_component"
 POLICY, REHEARSAL = "policy", "rehearsal"
 
-# Truncation of the importance weight pi_theta / pi_old of the policy form: bounds its variance for a small bias
-# (truncated importance sampling, Ionides 2008). verl's rollout correction has the same default (rollout_is_threshold).
-IMPORTANCE_MAX = 2.0
-
 # Counts of the log-ratio over the D_pef tokens of a micro-batch, which the trainer turns into quantiles.
 HISTOGRAM = "dph/log_ratio_histogram"
+
+# Per D_pef token, |weight of grad log pi_theta| without a bound, and what the bound takes off it. The trainer divides.
+UNBOUNDED_WEIGHT, REMOVED_WEIGHT = "dph/unbounded_weight", "dph/removed_weight"
+
+# dph/kl_ref_policy is k3, linear above this log-ratio, whatever bound the loss has: one token that has become e^5 times
+# as likely would decide a step's mean otherwise, and the eta controller follows it.
+KL_LOG_RATIO_MAX = 1.0
 
 
 def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, dp_group=None, student_logits=None):
     """verl's `ppo_loss` on the D_exp rows plus eta times the divergences of `config.sft_loss_mode` of one micro-batch.
 
+    `config.policy_loss_coeff` weighs the first; 0 leaves the rehearsal alone.
+
     Normalised over the global mini-batch (all ranks and micro-batches), so that the gradient depends neither on the
     number of ranks nor on the micro-batches: `joint` divides all terms by N_exp + N_pef tokens, `per_set` each by its
-    own. FSDP averages gradients over ranks, hence the factor dp_size, as in verl's agg_loss (core_algos.py).
+    own; `js` has one on both sets, balanced by `_exp_weight`. FSDP averages gradients over ranks, hence the factor
+    dp_size, as in verl's agg_loss (core_algos.py).
 
     Args:
         config: DPHActorConfig.
@@ -55,6 +62,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
         has_pef,
         alpha=config.alpha_coeff,
         kl_estimator=config.sft_kl_estimator,
+        baseline=config.sft_baseline,
     )
     if student_logits is not None:
         return topk_loss.log_probs_and_divergence(terms, student_logits, data)
@@ -68,21 +76,22 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     rows_share = data["response_mask"].values().sum().item() / exp_tokens * dp_size
     tu.assign_non_tensor(data, batch_num_tokens=all_tokens if joint else exp_tokens)
     loss, metrics = _policy_loss(_without_kl(config) if terms.exp else config, model_output, data, dp_group)
-    metrics = _token_means(metrics, rows_share)
+    loss, metrics = config.policy_loss_coeff * loss, _token_means(metrics, rows_share)
 
     log_probs = no_padding_2_padding(model_output["log_probs"], data).float()  # (B, T)
     eta = tu.get_non_tensor_data(data, COEFFICIENT, default=config.sft_loss_coeff)
     rehearsal = 0.0 * log_probs.sum()
     if terms.exp:
-        divergence_sum, found = _policy_form(terms.exp, log_probs, data)
+        divergence_sum, found = _policy_form(terms.exp, log_probs, data, config)
         of_exp = dp_size / exp_tokens
-        rehearsal = rehearsal + eta * divergence_sum * (dp_size / all_tokens if joint else of_exp)
+        weight = _exp_weight(config, exp_tokens, pef_tokens) if terms.pef else 1.0
+        rehearsal = rehearsal + eta * weight * divergence_sum * (dp_size / all_tokens if joint else of_exp)
         metrics |= {name: _summed(value * of_exp) for name, value in found.items()}
     if terms.pef:
         if config.sft_loss_estimator == "topk":
             divergence_sum, found = _topk_form(model_output, data)
         else:
-            divergence_sum, found = _sampled_form(terms.pef, log_probs, data)
+            divergence_sum, found = _sampled_form(terms.pef, log_probs, data, config.sft_log_ratio_max)
         of_pef = dp_size / pef_tokens
         rehearsal = rehearsal + eta * divergence_sum * (dp_size / all_tokens if joint else of_pef)
         metrics |= {name: _summed(value * of_pef) for name, value in found.items()}
@@ -94,6 +103,13 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
         case "rehearsal":
             return rehearsal, metrics
     return loss + rehearsal, metrics
+
+
+def _exp_weight(config, exp_tokens: int, pef_tokens: int) -> float:
+    """Factor of the D_exp half of `js`, the paper's lambda (Appendix E, equation 16); null: the halves count alike."""
+    if config.sft_js_exp_weight is not None:
+        return config.sft_js_exp_weight
+    return pef_tokens / exp_tokens if config.sft_loss_normalization == "joint" else 1.0
 
 
 def _policy_loss(config, model_output: dict, data: TensorDict, dp_group) -> tuple[torch.Tensor, dict]:
@@ -113,20 +129,25 @@ def _policy_loss(config, model_output: dict, data: TensorDict, dp_group) -> tupl
     return 0.0 * model_output["log_probs"].values().sum(), metrics | nothing
 
 
-def _sampled_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, dict]:
+def _sampled_form(
+    f: Divergence, log_probs: torch.Tensor, data: TensorDict, upper: float | None
+) -> tuple[torch.Tensor, dict]:
     """The generator form on the stored token of each position: its sum over D_pef tokens, and sums for metrics.
 
-    `dph/kl_ref_policy` is k3 with the linear tail too: one token that has become e^5 times as likely would decide a
-    step's mean otherwise, and the eta controller follows it. It is below the KL where tokens lie above the bound
-    (`dph/clip_fraction`): .152 for .168 in one measured case.
+    `dph/kl_ref_policy` is below the KL where tokens lie above KL_LOG_RATIO_MAX: .152 for .168 in one measured case.
     """
     log_ratio = _log_ratio(log_probs, data)
-    value = f_divergences.with_linear_tail(f, log_ratio).sum()
+    value = f_divergences.with_linear_tail(f, log_ratio, upper).sum()
     with torch.no_grad():
+        bounded = log_ratio.clamp(max=math.inf if upper is None else upper)
+        weight, kept = (f_divergences.generator_weight(f, d) for d in (log_ratio, bounded))
+        kl = f_divergences.with_linear_tail(f_divergences.forward_kl, log_ratio, KL_LOG_RATIO_MAX)
         found = {
             "dph/divergence": value,
-            "dph/kl_ref_policy": f_divergences.with_linear_tail(f_divergences.forward_kl, log_ratio).sum(),
-            "dph/clip_fraction": (log_ratio > f_divergences.LOG_RATIO_MAX).sum(),
+            "dph/kl_ref_policy": kl.sum(),
+            "dph/clip_fraction": (log_ratio > bounded).sum(),
+            UNBOUNDED_WEIGHT: weight.abs().sum(),
+            REMOVED_WEIGHT: (weight - kept).abs().sum(),
         }
     return value, found
 
@@ -138,12 +159,13 @@ def _topk_form(model_output: dict, data: TensorDict) -> tuple[torch.Tensor, dict
     return value, {"dph/divergence": value, "dph/kl_ref_policy": kl}
 
 
-def _policy_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict) -> tuple[torch.Tensor, dict]:
+def _policy_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict, config) -> tuple[torch.Tensor, dict]:
     """stopgrad(w pi_theta / pi_old) log pi_theta, summed over D_exp tokens, and sums for metrics.
 
     The policy form (docs/explanation/derivations.md). A surrogate: only its gradient is meaningful.
     `dph/policy_divergence` is the divergence.
     """
+    bound = config.sft_policy_log_ratio_max
     names = ["response_mask", "old_log_probs", "ref_log_prob"]
     names += ["rollout_is_weights"] if "rollout_is_weights" in data else []
     padded = data.select(*names).to_padded_tensor()
@@ -151,15 +173,15 @@ def _policy_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict) -> tu
     with torch.no_grad():
         log_ratio = torch.where(mask, log_probs - padded["ref_log_prob"].float(), 0.0)
         since_rollout = torch.where(mask, log_probs - padded["old_log_probs"].float(), 0.0)
-        importance = since_rollout.clamp(max=torch.tensor(IMPORTANCE_MAX).log().item()).exp()
+        importance = since_rollout.clamp(max=math.log(config.sft_importance_max)).exp()
         if "rollout_is_weights" in padded:
             importance = importance * padded["rollout_is_weights"].float()
-        weight = f_divergences.policy_weight(f, log_ratio) * importance * mask
-        divergence, kl = (f_divergences.policy_value(g, log_ratio) for g in (f, f_divergences.reverse_kl))
+        weight = f_divergences.policy_weight(f, log_ratio, bound) * importance * mask
+        divergence, kl = (f_divergences.policy_value(g, log_ratio, bound) for g in (f, f_divergences.reverse_kl))
         found = {
             "dph/policy_divergence": (divergence * importance * mask).sum(),
             "dph/kl_policy_ref": (kl * importance * mask).sum(),
-            "dph/policy_clip_fraction": ((log_ratio.abs() > f_divergences.POLICY_LOG_RATIO_MAX) & mask).sum(),
+            "dph/policy_clip_fraction": ((log_ratio.abs() > bound) & mask).sum(),
         }
     return (weight * torch.where(mask, log_probs, 0.0)).sum(), found
 

@@ -47,7 +47,8 @@ MAY_CHANGE = (
     # What is logged, validated or written.
     *("*.checkpoint.*", "*.profiler.*", "*.calculate_*", "*.sft_grad_norm_freq"),
     *("data.val_*", "data.validation_shuffle", "data.sft_top_k", "data.sft_reference_rows", "data.sft_check_tolerance"),
-    *("data.sft_refinement_failures", "data.sft_wrong_files"),
+    *("data.sft_refinement_failures", "data.sft_wrong_files", "data.sft_coverage", "data.sft_responses*"),
+    *("data.sft_samples", "data.sft_verify_responses"),
     # Scorer servers and how patiently they are asked.
     *(f"reward.custom_reward_function.reward_kwargs.{name}" for name in ("scorer", "timeout", "retries", "busy_limit")),
     # Compared by content: weights, tokenizer and prompts here, the store's rows by the saved order of visits.
@@ -167,17 +168,28 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
     """A key that only one of the two has is one of another version."""
-    now, compared = dict(flat(OmegaConf.to_container(config, resolve=True))), _OF_A_RUN + _horizon(config)
-    for key, value in flat(before):
+    now, compared = dict(flat(OmegaConf.to_container(config, resolve=True))), _OF_A_RUN + _also_compared(config)
+    for key, value in (_implied(config) | dict(flat(before))).items():
         if key in now and now[key] != value and _among(compared, key) and not _among(MAY_CHANGE, key):
             yield f"{key} was {value} and is {now[key]}"
 
 
-def _horizon(config: DictConfig) -> tuple[str, ...]:
-    """What a schedule spans, where there is one: in mid-run it would jump."""
+def _implied(config: DictConfig) -> dict[str, float | str]:
+    """What versions did whose manifests lack the estimator's settings."""
+    actor = config.actor_rollout_ref.actor
+    implied: dict[str, float | str] = {"log_ratio_max": 1.0, "baseline": "centred"}
+    implied |= {"importance_max": 2.0, "policy_log_ratio_max": 10.0}
+    if actor.sft_loss_mode == "js" and actor.sft_loss_normalization == "joint":
+        implied["js_exp_weight"] = 1.0
+    return {f"actor_rollout_ref.actor.sft_{name}": value for name, value in implied.items()}
+
+
+def _also_compared(config: DictConfig) -> tuple[str, ...]:
+    """What a schedule spans, which would jump in mid-run, and the probe where it decides what is explored."""
     optim, eta = config.actor_rollout_ref.actor.optim, config.actor_rollout_ref.actor.sft_loss_control
     spans = optim.lr_scheduler_type != "constant" or optim.lr_warmup_steps_ratio > 0 or eta.type == "cosine"
-    return ("trainer.total_epochs", "trainer.total_training_steps") if spans else ()
+    horizon = ("trainer.total_epochs", "trainer.total_training_steps") if spans else ()
+    return horizon + (("trainer.keep_probe.*", "trainer.test_freq") if config.data.sft_refresh else ())
 
 
 def _among(patterns: tuple[str, ...], key: str) -> bool:
@@ -189,7 +201,7 @@ def _among(patterns: tuple[str, ...], key: str) -> bool:
 
 def visit_order(store: Store, config: DictConfig) -> RehearsalOrder:
     """The order in which a run visits the rows that it can use."""
-    return RehearsalOrder(len(store), config.data.sft_seed, store.fingerprint())
+    return RehearsalOrder([row.id for row in store.rows], config.data.sft_seed, store.fingerprint())
 
 
 def load_state(folder: Path, parts: dict[str, Stateful]) -> None:

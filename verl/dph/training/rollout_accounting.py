@@ -19,6 +19,7 @@ from verl.utils import tensordict_utils as tu
 
 from rl.common.errors import UserError
 from verl.dph.reward.metrics import reward_metrics
+from verl.dph.training.advantages import W_REINFORCE, check_rewards
 from verl.dph.training.diversity import response_of, rollout_metrics, validation_metrics
 from verl.dph.training.validation_dump import Described, describe, with_columns
 
@@ -57,13 +58,17 @@ class CheckedRollouts(Base):
         A batch can be put in order by the names, samples take their seeds from them (verl/dph/cpu/agent_loop.py), and a
         resumed run gives the same names without meeting those of prompts that its checkpoint brings back.
         """
-        batch = super()._fetch_one_gen_batch()
         step = self.global_steps
         first = self.prompts_named.get(step, 0)
+        batch = self._draw_prompts(first)
         self.prompts_named = {step: first + len(batch)}
         names = [f"step{step:08d}-{number:06d}" for number in range(first, first + len(batch))]
         batch["uid"] = tu.get_tensordict({"uid": np.array(names, dtype=object)})["uid"]
         return batch
+
+    def _draw_prompts(self, first: int) -> TensorDict:
+        """The next prompts of the data, which will be named from number `first` on."""
+        return super()._fetch_one_gen_batch()
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
@@ -85,8 +90,8 @@ class CheckedRollouts(Base):
         super()._compute_metrics(batch, metrics, *args, **kwargs)
         metrics.update(reward_metrics(self.reward_infos))
         self.reward_infos = []
-        scored = _scored(batch)
-        responses = [(key.split("_")[0], response_of(source, score, info)) for key, source, score, info in scored]
+        rows = scored(batch)
+        responses = [(key.split("_")[0], response_of(source, score, info)) for key, source, score, info in rows]
         filtered = metrics.get(DAPO_FILTERED_REWARD_COUNTS_KEY, {})
         metrics.update(rollout_metrics(responses, self.config.actor_rollout_ref.rollout.n, filtered))
 
@@ -159,12 +164,23 @@ class CheckedRollouts(Base):
         """Those of the prompts whose reference cannot be evaluated; none if it is all, as a step needs rows.
 
         Their rollouts have a score of 0, which says nothing about them.
+
+        Raises:
+            UserError: w_reinforce would take what is not judged, or what is correct, for wrong.
         """
         infos = _reward_infos(batch)
+        without_baseline = self.config.algorithm.adv_estimator == W_REINFORCE
+        if without_baseline:
+            check_rewards(infos.values())
         self.reward_infos += infos.values()
         unjudged = {sample.split("_")[0] for sample, info in infos.items() if info.get("gold_error")} & prompts
         self.unjudged_rollouts += sum(sample.split("_")[0] in unjudged for sample in infos)
         if unjudged and unjudged == prompts:
+            if without_baseline:
+                raise UserError(
+                    f"No reference of step {self.global_steps} can be evaluated, and w_reinforce would take every "
+                    "response of it for wrong: leave such prompts out, `dph audit` lists them."
+                )
             logger.warning("No reference of step %d can be evaluated; `dph audit` lists them", self.global_steps)
             return set()
         return unjudged
@@ -237,7 +253,7 @@ def _samples_there(keys: Iterable[str]) -> Counter[str]:
     return Counter(sample.split("_")[0] for sample in {key.rsplit("_", 1)[0] for key in keys})
 
 
-def _scored(batch: KVBatchMeta) -> list[tuple[str, str, float, dict]]:
+def scored(batch: KVBatchMeta) -> list[tuple[str, str, float, dict]]:
     """(key, data source, reward, what the reward function returned beside it) of a step's samples, by key."""
     keys = list(_last_outputs(batch).values())
     fields = ["data_source", "rm_scores", "extra_fields"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from rl.common import atomic_write
+from rl.common.duration import duration
 from rl.common.errors import UserError
 from rl.data.training_run import RECORD
 from verl.dph.training.config import files_of
@@ -136,7 +137,7 @@ class RunRecord:
         """What was trained, the last and the best validation, the checkpoints and the next command, in lines."""
         best, newest = self.best(), self._folder_of(self.step)
         lines = [
-            f"{config.trainer.experiment_name}: step {self.step} of {self.total_steps}, {_duration(self.seconds)} of "
+            f"{config.trainer.experiment_name}: step {self.step} of {self.total_steps}, {duration(self.seconds)} of "
             f"training, {self.failed_rollouts} failed rollouts."
         ]
         if self.validations:
@@ -170,9 +171,3 @@ class RunRecord:
             f"data.max_response_length={data.max_response_length}",
         ]
         return shlex.join(words)
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"

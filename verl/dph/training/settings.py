@@ -3,6 +3,7 @@
 import math
 
 from omegaconf import ListConfig
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 from verl.utils.tracking import Tracking
 
 from verl.dph.config.schema import SCORER, Setting, choice, flag, number, paths, whole
@@ -58,6 +59,8 @@ SCHEMA = (
     whole("data.max_response_length", 1),
     whole("data.sft_batch_size", 1),
     whole("data.sft_seed", 0),
+    whole("data.sft_refresh", 0),
+    whole("data.sft_refresh_groups", 1),
     Setting(
         "data.sft_top_k",
         (int,),
@@ -65,8 +68,21 @@ SCHEMA = (
         f"must be 0 (none) or {TOP_K_MIN} to {TOP_K_MAX}",
     ),
     choice("data.sft_refinement_failures", "move", "drop"),
+    choice("data.sft_coverage", "mastered", "solved"),
+    Setting(
+        "data.sft_responses_per_prompt",
+        (int, str),
+        lambda count: count == "all" if isinstance(count, str) else count > 0,
+        "must be a whole number, 1 or more, or all",
+    ),
+    paths("data.sft_samples"),
+    paths("data.sft_responses"),
+    flag("data.sft_verify_responses"),
     whole("data.sft_reference_rows", 1),
     number("data.sft_check_tolerance", lambda x: x > 0, "a number of nats above 0, or null", nullable=True),
+    choice("algorithm.adv_estimator", *ADV_ESTIMATOR_REGISTRY),
+    whole("algorithm.pkpo_k", 2),
+    number("algorithm.w_reinforce_lambda", lambda x: x >= 0, "a number, 0 or more: the weight of correct responses"),
     whole("actor_rollout_ref.rollout.n", 1),
     number("actor_rollout_ref.rollout.temperature", lambda x: x > 0, "a number above 0"),
     number("actor_rollout_ref.rollout.top_p", lambda x: 0 < x <= 1, "a number above 0, at most 1"),
@@ -76,14 +92,23 @@ SCHEMA = (
     whole("actor.ppo_micro_batch_size_per_gpu", 1, nullable=True),
     whole("actor.ppo_max_token_len_per_gpu", 1, nullable=True),
     whole("critic.ppo_max_token_len_per_gpu", 1, nullable=True),
+    choice("actor.policy_loss.loss_mode", *POLICY_LOSS_REGISTRY),
+    number("actor.policy_loss.kl_cov_ratio", lambda x: 0 < x <= 1, "a share of the tokens above 0, at most 1"),
+    number("actor.policy_loss.clip_cov_ratio", lambda x: 0 < x <= 1, "a share of the tokens above 0, at most 1"),
     choice("actor.sft_loss_mode", "none", *MODES),
     number("actor.sft_loss_coeff", lambda x: x >= 0, "a number, 0 or more: the weight of the divergence"),
     choice("actor.sft_loss_normalization", "joint", "per_set"),
     choice("actor.sft_loss_form", *FORMS),
     choice("actor.sft_loss_estimator", "sampled", "topk"),
     choice("actor.sft_kl_estimator", "k1", "k3"),
+    number("actor.sft_log_ratio_max", lambda x: x > 0, "a log-ratio above 0, or null (no bound)", nullable=True),
+    choice("actor.sft_baseline", "centred", "tail"),
+    number("actor.sft_js_exp_weight", lambda x: x >= 0, "a number, 0 or more, or null (balanced)", nullable=True),
+    number("actor.sft_importance_max", lambda x: x >= 1, "a number, 1 or more"),
+    number("actor.sft_policy_log_ratio_max", lambda x: x > 0, "a log-ratio above 0"),
     number("actor.alpha_coeff", lambda x: 0 < x < 1, "a number strictly between 0 and 1"),
     whole("actor.sft_grad_norm_freq", 0),
+    number("actor.policy_loss_coeff", lambda x: x >= 0, "a number, 0 or more: the weight of the policy loss"),
     flag("actor.generate_sft"),
     choice(f"{ETA}.type", *TYPES),
     whole(f"{ETA}.warmup_steps", 0),

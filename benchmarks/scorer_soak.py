@@ -1,0 +1,239 @@
+"""Mixed load on one scorer server for as long as it is given: no wrong answer, and memory that stays flat.
+
+    python benchmarks/scorer_soak.py --minutes 40
+
+SQL, math and a custom task, each response with the verdict it must get: right and wrong ones, errors, endless queries,
+answers that have been asked before and distinct ones, PUT /api and POST /v1/score. Meanwhile every KILL_SECONDS all
+workers are killed (every third time the processes that fork them instead), and some clients leave before their answer.
+An infra_error, or a 503, says nothing about a response: it is counted and asked again, as by a training client. Exit
+code 1: a wrong answer, a request that failed, or memory that grew.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+import psutil
+from scorer_traffic import ANSWERS, CORES, kill_workers, make_databases, say, server
+
+CLIENTS = 24
+KILL_SECONDS = 20.0
+SAMPLE_SECONDS = 5.0
+LEAVING_SHARE, BATCH_SHARE, REPEATED_SHARE = 0.02, 0.3, 0.3
+PREDICTION_SECONDS = 1.0
+RETRIES = 20
+# The caches are full, and memory flat, after a quarter of the time.
+CACHE_BYTES = 2_000_000
+GROWTH = 1.10
+TASK = """
+def score(response, ground_truth):
+    if "raise" in response:
+        raise ValueError(response)
+    return float(response == ground_truth)
+"""
+ENDLESS = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
+# Whether math-verify finds each pair of ANSWERS equal.
+EQUAL = (True, True, True, True, False, True, False, True, True, True, True, False)
+
+
+class Case(NamedTuple):
+    """A question, a response, and the outcome that it must get."""
+
+    question: dict
+    response: str
+    outcome: str
+
+
+def sql_case(number: int, choice: random.Random) -> Case:
+    limit = number % 150 + 10
+    gold = f"SELECT id, city FROM orders WHERE id < {limit} -- {number % 1000}"
+    predicted, outcome = choice.choice(
+        (
+            (f"SELECT id, city FROM orders WHERE id <= {limit - 1} AND {number} = {number}", "match"),
+            (f"SELECT id, {number} FROM orders WHERE id < {limit}", "partial"),
+            (f"SELECT {number} + 1000000", "mismatch"),
+            (f"SELECT missing_{number} FROM orders", "pred_error"),
+            (f"DELETE FROM orders WHERE id = {number}", "pred_error"),
+            ("", "no_answer"),
+        )
+    )
+    question = {"db_id": "small/small.sqlite", "gold_sql": gold, "cmp_method": choice.choice(("bird", "spider"))}
+    return Case(question, f"```sql\n{predicted}\n```" if predicted else "I do not know.", outcome)
+
+
+def runaway_case(number: int, choice: random.Random) -> Case:
+    question = {"db_id": "small/small.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
+    return Case(question, f"```sql\n{ENDLESS.format(number)}\n```", "pred_timeout")
+
+
+def math_case(number: int, choice: random.Random) -> Case:
+    kind = choice.randrange(len(ANSWERS))
+    gold, answer = (text.format(1000 + number) for text in ANSWERS[kind])
+    return Case({"ground_truth": gold}, rf"So \boxed{{{answer}}}.", "match" if EQUAL[kind] else "mismatch")
+
+
+def task_case(number: int, choice: random.Random) -> Case:
+    right = choice.random() < 0.5
+    question = {"task": "echo", "ground_truth": str(number)}
+    return Case(question, str(number) if right else f"{number}?", "match" if right else "mismatch")
+
+
+KINDS: tuple[tuple[float, Callable[[int, random.Random], Case]], ...] = (
+    (0.5, sql_case),
+    (0.005, runaway_case),
+    (0.3, math_case),
+    (0.195, task_case),
+)
+
+
+class Soak:
+    """Clients that ask until the time is up, and what they found."""
+
+    def __init__(self, address: str, process: psutil.Process, seconds: float):
+        self._address = address
+        self._process = process
+        self._ends = time.monotonic() + seconds
+        self._number = 0
+        self._recent: list[Case] = []
+        self.counts: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.memory: list[tuple[float, float, int]] = []  # MB of the server, of the largest process below it; processes
+
+    async def run(self) -> None:
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(self._address, connector=connector) as session:
+            clients = [asyncio.create_task(self._ask_on(session, random.Random(seed))) for seed in range(CLIENTS)]
+            others = [asyncio.create_task(self._kill()), asyncio.create_task(self._sample())]
+            await asyncio.gather(*clients)
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+    async def _ask_on(self, session: aiohttp.ClientSession, choice: random.Random) -> None:
+        while time.monotonic() < self._ends:
+            cases = [self._case(choice) for _ in range(8 if choice.random() < BATCH_SHARE else 1)]
+            if choice.random() < LEAVING_SHARE:
+                self.counts["clients that left"] += 1
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._post(session, cases), 0.005)
+                continue
+            await self._ask(session, cases)
+
+    def _case(self, choice: random.Random) -> Case:
+        if self._recent and choice.random() < REPEATED_SHARE:
+            return choice.choice(self._recent)
+        [make] = choice.choices([make for _, make in KINDS], [share for share, _ in KINDS])
+        self._number += 1
+        case = make(self._number, choice)
+        self._recent = [*self._recent[-500:], case]
+        return case
+
+    async def _ask(self, session: aiohttp.ClientSession, cases: list[Case]) -> None:
+        for _ in range(RETRIES):
+            found = await (self._put(session, cases[0]) if len(cases) == 1 else self._post(session, cases))
+            again = [case for case, outcome in zip(cases, found, strict=True) if outcome == "again"]
+            for case, outcome in zip(cases, found, strict=True):
+                self.counts[outcome] += 1
+                if outcome not in (case.outcome, "again"):
+                    self.wrong.append(f"{outcome} in place of {case.outcome}: {case.question} {case.response!r}")
+            if not again:
+                return
+            cases = again
+            await asyncio.sleep(0.1)
+        self.wrong.append(f"no judgement in {RETRIES} attempts: {cases[0].question}")
+
+    async def _put(self, session: aiohttp.ClientSession, case: Case) -> list[str]:
+        body = {"gen_responses": [case.response], "extra": case.question}
+        async with session.put("/api", json=body) as reply:
+            content = await reply.json()
+        if reply.status == 503:
+            return ["again"]
+        return [content["details"][0]["outcome"] if reply.status == 200 else f"HTTP {reply.status}"]
+
+    async def _post(self, session: aiohttp.ClientSession, cases: list[Case]) -> list[str]:
+        body = {"questions": [{"question": case.question, "responses": [case.response]} for case in cases]}
+        async with session.post("/v1/score", json=body) as reply:
+            content = await reply.json()
+        if reply.status == 503:
+            return ["again"] * len(cases)
+        if reply.status != 200:
+            return [f"HTTP {reply.status}"] * len(cases)
+        outcomes = (answer["outcome"] for [answer] in content["answers"])
+        return ["again" if outcome == "infra_error" else outcome for outcome in outcomes]
+
+    async def _kill(self) -> None:
+        number = 0
+        while time.monotonic() + KILL_SECONDS < self._ends:  # what is under way at the end is let finish
+            await asyncio.sleep(KILL_SECONDS)
+            number += 1
+            killed = kill_workers(self._process, fork_servers=number % 3 == 0)
+            self.counts["fork servers killed" if number % 3 == 0 else "workers killed"] += killed
+
+    async def _sample(self) -> None:
+        while True:
+            await asyncio.sleep(SAMPLE_SECONDS)
+            below = self._process.children(recursive=True)
+            largest = 0.0
+            for process in below:
+                with suppress(psutil.NoSuchProcess):
+                    largest = max(largest, process.memory_info().rss / 1e6)
+            self.memory.append((self._process.memory_info().rss / 1e6, largest, len(below)))
+
+
+def report(soak: Soak, minutes: float) -> bool:
+    """Print what was found; whether all is well."""
+    for what, count in sorted(soak.counts.items()):
+        print(f"{what:24} {count:9,}")
+    for line in soak.wrong[:20]:
+        print(f"WRONG: {line}")
+    # Caches fill first: the most of the second quarter of the time against that of the last.
+    quarter = max(len(soak.memory) // 4, 1)
+    parts = soak.memory[quarter : 2 * quarter], soak.memory[-quarter:]
+    flat = True
+    for place, what in enumerate(("the server", "its largest process", "")):
+        early, late = (max(sample[place] for sample in part) for part in parts)
+        if what:
+            say(f"memory of {what}", early, "MB, second quarter", late, "MB, last quarter")
+            flat &= late <= GROWTH * early
+        else:
+            say("processes", early, "second quarter", late, "last quarter")
+    say(f"wrong in {minutes:g} minutes", len(soak.wrong), "answers")
+    print(
+        f"load {os.getloadavg()[0]:.1f} at the end, {CORES} cores; memory {'is' if flat else 'IS NOT'} flat", flush=True
+    )
+    return flat and not soak.wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--minutes", type=float, default=40, help="default: 40")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        make_databases(root)
+        (root / "echo.py").write_text(TASK)
+        limits = {"prediction_seconds": PREDICTION_SECONDS, "answer_cache_bytes": CACHE_BYTES}
+        scorers = {
+            "Scorer1": {"class_name": "SqlDetailRewardModel", "database_path": str(root), **limits},
+            "Scorer2": {"class_name": "MathRewardModel", "answer_cache_bytes": CACHE_BYTES},
+            "Scorer3": {"class_name": "PythonRewardModel", "task": "echo", "function": f"{root}/echo.py:score"}
+            | {"answer_cache_bytes": CACHE_BYTES},
+        }
+        with server(root, scorers=scorers) as (address, process):
+            soak = Soak(address, process, 60 * options.minutes)
+            asyncio.run(soak.run())
+            return 0 if report(soak, options.minutes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Spider 2.0-Lite's tasks on SQLite, whose gold are stored results: CSV files, of which any may be matched."""
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rl.common.errors import UserError
+from rl.data.prepare.inputs import read_records
+from rl.data.prepare.sql import Record
+
+_LOCAL = re.compile(r"local(\d+)")
+
+
+def read_tasks(options: argparse.Namespace) -> list[Record]:
+    """The tasks whose instance_id begins with "local", those on SQLite files, as records with the key `gold`.
+
+    Args:
+        options: of commands.spider2_lite_parser.
+
+    Raises:
+        UserError: a file cannot be read, --gold is another folder or not below --database-path, or no task is local.
+    """
+    root = Path(os.path.realpath(options.database_path or options.databases))
+    results = Path(os.path.realpath(options.gold / "exec_result"))
+    if not results.is_dir():
+        raise UserError(f"--gold {options.gold} has no folder exec_result: give evaluation_suite/gold.")
+    if not results.is_relative_to(root):
+        raise UserError(f"--gold {options.gold} is not below --database-path {root}: the scorer needs it so.")
+    rules = {
+        rule["instance_id"]: rule
+        for rule in read_records(options.gold / "spider2lite_eval.jsonl")
+        if isinstance(rule, Mapping) and isinstance(rule.get("instance_id"), str)
+    }
+    names = sorted(path.name for path in results.glob("*.csv"))
+    records = []
+    for file in options.input:
+        for position, task in enumerate(read_records(file)):
+            local = _LOCAL.fullmatch(str(task.get("instance_id"))) if isinstance(task, Mapping) else None
+            if local is not None:
+                # <id>.csv, or several of <id>_a.csv, <id>_b.csv, ... (as its evaluate.py finds them)
+                files = [name for name in names if re.fullmatch(rf"{local[0]}(_[a-z])?\.csv", name)]
+                gold = _gold(files, results.relative_to(root), rules.get(local[0], {}))
+                values = {"db_id": task.get("db"), "question": task.get("question"), "gold": gold}
+                document = task.get("external_knowledge")
+                values["evidence"] = _document(options.documents, document) if document else ""
+                records.append(Record(int(local[1]), file, position, values))
+    if not records:
+        raise UserError(
+            f"{', '.join(map(str, options.input))} has no instance_id like local003: give spider2-lite.jsonl."
+        )
+    return records
+
+
+def _gold(files: Sequence[str], folder: Path, rule: Mapping[str, Any]) -> str | None:
+    """The scorer's text for stored results (rl/scorer/sql/stored.py); None without a file."""
+    columns = rule.get("condition_cols") or []
+    per_file = columns if columns and all(isinstance(part, list) for part in columns) else [columns] * len(files)
+    if not files or len(per_file) != len(files):
+        return None
+    stored = [{"file": (folder / name).as_posix(), "columns": of} for name, of in zip(files, per_file, strict=True)]
+    return json.dumps({"results": stored, "ignore_order": bool(rule.get("ignore_order"))})
+
+
+def _document(folder: Path | None, name: str) -> str:
+    if folder is None:
+        raise UserError(f"A task refers to {name}: give --documents, the folder resource/documents of spider2-lite.")
+    try:
+        return (folder / Path(name).name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--documents {folder} has no readable {name} ({error}): give resource/documents.") from error

@@ -1,0 +1,75 @@
+"""Responses from elsewhere (experts, curated data, other models): a parquet or JSON lines, for the D_pef store.
+
+A row has `response`, a text, and either `id`, of a row of the prompts' parquet, or `prompt`: its messages, or the text
+of the last one. `source` is optional.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rl.common.errors import UserError
+from rl.data.json_text import loads_or_none
+from rl.data.parquet_file import open_parquet
+from rl.data.rows import Row
+
+_HINT = "it needs response, and id or prompt"
+
+
+@dataclass(frozen=True)
+class GivenResponse:
+    """One row of the file."""
+
+    prompt: int | str  # an id, or what prompt_names has of the prompt
+    response: str
+    source: str | None
+
+
+def read_responses(path: Path) -> Iterator[GivenResponse]:
+    """The rows of the file, in order.
+
+    Raises:
+        UserError: the file cannot be read, or a row lacks something.
+    """
+    rows = _parquet_rows(path) if path.suffix == ".parquet" else _json_rows(path)
+    for number, row in enumerate(rows, start=1):
+        yield _response(row, f"{path} row {number}")
+
+
+def prompt_names(row: Row) -> tuple[int | str, ...]:
+    """What a response may name a prompt by: its id, its messages, or the text of the last one."""
+    return row.id, _messages(row.messages), row.messages[-1]["content"]
+
+
+def _parquet_rows(path: Path) -> Iterator[Any]:
+    with open_parquet(path, ["response"], _HINT) as parquet:
+        for batch in parquet.iter_batches():
+            yield from batch.to_pylist()
+
+
+def _json_rows(path: Path) -> Iterator[Any]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            yield from (loads_or_none(line) for line in file)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}).") from error
+
+
+def _response(row: Any, origin: str) -> GivenResponse:
+    if not isinstance(row, dict):
+        raise UserError(f"{origin} is no JSON object: give a .parquet, or one JSON object per line.")
+    response, id, prompt, source = (row.get(name) for name in ("response", "id", "prompt", "source"))
+    if not isinstance(response, str) or not response:
+        raise UserError(f"{origin}: response is {str(response)[:80]!r}, not a text: {_HINT}.")
+    if isinstance(prompt, list) and all(isinstance(message, dict) for message in prompt):
+        prompt = _messages(prompt)
+    name = prompt if id is None else id
+    if not isinstance(name, int | str) or (id is not None and not isinstance(id, int)):
+        raise UserError(f"{origin}: id is {str(id)[:80]!r} and prompt {str(prompt)[:80]!r}: {_HINT}.")
+    return GivenResponse(name, response, None if source is None else str(source))
+
+
+def _messages(messages: list[dict]) -> str:
+    return json.dumps([[message.get("role"), message.get("content")] for message in messages])

@@ -1,0 +1,237 @@
+"""Rows of a store for which nothing is drawn: correct samples of the pre-sampling, or responses from elsewhere.
+
+The refinement's samples, which the paper stores, are drawn in build.py.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from omegaconf import DictConfig
+from transformers import PreTrainedTokenizerBase
+
+from rl.common.errors import UserError
+from rl.common.fingerprint import file_sha256
+from rl.data.response_file import GivenResponse, prompt_names, read_responses
+from rl.data.rows import Prompt, PromptFiles
+from rl.data.sample_file import read_metadata, read_samples
+from verl.dph.pef.origin import origin_of
+from verl.dph.pef.store import Row, Store
+from verl.dph.reward.client import ScorerClient
+from verl.dph.reward.protocol import Score
+from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
+from verl.dph.sampling.job import stop_ids, tokenized_prompts
+
+logger = logging.getLogger(__name__)
+logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
+
+# Responses that are with the scorer at a time.
+SCORED_AT_ONCE = 1024
+# Why a given response has no row; each is counted in the store's `meta`.
+DROPPED = ("unknown_prompt", "ambiguous_prompt", "too_long", "not_correct", "over_limit")
+
+# A prompt, its row, and where the response comes from.
+Candidate = tuple[Prompt, Row, str | None]
+
+
+def uses_samples(data: DictConfig) -> bool:
+    """Whether a store's rows are samples of the pre-sampling."""
+    return not data.sft_responses and (data.sft_coverage == "solved" or data.sft_responses_per_prompt != 1)
+
+
+def prompt_settings(data: DictConfig) -> list[str]:
+    """Which settings name the prompts that a store is written for."""
+    all_prompts = data.sft_responses or data.sft_coverage == "solved"
+    return ["sft_files", "sft_wrong_files"] if all_prompts and data.sft_wrong_files else ["sft_files"]
+
+
+def source_of(data: DictConfig) -> dict[str, str | int | float]:
+    """Where a store's rows come from, for its `meta`; empty for the refinement's samples."""
+    per_prompt = str(data.sft_responses_per_prompt)
+    if data.sft_responses:
+        verified = bool(data.sft_verify_responses)
+        return {"responses": _sha256(data.sft_responses), "responses_per_prompt": per_prompt, "verified": verified}
+    if uses_samples(data):
+        return {
+            "samples": _sha256(data.sft_samples),
+            "responses_per_prompt": per_prompt,
+            "coverage": str(data.sft_coverage),
+        }
+    return {}
+
+
+def check_source(store: Store, path: Path, source: dict[str, str | int | float]) -> None:
+    """Reject a store whose rows come from elsewhere than this run's would, instead of replacing it.
+
+    Raises:
+        UserError: naming what differs.
+    """
+    names = ("responses", "samples", "responses_per_prompt", "verified", "coverage")
+    recorded = {name: store.meta[name] for name in names if name in store.meta}
+    if recorded != source:
+        raise UserError(
+            f"D_pef store {path} holds {_words(recorded)}, and this run would write {_words(source)}: name another "
+            "file in data.sft_pt (SFT_PT in the scripts), or delete this one."
+        )
+
+
+def check_given_rows(config: DictConfig) -> None:
+    """Reject, before Ray starts, files that the store cannot be made of, and a store of other rows in its place.
+
+    Raises:
+        UserError: saying what is wrong with them.
+    """
+    data, path = config.data, Path(config.data.sft_pt).expanduser()
+    if path.exists():
+        check_source(Store.load(str(path)), path, source_of(data))
+    elif data.sft_responses:
+        tokenizer, prompts = tokenized_prompts(config, _prompt_files(data))
+        dropped = Counter[str]()
+        if not any(True for _ in _candidates(config, tokenizer, prompts, dropped)):
+            raise UserError(f"{data.sft_responses} gives the store no row ({_counts(dropped)}): check the file.")
+    elif uses_samples(data):
+        _presampled(config)
+
+
+def given_rows(config: DictConfig) -> Store:
+    """The rows of data.sft_samples or data.sft_responses, without reference log-probs.
+
+    Raises:
+        UserError: the files are not this run's, no row is left, or the scorer is unreachable.
+    """
+    store = _foreign(config) if config.data.sft_responses else _presampled(config)
+    if not store.rows:
+        given = config.data.sft_responses or config.data.sft_samples
+        raise UserError(f"{given} gives the store no row ({_counts(store.meta)}): check the file and the scorer.")
+    logger.info("%s: %s", config.data.sft_pt, _counts(store.meta))
+    return store
+
+
+def _presampled(config: DictConfig) -> Store:
+    """The correct samples of each prompt, whole ones, by their number."""
+    path = Path(config.data.sft_samples).expanduser()
+    metadata, origin = read_metadata(path), origin_of(config)
+    for name in ("model_hash", "tokenizer_hash", "temperature", "top_p"):
+        drawn_with = getattr(metadata, name)
+        if drawn_with != origin[name]:
+            raise UserError(
+                f"{path} holds samples drawn with {name}={drawn_with}, and this run has {origin[name]}: give the "
+                "pre-sampling of this run in data.sft_samples (SAMPLES in the scripts)."
+            )
+    correct: defaultdict[int, dict[int, torch.Tensor]] = defaultdict(dict)
+    inputs: dict[int, int] = {}  # hashes: a prompt may have 60 KB
+    drawn = truncated = 0
+    for record in read_samples(path):
+        drawn += 1
+        if record.acc and record.truncated:
+            truncated += 1
+        elif record.acc:
+            correct[record.id][record.sample] = _int32(record.response_ids)
+            inputs[record.id] = hash(record.input)
+    if drawn != metadata.rows * metadata.n:
+        raise UserError(
+            f"{path} holds {drawn} of {metadata.rows * metadata.n} samples: re-run offline_sampling.sh to resume."
+        )
+    tokenizer, prompts = tokenized_prompts(config, _prompt_files(config.data))
+    rows: list[Row] = []
+    solved = [prompt for prompt in prompts if prompt.id in correct]
+    for prompt in solved:
+        if hash(tokenizer.decode(prompt.token_ids.tolist())) != inputs[prompt.id]:
+            raise UserError(
+                f"{path} has samples of another prompt with id {prompt.id} than {prompt.row.origin}, or of another "
+                "chat template: give the pre-sampling of these prompts in data.sft_samples (SAMPLES in the scripts)."
+            )
+        token_ids, samples = _int32(prompt.token_ids), correct[prompt.id]
+        rows += [Row(prompt.id, token_ids, samples[number], None) for number in sorted(samples)[: _limit(config.data)]]
+    return Store({"prompts": len(prompts), "kept": len(solved), "dropped_truncated": truncated}, rows)
+
+
+def _foreign(config: DictConfig) -> Store:
+    """The given responses as token ids with an end token; those that the scorer calls correct, if it is asked."""
+    data, dropped = config.data, Counter({f"dropped_{reason}": 0 for reason in DROPPED})
+    tokenizer, prompts = tokenized_prompts(config, _prompt_files(data))
+    candidates = list(_candidates(config, tokenizer, prompts, dropped))
+    if data.sft_verify_responses:
+        scores = asyncio.run(_scores(config, tokenizer, candidates))
+        dropped["dropped_not_correct"] = sum(not score.acc for score in scores)
+        candidates = [candidate for candidate, score in zip(candidates, scores, strict=True) if score.acc]
+    rows: list[Row] = []
+    sources, of_prompt = Counter[str](), Counter[int | str]()
+    for _, row, source in candidates:
+        of_prompt[row.id] += 1
+        if of_prompt[row.id] > _limit(data):
+            dropped["dropped_over_limit"] += 1
+        else:
+            rows.append(row)
+            sources[source or "unnamed"] += 1
+    words = ", ".join(f"{source}: {count}" for source, count in sources.items())
+    return Store({"prompts": len(prompts), "kept": len(of_prompt), "sources": words, **dropped}, rows)
+
+
+def _candidates(
+    config: DictConfig, tokenizer: PreTrainedTokenizerBase, prompts: PromptFiles, dropped: Counter[str]
+) -> Iterator[Candidate]:
+    """The responses that have a prompt and are not too long; the others are counted in `dropped`."""
+    given: defaultdict[int | str, list[GivenResponse]] = defaultdict(list)
+    for response in read_responses(Path(config.data.sft_responses).expanduser()):
+        given[response.prompt].append(response)
+    named = Counter(name for prompt in prompts for name in set(prompt_names(prompt.row)) if name in given)
+    for key, responses in given.items():
+        if named[key] != 1:
+            dropped["dropped_ambiguous_prompt" if named[key] else "dropped_unknown_prompt"] += len(responses)
+    ends = stop_ids(config.actor_rollout_ref.model, tokenizer)
+    for prompt in prompts:
+        for name in dict.fromkeys(prompt_names(prompt.row)):
+            for response in given[name] if named[name] == 1 else ():
+                ids = tokenizer.encode(response.response, add_special_tokens=False)
+                ids += [] if ids[-1:] and ids[-1] in ends else [tokenizer.eos_token_id]
+                if len(ids) > config.data.max_response_length:
+                    dropped["dropped_too_long"] += 1
+                else:
+                    yield prompt, Row(prompt.id, _int32(prompt.token_ids), _int32(ids), None), response.source
+
+
+async def _scores(config: DictConfig, tokenizer: PreTrainedTokenizerBase, candidates: list[Candidate]) -> list[Score]:
+    """Of the texts that the stored tokens stand for."""
+    at_once = asyncio.Semaphore(SCORED_AT_ONCE)
+
+    async def score(prompt: Prompt, row: Row) -> Score:
+        async with at_once:
+            text = tokenizer.decode(row.response.tolist(), skip_special_tokens=True)
+            return await scorer.score(text, prompt.row.question)
+
+    async with ScorerClient(**scorer_settings(config)) as scorer:
+        await scorer.wait_until_healthy(SCORER_WAIT_S)
+        return await asyncio.gather(*(score(prompt, row) for prompt, row, _ in candidates))
+
+
+def _limit(data: DictConfig) -> int:
+    """Responses per prompt."""
+    return sys.maxsize if data.sft_responses_per_prompt == "all" else data.sft_responses_per_prompt
+
+
+def _int32(token_ids: Sequence[int]) -> torch.Tensor:
+    return torch.tensor(token_ids, dtype=torch.int32)
+
+
+def _prompt_files(data: DictConfig) -> list[Path]:
+    return [Path(data[name]).expanduser() for name in prompt_settings(data)]
+
+
+def _sha256(path: str) -> str:
+    return file_sha256(Path(path).expanduser())
+
+
+def _words(source: dict) -> str:
+    if not source:
+        return "one new sample of each near-perfect prompt"
+    return ", ".join(f"{name}={str(value)[:12]}" for name, value in source.items())
+
+
+def _counts(meta: Mapping) -> str:
+    return ", ".join(f"{name}={value}" for name, value in meta.items())

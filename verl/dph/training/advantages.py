@@ -1,0 +1,123 @@
+"""Advantage estimators of baselines that verl lacks, registered with it by the plugin (docs/explanation/baselines.md).
+
+Called by verl's trainer once per update with the rows of whole groups: B rows, T longest response, `index` (B,) the
+prompt's name of each row. The advantage of a response is that of all its tokens; returns are the same. verl's padding
+rows, a group of their own, have no token that counts.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from math import comb
+from types import ModuleType
+
+import numpy as np
+import torch
+from omegaconf import DictConfig
+
+from rl.common.errors import UserError
+from rl.common.outcomes import is_correct
+
+PKPO, W_REINFORCE, GRPO_PASSK = "pkpo", "w_reinforce", "grpo_passk"
+
+
+def pkpo(
+    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, config: DictConfig, **_
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pass@k policy optimization (Walder and Karkhanis 2025, arXiv 2505.15201): s^(loo-1), equation 33, times n.
+
+    Args:
+        config: `algorithm`, with pkpo_k. A group that has lost rollouts takes at most its size.
+    """
+    rewards = token_level_rewards.sum(dim=-1)
+    advantages = torch.zeros_like(rewards)
+    for rows in _groups(index):
+        if len(rows) > 1:
+            advantages[rows] = leave_one_out_max(rewards[rows], min(config.pkpo_k, len(rows)))
+    return _of_tokens(advantages, response_mask)
+
+
+def leave_one_out_max(rewards: torch.Tensor, k: int) -> torch.Tensor:
+    """What each response adds to the best of k responses: n times the mean of max(I) - max(I without i) over all
+    subsets I of k of the n responses, 0 where i is not in I.
+
+    The mean over the group of it times grad log pi is an unbiased gradient of E[max of k], which is Pass@k for rewards
+    0 and 1. In C(rank of j, k - 2) subsets with i a response j, worse than i, is the best of the others.
+
+    Args:
+        rewards: (n,) of one prompt, n at least 2.
+        k: from 2 to n; with n it is n times the advantage of `grpo_passk` before the division by the deviation.
+
+    Returns:
+        (n,) in the dtype of rewards, 0 or more.
+    """
+    n = len(rewards)
+    ordered, order = rewards.double().sort()
+    weights = torch.tensor([n * comb(rank, k - 2) / comb(n, k) for rank in range(n)], dtype=torch.float64)
+    found = torch.zeros_like(ordered)
+    found[order] = (ordered[:, None] - ordered).clamp(min=0) @ weights.to(ordered)
+    return found.to(rewards.dtype)
+
+
+def w_reinforce(
+    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, config: DictConfig, **_
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """W-REINFORCE (Zhu et al. 2025, arXiv 2506.01347): lambda for a correct response, -1 for any other, no baseline.
+
+    Args:
+        config: `algorithm`, with w_reinforce_lambda; 0 is negative-sample reinforcement.
+    """
+    rewards = token_level_rewards.sum(dim=-1)
+    correct = torch.tensor([is_correct(reward) for reward in rewards.tolist()], device=rewards.device)
+    return _of_tokens(torch.where(correct, config.w_reinforce_lambda, -torch.ones_like(rewards)), response_mask)
+
+
+def check_rewards(infos: Iterable[dict]) -> None:
+    """Reject rewards by which `w_reinforce` would take a correct response for a wrong one.
+
+    Args:
+        infos: what the reward function returned for each response.
+
+    Raises:
+        UserError: a correct response has another reward than 1.
+    """
+    for info in infos:
+        if info.get("acc") == 1 and not is_correct(info.get("score", 1)):
+            raise UserError(
+                f"A correct response has a reward of {info['score']:g}, and algorithm.adv_estimator={W_REINFORCE} "
+                "knows one by a reward of 1: use a reward model that gives 1 (docs/reference/reward-models.md)."
+            )
+
+
+def without_padding(
+    estimator: Callable, token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, **others
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """An estimator of verl's on the rollouts alone: `grpo_passk` ends the run at a group of one, such as the padding
+    row that takes the place of one failed rollout."""
+    real = response_mask.any(dim=-1)
+    rewards, index = token_level_rewards[real], index[real.numpy()]
+    advantages = torch.zeros_like(token_level_rewards)
+    advantages[real], _ = estimator(
+        token_level_rewards=rewards, response_mask=response_mask[real], index=index, **others
+    )
+    return advantages, advantages
+
+
+def register(core_algos: ModuleType) -> None:
+    """Register the estimators with verl.trainer.ppo.core_algos, once it is imported."""
+    core_algos.register_adv_est(PKPO)(pkpo)
+    core_algos.register_adv_est(W_REINFORCE)(w_reinforce)
+    registry = core_algos.ADV_ESTIMATOR_REGISTRY
+    registry[GRPO_PASSK] = partial(without_padding, registry[GRPO_PASSK])
+
+
+def _groups(index: np.ndarray) -> Iterator[list[int]]:
+    """The rows of each prompt."""
+    groups: dict[str, list[int]] = {}
+    for row, prompt in enumerate(index):
+        groups.setdefault(prompt, []).append(row)
+    yield from groups.values()
+
+
+def _of_tokens(advantages: torch.Tensor, response_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    tokens = advantages[:, None] * response_mask
+    return tokens, tokens
