@@ -23,14 +23,15 @@ MODULES = {
     "scorer": (["rl.scorer"], "rl.scorer.audit", {"duckdb", "psycopg"}),
     "engines": (["rl.scorer"], "rl.scorer.audit", set()),
     "audit": (["rl.scorer"], "nothing", {"duckdb", "psycopg"}),
-    # inspect counts tokens with a tokenizer (transformers) and reads a D_pef store with torch.
+    # inspect counts tokens with a tokenizer (transformers) and reads a D_pef store with torch; the programs that prepare
+    # name the audit's outcomes, and so reach its engines.
     "report": (
         [
             "rl.runs",
             *(COMMANDS[name].program.partition(":")[0] for name in ("report", "inspect", "split", "prepare bird")),
         ],
         "nothing",
-        {"torch", "transformers"},
+        {"psycopg", "torch", "transformers"},
     ),
     "train": (["rl", "verl.dph"], "nothing", set()),
 }
