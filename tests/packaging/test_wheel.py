@@ -47,7 +47,7 @@ def test_its_entry_points_and_extras(files):
     ):
         assert line in entry_points
     declared = Parser().parsestr(metadata(files, "METADATA"))
-    assert {*declared.get_all("Provides-Extra")} == {"scorer", "audit", "report", "train"}
+    assert {*declared.get_all("Provides-Extra")} == {"scorer", "engines", "audit", "report", "train"}
     assert declared["Requires-Python"] == "<3.13,>=3.11"
 
 

@@ -105,8 +105,8 @@ def test_finds_a_look_at_the_clock(sql: str, clock: bool) -> None:
 
 def test_gold_that_reads_the_clock_is_of_a_day() -> None:
     today = datetime.now(UTC).date().isoformat()
-    assert _GoldQuery.of("SELECT a > = 1 FROM t")[:2] == ("SELECT a >= 1 FROM t", "")
-    assert _GoldQuery.of("SELECT date('now')").day in (today, datetime.now(UTC).date().isoformat())
+    assert _GoldQuery.of("SELECT a > = 1 FROM t", "sqlite")[:2] == ("SELECT a >= 1 FROM t", "")
+    assert _GoldQuery.of("SELECT date('now')", "sqlite").day in (today, datetime.now(UTC).date().isoformat())
 
 
 HOSTILE = ["/*", "'", '"', "YEAR(", "> ", "<", "```sql", "ORDER ", "--", "[", "```sql ```", "<think>", "</think>"]

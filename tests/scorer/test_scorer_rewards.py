@@ -169,7 +169,7 @@ def score(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[str, 
     path = tmp_path_factory.mktemp("rewards") / "league.sqlite"
     make_league(path)
     limits = {"sql_chars": 100_000, "value_bytes": 1_000_000, "rows": 100_000, "bytes": 10_000_000}
-    jobs = SqlJobs(limits, held_bytes=0, payload_rows=1, payload_bytes=1000)
+    jobs = SqlJobs("sqlite", {}, limits, held_bytes=0, payload_rows=1, payload_bytes=1000)
     database = {"uri": f"file:{path}?mode=ro", "version": "", "seconds": 5.0}
 
     def score(reward: str, gold: str, predicted: str) -> tuple[str, float, float]:
