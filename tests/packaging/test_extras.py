@@ -23,7 +23,7 @@ MODULES = {
     "scorer": (["rl.scorer"], "rl.scorer.audit", {"duckdb", "psycopg"}),
     "engines": (["rl.scorer"], "rl.scorer.audit", set()),
     "audit": (["rl.scorer"], "nothing", {"duckdb", "psycopg"}),
-    # inspect counts tokens with a tokenizer (transformers) and reads a D_pef store with torch; the programs that prepare
+    # inspect counts tokens with a tokenizer (transformers) and reads a D_pef store with torch; programs that prepare
     # name the audit's outcomes, and so reach its engines.
     "report": (
         [
