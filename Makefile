@@ -74,9 +74,10 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 2
 test: install
 	PATH="$(BIN):$$PATH" $(PYTEST) -m "not slow"
 
-# tests/browser looks at the report in Debian's Chromium, which is installed if missing.
+# tests/browser looks at the report in Debian's Chromium, tests/scorer asks its PostgreSQL: both are installed if missing.
 test-all: install
 	bash tests/browser/install_chromium.sh
+	bash tests/scorer/install_postgresql.sh
 	PATH="$(BIN):$$PATH" $(PYTEST)
 
 # What `make test` does on a CPU and can be done on a GPU.

@@ -15,9 +15,11 @@ from pydantic import (
     DirectoryPath,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from rl.common.errors import UserError
 from rl.scorer.niceness import may_renice
@@ -34,6 +36,7 @@ _DEFAULT_SCORER = {"class_name": "SqlDetailRewardModel", "database_path": "/cach
 # Within what the system takes: a frame's lengths (frames.py) and SQLite's limits have 32 bits.
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(gt=0, lt=2**31)]
+Engine = Literal["sqlite", "duckdb", "postgresql"]
 Processes = Annotated[int, Field(gt=0, le=4096)]
 StoredBytes = Annotated[int, Field(ge=0, le=2**50)]
 # An `off` without quotes is false in YAML 1.1.
@@ -92,11 +95,17 @@ class ScorerSettings(_Section):
 
 
 class SqlSettings(ScorerSettings):
-    """A section of Scorers whose class_name is one of REWARD_MODELS."""
+    """A section of Scorers whose class_name is one of REWARD_MODELS.
 
-    kind: ClassVar[str] = "sql"
+    prefix: what the db_ids of its databases begin with. connection: libpq's connection string, of PostgreSQL, which has
+    no database_path.
+    """
+
     class_name: SqlClassName
-    database_path: DirectoryPath
+    engine: Engine = "sqlite"
+    prefix: str = ""
+    connection: str | None = Field(default=None, validate_default=True)
+    database_path: DirectoryPath | None = Field(default=None, validate_default=True)
     prediction_seconds: Seconds = 15.0
     gold_seconds: Seconds = 60.0
     order_check: bool = True
@@ -109,6 +118,21 @@ class SqlSettings(ScorerSettings):
     payload_bytes: Count = 100_000
     gold_cache_bytes: StoredBytes = 256_000_000
     worker_gold_cache_bytes: StoredBytes = 16_000_000
+
+    @field_validator("connection", "database_path", mode="before")
+    @classmethod
+    def _belongs_to_the_engine(cls, value: Any, info: ValidationInfo) -> Any:
+        engine = info.data.get("engine")
+        if (info.field_name == "connection") == (engine == "postgresql"):
+            if value is None:
+                raise PydanticCustomError("missing", "is missing")
+        elif value is not None:
+            raise ValueError(f"is not for the engine {engine}")
+        return value
+
+    @property
+    def kind(self) -> str:
+        return f"sql:{self.prefix}" if self.prefix else "sql"
 
 
 class MathSettings(ScorerSettings):
@@ -174,7 +198,7 @@ Scorer = Annotated[SqlSettings | MathSettings | TaskSettings, Field(discriminato
 
 
 class Settings(_Section):
-    """The whole file. Scorers: by their names (Scorer1, ...), at most one for SQL, one for math and one a task."""
+    """The whole file. Scorers by their names (Scorer1, ...): at most one a prefix for SQL, one for math, one a task."""
 
     ScorerServer: ServerSettings = ServerSettings()
     Scorers: dict[str, Scorer] = Field(min_length=1)
@@ -187,8 +211,8 @@ class Settings(_Section):
         return scorers
 
     @property
-    def sql(self) -> SqlSettings | None:
-        return next((scorer for scorer in self.Scorers.values() if isinstance(scorer, SqlSettings)), None)
+    def sql(self) -> list[SqlSettings]:
+        return [scorer for scorer in self.Scorers.values() if isinstance(scorer, SqlSettings)]
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -208,10 +232,11 @@ def load_settings(
 ) -> Settings:
     """The settings of the YAML file `path`.
 
-    `server`, `sql` and `every` have values that take the place of those in ScorerServer, in the scorer for SQL and in
-    every scorer; None is no value. An empty section means its defaults. Sections that the server does not know, such as
-    the released server's chains and post-processors, are ignored with one warning on stderr. Raises UserError for a
-    file that cannot be read, an unknown key of a known section or a value that cannot work.
+    `server`, `sql` and `every` have values that take the place of those in ScorerServer, in the scorers for SQL
+    (database_path: in one without a prefix) and in every scorer; None is no value. An empty section means its defaults.
+    Sections that the server does not know, such as the released server's chains and post-processors, are ignored with
+    one warning on stderr. Raises UserError for a file that cannot be read, an unknown key of a known section or a value
+    that cannot work.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
@@ -227,7 +252,9 @@ def load_settings(
     replaced += [(section, every) for section in sections]
     for section, values in replaced:
         if isinstance(section, dict):  # anything else is rejected below
-            section |= {key: value for key, value in (values or {}).items() if value is not None}
+            other_root = section.get("prefix") or section.get("connection")
+            kept = {"database_path"} if other_root else set()
+            section |= {key: value for key, value in (values or {}).items() if value is not None and key not in kept}
     try:
         settings = Settings.model_validate(content)
     except ValidationError as error:
@@ -282,6 +309,6 @@ def _sentence(path: Path, error: ValidationError) -> str:
         return f"The configuration {path} has an unknown key {key}; remove it or correct its name."
     if first["type"] == "missing":
         return f"The configuration {path} lacks {key}; add it{flag}."
-    if first["loc"][-1] == "database_path":
+    if first["type"] == "path_not_directory":
         return f"{key} is '{first['input']}', which is no directory; create it{flag}."
     return f"The configuration {path} has {key} = {first['input']!r}: {first['msg']}; change it{flag}."

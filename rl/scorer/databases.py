@@ -1,4 +1,4 @@
-"""Resolution of a request's db_id to a SQLite file below database_path and the identity of its present content."""
+"""Resolution of a request's db_id to a database below database_path and the identity of its present content."""
 
 import errno
 import fcntl
@@ -6,6 +6,7 @@ import os
 import stat
 import struct
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +15,9 @@ from urllib.parse import quote
 from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.sql.execute import PRIVATE_INDEX
 
-SUFFIXES = (".sqlite", ".sqlite3", ".db")
+SUFFIXES = {"sqlite": (".sqlite", ".sqlite3", ".db"), "duckdb": (".duckdb", ".db"), "csv": (".csv",)}
+# Of the files of a folder that is a DuckDB database, one for each table.
+TABLE_SUFFIXES = (".parquet", ".csv")
 # The file format's version bytes (offset 18) are 2 for a database in WAL mode.
 _WRITE_VERSION_OFFSET = 18
 _WAL_VERSION = b"\x02"
@@ -31,7 +34,8 @@ class DatabaseUnreadable(Exception):
 
 @dataclass(frozen=True)
 class Database:
-    """uri: opens the file read-only, and ends with PRIVATE_INDEX (execute.py) where only that can read its log.
+    """uri: opens a SQLite file read-only, and ends with PRIVATE_INDEX (execute.py) where only that can read its log;
+    for DuckDB a path; for PostgreSQL the database's name.
 
     identity: changes when the file is replaced or written to.
     """
@@ -45,25 +49,32 @@ class Database:
         return repr(self.identity)
 
 
-def find_database(root: Path, db_id: str, suffixes: tuple[str, ...] = SUFFIXES, key: str = "db_id") -> Database:
+def find_database(root: Path, db_id: str, kind: str = "sqlite", key: str = "db_id") -> Database:
     """The database `db_id` below `root` (resolved), or another file that a question's `key` names.
 
-    Raises UnknownQuestion for a file that is missing or has another suffix than `suffixes`, and for a db_id that leaves
+    kind: an engine's database, which for DuckDB may also be a folder of parquet and CSV files, or "csv". Raises
+    UnknownQuestion for a file that is missing or has no suffix of its kind, and for a db_id that leaves
     `root`, by an absolute path, by `..` or by a symbolic link; DatabaseUnreadable if the system does not let it be
     looked at: no permission, no descriptor left, a disk or a file server that fails.
     """
     if "\0" in db_id or os.path.isabs(db_id):
         raise UnknownQuestion(f"{key} {db_id!r} is not a path relative to the server's database_path")
+    suffixes = SUFFIXES[kind]
     try:
         path = os.path.realpath(root / db_id)
         if not path.startswith(os.path.join(root, "")):
             raise UnknownQuestion(f"{key} {db_id!r} leads out of the server's database_path")
         status = os.stat(path)
+        if kind == "duckdb" and stat.S_ISDIR(status.st_mode):
+            return _find_collection(root, db_id, path)
         if not path.endswith(suffixes) or not stat.S_ISREG(status.st_mode):
             raise UnknownQuestion(f"{key} {db_id!r} is no {', '.join(suffixes)} file below the server's database_path")
-        log = _log_identity(path)
         # A copy that keeps times (cp -p, rsync -t) sets st_mtime back, but not st_ctime.
-        identity = (path, (*_identity(status), status.st_ctime_ns), log)
+        content = (*_identity(status), status.st_ctime_ns)
+        if kind == "duckdb":
+            return Database(path, (path, content, _log_identity(path, ".wal")))
+        log = _log_identity(path, "-wal")
+        identity = (path, content, log)
         return Database(_read_only_uri(*identity, log is not None and _log_index_in_use(path)), identity)
     except FileNotFoundError:
         raise UnknownQuestion(f"{key} {db_id!r} names no file below {root} (--database-path of the server)") from None
@@ -72,14 +83,33 @@ def find_database(root: Path, db_id: str, suffixes: tuple[str, ...] = SUFFIXES, 
         raise (UnknownQuestion if absent else DatabaseUnreadable)(f"{key} {db_id!r} cannot be read: {error}") from None
 
 
+def table_files(folder: str) -> list[tuple[str, str]]:
+    """The name and the file of each table of a folder, in the order of the files' names."""
+    names = sorted(name for name in os.listdir(folder) if name.endswith(TABLE_SUFFIXES))
+    return [(os.path.splitext(name)[0], os.path.join(folder, name)) for name in names]
+
+
+def _find_collection(root: Path, db_id: str, path: str) -> Database:
+    files = table_files(path)
+    if not all(os.path.realpath(file).startswith(os.path.join(root, "")) for _, file in files):
+        raise UnknownQuestion(f"db_id {db_id!r} has a file that leads out of the server's database_path")
+    tables = Counter(table.lower() for table, _ in files)
+    if not files:
+        raise UnknownQuestion(f"db_id {db_id!r} is a folder without a {' or '.join(TABLE_SUFFIXES)} file")
+    if tables.total() > len(tables):
+        raise UnknownQuestion(f"db_id {db_id!r} is a folder with two files for the table {tables.most_common(1)[0][0]}")
+    states = [(file, os.stat(file)) for _, file in files]
+    return Database(path, (path, *((file, _identity(status), status.st_ctime_ns) for file, status in states)))
+
+
 def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _log_identity(path: str) -> tuple[int, ...] | None:
+def _log_identity(path: str, suffix: str) -> tuple[int, ...] | None:
     """Without st_ctime, which SQLite changes as root whenever it opens a log (fchown)."""
     try:
-        return _identity(os.stat(path + "-wal"))
+        return _identity(os.stat(path + suffix))
     except FileNotFoundError:
         return None
 

@@ -63,8 +63,8 @@ class ForkServer(asyncio.Protocol):
     @classmethod
     async def _launch(cls, settings: dict) -> "ForkServer":
         path = os.pathsep.join(filter(None, [str(_REPOSITORY), os.environ.get("PYTHONPATH")]))
-        # Workers for SQL need the standard library only: without the search of site-packages they start a third faster.
-        flags = ["-S"] if settings["kind"] == "sql" else []
+        # Workers for SQLite need the standard library only: without site-packages they start a third faster.
+        flags = ["-S"] if settings["jobs"].get("engine") == "sqlite" else []
         loop = asyncio.get_running_loop()
         ours, its = socket.socketpair()
         with ExitStack() as undo:

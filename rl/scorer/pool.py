@@ -91,11 +91,15 @@ class _Load:
 
 
 class WorkerPool:
-    """`size` workers for ordinary jobs and `slow_size` more for slow ones."""
+    """`size` workers for ordinary jobs and `slow_size` more for slow ones.
 
-    def __init__(self, size: int, slow_size: int, settings: dict):
+    by_clock: jobs are slow by the clock, as those that another server works on; else by their processor time.
+    """
+
+    def __init__(self, size: int, slow_size: int, settings: dict, by_clock: bool = False):
         self._sizes = {False: size, True: slow_size}
         self._settings = settings
+        self._by_clock = by_clock
         self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
         self._waiting: dict[bool, deque[_Job]] = {False: deque(), True: deque()}
         self._loads: dict[WorkerProcess, _Load] = {}
@@ -298,6 +302,7 @@ class WorkerPool:
     def _check(self, worker: WorkerProcess, load: _Load, now: float) -> None:
         """Look at a job that may be slow."""
         cpu, limit, wall_limit = worker.cpu_seconds(), load.jobs[0].cpu_limit, load.jobs[0].wall_limit
+        seconds = now - load.started if self._by_clock else cpu - load.cpu_before
         if cpu - load.cpu > _STALLED_CPU_SECONDS:
             load.cpu, load.moved = cpu, now
         if cpu - load.cpu_before > limit:
@@ -311,8 +316,8 @@ class WorkerPool:
         elif wall_limit is None and now - load.moved > _STALL_SECONDS:
             logger.error("a worker was killed: it used no processor for %g s", _STALL_SECONDS)
             worker.terminate()
-        elif not load.slow and cpu - load.cpu_before > SLOW_SECONDS:
-            self._make_room(worker, load, cpu - load.cpu_before)
+        elif not load.slow and seconds > SLOW_SECONDS:
+            self._make_room(worker, load, seconds)
 
     def _make_room(self, worker: WorkerProcess, load: _Load, seconds: float) -> None:
         """Take a slow job out of the ordinary lane."""

@@ -11,7 +11,7 @@ from rl.scorer.outcomes import Score, UnknownQuestion
 from rl.scorer.pool import WorkerPool
 from rl.scorer.scoring import WorkerScorer
 from rl.scorer.shared import SharedResults, gather_in_turn
-from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
+from rl.scorer.sql_scoring import SqlQuestion, SqlScorer, scorer_of
 from rl.scorer.task_scoring import TaskQuestion, TaskScorer
 
 Question = SqlQuestion | MathQuestion | TaskQuestion
@@ -52,14 +52,16 @@ class Scorers:
 
     def caches(self) -> dict[str, SharedResults]:
         """By name."""
-        sql = self._scorers.get("sql")
-        golds: dict[str, SharedResults] = {"gold": sql.golds} if isinstance(sql, SqlScorer) else {}
+        golds = {
+            kind.replace("sql", "gold", 1): scorer.golds
+            for kind, scorer in self._scorers.items()
+            if isinstance(scorer, SqlScorer)
+        }
         return golds | {_cache_name(kind): scorer.scores for kind, scorer in self._scorers.items()}
 
     def empty_golds(self) -> int:
         """Responses to questions whose gold returns no rows, or nothing but NULL."""
-        sql = self._scorers.get("sql")
-        return sql.empty_golds if isinstance(sql, SqlScorer) else 0
+        return sum(scorer.empty_golds for scorer in self._scorers.values() if isinstance(scorer, SqlScorer))
 
     async def start(self) -> None:
         """Start the workers; WorkerLost when they cannot."""
@@ -109,6 +111,12 @@ class Scorers:
         if isinstance(question, TaskQuestion):
             kind, lacks, model = f"task:{question.task}", f"has no task {question.task!r}", "PythonRewardModel of it"
         elif isinstance(question, SqlQuestion):
+            scorer = scorer_of(self._scorers.values(), question.db_id)
+            if scorer is not None:
+                return scorer
+            prefixes = ", ".join(repr(of.settings.prefix) for of in self._scorers.values() if isinstance(of, SqlScorer))
+            if prefixes:
+                raise UnknownQuestion(f"db_id {question.db_id!r} has none of this server's prefixes: {prefixes}")
             kind, lacks, model = "sql", "scores no SQL", "SqlDetailRewardModel"
         else:
             kind, lacks, model = "math", "scores no math", "MathRewardModel"

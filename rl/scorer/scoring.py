@@ -16,7 +16,8 @@ from rl.scorer.shared import SharedResults, gather_in_turn
 class WorkerScorer:
     """Scores responses in worker processes of one kind.
 
-    reads, allow: as rl/scorer/sandbox/confine.py has them. name: what stands before the lines that the workers print.
+    reads, allow, server_port: as rl/scorer/sandbox/confine.py has them; with a server, time is by the clock. name: what
+    stands before the lines that the workers print.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class WorkerScorer:
         allow: Sequence[str] = (),
         held_bytes: int = 0,
         name: str = "",
+        server_port: int | None = None,
     ):
         self.scores: SharedResults[Score] = SharedResults(settings.answer_cache_bytes)
         self.sandbox = mechanisms(settings)
@@ -37,9 +39,14 @@ class WorkerScorer:
             "memory_bytes": settings.worker_memory_bytes,
             "held_bytes": held_bytes,
             "jobs": jobs,
-            "sandbox": {"mechanisms": self.sandbox, "reads": reads, "allow": list(allow)},
+            "sandbox": {
+                "mechanisms": self.sandbox,
+                "reads": reads,
+                "allow": list(allow),
+                "server_port": server_port,
+            },
         }
-        self.pool = WorkerPool(settings.processes, settings.slow_processes, worker)
+        self.pool = WorkerPool(settings.processes, settings.slow_processes, worker, by_clock=server_port is not None)
 
     async def score(self, question: Any, responses: list[str], digests: bool = False) -> list[Score]:
         """The scores of the responses, in order. `digests`: with those of results of SQL."""

@@ -19,6 +19,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.scorer.app import create_app
 from rl.scorer.config import Settings, TaskSettings, load_settings
+from rl.scorer.engines import check_engines
 from rl.scorer.http_protocol import SPARE_CONNECTIONS, protocol_with_deadline
 from rl.scorer.logs import LogFile, set_up
 from rl.scorer.options import parser
@@ -44,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         sql, every = {"database_path": options.database_path}, {"num_instances": options.workers}
         settings = load_settings(options.config, listening, sql, every)
         check_sandbox(settings.Scorers.items())
+        check_engines(settings.Scorers.items())
         for scorer in settings.Scorers.values():
             if isinstance(scorer, TaskSettings):
                 check_task(scorer)

@@ -3,17 +3,19 @@
 import asyncio
 import hashlib
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError, model_validator
 
 from rl.common.outcomes import GOLD_EMPTY, INFRA_ERROR
-from rl.scorer.config import SqlSettings
+from rl.scorer.config import Engine, SqlSettings
 from rl.scorer.databases import Database, DatabaseUnreadable, find_database
+from rl.scorer.engines import connection_parameters, password_file, port_to_allow
 from rl.scorer.outcomes import Score, UnknownQuestion, failure, no_answer
 from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
@@ -26,13 +28,18 @@ from rl.scorer.sql.lexer import reads_clock, repair
 from rl.scorer.sql.rewards import REWARD_MODELS, TIMED_LIMITS
 
 _NO_ANSWER = no_answer("the response has no closed ```sql block")
+# Of a server that must answer at once: more than it takes to connect.
+_IDENTIFY_SECONDS = 15.0
+_SILENT = "its server does not answer"
 _EMPTY_GOLD = failure({"outcome": GOLD_EMPTY, "error": "the gold query returns no rows, or nothing but NULL"})
 
 
 class SqlQuestion(BaseModel):
     """What SQL responses are compared with."""
 
-    db_id: str = Field(description="path of the SQLite file below database_path, such as shop/shop.sqlite")
+    db_id: str = Field(
+        description="path of the database below database_path, such as shop/shop.sqlite, after the prefix of its engine"
+    )
     gold_sql: str = Field(description="the gold query; with cmp_method spider2 JSON of StoredGold")
     cmp_method: Comparison
 
@@ -93,9 +100,9 @@ class _GoldQuery(NamedTuple):
     ordered: bool = False
 
     @classmethod
-    def of(cls, gold_sql: str) -> "_GoldQuery":
-        sql = repair(gold_sql)
-        return cls(sql, datetime.now(UTC).date().isoformat() if reads_clock(sql) else "")
+    def of(cls, gold_sql: str, engine: Engine) -> "_GoldQuery":
+        sql = repair(gold_sql, engine)
+        return cls(sql, datetime.now(UTC).date().isoformat() if reads_clock(sql, engine) else "")
 
 
 @dataclass(frozen=True)
@@ -118,14 +125,25 @@ class _Gold:
 
 
 class SqlScorer(WorkerScorer):
-    """The reward models for SQL (sql/rewards.py) over one directory of databases.
+    """The reward models for SQL (sql/rewards.py) over the databases of one engine below one directory or in one server.
 
     empty_golds: how many responses came to questions whose gold returns no rows, or nothing but NULL.
     """
 
     def __init__(self, settings: SqlSettings):
         held_bytes = settings.worker_gold_cache_bytes
+        self._root = Path(settings.database_path or "").resolve()
+        reads, server_port = [str(self._root)], None
+        arguments: dict[str, Any] = {}
+        if settings.engine == "duckdb":
+            arguments = {"memory_bytes": settings.worker_memory_bytes}
+            reads += ["/proc/self/cgroup", "/sys/fs/cgroup"]
+        elif settings.engine == "postgresql":
+            arguments = {"connection": connection_parameters(settings)}
+            reads, server_port = [password_file()], port_to_allow(arguments["connection"])
         jobs = {
+            "engine": settings.engine,
+            "arguments": arguments,
             "limits": {
                 "sql_chars": settings.max_sql_chars,
                 "value_bytes": settings.max_value_bytes,
@@ -136,9 +154,9 @@ class SqlScorer(WorkerScorer):
             "payload_rows": settings.payload_rows,
             "payload_bytes": settings.payload_bytes,
         }
-        self._root = Path(settings.database_path).resolve()
-        super().__init__(settings, "sql", jobs, reads=[str(self._root)], held_bytes=held_bytes)
-        self._settings = settings
+        name = f"{settings.kind} worker"
+        super().__init__(settings, "sql", jobs, reads, held_bytes=held_bytes, name=name, server_port=server_port)
+        self.settings = settings
         self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
         self.empty_golds = 0
         self._reward = REWARD_MODELS[settings.class_name]
@@ -148,12 +166,13 @@ class SqlScorer(WorkerScorer):
         """As of every scorer. Raises UnknownQuestion for a db_id that names no database."""
         try:
             # Aside: a file server may not answer, and megabytes of hostile text take a second to read.
-            database, gold_query, predictions = await asyncio.to_thread(self._read, question, responses)
+            file, gold_query, predictions = await asyncio.to_thread(self._read, question, responses)
+            database = file or await self._find_in_server(question.db_id)
         except DatabaseUnreadable as error:
             return [failure({"outcome": INFRA_ERROR, "error": str(error)})] * len(responses)
         gold = await self._gold(database, gold_query)
         self.empty_golds += len(responses) if gold.null else 0
-        unjudged = _EMPTY_GOLD if gold.null and not self._settings.judge_empty_gold else gold.failure
+        unjudged = _EMPTY_GOLD if gold.null and not self.settings.judge_empty_gold else gold.failure
         if unjudged is not None:
             return [replace(unjudged, pred=pred) for pred in predictions]
         method = question.cmp_method
@@ -169,7 +188,7 @@ class SqlScorer(WorkerScorer):
         """Run a gold query, or read its stored results."""
         started = time.perf_counter()
         try:
-            gold = await self._gold(find_database(self._root, db_id), self._gold_query(gold_sql, method))
+            gold = await self._gold(await self._find(db_id), self._gold_query(gold_sql, method))
         except UnknownQuestion as error:
             return GoldCheck("unknown_database", error=str(error))
         except ValueError as error:  # no JSON of stored results
@@ -182,6 +201,31 @@ class SqlScorer(WorkerScorer):
             return GoldCheck(found, seconds, None, gold.columns, gold.ordered)
         return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
 
+    def find_file(self, db_id: str) -> Database | None:
+        """The file or folder; None with the engine that has none. Raises as find_database does."""
+        if self.settings.engine == "postgresql":
+            return None
+        return find_database(self._root, db_id.removeprefix(self.settings.prefix), self.settings.engine)
+
+    async def _find(self, db_id: str) -> Database:
+        return self.find_file(db_id) or await self._find_in_server(db_id)
+
+    async def _find_in_server(self, db_id: str) -> Database:
+        name = db_id.removeprefix(self.settings.prefix)
+        if not name or "\0" in name:
+            raise UnknownQuestion(f"db_id {db_id!r} names no database")
+        header = await self._identify(name)
+        if header["outcome"] == "unknown":
+            raise UnknownQuestion(f"db_id {db_id!r}: {header['error']}")
+        if header["outcome"] != "identity":
+            raise DatabaseUnreadable(f"db_id {db_id!r}: {header.get('error', _SILENT)}")
+        return Database(name, (name, *header["identity"]))
+
+    async def _identify(self, name: str) -> dict:
+        """The header of the reply about a database in a server."""
+        job = {"job": "identify", "uri": name}
+        return (await self._ask(lambda _: (job, b""), _IDENTIFY_SECONDS, wall_limit=_IDENTIFY_SECONDS))[0]
+
     async def judge(
         self, db_id: str, gold_sql: str, method: Comparison, pred: str, ordered: bool = False, backwards: bool = False
     ) -> str:
@@ -189,13 +233,13 @@ class SqlScorer(WorkerScorer):
 
         Args:
             ordered: whether the order of rows counts.
-            backwards: whether the prediction reads tables backwards where no ORDER BY says otherwise.
+            backwards: whether the prediction reads tables backwards where no ORDER BY says otherwise; of SQLite only.
         """
         try:
-            database = find_database(self._root, db_id)
+            database = await self._find(db_id)
         except (UnknownQuestion, DatabaseUnreadable):  # it was there when gold ran
             return INFRA_ERROR
-        gold = await self._gold(database, _GoldQuery.of(gold_sql))
+        gold = await self._gold(database, _GoldQuery.of(gold_sql, self.settings.engine))
         if gold.failure is not None:
             return gold.failure.outcome
         # A worker holds gold as ordered or not, by its key.
@@ -204,17 +248,21 @@ class SqlScorer(WorkerScorer):
             database = replace(database, uri=database.uri.replace("?mode=ro", f"?mode=ro{REVERSED_ROWS}"))
         return (await self._run_prediction(database, gold, method, pred, False, {})).outcome
 
-    def _read(self, question: SqlQuestion, responses: list[str]) -> tuple[Database, _GoldQuery, list[str | None]]:
-        database = find_database(self._root, question.db_id)
+    def _read(
+        self, question: SqlQuestion, responses: list[str]
+    ) -> tuple[Database | None, _GoldQuery, list[str | None]]:
+        file = self.find_file(question.db_id)
         gold_query = self._gold_query(question.gold_sql, question.cmp_method)
-        return database, gold_query, [read_sql(response) for response in responses]
+        return file, gold_query, [read_sql(response, self.settings.engine) for response in responses]
 
     def _gold_query(self, gold_sql: str, method: Comparison) -> _GoldQuery:
         """Raises UnknownQuestion and DatabaseUnreadable for stored results as find_database does for databases."""
         if method != STORED:
-            return _GoldQuery.of(gold_sql)
+            return _GoldQuery.of(gold_sql, self.settings.engine)
         gold = StoredGold.read(gold_sql)
-        files = (find_database(self._root, result.file, (".csv",), "gold_sql").identity for result in gold.results)
+        if self.settings.database_path is None:
+            raise UnknownQuestion("stored results are files below a database_path, which PostgreSQL has none of")
+        files = (find_database(self._root, result.file, "csv", "gold_sql").identity for result in gold.results)
         columns = (tuple(result.columns) for result in gold.results)
         return _GoldQuery("", "", tuple(zip(files, columns, strict=True)), not gold.ignore_order)
 
@@ -223,12 +271,12 @@ class SqlScorer(WorkerScorer):
         return await self.golds.get(of, lambda: self._run_gold(database, query, of))
 
     async def _run_gold(self, database: Database, query: _GoldQuery, of: tuple) -> _Gold:
-        seconds = self._settings.gold_seconds
+        seconds = self.settings.gold_seconds
         job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": query.sql, "seconds": seconds}
         if query.tables:
             tables = [(identity[0], columns) for identity, columns in query.tables]
             job |= {"tables": tables, "ordered": query.ordered}
-        header, body = await self._run(lambda _: (job, b""), seconds, "gold")
+        header, body = await self._run(database, lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
         if header["outcome"] != "gold":
@@ -238,7 +286,7 @@ class SqlScorer(WorkerScorer):
     async def _run_prediction(
         self, database: Database, gold: _Gold, method: str, pred: str, digest: bool, timed: dict[str, str]
     ) -> Score:
-        seconds = self._settings.prediction_seconds
+        seconds = self.settings.prediction_seconds
         job = {
             "job": "score",
             "uri": database.uri,
@@ -246,9 +294,9 @@ class SqlScorer(WorkerScorer):
             "sql": pred,
             "seconds": seconds,
             "gold": gold.key,
-            "ordered": gold.ordered and self._settings.order_check,
+            "ordered": gold.ordered and self.settings.order_check,
             "method": method,
-            "reward": self._settings.class_name,
+            "reward": self.settings.class_name,
             "digest": digest,
             **timed,
         }
@@ -260,15 +308,29 @@ class SqlScorer(WorkerScorer):
             return job, gold.body
 
         # A digest of the largest result takes seconds, which must not decide the outcome; nor must timing both queries.
-        beside = digest * self._settings.grace_seconds + self._reward.timed * TIMED_LIMITS * seconds
-        header, payload = await self._run(prepare, seconds + beside, "pred")
+        beside = digest * self.settings.grace_seconds + self._reward.timed * TIMED_LIMITS * seconds
+        header, payload = await self._run(database, prepare, seconds + beside, "pred")
         if "score" not in header:
             return failure(header, pred)
         found = header.get("digest"), header.get("rows"), header.get("reward")
         return Score(header["outcome"], header["score"], "result", payload.decode(), pred, *found)
 
-    async def _run(self, prepare: Prepare, cpu_limit: float, side: str) -> Reply:
-        header, body = await self._ask(prepare, cpu_limit + self._settings.grace_seconds, side)
+    async def _run(self, database: Database, prepare: Prepare, seconds: float, side: str) -> Reply:
+        limit = seconds + self.settings.grace_seconds
+        if self.settings.engine == "postgresql":
+            # By the clock, as the statement runs elsewhere; the last rows may take as long as all before.
+            header, body = await self._ask(prepare, limit, side, limit + seconds)
+            # Its worker was killed: the statement does not keep to its limit, unless nobody answers there.
+            if "cpu" not in header and (await self._identify(database.uri))["outcome"] != "identity":
+                header = {"outcome": "fault", "error": _SILENT}
+        else:
+            header, body = await self._ask(prepare, limit, side)
         if header["outcome"] == "fault":
             header = {"outcome": INFRA_ERROR, "error": f"the database cannot be read now: {header['error']}"}
         return header, body
+
+
+def scorer_of(scorers: Iterable[WorkerScorer], db_id: str) -> SqlScorer | None:
+    """The scorer for SQL with the longest prefix that the db_id has."""
+    sql = [scorer for scorer in scorers if isinstance(scorer, SqlScorer) and db_id.startswith(scorer.settings.prefix)]
+    return max(sql, key=lambda scorer: len(scorer.settings.prefix), default=None)

@@ -49,10 +49,10 @@ class Jobs(Protocol):
     def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]: ...
 
 
-def _load(kind: str) -> Callable[..., Jobs]:
-    """The class of a kind's jobs, with what they need; for SQL it is the standard library."""
+def _load(kind: str, settings: dict) -> Callable[..., Jobs]:
+    """The class of a kind's jobs, with what they need; for SQLite it is the standard library."""
     module = import_module(f"rl.scorer.{kind}.jobs")
-    getattr(module, "warm_up", lambda: None)()
+    getattr(module, "warm_up", lambda **_: None)(**settings)
     return getattr(module, f"{kind.title()}Jobs")
 
 
@@ -78,7 +78,7 @@ def main() -> None:
     control = socket.socket(fileno=os.dup(sys.stdin.fileno()))
     os.dup2(null := os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     os.close(null)
-    jobs = _load(settings["kind"])
+    jobs = _load(settings["kind"], settings["jobs"])
     prepare(**settings["sandbox"])
     sys.stdout.flush()
     gc.freeze()  # or the first collection of each worker would copy most of the memory

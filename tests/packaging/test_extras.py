@@ -20,8 +20,9 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 # An extra's modules, without those that start with the last name, and the packages that some of them need from another
 # extra when a user asks for it.
 MODULES = {
-    "scorer": (["rl.scorer"], "rl.scorer.audit", set()),
-    "audit": (["rl.scorer"], "nothing", set()),
+    "scorer": (["rl.scorer"], "rl.scorer.audit", {"duckdb", "psycopg"}),
+    "engines": (["rl.scorer"], "rl.scorer.audit", set()),
+    "audit": (["rl.scorer"], "nothing", {"duckdb", "psycopg"}),
     # inspect counts tokens with a tokenizer (transformers) and reads a D_pef store with torch.
     "report": (
         [

@@ -21,6 +21,7 @@ from rl.scorer.scoring import WorkerScorer
 from rl.scorer.sql.compare import COMPARISONS, GoldRows
 from rl.scorer.sql.execute import Executor, Limits, Row
 from rl.scorer.sql.lexer import has_top_level_order_by, repair
+from tests.scorer.postgresql import Postgresql
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
@@ -235,6 +236,14 @@ def ask_about_league(scorer: Scorer) -> Callable[..., list[str]]:
         return [answer["outcome"] for [answer] in reply.json()["answers"]]
 
     return outcomes
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Postgresql]:
+    """A PostgreSQL server with a role that may read."""
+    server = Postgresql()
+    yield server
+    server.remove()
 
 
 @pytest.fixture(scope="session")

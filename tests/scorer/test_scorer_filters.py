@@ -117,7 +117,7 @@ ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_the_filters_decide_by_architecture_number_and_arguments(machine: str) -> None:
-    tables = ("COMPUTING", "MODIFYING", "STARTING", "CONNECTING", "NEVER", "BY_ARGUMENTS")
+    tables = ("COMPUTING", "MODIFYING", "STARTING", "CONNECTING", "TALKING", "NEVER", "BY_ARGUMENTS")
     groups = {name: system_calls.numbers(getattr(system_calls, name), machine) for name in tables}
     number = {name: value for group in groups.values() for name, value in group.items()}
     assert len(set(number.values())) == len(number), "two names have one number"
@@ -158,6 +158,13 @@ def test_the_filters_decide_by_architecture_number_and_arguments(machine: str) -
         seccomp.ALLOW,
         *[seccomp.NOT_PERMITTED] * 2,
     )
+    # A socket for its server: local, or TCP.
+    for port, families in ((0, {1}), (5432, {2, 10})):
+        server = verdicts(seccomp.computing_only(machine, 77, server_port=port))
+        allowed = {family for family in range(40) if server("socket", family, 1 | 0x80000) == seccomp.ALLOW}
+        assert allowed == families
+        assert {server("socket", family, kind) for family in families for kind in (2, 3)} == {seccomp.NOT_PERMITTED}
+        assert {server(name) for name in groups["TALKING"]} == {seccomp.ALLOW}
     everything = verdicts(seccomp.all_but(machine, 77, writes=True, network=True, programs=True))
     assert all(everything(name) == seccomp.ALLOW for table in refused[:3] for name in groups[table])
     assert {everything(name) for name in groups["NEVER"]} == {seccomp.NOT_PERMITTED}

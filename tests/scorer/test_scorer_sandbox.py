@@ -25,6 +25,7 @@ from rl.scorer.sql_scoring import SqlScorer
 from rl.scorer.task_scoring import TaskQuestion, TaskScorer
 from tests.scorer.attacks import ATTACKS, BEGINNING, CHANGING, NETWORK, PROGRAMS, READING, WORK, Targets
 from tests.scorer.conftest import confined, running
+from tests.scorer.postgresql import Postgresql
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +68,12 @@ def take_over(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr(fork_server, "_PROGRAM", program)
 
 
-def one_worker(kind: str, targets: Targets, sandbox: str) -> WorkerScorer:
+def one_worker(kind: str, targets: Targets, sandbox: str, connection: str | None = None) -> WorkerScorer:
     settings = {"num_instances": 1, "slow_instances": 1, "sandbox": sandbox}
-    if kind == "sql":
-        named = {"class_name": "SqlRewardModel", "database_path": targets.FOLDER}
-        return SqlScorer(SqlSettings.model_validate(named | settings))
+    if kind != "math":
+        where = {"connection": connection} if connection else {"database_path": targets.FOLDER}
+        named = {"class_name": "SqlRewardModel", "engine": "sqlite" if kind == "sql" else kind}
+        return SqlScorer(SqlSettings.model_validate(named | where | settings))
     return MathScorer(MathSettings.model_validate({"class_name": "MathRewardModel"} | settings))
 
 
@@ -102,16 +104,34 @@ def outcomes(scorer: WorkerScorer, targets: Targets, attacks: dict[str, str]) ->
 
 
 @confined
-@pytest.mark.parametrize("kind", ["sql", "math"])
+@pytest.mark.parametrize("kind", ["sql", "math", "duckdb"])
 def test_a_worker_that_was_taken_over_can_only_compute_and_read_its_folders(
     kind: str, targets: Targets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take_over(monkeypatch, kind)
+    take_over(monkeypatch, "math" if kind == "math" else "sql")
     free = outcomes(one_worker(kind, targets, "off"), targets, ATTACKS)
     assert {name: found for name, found in free.items() if found not in ("done", "lost")} == {}
     found = outcomes(one_worker(kind, targets, "required"), targets, ATTACKS)
     assert {name: error for name, error in found.items() if not denied(error)} == {}
     assert found == found | {"open a file for writing": f"PermissionError({errno.EACCES}, 'Permission denied')"}
+
+
+@confined
+@pytest.mark.skipif(
+    landlock.version() < 6, reason="Landlock denies ports and abstract sockets from versions 4 and 6 on"
+)
+@pytest.mark.parametrize("host", ["a local socket", "127.0.0.1"])
+def test_a_worker_of_postgresql_can_only_connect_to_its_server(
+    host: str, postgresql: Postgresql, targets: Targets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_over(monkeypatch, "sql")
+    connection = postgresql.connection if host != "127.0.0.1" else f"host={host} port={postgresql.port} user=reader"
+    local = f"socket.socket(socket.AF_UNIX).connect('{postgresql.folder}/.s.PGSQL.{postgresql.port}')"
+    its_own = {"127.0.0.1": f"socket.create_connection(('127.0.0.1', {postgresql.port}))"}.get(host, local)
+    found = outcomes(one_worker("postgresql", targets, "required", connection), targets, ATTACKS)
+    assert {name: error for name, error in found.items() if not denied(error)} == {}
+    scorer = one_worker("postgresql", targets, "required", connection)
+    assert outcomes(scorer, targets, {"connect": f"import socket; {its_own}"}) == {"connect": "done"}
 
 
 def denied(error: str) -> bool:

@@ -21,7 +21,7 @@ def test_the_shipped_settings_are_complete_and_the_defaults(tmp_path: Path) -> N
     least, databases = tmp_path / "least.yaml", {"database_path": tmp_path}
     least.write_text("Scorers: {Scorer1: {class_name: SqlDetailRewardModel}}")
     assert load_settings(SHIPPED_SETTINGS, sql=databases) == (defaults := load_settings(least, sql=databases))
-    assert set(shipped["Scorers"]["Scorer1"]) == set(defaults.sql.model_dump())
+    assert set(shipped["Scorers"]["Scorer1"]) == set(defaults.sql[0].model_dump())
     assert set(shipped["ScorerServer"]) == set(defaults.ScorerServer.model_dump())
     math = yaml.safe_load(SHIPPED_SETTINGS.with_name("math.yaml").read_text())
     least.write_text("Scorers: {Scorer1: {class_name: MathRewardModel}}")

@@ -12,11 +12,11 @@ from rl.common.append_log import AppendLog
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.audit.variants import with_distinct_toggled, with_tie_breaks
 from rl.scorer.config import SqlSettings
-from rl.scorer.databases import DatabaseUnreadable, find_database
+from rl.scorer.databases import DatabaseUnreadable
 from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.sql.compare import STORED, Comparison
 from rl.scorer.sql.lexer import repair
-from rl.scorer.sql_scoring import GoldCheck, SqlScorer
+from rl.scorer.sql_scoring import GoldCheck, SqlScorer, scorer_of
 
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 1.0
@@ -49,6 +49,7 @@ class Checker:
     """Checks queries in the scorer's workers; use it in `async with`, in which WorkerLost says that none starts.
 
     Args:
+        settings: of the scorers, of which each query's is that of its db_id's prefix.
         doubts: whether queries that run are looked at further: up to four variants of each are run and compared.
         journal: remembers findings for the next run; those of another content of the database do not count.
 
@@ -57,28 +58,22 @@ class Checker:
         uncompared: pairs of queries that could not be compared.
     """
 
-    def __init__(self, settings: SqlSettings, doubts: bool, journal: AppendLog | None = None):
-        changes = {
-            "class_name": "SqlRewardModel",
-            "prediction_seconds": settings.gold_seconds,
-            # A query's variants are compared with it one after the other.
-            "gold_cache_bytes": max(settings.gold_cache_bytes, _LEAST_CACHE_BYTES),
-        }
-        self.doubts, self._settings, self._journal = doubts, settings, journal
-        self._scorer = SqlScorer(settings.model_copy(update=changes))
+    def __init__(self, settings: list[SqlSettings], doubts: bool, journal: AppendLog | None = None):
+        self.doubts, self._journal = doubts, journal
+        self._scorers = [_scorer(section) for section in settings]
         self._known: dict[str, Finding] = dict(journal.read(_of_line)) if journal is not None else {}
         self.recalled, self.uncompared = len(self._known), 0
 
     async def __aenter__(self) -> "Checker":
         try:
-            await self._scorer.pool.start()
+            await asyncio.gather(*(scorer.pool.start() for scorer in self._scorers))
         except BaseException:
-            await self._scorer.pool.close()
+            await self.__aexit__()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._scorer.pool.close()
+        await asyncio.gather(*(scorer.pool.close() for scorer in self._scorers))
 
     async def check(self, queries: list[Query], done: Callable[[Finding], None]) -> dict[Query, Finding]:
         """The finding of each query; `done` hears of each as it comes."""
@@ -97,7 +92,9 @@ class Checker:
 
         async def compare(pair: tuple[Query, str]) -> None:
             (db_id, gold_sql, method), other = pair
-            outcome = await self._scorer.judge(str(db_id), gold_sql, method, repair(other))
+            scorer = scorer_of(self._scorers, str(db_id))
+            assert scorer is not None, "the query has run"
+            outcome = await scorer.judge(str(db_id), gold_sql, method, repair(other, scorer.settings.engine))
             self.uncompared += outcome == INFRA_ERROR
             if outcome in _DIFFERENT:
                 different.add(pair)
@@ -113,7 +110,7 @@ class Checker:
                 await work(item)
 
         # As many as there are workers, so that the seconds are no waiting times.
-        await asyncio.gather(*(one_after_another() for _ in range(self._settings.processes)))
+        await asyncio.gather(*(one_after_another() for _ in range(self._scorers[0].settings.processes)))
 
     async def _check_or_recall(self, query: Query) -> Finding:
         key = self._key(query)
@@ -132,9 +129,11 @@ class Checker:
     def _key(self, query: Query) -> str | None:
         """Of a finding that holds as long as the database does; None for what is quickly found again."""
         with suppress(UnknownQuestion, DatabaseUnreadable):
-            if query.db_id is not None and query.method != STORED:
-                version = find_database(self._settings.database_path.resolve(), query.db_id).version
-                of = (version, query, self._settings.gold_seconds, self.doubts)
+            scorer = scorer_of(self._scorers, query.db_id or "")
+            if scorer is None or query.db_id is None or query.method == STORED:
+                return None
+            if (file := scorer.find_file(query.db_id)) is not None:
+                of = (file.version, query, scorer.settings.gold_seconds, self.doubts)
                 return hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
         return None
 
@@ -142,35 +141,53 @@ class Checker:
         db_id, gold_sql, method = query
         if db_id is None:
             return Finding("unknown_database", 0.0, "the row has no db_id")
-        gold = await self._scorer.check_gold(db_id, gold_sql, method)
+        scorer = scorer_of(self._scorers, db_id)
+        if scorer is None:
+            return Finding("unknown_database", 0.0, "no scorer of the settings has a prefix of the db_id")
+        gold = await scorer.check_gold(db_id, gold_sql, method)
         doubts: tuple[str, ...] = ()
         if gold.outcome == "gold" and self.doubts and method != STORED:
-            doubts = await self._doubts_of(db_id, gold_sql, method, gold)
+            doubts = await _doubts_of(scorer, db_id, gold_sql, method, gold)
         if INFRA_ERROR in doubts:
             return Finding(INFRA_ERROR, gold.seconds, "a variant of the query could not be run")
         return Finding(gold.outcome, gold.seconds, gold.error, doubts)
 
-    async def _doubts_of(self, db_id: str, gold_sql: str, method: Comparison, gold: GoldCheck) -> tuple[str, ...]:
-        """What leaves the result open. A variant that fails or takes too long says nothing."""
-        sql = repair(gold_sql)
-        outcomes: dict[str, set[str]] = {}
 
-        async def compare(doubt: str, variant: str | None, **how: bool) -> None:
-            if variant is not None:
-                found = await self._scorer.judge(db_id, gold_sql, method, variant, **how)
-                outcomes.setdefault(doubt, set()).add(found)
+async def _doubts_of(
+    scorer: SqlScorer, db_id: str, gold_sql: str, method: Comparison, gold: GoldCheck
+) -> tuple[str, ...]:
+    """What leaves the result open. A variant that fails or takes too long says nothing."""
+    engine = scorer.settings.engine
+    sql = repair(gold_sql, engine)
+    outcomes: dict[str, set[str]] = {}
 
+    async def compare(doubt: str, variant: str | None, **how: bool) -> None:
+        if variant is not None:
+            found = await scorer.judge(db_id, gold_sql, method, variant, **how)
+            outcomes.setdefault(doubt, set()).add(found)
+
+    if engine == "sqlite":
         await compare("row_order", sql, backwards=True)
-        for descending in (False, True):
-            variant = with_tie_breaks(sql, gold.columns, descending)
-            await compare("tie", variant)
-            if gold.ordered and method == "spider":
-                await compare("order", variant, ordered=True)
-        await compare("distinct", with_distinct_toggled(sql))
-        found = [doubt for doubt, seen in outcomes.items() if not seen.isdisjoint(_DIFFERENT)]
-        if "tie" in found and "order" in found:  # other rows are in another order, too
-            found.remove("order")
-        return (*found, *([INFRA_ERROR] if any(INFRA_ERROR in seen for seen in outcomes.values()) else []))
+    for descending in (False, True):
+        variant = with_tie_breaks(sql, gold.columns, descending, engine)
+        await compare("tie", variant)
+        if gold.ordered and method == "spider":
+            await compare("order", variant, ordered=True)
+    await compare("distinct", with_distinct_toggled(sql, engine))
+    found = [doubt for doubt, seen in outcomes.items() if not seen.isdisjoint(_DIFFERENT)]
+    if "tie" in found and "order" in found:  # other rows are in another order, too
+        found.remove("order")
+    return (*found, *([INFRA_ERROR] if any(INFRA_ERROR in seen for seen in outcomes.values()) else []))
+
+
+def _scorer(settings: SqlSettings) -> SqlScorer:
+    changes = {
+        "class_name": "SqlRewardModel",
+        "prediction_seconds": settings.gold_seconds,
+        # A query's variants are compared with it one after the other.
+        "gold_cache_bytes": max(settings.gold_cache_bytes, _LEAST_CACHE_BYTES),
+    }
+    return SqlScorer(settings.model_copy(update=changes))
 
 
 def _of_line(line: bytes) -> tuple[str, Finding] | None:

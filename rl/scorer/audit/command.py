@@ -17,8 +17,9 @@ from rl.scorer.audit.check import Checker, Finding, Query
 from rl.scorer.audit.options import parser
 from rl.scorer.audit.problems import Dataset, Problem, read_problems
 from rl.scorer.audit.report import check_out, entries, summary, write_table, write_without
-from rl.scorer.config import load_settings
+from rl.scorer.config import Engine, load_settings
 from rl.scorer.databases import find_database
+from rl.scorer.engines import check_engines
 from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.process import WorkerLost
 from rl.scorer.sandbox.support import check_sandbox
@@ -44,13 +45,17 @@ def _audit(options: argparse.Namespace) -> int:
     given = {name: getattr(options, name) for name in ("database_path", "num_instances", "gold_seconds")}
     all_settings = load_settings(options.config, sql=given)
     settings = all_settings.sql
-    if settings is None:
+    if not settings:
         raise UserError(f"The configuration {options.config} has no scorer for SQL; give another with --config.")
-    check_sandbox(item for item in all_settings.Scorers.items() if item[1] is settings)
+    sections = [item for item in all_settings.Scorers.items() if item[1] in settings]
+    check_sandbox(sections)
+    check_engines(sections)
     out = options.out or options.files[0].with_name(f"{options.files[0].stem}.gold_audit.csv")
     dataset = read_problems(options.files)
     check_out(options.files, out, options.drop)
-    _check_databases(dataset, settings.database_path)
+    root = next((section.database_path for section in settings if not section.prefix), None)
+    if root is not None and len(settings) == 1:
+        _check_databases(dataset, root, settings[0].engine)
     journal = AppendLog(out.with_name(f"{out.name}.progress"))
     unchecked = None
     try:
@@ -64,7 +69,7 @@ def _audit(options: argparse.Namespace) -> int:
     finally:
         # What a stopped audit found is kept for the next one.
         (journal.delete if unchecked == 0 or not journal.size else journal.close)()
-    sys.stdout.write(summary(dataset, findings, found, settings.database_path))
+    sys.stdout.write(summary(dataset, findings, found, root))
     sys.stdout.write(f"Wrote {len(found)} rows to {out}.\n")
     if unchecked:
         unwritten = f", and {options.drop} is not written" if options.drop else ""
@@ -78,12 +83,12 @@ def _audit(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_databases(dataset: Dataset, root: Path) -> None:
+def _check_databases(dataset: Dataset, root: Path, engine: Engine) -> None:
     """Raise UserError if none of the databases exists: the folder is another."""
     db_ids = dict.fromkeys(problem.query.db_id for problem in dataset.problems if problem.query.db_id is not None)
     for db_id in db_ids:
         try:
-            find_database(root.resolve(), db_id)
+            find_database(root.resolve(), db_id, engine)
         except UnknownQuestion:
             continue
         return

@@ -120,7 +120,7 @@ def write_without(found: list[Entry], drop_for: Collection[str], source: Path, p
     return f"Wrote {count - len(dropped)} of {count} rows to {path}; dropped {len(dropped)}{why}.\n"
 
 
-def summary(dataset: Dataset, findings: dict[Query, Finding], found: list[Entry], root: Path) -> str:
+def summary(dataset: Dataset, findings: dict[Query, Finding], found: list[Entry], root: Path | None) -> str:
     """Counts by outcome, the slowest queries, what failed, what is doubtful and what was not checked."""
     problems = Counter(findings[problem.query].outcome for problem in dataset.problems)
     queries = Counter(finding.outcome for finding in findings.values())
@@ -148,7 +148,7 @@ def summary(dataset: Dataset, findings: dict[Query, Finding], found: list[Entry]
             lines.append(f"  {problem.id}  {problem.query.db_id}  {_shortened(wrong)}")
         if len(shown) > _SHOWN_FAILURES:
             lines.append(f"  ... and {len(shown) - _SHOWN_FAILURES} more, which the table has.")
-    if problems["unknown_database"]:
+    if problems["unknown_database"] and root is not None:
         lines.append(f"Databases are looked for below {root}; if they lie elsewhere, pass --database-path DIR.")
     return "\n".join(lines) + "\n"
 

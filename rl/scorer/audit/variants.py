@@ -6,7 +6,7 @@ from re import Match
 from rl.scorer.sql.lexer import tokens
 
 
-def with_tie_breaks(sql: str, columns: int, descending: bool) -> str | None:
+def with_tie_breaks(sql: str, columns: int, descending: bool, engine: str = "sqlite") -> str | None:
     """The query with its own columns as last sort keys, of every LIMIT and of the whole result; None without either.
 
     In a subquery only the first column breaks ties: how many it has is not known here.
@@ -23,7 +23,7 @@ def with_tie_breaks(sql: str, columns: int, descending: bool) -> str | None:
         keys = ", ".join(f"{i}{direction}" for i in range(1, (columns if len(ordered) == 1 else 1) + 1))
         return f", {keys} " if ordered[-1] else f" ORDER BY {keys} "
 
-    for match, word in _words(sql):
+    for match, word in _words(sql, engine):
         if word == ";":
             continue
         end = match.end()
@@ -44,10 +44,10 @@ def with_tie_breaks(sql: str, columns: int, descending: bool) -> str | None:
     return sql if inserted else None
 
 
-def with_distinct_toggled(sql: str) -> str | None:
+def with_distinct_toggled(sql: str, engine: str = "sqlite") -> str | None:
     """The query with DISTINCT behind its first SELECT, or without it if it is there; None without a SELECT."""
     depth = 0
-    words = _words(sql)
+    words = _words(sql, engine)
     for match, word in words:
         depth += (word == "(") - (word == ")")
         if word == "SELECT" and depth == 0:
@@ -58,5 +58,5 @@ def with_distinct_toggled(sql: str) -> str | None:
     return None
 
 
-def _words(sql: str) -> Iterator[tuple[Match, str]]:
-    return ((match, match[0].upper()) for match in tokens(sql))
+def _words(sql: str, engine: str) -> Iterator[tuple[Match, str]]:
+    return ((match, match[0].upper()) for match in tokens(sql, engine))

@@ -110,7 +110,7 @@ def _compare(gold: tuple, pred: str) -> bool:
     return equal(gold, parse_answer(pred))
 
 
-def warm_up() -> None:
+def warm_up(**_: object) -> None:
     """Do what is slow the first time, once for all workers; RuntimeError where math-verify does not work."""
     for gold, pred in _WARM_UP:
         parsed = parse_answer(gold), parse_answer(pred)

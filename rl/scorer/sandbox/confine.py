@@ -28,17 +28,18 @@ _CAPABILITIES_VERSION = 0x2008_0522
 _KEPT_CAPABILITIES = 0xFF
 
 
-def prepare(mechanisms: list[str], reads: list[str] | None, allow: list[str]) -> None:
+def prepare(mechanisms: list[str], reads: list[str] | None, **_: object) -> None:
     """Find what `confine` takes 20 ms to find, once for the processes that are forked from this one."""
     if "landlock" in mechanisms and reads is not None:
         _interpreter()
 
 
-def confine(mechanisms: list[str], reads: list[str] | None, allow: list[str]) -> None:
+def confine(mechanisms: list[str], reads: list[str] | None, allow: list[str], server_port: int | None = None) -> None:
     """Confine this process by `mechanisms` ("landlock", "seccomp"), which the kernel has; by none: leave it as it is.
 
     reads: folders that may be read beside the interpreter's; then nothing else is allowed. None: everything may be
-    read, and `allow` has NETWORK, PROGRAMS and WRITES with a path. Landlock covers this thread and those that it
+    read, and `allow` has NETWORK, PROGRAMS and WRITES with a path. server_port: with `reads`, what may be connected to
+    beside: this TCP port of any host, 0 for local sockets. Landlock covers this thread and those that it
     starts: RuntimeError with `reads` if there are others. Raises OSError if the kernel refuses.
     """
     if not mechanisms:
@@ -48,13 +49,13 @@ def confine(mechanisms: list[str], reads: list[str] | None, allow: list[str]) ->
     if "landlock" in mechanisms:
         if reads is not None and len(os.listdir("/proc/self/task")) > 1:
             raise RuntimeError("a worker has started threads before it is confined; set `sandbox: off`")
-        landlock.restrict(None if reads is None else [*reads, *_interpreter()], writes, network)
+        landlock.restrict(None if reads is None else [*reads, *_interpreter()], writes, network, server_port)
     if "seccomp" in mechanisms:
         machine, process = os.uname().machine, os.getpid()
         if reads is None:
             seccomp.install(seccomp.all_but(machine, process, bool(writes), network, programs))
         else:
-            seccomp.install(seccomp.computing_only(machine, process))
+            seccomp.install(seccomp.computing_only(machine, process, server_port))
 
 
 def writable(allow: Iterable[str]) -> list[str]:

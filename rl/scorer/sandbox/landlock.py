@@ -12,7 +12,7 @@ from collections.abc import Iterable
 # Of every architecture.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1
-_PATH_BENEATH = 1
+_PATH_BENEATH, _NET_PORT = 1, 2
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
 _TRUNCATE, _IOCTL_DEVICE = 1 << 14, 1 << 15
@@ -36,6 +36,10 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = [("allowed", ctypes.c_uint64), ("folder", ctypes.c_int32)]
 
 
+class _Port(ctypes.Structure):
+    _fields_ = [("allowed", ctypes.c_uint64), ("port", ctypes.c_uint64)]
+
+
 def version() -> int:
     """The version of the kernel's Landlock interface, 0 if it has none."""
     try:
@@ -44,12 +48,13 @@ def version() -> int:
         return 0
 
 
-def restrict(reads: Iterable[str] | None, writes: Iterable[str], network: bool) -> None:
+def restrict(reads: Iterable[str] | None, writes: Iterable[str], network: bool, server_port: int | None = None) -> None:
     """Let this thread, and the threads and processes that it starts, use only these files and folders.
 
     reads: what may be read, None for everything; paths that do not exist are left out. writes: folders and files that
-    may be read and changed in every way; they exist. network: whether TCP may be used. Without it nothing can be
-    executed if `reads` is given. Processes outside get no signals from here, from version 6 on.
+    may be read and changed in every way; they exist. network: whether TCP may be used; server_port: the port that
+    may be connected to if not (others are denied from version 4 on). Without a network nothing can be executed if
+    `reads` is given. Processes outside get no signals from here, from version 6 on.
     """
     known = version()
     rights = (1 << _RIGHTS[min(known, max(_RIGHTS))]) - 1
@@ -66,6 +71,9 @@ def restrict(reads: Iterable[str] | None, writes: Iterable[str], network: bool) 
             _allow(descriptor, path, handled & _READ)
         for path in writes:
             _allow(descriptor, path, handled)
+        if server_port and ruleset.network:
+            port = _Port(_CONNECT_TCP, server_port)
+            _call(_ADD_RULE, descriptor, _NET_PORT, ctypes.byref(port), 0)
         _allow(descriptor, os.devnull, handled & _OF_A_FILE & ~_EXECUTE)
         _call(_RESTRICT_SELF, descriptor, 0)
     finally:

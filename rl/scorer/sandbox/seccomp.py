@@ -36,6 +36,9 @@ _WORD = 0xFFFF_FFFF
 # Of fcntl: duplicates, flags and locks of descriptors; whom the kernel tells of input, by which signal.
 _DESCRIPTOR_COMMANDS = (0, 1, 2, 3, 5, 6, 7, 36, 37, 38, 1030)
 _OWNER_COMMANDS = (8, 10, 15)
+_SET_FLAGS = 4
+# Of socket.
+_LOCAL, _INTERNET, _INTERNET_6, _STREAM, _TYPE_MASK = 1, 2, 10, 1, 0xF
 
 
 class _If(NamedTuple):
@@ -68,15 +71,23 @@ def install(program: list[Instruction]) -> None:
         raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")
 
 
-def computing_only(machine: str, process: int) -> list[Instruction]:
-    """For the process with the id `process`: no call but those with which a worker for SQL or math does its jobs."""
+def computing_only(machine: str, process: int, server_port: int | None = None) -> list[Instruction]:
+    """For the process with the id `process`: no call but those with which a worker for SQL or math does its jobs.
+
+    server_port: it may also connect, by TCP, or for 0 by local sockets only.
+    """
     rules = _Rules(machine)
     # First, as the kernel remembers calls that are always allowed, and runs the filter for others only.
     for name, argument in (("open", 1), ("openat", 2)):
         # Not as a call that does not exist: SQLite opens for writing first and goes by this error.
         rules.when(name, [_If(_low(argument), [0], _CHANGING)], ALLOW, NO_ACCESS)
     rules.when("clone", [_If(_low(0), [_CLONE_THREAD], _CLONE_THREAD)], ALLOW, NO_SUCH_CALL)
-    rules.when("fcntl", [_If(_low(1), _DESCRIPTOR_COMMANDS)], ALLOW, NO_SUCH_CALL)
+    if server_port is not None:
+        families = [_INTERNET, _INTERNET_6] if server_port else [_LOCAL]
+        rules.when("socket", [_If(_low(0), families), _If(_low(1), [_STREAM], _TYPE_MASK)], ALLOW, NOT_PERMITTED)
+        rules.always(system_calls.TALKING, ALLOW)
+    commands = (*_DESCRIPTOR_COMMANDS, *([] if server_port is None else [_SET_FLAGS]))
+    rules.when("fcntl", [_If(_low(1), commands)], ALLOW, NO_SUCH_CALL)
     for name in ("kill", "tgkill"):
         rules.when(name, [_If(_low(0), [process])], ALLOW, NOT_PERMITTED)
     reading_own = [_If(_low(0), [0, process]), _If(_low(2), [0]), _If(_low(2) + 4, [0])]
@@ -110,7 +121,7 @@ class _Rules:
 
     def __init__(self, machine: str):
         self._machine = machine
-        self._named = system_calls.numbers(system_calls.BY_ARGUMENTS, machine)
+        self._named = system_calls.numbers(f"{system_calls.BY_ARGUMENTS}, {system_calls.CONNECTING}", machine)
         self._body: list[Instruction] = []
 
     def always(self, table: str, action: int) -> None:

@@ -43,6 +43,13 @@ STARTING = """
 # Every way to the network or to another process's socket begins here (socketpair connects only to itself).
 CONNECTING = "socket 41 198"
 
+# What a client of a server does with its socket (psycopg waits by epoll).
+TALKING = """
+    epoll_create1 291 20, epoll_ctl 233 21, epoll_wait 232 -, epoll_pwait 281 22,
+    connect 42 203, sendto 44 206, recvfrom 45 207, sendmsg 46 211, recvmsg 47 212, shutdown 48 210, getsockname 51 204,
+    getpeername 52 205, setsockopt 54 208, getsockopt 55 209
+"""
+
 # Other processes' memory and descriptors, ways around the filter (io_uring), other namespaces, the kernel's own keys,
 # faults, events and programs.
 NEVER = """

@@ -15,6 +15,7 @@ import marshal
 import sqlite3
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import closing
 from typing import NamedTuple
 
@@ -55,7 +56,7 @@ _MAPPED_BYTES = 256_000_000
 # Address space that mapped files take beside the memory of statements.
 MAPPED_BYTES = _OPEN_FILES * _MAPPED_BYTES
 # SQLite's messages repeat names of any length.
-_ERROR_CHARS = 1000
+ERROR_CHARS = 1000
 # The end of a URI of a database with a -wal whose -shm is missing or used by nobody: a copy, or its writer was killed.
 # SQLite would write the -shm, which a worker may not; in exclusive mode it keeps that index in memory. The lock of that
 # mode cannot be had on a file that is open for reading only, so it takes none.
@@ -93,7 +94,13 @@ class Limits(NamedTuple):
 
 
 class Executor:
-    """Runs statements within `limits` and keeps the last files open."""
+    """Runs statements within `limits` and keeps the last files open.
+
+    Those of other engines (duckdb_engine.py, postgresql_engine.py) have the same methods. clock: what limits are of.
+    """
+
+    mapped_bytes = MAPPED_BYTES
+    clock = staticmethod(time.thread_time)
 
     def __init__(self, limits: Limits):
         self._limits = limits
@@ -108,8 +115,7 @@ class Executor:
         `limits`, its DamagedDatabase for a file whose content is at fault, DatabaseFault for a file that cannot be
         read, MemoryError.
         """
-        if len(sql) > self._limits.sql_chars:
-            raise StatementError(f"the SQL has {len(sql)} characters, more than {self._limits.sql_chars}")
+        check_text(sql, self._limits)
         deadline = time.thread_time() + seconds
         try:
             if first_word(sql) == "EXPLAIN":
@@ -120,7 +126,7 @@ class Executor:
             return _fetch(connection, sql, self._limits)
         # Python 3.11 warns of a second statement; half a surrogate pair has no UTF-8, nor have some column names.
         except (sqlite3.Warning, UnicodeError) as error:
-            raise StatementError(str(error)[:_ERROR_CHARS]) from None
+            raise StatementError(str(error)[:ERROR_CHARS]) from None
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
             if code not in _PLAIN_ERRORS:
@@ -162,7 +168,7 @@ def _translated(error: sqlite3.Error, code: int | None) -> Exception:
     primary = None if code is None else code & _PRIMARY_CODE
     if primary == sqlite3.SQLITE_INTERRUPT:
         return StatementTimeout()
-    text = str(error)[:_ERROR_CHARS]
+    text = str(error)[:ERROR_CHARS]
     # A virtual table calls bad arguments corrupt, which a statement can give.
     if primary in _DAMAGES and code != sqlite3.SQLITE_CORRUPT_VTAB:
         return DamagedDatabase(text)
@@ -194,20 +200,36 @@ def _fetch(connection: sqlite3.Connection, sql: str, limits: Limits) -> list[Row
     with closing(connection.execute(sql.rstrip("; \t\r\n"))) as cursor:
         if cursor.description is None:
             raise StatementError("the SQL holds no statement that returns rows")
-        return _rows(cursor, limits)
+        return fetch_all(cursor.fetchmany, limits)
 
 
-def _rows(cursor: sqlite3.Cursor, limits: Limits) -> list[Row]:
+def check_text(sql: str, limits: Limits) -> None:
+    """StatementError for a text that is too long, or that the engine might take to end early."""
+    if len(sql) > limits.sql_chars:
+        raise StatementError(f"the SQL has {len(sql)} characters, more than {limits.sql_chars}")
+    if "\0" in sql:
+        raise StatementError("the SQL has a null character")
+
+
+def fetch_all(fetch: Callable[[int], list[Row]], limits: Limits) -> list[Row]:
+    """The rows that `fetch` (the next so many; none at the end) gives. StatementError for more than `limits`."""
     rows: list[Row] = []
     size = 0
-    while chunk := cursor.fetchmany(_ROWS_PER_FETCH):
+    while chunk := fetch(_ROWS_PER_FETCH):
         rows += chunk
-        size += len(marshalled(chunk))
+        size += (chunk_bytes := len(marshalled(chunk)))
+        if chunk_bytes > limits.value_bytes and _longest(chunk) > limits.value_bytes:
+            raise StatementError(f"the result has a value of more than {limits.value_bytes} bytes")
         if len(rows) > limits.rows:
             raise StatementError(f"the result has more than {limits.rows} rows")
         if size > limits.bytes:
             raise StatementError(f"the result has more than {limits.bytes} bytes")
     return rows
+
+
+def _longest(rows: list[Row]) -> int:
+    """Of texts and blobs, in characters and bytes."""
+    return max((len(value) for row in rows for value in row if isinstance(value, (str, bytes))), default=0)
 
 
 def marshalled(rows: list | Row) -> bytes:

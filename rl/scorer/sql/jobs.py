@@ -1,5 +1,7 @@
 """What a worker for SQL does. Jobs, by the header's "job":
 
+- identify: {uri} -> {outcome: "identity", identity}, or {outcome: "unknown", error} if there is no such database; for
+  PostgreSQL, whose contents the server cannot see.
 - gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows, columns, null}, body: the marshalled rows, for
   `score` jobs of any worker. null: no value of the rows is other than NULL, as when there are no rows. Of stored
   results: {tables: [[path, positions of columns], ...], ordered}, and the body has the tables.
@@ -7,21 +9,21 @@
   holds them -> {outcome, score} and, if `digest` is true, {digest, rows}; body: the payload as JSON. With a reward
   model that times equal results the job has {gold_sql}, and the reply to one {reward}.
 
-Outcomes besides: pred_error or gold_error with "error", pred_timeout or gold_timeout, fault with "error" (the file
-could not be read, or not the part of it that the prediction reads).
+uri, version and seconds: see the Executor of each engine. Outcomes besides: pred_error or gold_error with "error",
+pred_timeout or gold_timeout, fault with "error" (the database could not be read, or not the part of it that the
+prediction reads).
 """
 
 import marshal
-import time
 from contextlib import suppress
+from importlib import import_module
+from typing import Any
 
 from rl.scorer.lru import ByteLru
 from rl.scorer.sql.compare import COMPARISONS, STORED, GoldRows, equal_bird
 from rl.scorer.sql.execute import (
-    MAPPED_BYTES,
     DamagedDatabase,
     DatabaseFault,
-    Executor,
     Limits,
     Row,
     StatementError,
@@ -40,18 +42,31 @@ _TIMED_RUNS = 5
 _TIMED_SECONDS = 0.25
 
 
+def warm_up(engine: str, **_: object) -> None:
+    """Import the engine's driver, once for all workers."""
+    _engine_module(engine)
+
+
+def _engine_module(engine: str) -> Any:
+    # Imported only where it is configured: neither duckdb nor psycopg need be installed.
+    return import_module("rl.scorer.sql.execute" if engine == "sqlite" else f"rl.scorer.sql.{engine}_engine")
+
+
 class SqlJobs:
     """Answers jobs; keeps gold results and open files between them, and nothing else.
 
-    limits: the fields of Limits. held_bytes: capacity of the gold results that it keeps. payload_rows, payload_bytes:
-    cap of the rows sent.
+    engine: of the settings. arguments: of its Executor, beside the limits: the fields of Limits. held_bytes: capacity
+    of the gold results that it keeps. payload_rows, payload_bytes: cap of the rows sent.
     """
 
-    mapped_bytes = MAPPED_BYTES
-
-    def __init__(self, limits: dict, held_bytes: int, payload_rows: int, payload_bytes: int):
+    def __init__(
+        self, engine: str, arguments: dict, limits: dict, held_bytes: int, payload_rows: int, payload_bytes: int
+    ):
+        self._engine = engine
         self._limits = Limits(**limits)
-        self._executor = Executor(self._limits)
+        self._executor = _engine_module(engine).Executor(self._limits, **arguments)
+        # Address space for files that are mapped for reading.
+        self.mapped_bytes = self._executor.mapped_bytes
         self._golds: ByteLru[GoldRows] = ByteLru(held_bytes)
         self._payload_cap = payload_rows, payload_bytes
 
@@ -73,6 +88,8 @@ class SqlJobs:
     def _reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         side = _side(job)
         try:
+            if job["job"] == "identify":
+                return self._executor.identify(job["uri"]), b""
             return self._gold(job) if side == "gold" else self._score(job, body)
         except StatementTimeout:
             return {"outcome": f"{side}_timeout"}, b""
@@ -89,7 +106,8 @@ class SqlJobs:
             return self._stored_gold(job)
         rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])
         null = all(value is None for row in rows for value in row)
-        header = {"outcome": "gold", "ordered": has_top_level_order_by(job["sql"]), "rows": len(rows), "null": null}
+        ordered = has_top_level_order_by(job["sql"], self._engine)
+        header = {"outcome": "gold", "ordered": ordered, "rows": len(rows), "null": null}
         header["columns"] = len(rows[0]) if rows else 0
         body = marshalled(rows)
         if len(body) > _LARGE_BYTES:
@@ -124,22 +142,22 @@ class SqlJobs:
     def _efficiency(self, job: dict) -> float:
         """The reward of an equal result by the times of both queries, which take turns on the same warm pages."""
         gold = predicted = float("inf")
-        started = time.thread_time()
+        started = self._executor.clock()
         for _ in range(_TIMED_RUNS):
             predicted = min(predicted, self._cpu_seconds(job, job["sql"], job["seconds"]))
             # What is beyond the highest step earns no more.
             gold = min(
                 gold, self._cpu_seconds(job, job["gold_sql"], HIGHEST_RATIO * max(predicted, TIME_FLOOR_SECONDS))
             )
-            if time.thread_time() - started > _TIMED_SECONDS:
+            if self._executor.clock() - started > _TIMED_SECONDS:
                 break
         return efficiency_reward(gold, predicted)
 
     def _cpu_seconds(self, job: dict, sql: str, limit: float) -> float:
-        started = time.thread_time()
+        started = self._executor.clock()
         with suppress(StatementTimeout):  # the time to its limit is the query's
             self._executor.execute(job["uri"], job["version"], sql, limit)
-        return time.thread_time() - started
+        return self._executor.clock() - started
 
     def _gold_rows(self, job: dict, body: bytes) -> GoldRows:
         """Gold from the body, or as held since an earlier job; the server mirrors what is held (ByteLru)."""

@@ -1,25 +1,51 @@
-"""SQLite's quoting and comments, as far as the scorer must know them. Every function here is linear in the text.
+"""The dialects' quoting and comments, as far as the scorer must know them. Every function here is linear in the text.
 
 sqlparse is not used: it reads a backslash as an escape inside a string, which SQLite does not ('C:\\' is complete).
 """
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class _Dialect(NamedTuple):
+    """repair, token: patterns whose group `opaque` is a quoted text or a comment. clock: tokens that read the date."""
+
+    repair: re.Pattern
+    token: re.Pattern
+    clock: frozenset[str]
+
+    @classmethod
+    def of(cls, opaque: str, clock: set[str]) -> "_Dialect":
+        repair = rf"(?P<opaque>{opaque})|(?P<compare>[<>!])\s+=|(?P<year>\bYEAR\s*\(\s*CURDATE\s*\(\s*\)\s*\))"
+        token = rf"(?P<opaque>{opaque})|\w[\w$]*|[^\w\s]"
+        return cls(re.compile(repair, re.DOTALL | re.IGNORECASE), re.compile(token, re.DOTALL), frozenset(clock))
+
 
 # A quoted text or comment that is never closed runs to the end, so no pattern can backtrack.
-_OPAQUE = r"""'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)|`[^`]*(?:`|\Z)|\[[^\]]*(?:\]|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)"""
-_REPAIR = re.compile(
-    rf"(?P<opaque>{_OPAQUE})|(?P<compare>[<>!])\s+=|(?P<year>\bYEAR\s*\(\s*CURDATE\s*\(\s*\)\s*\))",
-    re.DOTALL | re.IGNORECASE,
+_QUOTED = r"""'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)|/\*.*?(?:\*/|\Z)"""
+_CLOCK = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "'NOW'"}
+_POSTGRESQL_CLOCK = _CLOCK | {
+    *("'TODAY'", "'TOMORROW'", "'YESTERDAY'", "AGE", "CLOCK_TIMESTAMP", "CURRENT_LOCALTIME", "CURRENT_LOCALTIMESTAMP"),
+    *("GET_CURRENT_TIME", "GET_CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "STATEMENT_TIMESTAMP"),
+    *("TIMEOFDAY", "TODAY", "TRANSACTION_TIMESTAMP"),
+}
+_SQLITE = _Dialect.of(rf"{_QUOTED}|--[^\n]*|`[^`]*(?:`|\Z)|\[[^\]]*(?:\]|\Z)", _CLOCK | {'"NOW"'})
+# Also $tag$text$tag$. What else there is to quoting: see ambiguity.
+_POSTGRESQL = _Dialect.of(
+    rf"{_QUOTED}|--[^\n\r]*|(?<![\w$])(?P<tag>\$(?:[^\W\d]\w*)?\$).*?(?:(?P=tag)|\Z)", _POSTGRESQL_CLOCK
 )
-_TOKEN = re.compile(rf"(?P<opaque>{_OPAQUE})|\w+|[^\w\s]", re.DOTALL)
-_CLOCK = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "'NOW'", '"NOW"'})
+# By engine, as in rl.scorer.config; DuckDB follows PostgreSQL.
+_DIALECTS = {"sqlite": _SQLITE, "duckdb": _POSTGRESQL, "postgresql": _POSTGRESQL}
+# Where a string has escapes, and where a name has.
+_ESCAPES = re.compile(r"\bE'", re.IGNORECASE)
+_ESCAPED_NAME = re.compile(r'\bU&"', re.IGNORECASE)
 
 # What YEAR(CURDATE()) reads, as in the Spider test-suite evaluation: MySQL's function, frozen at the data's year.
 CURRENT_YEAR = "2020"
 
 
-def repair(sql: str) -> str:
+def repair(sql: str, engine: str = "sqlite") -> str:
     """`> =`, `< =`, `! =` joined and YEAR(CURDATE()) replaced, outside string literals, quoted names and comments."""
 
     def replace(match: re.Match) -> str:
@@ -27,12 +53,12 @@ def repair(sql: str) -> str:
             return match["opaque"]
         return CURRENT_YEAR if match["compare"] is None else match["compare"] + "="
 
-    return _REPAIR.sub(replace, sql)
+    return _DIALECTS[engine].repair.sub(replace, sql)
 
 
-def tokens(sql: str) -> Iterator[re.Match]:
+def tokens(sql: str, engine: str = "sqlite") -> Iterator[re.Match]:
     """Words, quoted names and texts, and single signs, without comments."""
-    return (match for match in _TOKEN.finditer(sql) if not match[0].startswith(("--", "/*")))
+    return (match for match in _DIALECTS[engine].token.finditer(sql) if not match[0].startswith(("--", "/*")))
 
 
 def first_word(sql: str) -> str:
@@ -41,16 +67,38 @@ def first_word(sql: str) -> str:
     return next((match[0].upper() for match in tokens(sql) if match[0] not in (";", "\ufeff")), "")
 
 
-def reads_clock(sql: str) -> bool:
+def reads_clock(sql: str, engine: str = "sqlite") -> bool:
     """Whether the result depends on the date: CURRENT_TIMESTAMP and its like, or 'now'."""
-    return any(match[0].upper() in _CLOCK for match in _TOKEN.finditer(sql))
+    return any(match[0].upper() in _DIALECTS[engine].clock for match in tokens(sql, engine))
 
 
-def has_top_level_order_by(sql: str) -> bool:
+def ambiguity(sql: str) -> str | None:
+    """What in `sql` could make `names` see other names than PostgreSQL does; None if nothing does."""
+    # A string may go on in the next line, escapes and all.
+    if "\\'" in sql and _ESCAPES.search(sql):
+        return "\\' in a string; write it ''"
+    if _ESCAPED_NAME.search(sql):
+        return 'a name written U&"..."'
+    found = (match[0] for match in _POSTGRESQL.token.finditer(sql))
+    return "a comment in a comment" if any(token.startswith("/*") and "/*" in token[2:] for token in found) else None
+
+
+def names(sql: str) -> Iterator[tuple[str, bool]]:
+    """PostgreSQL's names and keywords in lower case, each with whether an opening parenthesis follows."""
+    name = ""
+    for match in tokens(sql + ";", "postgresql"):
+        token = match[0]
+        if name:
+            yield name, token == "("
+        is_name = token.startswith('"') or (match["opaque"] is None and re.match(r"\w", token))
+        name = token.strip('"').lower() if is_name else ""
+
+
+def has_top_level_order_by(sql: str, engine: str = "sqlite") -> bool:
     """Whether the statement orders its result: an ORDER BY outside every parenthesis (subquery, CTE, window)."""
     depth = 0
     previous = ""
-    for match in tokens(sql):
+    for match in tokens(sql, engine):
         token = match[0].upper()
         if depth == 0 and (previous, token) == ("ORDER", "BY"):
             return True

@@ -1,0 +1,206 @@
+"""Runs statements, read-only, on DuckDB databases: a file, or a folder with a parquet or CSV file for each table.
+
+What holds a statement: DuckDB's own parser must find one SELECT without a function that reads files, changes something
+or draws lots; the file is opened read-only; access to other files and extensions is off, and the configuration locked;
+a thread interrupts it at its time limit; memory, values, rows and bytes are limited, and nothing is spilled to disk.
+One thread computes, so that rows without ORDER BY come in one order.
+"""
+
+import json
+import os
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import duckdb
+
+from rl.scorer.databases import table_files
+from rl.scorer.sql.execute import (
+    ERROR_CHARS,
+    DamagedDatabase,
+    DatabaseFault,
+    Limits,
+    Row,
+    StatementError,
+    StatementTimeout,
+    check_text,
+    fetch_all,
+)
+from rl.scorer.sql.values import from_python
+
+_OPEN_DATABASES = 4
+# For the objects of Python and of the parser.
+_SHARE_OF_MEMORY = 0.5
+_CONFIGURATION = {
+    "threads": 1,
+    "async_threads": 0,
+    "temp_directory": "",
+    "python_enable_replacements": False,
+    "allow_community_extensions": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_persistent_secrets": False,
+}
+# Table functions that read the statement's own values.
+_MAY_BE_CALLED = frozenset({"generate_series", "json_each", "json_tree", "range", "repeat", "repeat_row", "unnest"})
+_NOT_TO_BE_CALLED = """
+    SELECT DISTINCT function_name FROM duckdb_functions()
+    WHERE database_name = 'system' AND (function_type = 'table' OR stability = 'VOLATILE' OR has_side_effects)
+"""
+# In the parser's JSON, in which a quote within a text has a backslash.
+_FUNCTION = re.compile(r'"function_name":"((?:[^"\\]|\\.)*)"')
+_OTHER_STATEMENTS = re.compile(r'"type":"(?:SHOW_REF|INSERT|UPDATE|DELETE|MERGE)')
+_SAMPLE = '"sample":{'
+# The file itself is at fault, not the access to it.
+_DAMAGED = re.compile("not a valid DuckDB|version number|checksum|corrupt|No magic bytes|Invalid Input", re.IGNORECASE)
+_MEMORY = re.compile("bad.?alloc|out of memory|failed to allocate", re.IGNORECASE)
+# After others the connection is closed.
+_PLAIN_ERRORS = (
+    *(duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError, duckdb.IntegrityError),
+    *(duckdb.PermissionException, duckdb.InterruptException, duckdb.SequenceException),
+)
+
+
+class _Database(NamedTuple):
+    """denied: functions that a statement must not call."""
+
+    connection: duckdb.DuckDBPyConnection
+    denied: frozenset[str]
+
+
+class Executor:
+    """As that of execute.py; uri is the path of a file or of a folder."""
+
+    mapped_bytes = 0
+    clock = staticmethod(time.process_time)
+
+    def __init__(self, limits: Limits, memory_bytes: int):
+        self._limits = limits
+        self._memory_bytes = int(memory_bytes * _SHARE_OF_MEMORY)
+        self._open: OrderedDict[tuple[str, str], _Database] = OrderedDict()
+
+    def execute(self, uri: str, version: str, sql: str, seconds: float) -> list[Row]:
+        """All rows of the one statement `sql`, within `seconds` of processor time; raises what execute.py's does."""
+        check_text(sql, self._limits)
+        deadline = time.process_time() + seconds
+        try:
+            database = self._database(uri, version)
+            with _interrupted_at(deadline, database.connection):
+                _check_select(database, sql)
+                result = database.connection.execute(sql)
+
+                def fetch(count: int) -> list[Row]:
+                    if time.process_time() > deadline:
+                        raise StatementTimeout
+                    return [tuple(map(from_python, row)) for row in result.fetchmany(count)]
+
+                return fetch_all(fetch, self._limits)
+        # Half a surrogate pair has no UTF-8.
+        except UnicodeError as error:
+            raise StatementError(str(error)[:ERROR_CHARS]) from None
+        except (duckdb.Error, RuntimeError) as error:
+            if not isinstance(error, _PLAIN_ERRORS):
+                self.close(uri)
+            raise _translated(error, time.process_time() > deadline) from None
+        except MemoryError:
+            self.close(uri)
+            raise
+
+    def close(self, uri: str) -> None:
+        """Close the database, if it is open."""
+        for key in [key for key in self._open if key[0] == uri]:
+            self._open.pop(key).connection.close()
+
+    def _database(self, uri: str, version: str) -> _Database:
+        database = self._open.get((uri, version))
+        if database is None:
+            self.close(uri)
+            while len(self._open) >= _OPEN_DATABASES:
+                self._open.popitem(last=False)[1].connection.close()
+            database = self._open[uri, version] = _opened(uri, self._memory_bytes)
+        self._open.move_to_end((uri, version))
+        return database
+
+
+def _opened(path: str, memory_bytes: int) -> _Database:
+    configuration = {**_CONFIGURATION, "memory_limit": f"{memory_bytes}B"}
+    if not os.path.isdir(path):
+        connection = duckdb.connect(path, read_only=True, config=configuration)
+    else:
+        connection = duckdb.connect(config=configuration)
+    try:
+        denied = {name for (name,) in connection.execute(_NOT_TO_BE_CALLED).fetchall()} - _MAY_BE_CALLED
+        connection.execute("SET TimeZone = 'UTC'")
+        if os.path.isdir(path):
+            _add_views(connection, table_files(path))
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+    except BaseException:
+        connection.close()
+        raise
+    return _Database(connection, frozenset(denied))
+
+
+def _add_views(connection: duckdb.DuckDBPyConnection, files: list[tuple[str, str]]) -> None:
+    for table, path in files:
+        if path.endswith(".csv"):
+            # Reads all of it once for the columns' types; the view has them from then on.
+            [(source,)] = connection.execute("SELECT Prompt FROM sniff_csv(?, sample_size = -1)", [path]).fetchall()
+        else:
+            source = f"FROM read_parquet({_quoted(path, chr(39))})"
+        connection.execute(f"CREATE VIEW {_quoted(table, chr(34))} AS {source}")
+    connection.execute("SET allowed_paths = ?", [[path for _, path in files]])
+
+
+def _quoted(text: str, quote: str) -> str:
+    return f"{quote}{text.replace(quote, 2 * quote)}{quote}"
+
+
+def _check_select(database: _Database, sql: str) -> None:
+    """StatementError unless the text is one SELECT that calls nothing that is denied."""
+    [(parsed,)] = database.connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
+    if parsed.startswith('{"error":true') or _OTHER_STATEMENTS.search(parsed):
+        reason = json.loads(parsed).get("error_message") or "Only SELECT statements are run"
+        raise StatementError(reason[:ERROR_CHARS])
+    if len(database.connection.extract_statements(sql)) != 1:
+        raise StatementError("the SQL is not one statement")
+    for name in _FUNCTION.findall(parsed):
+        if name.lower() in database.denied:
+            raise StatementError(f"not authorized to use function: {name}")
+    if _SAMPLE in parsed:
+        raise StatementError("not authorized to use a sample")
+
+
+@contextmanager
+def _interrupted_at(deadline: float, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Interrupt what the connection does when the process has used `deadline` seconds of processor time."""
+    done = threading.Event()
+
+    def watch() -> None:
+        # No thread but the statement's computes: by the clock it takes at least as long.
+        while not done.wait(max(deadline - time.process_time(), 0.01)):
+            if time.process_time() > deadline:
+                connection.interrupt()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _translated(error: Exception, late: bool) -> Exception:
+    text = str(error)[:ERROR_CHARS]
+    if isinstance(error, duckdb.InterruptException):
+        return StatementTimeout() if late else DatabaseFault(text)
+    if isinstance(error, duckdb.OutOfMemoryException) or _MEMORY.search(text):
+        return MemoryError()
+    if isinstance(error, (duckdb.IOException, duckdb.SerializationException)):
+        return DamagedDatabase(text) if _DAMAGED.search(text) else DatabaseFault(text)
+    return StatementError(text)

@@ -1,0 +1,249 @@
+"""Runs statements, read-only, on a PostgreSQL server.
+
+What holds a statement: it is run as the query of a cursor, which the server's parser takes only for one SELECT, VALUES
+or TABLE; its transaction is read-only, limited by statement_timeout and rolled back; the role must not be one that may
+do more than read; functions that change something, wait or draw lots are refused by their names, as no privilege keeps
+a role from them; values, rows and bytes are limited. The session's settings are fixed: one result for one content.
+
+The statement runs in the server, so its memory and its disk are the server's to limit (docs/howto/engines.md), and its
+time is by the clock.
+"""
+
+import math
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from decimal import Decimal
+from types import SimpleNamespace
+
+import psycopg
+from psycopg.adapt import AdaptersMap, Buffer, Loader
+from psycopg.types.numeric import IntDumper
+
+from rl.scorer.sql.execute import (
+    ERROR_CHARS,
+    DamagedDatabase,
+    DatabaseFault,
+    Limits,
+    Row,
+    StatementError,
+    StatementTimeout,
+    Value,
+    check_text,
+    fetch_all,
+)
+from rl.scorer.sql.lexer import ambiguity, names
+from rl.scorer.sql.values import from_decimal, from_float
+
+# In each worker.
+_OPEN_CONNECTIONS = 2
+_CONNECT_SECONDS = 10
+_IDENTIFY_SECONDS = 5.0
+# How long another transaction may hold a table before that is a fault: less than the statement's own limit.
+_LOCK_MILLISECONDS = 500
+_CURSOR = "c"
+_SESSION = {
+    "default_transaction_read_only": "on",
+    # A statement whose worker was killed ends within a second.
+    "client_connection_check_interval": "1000",
+    # Text forms that depend on the session, and rows that come in another order.
+    "timezone": "UTC",
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "standard_conforming_strings": "on",
+    "synchronize_seqscans": "off",
+    # All rows are fetched.
+    "cursor_tuple_fraction": "1",
+    "jit": "off",
+}
+_CALL_DENIED = re.compile(
+    r"pg_(?!typeof$)\w*|lo_\w+|lo(?:read|write)|dblink\w*|postgres_fdw_\w+|crosstab\w*|connectby|xpath_table|\w+_to_xml\w*"
+    r"|ts_(?:stat|rewrite)|set_config|setseed|nextval|setval|currval|lastval|txid_\w+|brin_\w+|gin_\w+"
+    r"|(?:normal_)?rand(?:om\w*)?|gen_(?:random_\w+|salt)|uuid(?:v\d|_generate\w*)"
+)
+# TABLESAMPLE draws lots; what the views hold changes with every statement.
+_NAME_DENIED = re.compile(r"tablesample|pg_stat\w*|pg_locks")
+_TOO_POWERFUL = """
+    SELECT string_agg(rolname, ', ') FROM pg_roles WHERE
+    rolname = current_user AND (rolsuper OR rolreplication OR rolcreaterole OR rolcreatedb)
+    OR rolname IN ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files', 'pg_write_all_data',
+    'pg_signal_backend', 'pg_checkpoint', 'pg_maintain', 'pg_create_subscription') AND pg_has_role(oid, 'MEMBER')
+"""
+# Equal snapshots see equal contents: whatever commits a change has taken a transaction's number.
+_IDENTITY = """
+    SELECT oid, pg_postmaster_start_time()::text, pg_current_snapshot()::text FROM pg_database
+    WHERE datname = current_database()
+"""
+_CANCELED = "57014"
+# Of resources, but the statement's own: memory, and temporary files beyond its role's limit.
+_EXCESSES = ("53200", "53400")
+# Connection lost, rolled back in favour of another, resources, role or lock missing, shut down, the system's error, a
+# foreign table's server.
+_FAULTS = ("08", "28", "40", "53", "55P03", "57P", "58", "HV")
+_DAMAGES = ("XX001", "XX002")
+
+
+class _UnknownDatabase(DatabaseFault):
+    """The server has no database of that name."""
+
+
+def _loader(convert: Callable[[bytes], Value]) -> type[Loader]:
+    class Converted(Loader):
+        def load(self, data: Buffer) -> Value:
+            return convert(bytes(data))
+
+    return Converted
+
+
+_CONVERSIONS: dict[str, Callable[[bytes], Value]] = {
+    **dict.fromkeys(("int2", "int4", "int8", "oid"), int),
+    **dict.fromkeys(("float4", "float8"), lambda text: from_float(float(text))),
+    "numeric": lambda text: from_decimal(Decimal(text.decode())),
+    "bool": lambda text: int(text == b"t"),
+    "bytea": lambda text: bytes.fromhex(text[2:].decode()),
+}
+_ADAPTERS = AdaptersMap(types=psycopg.postgres.types)
+# Every other type is a text, as the server writes it.
+_ADAPTERS.register_loader(0, _loader(lambda text: text.decode(errors="ignore")))
+for _type, _convert in _CONVERSIONS.items():
+    _ADAPTERS.register_loader(_type, _loader(_convert))
+_ADAPTERS.register_dumper(int, IntDumper)  # of how many rows to fetch
+
+
+class Executor:
+    """As that of execute.py; uri is the name of a database.
+
+    connection: libpq's parameters, without dbname.
+    """
+
+    mapped_bytes = 0
+    clock = staticmethod(time.monotonic)
+
+    def __init__(self, limits: Limits, connection: dict[str, str]):
+        self._limits = limits
+        self._parameters = connection
+        self._open: OrderedDict[str, psycopg.Connection] = OrderedDict()
+
+    def execute(self, uri: str, _version: str, sql: str, seconds: float) -> list[Row]:
+        """All rows of the one statement `sql`, within `seconds` by the clock; raises what execute.py's does."""
+        check_text(sql, self._limits)
+        _check_names(sql)
+        try:
+            query = sql.rstrip("; \t\r\n").encode()
+        except UnicodeError as error:  # half a surrogate pair
+            raise StatementError(str(error)[:ERROR_CHARS]) from None
+        connection = self._begin(uri, seconds)
+        deadline = time.monotonic() + seconds
+        try:
+            with connection.cursor(_CURSOR) as cursor:
+                cursor.execute(query)
+                if not cursor.description:
+                    raise StatementError("the SQL returns no columns")
+
+                def fetch(count: int) -> list[Row]:
+                    if time.monotonic() > deadline:
+                        raise StatementTimeout
+                    return cursor.fetchmany(count)
+
+                return fetch_all(fetch, self._limits)
+        except psycopg.Error as error:
+            raise _translated(error, time.monotonic() > deadline) from None
+        finally:
+            self._roll_back(uri)
+
+    def identify(self, uri: str) -> dict:
+        """What changes with the content of the database; DatabaseFault if it cannot be asked now."""
+        try:
+            [row] = self._begin(uri, _IDENTIFY_SECONDS).execute(_IDENTITY).fetchall()
+            return {"outcome": "identity", "identity": row}
+        except _UnknownDatabase as error:
+            return {"outcome": "unknown", "error": str(error)}
+        except psycopg.Error as error:
+            raise DatabaseFault(_said(error)) from None
+        finally:
+            self._roll_back(uri)
+
+    def close(self, uri: str) -> None:
+        """Close the connection to the database, if there is one."""
+        connection = self._open.pop(uri, None)
+        if connection is not None:
+            connection.close()
+
+    def _begin(self, uri: str, seconds: float) -> psycopg.Connection:
+        """A connection in a new transaction; one that was open may have been lost since. DatabaseFault without one."""
+        limit = math.ceil(seconds * 1000)
+        lock_limit = max(min(_LOCK_MILLISECONDS, limit // 2), 1)
+        begin = (
+            f"BEGIN READ ONLY; SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {lock_limit}".encode()
+        )
+        if uri in self._open:
+            try:
+                self._open[uri].execute(begin)
+            except psycopg.Error:
+                self.close(uri)
+        if uri not in self._open:
+            try:
+                self._connect(uri).execute(begin)
+            except psycopg.Error as error:
+                self.close(uri)
+                unknown = f'database "{uri}" does not exist' in str(error)
+                raise (_UnknownDatabase if unknown else DatabaseFault)(_said(error)) from None
+        self._open.move_to_end(uri)
+        return self._open[uri]
+
+    def _connect(self, uri: str) -> psycopg.Connection:
+        while len(self._open) >= _OPEN_CONNECTIONS:
+            self._open.popitem(last=False)[1].close()
+        options = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
+        always = {"dbname": uri, "options": options, "client_encoding": "utf8", "gssencmode": "disable"}
+        connection = self._open[uri] = psycopg.connect(
+            **{"connect_timeout": _CONNECT_SECONDS, **self._parameters, **always},
+            autocommit=True,
+            context=SimpleNamespace(adapters=_ADAPTERS, connection=None),
+        )
+        [(powers,)] = connection.execute(_TOO_POWERFUL).fetchall()
+        if powers is not None:
+            self.close(uri)
+            raise DatabaseFault(
+                f"the role of database_path may do more than read ({powers}); give one that has SELECT and nothing else"
+            )
+        return connection
+
+    def _roll_back(self, uri: str) -> None:
+        try:
+            if uri in self._open:
+                self._open[uri].execute(b"ROLLBACK")
+        except psycopg.Error:
+            self.close(uri)
+
+
+def _check_names(sql: str) -> None:
+    """StatementError for what no privilege keeps the statement from."""
+    if found := ambiguity(sql):
+        raise StatementError(f"the SQL has {found}, which is not taken")
+    for name, called in names(sql):
+        if called and _CALL_DENIED.fullmatch(name):
+            raise StatementError(f"not authorized to use function: {name[:ERROR_CHARS]}")
+        if _NAME_DENIED.fullmatch(name):
+            raise StatementError(f"not authorized to use: {name[:ERROR_CHARS]}")
+
+
+def _translated(error: psycopg.Error, late: bool) -> Exception:
+    state, text = error.sqlstate, _said(error)
+    if state is None:
+        # libpq's own: the reply did not fit into the worker's memory, or there is no connection.
+        return MemoryError() if "memory" in text else DatabaseFault(text)
+    if state == _CANCELED:
+        return StatementTimeout() if late else DatabaseFault(text)
+    if state in _DAMAGES:
+        return DamagedDatabase(text)
+    if state.startswith(_FAULTS) and state not in _EXCESSES:
+        return DatabaseFault(text)
+    return StatementError(text)
+
+
+def _said(error: psycopg.Error) -> str:
+    return " ".join(str(error).split())[:ERROR_CHARS]
