@@ -46,34 +46,32 @@ def at_once(task):
 
 def test_mastered_prompts_are_rehearsed_and_no_longer_explored(at_once, task):
     run, scores = at_once
-    rehearsed, streaks, last = [], set(), {}
+    count, newest, ever, mastered = 0, set(), set(), set()
     for step, metrics in run.metrics.items():
-        assert not set(scores[step]) & set(rehearsed), f"step {step} explores what it rehearses"
+        assert not set(scores[step]) & newest, f"step {step} explores what it rehearses"
         assert sum(map(len, scores[step].values())) == 16 and metrics["dph/rows"] == 4
         for id, found in scores[step].items():
-            streaks.discard(id)
-            if all(found):
-                streaks.add(id)
-                last[id] = step
+            (mastered.add if all(found) else mastered.discard)(id)
         if step % REFRESH == 0:
-            rehearsed += sorted(streaks)
-            streaks = set()
-        assert metrics["dph/mastered_prompts"] == len(rehearsed) <= STORED
-        assert metrics["dph/mastered_rows"] == 4 * len(rehearsed)
+            count, newest, mastered = min(count + len(mastered), STORED), mastered, set()
+            ever |= newest
+        assert metrics["dph/mastered_prompts"] == count and metrics["dph/mastered_rows"] == 4 * count
     good = {id for id, (kind, _) in enumerate([*SOLVED, *EXPLORED]) if kind == "good" and id >= len(SOLVED)}
-    assert good <= set(rehearsed)
+    assert good <= ever and count == STORED
     assert run.metrics[STEPS]["dph/mastered_keep_rate"] == 1.0
 
-    store = Store.load(str(run.folder / f"global_step_{STEPS}" / FILE))
-    assert {row.id for row in store.rows} == set(rehearsed)
+    store = Store.load(str(run.folder / f"global_step_{SAVED}" / FILE))
+    step_of = dict(json.loads(store.meta["state"])["steps"])
+    assert {row.id for row in store.rows} == set(step_of) and all(all(scores[step_of[id]][id]) for id in step_of)
     policy = LlamaForCausalLM.from_pretrained(task / "model")
-    for row in (row for row in store.rows if last[row.id] == 1):  # sampled by the initial policy
-        assert row.response.tolist() == [RIGHT, END] and " ".join(WORDS[i] for i in row.prompt) in ID_OF
+    of_initial_policy = [row for row in store.rows if step_of[row.id] == 1]
+    assert of_initial_policy
+    for row in of_initial_policy:
+        assert row.response.tolist() == [RIGHT, END] and ID_OF[" ".join(WORDS[i] for i in row.prompt)] == row.id
         with torch.no_grad():
             logits = policy(torch.cat([row.prompt, row.response])[None].long()).logits[0, 1:-1]
         expected = logits.log_softmax(-1).gather(1, row.response.long()[:, None])[:, 0]
         torch.testing.assert_close(row.ref_log_probs, expected, atol=1e-4, rtol=0)
-    assert 1 in last.values()
 
 
 def test_lost_prompts_are_explored_again_from_the_next_refresh_on(at_once):

@@ -12,7 +12,7 @@ from transformers.dependency_versions_table import deps
 from rl.common.errors import UserError
 from tests.trainer.conftest import ACTOR, MODEL
 from verl.dph.config import attention
-from verl.dph.training import checks
+from verl.dph.training import model_checks
 
 TOKENS = f"{ACTOR}ppo_max_token_len_per_gpu"
 ATTENTION = f"+{MODEL}override_config.attn_implementation"
@@ -198,7 +198,7 @@ def test_ulysses_needs_flash_attention(installed, on_gpus):
     installed()
     config = on_gpus(**{f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node": 2})
     attention.complete(config)
-    (sentence,) = checks.models(config)
+    (sentence,) = model_checks.models(config)
     assert "attn_implementation=sdpa every rank would see its own piece of a sequence only" in sentence
     assert "install flash-attn, or use size 1" in sentence
 

@@ -25,7 +25,7 @@ from verl.dph.divergence import topk_logprobs
 from verl.dph.divergence.eta_schedule import CoefficientControl
 from verl.dph.pef.store import Row, Store
 from verl.dph.reward import preflight
-from verl.dph.training import checks
+from verl.dph.training import checks, model_checks
 from verl.dph.training.config import DPHActorConfig
 
 
@@ -343,7 +343,7 @@ def test_an_embedding_that_fills_no_bucket_on_its_way_to_vllm(run, tmp_path, dev
     config = run.config({f"{MODEL}path": str(tmp_path), f"{ACTOR}fsdp_config.model_dtype": dtype})
     config.trainer.device, config.actor_rollout_ref.rollout.name = device, rollout
     config.actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes = bucket
-    sentences = list(checks.weight_transfer(config))
+    sentences = list(model_checks.weight_transfer(config))
     assert len(sentences) == rejected
     assert all("megabytes=2003 is less than the 2004 MiB of the model's embedding" in s for s in sentences)
 

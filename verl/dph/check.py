@@ -26,8 +26,8 @@ from verl.dph import main, presample
 from verl.dph.config.program import run_main
 from verl.dph.reward.preflight import OUR_REWARD, check_scorer
 from verl.dph.reward.settings import scorer_settings
-from verl.dph.training.checks import config_json
 from verl.dph.training.config import rehearses
+from verl.dph.training.model_checks import config_json
 
 PROGRAMS = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample"}
 SCORER_WAIT_S = 5.0
