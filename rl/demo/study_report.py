@@ -169,7 +169,8 @@ def study_tables(
     direction, and a row for each."""
     columns = list(next(iter(methods.values())))
     names = {BASE: "base", BASE_AGAIN: "base, second draw"}
-    lines = [f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t)."]
+    over = f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t)."
+    lines = [over if len(seeds) > 1 else f"Seed {seeds[0]} alone."]
     for title, shown in {
         "": [column for column in columns if column in COLUMNS],
         "Groups of the questions in domain:": [column for column in columns if column not in COLUMNS],
