@@ -212,7 +212,7 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     said = capsys.readouterr().out.splitlines()
     assert said[:3] == [
         main.FINISHED,
-        "my_run: step 4 of 4, 1 h 6 min of training, 0 failed rollouts.",
+        "my_run: step 4 of 4, 67 min of training, 0 failed rollouts.",
         "Validation (val-core/sql/acc/mean@2): last 0.5 (step 4), best 0.5 (step 4).",
     ]
     assert said[3] == f"Checkpoint: {folder}, best: {folder}"
