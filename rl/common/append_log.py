@@ -100,4 +100,4 @@ def open_samples(path: Path, mode: str, **options):
     try:
         return open(path, mode, **options)
     except OSError as error:
-        raise UserError(f"The samples file {path} cannot be opened ({error.strerror}).") from error
+        raise UserError(f"{path} cannot be opened ({error.strerror}).") from error

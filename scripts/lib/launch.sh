@@ -152,6 +152,8 @@ REHEARSAL=(
 
 # train OVERRIDES...: one training run in $OUTPUT_DIR/$NAME; resumes from the newest checkpoint there.
 train() {
+  [[ "$*" == *actor.policy_loss_coeff=* || "$EXPLORED $POLICY_LOSS_COEFF" == "exp 1.0" ]] ||
+    fail "EXPLORED=$EXPLORED and POLICY_LOSS_COEFF=$POLICY_LOSS_COEFF are for methods with D_pef, this is none: unset them."
   launch "$PYTHON" -m verl.dph.main "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[@]}" "${DATA[@]}" "${ACTOR[@]}" \
     "${VALIDATION[@]}" \
     trainer.project_name="$PROJECT_NAME" \

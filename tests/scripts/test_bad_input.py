@@ -71,6 +71,13 @@ def test_arguments(launcher, files, arguments, words):
     assert words in rejected(launcher, *arguments, **files)
 
 
+@pytest.mark.parametrize("variable", [{"EXPLORED": "all"}, {"POLICY_LOSS_COEFF": "0"}], ids=str)
+def test_a_variable_of_methods_with_d_pef(launcher, files, variable):
+    ((name, value),) = variable.items()
+    line = rejected(launcher, "llama/grpo", "run", **files, **variable)
+    assert f"{name}={value}" in line and "are for methods with D_pef, this is none" in line
+
+
 @pytest.mark.parametrize(
     ("script", "variable", "words"),
     [

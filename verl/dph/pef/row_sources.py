@@ -128,9 +128,9 @@ def _presampled(config: DictConfig) -> Store:
     drawn = truncated = 0
     for record in read_samples(path):
         drawn += 1
-        if record.acc and record.truncated:
+        if record.acc == 1 and record.truncated:
             truncated += 1
-        elif record.acc:
+        elif record.acc == 1:
             correct[record.id][record.sample] = _int32(record.response_ids)
             inputs[record.id] = hash(record.input)
     if drawn != metadata.rows * metadata.n:
