@@ -29,7 +29,8 @@ from rl.scorer.fork_server import ForkServer
 from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.process import WorkerProcess
 from rl.scorer.scoring import WorkerScorer
-from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
+from rl.scorer.sql.question import SqlQuestion
+from rl.scorer.sql_scoring import SqlScorer
 
 BLOCKS = 40  # of each worker of a pair
 WARM_BLOCKS = 4

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from rl.scorer.math_scoring import MathQuestion
 from rl.scorer.outcomes import Score, error_text
-from rl.scorer.sql_scoring import SqlQuestion
+from rl.scorer.sql.question import SqlQuestion
 from rl.scorer.task_scoring import TaskQuestion
 
 _KINDS = ("sql", "math", "own task")

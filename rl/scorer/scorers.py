@@ -11,7 +11,8 @@ from rl.scorer.outcomes import Score, UnknownQuestion
 from rl.scorer.pool import WorkerPool
 from rl.scorer.scoring import WorkerScorer
 from rl.scorer.shared import SharedResults, gather_in_turn
-from rl.scorer.sql_scoring import SqlQuestion, SqlScorer, scorer_of
+from rl.scorer.sql.question import SqlQuestion
+from rl.scorer.sql_scoring import SqlScorer, scorer_of
 from rl.scorer.task_scoring import TaskQuestion, TaskScorer
 
 Question = SqlQuestion | MathQuestion | TaskQuestion

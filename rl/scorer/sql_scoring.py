@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, Field, NonNegativeInt, ValidationError, model_validator
-
 from rl.common.outcomes import GOLD_EMPTY, INFRA_ERROR
 from rl.scorer.config import Engine, SqlSettings
 from rl.scorer.databases import Database, DatabaseUnreadable, find_database
@@ -25,6 +23,7 @@ from rl.scorer.sql.compare import STORED, Comparison
 from rl.scorer.sql.execute import REVERSED_ROWS
 from rl.scorer.sql.extract import read_sql
 from rl.scorer.sql.lexer import reads_clock, repair
+from rl.scorer.sql.question import SqlQuestion, StoredGold
 from rl.scorer.sql.rewards import REWARD_MODELS, TIMED_LIMITS
 
 _NO_ANSWER = no_answer("the response has no closed ```sql block")
@@ -32,46 +31,6 @@ _NO_ANSWER = no_answer("the response has no closed ```sql block")
 _IDENTIFY_SECONDS = 15.0
 _SILENT = "its server does not answer"
 _EMPTY_GOLD = failure({"outcome": GOLD_EMPTY, "error": "the gold query returns no rows, or nothing but NULL"})
-
-
-class SqlQuestion(BaseModel):
-    """What SQL responses are compared with."""
-
-    db_id: str = Field(
-        description="path of the database below database_path, such as shop/shop.sqlite, after the prefix of its engine"
-    )
-    gold_sql: str = Field(description="the gold query; with cmp_method spider2 JSON of StoredGold")
-    cmp_method: Comparison
-
-    @model_validator(mode="after")
-    def _reads_stored_results(self) -> "SqlQuestion":
-        if self.cmp_method == STORED:
-            StoredGold.read(self.gold_sql)
-        return self
-
-
-class StoredResult(BaseModel):
-    """A CSV file below database_path, and which of its columns count, from 0; none listed: all."""
-
-    file: str
-    columns: list[NonNegativeInt] = []
-
-
-class StoredGold(BaseModel):
-    """Stored results in place of a gold query; a prediction may match any of them."""
-
-    results: list[StoredResult] = Field(min_length=1)
-    ignore_order: bool = False
-
-    @classmethod
-    def read(cls, text: str) -> "StoredGold":
-        """Raises ValueError."""
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ValueError(f"gold_sql is no JSON of stored results: {where} {first['msg']}".strip()) from None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from rl.scorer.outcomes import Score, UnknownQuestion
 from rl.scorer.sql import lexer
 from rl.scorer.sql.compare import COMPARISONS, GoldRows
 from rl.scorer.sql.execute import Limits, StatementError, StatementTimeout
-from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
+from rl.scorer.sql.question import SqlQuestion
+from rl.scorer.sql_scoring import SqlScorer
 from tests.scorer.conftest import LEAGUE, REPOSITORY, RUNAWAY, Scorer, fenced, make_league
 from tests.scorer.postgresql import Postgresql
 from tests.scorer.test_scorer_conformance import ALL

@@ -9,7 +9,8 @@ import pytest
 from rl.scorer import math_scoring, sql_scoring
 from rl.scorer.config import MathSettings, SqlSettings
 from rl.scorer.math_scoring import MathQuestion, MathScorer
-from rl.scorer.sql_scoring import SqlQuestion, SqlScorer
+from rl.scorer.sql.question import SqlQuestion
+from rl.scorer.sql_scoring import SqlScorer
 from tests.scorer.conftest import fenced, make_shop, running
 
 LONG = "x" * 1_000_000

@@ -12,7 +12,7 @@ from rl.scorer.outcomes import Score
 from rl.scorer.process import Reply
 from rl.scorer.scorers import Scorers
 from rl.scorer.shared import AT_ONCE, SharedResults
-from rl.scorer.sql_scoring import SqlQuestion
+from rl.scorer.sql.question import SqlQuestion
 from tests.scorer.conftest import Scorer, fenced, make_shop
 
 
