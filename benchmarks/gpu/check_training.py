@@ -21,7 +21,8 @@ from rl.common.errors import UserError
 from rl.common.processes import end_process_tree
 from rl.common.signals import exit_on_sigterm
 from rl.demo.base_model import ModelSettings, make_model
-from rl.demo.experiment import DEVICES, METHODS, SCRIPTS, SETTINGS, Experiment
+from rl.demo.experiment import DEVICES, SCRIPTS, SETTINGS, Experiment
+from rl.demo.methods import METHODS
 from rl.demo.scorer_process import REPOSITORY, scorer_server
 from rl.demo.sft import SftSettings
 from rl.demo.task import TaskSettings, make_task

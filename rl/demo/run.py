@@ -20,16 +20,15 @@ from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import (
     DEVICES,
-    METHODS,
     SAMPLES_PER_PROMPT,
     SETTINGS,
     THRESHOLD,
     TRAIN_PROMPTS,
     Experiment,
-    method_names,
     questions,
     sample_files,
 )
+from rl.demo.methods import METHODS, method_names
 from rl.demo.stages import Stage
 
 SUMMARY = (

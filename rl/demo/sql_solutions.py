@@ -84,7 +84,11 @@ def solve(question: Question, style: str) -> str:
 
 def announced_solution(question: Question, style: str) -> str:
     """The style's comment, then the SQL: what the base model learns."""
-    return f"/*{style}*/ {solve(question, style)}"
+    return announced(style, solve(question, style))
+
+
+def announced(style: str, sql: str) -> str:
+    return f"/*{style}*/ {sql}"
 
 
 def solution_vocabulary(schemas: Sequence[Schema]) -> set[str]:

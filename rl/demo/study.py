@@ -17,7 +17,8 @@ from pathlib import Path
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import METHODS, PAPER_METHODS, Experiment, method_names, questions, sample_files
+from rl.demo.experiment import Experiment, questions, sample_files
+from rl.demo.methods import METHODS, PAPER_METHODS, method_names
 from rl.demo.stages import Stage
 
 

@@ -1,8 +1,8 @@
 """The study's comparison over seeds: study.json, study.md and study.svg, and each seed's own report.
 
 Intervals are 95 % intervals of Student's t over training seeds: how far another seed may move a mean. With three seeds
-they are wide (4.3 standard errors). Methods with a divergence are compared with those without, seed by seed, by paired
-t-tests with Holm's correction over the columns of a pair; results of groups of questions are shown, not compared. Each
+they are wide (4.3 standard errors). Every other method is compared with GRPO, DAPO and DAPO on D_exp, seed by seed, by
+paired t-tests with Holm's correction over the columns of a pair; groups of questions are shown, not compared. Each
 seed's report.html has intervals over prompts.
 """
 
@@ -19,7 +19,7 @@ from rl.demo.study_figure import study_figure
 from rl.evaluation.analysis.paired_test import holm
 from rl.evaluation.analysis.summary import metric_of
 from rl.evaluation.report.write import write_report
-from rl.evaluation.spec import BASE, BASE_AGAIN, WITH_DIVERGENCE, read_spec
+from rl.evaluation.spec import BASE, BASE_AGAIN, read_spec
 
 LEVEL = 0.95
 SIGNIFICANT = 0.05
@@ -40,8 +40,7 @@ COLUMNS = {
 }
 # Of the groups of questions in domain.
 GROUP_METRICS = {"greedy": "greedy", "Pass@1": "pass@1", "Pass@8": "pass@8", "Pass@32": "pass@32"}
-# Methods trained with the divergence are compared with these in every column but the number of styles, which says what
-# their entropy says.
+# The other methods are compared with these in every column but the number of styles: their entropy says the same.
 BASELINES = ("grpo", "dapo", "dapo_exp")
 NOT_COMPARED = ("styles",)
 SIDES = {"Higher": 1, "Lower": -1}
@@ -116,10 +115,8 @@ def write_study(out: Path, labels: dict[str, str], specs: dict[int, dict], facts
 
 
 def compare_methods(methods: dict[str, OfColumns]) -> dict[str, dict[str, Difference]]:
-    """{"first - second": {column: difference}} of every method with a divergence and every baseline."""
-    pairs = [
-        (name, other) for name in methods if name.startswith(WITH_DIVERGENCE) for other in BASELINES if other in methods
-    ]
+    """{"first - second": {column: difference}} of every method that is not one of BASELINES, and each of those."""
+    pairs = [(name, other) for name in methods if name not in BASELINES for other in BASELINES if other in methods]
     return {f"{name} - {other}": _compare(methods[name], methods[other]) for name, other in pairs}
 
 

@@ -9,14 +9,18 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from rl.demo import experiment, stages, study, study_report
-from rl.demo.experiment import PAPER_METHODS, SCRIPTS, sample_files
+from rl.demo.experiment import SCRIPTS, sample_files
+from rl.demo.expert import expert_responses
+from rl.demo.methods import METHODS, PAPER_METHODS
 from rl.demo.stage_marks import write_mark
-from rl.demo.study import METHODS, run_name
+from rl.demo.study import run_name
 from rl.demo.study_figure import study_figure
 from rl.demo.study_report import COLUMNS, OverSeeds, compare_methods, study_tables, write_study
+from rl.demo.task import TaskSettings, make_task
 from rl.evaluation.analysis.paired_test import holm
 
 PROMPTS, N = 4, 32
@@ -241,3 +245,17 @@ def test_a_method_on_another_store_has_its_stage_and_only_then(tmp_path):
     alone = trained["rft_solved"].environment
     assert (alone["POLICY_LOSS_COEFF"], alone["ROLLOUT_N"]) == ("0", "1")
     assert found["train_dph_f_solved_explore_all_s1"].environment["EXPLORED"] == "all"
+    found = stages_of("chord_mu")
+    store, trained = found["store_expert"], found["train_chord_mu_s1"]
+    assert store.environment["SFT_RESPONSES"] == str(found["expert"].outputs[0]) and "expert" in store.needs
+    assert trained.environment["FOREIGN_PT"] == store.environment["SFT_PT"] != trained.environment["SFT_PT"]
+
+
+def test_the_experts_responses_are_right_and_of_one_style(tmp_path):
+    make_task(tmp_path, TaskSettings(train=8, eval=4, sft=8))
+    rows = expert_responses(tmp_path / "train.parquet")
+    questions = pq.read_table(tmp_path / "train.parquet").to_pylist()
+    assert [row["id"] for row in rows] == [question["id"] for question in questions]
+    for row, question in zip(rows, questions, strict=True):
+        truth = question["reward_model"]["ground_truth"]
+        assert row["response"] == f"```sql\n/*IN*/ {truth['gold_sql']}\n```"

@@ -1,0 +1,113 @@
+"""Whether every method trains on two ranks, and resumes from a checkpoint to the same numbers.
+
+    python benchmarks/method_matrix.py [--out outputs/method_matrix] [--methods pkpo,chord_mu]
+
+Each launch script trains two steps on the demo's task with two ranks and a checkpoint per step. Then the second step is
+taken back, as if the run had been killed after its first checkpoint, and the same command runs again: every metric of
+step 2 but times and memory must have the same bits as before. Writes OUT/matrix.md; exit code 1 if a method failed.
+Re-run the same command to resume.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from rl.common import atomic_write
+from rl.common.cli import user_errors_exit
+from rl.common.signals import exit_on_sigterm
+from rl.data.training_run import LOGS, NEWEST
+from rl.demo.experiment import Experiment
+from rl.demo.methods import METHODS, method_names
+from rl.demo.stages import Stage
+from rl.evaluation.analysis.training_log import read_training_log
+
+STEPS, RANKS = 2, 2
+# One for each launch script and each store.
+DEFAULT = (
+    "grpo,dapo,dapo_exp,rkl,dph_f,dph_js,dph_js_def,dph_alpha,dph_f_solved,rft_solved,dph_js_living,kl_cov,clip_cov,"
+    "entropy_bonus,grpo_passk,pkpo,nsr,w_reinforce,zero_success,chord_mu"
+)
+# What the clock and the machine decide.
+MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/", "dph/scorer/")
+
+
+class Matrix(Experiment):
+    """Two training runs per method: two steps at once, and the second one again from the first one's checkpoint."""
+
+    def __init__(self, out: Path, methods: list[str]):
+        super().__init__(out, STEPS, seed=1)
+        self.methods = methods
+
+    def run(self) -> tuple[Path, bool]:
+        """The path of the table, and whether every resumed run is the same.
+
+        Raises:
+            UserError: a program failed.
+        """
+        self.run_stages([*self.prepare(self.methods), *(self._on_two_ranks(name) for name in self.methods)])
+        for name in self.methods:
+            take_back_last_step(self._run(name), self._run(resumed(name)))
+        self.run_stages([self._resumption(name) for name in self.methods])
+        rows = ["| Method | Script | Ranks | Resumed, metrics of step 2 |", "|---|---|---|---|"]
+        different = {name: self._different(name) for name in self.methods}
+        for name, metrics in different.items():
+            count, found = metrics
+            of_metrics = f"{count} the same" if not found else f"{len(found)} of {count} differ: {', '.join(found[:5])}"
+            rows.append(f"| {METHODS[name].label} | `{METHODS[name].script}` | {RANKS} | {of_metrics} |")
+        table = self.out / "matrix.md"
+        atomic_write.write_text(table, "\n".join(rows) + "\n")
+        return table, not any(found for _, found in different.values())
+
+    def _run(self, name: str) -> Path:
+        return self.out / "runs" / name
+
+    def _on_two_ranks(self, name: str) -> Stage:
+        stage = self.train(name, METHODS[name], seed=1)
+        settings = {"GPUS_PER_NODE": str(RANKS), "SAVE_FREQ": "1", "OMP_NUM_THREADS": "1"}
+        return replace(stage, environment=stage.environment | settings)
+
+    def _resumption(self, name: str) -> Stage:
+        whole = self._on_two_ranks(name)
+        command = [resumed(name) if argument == name else argument for argument in whole.command]
+        # The run's folder is there before the stage starts, and stays.
+        title = f"{whole.title}, resumed"
+        return replace(whole, name=f"{whole.name}_resumed", title=title, command=command, outputs=[], needs=[])
+
+    def _different(self, name: str) -> tuple[int, list[str]]:
+        """How many metrics step 2 has, and which of them the resumed run has not, or has with other bits."""
+        whole, again = (read_training_log(self._run(run) / LOGS) for run in (name, resumed(name)))
+        metrics = {metric for metric in whole.keys() | again.keys() if not metric.startswith(MEASURED)}
+        found = [m for m in sorted(metrics) if whole.get(m, {}).get(STEPS) != again.get(m, {}).get(STEPS)]
+        return len(metrics), found
+
+
+def resumed(name: str) -> str:
+    return f"{name}_resumed"
+
+
+def take_back_last_step(run: Path, copy: Path) -> None:
+    """Copy a run as it was after the checkpoint before the last, without its logs."""
+    if copy.exists():
+        return
+    with atomic_write.replacing(copy) as temporary:
+        shutil.copytree(run, temporary, ignore=shutil.ignore_patterns(f"global_step_{STEPS}", LOGS))
+        (temporary / NEWEST).write_text(str(STEPS - 1))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("outputs/method_matrix"), help="default: %(default)s")
+    parser.add_argument("--methods", default=DEFAULT, help=f"comma-separated, of {', '.join(METHODS)}")
+    options = parser.parse_args()
+    exit_on_sigterm()
+    with user_errors_exit(resumes=True):
+        table, same = Matrix(options.out.resolve(), method_names(options.methods)).run()
+    sys.stdout.write(f"{table.read_text()}\n{os.path.relpath(table)}\n")
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
