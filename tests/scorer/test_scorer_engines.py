@@ -27,7 +27,7 @@ from rl.scorer.sql.question import SqlQuestion
 from rl.scorer.sql_scoring import SqlScorer
 from tests.scorer.conftest import LEAGUE, REPOSITORY, RUNAWAY, Scorer, fenced, make_league
 from tests.scorer.postgresql import Postgresql
-from tests.scorer.test_scorer_conformance import ALL
+from tests.scorer.test_scorer_conformance import cases
 
 LIMITS = Limits(sql_chars=100_000, value_bytes=1_000_000, rows=1000, bytes=1_000_000)
 ENGINES = ("duckdb", "postgresql")
@@ -42,8 +42,7 @@ def league(engine: str) -> str:
 
 def in_dialect(sql: str, engine: str) -> str:
     """A statement of the conformance cases as the engine writes it."""
-    changes = {"char(": "chr(", "ifnull(": "coalesce(", "IS NOT 'Greens'": "IS DISTINCT FROM 'Greens'"}
-    changes |= {"NOT NULL": "IS NOT NULL", "WHERE 0": "WHERE false"}
+    changes = {"char(": "chr(", "ifnull(": "coalesce(", "WHERE 0": "WHERE false"}
     for one, other in changes.items():
         sql = sql.replace(one, other)
     sql = re.sub(r"-9e999", "'-inf'::float8", sql)
@@ -119,7 +118,7 @@ def league_of(engine: str, request: pytest.FixtureRequest) -> Iterator[Any]:
 
 def test_results_are_judged_as_published(engine: str, league_of) -> None:
     judged = 0
-    for equal_for, gold, predicted in ALL:
+    for equal_for, gold, predicted in cases():
         if gold in OTHERS[engine] or OF_SQLITE.search(gold + predicted):
             continue
         texts = [lexer.repair(in_dialect(sql, engine), engine) for sql in (gold, predicted)]
@@ -128,7 +127,7 @@ def test_results_are_judged_as_published(engine: str, league_of) -> None:
             ordered = lexer.has_top_level_order_by(texts[0], engine)
             assert COMPARISONS[method](GoldRows(gold_rows, ordered), rows) is (equal_for in ("both", method)), gold
             judged += 1
-    assert judged > 240
+    assert judged > 150
 
 
 # Written by hand, for both engines where the syntax is of both.
