@@ -27,9 +27,7 @@ TEXTS = [
     "SELECT '" + "x" * 1_500_000 + "'",
     "SELECT 1 -- " + "x" * 9_000_000,
     "SELECT " + "(" * 20_000 + "1" + ")" * 20_000,
-    "SELECT 1" + " + 1" * 20_000,
     "SELECT * FROM clients" + ", clients" * 70,
-    "SELECT json('" + "[" * 500_000 + "')",
     "SELECT count(*) FROM json_tree('" + '{"a":' * 100_000 + "')",
 ]
 
@@ -38,10 +36,8 @@ DOUBLED = ", ".join(f"{b} AS (SELECT p.x FROM {a} p, {a} q)" for a, b in itertoo
 
 BOMBS = [
     "SELECT zeroblob(2000000000)",
-    "SELECT replace(replace(hex(zeroblob(2000)), '0', hex(zeroblob(2000))), '0', hex(zeroblob(2000)))",
     "SELECT group_concat(a.name || hex(zeroblob(100000))) FROM clients a, clients b, clients c",
     f"{NUMBERS} SELECT group_concat(hex(zeroblob(50000 + x % 2))) FROM r",
-    f"{NUMBERS} SELECT json_group_array(x) FROM r",
     f"{NUMBERS} SELECT x, hex(zeroblob(1000)) FROM r",
     f"{NUMBERS} SELECT count(DISTINCT x || zeroblob(9000000)) FROM r",
     "SELECT hex(zeroblob(4500000))" + ", hex(zeroblob(4500000))" * 100,
@@ -55,7 +51,6 @@ LONG_FORMATS = ["SELECT printf('%.*c', 1000000000, 'x')", "SELECT printf('%10000
 RUNAWAYS = [
     "SELECT count(*) FROM clients a, clients b, clients c, clients d, clients e, clients f, clients g, clients h, "
     "clients i, clients j, clients k, clients l, clients m",
-    f"{NUMBERS} SELECT * FROM r WHERE x < 0",
     f"{NUMBERS} SELECT max(length(hex(zeroblob(50000 + x % 2)))) FROM r",
     f"{NUMBERS} SELECT name FROM clients WHERE id > (SELECT count(*) FROM r WHERE x <> clients.id)",
 ]
@@ -65,7 +60,6 @@ _A = "replace(hex(zeroblob(2000000)), '0', 'a')"
 UNINTERRUPTIBLE = [
     "SELECT instr(zeroblob(5000000), CAST(zeroblob(2500000) || x'01' AS BLOB))",
     f"SELECT {_A} LIKE '%' || replace(hex(zeroblob(20000)), '0', 'a') || 'b'",
-    f"SELECT {_A} GLOB '*' || replace(hex(zeroblob(20000)), '0', 'a') || 'b'",
     f"SELECT length(trim({_A}, replace(hex(zeroblob(200000)), '0', 'b') || 'a'))",
 ]
 
@@ -188,12 +182,7 @@ def test_what_takes_too_much_memory_is_an_error_and_its_worker_is_replaced(score
 
 
 def test_a_right_answer_is_no_error_however_large_gold_is(victim) -> None:
-    for rows, expected in {
-        8: {"match"},
-        16: {"match", "gold_error"},
-        32: {"match", "gold_error"},
-        40: {"gold_error"},
-    }.items():
+    for rows, expected in {8: {"match"}, 16: {"match", "gold_error"}, 40: {"gold_error"}}.items():
         # A million bytes each, in a worker that may have 150 million.
         sql = f"{NUMBERS[:-1]} LIMIT {rows}) SELECT x, hex(zeroblob(500000)) FROM r"
         assert victim.outcome(sql, sql) in expected, rows

@@ -2,7 +2,6 @@
 
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,25 +93,25 @@ def test_reads_any_text_without_an_error(response: str) -> None:
     assert answer is None or (answer and answer in response)
 
 
-# Each takes minutes where the time is quadratic in the length.
-LONG = {
-    "open boxes": r"\boxed{" * 150_000,
-    "nested boxes": r"\boxed{" * 100_000 + "}" * 100_000,
-    "nested empty boxes": r"\boxed{ " * 100_000 + "}" * 100_000,
-    "boxes without braces": r"\boxed5" * 150_000,
-    "boxes without content": (r"\boxed" + " " * 100) * 10_000,
-    "open braces": r"\boxed(" + "{" * 1_000_000,
-    "backslashes": "\\" * 1_000_000 + "boxed{",
-    "labels": "Answer:" * 150_000,
-    "labels with nothing": "Answer: $\n" * 100_000,
-    "empty lines": "Answer:" + "\n" * 1_000_000,
-    "blanks after a label": ("answer" + " " * 50 + "*") * 20_000,
-    "asterisks": "Answer: " + "*" * 1_000_000,
-}
+# Each would take minutes or hours if the time were quadratic in the length.
+LONG = [
+    r"\boxed{" * 150_000,
+    r"\boxed{" * 100_000 + "}" * 100_000,
+    r"\boxed{ " * 100_000 + "}" * 100_000,
+    r"\boxed5" * 150_000,
+    (r"\boxed" + " " * 100) * 10_000,
+    r"\boxed(" + "{" * 1_000_000,
+    "\\" * 1_000_000 + "boxed{",
+    "Answer:" * 150_000,
+    "Answer: $\n" * 100_000,
+    "Answer:" + "\n" * 1_000_000,
+    ("answer" + " " * 50 + "*") * 20_000,
+    "Answer: " + "*" * 1_000_000,
+]
 
 
-@pytest.mark.parametrize("name", LONG)
-def test_time_is_linear_in_the_response(name: str) -> None:
-    start = time.process_time()
-    read_answer(LONG[name])
-    assert time.process_time() - start < 20
+def test_time_is_linear_in_the_response() -> None:
+    started = time.process_time()
+    for response in LONG:
+        read_answer(response)
+    assert time.process_time() - started < 60

@@ -3,8 +3,6 @@
 import time
 from datetime import UTC, datetime
 
-import pytest
-
 from rl.scorer.sql.extract import TEMPLATE, read_sql
 from rl.scorer.sql.lexer import has_top_level_order_by, reads_clock, repair
 from rl.scorer.sql_scoring import _GoldQuery
@@ -106,12 +104,10 @@ def test_gold_that_reads_the_clock_is_of_a_day() -> None:
 HOSTILE = ["/*", "'", '"', "YEAR(", "> ", "<", "```sql", "ORDER ", "--", "[", "```sql ```", "<think>", "</think>"]
 
 
-@pytest.mark.parametrize("unit", HOSTILE)
-def test_reading_is_linear_in_hostile_text(unit: str) -> None:
-    text = unit * (1_000_000 // len(unit))
-    started = time.perf_counter()
-    read_sql(text)
-    repair(text)
-    has_top_level_order_by(text)
-    reads_clock(text)
-    assert time.perf_counter() - started < 10
+def test_reading_is_linear_in_hostile_text() -> None:
+    """If it were quadratic, each would take hours."""
+    started = time.process_time()
+    for unit in HOSTILE:
+        text = unit * (200_000 // len(unit))
+        read_sql(text), repair(text), has_top_level_order_by(text), reads_clock(text)
+    assert time.process_time() - started < 60
