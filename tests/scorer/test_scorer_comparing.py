@@ -1,7 +1,7 @@
 """Comparison of results by spider's rule, against brute force. Scores: test_scorer_rewards.py."""
 
 from collections import Counter
-from itertools import permutations
+from itertools import permutations, product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,6 +61,11 @@ def identity(size: int) -> list[tuple[int, ...]]:
     return [tuple(int(i == j) for j in range(size)) for i in range(size)]
 
 
+def parity(odd: int, zero: int, one: int) -> list[tuple[int, ...]]:
+    """All rows of ten values with an even or odd number of `one`: every nine columns are those of the other parity."""
+    return [row for row in product((zero, one), repeat=10) if row.count(one) % 2 == odd]
+
+
 TEN_COPIES_AND_ONE = [(i,) * 10 + (i % 3,) for i in range(30)]
 
 HARD = [
@@ -70,6 +75,8 @@ HARD = [
     ("identity, rows reversed", identity(20), identity(20)[::-1], True),
     ("one cycle and two", cycles(12), cycles(6, 6), False),
     ("cycles in another order", cycles(5, 7), cycles(7, 5), True),
+    ("even and odd parity", parity(0, 0, 1), parity(1, 0, 1), False),
+    ("even and odd parity of values with one hash", parity(0, -1, -2), parity(1, -1, -2), False),
 ]
 
 

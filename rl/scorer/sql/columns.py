@@ -35,12 +35,26 @@ def equal_under_column_permutation(gold: list[Row], predicted: list[Row], ordere
     alike = {look: [other for other, of in zip(others, other_looks, strict=True) if of == look] for look in looks}
     pairs = sorted(zip(columns, (alike[look] for look in looks), strict=True), key=lambda pair: len(pair[1]))
     certain = [partners[0] for _, partners in pairs if len(partners) == 1]
+    # Rows that differ only as whole ones, such as those of even and of odd parity, would take every permutation.
+    if len(certain) < len(pairs) and not _equal_bags_of_values(gold, predicted):
+        return False
     return _paired([column for column, _ in pairs], [partners for _, partners in pairs], certain)
 
 
 def _looks(columns: dict[Column, int]) -> list[tuple[int, int]]:
     """Of each column how often it occurs and a hash of its bag of values, in which columns may agree by chance."""
     return [(copies, hash(frozenset(Counter(column).items()))) for column, copies in columns.items()]
+
+
+def _equal_bags_of_values(gold: list[Row], predicted: list[Row]) -> bool:
+    """Whether the bags of values of the rows are equal as bags, as far as hashes tell."""
+    # Python hashes -1 as it hashes -2.
+    numbers: dict[Value, int] = {}
+
+    def bag(row: Row) -> int:
+        return hash(frozenset(Counter(numbers.setdefault(value, len(numbers)) for value in row).items()))
+
+    return Counter(map(bag, gold)) == Counter(map(bag, predicted))
 
 
 def _paired(columns: list[Column], partners: list[list[Column]], chosen: list[Column]) -> bool:
