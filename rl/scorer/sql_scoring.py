@@ -39,7 +39,8 @@ class GoldCheck:
 
     outcome: gold, empty (it returns no rows), all_null (nothing but NULL), gold_error, gold_timeout; unknown_database;
     infra_error when nothing can be said of it. seconds: by the clock, from asking to the reply. columns: of the
-    result, if it has rows. ordered: whether the order of its rows counts for `spider`.
+    result, if it has rows. ordered: whether the order of its rows counts for `spider`. doubts: of a query that runs,
+    those of rl.scorer.audit.options.DOUBTS that the audit found.
     """
 
     outcome: str
@@ -47,6 +48,7 @@ class GoldCheck:
     error: str | None = None
     columns: int = 0
     ordered: bool = False
+    doubts: tuple[str, ...] = ()
 
 
 class _GoldQuery(NamedTuple):

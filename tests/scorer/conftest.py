@@ -2,25 +2,26 @@
 
 import copy
 import os
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 import yaml
 
+from rl.scorer.config import SqlSettings
 from rl.scorer.sandbox import support
 from rl.scorer.scoring import WorkerScorer
-from rl.scorer.sql.compare import COMPARISONS, GoldRows
-from rl.scorer.sql.execute import Executor, Limits, Row
-from rl.scorer.sql.lexer import has_top_level_order_by, repair
+from rl.scorer.sql_scoring import SqlScorer
 from tests.scorer.postgresql import Postgresql
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -36,8 +37,8 @@ LIMITS = {
     "worker_memory_bytes": 150_000_000,
 }
 
+SHOP = "shop/shop.sqlite"
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
-
 
 confined = pytest.mark.skipif(
     support.offered() != support.MECHANISMS, reason="the kernel lacks Landlock or seccomp on this architecture"
@@ -54,9 +55,19 @@ async def running(scorer: WorkerScorer) -> AsyncIterator[None]:
         await scorer.pool.close()
 
 
+def fenced(sql: str) -> str:
+    return f"Some thoughts.\n```sql\n{sql}\n```"
+
+
+def question(gold: str, *predictions: str, method: str = "bird", db_id: str = SHOP) -> dict:
+    """One of POST /v1/score."""
+    extra = {"db_id": db_id, "gold_sql": gold, "cmp_method": method}
+    return {"question": extra, "responses": [fenced(sql) for sql in predictions]}
+
+
 @dataclass
 class Scorer:
-    """A running server: `score` asks PUT /api as a training client does."""
+    """A running server: `score` asks PUT /api as a training client does, `answers` POST /v1/score."""
 
     process: subprocess.Popen
     url: str
@@ -67,45 +78,70 @@ class Scorer:
     def __post_init__(self) -> None:
         self.client = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
 
-    def put(self, responses: list[str], gold: str, method: str = "bird", db_id: str = "shop/shop.sqlite"):
+    def put(self, responses: list[str], gold: str, method: str = "bird", db_id: str = SHOP) -> httpx.Response:
         extra = {"db_id": db_id, "gold_sql": gold, "cmp_method": method}
         return self.client.put("/api", json={"gen_responses": responses, "extra": extra})
 
-    def score(self, responses: list[str], gold: str, method: str = "bird", db_id: str = "shop/shop.sqlite") -> dict:
+    def score(self, responses: list[str], gold: str, method: str = "bird", db_id: str = SHOP) -> dict:
         reply = self.put(responses, gold, method, db_id)
         assert reply.status_code == 200, reply.text
         return reply.json()
 
-    def outcome(self, sql: str, gold: str = "SELECT 1", method: str = "bird", db_id: str = "shop/shop.sqlite") -> str:
+    def outcome(self, sql: str, gold: str = "SELECT 1", method: str = "bird", db_id: str = SHOP) -> str:
         return self.score([fenced(sql)], gold, method, db_id)["details"][0]["outcome"]
 
+    def post(self, *questions: dict, **options: bool) -> httpx.Response:
+        return self.client.post("/v1/score", json={"questions": questions, **options})
+
+    def answers(self, *questions: dict, **options: bool) -> list[list[dict]]:
+        reply = self.post(*questions, **options)
+        assert reply.status_code == 200, reply.text
+        return reply.json()["answers"]
+
+    def metric(self, name: str) -> float:
+        """The value of a line of GET /metrics."""
+        text = self.client.get("/metrics").text
+        found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+        assert found, f"{name} is not in\n{text}"
+        return float(found[1])
+
     def workers(self) -> list[int]:
-        """Process ids of what the server's children, its fork servers, have forked, by ps."""
-        lines = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-        parents = {int(process): int(parent) for process, parent in map(str.split, lines.splitlines())}
-        return [process for process, parent in parents.items() if parents.get(parent) == self.process.pid]
+        """Process ids of what the server's children, its fork servers, have forked."""
+        fork_servers = psutil.Process(self.process.pid).children()
+        return [worker.pid for fork_server in fork_servers for worker in fork_server.children()]
 
 
-def fenced(sql: str) -> str:
-    return f"Some thoughts.\n```sql\n{sql}\n```"
+def wait_until_gone(processes: list[int]) -> None:
+    deadline = time.monotonic() + 20
+    while alive := [process for process in processes if Path(f"/proc/{process}").exists()]:
+        assert time.monotonic() < deadline, f"processes {alive} are left"
+        time.sleep(0.02)
 
 
-def make_shop(path: Path) -> None:
-    """clients: 6 rows, orders: 4 rows; small enough to check by hand."""
+def make_database(path: Path, script: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(path)
-    connection.executescript(
-        """
-        CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT, city TEXT);
-        INSERT INTO clients VALUES
-            (1, 'Ann', 'Oslo'), (2, 'Bob', 'Rome'), (3, 'Cid', 'Oslo'),
-            (4, 'Dee', NULL), (5, 'Eve', 'Bonn'), (6, 'Ann', 'Rome');
-        CREATE TABLE orders (id INTEGER PRIMARY KEY, client INTEGER, price REAL, note BLOB);
-        INSERT INTO orders VALUES
-            (1, 1, 10.0, x'00ff'), (2, 1, 20.5, NULL), (3, 2, 9e999, NULL), (4, 5, 7, CAST(x'61ff62' AS TEXT));
-        """
-    )
-    connection.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(script)
+
+
+# Small enough to check by hand.
+SHOP_TABLES = """
+    CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT, city TEXT);
+    INSERT INTO clients VALUES
+        (1, 'Ann', 'Oslo'), (2, 'Bob', 'Rome'), (3, 'Cid', 'Oslo'),
+        (4, 'Dee', NULL), (5, 'Eve', 'Bonn'), (6, 'Ann', 'Rome');
+    CREATE TABLE orders (id INTEGER PRIMARY KEY, client INTEGER, price REAL, note BLOB);
+    INSERT INTO orders VALUES
+        (1, 1, 10.0, x'00ff'), (2, 1, 20.5, NULL), (3, 2, 9e999, NULL), (4, 5, 7, CAST(x'61ff62' AS TEXT));
+"""
+
+
+@pytest.fixture
+def sql_scorer(tmp_path: Path) -> Callable[..., SqlScorer]:
+    """sql_scorer(**settings): a scorer for SHOP with its workers in this process, for `running`."""
+    make_database(tmp_path / SHOP, SHOP_TABLES)
+    least = {"class_name": "SqlRewardModel", "database_path": tmp_path, "num_instances": 1}
+    return lambda **settings: SqlScorer(SqlSettings.model_validate(least | settings))
 
 
 @pytest.fixture(scope="session")
@@ -120,8 +156,7 @@ def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
     def start(*, server: dict | None = None, math: dict | None = None, text: str = "", **changes: object) -> Scorer:
         directory = tmp_path_factory.mktemp("scorer")
         databases = directory / "databases"
-        make_shop(databases / "shop" / "shop.sqlite")
-        make_shop(databases / "shop" / "shop.db")
+        make_database(databases / SHOP, SHOP_TABLES)
         settings = copy.deepcopy(yaml.safe_load(SHIPPED_SETTINGS.read_text()))
         settings["Scorers"]["Scorer1"] |= {"database_path": str(databases), **LIMITS, **changes}
         settings["ScorerServer"] |= {
@@ -173,6 +208,7 @@ def scorer(start_scorer: Callable[..., Scorer]) -> Scorer:
     return start_scorer()
 
 
+# Small tables with ties, duplicates, NULL, every type of value and odd texts.
 LEAGUE = """
     CREATE TABLE player (id INTEGER PRIMARY KEY, name TEXT, team TEXT, goals INTEGER, rating REAL, joined TEXT);
     INSERT INTO player VALUES
@@ -194,59 +230,9 @@ LEAGUE = """
 """
 
 
-def make_league(path: Path) -> None:
-    """Small tables with ties, duplicates, NULL, every type of value and odd texts: for the conformance cases."""
-    connection = sqlite3.connect(path)
-    connection.executescript(LEAGUE)
-    connection.close()
-
-
-@pytest.fixture(scope="session")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bool]:
-    """judge(gold, predicted, method, order_check=True): whether the results on `league` are equal, in this process."""
-    path = tmp_path_factory.mktemp("league") / "league.sqlite"
-    make_league(path)
-    executor = Executor(Limits(sql_chars=100_000, value_bytes=1_000_000, rows=1000, bytes=1_000_000))
-
-    def run(sql: str) -> list[Row]:
-        return executor.execute(f"file:{path}?mode=ro", "", repair(sql), 20.0)
-
-    def equal(gold: str, predicted: str, method: str, order_check: bool = True) -> bool:
-        ordered = order_check and has_top_level_order_by(gold)
-        return COMPARISONS[method](GoldRows(run(gold), ordered), run(predicted))
-
-    return equal
-
-
-@pytest.fixture(scope="session")
-def ask_about_league(scorer: Scorer) -> Callable[..., list[str]]:
-    """ask_about_league([(gold, predicted), ...], method): the outcomes that the server gives, in one call."""
-    make_league(scorer.databases / "league.sqlite")
-
-    def outcomes(pairs: list[tuple[str, str]], method: str) -> list[str]:
-        questions = [
-            {
-                "question": {"db_id": "league.sqlite", "gold_sql": gold, "cmp_method": method},
-                "responses": [fenced(predicted)],
-            }
-            for gold, predicted in pairs
-        ]
-        reply = scorer.client.post("/v1/score", json={"questions": questions})
-        assert reply.status_code == 200, reply.text
-        return [answer["outcome"] for [answer] in reply.json()["answers"]]
-
-    return outcomes
-
-
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Postgresql]:
     """A PostgreSQL server with a role that may read."""
     server = Postgresql()
     yield server
     server.remove()
-
-
-@pytest.fixture(scope="session")
-def runaway() -> str:
-    """A statement without an end."""
-    return RUNAWAY

@@ -3,11 +3,12 @@
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from tests.conftest import free_port
@@ -30,17 +31,19 @@ class Postgresql:
         self.folder = Path(tempfile.mkdtemp(prefix="dph-postgresql-"))
         self.folder.chmod(0o755)
         self.port = free_port()
+        self._as: dict[str, Any] = {}
         # initdb and the server refuse root.
-        self._as = (
-            {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []} if not os.getuid() else {}
-        )
-        if self._as:
+        if not os.getuid():
+            self._as = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []}
             shutil.chown(self.folder, "nobody")
-        initialised = [initdb, "-D", self.folder / "data", "-U", "owner", "-A", "trust", "-E", "UTF8", "--locale=C"]
-        subprocess.run([*initialised, "--no-sync"], check=True, capture_output=True, cwd="/", **self._as)
-        self._process: subprocess.Popen | None = None
+        self._call("initdb", "-U", "owner", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
         self.start()
         self.run("postgres", "CREATE ROLE reader LOGIN", "CREATE ROLE guest LOGIN CONNECTION LIMIT 0")
+
+    def _call(self, program: str, *arguments: str) -> None:
+        command = [self._bin / program, "-D", self.folder / "data", *arguments]
+        # No pipes: the server would inherit them.
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", **self._as)
 
     @property
     def connection(self) -> str:
@@ -48,37 +51,18 @@ class Postgresql:
         return f"host={self.folder} port={self.port} user=reader"
 
     def start(self) -> None:
-        options = ["-c", "fsync=off", "-c", f"port={self.port}", "-c", "listen_addresses=127.0.0.1"]
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [self._bin / "postgres", "-D", self.folder / "data", "-k", self.folder, *options],
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                process_group=0,
-                **self._as,
-            )
-        waited = ["pg_isready", "-q", "-h", str(self.folder), "-p", str(self.port)]
-        for _ in range(600):
-            if subprocess.run([self._bin / waited[0], *waited[1:]]).returncode == 0:
-                return
-            assert self._process.poll() is None, (self.folder / "log").read_text()
-            signal.sigtimedwait([], 0.1)
-        raise AssertionError("PostgreSQL did not start")
+        options = f"-k {self.folder} -p {self.port} -c fsync=off -c listen_addresses=127.0.0.1"
+        self._call("pg_ctl", "start", "-w", "-t", "60", "-l", str(self.folder / "log"), "-o", options)
 
     def signal(self, number: int) -> None:
         """To the server and every process of its connections."""
-        pids = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-        for pid, parent in (map(int, line.split()) for line in pids.splitlines()):
-            if self._process.pid in (pid, parent):
-                os.kill(pid, number)
+        server = psutil.Process(int((self.folder / "data" / "postmaster.pid").read_text().split()[0]))
+        for process in (server, *server.children()):
+            process.send_signal(number)
 
     def stop(self) -> None:
-        """SIGINT ends every connection."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
-            self._process.wait(timeout=30)
-            self._process = None
+        """Also ends every connection."""
+        self._call("pg_ctl", "stop", "-w", "-m", "fast")
 
     def run(self, database: str, *statements: str) -> list[tuple]:
         """Run statements as owner; the rows of the last, if it returns any."""

@@ -4,30 +4,16 @@ import pytest
 
 from rl.scorer.sql import jobs
 from rl.scorer.sql.payload import result_digest
-from tests.scorer.conftest import fenced
-
-SHOP = "shop/shop.sqlite"
-
-
-def sql(gold: str, *responses: str, method: str = "bird", db_id: str = SHOP) -> dict:
-    question = {"db_id": db_id, "gold_sql": gold, "cmp_method": method}
-    return {"question": question, "responses": [fenced(response) for response in responses]}
-
-
-def answers(scorer, *questions: dict, **options) -> list[list[dict]]:
-    reply = scorer.client.post("/v1/score", json={"questions": questions, **options})
-    assert reply.status_code == 200, reply.text
-    return reply.json()["answers"]
+from tests.scorer.conftest import RUNAWAY, SHOP, question
 
 
 def test_answers_come_in_the_order_of_questions_and_responses(scorer) -> None:
     names = "SELECT name FROM clients"
-    found = answers(
-        scorer,
-        sql(names, names, "SELECT city FROM clients", "SELEC"),
-        sql("SELECT absent FROM clients", "SELECT 1"),
-        {"question": sql(names)["question"], "responses": ["I do not know."]},
-        sql("SELECT 1", method="spider"),
+    found = scorer.answers(
+        question(names, names, "SELECT city FROM clients", "SELEC"),
+        question("SELECT absent FROM clients", "SELECT 1"),
+        {"question": question(names)["question"], "responses": ["I do not know."]},
+        question("SELECT 1", method="spider"),
     )
     assert [[answer["outcome"] for answer in of_question] for of_question in found] == [
         ["match", "mismatch", "pred_error"],
@@ -43,16 +29,15 @@ def test_answers_come_in_the_order_of_questions_and_responses(scorer) -> None:
 
 
 def test_rows_come_when_they_are_asked_for(scorer) -> None:
-    question = sql("SELECT 1", "SELECT id, name FROM clients WHERE id < 3", "SELEC")
-    [[first, second]] = answers(scorer, question, rows=True)
-    assert first["rows"] == [[1, "Ann"], [2, "Bob"]]
-    assert second["rows"] is None
-    assert "rows" not in answers(scorer, question)[0][0]
+    asked = question("SELECT 1", "SELECT id, name FROM clients WHERE id < 3", "SELEC")
+    [[first, second]] = scorer.answers(asked, rows=True)
+    assert first["rows"] == [[1, "Ann"], [2, "Bob"]] and second["rows"] is None
+    assert "rows" not in scorer.answers(asked)[0][0]
 
 
 def test_digests_are_equal_for_equal_results(scorer) -> None:
     def digests(method: str, *responses: str) -> list[str | None]:
-        [found] = answers(scorer, sql("SELECT 1", *responses, method=method), digests=True)
+        [found] = scorer.answers(question("SELECT 1", *responses, method=method), digests=True)
         return [answer["digest"] for answer in found]
 
     values = "SELECT column1, column2 FROM (VALUES {})"
@@ -64,9 +49,9 @@ def test_digests_are_equal_for_equal_results(scorer) -> None:
     assert of_bird[2].startswith("786d376b2c3c") and of_spider[2].startswith("cae45af814a0")
     assert of_bird[3] is None and of_spider[3] is None
     assert len({*digests("bird", "SELECT 1", "SELECT '1'", "SELECT NULL", "SELECT 1 WHERE 0")}) == 4
-    [found] = answers(scorer, sql("SELECT 1", one, other, "SELEC"), digests=True)
+    [found] = scorer.answers(question("SELECT 1", one, other, "SELEC"), digests=True)
     assert [answer["result_rows"] for answer in found] == [2, 3, None]
-    assert not {"digest", "result_rows"} & answers(scorer, sql("SELECT 1", one))[0][0].keys()
+    assert not {"digest", "result_rows"} & scorer.answers(question("SELECT 1", one))[0][0].keys()
 
 
 def test_a_result_that_is_too_large_for_a_digest_keeps_its_score(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,27 +69,32 @@ def test_a_result_that_is_too_large_for_a_digest_keeps_its_score(monkeypatch: py
     assert found["last"] and found["digest"] != jobs._digest(rows, job | {"sql": "SELECT b FROM b"})["digest"]
 
 
-def test_partial_credit_and_timeouts_have_their_outcomes(scorer, runaway: str) -> None:
-    [[part, endless]] = answers(scorer, sql("SELECT id, name FROM clients", "SELECT name, city FROM clients", runaway))
+def test_partial_credit_and_timeouts_have_their_outcomes(scorer) -> None:
+    [[part, endless]] = scorer.answers(
+        question("SELECT id, name FROM clients", "SELECT name, city FROM clients", RUNAWAY)
+    )
     assert (part["outcome"], part["score"]) == ("partial", pytest.approx(0.8 * 1 / 4))
     assert (endless["outcome"], endless["score"], endless["error"]) == ("pred_timeout", 0.0, "timeout")
 
 
 BAD = [
     ({}, 400, "questions: Field required"),
-    ({"questions": [sql("SELECT 1"), {"responses": []}]}, 400, "questions.1.question: Field required"),
+    ({"questions": [question("SELECT 1"), {"responses": []}]}, 400, "questions.1.question: Field required"),
     ({"questions": [{"question": {"db_id": SHOP}, "responses": []}]}, 400, "questions.0.question.gold_sql"),
-    ({"questions": [{"question": {"db_id": SHOP, "gold_sql": "", "cmp_method": "x"}, "responses": []}]}, 400, "cmp_m"),
-    ({"questions": [sql("SELECT 1"), sql("SELECT 1", "SELECT 1", db_id="no.sqlite")]}, 404, "questions.1: db_id 'no."),
+    ({"questions": [question("", method="x")]}, 400, "questions.0.question.cmp_m"),
+    (
+        {"questions": [question("SELECT 1"), question("SELECT 1", "SELECT 1", db_id="no.sqlite")]},
+        404,
+        "questions.1: db_id",
+    ),
     ({"questions": [{"question": {"ground_truth": "1"}, "responses": ["1"]}]}, 404, "this server scores no math"),
 ]
 
 
-@pytest.mark.parametrize(("body", "status", "sentence"), BAD)
-def test_a_bad_question_is_named(scorer, body: dict, status: int, sentence: str) -> None:
-    reply = scorer.client.post("/v1/score", json=body)
-    assert reply.status_code == status
-    assert sentence in reply.json()["error"]
+def test_a_bad_question_is_named(scorer) -> None:
+    for body, status, sentence in BAD:
+        reply = scorer.client.post("/v1/score", json=body)
+        assert reply.status_code == status and sentence in reply.json()["error"]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +104,7 @@ def both(start_scorer):
 
 def test_a_server_scores_sql_and_math_in_both_shapes(both) -> None:
     math = {"question": {"ground_truth": "\\frac{1}{2}"}, "responses": ["so \\boxed{0.5}", "\\boxed{2}", "hm"]}
-    found = answers(both, math, sql("SELECT 1", "SELECT 1"))
+    found = both.answers(math, question("SELECT 1", "SELECT 1"))
     assert [(answer["outcome"], answer["score"], answer["pred"]) for answer in found[0]] == [
         ("match", 1.0, "0.5"),
         ("mismatch", 0.0, "2"),
@@ -129,7 +119,7 @@ def test_a_server_scores_sql_and_math_in_both_shapes(both) -> None:
 
 def test_what_hangs_in_c_is_ended_and_costs_no_other_answer(both) -> None:
     responses = ["\\boxed{5^{5^{5^{5^{5}}}}}", "\\boxed{7}", "\\boxed{9^{9^{9^{9}}}}", "\\boxed{8}"]
-    [found] = answers(both, {"question": {"ground_truth": "7"}, "responses": responses})
+    [found] = both.answers({"question": {"ground_truth": "7"}, "responses": responses})
     assert [answer["score"] for answer in found] == [0.0, 1.0, 0.0, 0.0]
     assert {found[0]["outcome"], found[2]["outcome"]} <= {"pred_timeout", "pred_error", "mismatch"}
     assert [found[1]["outcome"], found[3]["outcome"]] == ["match", "mismatch"]

@@ -5,78 +5,47 @@ import os
 import resource
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from rl.scorer import databases
-from tests.scorer.conftest import Scorer, fenced
+from tests.scorer.conftest import Scorer, fenced, make_database, question
+
+ONE_ROW = "CREATE TABLE t (a); INSERT INTO t VALUES (1);"
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+ERRORS = dict.fromkeys(ABSENT, databases.UnknownQuestion)
+ERRORS |= dict.fromkeys((errno.EMFILE, errno.EIO, errno.ESTALE, errno.EACCES), databases.DatabaseUnreadable)
 
 
-def make(path: Path, *values: int) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE t (a)")
-    connection.executemany("INSERT INTO t VALUES (?)", [(value,) for value in values])
-    connection.commit()
-    connection.close()
-
-
-ERRORS = {
-    "ENOENT": databases.UnknownQuestion,
-    "ENOTDIR": databases.UnknownQuestion,
-    "ENAMETOOLONG": databases.UnknownQuestion,
-    "ELOOP": databases.UnknownQuestion,
-    "EMFILE": databases.DatabaseUnreadable,
-    "EIO": databases.DatabaseUnreadable,
-    "ESTALE": databases.DatabaseUnreadable,
-    "EACCES": databases.DatabaseUnreadable,
-}
-
-
-@pytest.mark.parametrize("name", ERRORS)
-def test_only_a_file_that_is_not_there_is_unknown(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(tmp_path / "a.sqlite", 1)
+def test_only_a_file_that_is_not_there_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_database(tmp_path / "a.sqlite", ONE_ROW)
     root = tmp_path.resolve()
     databases.find_database(root, "a.sqlite")
-    code = getattr(errno, name)
-
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(databases.os, "stat", fail)
-    with pytest.raises(ERRORS[name], match="a.sqlite"):
-        databases.find_database(root, "a.sqlite")
+    for code, kind in ERRORS.items():
+        with monkeypatch.context() as patch, pytest.raises(kind, match="a.sqlite"):
+            patch.setattr(databases.os, "stat", Mock(side_effect=OSError(code, os.strerror(code))))
+            databases.find_database(root, "a.sqlite")
 
 
 def test_a_database_that_cannot_be_read_is_an_infra_error(scorer: Scorer) -> None:
     """The server has no descriptor left to look into a file in WAL mode."""
     path = scorer.databases / "descriptors.sqlite"
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("CREATE TABLE t (a)")
-    connection.close()
-    _, hard = resource_limit(scorer.process.pid, None)
+    make_database(path, "PRAGMA journal_mode = WAL; CREATE TABLE t (a)")
+    _, hard = resource.prlimit(scorer.process.pid, resource.RLIMIT_NOFILE)
     scorer.client.get("/heartbeat")
     # What is open stays open, the request's connection too.
-    resource_limit(scorer.process.pid, (3, hard))
+    resource.prlimit(scorer.process.pid, resource.RLIMIT_NOFILE, (3, hard))
     try:
-        question = {"db_id": "descriptors.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
-        body = {"questions": [{"question": question, "responses": [fenced("SELECT 1")]}]}
-        reply = scorer.client.post("/v1/score", json=body)
-        assert reply.status_code == 200, reply.text
-        [[answer]] = reply.json()["answers"]
+        [[answer]] = scorer.answers(question("SELECT 1", "SELECT 1", db_id="descriptors.sqlite"))
         assert answer["outcome"] == "infra_error" and "Too many open files" in answer["error"]
         reply = scorer.put([fenced("SELECT 1")], "SELECT 1", db_id="descriptors.sqlite")
         assert reply.status_code == 503 and reply.json()["busy"] is True
     finally:
-        resource_limit(scorer.process.pid, (hard, hard))
+        resource.prlimit(scorer.process.pid, resource.RLIMIT_NOFILE, (hard, hard))
     assert scorer.outcome("SELECT 1", db_id="descriptors.sqlite") == "match"
-
-
-def resource_limit(process: int, limit: tuple[int, int] | None) -> tuple[int, int]:
-    """The limit of a process's open files, which `limit` replaces."""
-    arguments = () if limit is None else (limit,)
-    return resource.prlimit(process, resource.RLIMIT_NOFILE, *arguments)
 
 
 def test_a_log_whose_index_nobody_uses_is_read_and_left_alone(scorer: Scorer) -> None:
@@ -84,7 +53,7 @@ def test_a_log_whose_index_nobody_uses_is_read_and_left_alone(scorer: Scorer) ->
     original = scorer.databases / "original.sqlite"
     writer = sqlite3.connect(original, isolation_level=None)
     writer.execute("PRAGMA journal_mode = WAL")
-    make(original, 1)
+    make_database(original, ONE_ROW)
     writer.execute("INSERT INTO t VALUES (2)")
     for suffix in ("", "-wal"):
         shutil.copy(f"{original}{suffix}", scorer.databases / f"copied.sqlite{suffix}")
@@ -106,7 +75,7 @@ def test_a_log_whose_index_is_in_use_is_read_with_its_writer(scorer: Scorer) -> 
     path = scorer.databases / "live.sqlite"
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("PRAGMA journal_mode = WAL")
-    make(path, 1)
+    make_database(path, ONE_ROW)
     for value in (2, 3):
         writer.execute("INSERT INTO t VALUES (?)", (value,))
         gold = f"SELECT {value}"
@@ -116,15 +85,10 @@ def test_a_log_whose_index_is_in_use_is_read_with_its_writer(scorer: Scorer) -> 
 
 def test_a_damaged_page_that_gold_does_not_read_is_no_fault_of_the_response(scorer: Scorer) -> None:
     path = scorer.databases / "damaged.sqlite"
-    make(path, 1)
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE other (a)")
-    connection.execute("INSERT INTO other VALUES (1)")
-    connection.commit()
-    [(page, size)] = connection.execute(
-        "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size WHERE name = 'other'"
-    )
-    connection.close()
+    make_database(path, f"{ONE_ROW} CREATE TABLE other (a); INSERT INTO other VALUES (1)")
+    where = "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size WHERE name = 'other'"
+    with closing(sqlite3.connect(path)) as connection:
+        [(page, size)] = connection.execute(where)
     with open(path, "r+b") as file:
         file.seek((page - 1) * size)
         file.write(b"\xff" * size)
@@ -136,15 +100,27 @@ def test_a_damaged_page_that_gold_does_not_read_is_no_fault_of_the_response(scor
     assert scorer.outcome("SELECT 1", "SELECT a FROM other", db_id="damaged.sqlite") == "gold_error"
 
 
-def test_a_file_rewritten_in_place_with_its_old_time_is_read_anew(scorer: Scorer) -> None:
-    path = scorer.databases / "restored.sqlite"
-    make(path, 1)
-    other = scorer.directory / "other.sqlite"
-    make(other, 2)
+def test_a_changed_database_is_read_anew(scorer: Scorer) -> None:
+    path, other = scorer.databases / "changing.sqlite", scorer.directory / "other.sqlite"
+
+    def rows() -> list:
+        answer = scorer.score([fenced("SELECT a FROM t")], "SELECT a FROM t", db_id="changing.sqlite")
+        assert answer["Scorer1"][0][0] == 1.0
+        return answer["Scorer1"][0][1][0][1]
+
+    make_database(path, ONE_ROW)
+    assert rows() == [[1]]
+    make_database(path, "UPDATE t SET a = 2")
+    assert rows() == [[2]]
+    # With its old time and size.
+    shutil.copy(path, other)
+    make_database(other, "UPDATE t SET a = 3")
     status = path.stat()
-    assert scorer.outcome("SELECT 1", "SELECT a FROM t", db_id="restored.sqlite") == "match"
     path.write_bytes(other.read_bytes())
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert (path.stat().st_mtime_ns, path.stat().st_size) == (status.st_mtime_ns, status.st_size)
-    assert scorer.outcome("SELECT 1", "SELECT a FROM t", db_id="restored.sqlite") == "mismatch"
-    assert scorer.outcome("SELECT 2", "SELECT a FROM t", db_id="restored.sqlite") == "match"
+    assert rows() == [[3]]
+    # Another file of the same name.
+    make_database(other, "UPDATE t SET a = 4")
+    os.replace(other, path)
+    assert rows() == [[4]]

@@ -4,12 +4,13 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 
 from rl.scorer.sql.execute import Executor, Limits, Row, StatementError, StatementTimeout
+from tests.scorer.conftest import make_database
 
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 
@@ -17,14 +18,8 @@ ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("executing") / "a.sqlite"
-    connection = sqlite3.connect(path)
-    connection.executescript(
-        """
-        CREATE TABLE t (a, tags TEXT);
-        INSERT INTO t VALUES (1, '["x", "y"]'), (2, '["y"]'), (3, '[]');
-        """
-    )
-    connection.close()
+    rows = """(1, '["x", "y"]'), (2, '["y"]'), (3, '[]')"""
+    make_database(path, f"CREATE TABLE t (a, tags TEXT); INSERT INTO t VALUES {rows};")
     return path
 
 
@@ -45,10 +40,10 @@ def test_json_can_be_taken_apart(run: Callable[[str], list[Row]]) -> None:
 EXPLAINED = ("EXPLAIN {}", "explain query plan {}", "/* x */ -- y\n;EXPLAIN {}", "\ufeff /**/EXPLAIN/**/{}")
 
 
-@pytest.mark.parametrize("form", EXPLAINED)
-def test_explain_is_no_select(run: Callable[[str], list[Row]], form: str) -> None:
-    with pytest.raises(StatementError, match="EXPLAIN is no SELECT"):
-        run(form.format("SELECT a FROM t"))
+def test_explain_is_no_select(run: Callable[[str], list[Row]]) -> None:
+    for form in EXPLAINED:
+        with pytest.raises(StatementError, match="EXPLAIN is no SELECT"):
+            run(form.format("SELECT a FROM t"))
     assert run("/* EXPLAIN */ SELECT a AS explain FROM t LIMIT 1") == [(1,)]
 
 
@@ -57,24 +52,12 @@ MAY_BE_CALLED = {
     "the clock": {"current_date", "current_time", "current_timestamp"},
     "constant, as nothing is written": {"changes", "last_insert_rowid", "total_changes"},
     "constants of the library": {
-        "fts5_source_id",
-        "sqlite_compileoption_get",
-        "sqlite_compileoption_used",
-        "sqlite_source_id",
-        "sqlite_version",
+        *("fts5_source_id", "sqlite_compileoption_get", "sqlite_compileoption_used"),
+        *("sqlite_source_id", "sqlite_version"),
     },
     "of a full-text or R-tree table, which cannot be read": {
-        "bm25",
-        "fts5",
-        "highlight",
-        "match",
-        "matchinfo",
-        "offsets",
-        "optimize",
-        "rtreecheck",
-        "rtreedepth",
-        "rtreenode",
-        "snippet",
+        *("bm25", "fts5", "highlight", "match", "matchinfo", "offsets", "optimize"),
+        *("rtreecheck", "rtreedepth", "rtreenode", "snippet"),
     },
 }
 
@@ -112,15 +95,13 @@ LOCKING = {
 }
 
 
-@pytest.mark.parametrize("sql", ["SELECT * FROM t", *LOCKING])
-def test_no_statement_leaves_a_lock_behind(path: Path, run: Callable[[str], list[Row]], sql: str) -> None:
-    with pytest.raises(LOCKING[sql]) if sql in LOCKING else nullcontext():
-        run(sql)
-    writer = sqlite3.connect(path, timeout=0, isolation_level=None)
-    writer.execute("BEGIN EXCLUSIVE")
-    writer.execute("ROLLBACK")
-    writer.close()
-    assert run("SELECT sum(a) FROM t") == [(6,)]
+def test_no_statement_leaves_a_lock_behind(path: Path, run: Callable[[str], list[Row]]) -> None:
+    for sql in ("SELECT * FROM t", *LOCKING):
+        with pytest.raises(LOCKING[sql]) if sql in LOCKING else nullcontext():
+            run(sql)
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as writer:
+            writer.execute("BEGIN EXCLUSIVE")
+        assert run("SELECT sum(a) FROM t") == [(6,)]
 
 
 def test_memory_that_runs_out_while_rows_are_counted_is_said_so() -> None:

@@ -8,127 +8,26 @@ import stat
 import string
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.scorer.conftest import fenced
+from tests.scorer.conftest import SHOP, fenced, make_database, question
 
 GOLD = "SELECT name FROM clients ORDER BY id"
 NAMES = [["Ann"], ["Bob"], ["Cid"], ["Dee"], ["Eve"], ["Ann"]]
 NUMBERS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
-
-# DIRECTORY is the one that state() watches; the server's working and temporary directories lie in it. One statement a
-# line, at least one for each kind of action that SQLite's authorizer knows.
-WRITES = """
-DELETE FROM clients
-UPDATE clients SET name = 'x' RETURNING name
-UPDATE clients SET name = o.price FROM orders o WHERE o.client = clients.id
-INSERT INTO clients VALUES (9, 'x', 'y') RETURNING id
-INSERT INTO clients SELECT id + 10, name, city FROM clients
-INSERT INTO clients VALUES (1, 'x', 'y') ON CONFLICT (id) DO UPDATE SET name = 'x'
-REPLACE INTO clients VALUES (1, 'x', 'y')
-WITH w AS (SELECT 1) DELETE FROM clients
-EXPLAIN DELETE FROM clients
-DROP TABLE clients
-ALTER TABLE clients RENAME TO c
-ALTER TABLE clients RENAME COLUMN name TO n
-ALTER TABLE clients ADD COLUMN x
-ALTER TABLE clients DROP COLUMN name
-CREATE TABLE t AS SELECT * FROM clients
-CREATE INDEX i ON clients (name)
-CREATE VIEW v AS SELECT 1
-CREATE TRIGGER g AFTER INSERT ON clients BEGIN DELETE FROM clients; END
-REINDEX
-ANALYZE
-VACUUM
-VACUUM INTO 'copy.sqlite'
-VACUUM INTO 'file:DIRECTORY/copy.sqlite?mode=rwc'
-VACUUM INTO 'DIRECTORY/databases/shop/shop.db'
-"""
-
-SHADOWS = """
-CREATE TEMP TABLE clients AS SELECT 'x' AS name
-CREATE TABLE temp.clients (name)
-CREATE TEMP VIEW clients AS SELECT 'x' AS name
-CREATE TEMP TRIGGER g AFTER INSERT ON clients BEGIN SELECT 1; END
-INSERT INTO temp.clients VALUES ('x')
-BEGIN
-BEGIN EXCLUSIVE
-COMMIT
-ROLLBACK
-SAVEPOINT s
-RELEASE s
-BEGIN; DELETE FROM clients
-SELECT 1; CREATE TEMP TABLE clients (name)
-SELECT 1 /* ; */; BEGIN
-"""
-
-SCHEMA = """
-PRAGMA writable_schema = 1
-UPDATE sqlite_master SET sql = 'CREATE TABLE clients (x)' WHERE name = 'clients'
-DELETE FROM sqlite_master
-INSERT INTO sqlite_schema VALUES ('table', 't', 't', 2, 'CREATE TABLE t (a)')
-DROP TABLE sqlite_master
-CREATE VIRTUAL TABLE t USING fts5(a)
-CREATE VIRTUAL TABLE temp.t USING fts3(a)
-CREATE VIRTUAL TABLE t USING rtree(id, a, b)
-CREATE VIRTUAL TABLE temp.t USING csv(filename = '/etc/passwd')
-CREATE VIRTUAL TABLE temp.t USING dbstat
-"""
-
-ELSEWHERE = """
-ATTACH 'file:DIRECTORY/attached.sqlite?mode=rwc' AS a
-ATTACH 'DIRECTORY/databases/shop/shop.sqlite' AS a
-ATTACH ':memory:' AS a
-ATTACH '' AS a
-ATTACH 'attached.sqlite' AS main
-DETACH main
-SELECT * FROM a.clients
-SELECT load_extension('/lib/x86_64-linux-gnu/libm.so.6', 'cos')
-SELECT fts3_tokenizer('simple')
-SELECT Fts3_Tokenizer('simple', x'4141414141414141')
-SELECT name FROM clients WHERE fts3_tokenizer('simple', x'4141414141414141') NOT NULL
-SELECT icu_load_collation('tr_TR', 'turkish')
-SELECT readfile('/etc/passwd')
-SELECT writefile('DIRECTORY/written', 'x')
-SELECT edit('x', 'touch DIRECTORY/edited')
-SELECT * FROM fsdir('/')
-"""
-
-PRAGMAS = """
-PRAGMA query_only = 0
-PRAGMA table_info('clients')
-PRAGMA journal_mode = WAL
-PRAGMA locking_mode = EXCLUSIVE
-PRAGMA user_version = 7
-PRAGMA temp_store = FILE
-PRAGMA temp_store_directory = 'DIRECTORY'
-PRAGMA case_sensitive_like = 1
-PRAGMA hard_heap_limit = 1000000
-PRAGMA wal_checkpoint(TRUNCATE)
-PRAGMA optimize
-SELECT * FROM pragma_table_info('clients')
-SELECT * FROM clients, pragma_user_version
-"""
-
-DENIED = "".join((WRITES, SHADOWS, SCHEMA, ELSEWHERE, PRAGMAS)).strip().replace("\n\n", "\n").splitlines()
-
+# FOLDER is the one that state() watches; the server's working and temporary directories lie in it.
+HOSTILE = Path(__file__).with_name("hostile") / "sqlite.sql"
+SHADOWS = ["CREATE TEMP TABLE clients AS SELECT 'x' AS name", "CREATE TEMP VIEW clients AS SELECT 'x' AS name", "BEGIN"]
 TEXTS = [
     "SELECT 1\0",
-    "SELECT 1\0; DROP TABLE clients",
-    "\0",
     "DROP TABLE clients -- \0",
     "SELECT '" + "x" * 1_500_000 + "'",
     "SELECT 1 -- " + "x" * 9_000_000,
     "SELECT " + "(" * 20_000 + "1" + ")" * 20_000,
-    "SELECT 1" + " + 1" * 20_000,
-    "SELECT 1" + " UNION SELECT 1" * 2000,
-    "SELECT " + "NOT " * 20_000 + "1",
-    "SELECT " + "CASE WHEN 1 THEN " * 10_000,
-    "SELECT 1" + ", 1" * 3000,
     "SELECT * FROM clients" + ", clients" * 70,
-    "SELECT json('" + "[" * 500_000 + "')",
     "SELECT count(*) FROM json_tree('" + '{"a":' * 100_000 + "')",
 ]
 
@@ -137,14 +36,9 @@ DOUBLED = ", ".join(f"{b} AS (SELECT p.x FROM {a} p, {a} q)" for a, b in itertoo
 
 BOMBS = [
     "SELECT zeroblob(2000000000)",
-    "SELECT length(zeroblob(20000000))",
-    "SELECT hex(zeroblob(9000000))",
-    "SELECT replace(replace(hex(zeroblob(2000)), '0', hex(zeroblob(2000))), '0', hex(zeroblob(2000)))",
     "SELECT group_concat(a.name || hex(zeroblob(100000))) FROM clients a, clients b, clients c",
     f"{NUMBERS} SELECT group_concat(hex(zeroblob(50000 + x % 2))) FROM r",
-    f"{NUMBERS} SELECT json_group_array(x) FROM r",
     f"{NUMBERS} SELECT x, hex(zeroblob(1000)) FROM r",
-    f"{NUMBERS} SELECT hex(zeroblob(1000000)) FROM r",
     f"{NUMBERS} SELECT count(DISTINCT x || zeroblob(9000000)) FROM r",
     "SELECT hex(zeroblob(4500000))" + ", hex(zeroblob(4500000))" * 100,
     "WITH RECURSIVE r(x) AS (SELECT hex(zeroblob(100000)) UNION SELECT x || 'y' FROM r) SELECT count(*) FROM r",
@@ -157,7 +51,6 @@ LONG_FORMATS = ["SELECT printf('%.*c', 1000000000, 'x')", "SELECT printf('%10000
 RUNAWAYS = [
     "SELECT count(*) FROM clients a, clients b, clients c, clients d, clients e, clients f, clients g, clients h, "
     "clients i, clients j, clients k, clients l, clients m",
-    f"{NUMBERS} SELECT * FROM r WHERE x < 0",
     f"{NUMBERS} SELECT max(length(hex(zeroblob(50000 + x % 2)))) FROM r",
     f"{NUMBERS} SELECT name FROM clients WHERE id > (SELECT count(*) FROM r WHERE x <> clients.id)",
 ]
@@ -167,7 +60,6 @@ _A = "replace(hex(zeroblob(2000000)), '0', 'a')"
 UNINTERRUPTIBLE = [
     "SELECT instr(zeroblob(5000000), CAST(zeroblob(2500000) || x'01' AS BLOB))",
     f"SELECT {_A} LIKE '%' || replace(hex(zeroblob(20000)), '0', 'a') || 'b'",
-    f"SELECT {_A} GLOB '*' || replace(hex(zeroblob(20000)), '0', 'a') || 'b'",
     f"SELECT length(trim({_A}, replace(hex(zeroblob(200000)), '0', 'b') || 'a'))",
 ]
 
@@ -197,13 +89,6 @@ def answers_right(server) -> None:
     assert answer["Scorer1"][1][0] == 0.0
 
 
-def locks_nothing(path: Path) -> None:
-    writer = sqlite3.connect(path, timeout=0, isolation_level=None)
-    writer.execute("BEGIN EXCLUSIVE")
-    writer.execute("ROLLBACK")
-    writer.close()
-
-
 @pytest.fixture(scope="module")
 def server(start_scorer: Callable):
     """One worker, so that the next statement meets whatever an attack left behind, and half a second for each."""
@@ -216,29 +101,24 @@ def victim(server) -> Iterator:
     before = state(server.directory)
     yield server
     answers_right(server)
-    locks_nothing(server.databases / "shop" / "shop.sqlite")
+    with closing(sqlite3.connect(server.databases / SHOP, timeout=0, isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
     assert state(server.directory) == before
 
 
 def test_what_is_not_a_select_is_denied(victim) -> None:
-    statements = [sql.replace("DIRECTORY", str(victim.directory)) for sql in DENIED]
-    details = victim.score([fenced(sql) for sql in statements], GOLD)["details"]
-    assert [sql for sql, detail in zip(statements, details, strict=True) if detail["outcome"] != "pred_error"] == []
+    lines = HOSTILE.read_text().replace("FOLDER", str(victim.directory)).splitlines()
+    statements = [line for line in lines if not line.startswith("--")]
     # Gold is denied as much.
-    questions = [
-        {
-            "question": {"db_id": "shop/shop.sqlite", "gold_sql": gold, "cmp_method": "bird"},
-            "responses": [fenced("SELECT 1")],
-        }
-        for gold in statements
-    ]
-    answers = victim.client.post("/v1/score", json={"questions": questions}).json()["answers"]
-    assert [answer["outcome"] for [answer] in answers] == ["gold_error"] * len(DENIED)
+    questions = [question(GOLD, *statements), *(question(gold, "SELECT 1") for gold in statements)]
+    as_pred, *as_gold = victim.answers(*questions)
+    assert [sql for sql, score in zip(statements, as_pred, strict=True) if score["outcome"] != "pred_error"] == []
+    assert [score["outcome"] for [score] in as_gold] == ["gold_error"] * len(statements)
 
 
 def test_no_answer_changes_what_gold_or_the_next_answer_sees(victim) -> None:
     responses = [
-        *SHADOWS.strip().splitlines(),
+        *SHADOWS,
         "WITH clients AS (SELECT 'x' AS name) SELECT name FROM clients",
         "SELECT name FROM (SELECT 'x' AS name) clients",
         "SELECT name FROM clients",
@@ -302,12 +182,7 @@ def test_what_takes_too_much_memory_is_an_error_and_its_worker_is_replaced(score
 
 
 def test_a_right_answer_is_no_error_however_large_gold_is(victim) -> None:
-    for rows, expected in {
-        8: {"match"},
-        16: {"match", "gold_error"},
-        32: {"match", "gold_error"},
-        40: {"gold_error"},
-    }.items():
+    for rows, expected in {8: {"match"}, 16: {"match", "gold_error"}, 40: {"gold_error"}}.items():
         # A million bytes each, in a worker that may have 150 million.
         sql = f"{NUMBERS[:-1]} LIMIT {rows}) SELECT x, hex(zeroblob(500000)) FROM r"
         assert victim.outcome(sql, sql) in expected, rows
@@ -316,10 +191,7 @@ def test_a_right_answer_is_no_error_however_large_gold_is(victim) -> None:
 @pytest.fixture(scope="module")
 def traps(server) -> None:
     """Ways out of database_path, and files that are no databases, with names that a db_id may have."""
-    outside = server.directory / "outside.sqlite"
-    connection = sqlite3.connect(outside)
-    connection.execute("CREATE TABLE clients (name)")
-    connection.close()
+    make_database(outside := server.directory / "outside.sqlite", "CREATE TABLE clients (name)")
     links = {
         "link.sqlite": outside,
         "chain.sqlite": server.databases / "link.sqlite",
@@ -337,10 +209,10 @@ def traps(server) -> None:
 
 
 PATHS = """
-. .. shop shop/ ../outside.sqlite shop/../../outside.sqlite ./shop/.././../outside.sqlite DIRECTORY/outside.sqlite
-DIRECTORY/databases/shop/shop.sqlite /etc/passwd /proc/self/environ //etc/passwd ~/a.sqlite $HOME/a.sqlite :memory:
+. .. shop shop/ ../outside.sqlite shop/../../outside.sqlite ./shop/.././../outside.sqlite FOLDER/outside.sqlite
+FOLDER/databases/shop/shop.sqlite /etc/passwd /proc/self/environ //etc/passwd ~/a.sqlite $HOME/a.sqlite :memory:
 new.sqlite new.sqlite?mode=rwc shop/shop.sqlite?mode=memory&cache=shared shop/shop.sqlite?vfs=unix-none
-shop/shop.sqlite#fragment file:shop/shop.sqlite file:DIRECTORY/outside.sqlite?mode=ro %2e%2e/outside.sqlite
+shop/shop.sqlite#fragment file:shop/shop.sqlite file:FOLDER/outside.sqlite?mode=ro %2e%2e/outside.sqlite
 ..%2foutside.sqlite shop%2fshop.sqlite ..\\outside.sqlite shop/shop.sqlite/../../../outside.sqlite
 link.sqlite chain.sqlite relative.sqlite up/outside.sqlite zero.sqlite process.sqlite dangling.sqlite loop.sqlite
 pipe.sqlite directory.sqlite
@@ -352,13 +224,13 @@ ODD_NAMES += ["../outside.sqlite\0/../databases/shop/shop.sqlite", "x" * 100_000
 @pytest.mark.usefixtures("traps")
 def test_a_db_id_that_names_no_database_is_rejected(victim) -> None:
     for db_id in PATHS.split() + ODD_NAMES:
-        reply = victim.put([fenced("SELECT 1")], "SELECT 1", db_id=db_id.replace("DIRECTORY", str(victim.directory)))
+        reply = victim.put([fenced("SELECT 1")], "SELECT 1", db_id=db_id.replace("FOLDER", str(victim.directory)))
         assert reply.status_code == 404 and len(reply.json()["error"]) > 20, db_id[:40]
 
 
 def test_a_file_that_becomes_a_link_is_refused(server) -> None:
     path = server.databases / "swapped.sqlite"
-    path.write_bytes((server.databases / "shop" / "shop.sqlite").read_bytes())
+    path.write_bytes((server.databases / SHOP).read_bytes())
     assert server.outcome(GOLD, GOLD, db_id="swapped.sqlite") == "match"
     path.unlink()
     path.symlink_to("/etc/passwd")

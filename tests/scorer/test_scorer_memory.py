@@ -1,19 +1,25 @@
-"""What the server keeps and sends stays within its budgets."""
+"""What the server keeps and sends stays within its budgets, and nothing holds up its event loop."""
 
 import asyncio
 import re
+import threading
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rl.scorer.config import Settings
+import pytest
+
+from rl.scorer import math_scoring, sql_scoring
+from rl.scorer.config import MathSettings, Settings
+from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.outcomes import Score
 from rl.scorer.process import Reply
 from rl.scorer.scorers import Scorers
 from rl.scorer.shared import AT_ONCE, SharedResults
 from rl.scorer.sql.question import SqlQuestion
-from tests.scorer.conftest import Scorer, fenced, make_shop
+from rl.scorer.sql_scoring import SqlScorer
+from tests.scorer.conftest import SHOP, SHOP_TABLES, Scorer, fenced, make_database, question, running
 
 
 @dataclass
@@ -52,29 +58,26 @@ def test_a_score_counts_the_bytes_of_its_texts() -> None:
     assert 4_000_000 < (wide.kept_bytes or 0) < 4_010_000
 
 
-def test_a_request_of_any_size_is_worked_off_in_turn(tmp_path: Path) -> None:
+def test_a_request_of_any_size_is_worked_off_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task for each of 200,000 responses took the server 1.3 GB."""
-    make_shop(tmp_path / "shop" / "shop.sqlite")
+    make_database(tmp_path / SHOP, SHOP_TABLES)
     section = {"class_name": "SqlRewardModel", "database_path": tmp_path, "num_instances": 1}
     scorers = Scorers(Settings.model_validate({"Scorers": {"Scorer1": section}}))
     pool = scorers.pools()["sql"]
-    most = 0
+    run, waiting = pool.run, []
+
+    def counted(*arguments: object) -> Awaitable[Reply]:
+        waiting.append(pool.waiting)
+        return run(*arguments)
+
+    monkeypatch.setattr(pool, "run", counted)
 
     async def scenario() -> list[list[Score]]:
-        nonlocal most
-        run = pool.run
-
-        async def counted(*arguments: object) -> Reply:
-            nonlocal most
-            most = max(most, pool.waiting)
-            return await run(*arguments)
-
-        pool.run = counted
         await scorers.start()
         try:
-            question = SqlQuestion(db_id="shop/shop.sqlite", gold_sql="SELECT 1", cmp_method="bird")
-            by_question = [(question, [fenced(f"SELECT {number}")]) for number in range(1500)]
-            by_response = [(question, [fenced(f"SELECT -{number}") for number in range(1500)])]
+            asked = SqlQuestion(db_id=SHOP, gold_sql="SELECT 1", cmp_method="bird")
+            by_question = [(asked, [fenced(f"SELECT {number}")]) for number in range(1500)]
+            by_response = [(asked, [fenced(f"SELECT -{number}") for number in range(1500)])]
             return [*await scorers.score(by_question), *await scorers.score(by_response)]
         finally:
             await scorers.close()
@@ -82,7 +85,7 @@ def test_a_request_of_any_size_is_worked_off_in_turn(tmp_path: Path) -> None:
     scores = asyncio.run(scenario())
     assert [len(of_question) for of_question in scores] == [1] * 1500 + [1500]
     assert [number for number, [score] in enumerate(scores[:1500]) if score.score] == [1]
-    assert 500 < most <= AT_ONCE
+    assert 500 < max(waiting) <= AT_ONCE
 
 
 ROWS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 90) SELECT printf('%.1000c', 'x') FROM r"
@@ -100,9 +103,7 @@ def test_rows_of_equal_responses_are_sent_within_a_budget(start_scorer: Callable
     shown = [payload for _, [[flag, payload]] in scores if flag == "result"]
     assert len(shown) == 600
     assert [len(rows) for rows in shown[:10]] == [90] * 10 and [len(rows) for rows in shown[-500:]] == [0] * 500
-    question = {"db_id": "shop/shop.sqlite", "gold_sql": ROWS, "cmp_method": "bird"}
-    body = {"questions": [{"question": question, "responses": responses}], "rows": True}
-    reply = scorer.client.post("/v1/score", json=body)
+    reply = scorer.post(question(ROWS, ROWS, *[f"{ROWS} "] * 599), rows=True)
     [answers] = reply.json()["answers"]
     assert len(reply.content) < 1_200_000 and {answer["outcome"] for answer in answers} == {"match"}
     assert len(answers[0]["rows"]) == 90 and answers[-1]["rows"] == []
@@ -124,3 +125,42 @@ def peak_bytes(scorer: Scorer) -> int:
     """The most memory that the server has had."""
     status = Path(f"/proc/{scorer.process.pid}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
+
+
+LONG = "x" * 1_000_000
+
+
+def threads_of(module: object, name: str, monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The threads in which a function of the module is called from here on."""
+    function, seen = getattr(module, name), set()
+
+    def called(*arguments: object) -> object:
+        seen.add(threading.get_ident())
+        return function(*arguments)
+
+    monkeypatch.setattr(module, name, called)
+    return seen
+
+
+def test_sql_is_read_and_its_file_looked_up_aside(
+    sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text may be megabytes of quotes, the file on a server that does not answer."""
+    functions = ("read_sql", "repair", "find_database")
+    seen = [threads_of(sql_scoring, name, monkeypatch) for name in functions]
+    scorer, asked = sql_scorer(), SqlQuestion(db_id=SHOP, gold_sql="SELECT 1", cmp_method="bird")
+
+    async def scenario() -> list:
+        async with running(scorer):
+            return await scorer.score(asked, [LONG + fenced("SELECT 1"), "none"])
+
+    assert [score.outcome for score in asyncio.run(scenario())] == ["match", "no_answer"]
+    assert all(seen) and not any(threading.get_ident() in threads for threads in seen)
+
+
+def test_long_math_responses_are_read_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = threads_of(math_scoring, "read_answer", monkeypatch)
+    scorer = MathScorer(MathSettings(class_name="MathRewardModel", num_instances=1))
+    scores = asyncio.run(scorer.score(MathQuestion(ground_truth="5"), [LONG, LONG]))
+    assert [score.outcome for score in scores] == ["no_answer"] * 2
+    assert seen and threading.get_ident() not in seen

@@ -2,14 +2,13 @@
 
 import concurrent.futures
 import json
-import math
-import os
 import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 
-from tests.scorer.conftest import fenced
+from tests.scorer.conftest import RUNAWAY, SHOP, fenced, make_database
 
 CITIES = "SELECT id, city FROM clients"
 
@@ -72,7 +71,6 @@ def test_values_survive_json(scorer) -> None:
         # The byte that is no UTF-8 is ignored.
         [4, 7.0, "ab"],
     ]
-    assert not math.isfinite(9e999)
 
 
 def test_one_statement_is_taken(scorer) -> None:
@@ -88,76 +86,45 @@ def test_gold_that_fails_is_not_a_wrong_answer(scorer) -> None:
     assert answer["details"] == [{"outcome": "gold_error", "pred": "SELECT 1"}, {"outcome": "gold_error", "pred": None}]
 
 
-def test_each_statement_has_its_own_time_limit(scorer, other_scorer, runaway: str) -> None:
+def test_each_statement_has_its_own_time_limit(scorer, other_scorer) -> None:
     """Load can only make them take longer."""
     # By gold's limit there, the client would not wait for the answer.
-    answer = other_scorer.score([fenced(f"{runaway} -- limited")], "SELECT 1")
+    answer = other_scorer.score([fenced(f"{RUNAWAY} -- limited")], "SELECT 1")
     assert answer["Scorer1"] == [[0.0, [["error", "timeout"]]]]
     assert answer["details"][0]["outcome"] == "pred_timeout"
     # Gold may take longer than a prediction may: 1.5 s here.
     started = time.monotonic()
-    answer = scorer.score([fenced("SELECT 1")], runaway)
+    answer = scorer.score([fenced("SELECT 1")], RUNAWAY)
     assert time.monotonic() - started >= 1.5
     assert answer["Scorer1"] == [[0.0, [["gold_error", "timeout"]]]]
     assert answer["details"][0]["outcome"] == "gold_timeout"
 
 
-def test_waiting_does_not_count_and_heartbeat_answers_while_all_workers_are_busy(scorer, runaway: str) -> None:
-    # 8 statements of 1 s each on 2 to 4 workers: the last ones wait longer than a statement may run.
-    runaways = [fenced(f"{runaway} -- {i}") for i in range(8)]
-    late = [fenced(f"SELECT {i}") for i in range(8)]
-    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+def test_waiting_does_not_count_and_heartbeat_answers_while_all_workers_are_busy(scorer) -> None:
+    # By the clock each takes longer than a statement may run.
+    runaways = [fenced(f"{RUNAWAY} -- {i}") for i in range(4)]
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
         slow = executor.submit(scorer.score, runaways, "SELECT 1")
-        time.sleep(0.2)
-        ordinary = executor.submit(scorer.score, late, "SELECT 0")
         answered = 0
         while not slow.done():
             assert scorer.client.get("/heartbeat").json() == {"status": "healthy"}
             answered += not slow.done()
             time.sleep(0.05)
-        outcomes = [detail["outcome"] for detail in ordinary.result()["details"]]
     assert answered > 1
     assert {detail["outcome"] for detail in slow.result()["details"]} == {"pred_timeout"}
-    assert outcomes == ["match"] + ["mismatch"] * 7
 
 
-def test_a_slow_statement_does_not_hold_up_others(other_scorer, runaway: str) -> None:
+def test_a_slow_statement_does_not_hold_up_others(other_scorer) -> None:
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
-        slow = executor.submit(other_scorer.outcome, runaway)
+        slow = executor.submit(other_scorer.outcome, RUNAWAY)
         time.sleep(0.1)
         assert other_scorer.outcome("SELECT 1") == "match"
         assert not slow.done()
         assert slow.result() == "pred_timeout"
 
 
-def test_a_changed_database_is_read_anew(scorer) -> None:
-    path = scorer.databases / "change.sqlite"
-
-    def write(path, value: int) -> None:
-        connection = sqlite3.connect(path)
-        connection.execute("CREATE TABLE IF NOT EXISTS t (a)")
-        connection.execute("DELETE FROM t")
-        connection.execute("INSERT INTO t VALUES (?)", (value,))
-        connection.commit()
-        connection.close()
-
-    def rows() -> list:
-        answer = scorer.score([fenced("SELECT a FROM t")], "SELECT a FROM t", db_id="change.sqlite")
-        assert answer["Scorer1"][0][0] == 1.0
-        return answer["Scorer1"][0][1][0][1]
-
-    write(path, 1)
-    assert rows() == [[1]]
-    # In place, then by another file of the same name.
-    write(path, 2)
-    assert rows() == [[2]]
-    write(scorer.databases / "aside.sqlite", 3)
-    os.replace(scorer.databases / "aside.sqlite", path)
-    assert rows() == [[3]]
-
-
 def body(**changes: object) -> dict:
-    extra = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
+    extra = {"db_id": SHOP, "gold_sql": "SELECT 1", "cmp_method": "bird"}
     content = {"gen_responses": [fenced("SELECT 1")], "extra": extra}
     for key, value in changes.items():
         target = extra if key in extra else content
@@ -170,35 +137,42 @@ def body(**changes: object) -> dict:
 
 # Other db_ids that name no database: test_scorer_isolation.py.
 REJECTED = [
-    ("nothing", b"", 400, "JSON"),
-    ("no JSON", b"{gen_responses", 400, "JSON"),
-    ("a list", b"[1]", 400, "body"),
-    ("no responses", body(gen_responses=None), 400, "gen_responses"),
-    ("responses of another type", body(gen_responses="SELECT 1"), 400, "gen_responses"),
-    ("a response that is null", json.dumps(body(gen_responses=[None])).encode(), 400, "gen_responses.0"),
-    ("no extra", body(extra=None), 400, "extra"),
-    ("no gold", body(gold_sql=None), 400, "extra.gold_sql"),
-    ("another comparison", body(cmp_method="exact"), 400, "extra.cmp_method"),
-    ("an unknown database", body(db_id="shop/none.sqlite"), 404, "shop/none.sqlite"),
-    ("another file", body(db_id="notes.txt"), 404, "notes.txt"),
-    ("an absolute db_id", body(db_id="/etc/passwd.sqlite"), 404, "relative"),
-    ("a db_id that leaves", body(db_id="../outside.sqlite"), 404, "leads out"),
-    ("a name too long", body(db_id="x" * 5000 + ".sqlite"), 404, "cannot be read"),
-    ("10 MB of text", body(gen_responses=["x" * 10_000_000]), 413, "10000000"),
+    (b"", 400, "JSON"),
+    (b"{gen_responses", 400, "JSON"),
+    (b"\xff\xfe", 400, "JSON"),
+    (b"[1]", 400, "body"),
+    (b"null", 400, "body"),
+    (body(gen_responses=None), 400, "gen_responses"),
+    (body(gen_responses="SELECT 1"), 400, "gen_responses"),
+    (body(gen_responses=[None]), 400, "gen_responses.0"),
+    (body(extra=None), 400, "extra"),
+    (body(gold_sql=None), 400, "extra.gold_sql"),
+    (body(cmp_method="exact"), 400, "extra.cmp_method"),
+    (b'{"gen_responses": ["\\ud800"], "extra": {}}', 400, "JSON"),
+    (body(db_id="shop/none.sqlite"), 404, "shop/none.sqlite"),
+    (body(db_id="notes.txt"), 404, "notes.txt"),
+    (body(db_id="/etc/passwd.sqlite"), 404, "relative"),
+    (body(db_id="../outside.sqlite"), 404, "leads out"),
+    (body(db_id="x" * 5000 + ".sqlite"), 404, "cannot be read"),
 ]
 
 
-def test_bad_input_is_rejected_with_a_sentence_and_the_next_request_is_served(scorer) -> None:
+def test_bad_input_between_good_is_rejected_with_a_sentence(scorer) -> None:
     (scorer.databases / "notes.txt").write_text("text")
     files = sorted(scorer.directory.rglob("*"))
-    for name, content, status, said in REJECTED:
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        reply = scorer.client.put("/api", content=data)
-        assert reply.status_code == status and said in reply.json()["error"], name
-        assert scorer.outcome("SELECT 1") == "match", name
+    bodies = [content if isinstance(content, bytes) else json.dumps(content).encode() for content, *_ in REJECTED]
+    with concurrent.futures.ThreadPoolExecutor(16) as executor:
+        bad = [executor.submit(scorer.client.put, "/api", content=content) for content in bodies * 10]
+        good = [executor.submit(scorer.outcome, f"SELECT {i}", f"SELECT {i} + 0") for i in range(100)]
+        for i, reply in enumerate(bad):
+            content, status, said = REJECTED[i % len(REJECTED)]
+            assert reply.result().status_code == status and said in reply.result().json()["error"], content
+        assert {outcome.result() for outcome in good} == {"match"}
     assert sorted(scorer.directory.rglob("*")) == files
     # A body without a length is limited too.
-    assert scorer.client.put("/api", content=(b"x" * 1_000_000 for _ in range(12))).status_code == 413
+    for content in (json.dumps(body(gen_responses=["x" * 10_000_000])), (b"x" * 1_000_000 for _ in range(12))):
+        reply = scorer.client.put("/api", content=content)
+        assert reply.status_code == 413 and "10000000" in reply.json()["error"]
     assert scorer.outcome("SELECT 1") == "match"
     assert "error" in scorer.client.get("/nothing").json()
     assert scorer.client.post("/api", json={}).status_code == 405
@@ -207,7 +181,8 @@ def test_bad_input_is_rejected_with_a_sentence_and_the_next_request_is_served(sc
 def test_odd_file_names_and_the_other_suffix_are_served(scorer) -> None:
     odd = scorer.databases / "a b%20#?&'ü" / "x;y.sqlite"
     odd.parent.mkdir()
-    odd.write_bytes((scorer.databases / "shop" / "shop.sqlite").read_bytes())
+    for path in (odd, scorer.databases / "shop" / "shop.db"):
+        path.write_bytes((scorer.databases / SHOP).read_bytes())
     names = "SELECT name FROM clients"
     assert scorer.outcome(names, names, db_id="a b%20#?&'ü/x;y.sqlite") == "match"
     assert scorer.outcome(names, names, db_id="shop/shop.db") == "match"
@@ -219,23 +194,9 @@ def test_a_file_that_is_no_database_is_a_gold_error(scorer) -> None:
 
 
 def test_a_locked_database_is_no_score(scorer) -> None:
-    path = scorer.databases / "locked.sqlite"
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("CREATE TABLE t (a)")
-    connection.execute("BEGIN EXCLUSIVE")
-    reply = scorer.put([fenced("SELECT 1")], "SELECT a FROM t", db_id="locked.sqlite")
-    assert reply.status_code == 503
-    assert "locked" in reply.json()["error"]
-    connection.execute("ROLLBACK")
-    connection.close()
+    make_database(path := scorer.databases / "locked.sqlite", "CREATE TABLE t (a)")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        reply = scorer.put([fenced("SELECT 1")], "SELECT a FROM t", db_id="locked.sqlite")
+        assert reply.status_code == 503 and "locked" in reply.json()["error"]
     assert scorer.outcome("SELECT a FROM t", "SELECT a FROM t", db_id="locked.sqlite") == "match"
-
-
-def test_concurrent_clients_get_their_own_answers(scorer) -> None:
-    def ask(i: int) -> list:
-        return scorer.score([fenced(f"SELECT {i}"), fenced(f"SELECT {i % 7}")], f"SELECT {i % 7}")["Scorer1"]
-
-    with concurrent.futures.ThreadPoolExecutor(16) as executor:
-        answers = list(executor.map(ask, range(100)))
-    for i, answer in enumerate(answers):
-        assert answer == [[float(i < 7), [["result", [[i]]]]], [1.0, [["result", [[i % 7]]]]]]

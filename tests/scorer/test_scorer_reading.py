@@ -3,8 +3,6 @@
 import time
 from datetime import UTC, datetime
 
-import pytest
-
 from rl.scorer.sql.extract import TEMPLATE, read_sql
 from rl.scorer.sql.lexer import has_top_level_order_by, reads_clock, repair
 from rl.scorer.sql_scoring import _GoldQuery
@@ -40,9 +38,9 @@ RESPONSES = [
 ]
 
 
-@pytest.mark.parametrize(("response", "sql"), RESPONSES)
-def test_reads_the_last_closed_sql_block(response: str, sql: str | None) -> None:
-    assert read_sql(response) == sql
+def test_reads_the_last_closed_sql_block() -> None:
+    for response, sql in RESPONSES:
+        assert read_sql(response) == sql, response
 
 
 REPAIRS = [
@@ -59,48 +57,42 @@ REPAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("sql", "repaired"), REPAIRS)
-def test_repairs_outside_literals_and_comments_only(sql: str, repaired: str) -> None:
-    assert repair(sql) == repaired
+def test_repairs_outside_literals_and_comments_only() -> None:
+    for sql, repaired in REPAIRS:
+        assert repair(sql) == repaired
 
 
-ORDERS = [
-    ("SELECT a FROM t ORDER BY a", True),
-    ("SELECT a FROM t order\n by a DESC LIMIT 1", True),
-    ("SELECT a FROM t ORDER /* x */ -- y\n BY a", True),
-    ("SELECT a FROM t UNION SELECT b FROM u ORDER BY 1", True),
-    ("WITH w AS (SELECT 1) SELECT a FROM w ORDER BY (a)", True),
-    ("SELECT a FROM t WHERE s = '(' ORDER BY a", True),
-    ("SELECT a FROM t", False),
-    ("SELECT a FROM (SELECT a FROM t ORDER BY a)", False),
-    ("WITH w AS (SELECT a FROM t ORDER BY a) SELECT a FROM w", False),
-    ("SELECT row_number() OVER (ORDER BY a) FROM t", False),
-    ("SELECT a FROM t WHERE s = ' ORDER BY '", False),
-    (r"SELECT a FROM t WHERE s = 'C:\' AND r = ' ORDER BY a'", False),
-    ('SELECT "ORDER BY" FROM t -- ORDER BY a', False),
-    ("SELECT a FROM t /* ORDER BY a */", False),
-    ("SELECT [order], by_ FROM t", False),
+ORDERED = [
+    "SELECT a FROM t order\n by a DESC LIMIT 1",
+    "SELECT a FROM t ORDER /* x */ -- y\n BY a",
+    "SELECT a FROM t UNION SELECT b FROM u ORDER BY 1",
+    "WITH w AS (SELECT 1) SELECT a FROM w ORDER BY (a)",
+    "SELECT a FROM t WHERE s = '(' ORDER BY a",
+]
+NOT_ORDERED = [
+    "SELECT a FROM t",
+    "SELECT a FROM (SELECT a FROM t ORDER BY a)",
+    "SELECT row_number() OVER (ORDER BY a) FROM t",
+    "SELECT a FROM t WHERE s = ' ORDER BY '",
+    r"SELECT a FROM t WHERE s = 'C:\' AND r = ' ORDER BY a'",
+    'SELECT "ORDER BY" FROM t -- ORDER BY a',
+    "SELECT a FROM t /* ORDER BY a */",
+    "SELECT [order], by_ FROM t",
+]
+READS_CLOCK = [
+    "SELECT date('now')",
+    'SELECT strftime("%Y", "Now")',
+    "SELECT strftime('%Y', CURRENT_TIMESTAMP) - strftime('%Y', born) FROM player",
+]
+READS_NO_CLOCK = [
+    "SELECT a FROM t WHERE note = 'as of now' -- 'now'",
+    "SELECT [current_date], date(joined) FROM t",
 ]
 
 
-@pytest.mark.parametrize(("sql", "ordered"), ORDERS)
-def test_finds_a_top_level_order_by(sql: str, ordered: bool) -> None:
-    assert has_top_level_order_by(sql) is ordered
-
-
-CLOCKS = [
-    ("SELECT date('now')", True),
-    ('SELECT strftime("%Y", "Now")', True),
-    ("SELECT strftime('%Y', CURRENT_TIMESTAMP) - strftime('%Y', born) FROM player", True),
-    ("SELECT current_date", True),
-    ("SELECT a FROM t WHERE note = 'as of now' -- 'now'", False),
-    ("SELECT [current_date], date(joined) FROM t", False),
-]
-
-
-@pytest.mark.parametrize(("sql", "clock"), CLOCKS)
-def test_finds_a_look_at_the_clock(sql: str, clock: bool) -> None:
-    assert reads_clock(sql) is clock
+def test_finds_a_top_level_order_by_and_a_look_at_the_clock() -> None:
+    assert [sql for sql in ORDERED + NOT_ORDERED if has_top_level_order_by(sql)] == ORDERED
+    assert [sql for sql in READS_CLOCK + READS_NO_CLOCK if reads_clock(sql)] == READS_CLOCK
 
 
 def test_gold_that_reads_the_clock_is_of_a_day() -> None:
@@ -112,12 +104,10 @@ def test_gold_that_reads_the_clock_is_of_a_day() -> None:
 HOSTILE = ["/*", "'", '"', "YEAR(", "> ", "<", "```sql", "ORDER ", "--", "[", "```sql ```", "<think>", "</think>"]
 
 
-@pytest.mark.parametrize("unit", HOSTILE)
-def test_reading_is_linear_in_hostile_text(unit: str) -> None:
-    text = unit * (1_000_000 // len(unit))
-    started = time.perf_counter()
-    read_sql(text)
-    repair(text)
-    has_top_level_order_by(text)
-    reads_clock(text)
-    assert time.perf_counter() - started < 10
+def test_reading_is_linear_in_hostile_text() -> None:
+    """If it were quadratic, each would take hours."""
+    started = time.process_time()
+    for unit in HOSTILE:
+        text = unit * (200_000 // len(unit))
+        read_sql(text), repair(text), has_top_level_order_by(text), reads_clock(text)
+    assert time.process_time() - started < 60

@@ -9,9 +9,7 @@ import asyncio
 import errno
 import os
 import socket
-import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,15 +22,14 @@ from rl.scorer.scoring import WorkerScorer
 from rl.scorer.sql_scoring import SqlScorer
 from rl.scorer.task_scoring import TaskQuestion, TaskScorer
 from tests.scorer.attacks import ATTACKS, BEGINNING, CHANGING, NETWORK, PROGRAMS, READING, WORK, Targets
-from tests.scorer.conftest import confined, running
+from tests.scorer.conftest import confined, make_database, running
 from tests.scorer.postgresql import Postgresql
 
 
 @pytest.fixture(scope="module")
 def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Targets]:
     folder = tmp_path_factory.mktemp("targets")
-    with closing(sqlite3.connect(folder / "outside.sqlite")) as connection:
-        connection.execute("CREATE TABLE t (a)")
+    make_database(folder / "outside.sqlite", "CREATE TABLE t (a)")
     name = f"dph-test-{os.getpid()}"
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket(socket.AF_UNIX) as local:
         local.bind(f"\0{name}")
@@ -161,15 +158,14 @@ import stat, struct, time
 os.write(channel, BYTES)
 time.sleep(60)
 """
-FLOODS = {"endless reply": "struct.pack('>II', 9, 1 << 31)", "no reply": "struct.pack('>II', 9, 0) + b'not JSON.'"}
 
 
-@pytest.mark.parametrize("sent", FLOODS)
+@pytest.mark.parametrize("sent", ["struct.pack('>II', 9, 1 << 31)", "struct.pack('>II', 9, 0) + b'not JSON.'"])
 def test_a_worker_that_does_not_keep_to_the_protocol_is_ended(
     sent: str, targets: Targets, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     take_over(monkeypatch, "sql")
-    code = SENDING.replace("BYTES", FLOODS[sent])
+    code = SENDING.replace("BYTES", sent)
     assert outcomes(one_worker("sql", targets, "off"), targets, {"send": code}) == {"send": "lost"}
     assert caplog.text.count("was killed: it sent") == 2, caplog.text
 
@@ -178,20 +174,14 @@ def test_a_worker_that_does_not_keep_to_the_protocol_is_ended(
 def test_a_replaced_folder_of_databases_is_read_after_one_failure(targets: Targets, tmp_path: Path) -> None:
     """Landlock's rule is for the folder that was there when the worker started."""
     folder = tmp_path / "databases"
-
-    def make(path: Path) -> None:
-        path.mkdir()
-        with closing(sqlite3.connect(path / "a.sqlite")) as connection:
-            connection.execute("CREATE TABLE t (a)")
-
-    make(folder)
+    make_database(folder / "a.sqlite", "CREATE TABLE t (a)")
     scorer = SqlScorer(SqlSettings(class_name="SqlRewardModel", database_path=folder, num_instances=1))
 
     async def scenario() -> list[str]:
         async with running(scorer):
             found = [(await scorer.check_gold("a.sqlite", "SELECT * FROM t")).outcome]
             folder.rename(tmp_path / "old")
-            make(folder)
+            make_database(folder / "a.sqlite", "CREATE TABLE t (a)")
             found += [(await scorer.check_gold("a.sqlite", f"SELECT {number} FROM t")).outcome for number in range(2)]
             return [*found, *scorer.pool.ends.elements()]
 
@@ -276,21 +266,14 @@ def test_a_task_s_function_does_what_allow_says_and_no_more(run_in_task: Callabl
 
 
 @confined
-def test_seccomp_alone_still_leaves_no_way_to_change_anything(
-    targets: Targets, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(support, "offered", lambda: ("seccomp",))
+@pytest.mark.parametrize("mechanism", ["seccomp", "landlock"])
+def test_one_mechanism_alone_still_confines(mechanism: str, targets: Targets, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(support, "offered", lambda: (mechanism,))
     take_over(monkeypatch, "sql")
-    found = outcomes(one_worker("sql", targets, "auto"), targets, ATTACKS)
-    # Looking into another process takes all of its capabilities, which root's worker has given up.
-    processes = {"read the server's environment", "read another's memory"}
-    assert passed(found) - processes == set(READING) - processes
-
-
-@confined
-def test_landlock_alone_still_confines_files(targets: Targets, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(support, "offered", lambda: ("landlock",))
-    take_over(monkeypatch, "sql")
-    attacks = READING | CHANGING
+    attacks = ATTACKS if mechanism == "seccomp" else READING | CHANGING
     found = passed(outcomes(one_worker("sql", targets, "auto"), targets, attacks))
-    assert found == {"change a mode", "change the times"}
+    # Landlock confines files. Without it, no way to change anything is left; looking into another process takes all of
+    # its capabilities, which root's worker has given up.
+    processes = {"read the server's environment", "read another's memory"}
+    left = set(READING) - processes if mechanism == "seccomp" else {"change a mode", "change the times"}
+    assert found - (processes if mechanism == "seccomp" else set()) == left

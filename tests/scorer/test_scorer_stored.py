@@ -6,7 +6,7 @@ import pytest
 
 from rl.scorer.sql.execute import Limits, StatementError
 from rl.scorer.sql.stored import equal_stored, read_table
-from tests.scorer.conftest import Scorer, fenced
+from tests.scorer.conftest import Scorer, question
 
 LIMITS = Limits(sql_chars=1000, value_bytes=1000, rows=5, bytes=1000)
 SCORES = "name,score,when\nAda,7.5,2020\nBen,6.001,\n"
@@ -72,9 +72,7 @@ def test_the_server_compares_with_stored_results_below_its_folder(scorer: Scorer
         (scorer.databases / "gold" / f"{name}.csv").write_text(text)
 
     def ask(predicted: str, **gold):
-        question = {"db_id": "shop/shop.sqlite", "gold_sql": json.dumps(gold), "cmp_method": "spider2"}
-        item = {"question": question, "responses": [fenced(predicted)]}
-        return scorer.client.post("/v1/score", json={"questions": [item], "digests": True})
+        return scorer.post(question(json.dumps(gold), predicted, method="spider2"), digests=True)
 
     results = [{"file": "gold/a.csv", "columns": [1]}, {"file": "gold/b.csv"}]
     expected = {"SELECT 2": "match", "SELECT 3, 'x'": "match", "SELECT 1": "mismatch", "SELECT no": "pred_error"}

@@ -12,6 +12,7 @@ import pytest
 from rl.scorer.config import TaskSettings
 from rl.scorer.outcomes import Score
 from rl.scorer.task_scoring import TaskQuestion, TaskScorer
+from tests.scorer.conftest import running
 
 Judge = Callable[..., list[Score]]
 
@@ -28,14 +29,9 @@ def judge(tmp_path: Path) -> Judge:
         scorer = TaskScorer(TaskSettings.model_validate(named | given))
 
         async def scenario() -> list[Score]:
-            await scorer.pool.start()
-            try:
-                async with asyncio.timeout(30):
-                    question = TaskQuestion(task="own", ground_truth=ground_truth)
-                    return [score for response in responses for score in await scorer.score(question, [response])]
-            finally:
-                async with asyncio.timeout(10):
-                    await scorer.pool.close()
+            async with asyncio.timeout(40), running(scorer):
+                question = TaskQuestion(task="own", ground_truth=ground_truth)
+                return [score for response in responses for score in await scorer.score(question, [response])]
 
         return asyncio.run(scenario())
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from rl.common.append_log import AppendLog
@@ -32,17 +32,7 @@ class Query(NamedTuple):
     method: Comparison
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What became of a gold query.
-
-    outcome, seconds, error: as GoldCheck has them. doubts: of a query that runs, of rl.scorer.audit.options.DOUBTS.
-    """
-
-    outcome: str
-    seconds: float
-    error: str | None
-    doubts: tuple[str, ...] = ()
+Findings = dict[Query, GoldCheck]
 
 
 class Checker:
@@ -58,10 +48,10 @@ class Checker:
         uncompared: pairs of queries that could not be compared.
     """
 
-    def __init__(self, settings: list[SqlSettings], doubts: bool, journal: AppendLog | None = None):
+    def __init__(self, settings: list[SqlSettings], doubts: bool, journal: AppendLog):
         self.doubts, self._journal = doubts, journal
         self._scorers = [_scorer(section) for section in settings]
-        self._known: dict[str, Finding] = dict(journal.read(_of_line)) if journal is not None else {}
+        self._known: dict[str, GoldCheck] = dict(journal.read(_of_line))
         self.recalled, self.uncompared = len(self._known), 0
 
     async def __aenter__(self) -> "Checker":
@@ -75,9 +65,9 @@ class Checker:
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(scorer.pool.close() for scorer in self._scorers))
 
-    async def check(self, queries: list[Query], done: Callable[[Finding], None]) -> dict[Query, Finding]:
+    async def check(self, queries: list[Query], done: Callable[[GoldCheck], None]) -> Findings:
         """The finding of each query; `done` hears of each as it comes."""
-        findings: dict[Query, Finding] = {}
+        findings: Findings = {}
 
         async def check_one(query: Query) -> None:
             findings[query] = await self._check_or_recall(query)
@@ -112,7 +102,7 @@ class Checker:
         # As many as there are workers, so that the seconds are no waiting times.
         await asyncio.gather(*(one_after_another() for _ in range(self._scorers[0].settings.processes)))
 
-    async def _check_or_recall(self, query: Query) -> Finding:
+    async def _check_or_recall(self, query: Query) -> GoldCheck:
         key = self._key(query)
         if key in self._known:
             return self._known[key]
@@ -122,7 +112,7 @@ class Checker:
             finding = await self._check(query)
             if finding.outcome != INFRA_ERROR:
                 break
-        if self._journal is not None and key is not None and finding.outcome != INFRA_ERROR:
+        if key is not None and finding.outcome != INFRA_ERROR:
             self._journal.append(json.dumps({"key": key} | asdict(finding)).encode() + b"\n")
         return finding
 
@@ -137,20 +127,20 @@ class Checker:
                 return hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
         return None
 
-    async def _check(self, query: Query) -> Finding:
+    async def _check(self, query: Query) -> GoldCheck:
         db_id, gold_sql, method = query
         if db_id is None:
-            return Finding("unknown_database", 0.0, "the row has no db_id")
+            return GoldCheck("unknown_database", error="the row has no db_id")
         scorer = scorer_of(self._scorers, db_id)
         if scorer is None:
-            return Finding("unknown_database", 0.0, "no scorer of the settings has a prefix of the db_id")
+            return GoldCheck("unknown_database", error="no scorer of the settings has a prefix of the db_id")
         gold = await scorer.check_gold(db_id, gold_sql, method)
-        doubts: tuple[str, ...] = ()
-        if gold.outcome == "gold" and self.doubts and method != STORED:
-            doubts = await _doubts_of(scorer, db_id, gold_sql, method, gold)
+        if gold.outcome != "gold" or not self.doubts or method == STORED:
+            return gold
+        doubts = await _doubts_of(scorer, db_id, gold_sql, method, gold)
         if INFRA_ERROR in doubts:
-            return Finding(INFRA_ERROR, gold.seconds, "a variant of the query could not be run")
-        return Finding(gold.outcome, gold.seconds, gold.error, doubts)
+            return GoldCheck(INFRA_ERROR, gold.seconds, "a variant of the query could not be run")
+        return replace(gold, doubts=doubts)
 
 
 async def _doubts_of(
@@ -190,9 +180,9 @@ def _scorer(settings: SqlSettings) -> SqlScorer:
     return SqlScorer(settings.model_copy(update=changes))
 
 
-def _of_line(line: bytes) -> tuple[str, Finding] | None:
+def _of_line(line: bytes) -> tuple[str, GoldCheck] | None:
     try:
         content = json.loads(line)
-        return content.pop("key"), Finding(**content | {"doubts": tuple(content["doubts"])})
+        return content.pop("key"), GoldCheck(**content | {"doubts": tuple(content["doubts"])})
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

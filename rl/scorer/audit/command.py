@@ -13,7 +13,7 @@ from rl.common.append_log import AppendLog
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.outcomes import INFRA_ERROR
-from rl.scorer.audit.check import Checker, Finding, Query
+from rl.scorer.audit.check import Checker, Findings
 from rl.scorer.audit.options import parser
 from rl.scorer.audit.problems import Dataset, Problem, read_problems
 from rl.scorer.audit.report import check_out, entries, summary, write_table, write_without
@@ -24,6 +24,7 @@ from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.process import WorkerLost
 from rl.scorer.sandbox.support import check_sandbox
 from rl.scorer.sql.compare import STORED
+from rl.scorer.sql_scoring import GoldCheck
 
 _REFRESH_SECONDS = 1.0
 
@@ -99,18 +100,18 @@ def _check_databases(dataset: Dataset, root: Path, engine: Engine) -> None:
         )
 
 
-def _check_with_progress(checker: Checker, problems: list[Problem]) -> tuple[dict[Query, Finding], dict[Problem, str]]:
+def _check_with_progress(checker: Checker, problems: list[Problem]) -> tuple[Findings, dict[Problem, str]]:
     """The finding of every query; and of problems that others contradict, how."""
     queries = list(dict.fromkeys(problem.query for problem in problems))
     outcomes: Counter[str] = Counter()
     with tqdm(total=len(queries), desc="gold queries", unit="query", smoothing=0.1) as progress:
 
-        def done(finding: Finding) -> None:
+        def done(finding: GoldCheck) -> None:
             outcomes.update((finding.outcome, *finding.doubts))
             progress.set_postfix(outcomes, refresh=False)
             progress.update()
 
-        async def check_and_refresh() -> tuple[dict[Query, Finding], dict[Problem, str]]:
+        async def check() -> tuple[Findings, dict[Problem, str]]:
             refreshing = asyncio.create_task(_refresh(progress))
             try:
                 async with checker:
@@ -119,12 +120,10 @@ def _check_with_progress(checker: Checker, problems: list[Problem]) -> tuple[dic
             finally:
                 refreshing.cancel()
 
-        return asyncio.run(check_and_refresh())
+        return asyncio.run(check())
 
 
-async def _contradicted(
-    checker: Checker, problems: list[Problem], findings: dict[Query, Finding]
-) -> dict[Problem, str]:
+async def _contradicted(checker: Checker, problems: list[Problem], findings: Findings) -> dict[Problem, str]:
     """Problems with the prompt of another on one database and gold that returns something else, and which one it is."""
     asked: dict[tuple, list[Problem]] = {}
     for problem in problems:

@@ -53,8 +53,8 @@ def read_problems(files: list[Path]) -> Dataset:
                 db_id = None if truth.get("db_id") is None else str(truth["db_id"])
                 method = truth.get("cmp_method")
                 query = Query(db_id, str(truth["gold_sql"]), method if method in COMPARISONS else "bird")
-                prompt = repr(row[_PROMPT]).encode("utf-8", "replace") if row.get(_PROMPT) else None
-                digest = None if prompt is None else hashlib.sha256(prompt).hexdigest()
+                prompt = row.get(_PROMPT)
+                digest = hashlib.sha256(repr(prompt).encode("utf-8", "replace")).hexdigest() if prompt else None
                 dataset.problems.append(Problem(row_id, str(file), position, query, digest))
             else:
                 dataset.other[str(row["data_source"])] += 1

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
-from rl.scorer.audit.check import Finding, Query
+from rl.scorer.audit.check import Findings
 from rl.scorer.audit.options import DOUBTS, FAILURES
 from rl.scorer.audit.problems import Dataset, Problem, import_parquet
 
@@ -54,9 +54,7 @@ def check_out(files: list[Path], out: Path, drop: Path | None) -> None:
         raise UserError(f"--drop takes the rows of one DATA.parquet, not of {len(files)}; audit one after the other.")
 
 
-def entries(
-    problems: list[Problem], findings: dict[Query, Finding], contradicted: Mapping[Problem, str]
-) -> list[Entry]:
+def entries(problems: list[Problem], findings: Findings, contradicted: Mapping[Problem, str]) -> list[Entry]:
     """What is wrong, in the order of the files.
 
     Args:
@@ -120,7 +118,7 @@ def write_without(found: list[Entry], drop_for: Collection[str], source: Path, p
     return f"Wrote {count - len(dropped)} of {count} rows to {path}; dropped {len(dropped)}{why}.\n"
 
 
-def summary(dataset: Dataset, findings: dict[Query, Finding], found: list[Entry], root: Path | None) -> str:
+def summary(dataset: Dataset, findings: Findings, found: list[Entry], root: Path | None) -> str:
     """Counts by outcome, the slowest queries, what failed, what is doubtful and what was not checked."""
     problems = Counter(findings[problem.query].outcome for problem in dataset.problems)
     queries = Counter(finding.outcome for finding in findings.values())

@@ -1,61 +1,16 @@
-"""Whether two results are equal under some permutation of their columns, without trying the permutations.
+"""Whether two results are equal under some permutation of their columns, without trying all permutations.
 
-Ordered rows: a column is its list of values, so the bags of columns decide. Unordered rows: the problem is one of
-isomorphism, solved as such problems are (McKay and Piperno 2014, "Practical graph isomorphism, II"): equal columns are
-merged, the others are coloured by their bags of values, the colours are refined through the rows until they are
-stable, and where several columns still share a colour one of them is singled out and the refinement goes on. Results
-of queries are settled by the first colours; symmetric ones (identity matrices) take one singling out per column.
+Ordered rows: a column is its list of values, so the bags of columns decide. Unordered rows: gold's columns get partners
+one after the other, among predicted columns with the same bag of values, and a choice stands if the rows of the columns
+paired so far are equal as bags. Equal columns are merged first, so that only unequal columns of one bag of values leave
+a choice, and of those each wrong one is given up when it first tells rows apart.
 """
 
 from collections import Counter
-from itertools import chain
-from typing import NamedTuple
 
 from rl.scorer.sql.execute import Row, Value
 
 Column = tuple[Value, ...]
-
-
-class _Table(NamedTuple):
-    """The distinct columns of a result and their colours.
-
-    columns[i]: values by row. copies[i]: how often the column occurs. colours[i]: equal for columns that may
-    correspond; colours are hashes, the same function of the same values on both sides.
-    """
-
-    columns: list[Column]
-    copies: list[int]
-    colours: list[int]
-
-    @classmethod
-    def of(cls, rows: list[Row]) -> "_Table":
-        counts = Counter(zip(*rows, strict=True))
-        columns, copies = list(counts), list(counts.values())
-        # A sum of hashes is a hash of the bag; 1-tuples, because small integers are their own hashes.
-        bags = [sum(map(hash, zip(column, strict=True))) for column in columns]
-        return cls(columns, copies, [hash(colour) for colour in zip(copies, bags, strict=True)])
-
-    def refined(self) -> list[int]:
-        """Colours that also tell apart columns whose values stand in differently coloured rows."""
-        hashes = [[hash((c, v)) for v in column] for c, column in zip(self.colours, self.columns, strict=True)]
-        row_colours = [sum(cells) for cells in zip(*hashes, strict=True)]
-        return [
-            hash((colour, sum(map(hash, zip(row_colours, column, strict=True)))))
-            for colour, column in zip(self.colours, self.columns, strict=True)
-        ]
-
-    def with_colours(self, colours: list[int]) -> "_Table":
-        return _Table(self.columns, self.copies, colours)
-
-    def singled_out(self, index: int) -> "_Table":
-        colours = list(self.colours)
-        colours[index] = hash(("singled out", colours[index]))
-        return self.with_colours(colours)
-
-    def bag_of_rows(self) -> Counter:
-        """The rows with their columns, copies included, in the order of the colours, which must all differ."""
-        order = sorted(range(len(self.columns)), key=self.colours.__getitem__)
-        return Counter(zip(*(self.columns[i] for i in order for _ in range(self.copies[i])), strict=True))
 
 
 def equal_under_column_permutation(gold: list[Row], predicted: list[Row], ordered: bool) -> bool:
@@ -69,47 +24,44 @@ def equal_under_column_permutation(gold: list[Row], predicted: list[Row], ordere
         return True
     if len(gold[0]) != len(predicted[0]):
         return False
-    if ordered:
-        return Counter(zip(*gold, strict=True)) == Counter(zip(*predicted, strict=True))
+    columns, others = Counter(zip(*gold, strict=True)), Counter(zip(*predicted, strict=True))
+    if ordered or columns == others:
+        return columns == others
     if Counter(gold) == Counter(predicted):
         return True
-    gold_table, predicted_table = _Table.of(gold), _Table.of(predicted)
-    if len(set(gold_table.colours)) < len(gold_table.colours):
-        # Python hashes -1 as it hashes -2: columns of such values would look alike for ever, and all orders be tried.
-        values = set(chain.from_iterable(gold))
-        if values != set(chain.from_iterable(predicted)):
-            return False
-        numbers = dict(zip(values, range(len(values)), strict=True))
-        gold_table, predicted_table = _Table.of(_numbered(gold, numbers)), _Table.of(_numbered(predicted, numbers))
-    return _isomorphic(gold_table, predicted_table)
-
-
-def _numbered(rows: list[Row], numbers: dict[Value, int]) -> list[Row]:
-    return [tuple(map(numbers.__getitem__, row)) for row in rows]
-
-
-def _isomorphic(gold: _Table, predicted: _Table) -> bool:
-    refined = _refine(gold, predicted)
-    if refined is None:
+    looks, other_looks = _looks(columns), _looks(others)
+    if Counter(looks) != Counter(other_looks):
         return False
-    gold, predicted = refined
-    shared = [colour for colour, count in Counter(gold.colours).items() if count > 1]
-    if not shared:
-        return gold.bag_of_rows() == predicted.bag_of_rows()
-    sizes = Counter(gold.colours)
-    colour = min(shared, key=lambda shared_colour: (sizes[shared_colour], shared_colour))
-    singled = gold.singled_out(gold.colours.index(colour))
-    candidates = [i for i, other in enumerate(predicted.colours) if other == colour]
-    return any(_isomorphic(singled, predicted.singled_out(i)) for i in candidates)
+    alike = {look: [other for other, of in zip(others, other_looks, strict=True) if of == look] for look in looks}
+    pairs = sorted(zip(columns, (alike[look] for look in looks), strict=True), key=lambda pair: len(pair[1]))
+    certain = [partners[0] for _, partners in pairs if len(partners) == 1]
+    # Rows that differ only as whole ones, such as those of even and of odd parity, would take every permutation.
+    if len(certain) < len(pairs) and not _equal_bags_of_values(gold, predicted):
+        return False
+    return _paired([column for column, _ in pairs], [partners for _, partners in pairs], certain)
 
 
-def _refine(gold: _Table, predicted: _Table) -> tuple[_Table, _Table] | None:
-    """Both with stable colours, or None as soon as their colours differ."""
-    classes = 0
-    while True:
-        if sorted(gold.colours) != sorted(predicted.colours):
-            return None
-        if len(set(gold.colours)) in (classes, len(gold.colours)):
-            return gold, predicted
-        classes = len(set(gold.colours))
-        gold, predicted = gold.with_colours(gold.refined()), predicted.with_colours(predicted.refined())
+def _looks(columns: dict[Column, int]) -> list[tuple[int, int]]:
+    """Of each column how often it occurs and a hash of its bag of values, in which columns may agree by chance."""
+    return [(copies, hash(frozenset(Counter(column).items()))) for column, copies in columns.items()]
+
+
+def _equal_bags_of_values(gold: list[Row], predicted: list[Row]) -> bool:
+    """Whether the bags of values of the rows are equal as bags, as far as hashes tell."""
+    # Python hashes -1 as it hashes -2.
+    numbers: dict[Value, int] = {}
+
+    def bag(row: Row) -> int:
+        return hash(frozenset(Counter(numbers.setdefault(value, len(numbers)) for value in row).items()))
+
+    return Counter(map(bag, gold)) == Counter(map(bag, predicted))
+
+
+def _paired(columns: list[Column], partners: list[list[Column]], chosen: list[Column]) -> bool:
+    """Whether the rows of the first columns and of their `chosen` partners are equal, and the others have partners."""
+    if Counter(zip(*columns[: len(chosen)], strict=True)) != Counter(zip(*chosen, strict=True)):
+        return False
+    if len(chosen) == len(columns):
+        return True
+    left = [column for column in partners[len(chosen)] if column not in chosen]
+    return any(_paired(columns, partners, [*chosen, column]) for column in left)

@@ -11,10 +11,8 @@ import os
 import re
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import duckdb
 
@@ -23,6 +21,7 @@ from rl.scorer.sql.execute import (
     ERROR_CHARS,
     DamagedDatabase,
     DatabaseFault,
+    LastConnections,
     Limits,
     Row,
     StatementError,
@@ -32,7 +31,6 @@ from rl.scorer.sql.execute import (
 )
 from rl.scorer.sql.values import from_python
 
-_OPEN_DATABASES = 4
 # For the objects of Python and of the parser.
 _SHARE_OF_MEMORY = 0.5
 _CONFIGURATION = {
@@ -65,33 +63,28 @@ _PLAIN_ERRORS = (
 )
 
 
-class _Database(NamedTuple):
-    """denied: functions that a statement must not call."""
+class Executor(LastConnections[duckdb.DuckDBPyConnection]):
+    """As that of execute.py; uri is the path of a file or of a folder. denied: functions that must not be called."""
 
-    connection: duckdb.DuckDBPyConnection
-    denied: frozenset[str]
-
-
-class Executor:
-    """As that of execute.py; uri is the path of a file or of a folder."""
-
+    MOST_OPEN = 4
     mapped_bytes = 0
     clock = staticmethod(time.process_time)
 
     def __init__(self, limits: Limits, memory_bytes: int):
+        super().__init__()
         self._limits = limits
-        self._memory_bytes = int(memory_bytes * _SHARE_OF_MEMORY)
-        self._open: OrderedDict[tuple[str, str], _Database] = OrderedDict()
+        self._configuration = {**_CONFIGURATION, "memory_limit": f"{int(memory_bytes * _SHARE_OF_MEMORY)}B"}
+        self.denied: set[str] = set()
 
     def execute(self, uri: str, version: str, sql: str, seconds: float) -> list[Row]:
         """All rows of the one statement `sql`, within `seconds` of processor time; raises what execute.py's does."""
         check_text(sql, self._limits)
         deadline = time.process_time() + seconds
         try:
-            database = self._database(uri, version)
-            with _interrupted_at(deadline, database.connection):
-                _check_select(database, sql)
-                result = database.connection.execute(sql)
+            connection = self._connection(uri, version)
+            with _interrupted_at(deadline, connection):
+                self._check_select(connection, sql)
+                result = connection.execute(sql)
 
                 def fetch(count: int) -> list[Row]:
                     if time.process_time() > deadline:
@@ -110,39 +103,32 @@ class Executor:
             self.close(uri)
             raise
 
-    def close(self, uri: str) -> None:
-        """Close the database, if it is open."""
-        for key in [key for key in self._open if key[0] == uri]:
-            self._open.pop(key).connection.close()
+    def _connect(self, uri: str) -> duckdb.DuckDBPyConnection:
+        if os.path.isdir(uri):
+            return duckdb.connect(config=self._configuration)
+        return duckdb.connect(uri, read_only=True, config=self._configuration)
 
-    def _database(self, uri: str, version: str) -> _Database:
-        database = self._open.get((uri, version))
-        if database is None:
-            self.close(uri)
-            while len(self._open) >= _OPEN_DATABASES:
-                self._open.popitem(last=False)[1].connection.close()
-            database = self._open[uri, version] = _opened(uri, self._memory_bytes)
-        self._open.move_to_end((uri, version))
-        return database
-
-
-def _opened(path: str, memory_bytes: int) -> _Database:
-    configuration = {**_CONFIGURATION, "memory_limit": f"{memory_bytes}B"}
-    if not os.path.isdir(path):
-        connection = duckdb.connect(path, read_only=True, config=configuration)
-    else:
-        connection = duckdb.connect(config=configuration)
-    try:
-        denied = {name for (name,) in connection.execute(_NOT_TO_BE_CALLED).fetchall()} - _MAY_BE_CALLED
+    def _prepare(self, connection: duckdb.DuckDBPyConnection, uri: str) -> None:
+        self.denied = {name for (name,) in connection.execute(_NOT_TO_BE_CALLED).fetchall()} - _MAY_BE_CALLED
         connection.execute("SET TimeZone = 'UTC'")
-        if os.path.isdir(path):
-            _add_views(connection, table_files(path))
+        if os.path.isdir(uri):
+            _add_views(connection, table_files(uri))
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-    except BaseException:
-        connection.close()
-        raise
-    return _Database(connection, frozenset(denied))
+
+    def _check_select(self, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+        """StatementError unless the text is one SELECT that calls nothing that is denied."""
+        [(parsed,)] = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
+        if parsed.startswith('{"error":true') or _OTHER_STATEMENTS.search(parsed):
+            reason = json.loads(parsed).get("error_message") or "Only SELECT statements are run"
+            raise StatementError(reason[:ERROR_CHARS])
+        if len(connection.extract_statements(sql)) != 1:
+            raise StatementError("the SQL is not one statement")
+        for name in _FUNCTION.findall(parsed):
+            if name.lower() in self.denied:
+                raise StatementError(f"not authorized to use function: {name}")
+        if _SAMPLE in parsed:
+            raise StatementError("not authorized to use a sample")
 
 
 def _add_views(connection: duckdb.DuckDBPyConnection, files: list[tuple[str, str]]) -> None:
@@ -158,21 +144,6 @@ def _add_views(connection: duckdb.DuckDBPyConnection, files: list[tuple[str, str
 
 def _quoted(text: str, quote: str) -> str:
     return f"{quote}{text.replace(quote, 2 * quote)}{quote}"
-
-
-def _check_select(database: _Database, sql: str) -> None:
-    """StatementError unless the text is one SELECT that calls nothing that is denied."""
-    [(parsed,)] = database.connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
-    if parsed.startswith('{"error":true') or _OTHER_STATEMENTS.search(parsed):
-        reason = json.loads(parsed).get("error_message") or "Only SELECT statements are run"
-        raise StatementError(reason[:ERROR_CHARS])
-    if len(database.connection.extract_statements(sql)) != 1:
-        raise StatementError("the SQL is not one statement")
-    for name in _FUNCTION.findall(parsed):
-        if name.lower() in database.denied:
-            raise StatementError(f"not authorized to use function: {name}")
-    if _SAMPLE in parsed:
-        raise StatementError("not authorized to use a sample")
 
 
 @contextmanager

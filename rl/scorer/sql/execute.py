@@ -17,7 +17,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import closing
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from rl.scorer.sql.lexer import first_word
 
@@ -53,8 +53,6 @@ _PLAIN_ERRORS = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQ
 # Each holds a page cache of at most 2 MB.
 _OPEN_FILES = 8
 _MAPPED_BYTES = 256_000_000
-# Address space that mapped files take beside the memory of statements.
-MAPPED_BYTES = _OPEN_FILES * _MAPPED_BYTES
 # SQLite's messages repeat names of any length.
 ERROR_CHARS = 1000
 # The end of a URI of a database with a -wal whose -shm is missing or used by nobody: a copy, or its writer was killed.
@@ -93,18 +91,63 @@ class Limits(NamedTuple):
     bytes: int
 
 
-class Executor:
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+Connection = TypeVar("Connection", bound=_Closable)
+
+
+class LastConnections(Generic[Connection]):
+    """Keeps the last MOST_OPEN databases open, each by one connection that an Executor makes and prepares."""
+
+    MOST_OPEN: int
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[str, str], Connection] = OrderedDict()
+
+    def _connect(self, uri: str) -> Connection:
+        raise NotImplementedError
+
+    def _prepare(self, connection: Connection, uri: str) -> None:
+        raise NotImplementedError
+
+    def _connection(self, uri: str, version: str) -> Connection:
+        """To the database, opened again if it had another version."""
+        if (uri, version) not in self._open:
+            self.close(uri)
+            while len(self._open) >= self.MOST_OPEN:
+                self._open.popitem(last=False)[1].close()
+            connection = self._connect(uri)
+            try:
+                self._prepare(connection, uri)
+            except BaseException:
+                connection.close()
+                raise
+            self._open[uri, version] = connection
+        self._open.move_to_end((uri, version))
+        return self._open[uri, version]
+
+    def close(self, uri: str) -> None:
+        """Close the database, if it is open."""
+        for key in [key for key in self._open if key[0] == uri]:
+            self._open.pop(key).close()
+
+
+class Executor(LastConnections[sqlite3.Connection]):
     """Runs statements within `limits` and keeps the last files open.
 
     Those of other engines (duckdb_engine.py, postgresql_engine.py) have the same methods. clock: what limits are of.
     """
 
-    mapped_bytes = MAPPED_BYTES
+    MOST_OPEN = _OPEN_FILES
+    # Address space that mapped files take beside the memory of statements.
+    mapped_bytes = _OPEN_FILES * _MAPPED_BYTES
     clock = staticmethod(time.thread_time)
 
     def __init__(self, limits: Limits):
+        super().__init__()
         self._limits = limits
-        self._open: OrderedDict[tuple[str, str], sqlite3.Connection] = OrderedDict()
 
     def execute(self, uri: str, version: str, sql: str, seconds: float) -> list[Row]:
         """All rows of the one statement `sql` on the database `uri` (a `file:` URI that opens read-only).
@@ -136,31 +179,26 @@ class Executor:
             self.close(uri)
             raise
 
-    def close(self, uri: str) -> None:
-        """Close the file, if it is open."""
-        for key in [key for key in self._open if key[0] == uri]:
-            self._open.pop(key).close()
+    def _connect(self, uri: str) -> sqlite3.Connection:
+        # Every statement is prepared once, so a statement cache would only cost.
+        return sqlite3.connect(uri, _LOCK_SECONDS, uri=True, isolation_level=None, cached_statements=0)
 
-    def _connection(self, uri: str, version: str) -> sqlite3.Connection:
-        connection = self._open.get((uri, version))
-        if connection is None:
-            self.close(uri)
-            # Every statement is prepared once, so a statement cache would only cost.
-            connection = sqlite3.connect(uri, _LOCK_SECONDS, uri=True, isolation_level=None, cached_statements=0)
-            try:
-                if uri.endswith(PRIVATE_INDEX):
-                    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-                if REVERSED_ROWS in uri:
-                    connection.execute("PRAGMA reverse_unordered_selects = ON")
-                _restrict(connection, self._limits)
-            except BaseException:
-                connection.close()
-                raise
-            self._open[uri, version] = connection
-            if len(self._open) > _OPEN_FILES:
-                self._open.popitem(last=False)[1].close()
-        self._open.move_to_end((uri, version))
-        return connection
+    def _prepare(self, connection: sqlite3.Connection, uri: str) -> None:
+        if uri.endswith(PRIVATE_INDEX):
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        if REVERSED_ROWS in uri:
+            connection.execute("PRAGMA reverse_unordered_selects = ON")
+        # Sorts stay in memory: a worker may not write a file (worker.py).
+        connection.execute("PRAGMA temp_store = MEMORY")
+        # Pages are read where the system has them, without a copy: a sixth faster on tables beyond SQLite's own cache.
+        connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, self._limits.value_bytes)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
+        connection.text_factory = lambda value: value.decode(errors="ignore")
+        # SQLite makes these two tables at their first use, which an authorizer sees as a write.
+        connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
+        connection.set_authorizer(_authorize)
 
 
 def _translated(error: sqlite3.Error, code: int | None) -> Exception:
@@ -173,20 +211,6 @@ def _translated(error: sqlite3.Error, code: int | None) -> Exception:
     if primary in _DAMAGES and code != sqlite3.SQLITE_CORRUPT_VTAB:
         return DamagedDatabase(text)
     return DatabaseFault(text) if primary in _DATABASE_FAULTS else StatementError(text)
-
-
-def _restrict(connection: sqlite3.Connection, limits: Limits) -> None:
-    # Sorts stay in memory: a worker may not write a file (worker.py).
-    connection.execute("PRAGMA temp_store = MEMORY")
-    # Pages are read where the system has them, without a copy: a sixth faster on tables beyond SQLite's own cache.
-    connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.value_bytes)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
-    connection.text_factory = lambda value: value.decode(errors="ignore")
-    # SQLite makes these two tables at their first use, which an authorizer sees as a write.
-    connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
-    connection.set_authorizer(_authorize)
 
 
 def _authorize(action: int, _: str | None, detail: str | None, *__: str | None) -> int:

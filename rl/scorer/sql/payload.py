@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import accumulate
 from typing import Any
 
 from rl.scorer.sql.compare import Comparison
@@ -15,7 +16,8 @@ def rows_as_json(rows: list[Row], max_rows: int, max_bytes: int) -> str:
     """
     shown = rows[:max_rows]
     if len(marshalled(shown)) > max_bytes:
-        shown = shown[: _rows_within(shown, max_bytes)]
+        sizes = accumulate(len(marshalled(row)) for row in shown)
+        shown = [row for row, size in zip(shown, sizes, strict=True) if size <= max_bytes]
     try:
         return _ENCODER.encode(shown)
     except ValueError:
@@ -34,15 +36,6 @@ def result_digest(rows: list[Row], cmp_method: Comparison) -> str:
     if cmp_method == "bird":
         texts = list(dict.fromkeys(texts))
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
-
-
-def _rows_within(rows: list[Row], max_bytes: int) -> int:
-    size = 0
-    for count, row in enumerate(rows):
-        size += len(marshalled(row))
-        if size > max_bytes:
-            return count
-    return len(rows)
 
 
 def _blob(value: bytes) -> dict[str, str]:

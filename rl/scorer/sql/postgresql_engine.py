@@ -12,7 +12,6 @@ time is by the clock.
 import math
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from decimal import Decimal
 from types import SimpleNamespace
@@ -25,6 +24,7 @@ from rl.scorer.sql.execute import (
     ERROR_CHARS,
     DamagedDatabase,
     DatabaseFault,
+    LastConnections,
     Limits,
     Row,
     StatementError,
@@ -36,8 +36,6 @@ from rl.scorer.sql.execute import (
 from rl.scorer.sql.lexer import ambiguity, names
 from rl.scorer.sql.values import from_decimal, from_float
 
-# In each worker.
-_OPEN_CONNECTIONS = 2
 _CONNECT_SECONDS = 10
 _IDENTIFY_SECONDS = 5.0
 # How long another transaction may hold a table before that is a fault: less than the statement's own limit.
@@ -113,19 +111,20 @@ for _type, _convert in _CONVERSIONS.items():
 _ADAPTERS.register_dumper(int, IntDumper)  # of how many rows to fetch
 
 
-class Executor:
-    """As that of execute.py; uri is the name of a database.
+class Executor(LastConnections[psycopg.Connection]):
+    """As that of execute.py; uri is the name of a database, of which a connection sees every version.
 
     connection: libpq's parameters, without dbname.
     """
 
+    MOST_OPEN = 2  # in each worker
     mapped_bytes = 0
     clock = staticmethod(time.monotonic)
 
     def __init__(self, limits: Limits, connection: dict[str, str]):
+        super().__init__()
         self._limits = limits
         self._parameters = connection
-        self._open: OrderedDict[str, psycopg.Connection] = OrderedDict()
 
     def execute(self, uri: str, _version: str, sql: str, seconds: float) -> list[Row]:
         """All rows of the one statement `sql`, within `seconds` by the clock; raises what execute.py's does."""
@@ -166,56 +165,45 @@ class Executor:
         finally:
             self._roll_back(uri)
 
-    def close(self, uri: str) -> None:
-        """Close the connection to the database, if there is one."""
-        connection = self._open.pop(uri, None)
-        if connection is not None:
-            connection.close()
-
     def _begin(self, uri: str, seconds: float) -> psycopg.Connection:
-        """A connection in a new transaction; one that was open may have been lost since. DatabaseFault without one."""
+        """A connection in a new transaction. Raises DatabaseFault."""
         limit = math.ceil(seconds * 1000)
         lock_limit = max(min(_LOCK_MILLISECONDS, limit // 2), 1)
         begin = (
             f"BEGIN READ ONLY; SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {lock_limit}".encode()
         )
-        if uri in self._open:
-            try:
-                self._open[uri].execute(begin)
-            except psycopg.Error:
-                self.close(uri)
-        if uri not in self._open:
-            try:
-                self._connect(uri).execute(begin)
-            except psycopg.Error as error:
-                self.close(uri)
-                unknown = f'database "{uri}" does not exist' in str(error)
-                raise (_UnknownDatabase if unknown else DatabaseFault)(_said(error)) from None
-        self._open.move_to_end(uri)
-        return self._open[uri]
+        was_open = (uri, "") in self._open
+        try:
+            connection = self._connection(uri, "")
+            connection.execute(begin)
+            return connection
+        except psycopg.Error as error:
+            self.close(uri)
+            if was_open:  # it may have been lost since
+                return self._begin(uri, seconds)
+            unknown = f'database "{uri}" does not exist' in str(error)
+            raise (_UnknownDatabase if unknown else DatabaseFault)(_said(error)) from None
 
     def _connect(self, uri: str) -> psycopg.Connection:
-        while len(self._open) >= _OPEN_CONNECTIONS:
-            self._open.popitem(last=False)[1].close()
         options = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
         always = {"dbname": uri, "options": options, "client_encoding": "utf8", "gssencmode": "disable"}
-        connection = self._open[uri] = psycopg.connect(
+        return psycopg.connect(
             **{"connect_timeout": _CONNECT_SECONDS, **self._parameters, **always},
             autocommit=True,
             context=SimpleNamespace(adapters=_ADAPTERS, connection=None),
         )
+
+    def _prepare(self, connection: psycopg.Connection, uri: str) -> None:
         [(powers,)] = connection.execute(_TOO_POWERFUL).fetchall()
         if powers is not None:
-            self.close(uri)
             raise DatabaseFault(
                 f"the role of database_path may do more than read ({powers}); give one that has SELECT and nothing else"
             )
-        return connection
 
     def _roll_back(self, uri: str) -> None:
         try:
-            if uri in self._open:
-                self._open[uri].execute(b"ROLLBACK")
+            if (uri, "") in self._open:
+                self._connection(uri, "").execute(b"ROLLBACK")
         except psycopg.Error:
             self.close(uri)
 

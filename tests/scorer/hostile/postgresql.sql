@@ -2,48 +2,30 @@
 COPY player TO PROGRAM 'touch FOLDER/out'
 COPY player FROM PROGRAM 'cat /etc/passwd'
 LOCK TABLE player
-LISTEN x
-NOTIFY x
 DO $$ BEGIN DELETE FROM player; END $$
 SET ROLE owner
-SET SESSION AUTHORIZATION owner
 DISCARD ALL
 TABLE pg_locks
 DECLARE d CURSOR FOR SELECT 1
-FETCH ALL FROM c
-MOVE c
 CLOSE ALL
-LOAD 'x'
 CREATE EXTENSION dblink
-CREATE ROLE x
 CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'
 GRANT ALL ON player TO guest
-REFRESH MATERIALIZED VIEW v
 SELECT pg_read_file('/etc/passwd')
-SELECT pg_ls_dir('/')
-SELECT pg_stat_file('/etc/passwd')
 SELECT * FROM pg_authid
 SELECT lo_import('/etc/passwd')
 SELECT lo_export(1, 'FOLDER/out')
-SELECT lo_creat(-1)
 SELECT lo_from_bytea(0, '\x00')
 SELECT dblink('host=/tmp', 'SELECT 1')
-SELECT dblink_connect('x')
 SELECT pg_sleep(60)
-SELECT pg_sleep_for('1 minute')
 SELECT pg_advisory_lock(1)
-SELECT pg_try_advisory_lock(1)
-SELECT pg_advisory_xact_lock(1)
 SELECT pg_catalog.pg_sleep(60)
 SELECT set_config('statement_timeout', '0', false)
 SELECT set_config('transaction_read_only', 'off', true)
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-SELECT pg_cancel_backend(1)
 SELECT pg_notify('x', 'y')
 SELECT pg_logical_emit_message(false, 'a', 'b')
-SELECT pg_export_snapshot()
 SELECT pg_reload_conf()
-SELECT pg_switch_wal()
 SELECT query_to_xml('SELECT pg_sleep(60)', true, true, '')
 SELECT database_to_xml(true, true, '')
 SELECT txid_current()
@@ -51,7 +33,6 @@ SELECT ts_stat('SELECT to_tsvector(1::text)')
 SELECT * FROM crosstab('SELECT 1') AS t (a int)
 SELECT query FROM pg_stat_activity
 SELECT id FROM player FOR UPDATE
-SELECT id FROM player FOR SHARE
 SELECT pg_backend_pid()
 SELECT "pg_sleep"(60)
 SELECT pg_catalog."pg_sleep" (60)
