@@ -29,9 +29,9 @@ from rl.scorer.task.check import check_task
 _BACKLOG = 2048
 # Longer than a training step's pause between two batches of requests, so that clients keep their connections.
 _KEEP_ALIVE_SECONDS = 300
-# Open files beside those of served connections. A worker's: its socket, its output, its pidfd.
+# Open files beside those of served connections. A worker's: its socket and its pidfd.
 _OTHER_FILES = SPARE_CONNECTIONS + 100
-_FILES_PER_WORKER = 3
+_FILES_PER_WORKER = 2
 
 
 def main(arguments: list[str] | None = None) -> int:

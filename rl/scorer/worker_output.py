@@ -12,7 +12,7 @@ _BYTES_PER_SECOND = 20_000
 
 
 class WorkerOutput(asyncio.Protocol):
-    """The server's end of the pipe that is a worker's stdout and stderr. `ended` is set at its end.
+    """The server's end of the pipe that is stdout and stderr of a pool's workers. `ended` is set at its end.
 
     It is always read, so that no worker waits for its prints. A worker may write no file itself (worker.py), so that a
     stderr that is a file would make each print an error.

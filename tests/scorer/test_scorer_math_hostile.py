@@ -61,7 +61,7 @@ class Worker:
             self._start_fork_server()
         ours, its = socket.socketpair()
         with its:
-            self.pid = self._request(FORK, [its.fileno(), 2])
+            self.pid = self._request(FORK, [its.fileno()])
         with ours:
             self.channel = ours.makefile("rwb")
         self.starts += 1
