@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
@@ -85,6 +85,11 @@ class ScorerSettings(_Section):
     sandbox: Sandbox = "auto"
 
     @property
+    def kind(self) -> str:
+        """sql, math or task; behind a colon the prefix or the name, if there is one."""
+        raise NotImplementedError
+
+    @property
     def processes(self) -> int:
         return self.num_instances or os.cpu_count() or 1
 
@@ -138,11 +143,14 @@ class SqlSettings(ScorerSettings):
 class MathSettings(ScorerSettings):
     """A section of Scorers whose class_name is MathRewardModel."""
 
-    kind: ClassVar[str] = "math"
     class_name: Literal["MathRewardModel"]
     database_path: str | None = None
     prediction_seconds: Seconds = 5.0
     max_answer_chars: Count = 2_000
+
+    @property
+    def kind(self) -> str:
+        return "math"
 
 
 class TaskSettings(ScorerSettings):

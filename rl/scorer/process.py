@@ -46,7 +46,7 @@ class WorkerProcess(asyncio.Protocol):
         self._disconnected = asyncio.Event()
         self._ready = asyncio.get_running_loop().create_future()
         self.returncode: int | None = None
-        self.held: ByteLru[bool] = ByteLru(settings["held_bytes"])
+        self.held: ByteLru[bool] = ByteLru(settings["jobs"].get("held_bytes", 0))
         self.cpu_used = 0.0
         self.on_reply: Callable[[WorkerProcess, Reply], None] = lambda worker, reply: None
         self.on_end: Callable[[WorkerProcess], None] = lambda worker: None

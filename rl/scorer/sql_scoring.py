@@ -84,13 +84,9 @@ class _Gold:
 
 
 class SqlScorer(WorkerScorer):
-    """The reward models for SQL (sql/rewards.py) over the databases of one engine below one directory or in one server.
-
-    empty_golds: how many responses came to questions whose gold returns no rows, or nothing but NULL.
-    """
+    """The reward models for SQL (sql/rewards.py) over an engine's databases below one directory or in one server."""
 
     def __init__(self, settings: SqlSettings):
-        held_bytes = settings.worker_gold_cache_bytes
         self._root = Path(settings.database_path or "").resolve()
         reads, server_port = [str(self._root)], None
         arguments: dict[str, Any] = {}
@@ -109,15 +105,14 @@ class SqlScorer(WorkerScorer):
                 "rows": settings.max_result_rows,
                 "bytes": settings.max_result_bytes,
             },
-            "held_bytes": held_bytes,
+            "held_bytes": settings.worker_gold_cache_bytes,
             "payload_rows": settings.payload_rows,
             "payload_bytes": settings.payload_bytes,
         }
-        name = f"{settings.kind} worker"
-        super().__init__(settings, "sql", jobs, reads, held_bytes=held_bytes, name=name, server_port=server_port)
+        super().__init__(settings, jobs, reads, server_port=server_port)
         self.settings = settings
         self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
-        self.empty_golds = 0
+        self.caches[settings.kind.replace("sql", "gold", 1)] = self.golds
         self._reward = REWARD_MODELS[settings.class_name]
         self._no_answer = replace(_NO_ANSWER, shaped=self._reward.no_answer)
 
@@ -136,12 +131,8 @@ class SqlScorer(WorkerScorer):
             return [replace(unjudged, pred=pred) for pred in predictions]
         method = question.cmp_method
         timed = {"gold_sql": gold_query.sql} if self._reward.timed and not gold_query.tables else {}
-
-        async def score(pred: str) -> Score:
-            run = partial(self._run_prediction, database, gold, method, pred, digests, timed)
-            return await self.scores.get((gold.key, method, pred, digests), run)
-
-        return await self._score_distinct(predictions, score, self._no_answer)
+        run = partial(self._run_prediction, database, gold, method, digests, timed)
+        return await self._score_distinct((gold.key, method, digests), predictions, run, self._no_answer)
 
     async def check_gold(self, db_id: str, gold_sql: str, method: Comparison = "bird") -> GoldCheck:
         """Run a gold query, or read its stored results."""
@@ -205,7 +196,7 @@ class SqlScorer(WorkerScorer):
         gold = replace(gold, ordered=ordered, key=f"{gold.key}/{ordered}")
         if backwards:
             database = replace(database, uri=database.uri.replace("?mode=ro", f"?mode=ro{REVERSED_ROWS}"))
-        return (await self._run_prediction(database, gold, method, pred, False, {})).outcome
+        return (await self._run_prediction(database, gold, method, False, {}, pred)).outcome
 
     def _read(
         self, question: SqlQuestion, responses: list[str]
@@ -243,7 +234,7 @@ class SqlScorer(WorkerScorer):
         return _Gold(key, body, header["ordered"], header["rows"], header["columns"], header["null"], None)
 
     async def _run_prediction(
-        self, database: Database, gold: _Gold, method: str, pred: str, digest: bool, timed: dict[str, str]
+        self, database: Database, gold: _Gold, method: str, digest: bool, timed: dict[str, str], pred: str
     ) -> Score:
         seconds = self.settings.prediction_seconds
         job = {

@@ -57,7 +57,7 @@ def test_a_request_of_any_size_is_worked_off_in_turn(tmp_path: Path) -> None:
     make_shop(tmp_path / "shop" / "shop.sqlite")
     section = {"class_name": "SqlRewardModel", "database_path": tmp_path, "num_instances": 1}
     scorers = Scorers(Settings.model_validate({"Scorers": {"Scorer1": section}}))
-    pool = scorers.pools()["sql"]
+    pool = scorers.by_kind["sql"].pool
     most = 0
 
     async def scenario() -> list[list[Score]]:
