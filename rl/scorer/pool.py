@@ -68,21 +68,32 @@ class _Job:
 
 
 @dataclass(eq=False)
+class _Lane:
+    """waiting: jobs that no worker has. busy: workers that have a job, with those that are being started for one."""
+
+    slow: bool
+    size: int
+    waiting: deque[_Job] = field(default_factory=deque)
+    busy: int = 0
+    starting: int = 0
+
+
+@dataclass(eq=False)
 class _Load:
     """What a worker has been given: it does jobs[0]; the others wait in its socket.
 
     started: when it began with jobs[0], by the clock. cpu_before: its processor time then. cpu: its processor time when
-    that was last seen to grow, at `moved`. disowned: jobs in its socket were given to others, so it must end.
+    that was last seen to grow, at `moved`. ended_for: why the pool ended it, "overran" or "stopped". disowned: jobs in
+    its socket were given to others, so it must end.
     """
 
-    slow: bool
+    lane: _Lane
     jobs: deque[_Job] = field(default_factory=deque)
     started: float = 0.0
     cpu_before: float = 0.0
     cpu: float = 0.0
     moved: float = 0.0
-    overran: bool = False
-    stopped: bool = False
+    ended_for: str = ""
     disowned: bool = False
 
     def begins(self, cpu_used: float) -> None:
@@ -97,14 +108,11 @@ class WorkerPool:
     """
 
     def __init__(self, size: int, slow_size: int, settings: dict, by_clock: bool = False):
-        self._sizes = {False: size, True: slow_size}
+        self._ordinary, self._slow = self._lanes = _Lane(False, size), _Lane(True, slow_size)
         self._settings = settings
         self._by_clock = by_clock
         self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
-        self._waiting: dict[bool, deque[_Job]] = {False: deque(), True: deque()}
         self._loads: dict[WorkerProcess, _Load] = {}
-        self._busy = {False: 0, True: 0}  # by lane, with workers that are being started for it
-        self._starting = {False: 0, True: 0}
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
         self._tasks: set[asyncio.Task] = set()
@@ -117,7 +125,7 @@ class WorkerPool:
     @property
     def waiting(self) -> int:
         """Jobs that no worker has yet."""
-        return len(self._waiting[False]) + len(self._waiting[True])
+        return sum(len(lane.waiting) for lane in self._lanes)
 
     @property
     def running(self) -> int:
@@ -131,12 +139,12 @@ class WorkerPool:
 
     def seconds_to_clear(self) -> float:
         """About how long the jobs that wait now will take, from the time that recent ones took."""
-        return self.waiting * self._recent_seconds / self._sizes[False]
+        return self.waiting * self._recent_seconds / self._ordinary.size
 
     async def start(self) -> None:
         """Start every ordinary worker, so that one that cannot start is known before the first request."""
-        started = await asyncio.gather(*(self._new_worker() for _ in range(self._sizes[False])), return_exceptions=True)
-        for worker in started:
+        starting = [self._new_worker() for _ in range(self._ordinary.size)]
+        for worker in await asyncio.gather(*starting, return_exceptions=True):
             if isinstance(worker, BaseException):
                 raise worker
             self._idle.append(worker)
@@ -152,7 +160,7 @@ class WorkerPool:
         if self._closed:
             raise WorkerLost("the server is ending")
         job = _Job(prepare, cpu_limit, wall_limit, asyncio.get_running_loop().create_future())
-        self._waiting[False].append(job)
+        self._ordinary.waiting.append(job)
         self._dispatch()
         return await job.done
 
@@ -162,7 +170,7 @@ class WorkerPool:
         for task in self._tasks:
             task.cancel()
         given = (job for load in self._loads.values() for job in load.jobs)
-        for job in [*self._waiting[False], *self._waiting[True], *given]:
+        for job in [*self._ordinary.waiting, *self._slow.waiting, *given]:
             _fail(job, WorkerLost("the server is ending"))
         await asyncio.gather(*self._tasks, *(worker.kill() for worker in list(self._all)), return_exceptions=True)
         if self._fork_server is not None:
@@ -171,48 +179,49 @@ class WorkerPool:
     # Lanes
 
     def _dispatch(self) -> None:
-        for slow in (False, True):
-            waiting = self._waiting[slow]
-            while len(waiting) > self._starting[slow] and self._busy[slow] < self._sizes[slow]:
-                self._busy[slow] += 1
+        for lane in self._lanes:
+            while len(lane.waiting) > lane.starting and lane.busy < lane.size:
+                lane.busy += 1
                 worker = next((worker for worker in self._idle if worker.usable), None)
                 if worker is not None:
                     self._idle.remove(worker)
-                    self._begin(worker, waiting.popleft(), slow)
+                    self._begin(worker, lane)
                 else:
-                    self._starting[slow] += 1
-                    self._start_task(self._add_worker(slow))
-        self._give_ahead()
-
-    def _give_ahead(self) -> None:
-        waiting = self._waiting[False]
+                    lane.starting += 1
+                    self._start_task(self._add_worker(lane))
+        # Ahead, for workers of the ordinary lane that are not done.
+        waiting = self._ordinary.waiting
         for worker, load in self._loads.items():
-            while waiting and not load.slow and worker.usable and len(load.jobs) < _DEPTH:
+            while waiting and not load.lane.slow and worker.usable and len(load.jobs) < _DEPTH:
                 self._give(worker, load, waiting.popleft())
 
-    async def _add_worker(self, slow: bool) -> None:
+    async def _add_worker(self, lane: _Lane) -> None:
         """A worker for a lane that has jobs and room."""
         try:
             self._idle.append(await self._new_worker())
         except WorkerLost as error:
             logger.error("%s", error)
-            if self._waiting[slow]:
-                self._lost(self._waiting[slow].popleft(), slow, str(error))
+            if lane.waiting:
+                self._lost(lane.waiting.popleft(), lane, str(error))
         finally:
-            self._starting[slow] -= 1
-            self._busy[slow] -= 1
+            lane.starting -= 1
+            lane.busy -= 1
         self._dispatch()
 
-    def _begin(self, worker: WorkerProcess, job: _Job, slow: bool) -> None:
-        if slow and may_renice():
-            worker.set_priority(self._niceness + SLOW_NICE)
-        load = self._loads[worker] = _Load(slow)
+    def _begin(self, worker: WorkerProcess, lane: _Lane) -> None:
+        if lane.slow:
+            self._set_priority(worker, slow=True)
+        load = self._loads[worker] = _Load(lane)
         load.begins(worker.cpu_used)
-        self._give(worker, load, job)
+        self._give(worker, load, lane.waiting.popleft())
 
     def _give(self, worker: WorkerProcess, load: _Load, job: _Job) -> None:
         load.jobs.append(job)
         worker.send(*job.prepare(worker))
+
+    def _set_priority(self, worker: WorkerProcess, slow: bool) -> bool:
+        """Whether it could be set; where a lower one could not be taken back, all workers have the same."""
+        return not may_renice() or worker.set_priority(self._niceness + SLOW_NICE * slow)
 
     def _replied(self, worker: WorkerProcess, reply: Reply) -> None:
         load = self._loads.get(worker)
@@ -222,25 +231,32 @@ class WorkerPool:
         self._recent_seconds += (time.monotonic() - load.started - self._recent_seconds) / 100
         if not job.done.done():
             job.done.set_result(reply)
-        if reply[0].get("last") or load.overran or load.stopped:
-            self._take_back(load)
-            self._release(worker, load)
-            ended_for = "fault" if reply[0]["outcome"] == "fault" else "out_of_memory"
-            self._retire(worker, ended_for if reply[0].get("last") else "slow")
+        if reply[0].get("last"):
+            self._retire(worker, load, "fault" if reply[0]["outcome"] == "fault" else "out_of_memory")
+        elif load.ended_for:
+            self._retire(worker, load, "slow")
         elif load.jobs:
             load.begins(worker.cpu_used)
+        elif (
+            load.disowned
+            or len(self._idle) >= self._ordinary.size
+            or (load.lane.slow and not self._set_priority(worker, slow=False))
+        ):
+            self._retire(worker, load, "slow")
         else:
             self._release(worker, load)
-            restored = not (load.slow and may_renice()) or worker.set_priority(self._niceness)
-            if load.disowned or len(self._idle) >= self._sizes[False] or not restored:
-                self._retire(worker, "slow")
-            else:
-                self._idle.append(worker)
+            self._idle.append(worker)
         self._dispatch()
+
+    def _retire(self, worker: WorkerProcess, load: _Load, cause: str) -> None:
+        self._take_back(load)
+        self._release(worker, load)
+        self.ends[cause] += 1
+        worker.terminate()
 
     def _release(self, worker: WorkerProcess, load: _Load) -> None:
         del self._loads[worker]
-        self._busy[load.slow] -= 1
+        load.lane.busy -= 1
 
     def _ended(self, worker: WorkerProcess) -> None:
         self._all.discard(worker)
@@ -258,28 +274,26 @@ class WorkerPool:
         """What becomes of the jobs of a worker that ended: jobs that it had not begun have lost nothing."""
         job = load.jobs.popleft()
         self._take_back(load)
-        if load.overran:
-            self.ends["overran"] += 1
+        self.ends[load.ended_for or ("crashed" if worker.crashed else "lost")] += 1
+        if load.ended_for == "overran":
             _fail(job, WorkerOverran())
-        elif load.stopped:
-            self.ends["stopped"] += 1
-            self._waiting[True].append(job)
+        elif load.ended_for == "stopped":
+            self._slow.waiting.append(job)
         else:
-            self.ends["crashed" if worker.crashed else "lost"] += 1
             job.crashes += worker.crashed
-            self._lost(job, load.slow, f"worker {worker.pid} ended without a reply (exit code {worker.returncode})")
+            self._lost(job, load.lane, f"worker {worker.pid} ended without a reply (exit code {worker.returncode})")
 
     def _take_back(self, load: _Load) -> None:
         """Jobs that wait in a worker's socket, to the front of the others."""
         load.disowned |= bool(load.jobs)
-        self._waiting[False].extendleft(reversed(load.jobs))
+        self._ordinary.waiting.extendleft(reversed(load.jobs))
         load.jobs.clear()
 
-    def _lost(self, job: _Job, slow: bool, reason: str) -> None:
+    def _lost(self, job: _Job, lane: _Lane, reason: str) -> None:
         job.losses += 1
         logger.warning("%s (attempt %d of %d)", reason, job.losses, _ATTEMPTS)
         if job.losses < _ATTEMPTS:
-            self._waiting[slow].appendleft(job)
+            lane.waiting.appendleft(job)
         elif job.crashes == job.losses:
             _fail(job, WorkerCrashed())
         else:
@@ -306,34 +320,33 @@ class WorkerPool:
         if cpu - load.cpu > _STALLED_CPU_SECONDS:
             load.cpu, load.moved = cpu, now
         if cpu - load.cpu_before > limit:
-            logger.warning("a worker was killed: no reply within %g s of processor time", limit)
-            load.overran = True
-            worker.terminate()
+            self._end(worker, load, "overran", f"no reply within {limit:g} s of processor time")
         elif wall_limit is not None and now - load.started > wall_limit:
-            logger.warning("a worker was killed: no reply within %g s by the clock", wall_limit)
-            load.overran = True
-            worker.terminate()
+            self._end(worker, load, "overran", f"no reply within {wall_limit:g} s by the clock")
         elif wall_limit is None and now - load.moved > _STALL_SECONDS:
-            logger.error("a worker was killed: it used no processor for %g s", _STALL_SECONDS)
+            self._end(worker, load, "", f"it used no processor for {_STALL_SECONDS:g} s")
+        elif load.lane.slow or seconds <= SLOW_SECONDS:
+            return
+        elif self._slow.busy < self._slow.size:
+            self._move_to_slow_lane(worker, load)
+        elif seconds > STOP_SECONDS and (self._ordinary.waiting or len(load.jobs) > 1):
+            load.ended_for = "stopped"
             worker.terminate()
-        elif not load.slow and seconds > SLOW_SECONDS:
-            self._make_room(worker, load, seconds)
 
-    def _make_room(self, worker: WorkerProcess, load: _Load, seconds: float) -> None:
-        """Take a slow job out of the ordinary lane."""
-        if self._busy[True] < self._sizes[True]:
-            if may_renice():
-                worker.set_priority(self._niceness + SLOW_NICE)
-            load.slow = True
-            self._busy[False] -= 1
-            self._busy[True] += 1
-            job = load.jobs.popleft()
-            self._take_back(load)
-            load.jobs.append(job)
-            self._dispatch()
-        elif seconds > STOP_SECONDS and (self._waiting[False] or len(load.jobs) > 1):
-            load.stopped = True
-            worker.terminate()
+    def _end(self, worker: WorkerProcess, load: _Load, cause: str, reason: str) -> None:
+        logger.warning("a worker was killed: %s", reason)
+        load.ended_for = cause
+        worker.terminate()
+
+    def _move_to_slow_lane(self, worker: WorkerProcess, load: _Load) -> None:
+        self._set_priority(worker, slow=True)
+        self._ordinary.busy -= 1
+        self._slow.busy += 1
+        load.lane = self._slow
+        job = load.jobs.popleft()
+        self._take_back(load)
+        load.jobs.append(job)
+        self._dispatch()
 
     # Workers
 
@@ -350,10 +363,6 @@ class WorkerPool:
             await worker.kill()
             raise WorkerLost("the server is ending")
         return worker
-
-    def _retire(self, worker: WorkerProcess, cause: str) -> None:
-        self.ends[cause] += 1
-        worker.terminate()
 
     def _start_task(self, coroutine) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
