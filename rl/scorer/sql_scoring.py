@@ -66,21 +66,25 @@ class _GoldQuery(NamedTuple):
 
 @dataclass(frozen=True)
 class _Gold:
-    """key: names the result among workers. body: the marshalled rows. null: they hold no value other than NULL.
-    failure: the score of all if it failed."""
+    """A worker's reply about gold (sql/jobs.py), and a key that names its result among workers."""
 
     key: str
+    header: dict
     body: bytes
-    ordered: bool
-    rows: int
-    columns: int
-    null: bool
-    failure: Score | None
+
+    @property
+    def failure(self) -> Score | None:
+        """The score of all responses if it failed."""
+        return None if self.header["outcome"] == "gold" else failure(self.header)
+
+    @property
+    def null(self) -> bool:
+        """Whether it returned no value other than NULL."""
+        return self.header.get("null", False)
 
     @property
     def kept_bytes(self) -> int | None:
-        failed = self.failure is not None and self.failure.outcome == INFRA_ERROR
-        return None if failed else len(self.body) + 1000
+        return None if self.header["outcome"] == INFRA_ERROR else len(self.body) + 1000
 
 
 class SqlScorer(WorkerScorer):
@@ -146,10 +150,10 @@ class SqlScorer(WorkerScorer):
         except DatabaseUnreadable as error:
             return GoldCheck(INFRA_ERROR, error=str(error))
         seconds = time.perf_counter() - started
-        if gold.failure is None:
-            found = "gold" if not gold.null else "all_null" if gold.rows else "empty"
-            return GoldCheck(found, seconds, None, gold.columns, gold.ordered)
-        return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
+        if gold.failure is not None:
+            return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
+        found = "gold" if not gold.null else "all_null" if gold.header["rows"] else "empty"
+        return GoldCheck(found, seconds, None, gold.header["columns"], gold.header["ordered"])
 
     def find_file(self, db_id: str) -> Database | None:
         """The file or folder; None with the engine that has none. Raises as find_database does."""
@@ -193,7 +197,7 @@ class SqlScorer(WorkerScorer):
         if gold.failure is not None:
             return gold.failure.outcome
         # A worker holds gold as ordered or not, by its key.
-        gold = replace(gold, ordered=ordered, key=f"{gold.key}/{ordered}")
+        gold = replace(gold, header=gold.header | {"ordered": ordered}, key=f"{gold.key}/{ordered}")
         if backwards:
             database = replace(database, uri=database.uri.replace("?mode=ro", f"?mode=ro{REVERSED_ROWS}"))
         return (await self._run_prediction(database, gold, method, False, {}, pred)).outcome
@@ -229,9 +233,7 @@ class SqlScorer(WorkerScorer):
         header, body = await self._run(database, lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
-        if header["outcome"] != "gold":
-            return _Gold(key, body, ordered=False, rows=0, columns=0, null=False, failure=failure(header))
-        return _Gold(key, body, header["ordered"], header["rows"], header["columns"], header["null"], None)
+        return _Gold(key, header, body)
 
     async def _run_prediction(
         self, database: Database, gold: _Gold, method: str, digest: bool, timed: dict[str, str], pred: str
@@ -244,7 +246,7 @@ class SqlScorer(WorkerScorer):
             "sql": pred,
             "seconds": seconds,
             "gold": gold.key,
-            "ordered": gold.ordered and self.settings.order_check,
+            "ordered": gold.header["ordered"] and self.settings.order_check,
             "method": method,
             "reward": self.settings.class_name,
             "digest": digest,
