@@ -1,7 +1,5 @@
 """Pool of killable worker processes: one job at a time each, in order of arrival, slow jobs in a lane of their own.
 
-A busy worker gets the next job before it has finished (its socket holds it), so that it need not be woken for each.
-
 A job's time is the processor time of its worker, so neither waiting for a worker nor a busy machine counts. Two lanes
 keep slow jobs from holding up the others: a job that has run for SLOW_SECONDS moves to the slow lane, whose workers
 have a lower priority where that can be taken back, and leaves its place to the next one. When that lane is full and
@@ -36,9 +34,6 @@ _TICK_SECONDS = 0.05
 _STALL_SECONDS = 60.0
 _STALLED_CPU_SECONDS = 0.01
 _ATTEMPTS = 2
-# Jobs that a worker of the ordinary lane may have: the one that it does and the next.
-_DEPTH = 2
-
 
 # The frame of a job for the worker that takes it.
 Prepare = Callable[[WorkerProcess], tuple[dict, bytes]]
@@ -79,26 +74,21 @@ class _Lane:
 
 
 @dataclass(eq=False)
-class _Load:
-    """What a worker has been given: it does jobs[0]; the others wait in its socket.
+class _Run:
+    """A job in a worker.
 
-    started: when it began with jobs[0], by the clock. cpu_before: its processor time then. cpu: its processor time when
-    that was last seen to grow, at `moved`. ended_for: why the pool ended it, "overran" or "stopped". disowned: jobs in
-    its socket were given to others, so it must end.
+    started: when it began, by the clock. cpu_before: the worker's processor time then. cpu: its processor time when
+    that was last seen to grow, at `moved`. ended_for: why the pool ended it, "overran" or "stopped".
     """
 
+    job: _Job
     lane: _Lane
-    jobs: deque[_Job] = field(default_factory=deque)
-    started: float = 0.0
-    cpu_before: float = 0.0
-    cpu: float = 0.0
-    moved: float = 0.0
+    cpu_before: float
     ended_for: str = ""
-    disowned: bool = False
 
-    def begins(self, cpu_used: float) -> None:
+    def __post_init__(self) -> None:
+        self.cpu = self.cpu_before
         self.started = self.moved = time.monotonic()
-        self.cpu_before = self.cpu = cpu_used
 
 
 class WorkerPool:
@@ -112,7 +102,7 @@ class WorkerPool:
         self._settings = settings
         self._by_clock = by_clock
         self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
-        self._loads: dict[WorkerProcess, _Load] = {}
+        self._runs: dict[WorkerProcess, _Run] = {}
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
         self._tasks: set[asyncio.Task] = set()
@@ -130,7 +120,7 @@ class WorkerPool:
     @property
     def running(self) -> int:
         """Jobs that workers have."""
-        return sum(len(load.jobs) for load in self._loads.values())
+        return len(self._runs)
 
     @property
     def workers(self) -> int:
@@ -169,8 +159,7 @@ class WorkerPool:
         self._closed = True
         for task in self._tasks:
             task.cancel()
-        given = (job for load in self._loads.values() for job in load.jobs)
-        for job in [*self._ordinary.waiting, *self._slow.waiting, *given]:
+        for job in [*self._ordinary.waiting, *self._slow.waiting, *(run.job for run in self._runs.values())]:
             _fail(job, WorkerLost("the server is ending"))
         await asyncio.gather(*self._tasks, *(worker.kill() for worker in list(self._all)), return_exceptions=True)
         if self._fork_server is not None:
@@ -189,11 +178,6 @@ class WorkerPool:
                 else:
                     lane.starting += 1
                     self._start_task(self._add_worker(lane))
-        # Ahead, for workers of the ordinary lane that are not done.
-        waiting = self._ordinary.waiting
-        for worker, load in self._loads.items():
-            while waiting and not load.lane.slow and worker.usable and len(load.jobs) < _DEPTH:
-                self._give(worker, load, waiting.popleft())
 
     async def _add_worker(self, lane: _Lane) -> None:
         """A worker for a lane that has jobs and room."""
@@ -209,85 +193,64 @@ class WorkerPool:
         self._dispatch()
 
     def _begin(self, worker: WorkerProcess, lane: _Lane) -> None:
+        run = self._runs[worker] = _Run(lane.waiting.popleft(), lane, worker.cpu_used)
         if lane.slow:
-            self._set_priority(worker, slow=True)
-        load = self._loads[worker] = _Load(lane)
-        load.begins(worker.cpu_used)
-        self._give(worker, load, lane.waiting.popleft())
+            self._lower_priority(worker)
+        worker.send(*run.job.prepare(worker))
 
-    def _give(self, worker: WorkerProcess, load: _Load, job: _Job) -> None:
-        load.jobs.append(job)
-        worker.send(*job.prepare(worker))
+    def _lower_priority(self, worker: WorkerProcess) -> None:
+        if may_renice():
+            worker.set_priority(self._niceness + SLOW_NICE)
 
-    def _set_priority(self, worker: WorkerProcess, slow: bool) -> bool:
-        """Whether it could be set; where a lower one could not be taken back, all workers have the same."""
-        return not may_renice() or worker.set_priority(self._niceness + SLOW_NICE * slow)
+    def _restore_priority(self, worker: WorkerProcess, run: _Run) -> bool:
+        return not (run.lane.slow and may_renice()) or worker.set_priority(self._niceness)
 
     def _replied(self, worker: WorkerProcess, reply: Reply) -> None:
-        load = self._loads.get(worker)
-        if load is None:
-            return  # the reply to a job that others do
-        job = load.jobs.popleft()
-        self._recent_seconds += (time.monotonic() - load.started - self._recent_seconds) / 100
-        if not job.done.done():
-            job.done.set_result(reply)
+        run = self._runs.get(worker)
+        if run is None:
+            return  # it was not asked
+        self._release(worker, run)
+        self._recent_seconds += (time.monotonic() - run.started - self._recent_seconds) / 100
+        if not run.job.done.done():
+            run.job.done.set_result(reply)
         if reply[0].get("last"):
-            self._retire(worker, load, "fault" if reply[0]["outcome"] == "fault" else "out_of_memory")
-        elif load.ended_for:
-            self._retire(worker, load, "slow")
-        elif load.jobs:
-            load.begins(worker.cpu_used)
-        elif (
-            load.disowned
-            or len(self._idle) >= self._ordinary.size
-            or (load.lane.slow and not self._set_priority(worker, slow=False))
-        ):
-            self._retire(worker, load, "slow")
+            self._retire(worker, "fault" if reply[0]["outcome"] == "fault" else "out_of_memory")
+        elif run.ended_for or len(self._idle) >= self._ordinary.size or not self._restore_priority(worker, run):
+            self._retire(worker, "slow")
         else:
-            self._release(worker, load)
             self._idle.append(worker)
         self._dispatch()
 
-    def _retire(self, worker: WorkerProcess, load: _Load, cause: str) -> None:
-        self._take_back(load)
-        self._release(worker, load)
+    def _release(self, worker: WorkerProcess, run: _Run) -> None:
+        del self._runs[worker]
+        run.lane.busy -= 1
+
+    def _retire(self, worker: WorkerProcess, cause: str) -> None:
         self.ends[cause] += 1
         worker.terminate()
 
-    def _release(self, worker: WorkerProcess, load: _Load) -> None:
-        del self._loads[worker]
-        load.lane.busy -= 1
-
     def _ended(self, worker: WorkerProcess) -> None:
         self._all.discard(worker)
-        load = self._loads.get(worker)
-        if load is not None:
-            self._release(worker, load)
-            self._settle(worker, load)
+        run = self._runs.get(worker)
+        if run is not None:
+            self._release(worker, run)
+            self._settle(worker, run)
         elif worker in self._idle:
             self._idle.remove(worker)
             self.ends["lost"] += 1
         if not self._closed:
             self._dispatch()
 
-    def _settle(self, worker: WorkerProcess, load: _Load) -> None:
-        """What becomes of the jobs of a worker that ended: jobs that it had not begun have lost nothing."""
-        job = load.jobs.popleft()
-        self._take_back(load)
-        self.ends[load.ended_for or ("crashed" if worker.crashed else "lost")] += 1
-        if load.ended_for == "overran":
-            _fail(job, WorkerOverran())
-        elif load.ended_for == "stopped":
-            self._slow.waiting.append(job)
+    def _settle(self, worker: WorkerProcess, run: _Run) -> None:
+        """What becomes of the job of a worker that ended."""
+        self.ends[run.ended_for or ("crashed" if worker.crashed else "lost")] += 1
+        if run.ended_for == "overran":
+            _fail(run.job, WorkerOverran())
+        elif run.ended_for == "stopped":
+            self._slow.waiting.append(run.job)
         else:
-            job.crashes += worker.crashed
-            self._lost(job, load.lane, f"worker {worker.pid} ended without a reply (exit code {worker.returncode})")
-
-    def _take_back(self, load: _Load) -> None:
-        """Jobs that wait in a worker's socket, to the front of the others."""
-        load.disowned |= bool(load.jobs)
-        self._ordinary.waiting.extendleft(reversed(load.jobs))
-        load.jobs.clear()
+            run.job.crashes += worker.crashed
+            self._lost(run.job, run.lane, f"worker {worker.pid} ended without a reply (exit code {worker.returncode})")
 
     def _lost(self, job: _Job, lane: _Lane, reason: str) -> None:
         job.losses += 1
@@ -305,48 +268,42 @@ class WorkerPool:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             now = time.monotonic()
-            for worker, load in list(self._loads.items()):
-                if now - load.started > SLOW_SECONDS and worker.usable:
+            for worker, run in list(self._runs.items()):
+                if now - run.started > SLOW_SECONDS and worker.usable:
                     try:
-                        self._check(worker, load, now)
+                        self._check(worker, run, now)
                     except Exception:
                         # Without the watchdog no limit would hold from here on.
                         logger.exception("worker %d could not be looked at", worker.pid)
 
-    def _check(self, worker: WorkerProcess, load: _Load, now: float) -> None:
+    def _check(self, worker: WorkerProcess, run: _Run, now: float) -> None:
         """Look at a job that may be slow."""
-        cpu, limit, wall_limit = worker.cpu_seconds(), load.jobs[0].cpu_limit, load.jobs[0].wall_limit
-        seconds = now - load.started if self._by_clock else cpu - load.cpu_before
-        if cpu - load.cpu > _STALLED_CPU_SECONDS:
-            load.cpu, load.moved = cpu, now
-        if cpu - load.cpu_before > limit:
-            self._end(worker, load, "overran", f"no reply within {limit:g} s of processor time")
-        elif wall_limit is not None and now - load.started > wall_limit:
-            self._end(worker, load, "overran", f"no reply within {wall_limit:g} s by the clock")
-        elif wall_limit is None and now - load.moved > _STALL_SECONDS:
-            self._end(worker, load, "", f"it used no processor for {_STALL_SECONDS:g} s")
-        elif load.lane.slow or seconds <= SLOW_SECONDS:
+        cpu, limit, wall_limit = worker.cpu_seconds(), run.job.cpu_limit, run.job.wall_limit
+        seconds = now - run.started if self._by_clock else cpu - run.cpu_before
+        if cpu - run.cpu > _STALLED_CPU_SECONDS:
+            run.cpu, run.moved = cpu, now
+        if cpu - run.cpu_before > limit:
+            self._kill(worker, run, "overran", f"no reply within {limit:g} s of processor time")
+        elif wall_limit is not None and now - run.started > wall_limit:
+            self._kill(worker, run, "overran", f"no reply within {wall_limit:g} s by the clock")
+        elif wall_limit is None and now - run.moved > _STALL_SECONDS:
+            self._kill(worker, run, "", f"it used no processor for {_STALL_SECONDS:g} s")
+        elif run.lane.slow or seconds <= SLOW_SECONDS:
             return
         elif self._slow.busy < self._slow.size:
-            self._move_to_slow_lane(worker, load)
-        elif seconds > STOP_SECONDS and (self._ordinary.waiting or len(load.jobs) > 1):
-            load.ended_for = "stopped"
+            self._lower_priority(worker)
+            self._ordinary.busy -= 1
+            self._slow.busy += 1
+            run.lane = self._slow
+            self._dispatch()
+        elif seconds > STOP_SECONDS and self._ordinary.waiting:
+            run.ended_for = "stopped"
             worker.terminate()
 
-    def _end(self, worker: WorkerProcess, load: _Load, cause: str, reason: str) -> None:
+    def _kill(self, worker: WorkerProcess, run: _Run, cause: str, reason: str) -> None:
         logger.warning("a worker was killed: %s", reason)
-        load.ended_for = cause
+        run.ended_for = cause
         worker.terminate()
-
-    def _move_to_slow_lane(self, worker: WorkerProcess, load: _Load) -> None:
-        self._set_priority(worker, slow=True)
-        self._ordinary.busy -= 1
-        self._slow.busy += 1
-        load.lane = self._slow
-        job = load.jobs.popleft()
-        self._take_back(load)
-        load.jobs.append(job)
-        self._dispatch()
 
     # Workers
 
