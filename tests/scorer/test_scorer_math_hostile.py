@@ -69,7 +69,7 @@ class Worker:
 
     def _start_fork_server(self) -> None:
         sandbox = {"mechanisms": offered(), "reads": [], "allow": []}
-        settings = {"kind": "math", "memory_bytes": MEMORY_BYTES, "held_bytes": 0, "jobs": {}, "sandbox": sandbox}
+        settings = {"kind": "math", "memory_bytes": MEMORY_BYTES, "jobs": {}, "sandbox": sandbox}
         self.control, its = socket.socketpair()
         with its:
             self.fork_server = subprocess.Popen(
