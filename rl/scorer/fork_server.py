@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 from rl.scorer.worker import FORK, NUMBER
@@ -29,17 +28,10 @@ class ForkServer:
     When it ends, its workers end with it. It ends itself when the server's end of its socket is closed.
     """
 
-    def __init__(
-        self,
-        process: subprocess.Popen,
-        control: socket.socket,
-        output: WorkerOutput,
-        output_transport: asyncio.BaseTransport,
-    ):
+    def __init__(self, process: subprocess.Popen, control: socket.socket, output: WorkerOutput):
         self._process = process
         self._control = control
         self._output = output
-        self._output_transport = output_transport
         self._turn = asyncio.Lock()
 
     @classmethod
@@ -62,11 +54,11 @@ class ForkServer:
                     # Linux gives each session an equal share of the processors, whatever the priorities within.
                     process_group=0,
                 )
-            loop, output = asyncio.get_running_loop(), WorkerOutput(settings["name"])
-            output_transport, _ = await loop.connect_read_pipe(lambda: output, process.stdout)
+            output = WorkerOutput(settings["name"])
+            await asyncio.get_running_loop().connect_read_pipe(lambda: output, process.stdout)
         except OSError as error:
             raise WorkerLost(f"a worker process cannot be started: {error}") from error
-        server = cls(process, control, output, output_transport)
+        server = cls(process, control, output)
         try:
             async with asyncio.timeout(START_SECONDS):
                 await server._reply()
@@ -119,11 +111,7 @@ class ForkServer:
         self._end()
         async with self._turn:  # what still waits for a reply sees the end
             self._control.close()
-        # If a process of another group holds the pipe, no end comes.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS_SECONDS):
-                await self._output.ended.wait()
-        self._output_transport.close()
+        await self._output.close(LAST_WORDS_SECONDS)
 
     def _end(self) -> None:
         self._process.kill()
