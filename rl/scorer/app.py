@@ -53,7 +53,8 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
         finally:
             await scorers.close()
 
-    app = FastAPI(title="DPH-RL scorer", lifespan=lifespan)
+    handlers = dict.fromkeys((HTTPException, UnknownQuestion, Busy, Exception), _error)
+    app = FastAPI(title="DPH-RL scorer", lifespan=lifespan, exception_handlers=handlers)
     app.state.failure = None
     app.state.metrics = metrics = Metrics(scorers)
     app.add_middleware(Measured, metrics=metrics)
@@ -106,7 +107,6 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
         shut_down()
         return {"status": "ending"}
 
-    _add_error_handlers(app)
     return app
 
 
@@ -204,22 +204,14 @@ def _log(questions: Questions, scores: list[list[Score]], labels: dict, seconds:
     logger.info("scored", extra={"fields": labels | fields})
 
 
-def _add_error_handlers(app: FastAPI) -> None:
-    @app.exception_handler(HTTPException)
-    async def refuse(_: Request, error: HTTPException) -> JSONResponse:
+async def _error(_: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, HTTPException):
         return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)
-
-    @app.exception_handler(UnknownQuestion)
-    async def unknown_question(_: Request, error: UnknownQuestion) -> JSONResponse:
+    if isinstance(error, UnknownQuestion):
         return JSONResponse({"error": str(error)}, 404)
-
-    @app.exception_handler(Busy)
-    async def busy(_: Request, error: Busy) -> JSONResponse:
+    if isinstance(error, Busy):
         logger.warning("503: %s", error)
         retry_after = {"Retry-After": str(error.retry_after)}
         return JSONResponse({"error": str(error), "busy": True}, 503, headers=retry_after)
-
-    @app.exception_handler(Exception)
-    async def broken(_: Request, error: Exception) -> JSONResponse:
-        # Starlette raises it again for uvicorn's log, with its traceback.
-        return JSONResponse({"error": f"the server failed: {type(error).__name__}"}, 500)
+    # Starlette raises it again for uvicorn's log, with its traceback.
+    return JSONResponse({"error": f"the server failed: {type(error).__name__}"}, 500)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
@@ -85,6 +85,11 @@ class ScorerSettings(_Section):
     sandbox: Sandbox = "auto"
 
     @property
+    def kind(self) -> str:
+        """sql, math or task; behind a colon the prefix or the name, if there is one."""
+        raise NotImplementedError
+
+    @property
     def processes(self) -> int:
         return self.num_instances or os.cpu_count() or 1
 
@@ -138,11 +143,14 @@ class SqlSettings(ScorerSettings):
 class MathSettings(ScorerSettings):
     """A section of Scorers whose class_name is MathRewardModel."""
 
-    kind: ClassVar[str] = "math"
     class_name: Literal["MathRewardModel"]
     database_path: str | None = None
     prediction_seconds: Seconds = 5.0
     max_answer_chars: Count = 2_000
+
+    @property
+    def kind(self) -> str:
+        return "math"
 
 
 class TaskSettings(ScorerSettings):
@@ -245,16 +253,17 @@ def load_settings(
         raise UserError(f"The configuration {path} cannot be read: {reason}; give a YAML file with -c.") from None
     if not isinstance(content, dict):
         raise UserError(f"The configuration {path} holds no settings; give the sections ScorerServer and Scorers.")
-    ignored = _fill_sections(content)
-    sections = content["Scorers"].values() if isinstance(content.get("Scorers"), dict) else ()
-    replaced = [(content["ScorerServer"], server)]
-    replaced += [(section, sql) for section in sections if _class_name(section) in _SQL_CLASS_NAMES]
-    replaced += [(section, every) for section in sections]
-    for section, values in replaced:
-        if isinstance(section, dict):  # anything else is rejected below
-            other_root = section.get("prefix") or section.get("connection")
-            kept = {"database_path"} if other_root else set()
-            section |= {key: value for key, value in (values or {}).items() if value is not None and key not in kept}
+    ignored = [name for name in content if _foreign(name, Settings.model_fields)]
+    content = {name: section for name, section in content.items() if name not in ignored}
+    content["ScorerServer"] = _with(content.get("ScorerServer") or {}, server)
+    if "Scorers" in content:
+        scorers = content["Scorers"] or {"Scorer1": None}
+        if isinstance(scorers, dict):
+            scorers = {name: _with(_scorer(section, sql), every) for name, section in scorers.items()}
+            foreign = [name for name in scorers if _foreign(_class_name(scorers[name]), _CLASS_NAMES)]
+            if len(foreign) < len(scorers):  # else there is nothing to serve: the first is rejected
+                ignored += [f"Scorers.{name} (class_name {_class_name(scorers.pop(name))})" for name in foreign]
+        content["Scorers"] = scorers
     try:
         settings = Settings.model_validate(content)
     except ValidationError as error:
@@ -265,26 +274,21 @@ def load_settings(
     return settings
 
 
-def _fill_sections(content: dict) -> list[str]:
-    """Put defaults in the place of empty sections; remove foreign ones, and return their names."""
-    ignored = [name for name in content if _foreign(name, Settings.model_fields)]
-    for name in ignored:
-        del content[name]
-    content["ScorerServer"] = content.get("ScorerServer") or {}
-    if "Scorers" not in content:
-        return ignored
-    scorers = content["Scorers"] or {"Scorer1": None}
-    if isinstance(scorers, dict):
-        scorers = {
-            name: scorer if scorer not in (None, {}) else dict(_DEFAULT_SCORER) for name, scorer in scorers.items()
-        }
-        classes = {name: _class_name(scorer) for name, scorer in scorers.items()}
-        foreign = [name for name, class_name in classes.items() if _foreign(class_name, _CLASS_NAMES)]
-        if len(foreign) < len(scorers):  # else there is nothing to serve: the first is rejected
-            ignored += [f"Scorers.{name} (class_name {classes[name]})" for name in foreign]
-            scorers = {name: scorer for name, scorer in scorers.items() if name not in foreign}
-    content["Scorers"] = scorers
-    return ignored
+def _with(section: Any, values: dict | None) -> Any:
+    """A section with those of the values that are not None; anything but a mapping is rejected later."""
+    if not isinstance(section, dict):
+        return section
+    return section | {key: value for key, value in (values or {}).items() if value is not None}
+
+
+def _scorer(section: Any, sql: dict | None) -> Any:
+    """A section of Scorers, with the default in the place of an empty one, and with `sql` if it is for SQL."""
+    if section in (None, {}):
+        section = _DEFAULT_SCORER
+    if _class_name(section) not in _SQL_CLASS_NAMES:
+        return section
+    other_root = section.get("prefix") or section.get("connection")
+    return _with(section, (sql or {}) | ({"database_path": None} if other_root else {}))
 
 
 def _class_name(section: Any) -> Any:

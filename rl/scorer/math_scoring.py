@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 
 from pydantic import BaseModel, Field
 
@@ -23,18 +24,14 @@ class MathScorer(WorkerScorer):
     """MathRewardModel: 1 for an answer that math-verify finds equal to the ground truth, else 0."""
 
     def __init__(self, settings: MathSettings):
-        super().__init__(settings, "math", {"max_answer_chars": settings.max_answer_chars}, reads=[])
+        super().__init__(settings, {"max_answer_chars": settings.max_answer_chars}, reads=[])
         self._settings = settings
 
     async def score(self, question: MathQuestion, responses: list[str], digests: bool = False) -> list[Score]:
-        gold = question.ground_truth
-
-        async def score(pred: str) -> Score:
-            return await self.scores.get((gold, pred), lambda: self._compare(gold, pred))
-
         # Aside: megabytes of hostile text take seconds to read.
         answers = await asyncio.to_thread(lambda: [read_answer(response) for response in responses])
-        return await self._score_distinct(answers, score, _NO_ANSWER)
+        gold = question.ground_truth
+        return await self._score_distinct((gold,), answers, partial(self._compare, gold), _NO_ANSWER)
 
     async def _compare(self, gold: str, pred: str) -> Score:
         seconds = self._settings.prediction_seconds

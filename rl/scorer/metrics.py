@@ -76,27 +76,28 @@ class _State:
         self._scorers = scorers
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        pools, caches = self._scorers.pools(), self._scorers.caches()
+        scorers = self._scorers.by_kind
+        pools = {kind: scorer.pool for kind, scorer in scorers.items()}
         yield _family(GaugeMetricFamily, "waiting", "Jobs that wait for a worker", "kind", pools)
         yield _family(GaugeMetricFamily, "running", "Jobs in workers", "kind", pools)
         yield _family(GaugeMetricFamily, "workers", "Worker processes", "kind", pools)
         ends = CounterMetricFamily("scorer_worker_ends", "Ends of worker processes by cause", labels=["kind", "cause"])
-        for kind, pool in pools.items():
-            for cause, count in pool.ends.items():
-                ends.add_metric([kind, cause], count)
-        yield ends
-        yield CounterMetricFamily(
-            "scorer_empty_gold_responses",
-            "Responses to questions whose gold returns no rows, or nothing but NULL",
-            self._scorers.empty_golds(),
-        )
         confined = GaugeMetricFamily(
             "scorer_sandbox", "Whether a mechanism of the kernel confines the workers", labels=["kind", "mechanism"]
         )
-        for kind, mechanisms in self._scorers.sandboxes().items():
+        for kind, scorer in scorers.items():
+            for cause, count in scorer.pool.ends.items():
+                ends.add_metric([kind, cause], count)
             for mechanism in MECHANISMS:
-                confined.add_metric([kind, mechanism], mechanism in mechanisms)
+                confined.add_metric([kind, mechanism], mechanism in scorer.sandbox)
+        yield ends
         yield confined
+        yield CounterMetricFamily(
+            "scorer_empty_gold_responses",
+            "Responses to questions whose gold returns no rows, or nothing but NULL",
+            sum(scorer.empty_golds for scorer in scorers.values()),
+        )
+        caches = {name: cache for scorer in scorers.values() for name, cache in scorer.caches.items()}
         yield _family(CounterMetricFamily, "hits", "Results that needed no run", "cache", caches)
         yield _family(CounterMetricFamily, "misses", "Results that needed one", "cache", caches)
         yield _family(GaugeMetricFamily, "bytes", "Bytes of what is kept", "cache", caches)

@@ -2,7 +2,7 @@
 
 import os
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 
@@ -14,18 +14,15 @@ def may_renice() -> bool:
     """
     if sys.platform != "linux":
         return False
-    allowed = []
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_raise_and_lower).result()
 
-    def try_it() -> None:
-        try:
-            niceness = os.getpriority(os.PRIO_PROCESS, 0)
-            os.setpriority(os.PRIO_PROCESS, 0, 19)
-            os.setpriority(os.PRIO_PROCESS, 0, niceness)
-            allowed.append(True)
-        except PermissionError:
-            pass
 
-    thread = threading.Thread(target=try_it)
-    thread.start()
-    thread.join()
-    return bool(allowed)
+def _raise_and_lower() -> bool:
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, 19)
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
+    except PermissionError:
+        return False
+    return True

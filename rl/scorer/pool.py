@@ -1,7 +1,5 @@
 """Pool of killable worker processes: one job at a time each, in order of arrival, slow jobs in a lane of their own.
 
-A busy worker gets the next job before it has finished (its socket holds it), so that it need not be woken for each.
-
 A job's time is the processor time of its worker, so neither waiting for a worker nor a busy machine counts. Two lanes
 keep slow jobs from holding up the others: a job that has run for SLOW_SECONDS moves to the slow lane, whose workers
 have a lower priority where that can be taken back, and leaves its place to the next one. When that lane is full and
@@ -36,9 +34,6 @@ _TICK_SECONDS = 0.05
 _STALL_SECONDS = 60.0
 _STALLED_CPU_SECONDS = 0.01
 _ATTEMPTS = 2
-# Jobs that a worker of the ordinary lane may have: the one that it does and the next.
-_DEPTH = 2
-
 
 # The frame of a job for the worker that takes it.
 Prepare = Callable[[WorkerProcess], tuple[dict, bytes]]
@@ -68,26 +63,32 @@ class _Job:
 
 
 @dataclass(eq=False)
-class _Load:
-    """What a worker has been given: it does jobs[0]; the others wait in its socket.
-
-    started: when it began with jobs[0], by the clock. cpu_before: its processor time then. cpu: its processor time when
-    that was last seen to grow, at `moved`. disowned: jobs in its socket were given to others, so it must end.
-    """
+class _Lane:
+    """waiting: jobs that no worker has. busy: workers that have a job, with those that are being started for one."""
 
     slow: bool
-    jobs: deque[_Job] = field(default_factory=deque)
-    started: float = 0.0
-    cpu_before: float = 0.0
-    cpu: float = 0.0
-    moved: float = 0.0
-    overran: bool = False
-    stopped: bool = False
-    disowned: bool = False
+    size: int
+    waiting: deque[_Job] = field(default_factory=deque)
+    busy: int = 0
+    starting: int = 0
 
-    def begins(self, cpu_used: float) -> None:
+
+@dataclass(eq=False)
+class _Run:
+    """A job in a worker.
+
+    started: when it began, by the clock. cpu_before: the worker's processor time then. cpu: its processor time when
+    that was last seen to grow, at `moved`. ended_for: why the pool ended it, "overran" or "stopped".
+    """
+
+    job: _Job
+    lane: _Lane
+    cpu_before: float
+    ended_for: str = ""
+
+    def __post_init__(self) -> None:
+        self.cpu = self.cpu_before
         self.started = self.moved = time.monotonic()
-        self.cpu_before = self.cpu = cpu_used
 
 
 class WorkerPool:
@@ -97,14 +98,11 @@ class WorkerPool:
     """
 
     def __init__(self, size: int, slow_size: int, settings: dict, by_clock: bool = False):
-        self._sizes = {False: size, True: slow_size}
+        self._ordinary, self._slow = self._lanes = _Lane(False, size), _Lane(True, slow_size)
         self._settings = settings
         self._by_clock = by_clock
         self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
-        self._waiting: dict[bool, deque[_Job]] = {False: deque(), True: deque()}
-        self._loads: dict[WorkerProcess, _Load] = {}
-        self._busy = {False: 0, True: 0}  # by lane, with workers that are being started for it
-        self._starting = {False: 0, True: 0}
+        self._runs: dict[WorkerProcess, _Run] = {}
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
         self._tasks: set[asyncio.Task] = set()
@@ -117,12 +115,12 @@ class WorkerPool:
     @property
     def waiting(self) -> int:
         """Jobs that no worker has yet."""
-        return len(self._waiting[False]) + len(self._waiting[True])
+        return sum(len(lane.waiting) for lane in self._lanes)
 
     @property
     def running(self) -> int:
         """Jobs that workers have."""
-        return sum(len(load.jobs) for load in self._loads.values())
+        return len(self._runs)
 
     @property
     def workers(self) -> int:
@@ -131,12 +129,12 @@ class WorkerPool:
 
     def seconds_to_clear(self) -> float:
         """About how long the jobs that wait now will take, from the time that recent ones took."""
-        return self.waiting * self._recent_seconds / self._sizes[False]
+        return self.waiting * self._recent_seconds / self._ordinary.size
 
     async def start(self) -> None:
         """Start every ordinary worker, so that one that cannot start is known before the first request."""
-        started = await asyncio.gather(*(self._new_worker() for _ in range(self._sizes[False])), return_exceptions=True)
-        for worker in started:
+        starting = [self._new_worker() for _ in range(self._ordinary.size)]
+        for worker in await asyncio.gather(*starting, return_exceptions=True):
             if isinstance(worker, BaseException):
                 raise worker
             self._idle.append(worker)
@@ -152,7 +150,7 @@ class WorkerPool:
         if self._closed:
             raise WorkerLost("the server is ending")
         job = _Job(prepare, cpu_limit, wall_limit, asyncio.get_running_loop().create_future())
-        self._waiting[False].append(job)
+        self._ordinary.waiting.append(job)
         self._dispatch()
         return await job.done
 
@@ -161,8 +159,7 @@ class WorkerPool:
         self._closed = True
         for task in self._tasks:
             task.cancel()
-        given = (job for load in self._loads.values() for job in load.jobs)
-        for job in [*self._waiting[False], *self._waiting[True], *given]:
+        for job in [*self._ordinary.waiting, *self._slow.waiting, *(run.job for run in self._runs.values())]:
             _fail(job, WorkerLost("the server is ending"))
         await asyncio.gather(*self._tasks, *(worker.kill() for worker in list(self._all)), return_exceptions=True)
         if self._fork_server is not None:
@@ -171,115 +168,95 @@ class WorkerPool:
     # Lanes
 
     def _dispatch(self) -> None:
-        for slow in (False, True):
-            waiting = self._waiting[slow]
-            while len(waiting) > self._starting[slow] and self._busy[slow] < self._sizes[slow]:
-                self._busy[slow] += 1
+        for lane in self._lanes:
+            while len(lane.waiting) > lane.starting and lane.busy < lane.size:
+                lane.busy += 1
                 worker = next((worker for worker in self._idle if worker.usable), None)
                 if worker is not None:
                     self._idle.remove(worker)
-                    self._begin(worker, waiting.popleft(), slow)
+                    self._begin(worker, lane)
                 else:
-                    self._starting[slow] += 1
-                    self._start_task(self._add_worker(slow))
-        self._give_ahead()
+                    lane.starting += 1
+                    self._start_task(self._add_worker(lane))
 
-    def _give_ahead(self) -> None:
-        waiting = self._waiting[False]
-        for worker, load in self._loads.items():
-            while waiting and not load.slow and worker.usable and len(load.jobs) < _DEPTH:
-                self._give(worker, load, waiting.popleft())
-
-    async def _add_worker(self, slow: bool) -> None:
+    async def _add_worker(self, lane: _Lane) -> None:
         """A worker for a lane that has jobs and room."""
         try:
             self._idle.append(await self._new_worker())
         except WorkerLost as error:
             logger.error("%s", error)
-            if self._waiting[slow]:
-                self._lost(self._waiting[slow].popleft(), slow, str(error))
+            if lane.waiting:
+                self._lost(lane.waiting.popleft(), lane, str(error))
         finally:
-            self._starting[slow] -= 1
-            self._busy[slow] -= 1
+            lane.starting -= 1
+            lane.busy -= 1
         self._dispatch()
 
-    def _begin(self, worker: WorkerProcess, job: _Job, slow: bool) -> None:
-        if slow and may_renice():
-            worker.set_priority(self._niceness + SLOW_NICE)
-        load = self._loads[worker] = _Load(slow)
-        load.begins(worker.cpu_used)
-        self._give(worker, load, job)
+    def _begin(self, worker: WorkerProcess, lane: _Lane) -> None:
+        run = self._runs[worker] = _Run(lane.waiting.popleft(), lane, worker.cpu_used)
+        if lane.slow:
+            self._lower_priority(worker)
+        worker.send(*run.job.prepare(worker))
 
-    def _give(self, worker: WorkerProcess, load: _Load, job: _Job) -> None:
-        load.jobs.append(job)
-        worker.send(*job.prepare(worker))
+    def _lower_priority(self, worker: WorkerProcess) -> None:
+        if may_renice():
+            worker.set_priority(self._niceness + SLOW_NICE)
+
+    def _restore_priority(self, worker: WorkerProcess, run: _Run) -> bool:
+        return not (run.lane.slow and may_renice()) or worker.set_priority(self._niceness)
 
     def _replied(self, worker: WorkerProcess, reply: Reply) -> None:
-        load = self._loads.get(worker)
-        if load is None:
-            return  # the reply to a job that others do
-        job = load.jobs.popleft()
-        self._recent_seconds += (time.monotonic() - load.started - self._recent_seconds) / 100
-        if not job.done.done():
-            job.done.set_result(reply)
-        if reply[0].get("last") or load.overran or load.stopped:
-            self._take_back(load)
-            self._release(worker, load)
-            ended_for = "fault" if reply[0]["outcome"] == "fault" else "out_of_memory"
-            self._retire(worker, ended_for if reply[0].get("last") else "slow")
-        elif load.jobs:
-            load.begins(worker.cpu_used)
+        run = self._runs.get(worker)
+        if run is None:
+            return  # it was not asked
+        self._release(worker, run)
+        self._recent_seconds += (time.monotonic() - run.started - self._recent_seconds) / 100
+        if not run.job.done.done():
+            run.job.done.set_result(reply)
+        if reply[0].get("last"):
+            self._retire(worker, "fault" if reply[0]["outcome"] == "fault" else "out_of_memory")
+        elif run.ended_for or len(self._idle) >= self._ordinary.size or not self._restore_priority(worker, run):
+            self._retire(worker, "slow")
         else:
-            self._release(worker, load)
-            restored = not (load.slow and may_renice()) or worker.set_priority(self._niceness)
-            if load.disowned or len(self._idle) >= self._sizes[False] or not restored:
-                self._retire(worker, "slow")
-            else:
-                self._idle.append(worker)
+            self._idle.append(worker)
         self._dispatch()
 
-    def _release(self, worker: WorkerProcess, load: _Load) -> None:
-        del self._loads[worker]
-        self._busy[load.slow] -= 1
+    def _release(self, worker: WorkerProcess, run: _Run) -> None:
+        del self._runs[worker]
+        run.lane.busy -= 1
+
+    def _retire(self, worker: WorkerProcess, cause: str) -> None:
+        self.ends[cause] += 1
+        worker.terminate()
 
     def _ended(self, worker: WorkerProcess) -> None:
         self._all.discard(worker)
-        load = self._loads.get(worker)
-        if load is not None:
-            self._release(worker, load)
-            self._settle(worker, load)
+        run = self._runs.get(worker)
+        if run is not None:
+            self._release(worker, run)
+            self._settle(worker, run)
         elif worker in self._idle:
             self._idle.remove(worker)
             self.ends["lost"] += 1
         if not self._closed:
             self._dispatch()
 
-    def _settle(self, worker: WorkerProcess, load: _Load) -> None:
-        """What becomes of the jobs of a worker that ended: jobs that it had not begun have lost nothing."""
-        job = load.jobs.popleft()
-        self._take_back(load)
-        if load.overran:
-            self.ends["overran"] += 1
-            _fail(job, WorkerOverran())
-        elif load.stopped:
-            self.ends["stopped"] += 1
-            self._waiting[True].append(job)
+    def _settle(self, worker: WorkerProcess, run: _Run) -> None:
+        """What becomes of the job of a worker that ended."""
+        self.ends[run.ended_for or ("crashed" if worker.crashed else "lost")] += 1
+        if run.ended_for == "overran":
+            _fail(run.job, WorkerOverran())
+        elif run.ended_for == "stopped":
+            self._slow.waiting.append(run.job)
         else:
-            self.ends["crashed" if worker.crashed else "lost"] += 1
-            job.crashes += worker.crashed
-            self._lost(job, load.slow, f"worker {worker.pid} ended without a reply (exit code {worker.returncode})")
+            run.job.crashes += worker.crashed
+            self._lost(run.job, run.lane, f"worker {worker.pid} ended without a reply (exit code {worker.returncode})")
 
-    def _take_back(self, load: _Load) -> None:
-        """Jobs that wait in a worker's socket, to the front of the others."""
-        load.disowned |= bool(load.jobs)
-        self._waiting[False].extendleft(reversed(load.jobs))
-        load.jobs.clear()
-
-    def _lost(self, job: _Job, slow: bool, reason: str) -> None:
+    def _lost(self, job: _Job, lane: _Lane, reason: str) -> None:
         job.losses += 1
         logger.warning("%s (attempt %d of %d)", reason, job.losses, _ATTEMPTS)
         if job.losses < _ATTEMPTS:
-            self._waiting[slow].appendleft(job)
+            lane.waiting.appendleft(job)
         elif job.crashes == job.losses:
             _fail(job, WorkerCrashed())
         else:
@@ -291,49 +268,42 @@ class WorkerPool:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             now = time.monotonic()
-            for worker, load in list(self._loads.items()):
-                if now - load.started > SLOW_SECONDS and worker.usable:
+            for worker, run in list(self._runs.items()):
+                if now - run.started > SLOW_SECONDS and worker.usable:
                     try:
-                        self._check(worker, load, now)
+                        self._check(worker, run, now)
                     except Exception:
                         # Without the watchdog no limit would hold from here on.
                         logger.exception("worker %d could not be looked at", worker.pid)
 
-    def _check(self, worker: WorkerProcess, load: _Load, now: float) -> None:
+    def _check(self, worker: WorkerProcess, run: _Run, now: float) -> None:
         """Look at a job that may be slow."""
-        cpu, limit, wall_limit = worker.cpu_seconds(), load.jobs[0].cpu_limit, load.jobs[0].wall_limit
-        seconds = now - load.started if self._by_clock else cpu - load.cpu_before
-        if cpu - load.cpu > _STALLED_CPU_SECONDS:
-            load.cpu, load.moved = cpu, now
-        if cpu - load.cpu_before > limit:
-            logger.warning("a worker was killed: no reply within %g s of processor time", limit)
-            load.overran = True
-            worker.terminate()
-        elif wall_limit is not None and now - load.started > wall_limit:
-            logger.warning("a worker was killed: no reply within %g s by the clock", wall_limit)
-            load.overran = True
-            worker.terminate()
-        elif wall_limit is None and now - load.moved > _STALL_SECONDS:
-            logger.error("a worker was killed: it used no processor for %g s", _STALL_SECONDS)
-            worker.terminate()
-        elif not load.slow and seconds > SLOW_SECONDS:
-            self._make_room(worker, load, seconds)
-
-    def _make_room(self, worker: WorkerProcess, load: _Load, seconds: float) -> None:
-        """Take a slow job out of the ordinary lane."""
-        if self._busy[True] < self._sizes[True]:
-            if may_renice():
-                worker.set_priority(self._niceness + SLOW_NICE)
-            load.slow = True
-            self._busy[False] -= 1
-            self._busy[True] += 1
-            job = load.jobs.popleft()
-            self._take_back(load)
-            load.jobs.append(job)
+        cpu, limit, wall_limit = worker.cpu_seconds(), run.job.cpu_limit, run.job.wall_limit
+        seconds = now - run.started if self._by_clock else cpu - run.cpu_before
+        if cpu - run.cpu > _STALLED_CPU_SECONDS:
+            run.cpu, run.moved = cpu, now
+        if cpu - run.cpu_before > limit:
+            self._kill(worker, run, "overran", f"no reply within {limit:g} s of processor time")
+        elif wall_limit is not None and now - run.started > wall_limit:
+            self._kill(worker, run, "overran", f"no reply within {wall_limit:g} s by the clock")
+        elif wall_limit is None and now - run.moved > _STALL_SECONDS:
+            self._kill(worker, run, "", f"it used no processor for {_STALL_SECONDS:g} s")
+        elif run.lane.slow or seconds <= SLOW_SECONDS:
+            return
+        elif self._slow.busy < self._slow.size:
+            self._lower_priority(worker)
+            self._ordinary.busy -= 1
+            self._slow.busy += 1
+            run.lane = self._slow
             self._dispatch()
-        elif seconds > STOP_SECONDS and (self._waiting[False] or len(load.jobs) > 1):
-            load.stopped = True
+        elif seconds > STOP_SECONDS and self._ordinary.waiting:
+            run.ended_for = "stopped"
             worker.terminate()
+
+    def _kill(self, worker: WorkerProcess, run: _Run, cause: str, reason: str) -> None:
+        logger.warning("a worker was killed: %s", reason)
+        run.ended_for = cause
+        worker.terminate()
 
     # Workers
 
@@ -350,10 +320,6 @@ class WorkerPool:
             await worker.kill()
             raise WorkerLost("the server is ending")
         return worker
-
-    def _retire(self, worker: WorkerProcess, cause: str) -> None:
-        self.ends[cause] += 1
-        worker.terminate()
 
     def _start_task(self, coroutine) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

@@ -6,14 +6,13 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 import psutil
 
 from rl.scorer import frames
 from rl.scorer.fork_server import LAST_WORDS_SECONDS, START_SECONDS, ForkServer, WorkerLost
 from rl.scorer.lru import ByteLru
-from rl.scorer.worker_output import WorkerOutput
 
 logger = logging.getLogger(__name__)
 
@@ -31,24 +30,23 @@ class WorkerProcess(asyncio.Protocol):
     returncode: after its end, as subprocess has it; None if it ended with its fork server.
     """
 
-    def __init__(self, fork_server: ForkServer, pid: int, settings: dict):
+    def __init__(self, fork_server: ForkServer, settings: dict):
         self._fork_server = fork_server
-        self.pid = pid
-        self.returncode: int | None = None
-        self._status = psutil.Process(pid)
         self._buffer = bytearray()
         # A reply was in the worker's memory before.
         self._max_reply_bytes = settings["memory_bytes"]
-        self._output = WorkerOutput(settings["name"])
         # Of a worker that `start` returned. The loop itself holds tasks weakly.
+        self.pid: int
+        self._status: psutil.Process
         self._transport: asyncio.Transport
-        self._output_transport: asyncio.BaseTransport
         self._reaping: asyncio.Task
+        # Whether `pid` is its process's: from the fork until it is reaped, no other process group can have its number.
+        self._has_pid = False
         self._terminated = False
-        self._reaped = False
         self._disconnected = asyncio.Event()
         self._ready = asyncio.get_running_loop().create_future()
-        self.held: ByteLru[bool] = ByteLru(settings["held_bytes"])
+        self.returncode: int | None = None
+        self.held: ByteLru[bool] = ByteLru(settings["jobs"].get("held_bytes", 0))
         self.cpu_used = 0.0
         self.on_reply: Callable[[WorkerProcess, Reply], None] = lambda worker, reply: None
         self.on_end: Callable[[WorkerProcess], None] = lambda worker: None
@@ -59,43 +57,35 @@ class WorkerProcess(asyncio.Protocol):
         """A worker that has said it is ready; WorkerLost when it does not come up."""
         try:
             async with asyncio.timeout(START_SECONDS):
-                worker = await cls._launch(fork_server, settings)
+                worker = await cls._fork(fork_server, settings)
         except (OSError, TimeoutError) as error:
             raise WorkerLost(f"a worker process cannot be started: {error}") from error
         try:
+            worker._status = psutil.Process(worker.pid)
             async with asyncio.timeout(START_SECONDS):
                 await worker._ready
-        except (WorkerLost, TimeoutError) as error:
+        except BaseException as error:
             await worker.kill()
-            raise WorkerLost("a worker process did not start") from error
-        except BaseException:
-            await worker.kill()
+            if isinstance(error, psutil.Error):
+                raise WorkerLost(f"the processor time of a worker cannot be read in /proc: {error}") from None
+            if isinstance(error, (WorkerLost, TimeoutError)):
+                raise WorkerLost("a worker process did not start") from error
             raise
         return worker
 
     @classmethod
-    async def _launch(cls, fork_server: ForkServer, settings: dict) -> "WorkerProcess":
+    async def _fork(cls, fork_server: ForkServer, settings: dict) -> "WorkerProcess":
         loop = asyncio.get_running_loop()
-        with ExitStack() as undo:
-            ours, its = socket.socketpair()
-            undo.callback(ours.close)
-            with its:
-                reader, writer = os.pipe()
-                printed = undo.enter_context(os.fdopen(reader, "rb"))
-                try:
-                    pid = await fork_server.fork(its.fileno(), writer)
-                finally:
-                    os.close(writer)
-            undo.callback(fork_server.wait, pid)
-            undo.callback(os.killpg, pid, signal.SIGKILL)
+        ours, its = socket.socketpair()
+        with its:
+            transport, worker = await loop.create_unix_connection(lambda: cls(fork_server, settings), sock=ours)
             try:
-                worker = cls(fork_server, pid, settings)
-            except psutil.Error as error:
-                raise WorkerLost(f"the processor time of a worker cannot be read in /proc: {error}") from None
-            worker._output_transport, _ = await loop.connect_read_pipe(lambda: worker._output, printed)
-            worker._transport, _ = await loop.create_unix_connection(lambda: worker, sock=ours)
-            worker._reaping = loop.create_task(worker._reap())
-            undo.pop_all()
+                worker.pid = await fork_server.fork(its.fileno())
+            except BaseException:
+                transport.abort()
+                raise
+        worker._has_pid = True
+        worker._reaping = loop.create_task(worker._reap())
         return worker
 
     @property
@@ -136,8 +126,7 @@ class WorkerProcess(asyncio.Protocol):
     def terminate(self) -> None:
         """SIGKILL, to the processes that it started too: the end comes through on_end."""
         self._terminated = True
-        # Until it is reaped, no other process group can have its number.
-        if not self._reaped:
+        if self._has_pid:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
@@ -150,6 +139,9 @@ class WorkerProcess(asyncio.Protocol):
             logger.error("worker %d does not end: it may wait for a disk that does not answer", self.pid)
 
     # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -178,19 +170,17 @@ class WorkerProcess(asyncio.Protocol):
         await self._exit()
         # What it started must not outlive it.
         self.terminate()
-        # Its last words may be in the socket and the pipe. If a process of another group holds them, no end comes.
+        # Its last reply may be in the socket. If a process of another group holds that, no end comes.
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS_SECONDS):
                 await self._disconnected.wait()
-                await self._output.ended.wait()
-        self._reaped = True
+        self._has_pid = False
         try:
             self.returncode = await self._fork_server.wait(self.pid)
         except WorkerLost:
             with suppress(ChildProcessError):  # orphans are this process's if it is a container's first
                 os.waitpid(self.pid, os.WNOHANG)
         self._transport.abort()
-        self._output_transport.close()
         self.gone.set()
         if not self._ready.done():
             self._ready.set_exception(WorkerLost("a worker process ended at its start"))

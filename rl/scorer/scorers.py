@@ -2,15 +2,13 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 
 from rl.scorer.config import MathSettings, Settings, SqlSettings, TaskSettings
 from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.outcomes import Score, UnknownQuestion
-from rl.scorer.pool import WorkerPool
 from rl.scorer.scoring import WorkerScorer
-from rl.scorer.shared import SharedResults, gather_in_turn
+from rl.scorer.shared import gather_in_turn
 from rl.scorer.sql.question import SqlQuestion
 from rl.scorer.sql_scoring import SqlScorer, scorer_of
 from rl.scorer.task_scoring import TaskQuestion, TaskScorer
@@ -34,43 +32,22 @@ class Busy(Exception):
 
 
 class Scorers:
-    """SQL, math and custom tasks, whichever the settings name."""
+    """SQL, math and custom tasks, whichever the settings name. by_kind: the kinds of ScorerSettings."""
 
     def __init__(self, settings: Settings):
         self._max_waiting = settings.ScorerServer.max_waiting
         self._admitted = 0  # responses of the requests under way
         self._request_seconds = settings.ScorerServer.request_seconds
         sections = settings.Scorers.values()
-        self._scorers: dict[str, WorkerScorer] = {of.kind: _CLASSES[type(of)](of) for of in sections}  # by kind
-
-    def pools(self) -> dict[str, WorkerPool]:
-        """By kind."""
-        return {kind: scorer.pool for kind, scorer in self._scorers.items()}
-
-    def sandboxes(self) -> dict[str, list[str]]:
-        """By kind, what confines its workers."""
-        return {kind: scorer.sandbox for kind, scorer in self._scorers.items()}
-
-    def caches(self) -> dict[str, SharedResults]:
-        """By name."""
-        golds = {
-            kind.replace("sql", "gold", 1): scorer.golds
-            for kind, scorer in self._scorers.items()
-            if isinstance(scorer, SqlScorer)
-        }
-        return golds | {_cache_name(kind): scorer.scores for kind, scorer in self._scorers.items()}
-
-    def empty_golds(self) -> int:
-        """Responses to questions whose gold returns no rows, or nothing but NULL."""
-        return sum(scorer.empty_golds for scorer in self._scorers.values() if isinstance(scorer, SqlScorer))
+        self.by_kind: dict[str, WorkerScorer] = {of.kind: _CLASSES[type(of)](of) for of in sections}
 
     async def start(self) -> None:
         """Start the workers; WorkerLost when they cannot."""
-        await asyncio.gather(*(pool.start() for pool in self.pools().values()))
+        await asyncio.gather(*(scorer.pool.start() for scorer in self.by_kind.values()))
 
     async def close(self) -> None:
         """End the workers."""
-        await asyncio.gather(*(pool.close() for pool in self.pools().values()))
+        await asyncio.gather(*(scorer.pool.close() for scorer in self.by_kind.values()))
 
     async def score(self, questions: list[tuple[Question, list[str]]], digests: bool = False) -> list[list[Score]]:
         """For each question with its responses, their scores in order; `digests`: with those of results of SQL.
@@ -79,61 +56,53 @@ class Scorers:
         much waits already, or when the scores are not there in time, in which case the work goes on and asking again
         joins it.
         """
-        scorings = [
-            partial(self._scorer_of(question).score, question, responses, digests) for question, responses in questions
-        ]
 
-        async def attempt(scoring: Callable[[], Awaitable[list[Score]]]) -> list[Score] | Exception:
+        async def attempt(number: int) -> list[Score]:
+            question, responses = questions[number]
             try:
-                return await scoring()
-            except Exception as error:
-                return error
+                return await self._scorer_of(question).score(question, responses, digests)
+            except UnknownQuestion as error:
+                if len(questions) == 1:
+                    raise
+                raise UnknownQuestion(f"questions.{number}: {error}") from None
 
         count = sum(len(responses) for _, responses in questions)
         self._admit(count)
         self._admitted += count
         try:
             async with asyncio.timeout(self._request_seconds):
-                found = await gather_in_turn(attempt, scorings)
+                return await gather_in_turn(attempt, range(len(questions)))
         except TimeoutError:
             raise Busy(f"not finished within {self._request_seconds:g} s; it goes on, ask again") from None
         finally:
             self._admitted -= count
-        scores = []
-        for number, result in enumerate(found):
-            if isinstance(result, UnknownQuestion) and len(found) > 1:
-                raise UnknownQuestion(f"questions.{number}: {result}")
-            if isinstance(result, Exception):
-                raise result
-            scores.append(result)
-        return scores
 
     def _scorer_of(self, question: Question) -> WorkerScorer:
-        if isinstance(question, TaskQuestion):
-            kind, lacks, model = f"task:{question.task}", f"has no task {question.task!r}", "PythonRewardModel of it"
-        elif isinstance(question, SqlQuestion):
-            scorer = scorer_of(self._scorers.values(), question.db_id)
-            if scorer is not None:
-                return scorer
-            prefixes = ", ".join(repr(of.settings.prefix) for of in self._scorers.values() if isinstance(of, SqlScorer))
-            if prefixes:
-                raise UnknownQuestion(f"db_id {question.db_id!r} has none of this server's prefixes: {prefixes}")
-            kind, lacks, model = "sql", "scores no SQL", "SqlDetailRewardModel"
+        scorer: WorkerScorer | None
+        if isinstance(question, SqlQuestion):
+            scorer, lacks, model = self._sql_scorer_of(question.db_id), "scores no SQL", "SqlDetailRewardModel"
+        elif isinstance(question, TaskQuestion):
+            scorer, model = self.by_kind.get(f"task:{question.task}"), "PythonRewardModel of it"
+            lacks = f"has no task {question.task!r}"
         else:
-            kind, lacks, model = "math", "scores no math", "MathRewardModel"
-        if kind not in self._scorers:
+            scorer, lacks, model = self.by_kind.get("math"), "scores no math", "MathRewardModel"
+        if scorer is None:
             raise UnknownQuestion(f"this server {lacks}: start one whose Scorers have a {model}")
-        return self._scorers[kind]
+        return scorer
+
+    def _sql_scorer_of(self, db_id: str) -> SqlScorer | None:
+        """None if no scorer is for SQL."""
+        scorer = scorer_of(self.by_kind.values(), db_id)
+        prefixes = [repr(of.settings.prefix) for of in self.by_kind.values() if isinstance(of, SqlScorer)]
+        if scorer is None and prefixes:
+            raise UnknownQuestion(f"db_id {db_id!r} has none of this server's prefixes: {', '.join(prefixes)}")
+        return scorer
 
     def _admit(self, count: int) -> None:
+        pools = [scorer.pool for scorer in self.by_kind.values()]
         # What waits besides for workers are jobs of requests that were answered 503 or whose client went away.
-        waiting = max(self._admitted, sum(pool.waiting for pool in self.pools().values()))
+        waiting = max(self._admitted, sum(pool.waiting for pool in pools))
         if waiting and waiting + count > self._max_waiting:
-            seconds = max(pool.seconds_to_clear() for pool in self.pools().values())
+            seconds = max(pool.seconds_to_clear() for pool in pools)
             retry_after = min(max(math.ceil(seconds), 1), _LONGEST_RETRY_SECONDS)
             raise Busy(f"{waiting} responses wait already (setting max_waiting {self._max_waiting})", retry_after)
-
-
-def _cache_name(kind: str) -> str:
-    kind, separator, task = kind.partition(":")
-    return f"{kind}_answers{separator}{task}"

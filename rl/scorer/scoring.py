@@ -16,28 +16,28 @@ from rl.scorer.shared import SharedResults, gather_in_turn
 class WorkerScorer:
     """Scores responses in worker processes of one kind.
 
-    reads, allow, server_port: as rl/scorer/sandbox/confine.py has them; with a server, time is by the clock. name: what
-    stands before the lines that the workers print.
+    reads, allow, server_port: as rl/scorer/sandbox/confine.py has them; with a server, time is by the clock. caches: by
+    their names in GET /metrics. empty_golds: how many responses came to questions whose gold returns no rows, or
+    nothing but NULL.
     """
 
     def __init__(
         self,
         settings: ScorerSettings,
-        kind: str,
         jobs: dict,
         reads: list[str] | None,
         allow: Sequence[str] = (),
-        held_bytes: int = 0,
-        name: str = "",
         server_port: int | None = None,
     ):
+        kind, separator, name = settings.kind.partition(":")
         self.scores: SharedResults[Score] = SharedResults(settings.answer_cache_bytes)
+        self.caches: dict[str, SharedResults] = {f"{kind}_answers{separator}{name}": self.scores}
+        self.empty_golds = 0
         self.sandbox = mechanisms(settings)
         worker = {
             "kind": kind,
-            "name": name or f"{kind} worker",
+            "name": f"task {name}" if kind == "task" else f"{settings.kind} worker",
             "memory_bytes": settings.worker_memory_bytes,
-            "held_bytes": held_bytes,
             "jobs": jobs,
             "sandbox": {
                 "mechanisms": self.sandbox,
@@ -53,9 +53,17 @@ class WorkerScorer:
         raise NotImplementedError
 
     async def _score_distinct(
-        self, predictions: Sequence[str | None], score: Callable[[str], Awaitable[Score]], missing: Score
+        self,
+        gold: tuple,
+        predictions: Sequence[str | None],
+        run: Callable[[str], Awaitable[Score]],
+        missing: Score,
     ) -> list[Score]:
-        """The score of each prediction, of equal ones by one call; `missing` is that of None."""
+        """The score of each prediction beside `gold`, by one `run` of equal ones; `missing` is that of None."""
+
+        async def score(pred: str) -> Score:
+            return await self.scores.get((*gold, pred), lambda: run(pred))
+
         distinct = [pred for pred in dict.fromkeys(predictions) if pred is not None]
         scores = await gather_in_turn(score, distinct)
         by_prediction = dict(zip(distinct, scores, strict=True)) | {None: missing}

@@ -29,9 +29,9 @@ from rl.scorer.task.check import check_task
 _BACKLOG = 2048
 # Longer than a training step's pause between two batches of requests, so that clients keep their connections.
 _KEEP_ALIVE_SECONDS = 300
-# Open files beside those of served connections. A worker's: its socket, its output, its pidfd.
+# Open files beside those of served connections. A worker's: its socket and its pidfd.
 _OTHER_FILES = SPARE_CONNECTIONS + 100
-_FILES_PER_WORKER = 3
+_FILES_PER_WORKER = 2
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,19 +49,16 @@ def main(arguments: list[str] | None = None) -> int:
         for scorer in settings.Scorers.values():
             if isinstance(scorer, TaskSettings):
                 check_task(scorer)
-        log = _set_up_logging(settings.ScorerServer.log_file, settings.ScorerServer.log_file_bytes)
+        server = settings.ScorerServer
         if options.address_file is not None and not options.address_file.parent.is_dir():
             raise UserError(f"--address-file {options.address_file} lies in no directory; create it or give another.")
-        listener = _listen(settings.ScorerServer.address, settings.ScorerServer.port)
+        try:
+            log = set_up(server.log_file, server.log_file_bytes)
+        except OSError as error:
+            raise UserError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
+        listener = _listen(server.address, server.port)
     with listener:
         return _serve(settings, listener, options.address_file, log)
-
-
-def _set_up_logging(log_file: Path | None, max_bytes: int) -> LogFile | None:
-    try:
-        return set_up(log_file, max_bytes)
-    except OSError as error:
-        raise UserError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
 
 
 def _listen(address: str, port: int) -> socket.socket:
@@ -76,17 +73,15 @@ def _listen(address: str, port: int) -> socket.socket:
 
 def _max_connections(settings: Settings) -> int:
     """The setting, or less where the system does not let the server have as many open files, which are raised first."""
+    wanted = settings.ScorerServer.max_connections
     workers = sum(scorer.processes + scorer.slow_processes for scorer in settings.Scorers.values())
     others = _OTHER_FILES + _FILES_PER_WORKER * workers
-    soft, hard = (sys.maxsize if limit == resource.RLIM_INFINITY else limit for limit in _open_files())
-    files = max(soft, min(settings.ScorerServer.max_connections + others, hard))
-    if files > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, _open_files()[1]))
-    return max(min(settings.ScorerServer.max_connections, files - others), 1)
-
-
-def _open_files() -> tuple[int, int]:
-    return resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    files = max(soft, wanted + others if hard == resource.RLIM_INFINITY else min(wanted + others, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    return max(min(wanted, files - others), 1)
 
 
 def _serve(settings: Settings, listener: socket.socket, address_file: Path | None, log: LogFile | None) -> int:

@@ -49,28 +49,24 @@ class SharedResults(Generic[Result]):
         if kept is not None:
             self.hits += 1
             return kept
-        task = self._running.get(key)
-        if task is None or self._kept.capacity == 0:
+        task = self._running.get(key) if self._kept.capacity else None
+        if task is None:
             self.misses += 1
-            task = asyncio.create_task(self._run(key, make))
-            self._running[key] = task
-            task.add_done_callback(lambda done: self._forget(key, done))
+            task = self._running[key] = asyncio.create_task(self._run(key, make))
+            # Marks a failure as seen: every caller may have gone away.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
         else:
             self.hits += 1
         return await asyncio.shield(task)
 
     async def _run(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
-        result = await make()
+        try:
+            result = await make()
+        finally:
+            self._running.pop(key, None)
         if result.kept_bytes is not None:
             self._kept.put(key, result, result.kept_bytes)
         return result
-
-    def _forget(self, key: Hashable, done: asyncio.Task[Result]) -> None:
-        if self._running.get(key) is done:
-            del self._running[key]
-        if not done.cancelled():
-            # Marks a failure as seen: every caller may have gone away.
-            done.exception()
 
 
 async def gather_in_turn(make: Callable[[Item], Awaitable[Made]], items: Sequence[Item]) -> list[Made]:

@@ -68,31 +68,31 @@ class _GoldQuery(NamedTuple):
 
 @dataclass(frozen=True)
 class _Gold:
-    """key: names the result among workers. body: the marshalled rows. null: they hold no value other than NULL.
-    failure: the score of all if it failed."""
+    """A worker's reply about gold (sql/jobs.py), and a key that names its result among workers."""
 
     key: str
+    header: dict
     body: bytes
-    ordered: bool
-    rows: int
-    columns: int
-    null: bool
-    failure: Score | None
+
+    @property
+    def failure(self) -> Score | None:
+        """The score of all responses if it failed."""
+        return None if self.header["outcome"] == "gold" else failure(self.header)
+
+    @property
+    def null(self) -> bool:
+        """Whether it returned no value other than NULL."""
+        return self.header.get("null", False)
 
     @property
     def kept_bytes(self) -> int | None:
-        failed = self.failure is not None and self.failure.outcome == INFRA_ERROR
-        return None if failed else len(self.body) + 1000
+        return None if self.header["outcome"] == INFRA_ERROR else len(self.body) + 1000
 
 
 class SqlScorer(WorkerScorer):
-    """The reward models for SQL (sql/rewards.py) over the databases of one engine below one directory or in one server.
-
-    empty_golds: how many responses came to questions whose gold returns no rows, or nothing but NULL.
-    """
+    """The reward models for SQL (sql/rewards.py) over an engine's databases below one directory or in one server."""
 
     def __init__(self, settings: SqlSettings):
-        held_bytes = settings.worker_gold_cache_bytes
         self._root = Path(settings.database_path or "").resolve()
         reads, server_port = [str(self._root)], None
         arguments: dict[str, Any] = {}
@@ -111,15 +111,14 @@ class SqlScorer(WorkerScorer):
                 "rows": settings.max_result_rows,
                 "bytes": settings.max_result_bytes,
             },
-            "held_bytes": held_bytes,
+            "held_bytes": settings.worker_gold_cache_bytes,
             "payload_rows": settings.payload_rows,
             "payload_bytes": settings.payload_bytes,
         }
-        name = f"{settings.kind} worker"
-        super().__init__(settings, "sql", jobs, reads, held_bytes=held_bytes, name=name, server_port=server_port)
+        super().__init__(settings, jobs, reads, server_port=server_port)
         self.settings = settings
         self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
-        self.empty_golds = 0
+        self.caches[settings.kind.replace("sql", "gold", 1)] = self.golds
         self._reward = REWARD_MODELS[settings.class_name]
         self._no_answer = replace(_NO_ANSWER, shaped=self._reward.no_answer)
 
@@ -138,12 +137,8 @@ class SqlScorer(WorkerScorer):
             return [replace(unjudged, pred=pred) for pred in predictions]
         method = question.cmp_method
         timed = {"gold_sql": gold_query.sql} if self._reward.timed and not gold_query.tables else {}
-
-        async def score(pred: str) -> Score:
-            run = partial(self._run_prediction, database, gold, method, pred, digests, timed)
-            return await self.scores.get((gold.key, method, pred, digests), run)
-
-        return await self._score_distinct(predictions, score, self._no_answer)
+        run = partial(self._run_prediction, database, gold, method, digests, timed)
+        return await self._score_distinct((gold.key, method, digests), predictions, run, self._no_answer)
 
     async def check_gold(self, db_id: str, gold_sql: str, method: Comparison = "bird") -> GoldCheck:
         """Run a gold query, or read its stored results."""
@@ -157,10 +152,10 @@ class SqlScorer(WorkerScorer):
         except DatabaseUnreadable as error:
             return GoldCheck(INFRA_ERROR, error=str(error))
         seconds = time.perf_counter() - started
-        if gold.failure is None:
-            found = "gold" if not gold.null else "all_null" if gold.rows else "empty"
-            return GoldCheck(found, seconds, None, gold.columns, gold.ordered)
-        return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
+        if gold.failure is not None:
+            return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
+        found = "gold" if not gold.null else "all_null" if gold.header["rows"] else "empty"
+        return GoldCheck(found, seconds, None, gold.header["columns"], gold.header["ordered"])
 
     def find_file(self, db_id: str) -> Database | None:
         """The file or folder; None with the engine that has none. Raises as find_database does."""
@@ -204,10 +199,10 @@ class SqlScorer(WorkerScorer):
         if gold.failure is not None:
             return gold.failure.outcome
         # A worker holds gold as ordered or not, by its key.
-        gold = replace(gold, ordered=ordered, key=f"{gold.key}/{ordered}")
+        gold = replace(gold, header=gold.header | {"ordered": ordered}, key=f"{gold.key}/{ordered}")
         if backwards:
             database = replace(database, uri=database.uri.replace("?mode=ro", f"?mode=ro{REVERSED_ROWS}"))
-        return (await self._run_prediction(database, gold, method, pred, False, {})).outcome
+        return (await self._run_prediction(database, gold, method, False, {}, pred)).outcome
 
     def _read(
         self, question: SqlQuestion, responses: list[str]
@@ -240,12 +235,10 @@ class SqlScorer(WorkerScorer):
         header, body = await self._run(database, lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key is of the content that was asked about.
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
-        if header["outcome"] != "gold":
-            return _Gold(key, body, ordered=False, rows=0, columns=0, null=False, failure=failure(header))
-        return _Gold(key, body, header["ordered"], header["rows"], header["columns"], header["null"], None)
+        return _Gold(key, header, body)
 
     async def _run_prediction(
-        self, database: Database, gold: _Gold, method: str, pred: str, digest: bool, timed: dict[str, str]
+        self, database: Database, gold: _Gold, method: str, digest: bool, timed: dict[str, str], pred: str
     ) -> Score:
         seconds = self.settings.prediction_seconds
         job = {
@@ -255,7 +248,7 @@ class SqlScorer(WorkerScorer):
             "sql": pred,
             "seconds": seconds,
             "gold": gold.key,
-            "ordered": gold.ordered and self.settings.order_check,
+            "ordered": gold.header["ordered"] and self.settings.order_check,
             "method": method,
             "reward": self.settings.class_name,
             "digest": digest,

@@ -1,6 +1,7 @@
 """A user's own task: from a ground truth and responses to scores, by the task's function in the pool's workers."""
 
 import json
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -25,17 +26,13 @@ class TaskScorer(WorkerScorer):
 
     def __init__(self, settings: TaskSettings):
         jobs = {"path": str(settings.path), "function": settings.function_name}
-        super().__init__(settings, "task", jobs, reads=None, allow=settings.allow, name=f"task {settings.task}")
+        super().__init__(settings, jobs, reads=None, allow=settings.allow)
         self._cpu_limit, self._wall_limit = settings.prediction_seconds, settings.wall_seconds
 
     async def score(self, question: TaskQuestion, responses: list[str], digests: bool = False) -> list[Score]:
         truth = question.ground_truth
         gold = json.dumps(truth, sort_keys=True)
-
-        async def score(response: str) -> Score:
-            return await self.scores.get((gold, response), lambda: self._run(truth, response))
-
-        return await self._score_distinct(responses, score, _NO_ANSWER)
+        return await self._score_distinct((gold,), responses, partial(self._run, truth), _NO_ANSWER)
 
     async def _run(self, truth: Any, response: str) -> Score:
         job = {"job": "task", "response": response, "ground_truth": truth}

@@ -2,8 +2,8 @@
 
 The fork server imports what its workers need, once, and never starts a thread: a worker of its own is there within
 milliseconds, however long sympy takes to import, and shares its memory until either changes it. Over its stdin the
-server asks for a fork, with the worker's socket and the pipe for what it prints, or for the exit code of a worker.
-It has no part in jobs: nothing of a response reaches it.
+server asks for a fork, with the worker's socket, or for the exit code of a worker. What they print goes to the pipe
+that is its stdout and stderr (worker_output.py). It has no part in jobs: nothing of a response reaches it.
 
 Frames are those of frames.py. The settings, JSON on the command line, say which jobs it does: "kind" is "sql"
 (sql/jobs.py), "math" (math/jobs.py) or "task" (task/jobs.py), and each has an `reply(job, body)` that returns the
@@ -98,22 +98,22 @@ def _end_with_parent() -> None:
 def _fork_workers(control: socket.socket) -> bool:
     """Do what the server asks: False at its end, True in a new worker, which has its channel as stdin."""
     while True:
-        request, descriptors, _, _ = socket.recv_fds(control, NUMBER.size, 2)
+        request, channel, _, _ = socket.recv_fds(control, NUMBER.size, 1)
         if len(request) < NUMBER.size:
             return False
         [number] = NUMBER.unpack(request)
         if number != FORK:
             reply = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
-        elif (reply := _fork(descriptors)) == 0:
+        elif (reply := _fork(channel)) == 0:
             return True
-        for descriptor in descriptors:
+        for descriptor in channel:
             os.close(descriptor)
         control.sendall(NUMBER.pack(reply))
 
 
-def _fork(descriptors: list[int]) -> int:
+def _fork(channel: list[int]) -> int:
     """A worker's id, an error's number with a minus, or 0 in the worker."""
-    if len(descriptors) < 2:  # what this process has no room for is not received
+    if not channel:  # what this process has no room for is not received
         return -errno.EMFILE
     try:
         process = os.fork()
@@ -121,14 +121,9 @@ def _fork(descriptors: list[int]) -> int:
         return -(error.errno or errno.EAGAIN)
     if process == 0:
         _end_with_parent()
-        os.setpgid(0, 0)
-        channel, output = descriptors
-        for descriptor, place in ((channel, 0), (output, 1), (output, 2)):
-            os.dup2(descriptor, place)
-        os.close(channel)
-        os.close(output)
-    else:
-        os.setpgid(process, process)  # whichever comes first: the server kills the group
+        os.dup2(channel[0], sys.stdin.fileno())
+        os.close(channel[0])
+    os.setpgid(process, process)  # in both, whichever comes first: the server kills the group
     return process
 
 
@@ -150,7 +145,7 @@ def _serve(settings: dict, make_jobs: Callable[..., Jobs]) -> None:
 def _own_channel() -> int:
     """A descriptor of the server's socket that no program started from here inherits, and no forked process keeps.
 
-    What a task's function reads then is /dev/null. What it prints goes to a pipe (worker_output.py), by lines.
+    What a task's function reads then is /dev/null. What it prints goes out by lines.
     """
     channel = os.dup(sys.stdin.fileno())
     null = os.open(os.devnull, os.O_RDWR)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import select
 import time
+from contextlib import suppress
 
 _STDERR = 2
 # Below what a pipe takes without waiting (PIPE_BUF), once it can take anything.
@@ -12,7 +13,7 @@ _BYTES_PER_SECOND = 20_000
 
 
 class WorkerOutput(asyncio.Protocol):
-    """The server's end of the pipe that is a worker's stdout and stderr. `ended` is set at its end.
+    """The server's end of the pipe that is stdout and stderr of a pool's workers.
 
     It is always read, so that no worker waits for its prints. A worker may write no file itself (worker.py), so that a
     stderr that is a file would make each print an error.
@@ -24,7 +25,18 @@ class WorkerOutput(asyncio.Protocol):
         self._left_out = 0
         self._room = 0
         self._second_ends = 0.0
-        self.ended = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._transport: asyncio.BaseTransport
+
+    async def close(self, seconds: float) -> None:
+        """Pass on what comes until its end, or for so long: if a process of another group holds it, no end comes."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
+        self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         if time.monotonic() > self._second_ends:
@@ -40,7 +52,7 @@ class WorkerOutput(asyncio.Protocol):
         if self._line:
             self._pass_on(self._line)
         self._say_what_is_left_out()
-        self.ended.set()
+        self._ended.set()
 
     def _pass_on(self, line: bytes) -> None:
         line = self._cut(line)

@@ -63,7 +63,7 @@ def test_a_request_of_any_size_is_worked_off_in_turn(tmp_path: Path, monkeypatch
     make_database(tmp_path / SHOP, SHOP_TABLES)
     section = {"class_name": "SqlRewardModel", "database_path": tmp_path, "num_instances": 1}
     scorers = Scorers(Settings.model_validate({"Scorers": {"Scorer1": section}}))
-    pool = scorers.pools()["sql"]
+    pool = scorers.by_kind["sql"].pool
     run, waiting = pool.run, []
 
     def counted(*arguments: object) -> Awaitable[Reply]:

@@ -11,13 +11,10 @@ An answer that hangs within one operation of C code, such as 5^{5^{5^5}}, gets n
 What an answer's text can do besides is in guard.py.
 """
 
-import os
 import resource
 import sys
 import time
 from functools import lru_cache
-
-import psutil
 
 from rl.scorer.math.compare import bare, equal, forget, has_numbers_in_a_row, parse_answer, readable
 from rl.scorer.math.guard import OutOfTime, confined
@@ -41,7 +38,7 @@ class MathJobs:
     """Answers jobs, in the main thread; keeps parsed gold answers between them.
 
     max_answer_chars: a longer answer is an error. held_golds: how many parsed gold answers it keeps. recycle_bytes: the
-    worker ends after the answer that leaves it this much larger than it started (ANTLR's tables grow slowly).
+    worker ends after the answer that makes it this much larger than it started (ANTLR's tables grow slowly).
     """
 
     mapped_bytes = 0
@@ -49,13 +46,12 @@ class MathJobs:
     def __init__(self, max_answer_chars: int = 2_000, held_golds: int = 1_000, recycle_bytes: int = 256_000_000):
         self._max_answer_chars = max_answer_chars
         self._gold = lru_cache(held_golds)(parse_answer)
-        self._memory = _Memory()
-        self._largest = self._memory.resident_bytes() + recycle_bytes
+        self._largest = _peak_bytes() + recycle_bytes
 
     def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         """The reply's header and an empty body."""
         header = self._refusal(job) or self._judgement(job)
-        grown = self._memory.resident_bytes() > self._largest
+        grown = _peak_bytes() > self._largest
         return header | ({"last": True} if grown else {}), b""
 
     def _refusal(self, job: dict) -> dict | None:
@@ -94,16 +90,10 @@ class MathJobs:
         self._gold.cache_clear()
 
 
-class _Memory:
-    """This process's memory, on Linux read from a file that stays open: a confined worker opens none in /proc."""
-
-    def __init__(self) -> None:
-        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if sys.platform == "linux" else None
-
-    def resident_bytes(self) -> int:
-        if self._statm is None:
-            return psutil.Process().memory_info().rss
-        return int(os.pread(self._statm, 100, 0).split()[1]) * resource.getpagesize()
+def _peak_bytes() -> int:
+    """The most memory that this process has had."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _compare(gold: tuple, pred: str) -> bool:

@@ -5,7 +5,6 @@ changing its mode, owner, times or extended attributes.
 """
 
 import ctypes
-import errno
 import os
 from collections.abc import Iterable
 
@@ -83,10 +82,8 @@ def restrict(reads: Iterable[str] | None, writes: Iterable[str], network: bool, 
 def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            return
-        raise
+    except (FileNotFoundError, NotADirectoryError):
+        return
     try:
         rule = _PathBeneath(rights if os.path.isdir(path) else rights & _OF_A_FILE, folder)
         _call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0)
