@@ -13,13 +13,10 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from rl.common.errors import UserError
-from rl.data.parquet_file import open_parquet
+from rl.data.parquet_file import open_parquet, rows_in
 from rl.data.questions import scorer_question
 
 COLUMNS = ("id", "data_source", "prompt", "reward_model")
-# Rows and bytes that are read from a parquet at a time: a prompt may have 60 KB.
-BATCH_ROWS = 64
-BUFFER_BYTES = 1 << 20
 # A bar for what takes longer.
 BAR_DELAY_S = 3.0
 
@@ -131,8 +128,7 @@ def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> It
 
 def _rows_of(file: Path) -> Iterator[Row]:
     with _open(file) as parquet:
-        batches = parquet.iter_batches(batch_size=BATCH_ROWS, columns=list(COLUMNS))
-        for number, values in enumerate(row for batch in batches for row in batch.to_pylist()):
+        for number, values in enumerate(rows_in(parquet, COLUMNS)):
             yield to_row(values, f"{file} row {number}")
 
 
@@ -151,7 +147,7 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def _open(file: Path) -> AbstractContextManager[pq.ParquetFile]:
-    return open_parquet(file, COLUMNS, "make it with the project's data scripts", BUFFER_BYTES)
+    return open_parquet(file, COLUMNS, "make it with the project's data scripts")
 
 
 def to_row(values: dict[str, Any], origin: str) -> Row:
