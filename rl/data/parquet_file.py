@@ -37,8 +37,8 @@ def open_parquet(path: Path, columns: Sequence[str], hint: str) -> Iterator[pq.P
 
 
 def rows_in(
-    parquet: pq.ParquetFile, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS
+    parquet: pq.ParquetFile, columns: Sequence[str] = (), batch_rows: int = BATCH_ROWS
 ) -> Iterator[dict[str, Any]]:
     """The rows, one at a time; all columns if none are named."""
-    for batch in parquet.iter_batches(batch_rows, columns=columns and list(columns)):
+    for batch in parquet.iter_batches(batch_rows, columns=list(columns) or None):
         yield from batch.to_pylist()

@@ -215,7 +215,7 @@ def test_wrong_settings(prepare_bird, arguments, sentence):
     "content, sentence",
     [
         ("{", "is no JSON"),
-        ("{}", "holds a JSON object, not a list"),
+        ("{}", "holds no JSON list of records"),
         ("[]", "holds no record"),
         ('[{"db_id": "shop"}]', "None of the 1 records makes a row"),
         ('[{"db_id": "a"}, {"db_id": "b"}]', "has none of the 2 databases that the questions name (a/a.sqlite, b/b.sq"),

@@ -44,7 +44,7 @@ def bird(arguments: list[str] | None = None) -> None:
     with user_errors_exit():
         from rl.data.prepare.sql import prepare
 
-        sys.stdout.write(prepare(_variant("bird", options), options, declared={}))
+        sys.stdout.write(prepare("bird", options))
 
 
 def spider_parser() -> argparse.ArgumentParser:
@@ -70,10 +70,9 @@ def spider_parser() -> argparse.ArgumentParser:
 def spider(arguments: list[str] | None = None) -> None:
     options = spider_parser().parse_args(arguments)
     with user_errors_exit():
-        from rl.data.prepare.sql import prepare, read_tables
+        from rl.data.prepare.sql import prepare
 
-        declared = read_tables(options.tables) if options.tables is not None else {}
-        sys.stdout.write(prepare(_variant("spider", options), options, declared))
+        sys.stdout.write(prepare("spider", options))
 
 
 def spider2_lite_parser() -> argparse.ArgumentParser:
@@ -95,10 +94,9 @@ def spider2_lite_parser() -> argparse.ArgumentParser:
 def spider2_lite(arguments: list[str] | None = None) -> None:
     options = spider2_lite_parser().parse_args(arguments)
     with user_errors_exit():
-        from rl.data.prepare.spider2 import read_tasks
         from rl.data.prepare.sql import prepare
 
-        sys.stdout.write(prepare("spider2_lite", options, declared={}, records=read_tasks(options)))
+        sys.stdout.write(prepare("spider2_lite", options))
 
 
 def dapo_parser() -> argparse.ArgumentParser:
@@ -175,16 +173,13 @@ def _parser(documented: Callable, output: str, metavar: str = "FILE") -> argpars
     return parser
 
 
-def _variant(name: str, options: argparse.Namespace) -> str:
-    return f"{name}_{options.variant}" if options.variant else name
-
-
 def _add_sql_options(parser: argparse.ArgumentParser, split: str | None = None) -> None:
     """Those that all SQL benchmarks have.
 
     Args:
         split: the only one, of a benchmark without corrections; None: any.
     """
+    parser.set_defaults(variant=None, tables=None)
     add = parser.add_argument
     files = "<db>.sqlite" if split else "<db_id>/<db_id>.sqlite"
     add("--databases", type=Path, required=True, metavar="DIR", help=f"has {files}")
