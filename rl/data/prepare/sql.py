@@ -213,25 +213,25 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: Benchmark) -> l
         UserError: the file cannot be read, a correction has no whole number as id or nothing to correct, or none of
             them is of a record.
     """
-    changes: dict[int, dict[str, str]] = {}
+    changes: dict[int, dict[str, Any]] = {}
     for position, given in enumerate(read_records(file)):
         found = given if isinstance(given, Mapping) else {}
         sql = next((found[key] for key in (benchmark.sql, *_CORRECTED_SQL) if found.get(key)), None)
         texts = {benchmark.sql: sql, benchmark.question: found.get("question"), "evidence": found.get("evidence")}
         texts = {key: text for key, text in texts.items() if isinstance(text, str) and text.strip()}
-        number = next((str(found[key]) for key in _CORRECTED_IDS if found.get(key) is not None), "")
-        if not texts or not number.isdecimal():
+        id = next((str(found[key]) for key in _CORRECTED_IDS if found.get(key) is not None), "")
+        if not texts or not id.isdecimal():
             raise UserError(
                 f"{file} record {position} is no correction: give a {_CORRECTED_IDS[0]} and a {_CORRECTED_SQL[0]}."
             )
-        changes[int(number)] = texts
-    corrected = []
-    unknown = dict.fromkeys(changes)
-    for record in records:
-        if isinstance(record.number, int) and record.number in changes and isinstance(record.values, Mapping):
-            record = replace(record, values={**record.values, **changes[record.number]}, corrected=file)
-            unknown.pop(record.number, None)
-        corrected.append(record)
+        changes[int(id)] = texts
+    corrected = list(records)
+    unknown = dict(changes)
+    for index, record in enumerate(records):
+        number = record.number
+        if isinstance(number, int) and number in changes and isinstance(record.values, Mapping):
+            corrected[index] = replace(record, values={**record.values, **changes[number]}, corrected=file)
+            unknown.pop(number, None)
     if len(unknown) == len(changes):
         raise UserError(f"{file} corrects no record of --input (first {first_of(unknown)}): give the list of its ids.")
     if unknown:
