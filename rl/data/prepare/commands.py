@@ -40,11 +40,7 @@ def bird_parser() -> argparse.ArgumentParser:
 
 
 def bird(arguments: list[str] | None = None) -> None:
-    options = bird_parser().parse_args(arguments)
-    with user_errors_exit():
-        from rl.data.prepare.sql import prepare
-
-        sys.stdout.write(prepare("bird", options))
+    _prepare_sql("bird", bird_parser().parse_args(arguments))
 
 
 def spider_parser() -> argparse.ArgumentParser:
@@ -68,11 +64,7 @@ def spider_parser() -> argparse.ArgumentParser:
 
 
 def spider(arguments: list[str] | None = None) -> None:
-    options = spider_parser().parse_args(arguments)
-    with user_errors_exit():
-        from rl.data.prepare.sql import prepare
-
-        sys.stdout.write(prepare("spider", options))
+    _prepare_sql("spider", spider_parser().parse_args(arguments))
 
 
 def spider2_lite_parser() -> argparse.ArgumentParser:
@@ -92,11 +84,7 @@ def spider2_lite_parser() -> argparse.ArgumentParser:
 
 
 def spider2_lite(arguments: list[str] | None = None) -> None:
-    options = spider2_lite_parser().parse_args(arguments)
-    with user_errors_exit():
-        from rl.data.prepare.sql import prepare
-
-        sys.stdout.write(prepare("spider2_lite", options))
+    _prepare_sql("spider2_lite", spider2_lite_parser().parse_args(arguments))
 
 
 def dapo_parser() -> argparse.ArgumentParser:
@@ -162,6 +150,13 @@ def math_eval(arguments: list[str] | None = None) -> None:
         missing = [name for name in TEST_SETS if name not in found and not options.only]
         if missing:
             sys.stdout.write(f"Not found: {', '.join(missing)}.\n")
+
+
+def _prepare_sql(benchmark: str, options: argparse.Namespace) -> None:
+    with user_errors_exit():
+        from rl.data.prepare.sql import prepare
+
+        sys.stdout.write(prepare(benchmark, options))
 
 
 def _parser(documented: Callable, output: str, metavar: str = "FILE") -> argparse.ArgumentParser:

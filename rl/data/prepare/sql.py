@@ -15,10 +15,11 @@ from typing import Any
 from tqdm import tqdm
 
 from rl.common.errors import UserError
+from rl.data.benchmarks import DATASETS
 from rl.data.prepare.download import Input
 from rl.data.prepare.inputs import Record, read_json_list, read_records
 from rl.data.prepare.prompt_template import fit_sql_prompt
-from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id, splits_of
+from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
 from rl.data.prepare.schema import Layout, Schema, SchemaError, add_declared_keys, read_schema
 from rl.data.prepare.spider2 import read_tasks
 from rl.data.prepare.token_budget import Budget
@@ -107,9 +108,6 @@ class Databases:
         """What the scorer finds the database by: of SQLite, its path below the scorer's database_path."""
         return self._path(db_id) if self._benchmark.on_sqlite else self._options.db_id.replace("{db_id}", db_id)
 
-    def count_read(self) -> int:
-        return self.schema.cache_info().currsize
-
     def _path(self, db_id: str) -> str:
         return (self._folder / self.file(db_id)).relative_to(self._root).as_posix()
 
@@ -143,7 +141,8 @@ def prepare(benchmark: str, options: argparse.Namespace) -> str:
         UserError: an option or a file is wrong, or no record makes a row.
     """
     name = f"{benchmark}_{options.variant}" if options.variant else benchmark
-    if options.split not in (splits := splits_of(name)):
+    splits = [dataset.split for dataset in DATASETS if dataset.name == name]
+    if options.split not in splits:
         raise UserError(f"--split is {options.split}, but {name} has {' and '.join(splits)}: give one of them.")
     databases = Databases(BENCHMARKS[name], options)
     records = read_tasks(options) if name == "spider2_lite" else list(_number(options.input))
@@ -170,9 +169,10 @@ def prepare(benchmark: str, options: argparse.Namespace) -> str:
                 continue
             lengths.append(len(row["prompt"][0]["content"]))
             shortened += row["extra_info"]["tables_without_examples"] > 0
+    databases_read = databases.schema.cache_info().currsize
     measured = "estimated from the characters" if budget.estimated else "counted"
     return (
-        f"{len(records)} questions, {databases.count_read()} databases; prompts of {median(lengths):.0f} characters "
+        f"{len(records)} questions, {databases_read} databases; prompts of {median(lengths):.0f} characters "
         f"(median), {max(lengths)} (longest).\n"
         f"{shortened} prompts show fewer example values to stay within {budget.max_tokens} tokens ({measured}).\n"
         f"{writer.summary()}"
@@ -180,11 +180,7 @@ def prepare(benchmark: str, options: argparse.Namespace) -> str:
 
 
 def _read_tables(path: Path) -> dict[str, Any]:
-    """The entries of Spider's tables.json by db_id.
-
-    Raises:
-        UserError: the file cannot be read or is another one.
-    """
+    """The entries of Spider's tables.json by db_id."""
     entries = read_json_list(path)
     for position, entry in enumerate(entries):
         if not isinstance(entry, Mapping) or not isinstance(entry.get("db_id"), str) or "foreign_keys" not in entry:
@@ -207,12 +203,7 @@ def _number(files: Sequence[Path]) -> Iterator[Record]:
 
 
 def _corrected(records: Sequence[Record], file: Path, benchmark: Benchmark) -> list[Record]:
-    """The records with what a list of corrections has of them: query, question, evidence.
-
-    Raises:
-        UserError: the file cannot be read, a correction has no whole number as id or nothing to correct, or none of
-            them is of a record.
-    """
+    """The records with what a list of corrections has of them: query, question, evidence."""
     changes: dict[int, dict[str, Any]] = {}
     for position, given in enumerate(read_records(file)):
         found = given if isinstance(given, Mapping) else {}
@@ -240,11 +231,7 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: Benchmark) -> l
 
 
 def _audited(file: Path, drop_for: Sequence[str]) -> dict[int, str]:
-    """{id: outcome} of the rows that an audit's table has for one of the outcomes.
-
-    Raises:
-        UserError: the file cannot be read, or is no such table.
-    """
+    """{id: outcome} of the rows that an audit's table has for one of the outcomes."""
     found: dict[int, str] = {}
     for row in read_records(file):
         if not isinstance(row, Mapping) or not {"id", "outcome"} <= row.keys() or not str(row["id"]).isdecimal():
@@ -255,11 +242,7 @@ def _audited(file: Path, drop_for: Sequence[str]) -> dict[int, str]:
 
 
 def _report_missing(databases: Databases, records: Sequence[Record], folder: Path) -> None:
-    """Name the databases that the questions need and the folder lacks, before the first one is read.
-
-    Raises:
-        UserError: it has none of them.
-    """
+    """Name the databases that the questions need and the folder lacks, before the first one is read."""
     values = [record.values for record in records if isinstance(record.values, Mapping)]
     questions = Counter(str(each["db_id"]).strip() for each in values if each.get("db_id"))
     if not (missing := databases.missing(questions)):
