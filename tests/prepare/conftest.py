@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rl import cli
+
 DATA = Path(__file__).parents[2] / "data"
 
 
@@ -22,13 +24,17 @@ class Finished:
 
 @pytest.fixture
 def command(monkeypatch, capsys):
-    """Runs a program of data/, such as sql/prepare_bird.py; its exit code and what it printed."""
+    """Runs a program of data/, such as sql/prepare_bird.py, or `dph prepare`; its exit code and what it printed."""
 
     def run(program: str, *arguments) -> Finished:
-        monkeypatch.setattr(sys, "argv", [program, *map(str, arguments)])
+        words = list(map(str, arguments))
+        monkeypatch.setattr(sys, "argv", [program, *words])
         exit_code = 0
         try:
-            runpy.run_path(str(DATA / program), run_name="__main__")
+            if program == "prepare":
+                exit_code = cli.main([program, *words])
+            else:
+                runpy.run_path(str(DATA / program), run_name="__main__")
         except SystemExit as end:
             exit_code = end.code or 0
         return Finished(exit_code, *capsys.readouterr())

@@ -7,15 +7,14 @@ import re
 import threading
 from types import SimpleNamespace
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import constants
 
 from rl.common.fingerprint import file_sha256
 from rl.data.benchmarks import BENCHMARKS, HUB_FILES, MATH
 from rl.data.rows import read_rows
-from tests.prepare.test_math import DAPO_SCHEMA, RECORDS, dapo_row, write_parquet
+from tests.prepare.test_math import RECORDS, dapo_row
+from tests.sample_files import write_parquet
 
 # Of the Hub's newest version.
 COMMIT = "c0" * 20
@@ -62,8 +61,7 @@ def hub(tmp_path, monkeypatch):
 def published(name: str, record: dict, tmp_path) -> bytes:
     """The content of the Hub's file."""
     if HUB_FILES[name].file.endswith(".parquet"):
-        pq.write_table(pa.Table.from_pylist([record]), tmp_path / "published.parquet")
-        return (tmp_path / "published.parquet").read_bytes()
+        return write_parquet(tmp_path / "published.parquet", record).read_bytes()
     return (json.dumps(record) + "\n").encode()
 
 
@@ -100,7 +98,7 @@ def test_the_test_sets(hub, command, tmp_path):
 
 def test_dapo_and_no_network(hub, command, tmp_path, monkeypatch):
     file = HUB_FILES["math_dapo"]
-    content = write_parquet(tmp_path / "d.parquet", [dapo_row("What is $1+1$?", "2")] * 3, DAPO_SCHEMA).read_bytes()
+    content = write_parquet(tmp_path / "d.parquet", *[dapo_row("What is $1+1$?", "2")] * 3).read_bytes()
     for offline, reason in [(True, "offline mode"), (False, "404")]:
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
         done = command("math/prepare_dapo.py", "--download")

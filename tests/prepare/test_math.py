@@ -2,7 +2,6 @@
 
 import json
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -10,6 +9,7 @@ from rl.data.prepare.math import TEST_SETS
 from rl.data.prepare.row_writer import BadRecord, row_id
 from rl.data.rows import read_rows
 from tests.prepare.conftest import read_bad, write_lines
+from tests.sample_files import write_parquet
 
 HEAD = (
     "Solve the following math problem step by step. The last line of your response should be of the form Answer: "
@@ -17,13 +17,6 @@ HEAD = (
 )
 TAIL = '\n\nRemember to put your answer on its own line after "Answer:".'
 END = "\n\nPlease reason step by step, and put your final answer within \\boxed{}."
-DAPO_SCHEMA = pa.schema(
-    {
-        "prompt": pa.list_(pa.struct({"content": pa.string(), "role": pa.string()})),
-        "reward_model": pa.struct({"ground_truth": pa.string(), "style": pa.string()}),
-        "extra_info": pa.struct({"index": pa.string()}),
-    }
-)
 
 
 def dapo_row(content, answer, index="i"):
@@ -32,11 +25,6 @@ def dapo_row(content, answer, index="i"):
         "reward_model": {"ground_truth": answer, "style": "rule-lighteval/MATH_v2"},
         "extra_info": {"index": index},
     }
-
-
-def write_parquet(path, rows, schema=DAPO_SCHEMA):
-    pq.write_table(pa.Table.from_pylist(rows, schema), path, row_group_size=4)
-    return path
 
 
 def test_dapo_without_its_duplicates(command, tmp_path):
@@ -50,7 +38,7 @@ def test_dapo_without_its_duplicates(command, tmp_path):
     second = [dapo_row(HEAD + "B?" + TAIL, ""), dapo_row(HEAD + "C?" + TAIL, "034"), dapo_row("already\n\nbare", "5")]
     second.append(dapo_row("x", "1") | {"prompt": []})
     second.append(dapo_row("x", "1") | {"reward_model": None})
-    files = [write_parquet(tmp_path / "1.parquet", first), write_parquet(tmp_path / "2.parquet", second)]
+    files = [write_parquet(tmp_path / "1.parquet", *first), write_parquet(tmp_path / "2.parquet", *second)]
     output = tmp_path / "o.parquet"
     finished = command("math/prepare_dapo.py", "--input", *files, "--output", output)
     assert finished.exit_code == 0, finished.err
@@ -83,7 +71,7 @@ def test_dapo_without_its_duplicates(command, tmp_path):
 
 
 def test_dapo_wrong_files(command, tmp_path):
-    other = write_parquet(tmp_path / "other.parquet", [{"x": 1}], pa.schema({"x": pa.int64()}))
+    other = write_parquet(tmp_path / "other.parquet", {"x": 1})
     (tmp_path / "broken.parquet").write_bytes(other.read_bytes()[:-9])
     (tmp_path / "list.json").write_text("[1, {}]")
     (tmp_path / "deep.jsonl").write_text("[" * 100_000)
@@ -122,16 +110,7 @@ RECORDS = [
     ),
     (
         "olympiadbench",
-        {
-            "id": 1606,
-            "subfield": "Algebra",
-            "context": "Let $n$ be large.",
-            "question": "Q",
-            "final_answer": ["$1$", "$2 n$"],
-            "is_multiple_answer": True,
-            "unit": None,
-            "answer_type": "Expression",
-        },
+        {"context": "Let $n$ be large.", "question": "Q", "final_answer": ["$1$", "$2 n$"], "is_multiple_answer": True},
         "Let $n$ be large.\n\nQ",
         "1, 2 n",
     ),
@@ -170,7 +149,7 @@ def test_all_test_sets_of_a_folder(command, tmp_path):
 
 
 def test_parquet_and_json_files_by_name(command, tmp_path):
-    pq.write_table(pa.Table.from_pylist([{"Problem": "P", "Answer": 25}]), tmp_path / "a.parquet")
+    write_parquet(tmp_path / "a.parquet", {"Problem": "P", "Answer": 25})
     (tmp_path / "b.json").write_text(json.dumps([{"problem": "P", "answer": 3}]))
     write_lines(tmp_path / "c.json", [{"question": "Q", "answer": 4}] * 2)
     named = {"aime25": "a.parquet", "amc23": "b.json", "college_math": "c.json"}

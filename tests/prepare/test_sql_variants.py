@@ -1,29 +1,21 @@
 """Other SQL benchmarks in their published layouts, corrections, audited rows, templates and retrieved values."""
 
 import json
+from dataclasses import astuple
 
 import pyarrow.parquet as pq
 import pytest
 
-from rl import cli
 from rl.data.benchmarks import DATASETS
 from rl.data.rows import read_rows
 from tests.prepare.conftest import read_bad, write_database, write_lines
 
 
 @pytest.fixture
-def prepare(bird, monkeypatch, capsys):
+def prepare(bird, monkeypatch, command):
     """Runs dph prepare in the small BIRD folder: (exit code, stdout, stderr)."""
     monkeypatch.chdir(bird)
-
-    def run(*words) -> tuple[int, str, str]:
-        try:
-            code = cli.main(["prepare", *map(str, words)])
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
-
-    return run
+    return lambda *words: astuple(command("prepare", *words))
 
 
 def of_bird(*more) -> list:
