@@ -83,10 +83,12 @@ class SampleMetadata:
 
     def difference(self, other: "SampleMetadata") -> str | None:
         """The first setting in which samples of `other` are not samples of this, or None. Paths do not count."""
-        for field in dataclasses.fields(self):
-            mine, theirs = (_comparable(field.name, getattr(meta, field.name)) for meta in (self, other))
-            if field.name != "model" and mine != theirs:
-                return f"{field.name} is {mine} there and {theirs} now"
+        for name, mine in vars(self).items():
+            theirs = getattr(other, name)
+            if name == "data_files":
+                mine, theirs = sorted(mine.values()), sorted(theirs.values())
+            if name != "model" and mine != theirs:
+                return f"{name} is {mine} there and {theirs} now"
         return None
 
 
@@ -266,7 +268,3 @@ def _fits(value: Any, kind: Any) -> bool:
         parts = value.values() if isinstance(value, dict) else value
         return isinstance(value, get_origin(kind)) and all(_fits(part, arguments[-1]) for part in parts)
     return isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
-
-
-def _comparable(name: str, value):
-    return sorted(value.values()) if name == "data_files" else value
