@@ -1,7 +1,5 @@
-"""JSON of files that others wrote: whatever is wrong with it is a ValueError."""
+"""JSON of files that others wrote."""
 
-import dataclasses
-import functools
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,15 +38,6 @@ def record_of(kind: type[Record], line: bytes) -> Record | None:
     """The dataclass of one line, None if the line is not one; keys with defaults may be absent, others are ignored."""
     try:
         content = loads(line)
-        required, all_names = _names(kind)
-        return kind(**{name: content[name] for name in all_names if name in content or name in required})
-    except (ValueError, KeyError, TypeError):
+        return kind(**{name: content[name] for name in kind.__dataclass_fields__ if name in content})
+    except (ValueError, TypeError):
         return None
-
-
-@functools.cache
-def _names(kind: type) -> tuple[frozenset[str], tuple[str, ...]]:
-    """A dataclass's fields without a default, and all of them."""
-    fields = dataclasses.fields(kind)
-    required = frozenset(field.name for field in fields if field.default is dataclasses.MISSING)
-    return required, tuple(field.name for field in fields)

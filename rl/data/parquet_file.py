@@ -3,14 +3,20 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from rl.common.errors import UserError
 
+# Rows and bytes that are read at a time, so that memory does not grow with the file: a prompt may have 60 KB, and
+# without a buffer Arrow reads a whole column chunk at once.
+BATCH_ROWS = 64
+_BUFFER_BYTES = 1 << 20
+
 
 @contextmanager
-def open_parquet(path: Path, columns: Sequence[str], hint: str, buffer_size: int = 0) -> Iterator[pq.ParquetFile]:
+def open_parquet(path: Path, columns: Sequence[str], hint: str) -> Iterator[pq.ParquetFile]:
     """The open file; what Arrow cannot read inside the block is a UserError, too.
 
     Args:
@@ -21,10 +27,18 @@ def open_parquet(path: Path, columns: Sequence[str], hint: str, buffer_size: int
         UserError: the file cannot be read as parquet, or a column is missing.
     """
     try:
-        with pq.ParquetFile(path, buffer_size=buffer_size) as parquet:
+        with pq.ParquetFile(path, buffer_size=_BUFFER_BYTES) as parquet:
             missing = [name for name in columns if name not in parquet.schema_arrow.names]
             if missing:
                 raise UserError(f"{path} has no column {', '.join(missing)}: {hint}.")
             yield parquet
     except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
         raise UserError(f"{path} cannot be read as parquet ({str(error).splitlines()[0]}): {hint}.") from error
+
+
+def rows_in(
+    parquet: pq.ParquetFile, columns: Sequence[str] = (), batch_rows: int = BATCH_ROWS
+) -> Iterator[dict[str, Any]]:
+    """The rows, one at a time; all columns if none are named."""
+    for batch in parquet.iter_batches(batch_rows, columns=list(columns) or None):
+        yield from batch.to_pylist()

@@ -12,7 +12,7 @@ from typing import Any
 
 from rl.common.errors import UserError
 from rl.data.json_text import loads_or_none
-from rl.data.parquet_file import open_parquet
+from rl.data.parquet_file import open_parquet, rows_in
 from rl.data.rows import Row
 
 _HINT = "it needs response, and id or prompt"
@@ -45,8 +45,7 @@ def prompt_names(row: Row) -> tuple[int | str, ...]:
 
 def _parquet_rows(path: Path) -> Iterator[Any]:
     with open_parquet(path, ["response"], _HINT) as parquet:
-        for batch in parquet.iter_batches():
-            yield from batch.to_pylist()
+        yield from rows_in(parquet)
 
 
 def _json_rows(path: Path) -> Iterator[Any]:

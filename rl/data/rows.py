@@ -3,23 +3,19 @@
 import os
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from rl.common.errors import UserError
-from rl.data.parquet_file import open_parquet
+from rl.data.parquet_file import open_parquet, rows_in
 from rl.data.questions import scorer_question
 
 COLUMNS = ("id", "data_source", "prompt", "reward_model")
-# Rows and bytes that are read from a parquet at a time: a prompt may have 60 KB.
-BATCH_ROWS = 64
-BUFFER_BYTES = 1 << 20
+_HINT = "make it with the project's data scripts"
 # A bar for what takes longer.
 BAR_DELAY_S = 3.0
 
@@ -113,7 +109,10 @@ def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> It
             duplicated.
     """
     seen: set[int] = set()
-    total = sum(_number_of_rows(Path(file)) for file in files)
+    total = 0
+    for file in files:  # whatever is none is named before the first is read
+        with open_parquet(Path(file), COLUMNS, _HINT) as parquet:
+            total += parquet.metadata.num_rows
     with tqdm(desc=progress, total=total, unit="row", delay=BAR_DELAY_S, disable=progress is None) as bar:
         for file in files:
             for row in _rows_of(Path(file)):
@@ -130,15 +129,9 @@ def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> It
 
 
 def _rows_of(file: Path) -> Iterator[Row]:
-    with _open(file) as parquet:
-        batches = parquet.iter_batches(batch_size=BATCH_ROWS, columns=list(COLUMNS))
-        for number, values in enumerate(row for batch in batches for row in batch.to_pylist()):
+    with open_parquet(file, COLUMNS, _HINT) as parquet:
+        for number, values in enumerate(rows_in(parquet, COLUMNS)):
             yield to_row(values, f"{file} row {number}")
-
-
-def _number_of_rows(file: Path) -> int:
-    with _open(file) as parquet:
-        return parquet.metadata.num_rows
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
@@ -148,10 +141,6 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _open(file: Path) -> AbstractContextManager[pq.ParquetFile]:
-    return open_parquet(file, COLUMNS, "make it with the project's data scripts", BUFFER_BYTES)
 
 
 def to_row(values: dict[str, Any], origin: str) -> Row:

@@ -1,8 +1,9 @@
 """Sample records: a model's responses and their scores, one JSON line per sample.
 
 F.jsonl is append-only, so a program that dies loses at most the line it was writing; the next one cuts that line off
-and resumes. F.drawn beside it holds, until all samples are there, the responses that were drawn. F.meta.json says where
-the samples come from; those of another model or of other settings are not mixed in.
+and resumes. F.drawn beside it holds, until all samples are there, every response as it came from the engine, so that
+the engine's work survives the program; those whose record F.jsonl has are passed over when it is read. F.meta.json says
+where the samples come from; those of another model or of other settings are not mixed in.
 """
 
 import dataclasses
@@ -16,7 +17,6 @@ from rl.common import atomic_write
 from rl.common.append_log import AppendLog, open_samples
 from rl.common.errors import UserError
 from rl.data.json_text import line_of, loads, record_of
-from rl.data.pending_responses import PendingResponse, read_pending
 
 FORMAT = "dph-samples/1"
 LOG_PROB_DECIMALS = 6
@@ -53,6 +53,17 @@ REQUIRED_KEYS = frozenset(
 
 
 @dataclass(frozen=True)
+class PendingResponse:
+    """The engine's response to one request, which has no score yet."""
+
+    id: int  # of the prompt's row
+    sample: int  # 0..n-1
+    response_ids: list[int]
+    response_log_probs: list[float] | None  # as in SampleRecord
+    seconds: float  # of sampling, in all runs together, until it was there
+
+
+@dataclass(frozen=True)
 class SampleMetadata:
     """Where the samples of a file come from."""
 
@@ -72,10 +83,12 @@ class SampleMetadata:
 
     def difference(self, other: "SampleMetadata") -> str | None:
         """The first setting in which samples of `other` are not samples of this, or None. Paths do not count."""
-        for field in dataclasses.fields(self):
-            mine, theirs = (_comparable(field.name, getattr(meta, field.name)) for meta in (self, other))
-            if field.name != "model" and mine != theirs:
-                return f"{field.name} is {mine} there and {theirs} now"
+        for name, mine in vars(self).items():
+            theirs = getattr(other, name)
+            if name == "data_files":
+                mine, theirs = sorted(mine.values()), sorted(theirs.values())
+            if name != "model" and mine != theirs:
+                return f"{name} is {mine} there and {theirs} now"
         return None
 
 
@@ -161,7 +174,9 @@ class SampleWriter:
             self._claim(metadata)
             self.done = {(record.id, record.sample) for record in self._file.read(_parse)}
             if journal_path(samples).exists():
-                self._read_journal()
+                self._journal = AppendLog(journal_path(self._path))
+                for response in self._journal.read(_parse_pending):
+                    self._wait_for(response)
         except BaseException:
             self._close()
             raise
@@ -200,11 +215,6 @@ class SampleWriter:
         self.done.add((record.id, record.sample))
         self.waiting.pop((record.id, record.sample), None)
 
-    def _read_journal(self) -> None:
-        self._journal = AppendLog(journal_path(self._path))
-        for response in self._journal.read(read_pending):
-            self._wait_for(response)
-
     def _wait_for(self, response: PendingResponse) -> None:
         self.seconds = response.seconds
         if (response.id, response.sample) not in self.done:
@@ -221,7 +231,14 @@ class SampleWriter:
         drawn = journal.exists() and journal.stat().st_size > 0 and metadata_path(self._path).exists()
         if self._file.size == 0 and not drawn:
             journal.unlink(missing_ok=True)  # of a file that was deleted
-            _write_metadata(metadata_path(self._path), {"format": FORMAT} | dataclasses.asdict(metadata))
+            content = {"format": FORMAT} | dataclasses.asdict(metadata)
+            path = metadata_path(self._path)
+            try:
+                atomic_write.write_text(path, json.dumps(content, indent=2) + "\n")
+            except OSError as error:
+                raise UserError(
+                    f"{path} cannot be written ({error.strerror}): make room and re-run the same command."
+                ) from error
             return
         difference = read_metadata(self._path).difference(metadata)
         if difference:
@@ -238,22 +255,16 @@ def _parse(line: bytes) -> SampleRecord | None:
     return record if record.acc in (0, 1) and 0 <= record.sample < MOST_SAMPLES else None
 
 
+def _parse_pending(line: bytes) -> PendingResponse | None:
+    response = record_of(PendingResponse, line)
+    if response is None or type(response.id) is not int or type(response.sample) is not int:
+        return None
+    return response if isinstance(response.response_ids, list) and isinstance(response.seconds, int | float) else None
+
+
 def _fits(value: Any, kind: Any) -> bool:
     """Whether a JSON value is of a field's type, such as dict[str, str]."""
     if arguments := get_args(kind):
         parts = value.values() if isinstance(value, dict) else value
         return isinstance(value, get_origin(kind)) and all(_fits(part, arguments[-1]) for part in parts)
     return isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
-
-
-def _write_metadata(path: Path, content: dict) -> None:
-    try:
-        atomic_write.write_text(path, json.dumps(content, indent=2) + "\n")
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written ({error.strerror}): make room and re-run the same command."
-        ) from error
-
-
-def _comparable(name: str, value):
-    return sorted(value.values()) if name == "data_files" else value

@@ -61,8 +61,8 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
     correct, gold_failed = _correct_counts(samples, n)
     _check_ids(data, ids, correct.keys() | set(metadata.overlong_ids))
     counts = [correct.get(id) for id in ids]  # None: too long to be sampled
-    near_perfect = [count is not None and count >= threshold for count in counts]
     lowest_kept = 0 if keep_zero else 1
+    near_perfect = [count is not None and count >= threshold for count in counts]
     explored = [count is not None and lowest_kept <= count < threshold for count in counts]
     if not any(near_perfect) or not any(explored):
         part = "D_exp" if any(near_perfect) else "D_pef"
@@ -103,15 +103,15 @@ def _empty_part(part: str, found: Counter[int], threshold: int, n: int, lowest_k
     Args:
         found: prompts by their number of correct samples.
     """
-    sizes = {
-        other: (found.total() - below, below - sum(found[count] for count in range(lowest_kept)))
-        for other in range(1, n + 1)
-        for below in [sum(found[count] for count in range(other))]
-    }
-    helpful = [other for other, (near_perfect, explored) in sizes.items() if near_perfect and explored]
-    if helpful:
+
+    def sizes(lowest: int) -> tuple[int, int]:
+        """Of D_pef and D_exp at another threshold."""
+        near_perfect = sum(found[count] for count in range(lowest, n + 1))
+        return near_perfect, sum(found[count] for count in range(lowest_kept, lowest))
+
+    if helpful := [other for other in range(1, n + 1) if all(sizes(other))]:
         nearest = min(helpful, key=lambda other: abs(other - threshold))
-        hint = "--threshold {} gives {} prompts in D_pef and {} in D_exp".format(nearest, *sizes[nearest])
+        hint = "--threshold {} gives {} prompts in D_pef and {} in D_exp".format(nearest, *sizes(nearest))
     elif lowest_kept and found[0] and found.total() > found[0]:
         hint = f"--keep-zero puts the {found[0]} without a correct sample into D_exp"
     else:

@@ -51,33 +51,6 @@ EXPERIMENTS = {
 }
 
 
-@dataclass(frozen=True)
-class Paths:
-    """Files of a split. An option goes before the environment variable that the scripts read, and this before the
-    experiment's default."""
-
-    data: Path
-    samples: list[Path]
-    correct: Path
-    wrong: Path
-
-    @classmethod
-    def of(cls, options: argparse.Namespace, experiment: Experiment) -> "Paths":
-        from rl.data.split import CORRECT_NAME, WRONG_NAME
-
-        def path(variable: str, default: Path) -> Path:
-            return Path(os.environ.get(variable) or default)
-
-        project = Path(os.environ.get("PROJECT_DIR") or "")
-        folder = path("DATA_DIR", project / experiment.folder(os.environ.get("MODEL_PATH") or experiment.model))
-        return cls(
-            data=options.data or path("TRAIN_FILE", project / experiment.data),
-            samples=options.samples or [path("SAMPLES", folder / "generate_data" / "0.jsonl")],
-            correct=options.out / CORRECT_NAME if options.out else path("TRAIN_CORRECT", folder / CORRECT_NAME),
-            wrong=options.out / WRONG_NAME if options.out else path("TRAIN_WRONG", folder / WRONG_NAME),
-        )
-
-
 def main(arguments: list[str] | None = None, *, experiment: str = "llama_sql") -> None:
     """Write both parts and print their sizes.
 
@@ -89,14 +62,14 @@ def main(arguments: list[str] | None = None, *, experiment: str = "llama_sql") -
         from rl.data.split import split, write_split
 
         defaults = EXPERIMENTS[_experiment(options, experiment)]
-        paths = Paths.of(options, defaults)
+        data, samples, correct, wrong = _paths(options, defaults)
         keep_zero = defaults.keep_zero if options.keep_zero is None else options.keep_zero
         threshold = _threshold(options, defaults)
-        parts = split(paths.data, paths.samples, threshold=threshold, n=options.n, keep_zero=keep_zero)
-        write_split(parts, paths.correct, paths.wrong)
+        parts = split(data, samples, threshold=threshold, n=options.n, keep_zero=keep_zero)
+        write_split(parts, correct, wrong)
         paper_sizes = {paper.label: paper.paper_size for paper in EXPERIMENTS.values() if paper.data == defaults.data}
         sys.stdout.write(summary(parts, threshold, options.n, paper_sizes))
-        sys.stdout.write(f"Wrote {paths.correct} and {paths.wrong}.\n")
+        sys.stdout.write(f"Wrote {correct} and {wrong}.\n")
 
 
 def summary(parts: "Split", threshold: int, n: int, paper_sizes: dict[str, tuple[int, int]]) -> str:
@@ -139,6 +112,23 @@ def _experiment(options: argparse.Namespace, default: str) -> str:
             "--out, or --experiment and, as variables, what the file says of TRAIN_FILE, DATA_DIR and SAMPLES."
         )
     return default
+
+
+def _paths(options: argparse.Namespace, experiment: Experiment) -> tuple[Path, list[Path], Path, Path]:
+    """The data, its samples and the two parts: an option goes before the variable that the scripts read, and this
+    before the experiment's default."""
+    from rl.data.split import CORRECT_NAME, WRONG_NAME
+
+    def path(variable: str, default: Path) -> Path:
+        return Path(os.environ.get(variable) or default)
+
+    project = Path(os.environ.get("PROJECT_DIR") or "")
+    folder = path("DATA_DIR", project / experiment.folder(os.environ.get("MODEL_PATH") or experiment.model))
+    data = options.data or path("TRAIN_FILE", project / experiment.data)
+    samples = options.samples or [path("SAMPLES", folder / "generate_data" / "0.jsonl")]
+    if options.out:
+        return data, samples, options.out / CORRECT_NAME, options.out / WRONG_NAME
+    return data, samples, path("TRAIN_CORRECT", folder / CORRECT_NAME), path("TRAIN_WRONG", folder / WRONG_NAME)
 
 
 def _threshold(options: argparse.Namespace, defaults: Experiment) -> int:

@@ -1,39 +1,10 @@
-"""Small files of every kind, made by the project's own writers, and the command on them."""
+"""The command on small files that the project's own writers make."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from rl.data.inspect.command import main
-
-
-@pytest.fixture(scope="session")
-def write_store():
-    """Writes (prompt, response) token ids by id; every token has the log-prob -0.5, the next tokens .5, .25 and .25."""
-
-    # Inspecting a store loads verl; inspecting anything else does not.
-    import torch
-
-    from verl.dph.pef.store import Row, Store
-
-    def write(path: Path, rows: dict[int, tuple[list[int], list[int]]], top_k: bool = False, **meta) -> Path:
-        def top(tokens: int) -> tuple:
-            if not top_k:
-                return ()
-            log_probs = torch.tensor([0.5, 0.25]).log().expand(tokens, 2)
-            return torch.tensor([3, 4]).expand(tokens, 2), log_probs, torch.full((tokens,), 0.25).log()
-
-        made = [
-            Row(id, torch.tensor(prompt), torch.tensor(response), torch.full((tokens,), -0.5), *top(tokens))
-            for id, (prompt, response) in rows.items()
-            for tokens in [len(response)]
-        ]
-        known = {"model": "m", "model_hash": "a", "tokenizer_hash": "b", "temperature": 1.0, "max_response_length": 4}
-        Store(known | meta, made).save(str(path))
-        return path
-
-    return write
 
 
 @pytest.fixture

@@ -16,12 +16,14 @@ def data(tmp_path):
     return write_parquet(tmp_path / "train.parquet", *(math_row(id) for id in CORRECT))
 
 
-def all_records():
-    return [record(id, i, acc) for id, accs in CORRECT.items() for i, acc in enumerate(accs)]
+def all_records(**changes):
+    return [record(id, i, acc, **changes) for id, accs in CORRECT.items() for i, acc in enumerate(accs)]
 
 
 def test_a_finished_file(tmp_path, data, inspect):
-    code, found = inspect(write_samples(tmp_path / "0", data, CORRECT), "--against", data)
+    """Pass@2 of 2 correct in 4 is 1 - 1/6; of 3 it is 1."""
+    samples = write_samples(tmp_path / "0", data, CORRECT)
+    code, found = inspect(samples, "--against", data)
     [file] = found["files"]
     assert (code, file["kind"], file["rows"], file["facts"]["prompts"]) == (0, "samples", 16, 4)
     assert {file["facts"][name] for name in ("model", "model_hash", "tokenizer_hash")} == {"/models/base", "mh", "th"}
@@ -32,17 +34,21 @@ def test_a_finished_file(tmp_path, data, inspect):
     assert file["lengths"]["input characters"] == dict.fromkeys(("min", "median", "p99", "max"), 25)
     assert file["lengths"]["output characters"] == {"min": 5, "median": 5, "p99": 6, "max": 6}
     assert file["lengths"]["response tokens"] == {"min": 2, "median": 3, "p99": 5, "max": 5}
+    assert (file["passes"]["n"], file["passes"]["prompts"]) == (4, [1, 0, 1, 1, 1])
+    assert file["passes"]["pass@k"] == pytest.approx({"1": 9 / 16, "2": (1 + 1 + 5 / 6) / 4, "4": 3 / 4})
 
-
-def test_histogram_and_pass_at_k(tmp_path, data, inspect):
-    """Pass@2 of 2 correct in 4 is 1 - 1/6; of 3 it is 1."""
-    _, found = inspect(write_samples(tmp_path / "0.jsonl", data, CORRECT))
-    passes = found["files"][0]["passes"]
-    assert (passes["n"], passes["prompts"]) == (4, [1, 0, 1, 1, 1])
-    assert passes["pass@k"] == pytest.approx({"1": 9 / 16, "2": (1 + 1 + 5 / 6) / 4, "4": 3 / 4})
+    part = write_parquet(tmp_path / "part.parquet", *(math_row(id) for id in (10, 30, 99)))
+    metadata_path(samples).unlink()
+    code, found = inspect(samples, "--against", part)
+    against = found["files"][0]["facts"]["against"]
+    assert [against[name] for name in ("ids in both", "only here", "only there")] == [2, 2, 1]
+    without_metadata, foreign = found["files"][0]["problems"]
+    assert code == 1 and foreign == f"2 ids that {part} does not have (ids 20, 40)."
+    assert "0.meta.json" in without_metadata and found["files"][0]["passes"]["n"] == 4
 
 
 def test_what_an_unfinished_file_lacks(tmp_path, data, inspect):
+    torn = "The last line is torn, as a stopped sampler leaves it: re-run it to resume."
     samples = [record for record in all_records()[:12] if (record.id, record.sample) != (20, 3)]
     path = write_samples(tmp_path / "0.jsonl", data, samples)
     with open(path, "ab") as file:
@@ -50,17 +56,15 @@ def test_what_an_unfinished_file_lacks(tmp_path, data, inspect):
     code, found = inspect(path)
     assert code == 1
     assert found["files"][0]["problems"] == [
-        "The last line is torn, as a stopped sampler leaves it: re-run it to resume.",
+        torn,
         "1 of 3 prompts have other samples than 0 to 3 (id 20; the first, id 20, has 3).",
         "There are samples of 3 prompts, but the metadata announce 4.",
     ]
     assert found["files"][0]["passes"]["prompts"] == [0, 0, 1, 0, 1]  # of the prompts with all samples
 
-
-def test_a_last_line_that_lacks_only_its_end_is_torn(tmp_path, data, inspect):
-    path = write_samples(tmp_path / "0.jsonl", data, CORRECT)
+    path = write_samples(tmp_path / "1.jsonl", data, CORRECT)
     path.write_bytes(path.read_bytes()[:-1])
-    assert any("torn" in problem for problem in inspect(path)[1]["problems"])
+    assert torn in inspect(path)[1]["files"][0]["problems"]
 
 
 def test_faults_in_a_file(tmp_path, data, inspect):
@@ -83,22 +87,10 @@ def test_faults_in_a_file(tmp_path, data, inspect):
         "1 of 4 prompts have other samples than 0 to 3 (id 20; the first, id 20, has 3).",
     ]
     assert found["files"][0]["shares"] == {"truncated": 1 / 15}
-
-
-def test_prompts_of_the_same_text(tmp_path, data, inspect):
-    samples = [record(id, i, acc, input="q") for id, accs in CORRECT.items() for i, acc in enumerate(accs)]
-    _, found = inspect(write_samples(tmp_path / "0.jsonl", data, samples))
-    assert found["files"][0]["problems"] == [
+    same = write_samples(tmp_path / "same.jsonl", data, all_records(input="q"))
+    assert inspect(same)[1]["files"][0]["problems"] == [
         "3 prompts with the prompt text of another prompt (for example ids 10 and 20)."
     ]
-
-
-def test_samples_without_metadata(tmp_path, data, inspect):
-    path = write_samples(tmp_path / "0.jsonl", data, CORRECT)
-    metadata_path(path).unlink()
-    code, found = inspect(path)
-    [problem] = found["files"][0]["problems"]
-    assert code == 1 and "0.meta.json" in problem and found["files"][0]["passes"]["n"] == 4
 
 
 def test_the_papers_lines(tmp_path, inspect):
@@ -110,28 +102,9 @@ def test_the_papers_lines(tmp_path, inspect):
     ]
     path = tmp_path / "0.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
-    code, found = inspect(path)
-    [file] = found["files"]
-    assert (code, file["kind"], file["rows"]) == (1, "samples, in the paper's format", 5)
-    assert file["passes"] == {"n": 2, "prompts": [0, 1, 1], "pass@k": {"1": 0.75, "2": 1.0}}
-    assert file["problems"] == ["1 of 3 prompts have other samples than 0 to 1 (id 3; the first, id 3, has 1)."]
-
-
-def test_samples_in_a_parquet(tmp_path, inspect):
-    rows = [{"id": 1, "input": "q", "output": "a", "score": score} for score in (1.0, 0.8)]
-    code, found = inspect(write_parquet(tmp_path / "x.parquet", *rows))
-    assert code == 0 and found["files"][0]["passes"] == {"n": 2, "prompts": [0, 1, 0], "pass@k": {"1": 0.5, "2": 1.0}}
-
-
-def test_ids_that_the_parquet_does_not_have(tmp_path, data, inspect):
-    samples = write_samples(tmp_path / "0.jsonl", data, CORRECT)
-    part = write_parquet(tmp_path / "part.parquet", *(math_row(id) for id in (10, 30, 99)))
-    code, found = inspect(samples, "--against", part)
-    assert code == 1
-    assert found["files"][0]["facts"]["against"] == {
-        "file": str(part),
-        "ids in both": 2,
-        "only here": 2,
-        "only there": 1,
-    }
-    assert found["files"][0]["problems"] == [f"2 ids that {part} does not have (ids 20, 40)."]
+    for file in (path, write_parquet(tmp_path / "x.parquet", *lines)):
+        code, found = inspect(file)
+        [file] = found["files"]
+        assert (code, file["kind"], file["rows"]) == (1, "samples, in the paper's format", 5)
+        assert file["passes"] == {"n": 2, "prompts": [0, 1, 1], "pass@k": {"1": 0.75, "2": 1.0}}
+        assert file["problems"] == ["1 of 3 prompts have other samples than 0 to 1 (id 3; the first, id 3, has 1)."]

@@ -1,24 +1,18 @@
 """Small files in the benchmarks' formats, and the commands, run in this process as a user calls them."""
 
-import hashlib
-import http.server
 import json
-import os
-import re
 import runpy
 import sqlite3
 import sys
-import threading
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
+from rl import cli
+
 DATA = Path(__file__).parents[2] / "data"
-# Of the hub's newest version.
-COMMIT = "c0" * 20
 
 
 @dataclass(frozen=True)
@@ -30,13 +24,17 @@ class Finished:
 
 @pytest.fixture
 def command(monkeypatch, capsys):
-    """Runs a program of data/, such as sql/prepare_bird.py; its exit code and what it printed."""
+    """Runs a program of data/, such as sql/prepare_bird.py, or `dph prepare`; its exit code and what it printed."""
 
     def run(program: str, *arguments) -> Finished:
-        monkeypatch.setattr(sys, "argv", [program, *map(str, arguments)])
+        words = list(map(str, arguments))
+        monkeypatch.setattr(sys, "argv", [program, *words])
         exit_code = 0
         try:
-            runpy.run_path(str(DATA / program), run_name="__main__")
+            if program == "prepare":
+                exit_code = cli.main([program, *words])
+            else:
+                runpy.run_path(str(DATA / program), run_name="__main__")
         except SystemExit as end:
             exit_code = end.code or 0
         return Finished(exit_code, *capsys.readouterr())
@@ -91,42 +89,3 @@ def bird(tmp_path) -> Path:
     ]
     (tmp_path / "dev.json").write_text(json.dumps(records))
     return tmp_path
-
-
-@pytest.fixture
-def hub(tmp_path):
-    """A server with the addresses of the Hugging Face Hub: `files` by "REPOSITORY/PATH", each of the commit COMMIT.
-
-    `environment` is that of a program whose Hub it is, with a cache of its own.
-    """
-    files: dict[str, bytes] = {}
-    requested: list[str] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            parts = re.fullmatch(r"/datasets/([\w-]+/[\w-]+)/resolve/([^/]+)/(.+)", self.path)
-            content = files.get(f"{parts[1]}/{parts[3]}") if parts else None
-            requested.append(self.path)
-            self.send_response(404 if content is None else 200)
-            if parts and content is not None:
-                pinned = re.fullmatch(r"[0-9a-f]{40}", parts[2])
-                self.send_header("X-Repo-Commit", parts[2] if pinned else COMMIT)
-                self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
-            self.send_header("Content-Length", str(len(content or b"")))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(content or b"")
-
-        do_HEAD = do_GET
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HOME": str(tmp_path / "hf")}
-    quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1"}
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")} | address | quiet
-    yield SimpleNamespace(files=files, requested=requested, environment=environment, close=server.server_close)
-    server.shutdown()
-    server.server_close()

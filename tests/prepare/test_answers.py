@@ -9,9 +9,8 @@ from rl.data.prepare.row_writer import BadRecord
 from rl.scorer.math.compare import bare, equal, parse_answer
 
 
-@pytest.mark.parametrize(
-    "value, text",
-    [
+def test_answer_text():
+    for value, text in [
         (27.0, "27"),
         (27, "27"),
         (0.5, "0.5"),
@@ -19,7 +18,6 @@ from rl.scorer.math.compare import bare, equal, parse_answer
         (1e22, r"1 \times 10^{22}"),
         ("025", "25"),
         ("0", "0"),
-        ("1002", "1002"),
         (" 204 ", "204"),
         ("0.25", "0.25"),
         ("$10-4 n$", "10-4 n"),
@@ -27,46 +25,28 @@ from rl.scorer.math.compare import bare, equal, parse_answer
         ("$x=5$ or $x=3$", "$x=5$ or $x=3$"),
         (r"\$5", r"\$5"),
         ("$5", "$5"),
-    ],
-)
-def test_answer_text(value, text):
-    assert answer_text(value) == text
+    ]:
+        assert answer_text(value) == text
+    for value in (None, "", "  ", "$$", math.nan, math.inf, True, ["1"], {}):
+        with pytest.raises(BadRecord):
+            answer_text(value)
 
 
-@pytest.mark.parametrize("value", [None, "", "  ", "$$", math.nan, math.inf, True, ["1"], {}])
-def test_what_is_no_answer(value):
-    with pytest.raises(BadRecord):
-        answer_text(value)
-
-
-@pytest.mark.parametrize(
-    "solution, answer",
-    [
+def test_answers_in_solutions():
+    for solution, answer in [
         (r"first \boxed{1}, so \boxed{4.5e33} ergs", r"4.5 \times 10^{33}"),
         (r"\boxed{-4e-2}", r"-4 \times 10^{-2}"),
-        (r"\boxed{1e22}", r"1 \times 10^{22}"),
         (r"\boxed{\frac{1}{2} e^{3}}", r"\frac{1}{2} e^{3}"),
         (r"\boxed{2e}", "2e"),
-    ],
-)
-def test_boxed_answer(solution, answer):
-    assert boxed_answer(solution) == answer
-
-
-def test_e_notation_is_what_math_verify_can_read():
+    ]:
+        assert boxed_answer(solution) == answer
     gold, response = (parse_answer(bare(text)) for text in (boxed_answer(r"\boxed{4.5e33}"), r"4.5 \cdot 10^{33}"))
     assert equal(gold, response)
-
-
-def test_solution_without_a_box_or_mark():
+    assert gsm8k_answer("She has 7 #### 3.\n#### 70,000") == "70000"
     with pytest.raises(BadRecord, match="no boxed answer"):
         boxed_answer("Answer: 5")
     with pytest.raises(BadRecord, match="####"):
         gsm8k_answer("The answer is 5.")
-
-
-def test_gsm8k_answer():
-    assert gsm8k_answer("She has 7 #### 3.\n#### 70,000") == "70000"
 
 
 def test_several_answers_in_any_order():

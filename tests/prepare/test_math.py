@@ -2,7 +2,6 @@
 
 import json
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -10,6 +9,7 @@ from rl.data.prepare.math import TEST_SETS
 from rl.data.prepare.row_writer import BadRecord, row_id
 from rl.data.rows import read_rows
 from tests.prepare.conftest import read_bad, write_lines
+from tests.sample_files import write_parquet
 
 HEAD = (
     "Solve the following math problem step by step. The last line of your response should be of the form Answer: "
@@ -17,106 +17,70 @@ HEAD = (
 )
 TAIL = '\n\nRemember to put your answer on its own line after "Answer:".'
 END = "\n\nPlease reason step by step, and put your final answer within \\boxed{}."
-DAPO_SCHEMA = pa.schema(
-    {
-        "data_source": pa.string(),
-        "prompt": pa.list_(pa.struct({"content": pa.string(), "role": pa.string()})),
-        "ability": pa.string(),
-        "reward_model": pa.struct({"ground_truth": pa.string(), "style": pa.string()}),
-        "extra_info": pa.struct({"index": pa.string()}),
-    }
-)
 
 
 def dapo_row(content, answer, index="i"):
     return {
-        "data_source": "math_dapo",
         "prompt": [{"content": content, "role": "user"}],
-        "ability": "MATH",
         "reward_model": {"ground_truth": answer, "style": "rule-lighteval/MATH_v2"},
         "extra_info": {"index": index},
     }
 
 
-def write_parquet(path, rows, schema=DAPO_SCHEMA):
-    pq.write_table(pa.Table.from_pylist(rows, schema), path, row_group_size=4)
-    return path
-
-
 def test_dapo_without_its_duplicates(command, tmp_path):
-    problems = [("What is $1+1$?", "2"), ("Find x.\n\nIt is small.", "034")]
-    rows = [dapo_row(HEAD + text + TAIL, answer, f"uuid-{text[:4]}") for text, answer in problems] * 7
-    finished = command(
-        "math/prepare_dapo.py",
-        "--input",
-        write_parquet(tmp_path / "d.parquet", rows),
-        "--output",
-        tmp_path / "o.parquet",
-    )
-    assert finished.exit_code == 0, finished.err
-    assert "14 rows, of which 12 repeat an earlier one.\nWrote 2 rows" in finished.out
-    assert pq.read_table(tmp_path / "o.parquet").to_pylist() == [
-        {
-            "data_source": "math_dapo",
-            "prompt": [{"role": "user", "content": text + END}],
-            "reward_model": {"style": "rule", "ground_truth": answer},
-            "id": 70_000_000 + number,
-            "extra_info": {
-                "index": number,
-                "split": "train",
-                "source": "d.parquet",
-                "source_id": f"uuid-{text[:4]}",
-                "subject": None,
-                "level": None,
-            },
-        }
-        for number, (text, answer) in enumerate([(problems[0]), (problems[1][0], "34")])
-    ]
-    assert [row.question for row in read_rows([tmp_path / "o.parquet"])] == [
-        {"ground_truth": "2"},
-        {"ground_truth": "34"},
-    ]
-
-
-def test_dapo_ids_over_files_and_bad_rows(command, tmp_path):
+    """A row per problem, at its first place over all files; bad rows and contradicting answers are listed."""
     first = [
         dapo_row(HEAD + "A?" + TAIL, "1"),
         dapo_row(HEAD + "no tail", "1"),
-        dapo_row("already bare", "5"),
+        dapo_row("already\n\nbare", "5", "uuid-2"),
         dapo_row(HEAD + "A?" + TAIL, "3"),
     ]
-    second = [dapo_row(HEAD + "B?" + TAIL, ""), dapo_row(HEAD + "C?" + TAIL, "7"), dapo_row("already bare", "5")]
+    second = [dapo_row(HEAD + "B?" + TAIL, ""), dapo_row(HEAD + "C?" + TAIL, "034"), dapo_row("already\n\nbare", "5")]
     second.append(dapo_row("x", "1") | {"prompt": []})
     second.append(dapo_row("x", "1") | {"reward_model": None})
-    files = [write_parquet(tmp_path / "1.parquet", first), write_parquet(tmp_path / "2.parquet", second)]
+    files = [write_parquet(tmp_path / "1.parquet", *first), write_parquet(tmp_path / "2.parquet", *second)]
     output = tmp_path / "o.parquet"
-    for _ in range(2):
-        finished = command("math/prepare_dapo.py", "--input", *files, "--output", output)
-        assert finished.exit_code == 0, finished.err
-        assert pq.read_table(output)["id"].to_pylist() == [70_000_002, 70_000_005]
-        assert "5 records are left out" in finished.out
-        assert [(line["file"][-9:], line["record"], line["reason"]) for line in read_bad(output)] == [
-            ("1.parquet", 1, "its prompt has only one half of DAPO's instructions around the problem"),
-            ("2.parquet", 0, "its answer is empty"),
-            ("2.parquet", 3, "its prompt is not one message"),
-            ("2.parquet", 4, "its answer is neither a text nor a number"),
-            ("1.parquet", 0, "its rows have different answers: 1, 3"),
-        ]
+    finished = command("math/prepare_dapo.py", "--input", *files, "--output", output)
+    assert finished.exit_code == 0, finished.err
+    assert "9 rows, of which 2 repeat an earlier one.\nWrote 2 rows" in finished.out
+    assert "5 records are left out" in finished.out
+    bare, boxed = pq.read_table(output).to_pylist()
+    assert bare == {
+        "data_source": "math_dapo",
+        "prompt": [{"role": "user", "content": "already\n\nbare" + END}],
+        "reward_model": {"style": "rule", "ground_truth": "5"},
+        "id": 70_000_002,
+        "extra_info": {
+            "index": 2,
+            "split": "train",
+            "source": "1.parquet",
+            "source_id": "uuid-2",
+            "subject": None,
+            "level": None,
+        },
+    }
+    assert (boxed["id"], boxed["prompt"][0]["content"]) == (70_000_005, "C?" + END)
+    assert [row.question for row in read_rows([output])] == [{"ground_truth": "5"}, {"ground_truth": "34"}]
+    assert [(line["file"][-9:], line["record"], line["reason"]) for line in read_bad(output)] == [
+        ("1.parquet", 1, "its prompt has only one half of DAPO's instructions around the problem"),
+        ("2.parquet", 0, "its answer is empty"),
+        ("2.parquet", 3, "its prompt is not one message"),
+        ("2.parquet", 4, "its answer is neither a text nor a number"),
+        ("1.parquet", 0, "its rows have different answers: 1, 3"),
+    ]
 
 
 def test_dapo_wrong_files(command, tmp_path):
-    other = write_parquet(tmp_path / "other.parquet", [{"x": 1}], pa.schema({"x": pa.int64()}))
+    other = write_parquet(tmp_path / "other.parquet", {"x": 1})
     (tmp_path / "broken.parquet").write_bytes(other.read_bytes()[:-9])
     (tmp_path / "list.json").write_text("[1, {}]")
-    for name in ("deep.json", "deep.jsonl"):
-        (tmp_path / name).write_text("[" * 100_000)
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
     for name, sentence in (
         ("other.parquet", "has no column prompt, reward_model"),
         ("broken.parquet", "cannot be read as parquet"),
         ("gone.parquet", "cannot be read as parquet"),
         ("gone.jsonl", "cannot be read"),
         ("list.json", "None of the 2 records makes a row"),
-        ("deep.json", "is no JSON (it is nested too deeply)"),
         ("deep.jsonl", "None of the 1 records makes a row"),
     ):
         finished = command("math/prepare_dapo.py", "--input", tmp_path / name, "--output", tmp_path / "o.parquet")
@@ -146,16 +110,7 @@ RECORDS = [
     ),
     (
         "olympiadbench",
-        {
-            "id": 1606,
-            "subfield": "Algebra",
-            "context": "Let $n$ be large.",
-            "question": "Q",
-            "final_answer": ["$1$", "$2 n$"],
-            "is_multiple_answer": True,
-            "unit": None,
-            "answer_type": "Expression",
-        },
+        {"context": "Let $n$ be large.", "question": "Q", "final_answer": ["$1$", "$2 n$"], "is_multiple_answer": True},
         "Let $n$ be large.\n\nQ",
         "1, 2 n",
     ),
@@ -194,7 +149,7 @@ def test_all_test_sets_of_a_folder(command, tmp_path):
 
 
 def test_parquet_and_json_files_by_name(command, tmp_path):
-    pq.write_table(pa.Table.from_pylist([{"Problem": "P", "Answer": 25}]), tmp_path / "a.parquet")
+    write_parquet(tmp_path / "a.parquet", {"Problem": "P", "Answer": 25})
     (tmp_path / "b.json").write_text(json.dumps([{"problem": "P", "answer": 3}]))
     write_lines(tmp_path / "c.json", [{"question": "Q", "answer": 4}] * 2)
     named = {"aime25": "a.parquet", "amc23": "b.json", "college_math": "c.json"}
@@ -250,8 +205,5 @@ def test_wrong_settings(command, tmp_path, monkeypatch):
         finished = command("math/prepare_eval.py", *arguments, "--output", "out")
         assert finished.exit_code == 2 and sentence in finished.err, arguments
     assert not list(tmp_path.rglob("*.parquet"))
-
-
-def test_a_number_beyond_its_block_is_refused():
     with pytest.raises(BadRecord):
         row_id("aime24", "test", 10_000_000)

@@ -11,11 +11,12 @@ def schema_of(path, example_values=2, seed=None) -> Schema:
 
 
 def test_definition_has_keys_types_and_first_values(tmp_path):
+    """A foreign key to a table or column that does not exist is not shown."""
     path = write_database(
         tmp_path / "shop.sqlite",
         "CREATE TABLE customer (id INTEGER PRIMARY KEY, name VARCHAR (20), note)",
-        "CREATE TABLE sale (day DATE, customer_id INTEGER, price REAL, PRIMARY KEY (customer_id, day), "
-        "FOREIGN KEY (customer_id) REFERENCES Customer (ID))",
+        "CREATE TABLE sale (day DATE, customer_id INTEGER REFERENCES gone (x), price REAL REFERENCES sale (missing), "
+        "PRIMARY KEY (customer_id, day), FOREIGN KEY (customer_id) REFERENCES Customer (ID))",
         "INSERT INTO customer VALUES (1, 'Ann', NULL), (2, 'Ann', ''), (3, 'Bob', NULL), (4, 'Eve', NULL)",
         "INSERT INTO sale VALUES ('2020-01-01', 1, 9.5)",
     )
@@ -77,32 +78,17 @@ def test_wide_and_generated_columns_views_and_shadow_tables(tmp_path):
     assert "    c799 INTEGER -- e.g. 799\n" in schema.complete and "    b INTEGER -- e.g. 2\n" in schema.complete
 
 
-def test_foreign_key_to_a_missing_table_is_not_shown(tmp_path):
+def test_examples_are_drawn_by_the_seed_and_left_out_by_size(tmp_path):
     path = write_database(
-        tmp_path / "broken.sqlite",
-        "CREATE TABLE t (a INTEGER, b INTEGER REFERENCES gone (x), c INTEGER REFERENCES t (missing))",
-    )
-    assert "REFERENCES" not in schema_of(path).complete
-
-
-def test_no_examples_and_drawn_examples(tmp_path):
-    path = write_database(
-        tmp_path / "n.sqlite", "CREATE TABLE t (a)", *[f"INSERT INTO t VALUES ({n})" for n in range(50)]
-    )
-    assert "--" not in schema_of(path, example_values=0).complete
-    assert schema_of(path, 3, seed=1) == schema_of(path, 3, seed=1)
-    assert schema_of(path, 3, seed=1) != schema_of(path, 3, seed=2)
-
-
-def test_tables_lose_their_values_largest_first(tmp_path):
-    path = write_database(
-        tmp_path / "drop.sqlite",
+        tmp_path / "n.sqlite",
         "CREATE TABLE small (a)",
         "INSERT INTO small VALUES ('short')",
         "CREATE TABLE empty (b)",
         "CREATE TABLE large (c)",
-        "INSERT INTO large VALUES ('a much longer text')",
+        *[f"INSERT INTO large VALUES ('longer text {n}')" for n in range(50)],
     )
+    assert "--" not in schema_of(path, example_values=0).complete
+    assert schema_of(path, 3, seed=1) == schema_of(path, 3, seed=1) != schema_of(path, 3, seed=2)
     schema = schema_of(path)
     assert schema.tables_with_examples == 2
     shown = [[value for value in ("short", "longer") if value in schema.definitions(n)] for n in range(3)]
@@ -110,12 +96,10 @@ def test_tables_lose_their_values_largest_first(tmp_path):
 
 
 def test_what_is_no_database_is_named(tmp_path):
-    (tmp_path / "text.sqlite").write_text("not a database, but long enough to have a header of one hundred bytes" * 3)
-    with pytest.raises(SchemaError, match="cannot be read: file is not a database"):
-        schema_of(tmp_path / "text.sqlite")
-    (tmp_path / "empty.sqlite").touch()
-    with pytest.raises(SchemaError, match="has no table"):
-        schema_of(tmp_path / "empty.sqlite")
+    for content, sentence in (("not a database, but long" * 9, "file is not a database"), ("", "has no table")):
+        (tmp_path / "x.sqlite").write_text(content)
+        with pytest.raises(SchemaError, match=sentence):
+            schema_of(tmp_path / "x.sqlite")
 
 
 def test_keys_of_spiders_tables_json(tmp_path):

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from rl.common.fingerprint import file_sha256
-from rl.data.prepare.prompt_template import sql_prompt
 from rl.data.prepare.token_budget import CHARACTERS_PER_TOKEN
 from rl.data.rows import read_rows
 from rl.scorer.sql.extract import read_sql
@@ -38,56 +37,46 @@ def test_bird_rows(prepare_bird):
     finished, output = prepare_bird()
     assert finished.exit_code == 0, finished.err
     assert "3 questions, 2 databases" in finished.out and f"Wrote 3 rows to {output}." in finished.out
-    rows = read_rows([output])  # as the sampler checks them
-    assert [row.id for row in rows] == [20_000_000, 20_000_001, 20_000_002]
-    assert rows[0].question["gold_sql"] == "SELECT COUNT(*) FROM customer"
+    assert [row.id for row in read_rows([output])] == [20_000_000, 20_000_001, 20_000_002]  # as the sampler checks them
     second = pq.read_table(output).to_pylist()[1]
-    assert second["reward_model"] == {
-        "style": "rule",
-        "ground_truth": {
-            "db_id": "shop/shop.sqlite",
-            "gold_sql": "SELECT name FROM customer",
-            "cmp_method": "bird",
+    [message] = second.pop("prompt")
+    truth = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM customer", "cmp_method": "bird"}
+    assert second == {
+        "data_source": "bird",
+        "reward_model": {"style": "rule", "ground_truth": truth},
+        "id": 20_000_001,
+        "extra_info": {
+            "index": 1,
+            "split": "dev",
+            "source": "dev.json",
+            "question_id": 1,
+            "difficulty": "moderate",
+            "tables_without_examples": 0,
         },
     }
-    assert (second["id"], second["data_source"]) == (20_000_001, "bird")
-    assert second["extra_info"] == {
-        "index": 1,
-        "split": "dev",
-        "source": "dev.json",
-        "question_id": 1,
-        "difficulty": "moderate",
-        "tables_without_examples": 0,
-    }
-    [message] = second["prompt"]
     assert message["role"] == "user"
     for part in (
         "    `Total (USD)` REAL, -- e.g. 9.5, 20.0\n",
         "FOREIGN KEY (customer_id) REFERENCES customer (id)\n",
         "Question:\nWho has an order?\n",
         "an order refers to customer_id\n",
-        "```sql\n-- Your SQL query\n```",
     ):
         assert part in message["content"]
-    assert not output.with_suffix(".bad.jsonl").exists()
+    # The block of the prompt is the one that the scorer strips.
+    block = message["content"][message["content"].index("```sql") :].strip()
+    assert read_sql(block) is None and read_sql(f"{block}\n```sql\nSELECT 1\n```") == "SELECT 1"
     assert sorted(path.name for path in output.parent.iterdir()) == [
         *("dev.json", "dev.meta.json", "dev.parquet", "dev_databases")
     ]
     manifest = json.loads((output.parent / "dev.meta.json").read_text())
     assert (manifest["rows"], manifest["rejected"]) == (3, 0)
-    assert manifest["inputs"] == [
-        {"file": str(output.parent / "dev.json"), "sha256": file_sha256(output.parent / "dev.json")}
-    ]
+    source = output.parent / "dev.json"
+    assert manifest["inputs"] == [{"file": str(source), "sha256": file_sha256(source)}]
 
-
-def test_same_input_same_bytes(prepare_bird):
-    (_, first), (_, second), (_, drawn) = (
-        prepare_bird(output="a.parquet"),
-        prepare_bird(output="b.parquet"),
-        prepare_bird("--seed", 3, output="c.parquet"),
-    )
-    assert first.read_bytes() == second.read_bytes()
-    assert pq.read_table(first)["id"] == pq.read_table(drawn)["id"]
+    _, again = prepare_bird(output="b.parquet")
+    _, drawn = prepare_bird("--seed", 3, output="c.parquet")
+    assert again.read_bytes() == output.read_bytes()
+    assert pq.read_table(drawn)["id"] == pq.read_table(output)["id"]
 
 
 def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird):
@@ -190,9 +179,8 @@ def test_databases_are_not_written_to(prepare_bird, bird):
     assert {file.name: file.stat().st_mtime_ns for file in path.parent.iterdir()} == before
 
 
-@pytest.mark.parametrize(
-    "arguments, sentence",
-    [
+def test_wrong_settings_and_files(prepare_bird, bird):
+    for arguments, sentence in [
         (["--databases", "/nowhere"], "The database folder /nowhere does not exist"),
         (["--database-path", "/usr"], "is not below --database-path /usr"),
         (["--input", "/nowhere.json"], "/nowhere.json cannot be read (No such file or directory)"),
@@ -202,43 +190,22 @@ def test_databases_are_not_written_to(prepare_bird, bird):
         (["--tokenizer", "/usr"], "--tokenizer /usr holds no tokenizer"),
         (["--output", "dev.json"], "The output dev.json is no .parquet"),
         (["--output", "/proc/nothing/dev.parquet"], "/proc/nothing/dev.parquet cannot be written"),
-    ],
-)
-def test_wrong_settings(prepare_bird, arguments, sentence):
-    finished, output = prepare_bird(*arguments)
-    assert finished.exit_code == 2
-    assert finished.err.splitlines()[-1].startswith(f"Error: {sentence}") or sentence in finished.err
-    assert not output.exists()
-
-
-@pytest.mark.parametrize(
-    "content, sentence",
-    [
+    ]:
+        finished, output = prepare_bird(*arguments)
+        assert finished.exit_code == 2 and sentence in finished.err and not output.exists(), arguments
+    (bird / "dev.parquet").write_text("an earlier result")
+    for content, sentence in [
         ("{", "is no JSON"),
-        ("{}", "holds a JSON object, not a list"),
+        ("{}", "holds no JSON list of records"),
         ("[]", "holds no record"),
         ('[{"db_id": "shop"}]', "None of the 1 records makes a row"),
         ('[{"db_id": "a"}, {"db_id": "b"}]', "has none of the 2 databases that the questions name (a/a.sqlite, b/b.sq"),
         ("[" * 100_000, "is no JSON (it is nested too deeply)"),
-    ],
-)
-def test_wrong_files(prepare_bird, bird, content, sentence):
-    (bird / "dev.json").write_text(content)
-    (bird / "dev.parquet").write_text("an earlier result")
-    finished, output = prepare_bird()
-    assert finished.exit_code == 2 and sentence in finished.err
-    assert output.read_text() == "an earlier result"
-    assert not list(bird.glob("*.tmp"))
-
-
-def test_interruption_leaves_nothing_behind(prepare_bird, bird, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("rl.data.prepare.sql.fit_sql_prompt", interrupt)
-    finished, output = prepare_bird()
-    assert finished.exit_code == 130
-    assert not output.exists() and not list(bird.glob("*.tmp"))
+    ]:
+        (bird / "dev.json").write_text(content)
+        finished, output = prepare_bird()
+        assert finished.exit_code == 2 and sentence in finished.err, content[:20]
+    assert output.read_text() == "an earlier result" and not list(bird.glob("*.tmp"))
 
 
 def test_spider_of_two_files_with_tables(command, tmp_path):
@@ -276,14 +243,10 @@ def test_spider_of_two_files_with_tables(command, tmp_path):
     assert finished.exit_code == 2 and "give Spider's tables.json" in finished.err
 
 
-def test_the_answer_block_of_the_prompt_is_the_one_that_the_scorer_strips():
-    prompt = sql_prompt("CREATE TABLE t (a);", "q", "")
-    block = prompt[prompt.index("```sql") :].strip()
-    assert read_sql(block) is None
-    assert read_sql(f"{block}\n```sql\nSELECT 1\n```") == "SELECT 1"
+def test_what_fails_leaves_the_earlier_result(prepare_bird, bird, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
 
-
-def test_a_full_disk_is_one_sentence_and_leaves_the_earlier_result(prepare_bird):
     _, output = prepare_bird()
     before = output.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -293,4 +256,6 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_earlier_result(prepare_bird)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert finished.exit_code == 2 and "cannot be written" in finished.err
-    assert output.read_bytes() == before and not list(output.parent.glob("*.tmp"))
+    monkeypatch.setattr("rl.data.prepare.sql.fit_sql_prompt", interrupt)
+    assert prepare_bird()[0].exit_code == 130
+    assert output.read_bytes() == before and not list(bird.glob("*.tmp"))

@@ -1,29 +1,21 @@
 """Other SQL benchmarks in their published layouts, corrections, audited rows, templates and retrieved values."""
 
 import json
+from dataclasses import astuple
 
 import pyarrow.parquet as pq
 import pytest
 
-from rl import cli
 from rl.data.benchmarks import DATASETS
 from rl.data.rows import read_rows
 from tests.prepare.conftest import read_bad, write_database, write_lines
 
 
 @pytest.fixture
-def prepare(bird, monkeypatch, capsys):
+def prepare(bird, monkeypatch, command):
     """Runs dph prepare in the small BIRD folder: (exit code, stdout, stderr)."""
     monkeypatch.chdir(bird)
-
-    def run(*words) -> tuple[int, str, str]:
-        try:
-            code = cli.main(["prepare", *map(str, words)])
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
-
-    return run
+    return lambda *words: astuple(command("prepare", *words))
 
 
 def of_bird(*more) -> list:
@@ -72,44 +64,35 @@ def test_variants_of_spider(prepare, bird):
     assert len(set(blocks)) == len(blocks)
 
 
-@pytest.mark.parametrize("name", ["fixes.json", "fixes.jsonl", "fixes.csv"])
-def test_corrections(prepare, bird, name):
+def test_corrections(prepare, bird):
     fixes = [
         {"question_id": 1, "corrected_sql": "SELECT DISTINCT name FROM customer"},
         {"question_id": 2, "corrected_sql": "SELECT max(grade) FROM pupil"},
         {"question_id": 77, "corrected_sql": "SELECT 1"},
     ]
-    path = bird / name
-    if name.endswith(".csv"):
-        path.write_text(
-            "question_id,corrected_sql\n" + "".join(",".join(map(str, fix.values())) + "\n" for fix in fixes)
-        )
-    else:
-        write_lines(path, fixes) if name.endswith("l") else path.write_text(json.dumps(fixes))
-    code, _, errors = prepare(*of_bird("--corrections", name, "--output", "c.parquet"))
-    assert code == 0 and f"{name} corrects 1 record that --input lacks: id 77.\n" in errors
-    rows = pq.read_table("c.parquet").to_pylist()
-    assert [row["reward_model"]["ground_truth"]["gold_sql"] for row in rows] == [
-        "SELECT COUNT(*) FROM customer",
-        "SELECT DISTINCT name FROM customer",
-        "SELECT max(grade) FROM pupil",
-    ]
-    assert [row["extra_info"]["source"] for row in rows] == ["dev.json", name, name]
-    assert json.loads((bird / "c.meta.json").read_text())["inputs"][1]["file"] == name
-
-
-def test_wrong_corrections_are_one_sentence(prepare, bird):
-    for fixes, sentence in (
-        (
-            [{"corrected_sql": "SELECT 1"}],
-            "fixes.json record 0 is no correction: give a question_id and a corrected_sql.",
-        ),
-        ([{"question_id": 1, "note": "wrong"}], "fixes.json record 0 is no correction"),
-        ([{"question_id": 9, "SQL": "SELECT 1"}], "fixes.json corrects no record of --input (first 9)"),
+    (bird / "fixes.json").write_text(json.dumps(fixes))
+    write_lines(bird / "fixes.jsonl", fixes)
+    lines = ["question_id,corrected_sql", *(",".join(map(str, fix.values())) for fix in fixes)]
+    (bird / "fixes.csv").write_text("\n".join(lines))
+    for name in ("fixes.json", "fixes.jsonl", "fixes.csv"):
+        code, _, errors = prepare(*of_bird("--corrections", name, "--output", "c.parquet"))
+        assert code == 0 and f"{name} corrects 1 record that --input lacks: id 77.\n" in errors
+        rows = pq.read_table("c.parquet").to_pylist()
+        assert [row["reward_model"]["ground_truth"]["gold_sql"] for row in rows] == [
+            "SELECT COUNT(*) FROM customer",
+            "SELECT DISTINCT name FROM customer",
+            "SELECT max(grade) FROM pupil",
+        ]
+        assert [row["extra_info"]["source"] for row in rows] == ["dev.json", name, name]
+        assert json.loads((bird / "c.meta.json").read_text())["inputs"][1]["file"] == name
+    for wrong, sentence in (
+        ({"corrected_sql": "SELECT 1"}, "record 0 is no correction: give a question_id and a corrected_sql."),
+        ({"question_id": 1, "note": "wrong"}, "record 0 is no correction"),
+        ({"question_id": 9, "SQL": "SELECT 1"}, "corrects no record of --input (first 9)"),
     ):
-        (bird / "fixes.json").write_text(json.dumps(fixes))
+        (bird / "fixes.json").write_text(json.dumps([wrong]))
         code, _, errors = prepare(*of_bird("--corrections", "fixes.json"))
-        assert code == 2 and sentence in errors
+        assert code == 2 and f"fixes.json {sentence}" in errors
 
 
 def test_audited_rows_are_left_out(prepare, bird):

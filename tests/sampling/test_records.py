@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.common.errors import UserError
-from rl.data.pending_responses import PendingResponse
 from rl.data.sample_file import (
     REQUIRED_KEYS,
+    PendingResponse,
     SampleMetadata,
     SampleRecord,
     SampleWriter,

@@ -5,7 +5,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from rl.common.errors import UserError
@@ -25,16 +24,14 @@ def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
     """
     found = []
     for a, b in combinations([report for report in reports if report.kind.startswith(PROMPTS)], 2):
-        ids = sorted(set(a.keys.ids) & set(b.keys.ids), key=str)
-        texts, at, _ = np.intersect1d(_texts(a), _texts(b), return_indices=True)
-        if not ids and not texts.size:
-            continue
+        ids = sorted(a.ids.keys() & b.ids.keys(), key=str)
+        texts = [id for text, id in a.texts.items() if text in b.texts]
         shared = [f"{number_of(len(ids), 'id')} ({named(ids)})"] if ids else []
-        if texts.size:
-            example = a.keys.text_ids[at.min()]
-            shared.append(f"{number_of(texts.size, 'prompt text')} (for example of id {example} in {a.path.name})")
-        sentence = f"{a.path} and {b.path} share {' and '.join(shared)}."
-        found.append({"files": [a.path, b.path], "ids": len(ids), "texts": int(texts.size), "problem": sentence})
+        if texts:
+            shared.append(f"{number_of(len(texts), 'prompt text')} (for example of id {texts[0]} in {a.path.name})")
+        if shared:
+            sentence = f"{a.path} and {b.path} share {' and '.join(shared)}."
+            found.append({"files": [a.path, b.path], "ids": len(ids), "texts": len(texts), "problem": sentence})
     return found
 
 
@@ -51,17 +48,13 @@ def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
         raise UserError(f"{parquet} has ids of the type {ids_there.type}: {hint}.")
     known = set(ids_there.to_pylist())
     for report in reports:
-        ids = dict.fromkeys(report.keys.ids)
-        foreign = [id for id in ids if id not in known]
+        foreign = [id for id in report.ids if id not in known]
+        both = len(report.ids) - len(foreign)
         report.facts["against"] = {
             "file": str(parquet),
-            "ids in both": len(ids) - len(foreign),
+            "ids in both": both,
             "only here": len(foreign),
-            "only there": len(known) - len(ids) + len(foreign),
+            "only there": len(known) - both,
         }
         if foreign:
             report.problems.append(f"{number_of(len(foreign), 'id')} that {parquet} does not have ({named(foreign)}).")
-
-
-def _texts(report: FileReport) -> np.ndarray:
-    return np.frombuffer(report.keys.texts, dtype=np.uint64)

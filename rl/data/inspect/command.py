@@ -64,7 +64,7 @@ def _options(arguments: argparse.Namespace) -> "Options":
 
     folder = arguments.tokenizer
     if folder is None:
-        return Options(arguments.examples, arguments.seed, None, None)
+        return Options(arguments.examples, arguments.seed)
     tokenizer = load_tokenizer(folder)
     if tokenizer.chat_template is None:
         raise UserError(f"The tokenizer of {folder} has no chat template, which prompts are made with: name another.")
@@ -84,7 +84,3 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="seed of the examples (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,5 +1,6 @@
 """Detection of a file's kind by its content, whatever its name."""
 
+import itertools
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,8 @@ def kind_of(path: Path) -> str:
         raise UserError(f"{path} cannot be read ({error.strerror}): give an existing file.") from error
     if not head:
         raise UserError(f"{path} is empty: make it again.")
-    if head == PARQUET_MAGIC:
-        return _kind_of_parquet(path)
-    if head == b"PK\x03\x04":
-        return _kind_of_archive(path)
-    return _kind_of_lines(path)
+    kind = {PARQUET_MAGIC: _kind_of_parquet, b"PK\x03\x04": _kind_of_archive}.get(head, _kind_of_lines)
+    return kind(path)
 
 
 def is_sample(content: Any) -> bool:
@@ -65,21 +63,17 @@ def _kind_of_archive(path: Path) -> str:
 
 
 def _kind_of_lines(path: Path) -> str:
-    found = None
     with open(path, "rb") as file:
-        for _, line in zip(range(_TRIED_LINES), file, strict=False):
-            content = loads_or_none(line)
-            if is_sample(content):
-                return SAMPLES
-            found = content if found is None else found
-    if path.stat().st_size <= _METADATA_BYTES:
-        whole = loads_or_none(path.read_bytes())
-        if isinstance(whole, dict) and whole.get("format") == SAMPLES_FORMAT:
-            raise UserError(f"{path} is the metadata of a samples file: name the samples (.jsonl) beside it.")
-        found = whole if found is None else found
+        lines = [loads_or_none(line) for line in itertools.islice(file, _TRIED_LINES)]
+    if any(map(is_sample, lines)):
+        return SAMPLES
+    whole = loads_or_none(path.read_bytes()) if path.stat().st_size <= _METADATA_BYTES else None
+    if isinstance(whole, dict) and whole.get("format") == SAMPLES_FORMAT:
+        raise UserError(f"{path} is the metadata of a samples file: name the samples (.jsonl) beside it.")
+    found = next((content for content in (*lines, whole) if isinstance(content, dict | list)), None)
     if isinstance(found, dict):
-        raise _unknown(path, f"JSON with the keys {', '.join(map(str, found))[:200]}")
-    raise _unknown(path, "a JSON list" if isinstance(found, list) else "neither parquet, JSON lines nor a torch file")
+        raise _unknown(path, f"JSON with the keys {', '.join(found)[:200]}")
+    raise _unknown(path, "a JSON list" if found is not None else "neither parquet, JSON lines nor a torch file")
 
 
 def _unknown(path: Path, found: str) -> UserError:

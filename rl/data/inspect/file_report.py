@@ -1,10 +1,10 @@
 """What is known of one file: it is filled row by row, and a million rows fit into memory."""
 
+import heapq
 import random
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,59 +26,8 @@ class Options:
 
     examples: int
     seed: int
-    tokenizer: "PreTrainedTokenizerBase | None"
-    tokenizer_hash: str | None
-
-
-@dataclass
-class Keys:
-    """Ids and prompt texts of rows. A text is kept as 64 bits of its hash: two of a million are the same by chance once
-    in 40 million files."""
-
-    ids: list[Id] = field(default_factory=list)
-    texts: array = field(default_factory=lambda: array("Q"))
-    text_ids: list[Id] = field(default_factory=list)  # whose the texts are
-
-    def add_text(self, id: Id, text: int) -> None:
-        self.texts.append(text)
-        self.text_ids.append(id)
-
-    def problems(self, row: str = "row") -> list[str]:
-        """Sentences on duplicate ids and on rows with the same prompt text."""
-        found = []
-        if repeated := {id: count for id, count in Counter(self.ids).items() if count > 1}:
-            surplus = sum(repeated.values()) - len(repeated)
-            found.append(f"{number_of(surplus, row)} with the id of an earlier one ({named(repeated)}).")
-        texts = np.frombuffer(self.texts, dtype=np.uint64)
-        order = np.argsort(texts, kind="stable")
-        again = np.flatnonzero(texts[order][1:] == texts[order][:-1])
-        if again.size:
-            first, second = (self.text_ids[order[again[0] + i]] for i in (0, 1))
-            found.append(
-                f"{number_of(again.size, row)} with the prompt text of another {row} (for example ids {first} and "
-                f"{second})."
-            )
-        return found
-
-
-class Reservoir:
-    """A uniform random choice of `size` of the rows that go by."""
-
-    def __init__(self, size: int, seed: int):
-        self._size, self._random, self._seen = size, random.Random(seed), 0
-        self._rows: list[tuple[int, Any]] = []
-
-    def add(self, row: Any) -> None:
-        self._seen += 1
-        if len(self._rows) < self._size:
-            self._rows.append((self._seen, row))
-        elif (place := self._random.randrange(self._seen)) < self._size:
-            self._rows[place] = self._seen, row
-
-    @property
-    def rows(self) -> list[Any]:
-        """In the order of the file."""
-        return [row for _, row in sorted(self._rows, key=lambda numbered: numbered[0])]
+    tokenizer: "PreTrainedTokenizerBase | None" = None
+    tokenizer_hash: str | None = None
 
 
 class FileReport:
@@ -91,8 +40,11 @@ class FileReport:
         lengths: rows by their length, by what is measured.
         shares: 0..1.
         passes: see pass_summary.
-        chosen: rows to show.
-        examples: what is shown of them.
+        examples: what is shown of the chosen rows.
+        ids: rows by id; of samples and stores, prompts.
+        texts: the id of the first row with each prompt text. A text is kept as 64 bits of its hash: two of a million
+            are the same by chance once in 40 million files.
+        same_texts: ids of two rows with one text, for each row whose text an earlier one has.
     """
 
     def __init__(self, path: Path, kind: str, options: Options):
@@ -102,10 +54,49 @@ class FileReport:
         self.lengths: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self.shares: dict[str, float] = {}
         self.passes: dict[str, Any] | None = None
-        self.chosen = Reservoir(options.examples, options.seed)
         self.examples: list[dict[str, Any]] = []
         self.problems: list[str] = []
-        self.keys = Keys()
+        self.ids: Counter[Id] = Counter()
+        self.texts: dict[int, Id] = {}
+        self.same_texts: list[tuple[Id, Id]] = []
+        self._size, self._random = options.examples, random.Random(options.seed)
+        self._chosen: list[tuple[float, int, Any]] = []  # a heap: a random number for each row, the largest stay
+
+    def add_row(self, row: Any) -> None:
+        """Count a row, and keep it if it is among a uniform random choice."""
+        self.rows += 1
+        heapq.heappush(self._chosen, (self._random.random(), self.rows, row))
+        if len(self._chosen) > self._size:
+            heapq.heappop(self._chosen)
+
+    @property
+    def chosen(self) -> list[Any]:
+        """The rows to show, in the order of the file."""
+        return [row for _, _, row in sorted(self._chosen, key=lambda drawn: drawn[1])]
+
+    def add_text(self, id: Id, text: int) -> None:
+        """
+        Args:
+            text: text_hash of a prompt.
+        """
+        if text in self.texts:
+            self.same_texts.append((self.texts[text], id))
+        else:
+            self.texts[text] = id
+
+    def duplicates(self, row: str = "row") -> list[str]:
+        """Sentences on duplicate ids and on rows with the same prompt text."""
+        found = []
+        if repeated := [id for id, count in self.ids.items() if count > 1]:
+            surplus = self.ids.total() - len(self.ids)
+            found.append(f"{number_of(surplus, row)} with the id of an earlier one ({named(repeated)}).")
+        if self.same_texts:
+            first, second = self.same_texts[0]
+            found.append(
+                f"{number_of(len(self.same_texts), row)} with the prompt text of another {row} (for example ids "
+                f"{first} and {second})."
+            )
+        return found
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -1,30 +1,25 @@
-"""Reading a parquet in batches: memory does not grow with the file."""
+"""Reading as much of a file as can be read, with a progress bar."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from tqdm import tqdm
 
-_ROWS_PER_BATCH = 256
-# Without it Arrow reads a whole column chunk at once.
-_READ_BYTES = 1 << 20
+from rl.data.parquet_file import open_parquet, rows_in
+
 _SILENT_S = 2
 
 
 def parquet_rows(path: Path, columns: Sequence[str], problems: list[str]) -> Iterator[dict[str, Any]]:
     """The rows that can be read; where the file is damaged it ends, with a sentence in `problems`."""
     number = 0
-    with (
-        pq.ParquetFile(path, buffer_size=_READ_BYTES) as parquet,
-        progress(parquet.metadata.num_rows, path, "row") as bar,
-    ):
+    with open_parquet(path, (), "make it again") as parquet, progress(parquet.metadata.num_rows, path, "row") as bar:
         try:
-            for batch in parquet.iter_batches(batch_size=_ROWS_PER_BATCH, columns=list(columns)):
-                yield from batch.to_pylist()
-                number += batch.num_rows
-                bar.update(batch.num_rows)
+            for row in rows_in(parquet, columns):
+                number += 1
+                yield row
+                bar.update()
         except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
             total = parquet.metadata.num_rows
             problems.append(f"Rows {number} to {total - 1} cannot be read ({str(error).splitlines()[0]}).")

@@ -25,16 +25,15 @@ def inspect_store(path: Path, options: Options) -> FileReport:
 
     store = Store.load(str(path))
     report, log_probs = FileReport(path, STORE, options), _LogProbs()
-    report.rows = len(store)
     prompts: dict[int | str, torch.Tensor] = {}
     for row in store.rows:
         if prompts.get(row.id) is not row.prompt:  # else another response to the same prompt
             prompts[row.id] = row.prompt
-            report.keys.ids.append(row.id)
-            report.keys.add_text(row.id, text_hash(row.prompt.numpy().tobytes()))
+            report.ids[row.id] += 1
+            report.add_text(row.id, text_hash(row.prompt.numpy().tobytes()))
             report.lengths["prompt tokens"][len(row.prompt)] += 1
         report.lengths["response tokens"][len(row.response)] += 1
-        report.chosen.add(row)
+        report.add_row(row)
         log_probs.add(row)
     # A checkpoint's dph_mastered.pt has a line on each of its prompts there.
     meta = {name: value for name, value in store.meta.items() if name != "state"}
@@ -44,9 +43,9 @@ def inspect_store(path: Path, options: Options) -> FileReport:
         responses = report.lengths["response tokens"].items()
         at_limit = sum(count for length, count in responses if isinstance(limit, int | float) and length >= limit)
         report.shares["responses as long as max_response_length"] = at_limit / report.rows
-    report.examples = [_example(row, options.tokenizer) for row in report.chosen.rows]
+    report.examples = [_example(row, options.tokenizer) for row in report.chosen]
     report.problems = [] if report.rows else ["There is no row."]
-    report.problems += report.keys.problems() + log_probs.problems()
+    report.problems += report.duplicates() + log_probs.problems()
     if options.tokenizer_hash and store.meta.get("tokenizer_hash") != options.tokenizer_hash:
         report.problems.append("It was made with another tokenizer than the one given: do not trust the texts shown.")
     if store.meta.get("rows", report.rows) != report.rows:

@@ -26,52 +26,45 @@ def inspect_prompts(path: Path, options: Options) -> FileReport:
     rejected, first, impossible, correct = 0, "", 0, []
     for number, values in enumerate(parquet_rows(path, columns, report.problems)):
         _add(report, number, values, options)
-        if whole and (rejection := _rejection(number, values)):
-            rejected, first = rejected + 1, first or rejection
+        if whole:
+            try:
+                to_row(values, f"row {number}")
+            except UserError as error:
+                rejected, first = rejected + 1, first or str(error)
         count = values.get(BASE_CORRECT)
         if isinstance(count, int) and 0 <= count < MOST_SAMPLES:
             correct.append(count)
-        elif count is not None:
-            impossible += 1
+        else:
+            impossible += count is not None
     report.passes = pass_summary(correct, None)
-    report.examples = [_example(values) for values in report.chosen.rows]
+    report.examples = [_example(values) for values in report.chosen]
     if not report.rows:
         report.problems.append("There is no row.")
     if rejected:
         report.problems.append(f"The sampler rejects {rejected} of {report.rows} rows; the first: {first}")
     if impossible:
         report.problems.append(f"{number_of(impossible, 'row')} with a {BASE_CORRECT} that is no number of samples.")
-    report.problems += report.keys.problems()
+    report.problems += report.duplicates()
     return report
 
 
 def _add(report: FileReport, number: int, values: dict[str, Any], options: Options) -> None:
-    report.rows += 1
-    report.chosen.add(values)
+    report.add_row(values)
     report.counts["data_source"][str(values.get("data_source"))] += 1
     id = values.get("id")
     if isinstance(id, int | str):
-        report.keys.ids.append(id)
+        report.ids[id] += 1
     else:
         id = f"row {number}"
     messages = values.get("prompt")
     text = prompt_text(messages)
     if text is None:
         return
-    report.keys.add_text(id, text_hash(text))
+    report.add_text(id, text_hash(text))
     report.lengths["prompt characters"][len(text)] += 1
     if options.tokenizer is not None:
         tokens = options.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
         report.lengths["prompt tokens"][len(tokens)] += 1
-
-
-def _rejection(number: int, values: dict[str, Any]) -> str | None:
-    """Why the sampler rejects a row, None if it does not."""
-    try:
-        to_row(values, f"row {number}")
-    except UserError as error:
-        return str(error)
-    return None
 
 
 def prompt_text(messages: Any) -> str | None:

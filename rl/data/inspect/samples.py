@@ -20,6 +20,12 @@ from rl.data.sample_file import MOST_SAMPLES, REQUIRED_KEYS, SampleMetadata, rea
 from rl.data.wording import named, number_of
 
 _SHOWN = ("id", "sample", "data_source", "score", "acc", "outcome", "truncated", "input", "output")
+_FAULTS = {
+    "incomplete": "without a key that samples have, or with a value of another type",
+    "repeated": "that repeat an earlier id and sample number",
+    "other text": "with another prompt text than the first sample of the id",
+    "misjudged": "with an acc that is not what the score says",
+}
 
 
 @dataclass(slots=True)
@@ -34,21 +40,37 @@ class _Prompt:
 
 def inspect_samples(path: Path, options: Options) -> FileReport:
     report = FileReport(path, SAMPLES, options)
-    tally = _Tally(report, options)
     with open(path, "rb") as file:
         is_parquet = file.read(4) == PARQUET_MAGIC
-    columns = pq.read_schema(path).names if is_parquet else ()
-    lines = parquet_rows(path, columns, report.problems) if is_parquet else _json_samples(path, report.problems)
-    for sample in lines:
+    columns = pq.read_schema(path).names if is_parquet else []
+    samples = parquet_rows(path, columns, report.problems) if is_parquet else _json_samples(path, report.problems)
+    tally = _Tally(report, options)
+    for sample in samples:
         tally.add(sample)
-    if not tally.ours:
+    prompts = tally.prompts
+    metadata = None
+    if tally.ours:
+        try:
+            metadata = read_metadata(path)
+        except UserError as error:
+            report.problems.append(str(error))
+    else:
         report.kind += ", in the paper's format"
-    metadata = _metadata(path, report.problems) if tally.ours else None
-    n = metadata.n if metadata else _usual_number(tally.prompts)
-    report.facts = {"keys": tally.columns, "prompts": len(tally.prompts)} | _facts(metadata)
-    report.passes = pass_summary([prompt.correct for prompt in tally.prompts.values() if prompt.drawn == n], n)
-    report.examples = [{name: row[name] for name in _SHOWN if name in row} for row in report.chosen.rows]
-    report.problems += tally.problems() + _completeness(tally.prompts, n or 0, metadata)
+    n = metadata.n if metadata else _usual_number(prompts)
+    report.facts = {"keys": tally.keys, "prompts": len(prompts)} | _facts(metadata)
+    if tally.truncated:
+        report.shares["truncated"] = tally.truncated[True] / tally.truncated.total()
+    report.passes = pass_summary([prompt.correct for prompt in prompts.values() if prompt.drawn == n], n)
+    report.examples = [{name: row[name] for name in _SHOWN if name in row} for row in report.chosen]
+    for fault, what in _FAULTS.items():
+        if tally.faults[fault]:
+            report.problems.append(f"{number_of(tally.faults[fault], 'sample')} {what}.")
+    report.problems += report.duplicates("prompt") + ([] if report.rows else ["There is no sample."])
+    report.problems += _incomplete_prompts(prompts, n or 0)
+    if metadata and len(prompts) != metadata.rows:
+        report.problems.append(
+            f"There are samples of {len(prompts)} prompts, but the metadata announce {metadata.rows}."
+        )
     return report
 
 
@@ -57,32 +79,34 @@ class _Tally:
 
     Attributes:
         ours: whether the samples are the sampler's; else they are in the paper's format.
+        faults: samples by the key of _FAULTS.
     """
 
     def __init__(self, report: FileReport, options: Options):
         self.ours: bool = False
-        self.columns: list[str] = []
+        self.keys: list[str] = []
         self.prompts: dict[int | str, _Prompt] = {}
+        self.faults: Counter[str] = Counter()
+        self.truncated: Counter[bool] = Counter()
         self._report, self._tokenizer = report, options.tokenizer
-        self._truncated: Counter[bool] = Counter()
-        self._incomplete = self._repeated = self._misjudged = self._other_text = 0
 
     def add(self, sample: dict[str, Any]) -> None:
-        if not self.columns:
-            self.columns, self.ours = list(sample), sample.keys() >= REQUIRED_KEYS
+        if not self.keys:
+            self.keys, self.ours = list(sample), sample.keys() >= REQUIRED_KEYS
         if not self._is_whole(sample):
-            self._incomplete += 1
+            self.faults["incomplete"] += 1
             return
         prompt = self._prompt(sample)
         number = sample["sample"] if self.ours else prompt.drawn
         if prompt.seen >> number & 1:
-            self._repeated += 1
+            self.faults["repeated"] += 1
             return
-        correct = _is_correct(sample)
+        acc = sample.get("acc")
+        correct = is_correct(sample["score"] if acc is None else acc)
         prompt.seen |= 1 << number
         prompt.drawn += 1
         prompt.correct += correct
-        self._misjudged += self.ours and correct != is_correct(sample["score"])
+        self.faults["misjudged"] += self.ours and correct != is_correct(sample["score"])
         self._count(sample)
 
     def _is_whole(self, sample: dict[str, Any]) -> bool:
@@ -95,49 +119,32 @@ class _Tally:
         return right_types
 
     def _prompt(self, sample: dict[str, Any]) -> _Prompt:
-        text = sample.get("input")
+        report, id, text = self._report, sample["id"], sample.get("input")
         hashed = text_hash(text) if isinstance(text, str) else None
-        prompt = self.prompts.get(sample["id"])
-        if prompt is None:
-            prompt = self.prompts[sample["id"]] = _Prompt(hashed)
-            self._report.keys.ids.append(sample["id"])
-            if isinstance(text, str):
-                self._report.keys.add_text(sample["id"], text_hash(text))
-                self._report.lengths["input characters"][len(text)] += 1
+        if id not in self.prompts:
+            self.prompts[id] = _Prompt(hashed)
+            report.ids[id] += 1
+            if isinstance(text, str) and hashed is not None:
+                report.add_text(id, hashed)
+                report.lengths["input characters"][len(text)] += 1
                 if self._tokenizer is not None:
                     tokens = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-                    self._report.lengths["prompt tokens"][len(tokens)] += 1
-        self._other_text += hashed != prompt.text
+                    report.lengths["prompt tokens"][len(tokens)] += 1
+        prompt = self.prompts[id]
+        self.faults["other text"] += hashed != prompt.text
         return prompt
 
     def _count(self, sample: dict[str, Any]) -> None:
         report = self._report
-        report.rows += 1
-        report.chosen.add(sample)
+        report.add_row(sample)
         for name in ("data_source", "outcome"):
             if sample.get(name) is not None:
                 report.counts[name][str(sample[name])] += 1
         if isinstance(sample.get("truncated"), bool):
-            self._truncated[sample["truncated"]] += 1
-            report.shares["truncated"] = self._truncated[True] / self._truncated.total()
+            self.truncated[sample["truncated"]] += 1
         report.lengths["output characters"][len(sample["output"])] += 1
         if isinstance(sample.get("response_ids"), list):
             report.lengths["response tokens"][len(sample["response_ids"])] += 1
-
-    def problems(self) -> list[str]:
-        found = [
-            (self._incomplete, "without a key that samples have, or with a value of another type"),
-            (self._repeated, "that repeat an earlier id and sample number"),
-            (self._other_text, "with another prompt text than the first sample of the id"),
-            (self._misjudged, "with an acc that is not what the score says"),
-        ]
-        sentences = [f"{number_of(count, 'sample')} {what}." for count, what in found if count]
-        return sentences + self._report.keys.problems("prompt") + ([] if self._report.rows else ["There is no sample."])
-
-
-def _is_correct(sample: dict[str, Any]) -> bool:
-    """By acc if there is one, else by the score."""
-    return is_correct(sample["score"] if sample.get("acc") is None else sample["acc"])
 
 
 def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
@@ -161,14 +168,6 @@ def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
         problems.append("The last line is torn, as a stopped sampler leaves it: re-run it to resume.")
 
 
-def _metadata(path: Path, problems: list[str]) -> SampleMetadata | None:
-    try:
-        return read_metadata(path)
-    except UserError as error:
-        problems.append(str(error))
-        return None
-
-
 def _facts(metadata: SampleMetadata | None) -> dict[str, Any]:
     if metadata is None:
         return {}
@@ -183,14 +182,9 @@ def _usual_number(prompts: dict[int | str, _Prompt]) -> int | None:
     return max(numbers, key=lambda number: (numbers[number], number), default=None)
 
 
-def _completeness(prompts: dict[int | str, _Prompt], n: int, metadata: SampleMetadata | None) -> list[str]:
-    problems = []
-    expected = (1 << n) - 1
-    odd = [id for id, prompt in prompts.items() if prompt.seen != expected]
-    if odd:
-        first = f"the first, id {odd[0]}, has {prompts[odd[0]].drawn}"
-        have = f"{len(odd)} of {len(prompts)} prompts have other samples than 0 to {n - 1}"
-        problems.append(f"{have} ({named(odd)}; {first}).")
-    if metadata and len(prompts) != metadata.rows:
-        problems.append(f"There are samples of {len(prompts)} prompts, but the metadata announce {metadata.rows}.")
-    return problems
+def _incomplete_prompts(prompts: dict[int | str, _Prompt], n: int) -> list[str]:
+    odd = [id for id, prompt in prompts.items() if prompt.seen != (1 << n) - 1]
+    if not odd:
+        return []
+    first = f"the first, id {odd[0]}, has {prompts[odd[0]].drawn}"
+    return [f"{len(odd)} of {len(prompts)} prompts have other samples than 0 to {n - 1} ({named(odd)}; {first})."]

@@ -40,11 +40,7 @@ def bird_parser() -> argparse.ArgumentParser:
 
 
 def bird(arguments: list[str] | None = None) -> None:
-    options = bird_parser().parse_args(arguments)
-    with user_errors_exit():
-        from rl.data.prepare.sql import prepare
-
-        sys.stdout.write(prepare(_variant("bird", options), options, declared={}))
+    _prepare_sql("bird", bird_parser().parse_args(arguments))
 
 
 def spider_parser() -> argparse.ArgumentParser:
@@ -68,12 +64,7 @@ def spider_parser() -> argparse.ArgumentParser:
 
 
 def spider(arguments: list[str] | None = None) -> None:
-    options = spider_parser().parse_args(arguments)
-    with user_errors_exit():
-        from rl.data.prepare.sql import prepare, read_tables
-
-        declared = read_tables(options.tables) if options.tables is not None else {}
-        sys.stdout.write(prepare(_variant("spider", options), options, declared))
+    _prepare_sql("spider", spider_parser().parse_args(arguments))
 
 
 def spider2_lite_parser() -> argparse.ArgumentParser:
@@ -93,12 +84,7 @@ def spider2_lite_parser() -> argparse.ArgumentParser:
 
 
 def spider2_lite(arguments: list[str] | None = None) -> None:
-    options = spider2_lite_parser().parse_args(arguments)
-    with user_errors_exit():
-        from rl.data.prepare.spider2 import read_tasks
-        from rl.data.prepare.sql import prepare
-
-        sys.stdout.write(prepare("spider2_lite", options, declared={}, records=read_tasks(options)))
+    _prepare_sql("spider2_lite", spider2_lite_parser().parse_args(arguments))
 
 
 def dapo_parser() -> argparse.ArgumentParser:
@@ -166,6 +152,13 @@ def math_eval(arguments: list[str] | None = None) -> None:
             sys.stdout.write(f"Not found: {', '.join(missing)}.\n")
 
 
+def _prepare_sql(benchmark: str, options: argparse.Namespace) -> None:
+    with user_errors_exit():
+        from rl.data.prepare.sql import prepare
+
+        sys.stdout.write(prepare(benchmark, options))
+
+
 def _parser(documented: Callable, output: str, metavar: str = "FILE") -> argparse.ArgumentParser:
     """A parser with the function's docstring as its description, and --output."""
     summary, _, details = (documented.__doc__ or "").partition("\n")
@@ -175,16 +168,13 @@ def _parser(documented: Callable, output: str, metavar: str = "FILE") -> argpars
     return parser
 
 
-def _variant(name: str, options: argparse.Namespace) -> str:
-    return f"{name}_{options.variant}" if options.variant else name
-
-
 def _add_sql_options(parser: argparse.ArgumentParser, split: str | None = None) -> None:
     """Those that all SQL benchmarks have.
 
     Args:
         split: the only one, of a benchmark without corrections; None: any.
     """
+    parser.set_defaults(variant=None, tables=None)
     add = parser.add_argument
     files = "<db>.sqlite" if split else "<db_id>/<db_id>.sqlite"
     add("--databases", type=Path, required=True, metavar="DIR", help=f"has {files}")

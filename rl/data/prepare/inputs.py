@@ -1,7 +1,8 @@
 """The records of a published file, one by one: a JSON list, JSON lines, CSV with a header, or parquet."""
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,27 @@ from tqdm import tqdm
 
 from rl.common.errors import UserError
 from rl.data.json_text import loads, loads_or_none
-from rl.data.parquet_file import open_parquet
+from rl.data.parquet_file import open_parquet, rows_in
 
 _PARQUET_BATCH = 4096
 _HINT = "give the benchmark's file as it was published"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of the input files.
+
+    Attributes:
+        number: what its id is made from; any value of the file until a row is made of it.
+        position: in its file, from 0.
+        corrected: the file that corrects it, if any.
+    """
+
+    number: object
+    file: Path
+    position: int
+    values: Any
+    corrected: Path | None = None
 
 
 def read_json_list(path: Path) -> list[Any]:
@@ -28,7 +46,7 @@ def read_json_list(path: Path) -> list[Any]:
     except ValueError as error:  # JSONDecodeError, UnicodeDecodeError
         raise UserError(f"{path} is no JSON ({error}): {_HINT}.") from error
     if not isinstance(records, list):
-        raise UserError(f"{path} holds a JSON {_kind(records)}, not a list of records: {_HINT}.")
+        raise UserError(f"{path} holds no JSON list of records: {_HINT}.")
     return records
 
 
@@ -44,46 +62,31 @@ def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[st
     Raises:
         UserError: the file cannot be read, is of another kind, or lacks a column.
     """
+    bar = {"desc": path.name, "unit": "record"}
     if path.suffix == ".parquet":
         with open_parquet(path, required, _HINT) as parquet:
-            columns = [name for name in (*required, *optional) if name in parquet.schema_arrow.names] or None
-            batches = parquet.iter_batches(_PARQUET_BATCH, columns=columns)
-            rows = (row for batch in batches for row in batch.to_pylist())
-            yield from _with_bar(rows, path, parquet.metadata.num_rows)
-    elif path.suffix == ".json" and not _holds_lines(path):
-        yield from _with_bar(read_json_list(path), path)
-    elif path.suffix in (".jsonl", ".json", ".csv"):
-        try:
-            if path.suffix == ".csv":
-                with open(path, encoding="utf-8-sig", newline="") as table:
-                    yield from _with_bar(csv.DictReader(table), path)
-                return
-            with open(path, "rb") as file:
-                yield from _with_bar((loads_or_none(line) for line in file if line.strip()), path)
-        except OSError as error:
-            raise _unreadable(path, error) from error
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise UserError(f"{path} cannot be read ({error}): {_HINT}.") from error
-    else:
+            columns = [name for name in (*required, *optional) if name in parquet.schema_arrow.names]
+            yield from tqdm(rows_in(parquet, columns, _PARQUET_BATCH), total=parquet.metadata.num_rows, **bar)
+        return
+    if path.suffix not in (".jsonl", ".json", ".csv"):
         raise UserError(f"{path} is neither .jsonl, .json, .csv nor .parquet: {_HINT}.")
-
-
-def _with_bar(records: Iterable[Any], path: Path, total: int | None = None) -> Iterator[Any]:
-    yield from tqdm(records, desc=path.name, unit="record", total=total)
-
-
-def _holds_lines(path: Path) -> bool:
-    """Whether a .json file holds JSON lines, as some on the Hugging Face Hub do: its first line is an object."""
     try:
+        if path.suffix == ".csv":
+            with open(path, encoding="utf-8-sig", newline="") as table:
+                yield from tqdm(csv.DictReader(table), **bar)
+            return
         with open(path, "rb") as file:
-            return isinstance(loads_or_none(file.readline()), dict)
+            # A .json file may hold JSON lines, as some on the Hugging Face Hub do: its first line is an object.
+            if path.suffix == ".json" and not isinstance(loads_or_none(file.readline()), dict):
+                yield from tqdm(read_json_list(path), **bar)
+                return
+            file.seek(0)
+            yield from tqdm((loads_or_none(line) for line in file if line.strip()), **bar)
     except OSError as error:
         raise _unreadable(path, error) from error
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read ({error}): {_HINT}.") from error
 
 
 def _unreadable(path: Path, error: OSError) -> UserError:
     return UserError(f"{path} cannot be read ({error.strerror}): give the benchmark's file.")
-
-
-def _kind(value: Any) -> str:
-    return {dict: "object", str: "text", bool: "boolean", type(None): "null"}.get(type(value), "number")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
-from rl.data.benchmarks import DATASETS, HUB_FILES, MATH, Dataset
+from rl.data.benchmarks import DATASETS, HUB_FILES, MATH
 from rl.data.prepare.download import Input, download
 from rl.data.prepare.ground_truth import answer_text, boxed_answer, gsm8k_answer, several_answers, without_e_notation
 from rl.data.prepare.inputs import read_records
@@ -133,13 +133,13 @@ def prepare_test_set(name: str, source: Input, output: Path) -> str:
 def _in_folder(folder: Path) -> dict[str, Input]:
     """The first file of each test set; a folder's test file goes before a file of its name."""
 
-    def candidates(test_set: Dataset):
-        for name in (test_set.name, *test_set.aliases):
-            for stem in (f"{name}/test", name):
-                yield from (folder / f"{stem}{suffix}" for suffix in _SUFFIXES)
-
-    first = {name: next(filter(Path.is_file, candidates(test_set)), None) for name, test_set in TEST_SETS.items()}
-    return {name: Input(path) for name, path in first.items() if path is not None}
+    found = {}
+    for name, test_set in TEST_SETS.items():
+        stems = [stem for known_as in (name, *test_set.aliases) for stem in (f"{known_as}/test", known_as)]
+        paths = [folder / f"{stem}{suffix}" for stem in stems for suffix in _SUFFIXES]
+        if path := next(filter(Path.is_file, paths), None):
+            found[name] = Input(path)
+    return found
 
 
 def _read_dapo(values: Any) -> tuple[str, str]:

@@ -54,11 +54,6 @@ class BadRecord(Exception):
     """A record that makes no row; the text is the reason, as listed in OUTPUT.bad.jsonl."""
 
 
-def splits_of(dataset: str) -> list[str]:
-    """The splits that a dataset has ids for."""
-    return [split for name, split in _BLOCKS if name == dataset]
-
-
 def row_id(dataset: str, split: str, number: int) -> int:
     """The id of a dataset's record `number`, from 0.
 

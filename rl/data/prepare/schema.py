@@ -220,7 +220,7 @@ def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
         names, parent_columns = _known_columns(table, [child]), _known_columns(referenced, [parent])
         if table and referenced and names and parent_columns:
             foreign_key = ForeignKey(names, referenced.name, parent_columns)
-            if not any(_same_key(foreign_key, other) for other in table.foreign_keys):
+            if foreign_key not in table.foreign_keys:
                 tables[child_table] = replace(table, foreign_keys=(*table.foreign_keys, foreign_key))
     return replace(schema, tables=tuple(tables.values()))
 
@@ -329,8 +329,3 @@ def _known_columns(table: Table | None, names: Sequence[str]) -> tuple[str, ...]
     spelled = {column.name.lower(): column.name for column in table.columns} if table is not None else {}
     found = tuple(spelled[name.lower()] for name in names if name.lower() in spelled)
     return found if len(found) == len(names) else ()
-
-
-def _same_key(one: ForeignKey, other: ForeignKey) -> bool:
-    names, others = ((*key.columns, key.parent, *key.parent_columns) for key in (one, other))
-    return [name.lower() for name in names] == [name.lower() for name in others]

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
-from rl.data.prepare.inputs import read_records
-from rl.data.prepare.sql import Record
+from rl.data.prepare.inputs import Record, read_records
 
 _LOCAL = re.compile(r"local(\d+)")
 
@@ -37,21 +36,20 @@ def read_tasks(options: argparse.Namespace) -> list[Record]:
     }
     names = sorted(path.name for path in results.glob("*.csv"))
     records = []
-    for file in options.input:
-        for position, task in enumerate(read_records(file)):
-            local = _LOCAL.fullmatch(str(task.get("instance_id"))) if isinstance(task, Mapping) else None
-            if local is not None:
-                # <id>.csv, or several of <id>_a.csv, <id>_b.csv, ... (as its evaluate.py finds them)
-                files = [name for name in names if re.fullmatch(rf"{local[0]}(_[a-z])?\.csv", name)]
-                gold = _gold(files, results.relative_to(root), rules.get(local[0], {}))
-                values = {"db_id": task.get("db"), "question": task.get("question"), "gold": gold}
-                document = task.get("external_knowledge")
-                values["evidence"] = _document(options.documents, document) if document else ""
-                records.append(Record(int(local[1]), file, position, values))
+    [file] = options.input
+    for position, task in enumerate(read_records(file)):
+        local = _LOCAL.fullmatch(str(task.get("instance_id"))) if isinstance(task, Mapping) else None
+        if local is None:
+            continue
+        # <id>.csv, or several of <id>_a.csv, <id>_b.csv, ... (as its evaluate.py finds them)
+        files = [name for name in names if re.fullmatch(rf"{local[0]}(_[a-z])?\.csv", name)]
+        gold = _gold(files, results.relative_to(root), rules.get(local[0], {}))
+        document = task.get("external_knowledge")
+        evidence = _document(options.documents, document) if document else ""
+        values = {"db_id": task.get("db"), "question": task.get("question"), "gold": gold, "evidence": evidence}
+        records.append(Record(int(local[1]), file, position, values))
     if not records:
-        raise UserError(
-            f"{', '.join(map(str, options.input))} has no instance_id like local003: give spider2-lite.jsonl."
-        )
+        raise UserError(f"{file} has no instance_id like local003: give spider2-lite.jsonl.")
     return records
 
 

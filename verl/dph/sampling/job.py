@@ -17,9 +17,8 @@ from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
-from rl.data.pending_responses import PendingResponse
 from rl.data.rows import PromptFiles
-from rl.data.sample_file import SampleMetadata, SampleWriter, read_samples
+from rl.data.sample_file import PendingResponse, SampleMetadata, SampleWriter, read_samples
 from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 from verl.dph.sampling.rollout_engine import replica_count

@@ -18,9 +18,8 @@ from typing import Any
 from tqdm import tqdm
 
 from rl.common.errors import UserError
-from rl.data.pending_responses import PendingResponse
 from rl.data.rows import Prompt, PromptFiles
-from rl.data.sample_file import LOG_PROB_DECIMALS, SampleRecord, SampleWriter
+from rl.data.sample_file import LOG_PROB_DECIMALS, PendingResponse, SampleRecord, SampleWriter
 from verl.dph.reward.client import ScorerClient
 
 
