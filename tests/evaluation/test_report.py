@@ -9,21 +9,19 @@ from xml.etree import ElementTree
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rl.common.errors import UserError
 from rl.evaluation.analysis.claims import claims, compared, comparisons_text, failed_checks, verdict
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
-from rl.evaluation.analysis.transitions import transition_shares, transitions_of_split
+from rl.evaluation.analysis.prompt_metrics import transition_shares
 from rl.evaluation.report import question_browser
 from rl.evaluation.report.answer_figure import answer_figure
 from rl.evaluation.report.answer_grid import MOST_QUESTIONS, AnswerGrid
-from rl.evaluation.report.figures import looks_of
-from rl.evaluation.report.headline import headline
+from rl.evaluation.report.figures import Figures
+from rl.evaluation.report.headline import Headline
 from rl.evaluation.report.page import LINKS
-from rl.evaluation.report.plots import EtaCurves
+from rl.evaluation.report.plots import eta_families
 from rl.evaluation.report.question_browser import browser_data, formatted_sql
 from rl.evaluation.report.tables import group_titles
 from rl.evaluation.report.theme import COLOURS, method_looks
@@ -486,7 +484,7 @@ def title_of(comparison, **changed: tuple[list[float], float]) -> str:
         name = f"{test.first}_{test.second}_{test.metric.replace('@', '')}"
         difference, p = changed.get(name, ([0.2, 0.1, 0.3], 0.06))
         tests.append(PairedTest(test.split, test.first, test.second, test.metric, 6, difference, p, p))
-    return headline(comparison, claims(comparison, tests), tests, looks_of(comparison.spec)).title
+    return Headline(comparison, claims(comparison, tests), tests, method_looks(comparison.spec.short_names)).title()
 
 
 NOTHING = "No difference between the base, GRPO and DPH-JS is beyond chance on these 6 questions."
@@ -528,18 +526,6 @@ def test_laying_out_sql_changes_white_space_alone():
 # ------------------------------------------------------------------------------------------------------------ figures
 
 
-@given(st.lists(st.tuples(st.booleans(), st.floats(0, 1)), min_size=1, max_size=30))
-def test_transitions_add_up_and_agree_with_the_keep_rate(prompts):
-    solved, reached = (np.array(column) for column in zip(*prompts, strict=True))
-    keep_rate, newly_solved = np.where(solved, reached, np.nan), np.where(solved, np.nan, reached)
-    shares = transition_shares(keep_rate, newly_solved)
-    assert sum(shares.values()) == pytest.approx(1)
-    assert shares["retained"] + shares["forgotten"] == pytest.approx(solved.mean())
-    assert shares["gained"] == pytest.approx(reached[~solved].sum() / len(prompts))
-    if solved.any():
-        assert shares["retained"] == pytest.approx(np.nanmean(keep_rate) * solved.mean())
-
-
 def test_transitions_by_hand():
     nan = np.nan
     shares = transition_shares(np.array([1, 0.5, nan, nan]), np.array([nan, nan, 0.25, 0]))
@@ -548,11 +534,14 @@ def test_transitions_by_hand():
 
 
 def test_the_noise_floor_is_the_second_draw_or_the_later_samples(math_run, tmp_path):
-    with_second_draw = transitions_of_split(compare(read_spec(math_run.write())), "math")
-    assert list(with_second_draw) == ["base_again", "grpo", "dph_js", "dph_js_low"]
+    def rows(spec):
+        [group] = [group for group in Figures(compare(spec)).of_evaluation({}) if group.title.startswith("Retained")]
+        return [part.split(":")[0] for part in group.panels[0].description.split("; ")]
+
+    assert rows(read_spec(math_run.write())) == ["Base, second draw", "GRPO", "DPH-JS", "eta 0"]
     for name in ("base_again", "dph_js", "dph_js_low"):
         del math_run.content["methods"][name]
-    assert list(transitions_of_split(compare(read_spec(math_run.write())), "math")) == ["base", "grpo"]
+    assert rows(read_spec(math_run.write())) == ["Base", "GRPO"]
     math_run.content["solved_in"] = 16  # no later samples are left
     write_report(read_spec(math_run.write()), tmp_path)
     page = (tmp_path / "report.html").read_text()
@@ -580,12 +569,10 @@ def test_checkpoints_and_etas(math_run, tmp_path):
 
 def test_a_family_needs_two_etas(math_run):
     spec = read_spec(math_run.write())
-    curves = EtaCurves.of(spec, set(spec.methods))
-    assert list(curves.families["DPH-JS"].items()) == [(0.0, ["dph_js_low"]), (0.2, ["dph_js"])]
-    assert curves.references == ["base", "grpo"]
-    assert EtaCurves.of(spec, {"base", "dph_js"}) == EtaCurves({}, ["base"])
+    both = {"DPH-JS": {0.0: ["dph_js_low"], 0.2: ["dph_js"]}}
+    assert eta_families(spec, spec.methods) == both and eta_families(spec, ["base", "dph_js"]) == {}
     math_run.content["methods"]["dph_js_low"]["eta"] = 0.2
-    assert EtaCurves.of(read_spec(math_run.write()), set(spec.methods)).families == {}
+    assert eta_families(read_spec(math_run.write()), spec.methods) == {}
 
 
 def test_methods_are_told_apart():

@@ -17,11 +17,15 @@ from rl.evaluation.analysis.samples import (
 )
 from rl.evaluation.analysis.summary import summarise, summarise_group
 from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, SplitFiles
-from rl.metrics.bootstrap import Interval, paired_difference
+from rl.metrics.bootstrap import Interval, mean_interval, paired_difference
+from rl.metrics.pass_at_k import pass_at_k
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 
 # Sampling settings that all methods of a report must share to be comparable.
 COMMON_SETTINGS = ("temperature", "top_p", "top_k", "n", "max_response_length")
+
+# {method: {split: {training step: {metric: [value, low, high]}}}}; metrics are pass@K of solved_in, and greedy
+Progress = dict[str, dict[str, dict[int, dict[str, Interval | None]]]]
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,8 @@ def compare(spec: ReportSpec) -> Comparison:
             base = samples[BASE][split]
             require_same_prompts(drawn, base)
             _require_same_model(drawn, samples[name][spec.splits[0]])
-            require_same_sampling(drawn, base)
-            greedy[name, split] = read_greedy(files, drawn)
+            _require_same_sampling(drawn, base)
+            greedy[name, split] = _read_greedy(files, drawn)
         if BASE_AGAIN in spec.methods:
             _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
     questions = _read_questions(spec, {split: samples[BASE][split].ids for split in spec.splits})
@@ -97,7 +101,7 @@ def _read_questions(spec: ReportSpec, ids: dict[str, np.ndarray]) -> dict[str, Q
     return found
 
 
-def read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | None:
+def _read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | None:
     """The greedy responses that belong to these samples; None if the specification names none."""
     if files.greedy is None:
         return None
@@ -119,7 +123,7 @@ def _require_same_model(samples: JudgedSamples, others: JudgedSamples) -> None:
         )
 
 
-def require_same_sampling(samples: JudgedSamples, base: JudgedSamples) -> None:
+def _require_same_sampling(samples: JudgedSamples, base: JudgedSamples) -> None:
     """Raise UserError unless both sets were sampled with the same COMMON_SETTINGS."""
     for name in COMMON_SETTINGS:
         own, other = getattr(samples.metadata, name), getattr(base.metadata, name)
@@ -140,3 +144,33 @@ def _require_second_draw(again: SampleSet, base: SampleSet) -> None:
             f"{again.path} is the same draw as {base.path}, both with seed {base.metadata.seed}: a noise floor needs "
             "an independent one; sample it with another seed."
         )
+
+
+def read_progress(comparison: Comparison) -> Progress:
+    """Metrics of every method that has checkpoints, with the base as step 0.
+
+    Raises:
+        UserError: a checkpoint's file is invalid, or differs from the base in prompts or sampling settings.
+    """
+    spec = comparison.spec
+    wanted = ("greedy", f"pass@{spec.solved_in}")
+    found: Progress = {}
+    for name, method in spec.methods.items():
+        for step, checkpoint in sorted(method.checkpoints.items(), key=lambda item: int(item[0])):
+            for split, files in checkpoint.splits.items():
+                if split not in found.setdefault(name, {}):
+                    of_base = comparison.metrics[BASE][split]
+                    found[name][split] = {0: {m: mean_interval(of_base[m]) for m in wanted if m in of_base}}
+                found[name][split][int(step)] = _of_checkpoint(comparison, split, files)
+    return found
+
+
+def _of_checkpoint(comparison: Comparison, split: str, files: SplitFiles) -> dict[str, Interval | None]:
+    spec, base = comparison.spec, comparison.samples[BASE][split]
+    samples = read_judged(files.samples)
+    require_same_prompts(samples, base)
+    _require_same_sampling(samples, base)
+    greedy = _read_greedy(files, samples)
+    solved = pass_at_k(samples.correct.sum(axis=1), samples.n, spec.solved_in)
+    values = {} if greedy is None else {"greedy": mean_interval(greedy.correct[:, 0].astype(float))}
+    return values | {f"pass@{spec.solved_in}": mean_interval(solved)}

@@ -6,9 +6,8 @@ It has the base and the methods that the report's headline is about, and turns d
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.report.answer_grid import AnswerGrid
 from rl.evaluation.report.environment import ENVIRONMENT
-from rl.evaluation.report.figures import looks_of
 from rl.evaluation.report.headline import leading_methods
-from rl.evaluation.report.theme import COLOURS
+from rl.evaluation.report.theme import COLOURS, method_looks
 from rl.evaluation.spec import BASE
 
 # Pixels.
@@ -20,7 +19,7 @@ KEY_GLYPH, KEY_LETTER = 44, 8.5  # of an entry of the key: colour and gaps, and 
 def answer_figure(comparison: Comparison) -> str:
     """The picture, an SVG document."""
     spec = comparison.spec
-    grid, looks = AnswerGrid.of_split(comparison, spec.splits[0]), looks_of(spec)
+    grid, looks = AnswerGrid.of_split(comparison, spec.splits[0]), method_looks(spec.short_names)
     shown = [BASE, *leading_methods(spec)]
     width = (WIDTH - 2 * MARGIN - (len(shown) - 1) * GAP) / len(shown)
     panels, bottom = [], 0.0

@@ -1,6 +1,6 @@
 """Line plots: values with interval bands against k, the training step or eta."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
 from itertools import chain
 
 import numpy as np
@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from rl.evaluation.analysis.training_log import TrainingLog
 from rl.evaluation.report.canvas import canvas
 from rl.evaluation.report.theme import Look
-from rl.evaluation.spec import BASE_AGAIN, ReportSpec
+from rl.evaluation.spec import ReportSpec
 from rl.metrics.bootstrap import Interval
 
 LINE_HEIGHT = 250
@@ -25,6 +25,7 @@ ETA_SHIFT = 0.07
 REFERENCE = {"linewidth": 1.3, "linestyle": (0, (4, 3))}
 
 Curves = dict[str, dict[int, Interval]]
+Families = dict[str, dict[float, list[str]]]  # {family: {eta, ascending: methods}}
 
 
 def pass_at_k_plot(page: str, curves: Curves, looks: dict[str, Look]) -> Figure:
@@ -80,53 +81,40 @@ def _limit_to_percent(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
 
 
-@dataclass(frozen=True)
-class EtaCurves:
-    """Which methods make a line against eta, and which stand for comparison."""
-
-    families: dict[str, dict[float, list[str]]]  # {family: {eta, ascending: methods}}, each with two etas or more
-    references: list[str]  # methods without an eta: horizontal lines
-
-    @classmethod
-    def of(cls, spec: ReportSpec, methods: set[str]) -> "EtaCurves":
-        """Of all methods of a report; a family is left out unless all its methods are among `methods`."""
-        found: dict[str, dict[float, list[str]]] = {}
-        for name, method in spec.methods.items():
-            if method.family is not None and method.eta is not None:  # both or neither
-                found.setdefault(method.family, {}).setdefault(float(method.eta), []).append(name)
-        families = {
-            family: dict(sorted(etas.items()))
-            for family, etas in found.items()
-            if len(etas) > 1 and methods.issuperset(chain.from_iterable(etas.values()))
-        }
-        references = [n for n, m in spec.methods.items() if m.family is None and n in methods - {BASE_AGAIN}]
-        return cls(families, references)
-
-    def looks(self, looks: dict[str, Look]) -> list[Look]:
-        """Of the references, then of the families: a family looks like its first method."""
-        references = [Look(looks[name].label, looks[name].colour, marker="") for name in self.references]
-        first = {family: looks[next(iter(etas.values()))[0]] for family, etas in self.families.items()}
-        return references + [Look(family, look.colour, look.marker) for family, look in first.items()]
+def eta_families(spec: ReportSpec, methods: Collection[str]) -> Families:
+    """The lines against eta: families with two etas or more, all of whose methods are among `methods`."""
+    found: Families = {}
+    for name, method in spec.methods.items():
+        if method.family is not None and method.eta is not None:  # both or neither
+            found.setdefault(method.family, {}).setdefault(method.eta, []).append(name)
+    return {
+        family: dict(sorted(etas.items()))
+        for family, etas in found.items()
+        if len(etas) > 1 and set(chain(*etas.values())) <= set(methods)
+    }
 
 
-def eta_plot(page: str, curves: EtaCurves, values: dict[str, Interval], looks: dict[str, Look]) -> Figure:
+def eta_plot(
+    page: str, families: Families, references: list[str], values: dict[str, Interval], looks: dict[str, Look]
+) -> Figure:
     """A share in per cent against eta; lines go through the mean of the runs with equal eta.
 
     The etas are spaced equally: they are few, span decades, and 0 may be one of them.
 
     Args:
         page: light or dark.
-        curves: the lines.
+        families: as eta_families returns them; a family looks like its first method.
+        references: methods without an eta, which are horizontal lines.
         values: {method: [value, low, high]}.
         looks: {method: how it is drawn}.
     """
     figure, axes = _line_canvas(page, LINE_HEIGHT, "eta (equally spaced)")
-    etas = sorted(set(chain.from_iterable(curves.families.values())))
-    all_looks = curves.looks(looks)
-    for name, look in zip(curves.references, all_looks, strict=False):
-        axes.axhline(100 * values[name][0], color=look.colour.on(page), **REFERENCE)
-    for i, (of, look) in enumerate(zip(curves.families.values(), all_looks[len(curves.references) :], strict=True)):
-        colour, shift = look.colour.on(page), ETA_SHIFT * (i - (len(curves.families) - 1) / 2)
+    etas = sorted(set(chain(*families.values())))
+    for name in references:
+        axes.axhline(100 * values[name][0], color=looks[name].colour.on(page), **REFERENCE)
+    for i, of in enumerate(families.values()):
+        look = looks[next(iter(of.values()))[0]]
+        colour, shift = look.colour.on(page), ETA_SHIFT * (i - (len(families) - 1) / 2)
         at = [etas.index(eta) + shift for eta in of]
         axes.plot(at, [100 * np.mean([values[name][0] for name in names]) for names in of.values()], color=colour)
         for x, name in ((x, name) for x, names in zip(at, of.values(), strict=True) for name in names):
@@ -140,7 +128,7 @@ def eta_plot(page: str, curves: EtaCurves, values: dict[str, Interval], looks: d
 
 
 def training_plot(
-    page: str, metric: str, logs: dict[str, TrainingLog], looks: dict[str, Look], smoothed_steps: int
+    page: str, metric: str, smoothed_steps: int, logs: dict[str, TrainingLog], looks: dict[str, Look]
 ) -> Figure:
     """One metric against the step: a faint line as logged, a strong one as the mean of the last `smoothed_steps`."""
     figure, axes = _line_canvas(page, TRAINING_HEIGHT, "step")

@@ -1,10 +1,9 @@
 """The training section of report.html: validation during training, curves of the policy and of the rehearsal."""
 
-from functools import partial
-
 from rl.evaluation.analysis.training_log import TrainingLog
-from rl.evaluation.report.figures import Group, Panel, looks_of
+from rl.evaluation.report.figures import Group, Panel
 from rl.evaluation.report.plots import SMOOTHED_STEPS, training_plot
+from rl.evaluation.report.theme import method_looks
 from rl.evaluation.spec import ReportSpec
 
 TITLES = {
@@ -24,7 +23,7 @@ VALIDATION_PREFIX = "val-core/"  # verl: val-core/<data source>/<acc or reward>/
 
 def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[list[Group], list[Panel]]:
     """The groups that have something to show, and panels of further rehearsal metrics."""
-    looks = looks_of(spec)
+    looks = method_looks(spec.short_names)
     metrics, constants = plotted_metrics(logs)
 
     def panels(titles: dict[str, str], kind: str, smoothed_steps: int) -> list[Panel]:
@@ -32,8 +31,7 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
         for i, (metric, title) in enumerate(titles.items()):
             last = {name: list(log[metric].values())[-1] for name, log in logs.items() if metric in log}
             says = f"{metric}, last: " + ", ".join(f"{name} {value:g}" for name, value in last.items())
-            plot = partial(training_plot, metric=metric, logs=logs, looks=looks, smoothed_steps=smoothed_steps)
-            found.append(Panel.draw(title, says, f"{kind}-{i}", plot))
+            found.append(Panel.draw(title, says, f"{kind}-{i}", training_plot, metric, smoothed_steps, logs, looks))
         return found
 
     of_validation = (

@@ -13,8 +13,6 @@ from rl.common.cli import user_errors_exit
 if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
 
-CHECK_FAILED_EXIT_CODE = 1
-
 
 def write_report(spec: "ReportSpec", out: Path) -> dict:
     """Measure all methods, write out/report.{json,html} and out/answers.svg, and return the content of report.json.
@@ -22,14 +20,13 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     report.json = {method: {split: summary}} (see summary.summarise; its "groups" are {key of extra_info: {value:
     summary.summarise_group}}), beside "_definitions" {term: meaning},
     "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, if a method has
-    checkpoints, "_progress" (checkpoints.Progress).
+    checkpoints, "_progress" (comparison.Progress).
 
     Raises:
         UserError: the files cannot be compared; nothing is written then.
     """
-    from rl.evaluation.analysis.checkpoints import read_progress
     from rl.evaluation.analysis.claims import claims
-    from rl.evaluation.analysis.comparison import compare
+    from rl.evaluation.analysis.comparison import compare, read_progress
     from rl.evaluation.analysis.paired_test import paired_tests
     from rl.evaluation.analysis.summary import definitions
     from rl.evaluation.analysis.training_log import read_training_log
@@ -83,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     failures = failed_checks(report) if options.check else []
     for failure in failures:
         sys.stderr.write(f"Check failed: {failure}\n")
-    return CHECK_FAILED_EXIT_CODE if failures else 0
+    return 1 if failures else 0
 
 
 def parser() -> argparse.ArgumentParser:
