@@ -1,13 +1,11 @@
 """Reuse the base samples of an earlier evaluation."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata, read_metadata
 from rl.evaluation.spec import BASE, BASE_AGAIN
-
-# Must be equal for two models to be comparable; the seed may differ.
-COMPARED = ("temperature", "top_p", "top_k", "n", "max_response_length", "data_files", "overlong_ids", "rows")
 
 
 def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, dict[str, Path]]:
@@ -40,13 +38,13 @@ def _require_same(path: Path, wanted: SampleMetadata) -> None:
             f"The stored base run has no {path}: evaluate the base on this split too, with the same n and greedy."
         )
     stored = read_metadata(path)
-    for name in COMPARED:
-        own, other = (_comparable(name, metadata) for metadata in (stored, wanted))
-        if own != other:
-            raise UserError(
-                f"The stored base run {path} cannot be compared: its {name} is {own}, here it is {other}; use the same "
-                "data and settings, or sample the base again."
-            )
+    # Everything but the model and the seed.
+    ours = replace(wanted, model_hash=stored.model_hash, tokenizer_hash=stored.tokenizer_hash, seed=stored.seed)
+    if difference := stored.difference(ours):
+        raise UserError(
+            f"The stored base run {path} cannot be compared: its {difference}; use the same data and settings, or "
+            "sample the base again."
+        )
     with open(path, "rb") as file:
         lines = sum(1 for _ in file)
     if lines != stored.rows * stored.n:
@@ -54,8 +52,3 @@ def _require_same(path: Path, wanted: SampleMetadata) -> None:
             f"The stored base run {path} holds {lines} of {stored.rows * stored.n} samples: re-run that evaluation "
             "to resume it."
         )
-
-
-def _comparable(name: str, metadata: SampleMetadata) -> object:
-    value = getattr(metadata, name)
-    return sorted(value.values()) if name == "data_files" else value

@@ -38,9 +38,9 @@ def test_the_output_folder_or_the_base_in_it_with_its_second_draw(run):
 @pytest.mark.parametrize(
     ("wanted", "sentence"),
     [
-        ({"temperature": 0.6}, "its temperature is 1.0, here it is 0.6"),
-        ({"n": 4}, "its n is 2, here it is 4"),
-        ({"data_files": {"/there/a.parquet": "another"}}, "its data_files is .'sha'., here it is .'another'."),
+        ({"temperature": 0.6}, "its temperature is 1.0 there and 0.6 now"),
+        ({"n": 4}, "its n is 2 there and 4 now"),
+        ({"data_files": {"/there/a.parquet": "another"}}, "its data_files is .'sha'. there and .'another'. now"),
         ({"overlong_ids": [3]}, "its overlong_ids is"),
     ],
 )

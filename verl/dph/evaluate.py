@@ -15,7 +15,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain, groupby
 from pathlib import Path
@@ -30,7 +30,7 @@ from rl.data.sample_summary import summarize
 from rl.data.training_run import ALL, Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.benchmarks import Split, splits_of
-from rl.evaluation.paper.published import paper_setting
+from rl.evaluation.paper.published import SETTINGS
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, read_spec
@@ -39,6 +39,7 @@ from rl.evaluation.stored_base import stored_base
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 from verl.dph.config.device_choice import with_overrides
 from verl.dph.config.program import run_main
+from verl.dph.config.schema import Setting, check_schema, choice
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.checkpoint import MERGED, check_model, model_folder, shard_hashes, temporary_model_folder
 from verl.dph.sampling.job import SamplingJob, draw, prepare
@@ -59,6 +60,25 @@ VARIABLES = {
     "TENSOR_PARALLEL": "actor_rollout_ref.rollout.tensor_model_parallel_size",
     "GPU_MEMORY_UTILIZATION": "actor_rollout_ref.rollout.gpu_memory_utilization",
 }
+
+MAPPINGS = ("splits", "settings", "methods", "rescored")
+
+
+def _setting(name: str, kinds: tuple[type, ...], rejection: str, allowed: Callable = lambda value: True) -> Setting:
+    return Setting(f"evaluate.{name}", kinds, allowed, rejection, nullable=True)
+
+
+def _are_steps(wanted: str | ListConfig) -> bool:
+    return wanted == ALL if isinstance(wanted, str) else all(type(step) is int for step in wanted)
+
+
+SCHEMA = (
+    *(_setting(name, (DictConfig,), "is not a mapping: use {NAME:...}") for name in ("models", *MAPPINGS)),
+    _setting("checkpoints", (str, ListConfig), f"is not a list of training steps: use [40,80], or {ALL}", _are_steps),
+    _setting("groups", (ListConfig,), "is not a list of keys: use [difficulty]"),
+    _setting("paper", (str,), f"is no experiment of the paper: use {', '.join(SETTINGS)}", SETTINGS.__contains__),
+    choice("evaluate.styles_by", BY_PREFIX, BY_STRUCTURE, NO_STYLES),
+)
 
 # Beside a checkpoint's samples: of which shards they are.
 SAMPLED_FROM = "sampled_from.json"
@@ -221,8 +241,6 @@ def _earlier(config: DictConfig, runs: dict[str, Run]) -> dict[str, dict[int, Pa
     wanted = config.evaluate.checkpoints
     if wanted is None:
         return {}
-    if wanted != ALL and not (isinstance(wanted, ListConfig) and all(type(step) is int for step in wanted)):
-        raise UserError(f"evaluate.checkpoints={wanted} is not a list of training steps: use [40,80], or {ALL}.")
     if not runs:
         raise UserError(
             "evaluate.checkpoints is set, but no model of evaluate.models is a training run: name a run's folder, or a "
@@ -236,11 +254,9 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     evaluate = config.evaluate
     with open_dict(config):
         # null in the file: a key could not be added to an empty mapping on the command line.
-        for name in ("splits", "settings", "methods", "rescored"):
+        for name in MAPPINGS:
             evaluate[name] = evaluate[name] or {}
-    for name in ("models", "splits", "settings", "methods", "rescored"):
-        if not isinstance(evaluate[name], DictConfig):
-            raise UserError(f"evaluate.{name}={evaluate[name]} is not a mapping: use evaluate.{name}={{NAME:...}}.")
+    check_schema(config, SCHEMA)
     if not evaluate.models or not (evaluate.benchmarks or evaluate.splits):
         raise UserError(
             "evaluate.models must name at least one model folder, and evaluate.benchmarks a benchmark or "
@@ -250,32 +266,21 @@ def _checked(config: DictConfig) -> dict[str, Split]:
         raise UserError("evaluate.base names a stored base run and evaluate.models has base too: use one of them.")
     if BASE_AGAIN in evaluate.models:
         raise UserError(f"{BASE_AGAIN} is drawn from base, with evaluate.base_again: remove it from evaluate.models.")
-    if evaluate.styles_by not in (BY_PREFIX, BY_STRUCTURE, NO_STYLES):
-        raise UserError(
-            f"evaluate.styles_by={evaluate.styles_by} is unknown: use {BY_PREFIX}, {BY_STRUCTURE} or {NO_STYLES}."
-        )
-    draws_again = evaluate.base_again and BASE in evaluate.models
-    _check_methods(evaluate, [BASE_AGAIN] if draws_again or evaluate.base is not None else [])
-    paper_setting(evaluate.paper)
+    has_base = BASE in evaluate.models or evaluate.base is not None
+    _check_methods(evaluate, [BASE_AGAIN] if has_base and (evaluate.base_again or evaluate.base is not None) else [])
     splits = splits_of(config)
-    _check_groups(evaluate.groups, [Path(file).expanduser() for split in splits.values() for file in split.files])
-    reported = evaluate.report and (BASE in evaluate.models or evaluate.base is not None)
+    files = [Path(file).expanduser() for split in splits.values() for file in split.files]
+    if evaluate.groups is not None and (absent := set(evaluate.groups) - set(groups_of(files, evaluate.groups))):
+        raise UserError(
+            f"evaluate.groups has {sorted(absent)[0]}, which no row has in its extra_info: correct or remove it."
+        )
     for name, split in splits.items():
-        if reported and split.settings.n < evaluate.solved_in:
+        if evaluate.report and has_base and split.settings.n < evaluate.solved_in:
             raise UserError(
                 f"{name} has {split.settings.n} samples per prompt, but the report's keep rate needs Pass@"
                 f"{evaluate.solved_in}: raise n, lower evaluate.solved_in, or set evaluate.report=False."
             )
     return splits
-
-
-def _check_groups(groups: ListConfig | None, files: list[Path]) -> None:
-    if groups is None:
-        return
-    if not isinstance(groups, ListConfig):
-        raise UserError(f"evaluate.groups={groups} is not a list of keys: use [difficulty].")
-    if absent := [key for key in groups if key not in groups_of(files, groups)]:
-        raise UserError(f"evaluate.groups has {absent[0]}, which no row has in its extra_info: correct or remove it.")
 
 
 def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
@@ -285,13 +290,11 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
         drawn: what is reported besides evaluate.models.
     """
     known = dict.fromkeys([*([BASE] if evaluate.base is not None else []), *evaluate.models, *drawn])
-    if BASE_AGAIN in evaluate.methods and BASE_AGAIN not in known:
-        raise UserError(
-            f"evaluate.methods has {BASE_AGAIN}, but there is no second draw of the base: draw one with "
-            "evaluate.base_again=True (a stored base when it is evaluated), or remove the entry."
-        )
     if unknown := [name for name in evaluate.methods if name not in known]:
-        raise UserError(f"evaluate.methods has {unknown[0]}, which is none of {', '.join(map(str, known))}.")
+        raise UserError(
+            f"evaluate.methods has {unknown[0]}, which is none of {', '.join(map(str, known))}: correct or remove it "
+            f"({BASE_AGAIN} is drawn with evaluate.base_again=True)."
+        )
     for name, entry in OmegaConf.to_container(evaluate.methods).items():
         check_description(f"evaluate.methods.{name}", entry)
 

@@ -17,7 +17,7 @@ from rl.evaluation.analysis.samples import (
 )
 from rl.evaluation.analysis.summary import summarise, summarise_group
 from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, SplitFiles
-from rl.metrics.bootstrap import Interval, mean_interval, paired_difference
+from rl.metrics.bootstrap import Interval, mean_interval
 from rl.metrics.pass_at_k import pass_at_k
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 
@@ -37,11 +37,6 @@ class Comparison:
     metrics: dict[str, dict[str, dict[str, np.ndarray]]]  # ... then the metric: [P] float64
     summaries: dict[str, dict[str, dict]]
     questions: dict[str, Questions]  # by split, for those whose data files are known
-
-    def difference(self, split: str, metric: str, first: str, second: str) -> Interval | None:
-        """Paired difference first - second of a metric between two methods; None if one of them does not define it."""
-        of_first, of_second = (self.metrics[method][split].get(metric) for method in (first, second))
-        return None if of_first is None or of_second is None else paired_difference(of_first, of_second)
 
 
 def compare(spec: ReportSpec) -> Comparison:
@@ -87,10 +82,8 @@ def _with_styles_by(spec: ReportSpec) -> ReportSpec:
     """The specification with what a style is read from, if it leaves that open."""
     if spec.styles_by or not spec.styles:
         return spec
-    first = spec.methods[BASE].splits[spec.splits[0]].samples
-    return spec.model_copy(
-        update={"styles_by": BY_PREFIX if styles_are_announced(first, spec.styles) else BY_STRUCTURE}
-    )
+    announced = styles_are_announced(spec.methods[BASE].splits[spec.splits[0]].samples, spec.styles)
+    return spec.model_copy(update={"styles_by": BY_PREFIX if announced else BY_STRUCTURE})
 
 
 def _read_questions(spec: ReportSpec, ids: dict[str, np.ndarray]) -> dict[str, Questions]:

@@ -18,7 +18,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.data.benchmarks import BENCHMARKS
 from rl.evaluation.analysis.summary import in_display_unit, metric_of
-from rl.evaluation.paper.published import SETTINGS, PaperRow, PaperTable, paper_setting, paper_tables
+from rl.evaluation.paper.published import SETTINGS, PaperRow, PaperTable, paper_tables
 from rl.evaluation.paper.table_text import Cell, Row, Table, latex, markdown
 from rl.evaluation.spec import BASE, BASE_AGAIN
 
@@ -226,11 +226,10 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("reports", type=Path, nargs="+", metavar="report.json", help="of one or several evaluations")
     parser.add_argument("--out", type=Path, required=True, help="folder for the tables")
-    parser.add_argument("--paper", metavar="NAME", help=f"the paper's figures beside ours: {', '.join(SETTINGS)}")
+    parser.add_argument("--paper", choices=SETTINGS, help="the paper's figures beside ours")
     options = parser.parse_args(arguments)
     with user_errors_exit():
-        setting = paper_setting(options.paper)
-        written = write_tables([_read_report(path) for path in options.reports], options.out, setting)
+        written = write_tables([_read_report(path) for path in options.reports], options.out, options.paper)
     sys.stdout.write("".join(f"{path}\n" for path in written))
 
 
