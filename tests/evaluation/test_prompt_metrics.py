@@ -61,6 +61,8 @@ def test_undefined_metrics_are_null():
     summary = summarise(method, prompt_metrics(method, None, base, solved_in=2))
     assert summary["newly_solved"] is summary["distinct_correct"] is summary["unparsed_sql"] is None
     assert summary["styles"] is summary["style_entropy"] is summary["style_share"] is None
+    with pytest.raises(UserError, match="2 samples per prompt, but the keep rate needs Pass@8"):
+        prompt_metrics(base, None, base)
 
 
 def test_styles_are_counted_among_correct_answers_and_shared_over_all():
@@ -106,9 +108,3 @@ def test_majorities_of_results():
     assert (by_text["maj@k"]["4"][0], by_text["maj_by"]) == (pytest.approx(0.5), "syntax")
     assert (by_result["maj@k"]["4"][0], by_result["maj_by"]) == (pytest.approx(1), "result")
     assert by_result["distinct_results"] == [2, 2, 2]
-
-
-def test_too_few_samples_for_the_keep_rate():
-    samples = sample_set([[1, 0, 0, 0]])
-    with pytest.raises(UserError, match="4 samples per prompt, but the keep rate needs Pass@8"):
-        prompt_metrics(samples, None, samples)

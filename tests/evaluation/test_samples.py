@@ -8,7 +8,7 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
-from rl.evaluation.analysis.samples import read_judged, read_sample_set, require_same_prompts
+from rl.evaluation.analysis.samples import read_judged, read_sample_set
 from rl.metrics.distinct_answers import NO_VOTE
 
 STYLES = ("JOIN", "IN")
@@ -89,14 +89,6 @@ def test_invalid_and_missing_files(write, tmp_path):
         read_sample_set(path, STYLES)
     with pytest.raises(UserError, match="none.meta.json.* cannot be read"):
         read_sample_set(tmp_path / "none.jsonl", STYLES)
-
-
-def test_other_prompts(write):
-    one = read_sample_set(write([record(1, 0), record(2, 0)], 1, 2, "one.jsonl"), STYLES)
-    other = read_sample_set(write([record(2, 0), record(3, 0)], 1, 2, "other.jsonl"), STYLES)
-    with pytest.raises(UserError, match="different prompts .1 missing, 1 more; the first lacks id 1"):
-        require_same_prompts(other, one)
-    require_same_prompts(one, one)
 
 
 def test_results_are_the_digests_or_those_stored_by_an_earlier_version_or_unknown(write):

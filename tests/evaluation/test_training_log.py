@@ -49,7 +49,4 @@ def test_which_metrics_are_drawn():
     metrics = [*(f"{source}{name}" for name in ("mean@8", "best@8/mean", "maj@8/mean")), "val-aux/x/acc/mean@8"]
     titles = validation_metrics({"grpo": {metric: {10: 0.5} for metric in metrics}})
     assert titles == {f"{source}best@8/mean": "lighteval/MATH: best@8", f"{source}mean@8": "lighteval/MATH: mean@8"}
-
-
-def test_running_mean():
     np.testing.assert_allclose(running_mean(np.array([1.0, 3, 5, 7]), 2), [1, 2, 4, 6])
