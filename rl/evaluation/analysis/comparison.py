@@ -49,20 +49,18 @@ def compare(spec: ReportSpec) -> Comparison:
     spec = _with_styles_by(spec)
     samples: dict[str, dict[str, SampleSet]] = {name: {} for name in spec.methods}
     metrics: dict[str, dict[str, dict[str, np.ndarray]]] = {name: {} for name in spec.methods}
+    summaries: dict[str, dict[str, dict]] = {name: {} for name in spec.methods}
     greedy: dict[tuple[str, str], JudgedSamples | None] = {}
     for split in spec.splits:
         for name, method in spec.methods.items():
             files = method.splits[split]
             samples[name][split] = drawn = read_sample_set(files.samples, spec.styles, spec.styles_by or BY_PREFIX)
-            base = samples[BASE][split]
-            require_same_prompts(drawn, base)
+            _require_comparable(drawn, samples[BASE][split])
             _require_same_model(drawn, samples[name][spec.splits[0]])
-            _require_same_sampling(drawn, base)
             greedy[name, split] = _read_greedy(files, drawn)
         if BASE_AGAIN in spec.methods:
             _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
     questions = _read_questions(spec, {split: samples[BASE][split].ids for split in spec.splits})
-    summaries: dict[str, dict[str, dict]] = {name: {} for name in spec.methods}
     for split in spec.splits:
         groups = questions[split].few_valued() if split in questions else {}
         # All methods vote in the same way.
@@ -70,11 +68,12 @@ def compare(spec: ReportSpec) -> Comparison:
         for name in spec.methods:
             drawn, base = samples[name][split], samples[BASE][split]
             of_prompts = prompt_metrics(drawn, greedy[name, split], base, spec.solved_in, by_result)
-            metrics[name][split], summaries[name][split] = of_prompts, summarise(drawn, of_prompts, by_result)
-            summaries[name][split]["groups"] = {
+            of_groups = {
                 key: {value: summarise_group(drawn.n, of_prompts, members) for value, members in values.items()}
                 for key, values in groups.items()
             }
+            metrics[name][split] = of_prompts
+            summaries[name][split] = summarise(drawn, of_prompts, by_result) | {"groups": of_groups}
     return Comparison(spec, samples, metrics, summaries, questions)
 
 
@@ -116,8 +115,9 @@ def _require_same_model(samples: JudgedSamples, others: JudgedSamples) -> None:
         )
 
 
-def _require_same_sampling(samples: JudgedSamples, base: JudgedSamples) -> None:
-    """Raise UserError unless both sets were sampled with the same COMMON_SETTINGS."""
+def _require_comparable(samples: JudgedSamples, base: JudgedSamples) -> None:
+    """Raise UserError unless both sets hold the same prompts, sampled with the same COMMON_SETTINGS."""
+    require_same_prompts(samples, base)
     for name in COMMON_SETTINGS:
         own, other = getattr(samples.metadata, name), getattr(base.metadata, name)
         if own != other:
@@ -161,8 +161,7 @@ def read_progress(comparison: Comparison) -> Progress:
 def _of_checkpoint(comparison: Comparison, split: str, files: SplitFiles) -> dict[str, Interval | None]:
     spec, base = comparison.spec, comparison.samples[BASE][split]
     samples = read_judged(files.samples)
-    require_same_prompts(samples, base)
-    _require_same_sampling(samples, base)
+    _require_comparable(samples, base)
     greedy = _read_greedy(files, samples)
     solved = pass_at_k(samples.correct.sum(axis=1), samples.n, spec.solved_in)
     values = {} if greedy is None else {"greedy": mean_interval(greedy.correct[:, 0].astype(float))}
