@@ -25,7 +25,7 @@ from rl.evaluation.report.page import LINKS
 from rl.evaluation.report.plots import eta_families
 from rl.evaluation.report.question_browser import browser_data, formatted_sql
 from rl.evaluation.report.tables import group_titles
-from rl.evaluation.report.theme import COLOURS, method_looks
+from rl.evaluation.report.theme import COLOURS, Look, method_looks
 from rl.evaluation.report.write import main, write_report
 from rl.evaluation.spec import read_spec
 
@@ -200,7 +200,7 @@ def test_the_grid_and_the_browser_show_the_samples(run):
     solved = base.correct.sum(axis=1)[grid.order]
     assert (np.diff(solved[:4]) <= 0).all() and (np.diff(solved[4:]) <= 0).all()
     # GRPO's right answers are all in the first style: as many cells of its colour as right answers.
-    panel = grid.panel(comparison, "grpo", "GRPO", "red")
+    panel = grid.panel(comparison, "grpo", Look("GRPO", COLOURS[0], ""))
     right, found = int(grpo.correct.sum()), Counter()
     for block in panel.blocks:
         for fill, path in re.findall(r'fill="(.*?)" d="(.*?)"', block.drawing):

@@ -24,7 +24,7 @@ def answer_figure(comparison: Comparison) -> str:
     width = (WIDTH - 2 * MARGIN - (len(shown) - 1) * GAP) / len(shown)
     panels, bottom = [], 0.0
     for number, name in enumerate(shown):
-        panel = grid.panel(comparison, name, looks[name].label, looks[name].colour.css)
+        panel = grid.panel(comparison, name, looks[name])
         blocks, bottom = [], float(MARGIN + HEAD)
         for block in panel.blocks:
             bottom += BLOCK_HEAD if block.name else 0
@@ -32,7 +32,7 @@ def answer_figure(comparison: Comparison) -> str:
             blocks.append({"name": title, "y": bottom, "height": block.height, "drawing": block.drawing})
             bottom += block.height
         x = MARGIN + number * (width + GAP)
-        panels.append({"x": x, "name": panel.name, "figures": panel.figures, "colour": panel.colour, "blocks": blocks})
+        panels.append({"x": x, "look": panel.look, "figures": panel.figures, "blocks": blocks})
     key, x = [], float(MARGIN)
     for name, fill in grid.key.items():
         key.append({"x": x, "name": name, "fill": fill})

@@ -10,8 +10,14 @@ from matplotlib.figure import Figure
 from rl.evaluation.analysis.comparison import Comparison, Progress
 from rl.evaluation.analysis.prompt_metrics import transition_shares
 from rl.evaluation.report.canvas import inline_svg
-from rl.evaluation.report.plots import checkpoints_plot, eta_families, eta_plot, pass_at_k_plot
-from rl.evaluation.report.row_plots import interval_plot, stacked_plot
+from rl.evaluation.report.plots import (
+    checkpoints_plot,
+    eta_families,
+    eta_plot,
+    interval_plot,
+    pass_at_k_plot,
+    stacked_plot,
+)
 from rl.evaluation.report.tables import group_titles, split_name
 from rl.evaluation.report.theme import DARK, LIGHT, TRANSITION_FILLS, Look, method_looks, style_fills, style_looks
 from rl.evaluation.spec import BASE, BASE_AGAIN

@@ -61,7 +61,7 @@ def render_page(
             if samples.gold_failures
         ],
         grids={
-            name: (grid, [grid.panel(comparison, of, shown[of], looks[of].colour.css) for of in shown])
+            name: (grid, [grid.panel(comparison, method, looks[method]) for method in shown])
             for name, grid in grids.items()
         },
         browser=browser_data(comparison, grids, shown),
