@@ -184,7 +184,6 @@ def ended(tmp_path_factory, word_llama):
 
     runs = {
         "first": run("first", f"{base},grpo:{trained}", both, tuned, "evaluate.paper=llama-math"),
-        "again": run("first", f"{base},grpo:{trained}", both, tuned, "evaluate.report=False"),
         "stored": run("second", f"dph_js:{trained}", both, tuned, stored),
         "own": run("own", base, f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
                    "evaluate.greedy=False", "evaluate.base_again=False", "evaluate.styles_by=none",
@@ -266,12 +265,6 @@ def test_the_scripts_variables_count_where_no_argument_says_otherwise(ended):
     assert code == 0 and (trainer["device"], trainer["nnodes"], trainer["n_gpus_per_node"]) == ("cpu", 3, 2), errors
 
 
-def test_a_finished_run_draws_nothing(ended):
-    _, found, _ = ended
-    assert found["again"][0] == 0
-    assert not any(word in found["again"][1] for word in ("drawn:", "engine:", "asked:"))
-
-
 def test_a_stored_base_is_not_sampled_again(ended):
     folder, found, _ = ended
     code, out, errors = found["stored"]
@@ -311,7 +304,7 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
     assert models == [str(merged), str(folder / "run" / "global_step_5" / "actor" / "huggingface")]
     assert not list(folder.rglob("huggingface_merged*"))  # it was there for as long as it was sampled
     assert out.count("merged: ") == 2 and found["steps again"][0] == 0, found["steps again"][2]
-    assert not any(word in found["steps again"][1] for word in ("merged:", "drawn:", "engine:"))
+    assert not any(word in found["steps again"][1] for word in ("merged:", "drawn:", "engine:", "asked:"))
     spec = json.loads((folder / "steps" / "spec.json").read_text())["methods"]
     assert (spec["js"]["training_log"], spec["js"]["label"]) == ("../run/metrics", "JS, a fifth")
     report = json.loads((folder / "steps" / "report.json").read_text())
