@@ -101,11 +101,13 @@ def test_report_json(run):
     report = run.report
     assert json.loads((run.out / "report.json").read_text()) == report
     jsonschema.validate(report, REPORT)
+    assert SUMMARY_PROPERTIES.keys() - {"n", "prompts", "groups"} <= report["_definitions"].keys()
     assert sorted(path.name for path in run.out.iterdir()) == ["answers.svg", "report.html", "report.json"]
     grpo, dph_js = (report[name]["in_domain"] for name in ("grpo", "dph_js"))
     assert grpo["style_entropy"] == [0, 0, 0] and grpo["style_share"]["JOIN"] == 1 and dph_js["style_entropy"][0] > 1
     accuracy = np.mean([sample["acc"] for sample in samples_of(run, "base")])
-    assert report["base"]["in_domain"]["pass@k"]["1"][0] == pytest.approx(accuracy)
+    base = report["base"]["in_domain"]
+    assert base["pass@k"]["1"][0] == base["mean@k"]["16"][0] == pytest.approx(accuracy)
     verdicts = {(c["split"], c["method"], c["predicate"]): c["verdict"] for c in report["_claims"]}
     assert verdicts["in_domain", "grpo", "ends in one style"] == "supported"
     assert verdicts["in_domain", "dph_js", "keeps several styles"] == "supported"

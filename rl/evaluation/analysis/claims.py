@@ -69,8 +69,7 @@ def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
         found.append(Claim(split, name, predicate, measure, "nats", value, verdict(value, bound, above)))
 
     for split in spec.splits:
-        base = comparison.samples[BASE][split]
-        metrics = dict.fromkeys(("greedy", f"mean@{base.n}", f"pass@{spec.solved_in}", f"pass@{base.n}", "keep_rate"))
+        metrics = claimed_metrics(comparison, split)
         for metric in metrics:
             for name in spec.trained:
                 difference(split, name, spec.noise_floor if metric == "keep_rate" else BASE, metric)
@@ -78,12 +77,18 @@ def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
             for metric in metrics:
                 for name in spec.with_divergence:
                     difference(split, name, other, metric)
-        if spec.styles_by == BY_PREFIX and base.style_names and split == spec.splits[0]:
+        has_styles = comparison.samples[BASE][split].style_names
+        if spec.styles_by == BY_PREFIX and has_styles and split == spec.splits[0]:
             for name in (name for name in spec.without_divergence if name.startswith(REWARD_ONLY)):
                 style_entropy(split, name, ONE_STYLE, ONE_STYLE_ENTROPY, above=False)
             for name in spec.with_divergence:
                 style_entropy(split, name, SEVERAL_STYLES, SEVERAL_STYLES_ENTROPY, above=True)
     return found
+
+
+def claimed_metrics(comparison: Comparison, split: str) -> list[str]:
+    n, solved_in = comparison.samples[BASE][split].n, comparison.spec.solved_in
+    return list(dict.fromkeys(["greedy", f"mean@{n}", f"pass@{solved_in}", f"pass@{n}", "keep_rate"]))
 
 
 def compared(difference: Interval | None, p_holm: float | None) -> str:

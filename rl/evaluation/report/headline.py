@@ -15,6 +15,7 @@ from rl.evaluation.analysis.claims import (
     REWARD_ONLY,
     SUPPORTED,
     Claim,
+    claimed_metrics,
     compared,
     metric_name,
 )
@@ -127,10 +128,8 @@ class Headline:
         other, name = self.leading
         lines = []
         for split in self.spec.splits:
-            n = self.comparison.samples[BASE][split].n
-            metrics = ("greedy", f"mean@{n}", f"pass@{self.spec.solved_in}", f"pass@{n}", "keep_rate")
             found: dict[str, list[str]] = {}
-            for metric in dict.fromkeys(metrics):
+            for metric in claimed_metrics(self.comparison, split):
                 found.setdefault(self._verdict(name, other, metric, split), []).append(metric_name(metric))
             against = self.looks[other].label
             parts = [f"{words} {against} in {', '.join(found[v])}" for v, words in IN_WORDS.items() if v in found]
