@@ -194,27 +194,26 @@ async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) ->
 
 def main(config: DictConfig) -> None:
     splits = _checked(config)
-    found = {name: Run.of(str(model)) for name, model in config.evaluate.models.items()}
-    runs = {name: run for name, run in found.items() if run is not None}
+    runs = {name: run for name, model in config.evaluate.models.items() if (run := Run.of(str(model))) is not None}
     earlier = _earlier(config, runs)
-    for path in (path for of_steps in earlier.values() for path in of_steps.values()):
+    for path in chain.from_iterable(of_steps.values() for of_steps in earlier.values()):
         check_model(str(path))
     check_rollout(config)
-    trusted = config.actor_rollout_ref.model.trust_remote_code
-    models = {name: model_folder(str(model), trusted) for name, model in config.evaluate.models.items()}
+    models = {}
+    for name, model in config.evaluate.models.items():
+        models[name] = model_folder(str(model), config.actor_rollout_ref.model.trust_remote_code)
+        if name == BASE and config.evaluate.base_again:
+            models[BASE_AGAIN] = models[BASE]
     with open_dict(config):
         config.actor_rollout_ref.model.path = next(iter(models.values()))
         # One engine serves all splits.
         for name in ("max_prompt_length", "max_response_length"):
             config.data[name] = max(getattr(split.settings, name) for split in splits.values())
     OmegaConf.resolve(config)
-    names = list(models)
-    if BASE in names and config.evaluate.base_again:
-        names.insert(1 + names.index(BASE), BASE_AGAIN)
-    jobs = {name: jobs_of(config, name, models[BASE if name == BASE_AGAIN else name], splits) for name in names}
+    jobs = {name: jobs_of(config, name, model, splits) for name, model in models.items()}
     own = drawn = {name: _files(of_model) for name, of_model in jobs.items()}
     if config.evaluate.base is not None:
-        wanted = {job.output.name: job.metadata for job in jobs[names[0]]}
+        wanted = {job.output.name: job.metadata for job in next(iter(jobs.values()))}
         drawn = stored_base(Path(config.evaluate.base).expanduser(), wanted) | drawn
         _check_methods(config.evaluate, drawn)
     with console_log(Path(config.evaluate.output).expanduser() / "log.txt"):
@@ -222,7 +221,7 @@ def main(config: DictConfig) -> None:
     if config.evaluate.databases is not None:
         sys.stderr.write("evaluate.databases is not needed: the scorer sends a digest of each result with its score.\n")
     of_checkpoints = (files for of_steps in checkpoints.values() for files in of_steps.values())
-    for path in (path for files in (*own.values(), *of_checkpoints) for path in files.values()):
+    for path in chain.from_iterable(files.values() for files in (*own.values(), *of_checkpoints)):
         sys.stdout.write(f"{path}\n{summarize(path)}\n\n")
     if BASE in drawn and config.evaluate.report:
         spec = write_spec(config, splits, drawn, checkpoints, runs)

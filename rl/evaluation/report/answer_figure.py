@@ -21,30 +21,21 @@ def answer_figure(comparison: Comparison) -> str:
     spec = comparison.spec
     grid, looks = AnswerGrid.of_split(comparison, spec.splits[0]), method_looks(spec.short_names)
     shown = [BASE, *leading_methods(spec)]
-    width = (WIDTH - 2 * MARGIN - (len(shown) - 1) * GAP) / len(shown)
-    panels, bottom = [], 0.0
-    for number, name in enumerate(shown):
-        panel = grid.panel(comparison, name, looks[name])
-        blocks, bottom = [], float(MARGIN + HEAD)
-        for block in panel.blocks:
-            bottom += BLOCK_HEAD if block.name else 0
-            title = f"{block.rows} {block.name} questions" if block.name else ""
-            blocks.append({"name": title, "y": bottom, "height": block.height, "drawing": block.drawing})
-            bottom += block.height
-        x = MARGIN + number * (width + GAP)
-        panels.append({"x": x, "look": panel.look, "figures": panel.figures, "blocks": blocks})
-    key, x = [], float(MARGIN)
-    for name, fill in grid.key.items():
-        key.append({"x": x, "name": name, "fill": fill})
-        x += KEY_GLYPH + KEY_LETTER * len(name)
+    panels = [grid.panel(comparison, name, looks[name]) for name in shown]
+    rows = sum(block.height + (BLOCK_HEAD if block.name else 0) for block in panels[0].blocks)
     names = ", ".join(looks[name].label for name in shown)
     return ENVIRONMENT.get_template("answers.svg").render(
         width=WIDTH,
-        height=round(bottom + MARGIN),
+        height=round(MARGIN + HEAD + rows + MARGIN),
         margin=MARGIN,
-        panel_width=width,
+        gap=GAP,
+        head=HEAD,
+        block_head=BLOCK_HEAD,
+        key_glyph=KEY_GLYPH,
+        key_letter=KEY_LETTER,
+        panel_width=(WIDTH - 2 * MARGIN - (len(shown) - 1) * GAP) / len(shown),
         colours=COLOURS,
-        key=key,
+        key=grid.key,
         panels=panels,
         description=f"{names}: a row is a question, a cell an answer, coloured by its form if it is correct",
     )
