@@ -15,14 +15,8 @@ from rl.metrics.styles import BY_PREFIX, KNOWN_STYLES
 
 NO_STYLES = "none"
 DEFAULT_GROUPS = ["difficulty"]  # where rows have them
-
-
-def samples_file(split: str) -> str:
-    return f"{split}.jsonl"
-
-
-def greedy_file(split: str) -> str:
-    return f"{split}.greedy.jsonl"
+# What follows the split in the names of samples files.
+SAMPLED, GREEDY = ".jsonl", ".greedy.jsonl"
 
 
 def write_spec(
@@ -46,9 +40,9 @@ def write_spec(
         return os.path.relpath(Path(file).expanduser(), folder)
 
     def of_splits(found: dict[str, Path], greedy_of: dict[str, Path]) -> dict[str, dict[str, str]]:
-        entries = {split: {"samples": relative(found[samples_file(split)])} for split in splits}
+        entries = {split: {"samples": relative(found[split + SAMPLED])} for split in splits}
         for split, entry in entries.items():
-            if greedy := greedy_of.get(greedy_file(split)):
+            if greedy := greedy_of.get(split + GREEDY):
                 entry["greedy"] = relative(greedy)
         return entries
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata, read_metadata
 from rl.evaluation.spec import BASE, BASE_AGAIN
+from rl.evaluation.spec_writer import GREEDY
 
 
 def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, dict[str, Path]]:
@@ -23,7 +24,7 @@ def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, di
     base = folder / BASE if (folder / BASE).is_dir() else folder
     found = {BASE: {name: base / name for name in wanted}}
     again = base.parent / BASE_AGAIN
-    sampled = [name for name in wanted if not name.endswith(".greedy.jsonl")]
+    sampled = [name for name in wanted if not name.endswith(GREEDY)]
     if base.name == BASE and all((again / name).is_file() for name in sampled):
         found[BASE_AGAIN] = {name: again / name for name in sampled}
     for files in found.values():

@@ -34,7 +34,7 @@ from rl.evaluation.paper.published import SETTINGS
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, read_spec
-from rl.evaluation.spec_writer import NO_STYLES, greedy_file, samples_file, write_spec
+from rl.evaluation.spec_writer import GREEDY, NO_STYLES, SAMPLED, write_spec
 from rl.evaluation.stored_base import stored_base
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 from verl.dph.config.device_choice import with_overrides
@@ -113,12 +113,12 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
             max_response_length=of_split.max_response_length,
             seed=seed,
         )
-        ways = {samples_file: sampled}
+        ways = {SAMPLED: sampled}
         if of_split.greedy and name != BASE_AGAIN:
-            ways[greedy_file] = replace(sampled, n=1, temperature=0.0)
-        for file_of, way in ways.items():
-            responses = folder / file_of(drawn.of) if drawn.of else None
-            output = folder / file_of(split)
+            ways[GREEDY] = replace(sampled, n=1, temperature=0.0)
+        for suffix, way in ways.items():
+            responses = folder / f"{drawn.of}{suffix}" if drawn.of else None
+            output = folder / f"{split}{suffix}"
             jobs.append(prepare(config, files=drawn.files, settings=way, output=output, responses=responses))
     return jobs
 

@@ -7,7 +7,7 @@ from rl.evaluation.analysis.samples import SampleSet
 from rl.metrics.bootstrap import LEVEL, RESAMPLES, Interval, mean_interval, ratio_interval
 from rl.metrics.distinct_n import ORDERS
 from rl.metrics.pass_at_k import k_values
-from rl.metrics.styles import BY_PREFIX, OTHERS, style_counts
+from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, OTHERS, style_counts
 
 # What a majority is counted over.
 RESULT, SYNTAX = "result", "syntax"
@@ -67,15 +67,13 @@ def summarise_group(n: int, metrics: dict[str, np.ndarray], members: np.ndarray)
     return {"prompts": int(members.sum())} | passed | {name: interval.get(name) for name in GROUP_METRICS}
 
 
-_BY_PREFIX = (
-    "A style is the leading comment of the SQL, such as /*JOIN*/ ({names}); anything else, including a mix, is "
-    "'{others}' and counts as one more style."
-)
-_BY_STRUCTURE = (
-    "A style is the structure of the SQL, the first that fits of CTE (WITH), AGG (an aggregate of a condition), EXISTS "
-    "(or a subquery in a comparison), IN (with a subquery) and JOIN, among {names}; anything else is '{others}' and "
-    "counts as one more style."
-)
+_STYLES = {
+    BY_PREFIX: "A style is the leading comment of the SQL, such as /*JOIN*/ ({names}); anything else, including a mix, "
+    "is '{others}' and counts as one more style.",
+    BY_STRUCTURE: "A style is the structure of the SQL, the first that fits of CTE (WITH), AGG (an aggregate of a "
+    "condition), EXISTS (or a subquery in a comparison), IN (with a subquery) and JOIN, among {names}; anything else "
+    "is '{others}' and counts as one more style.",
+}
 
 
 def metric_of(summary: dict, name: str) -> Interval | None:
@@ -128,7 +126,7 @@ def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by
     if styles:
         words |= {
             "styles": "Mean number of distinct styles among a prompt's correct responses, over the prompts with one. "
-            + (_BY_PREFIX if styles_by == BY_PREFIX else _BY_STRUCTURE).format(names=", ".join(styles), others=OTHERS),
+            + _STYLES[styles_by].format(names=", ".join(styles), others=OTHERS),
             "style_entropy": "Entropy in nats of the styles among a prompt's correct responses, mean over the prompts "
             f"with one: 0 is one style, ln {len(styles)} = {np.log(len(styles)):.2f} is {len(styles)} styles in "
             "equal shares.",
