@@ -1,27 +1,11 @@
 """The report's specification: a JSON file that names the samples files, the training logs and texts about the run.
 
-    {"title": "...", "summary": "one paragraph: what was run",
-     "methods": {"base": {"label": "Base",
-                          "splits": {"in_domain": {"samples": "base/in.jsonl", "greedy": "base/in.greedy.jsonl"}}},
-                 "grpo": {"splits": {...}, "training_log": "grpo/train.jsonl"},
-                 "dph_js": {"splits": {...}, "checkpoints": {"40": {"splits": {...}}, "80": {"splits": {...}}},
-                            "family": "DPH-JS", "eta": 0.2}},
-     "questions": {"in_domain": "in_domain.parquet"}, "groups": ["ambiguous", "family"],
-     "styles": ["JOIN", "IN"], "styles_by": "prefix", "solved_in": 8, "caveats": ["..."],
-     "settings": {"prompts per step": 16}, "seconds": {"train grpo": 52.1}, "commands": ["make demo"]}
-
-`questions` are the data files of a split, a path or a list of them, for the texts of its questions; `groups` are keys
-of their extra_info (analysis/questions.py). Without `styles_by`, styles are read from the prefix if the base's SQL has
-one, else from the structure. `commands` made the run.
-
-Required are title, summary, methods, and samples for each split. `base` is the model that all others are compared
-with; `base_again`, an independent second draw of it, is the noise floor of the keep rate; methods whose name begins
-with `dph` are trained with the rehearsal divergence, all others without. An empty list of styles is a task without
-styles; styles_by is prefix (the SQL's leading comment) or structure (its syntax tree). `checkpoints` are samples of the
-same run after that many training steps, on some or all of the splits; methods of one `family` differ only in `eta`, the
-divergence coefficient (docs/reference/figures.md). Paths are relative to the file.
+docs/reference/evaluation.md has an example, docs/reference/figures.md the keys of single figures. `base` is the model
+that all others are compared with; `base_again`, an independent second draw of it, is the noise floor of the keep rate.
+Paths are relative to the file.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -110,15 +94,16 @@ class ReportSpec(_Entry):
     title: str
     summary: str
     methods: dict[str, MethodSpec]
-    styles: list[str] = list(KNOWN_STYLES)
+    styles: list[str] = list(KNOWN_STYLES)  # none: a task without styles
+    # Left out: the prefix if the base's SQL has one, else the structure.
     styles_by: Literal["prefix", "structure"] | None = None
-    questions: dict[str, RelativePaths] = {}
-    groups: list[str] = []
+    questions: dict[str, RelativePaths] = {}  # by split, the data files with its questions
+    groups: list[str] = []  # keys of their extra_info (analysis/questions.py)
     solved_in: PositiveInt = SOLVED_IN
     caveats: list[str] = []
     settings: dict[str, Any] = {}
     seconds: dict[str, float] = {}
-    commands: list[str] = []
+    commands: list[str] = []  # which made the run
 
     @property
     def splits(self) -> list[str]:
@@ -163,19 +148,18 @@ class ReportSpec(_Entry):
                     "give every method the same splits"
                 )
             for step, checkpoint in method.checkpoints.items():
-                if unknown := sorted(checkpoint.splits.keys() - method.splits.keys()):
-                    raise ValueError(
-                        f"checkpoint {step} of method '{name}' has the split '{unknown[0]}', which is none of the "
-                        f"report's ({', '.join(method.splits)}); correct its name, or remove it"
-                    )
-        if unknown := sorted(self.questions.keys() - self.methods[BASE].splits.keys()):
-            raise ValueError(
-                f"questions has the split '{unknown[0]}', which is none of the report's ({', '.join(self.splits)}); "
-                "correct its name, or remove it"
-            )
+                self._require_known(f"checkpoint {step} of method '{name}'", checkpoint.splits)
+        self._require_known("questions", self.questions)
         if self.groups and not self.questions:
             raise ValueError("groups are read from the data files of the questions; give 'questions' too")
         return self
+
+    def _require_known(self, what: str, splits: Iterable[str]) -> None:
+        if unknown := sorted(set(splits) - set(self.splits)):
+            raise ValueError(
+                f"{what} has the split '{unknown[0]}', which is none of the report's ({', '.join(self.splits)}); "
+                "correct its name, or remove it"
+            )
 
 
 def read_spec(path: Path) -> ReportSpec:

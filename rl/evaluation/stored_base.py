@@ -1,13 +1,12 @@
 """Reuse the base samples of an earlier evaluation."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata, read_metadata
 from rl.evaluation.spec import BASE, BASE_AGAIN
-
-# Must be equal for two models to be comparable; the seed may differ.
-COMPARED = ("temperature", "top_p", "top_k", "n", "max_response_length", "data_files", "overlong_ids", "rows")
+from rl.evaluation.spec_writer import GREEDY
 
 
 def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, dict[str, Path]]:
@@ -25,7 +24,7 @@ def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, di
     base = folder / BASE if (folder / BASE).is_dir() else folder
     found = {BASE: {name: base / name for name in wanted}}
     again = base.parent / BASE_AGAIN
-    sampled = [name for name in wanted if not name.endswith(".greedy.jsonl")]
+    sampled = [name for name in wanted if not name.endswith(GREEDY)]
     if base.name == BASE and all((again / name).is_file() for name in sampled):
         found[BASE_AGAIN] = {name: again / name for name in sampled}
     for files in found.values():
@@ -40,13 +39,13 @@ def _require_same(path: Path, wanted: SampleMetadata) -> None:
             f"The stored base run has no {path}: evaluate the base on this split too, with the same n and greedy."
         )
     stored = read_metadata(path)
-    for name in COMPARED:
-        own, other = (_comparable(name, metadata) for metadata in (stored, wanted))
-        if own != other:
-            raise UserError(
-                f"The stored base run {path} cannot be compared: its {name} is {own}, here it is {other}; use the same "
-                "data and settings, or sample the base again."
-            )
+    # Everything but the model and the seed.
+    ours = replace(wanted, model_hash=stored.model_hash, tokenizer_hash=stored.tokenizer_hash, seed=stored.seed)
+    if difference := stored.difference(ours):
+        raise UserError(
+            f"The stored base run {path} cannot be compared: its {difference}; use the same data and settings, or "
+            "sample the base again."
+        )
     with open(path, "rb") as file:
         lines = sum(1 for _ in file)
     if lines != stored.rows * stored.n:
@@ -54,8 +53,3 @@ def _require_same(path: Path, wanted: SampleMetadata) -> None:
             f"The stored base run {path} holds {lines} of {stored.rows * stored.n} samples: re-run that evaluation "
             "to resume it."
         )
-
-
-def _comparable(name: str, metadata: SampleMetadata) -> object:
-    value = getattr(metadata, name)
-    return sorted(value.values()) if name == "data_files" else value

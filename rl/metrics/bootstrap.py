@@ -48,15 +48,3 @@ def _interval(value: float, resampled: np.ndarray) -> Interval:
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(resampled, [tail, 1 - tail])
     return [value, float(low), float(high)]
-
-
-def paired_difference(first: np.ndarray, second: np.ndarray) -> Interval | None:
-    """[mean, low, high] of first - second over the prompts that define both, resampled as pairs; None if there is none.
-
-    Args:
-        first: [P] float, one value per prompt, NaN where undefined.
-        second: [P] float, the same prompts in the same order.
-    """
-    if first.shape != second.shape:
-        raise ValueError(f"Paired methods need the same prompts, but there are {first.size} and {second.size}.")
-    return mean_interval(first - second)

@@ -18,26 +18,15 @@ def distinct_n(responses: Sequence[Sequence[int]]) -> np.ndarray:
     Returns:
         In (0, 1]; NaN if no response has n tokens.
     """
-    # An n-gram is numbered by the pair (number of its first n-1 tokens, last token).
-    grams = [_numbered(np.concatenate([np.asarray(r, dtype=np.int64) for r in responses]))] if responses else []
-    ends = np.cumsum([len(r) for r in responses])
+    tokens = np.array([token for response in responses for token in response], dtype=np.int64)
+    # Tokens from each position to the end of its response.
+    left = np.concatenate([np.arange(len(response), 0, -1) for response in responses] or [tokens])
     shares = []
+    grams = np.zeros_like(tokens)  # number of the n-gram at each position
     for order in ORDERS:
-        if order > 1 and grams:
-            numbers, tokens = grams[-1], grams[0]
-            pairs = numbers[:-1].astype(np.int64) * (tokens.max(initial=0) + 1) + tokens[order - 1 :]
-            grams.append(_numbered(pairs))
-        starts = _starts(ends, order)
-        shares.append(np.unique(grams[-1][starts]).size / starts.size if starts.size else np.nan)
+        # An n-gram is numbered by the pair (number of its first n-1 tokens, last token).
+        pairs = grams * (tokens.max(initial=0) + 1) + np.roll(tokens, 1 - order)
+        grams = np.unique(pairs, return_inverse=True)[1].reshape(-1)
+        whole = grams[left >= order]
+        shares.append(np.unique(whole).size / whole.size if whole.size else np.nan)
     return np.array(shares)
-
-
-def _numbered(values: np.ndarray) -> np.ndarray:
-    return np.unique(values, return_inverse=True)[1].reshape(-1)
-
-
-def _starts(ends: np.ndarray, order: int) -> np.ndarray:
-    """Start positions of the n-grams that do not reach into the next response."""
-    begins = np.concatenate([[0], ends[:-1]]) if ends.size else ends
-    parts = [np.arange(begin, end - order + 1) for begin, end in zip(begins, ends, strict=True)]
-    return np.concatenate([*parts, []]).astype(int)

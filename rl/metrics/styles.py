@@ -53,7 +53,7 @@ def style_counts(style: np.ndarray, counted: np.ndarray, styles: int) -> np.ndar
         counted: [P, n] bool, which samples count (the correct ones, or all).
         styles: number of styles, including OTHERS.
     """
-    return np.stack([((style == index) & counted).sum(axis=1) for index in range(styles)], axis=1)
+    return ((style[:, :, None] == np.arange(styles)) & counted[:, :, None]).sum(axis=1)
 
 
 def distinct_styles(counts: np.ndarray) -> np.ndarray:

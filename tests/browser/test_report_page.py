@@ -108,16 +108,26 @@ def test_opens_from_a_file_and_asks_for_nothing(opened):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_fits_the_screen(opened, width):
+def test_fits_the_screen_and_every_text_of_a_figure_is_legible(opened, width):
     page, *_ = opened
     seen = measured(page, width)
     assert seen["pageWidth"] <= width
     assert len(seen["figures"]) == page.locator("figure svg:visible").count() >= 2
     for figure in seen["figures"]:
-        assert 0 <= figure["plot"]["left"] < figure["plot"]["right"] <= width, figure["caption"]
-        assert figure["plot"]["bottom"] - figure["plot"]["top"] > 40, figure["caption"]
+        caption, texts = figure["caption"], figure["texts"]
+        assert 0 <= figure["plot"]["left"] < figure["plot"]["right"] <= width, caption
+        assert figure["plot"]["bottom"] - figure["plot"]["top"] > 40 and len(texts) > 4, caption
+        for text in texts:
+            assert text["pixels"] >= LEAST_PIXELS, (caption, text)
+            assert text["left"] >= 0 and text["right"] <= width, (caption, text)
+            assert figure["top"] <= text["top"] and text["bottom"] <= figure["bottom"] + TOUCHING, text
+        for one, other in itertools.combinations(texts, 2):
+            assert not overlap(one, other, TOUCHING), (caption, one, other)
     for one, other in itertools.combinations(seen["figures"], 2):
         assert not overlap(one, other, 0), (one["caption"], other["caption"])
+    # No verdict is cut off.
+    wider = "(cells) => cells.filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent)"
+    assert page.eval_on_selector_all(".claims td, .claims small", wider) == []
 
 
 HEADINGS = "(found) => found.map((heading) => Number(heading.tagName[1]))"
@@ -140,27 +150,6 @@ def test_can_be_read_by_keyboard_and_by_ear(opened):
     assert page.evaluate("document.activeElement.id") == "main"
 
 
-def test_no_verdict_is_cut_off_on_a_phone(opened):
-    page, *_ = opened
-    page.set_viewport_size({"width": WIDTHS[0], "height": 800})
-    wider = "(cells) => cells.filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent)"
-    assert page.eval_on_selector_all(".claims td, .claims small", wider) == []
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_every_text_of_a_figure_is_legible(opened, width):
-    page, *_ = opened
-    seen = measured(page, width)
-    for figure in seen["figures"]:
-        assert len(figure["texts"]) > 4, figure["caption"]
-        for text in figure["texts"]:
-            assert text["pixels"] >= LEAST_PIXELS, (figure["caption"], text)
-            assert text["left"] >= 0 and text["right"] <= width, (figure["caption"], text)
-            assert figure["top"] <= text["top"] and text["bottom"] <= figure["bottom"] + TOUCHING, text
-        for one, other in itertools.combinations(figure["texts"], 2):
-            assert not overlap(one, other, TOUCHING), (figure["caption"], one, other)
-
-
 def test_text_stands_out_in_both_colour_schemes(opened):
     page, *_ = opened
     colours = set()
@@ -174,17 +163,12 @@ def test_text_stands_out_in_both_colour_schemes(opened):
     assert len(colours) == 2
 
 
-def test_labels_are_texts_not_markup_or_mathematics(pages, browser):
-    page = browser.new_page()
-    page.goto(pages["many"].as_uri())
-    assert page.locator("svg text", has_text="DAPO <b>no</b> divergence & $dynamic$ samp").count()
-    assert page.locator("main b").get_by_text("no", exact=True).count() == 0
-    page.close()
-
-
 def test_questions_are_filtered_and_read_side_by_side(pages, browser):
     page = browser.new_page(viewport={"width": WIDTHS[2], "height": 900})
     page.goto(pages["many"].as_uri())
+    # Labels are texts, not markup or mathematics.
+    assert page.locator("svg text", has_text="DAPO <b>no</b> divergence & $dynamic$ samp").count()
+    assert page.locator("main b").get_by_text("no", exact=True).count() == 0
     answers, status = page.locator(".columns-of-answers > div"), page.locator(".controls output")
     assert status.inner_text().endswith(" of 10") and answers.count() == 11
     assert not page.locator(".part").is_visible()

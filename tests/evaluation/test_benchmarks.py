@@ -93,11 +93,7 @@ def test_benchmarks_custom_splits_and_overrides(data):
             for changes, sentence in (
                 ({"k": 1}, "the key k is unknown"),
                 ({"n": "8"}, "n: .* integer, not '8'"),
-                ({"n": True}, "n: .* integer, not True"),
-                ({"n": 0}, "n: .* greater than 0, not 0"),
-                ({"max_prompt_length": 0}, "max_prompt_length: .* greater than 0"),
                 ({"top_p": 1.1}, "top_p: .* less than or equal to 1"),
-                ({"temperature": -1}, "temperature: .* greater than or equal to 0"),
                 ({"temperature": 0}, "temperature 0 gives the same response 4 times: set n to 1"),
             )
         ),

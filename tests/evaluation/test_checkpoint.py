@@ -56,15 +56,16 @@ def test_shards_become_the_model_that_they_are_of(saved, run):
     (weights,) = Path(merged).glob("*.safetensors")
     assert {tensor.dtype for tensor in load_file(weights).values()} == {torch.float32}
     assert model_hash(merged) and tokenizer_hash(merged)  # all that sampling asks of a model folder
-
-
-def test_every_name_of_a_checkpoint_means_the_same(run):
     step = run / "global_step_3"
-    assert len({model_folder(str(path)) for path in (run, step, step / "actor")}) == 1
+    assert model_folder(str(step)) == model_folder(str(step / "actor")) == merged
 
 
 def test_shards_are_put_together_once_for_a_content(run):
+    left = run / "global_step_3" / "actor" / "huggingface_merged.part"  # of a merge that was stopped
+    left.mkdir()
+    (left / "model.safetensors").write_bytes(b"half")
     merged = Path(model_folder(str(run)))
+    assert load_file(merged / "model.safetensors") and not left.exists()
     (merged / "marker").touch()
     assert (Path(model_folder(str(run))) / "marker").exists()
     # Another content of the shards: the ranks' states of a model with other weights.
@@ -75,14 +76,6 @@ def test_shards_are_put_together_once_for_a_content(run):
     assert not (Path(model_folder(str(run))) / "marker").exists()
     changed = load_file(merged / "model.safetensors")["model.norm.weight"]
     assert (changed[: len(changed) // 2] == 7).all() and not (changed[len(changed) // 2 :] == 7).any()
-
-
-def test_a_merge_that_was_stopped_begins_again(run):
-    left = run / "global_step_3" / "actor" / "huggingface_merged.part"
-    left.mkdir()
-    (left / "model.safetensors").write_bytes(b"half")
-    merged = Path(model_folder(str(run)))
-    assert load_file(merged / "model.safetensors") and not left.exists()
 
 
 def test_weights_that_are_merged_for_a_while_leave_nothing(saved, run, tmp_path):
@@ -100,23 +93,14 @@ def test_weights_that_are_merged_for_a_while_leave_nothing(saved, run, tmp_path)
     assert Path(merged).is_dir() and not aside.exists()
 
 
-def test_weights_beside_the_shards_are_used(saved, run):
+def test_what_needs_no_merge_and_what_is_none(saved, run, tmp_path):
     beside = run / "global_step_3" / "actor" / "huggingface"
     shutil.copy(saved / "model" / "model.safetensors", beside)
     assert model_folder(str(run)) == str(beside)
-
-
-def test_a_model_folder_and_a_hub_name_stay(saved):
-    assert model_folder(str(saved / "model")) == str(saved / "model")
-    assert model_folder("meta-llama/Llama-3.1-8B-Instruct") == "meta-llama/Llama-3.1-8B-Instruct"
-
-
-def test_a_folder_that_is_none_of_these(tmp_path):
+    for name in (str(saved / "model"), "meta-llama/Llama-3.1-8B-Instruct"):
+        assert model_folder(name) == name
     with pytest.raises(UserError, match="neither weights .* nor a checkpoint of verl .* no run folder"):
         model_folder(str(tmp_path))
-
-
-def test_a_run_without_its_checkpoint(run):
     (run / "latest_checkpointed_iteration.txt").write_text("9")
     with pytest.raises(UserError, match="says step 9, but there is no .*global_step_9"):
         model_folder(str(run))
@@ -143,16 +127,13 @@ def test_shards_run_no_code(run, tmp_path, monkeypatch):
     assert not (run / "global_step_3" / "actor" / "huggingface_merged").exists()
 
 
-def test_a_lora_adapter_is_rejected(run):
+def test_a_lora_adapter_and_an_unknown_number_of_ranks(run):
     actor = run / "global_step_3" / "actor"
     torch.save({"base_model.model.q.lora_A.default.weight": torch.ones(2)}, actor / "model_world_size_1_rank_0.pt")
     (actor / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
     with pytest.raises(UserError, match="LoRA adapter"):
         model_folder(str(run))
-
-
-def test_a_configuration_that_says_nothing(run):
-    (run / "global_step_3" / "actor" / "fsdp_config.json").write_text("[]")
+    (actor / "fsdp_config.json").write_text("[]")
     with pytest.raises(UserError, match="does not say how many ranks"):
         model_folder(str(run))
 

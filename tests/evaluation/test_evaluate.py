@@ -27,8 +27,8 @@ QUESTIONS = 6
 VARIABLES = {"NNODES": "2", "GPUS_PER_NODE": "2", "TENSOR_PARALLEL": ""}
 GOLD = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
 
-# argv: a file with {"runs": lists of arguments, "rejected": {name: {key: value}}}. After each run the program says how
-# it ended; last, it writes the error of each rejected setting beside the file.
+# argv: a file with {"runs": lists of arguments, "rejected": {sentence: {key: value}}}. After each run the program says
+# how it ended; last, it writes the error of each rejected setting beside the file.
 PROGRAM = """
 import contextlib, json, pathlib, random, sys
 from hydra import compose, initialize_config_dir
@@ -123,9 +123,41 @@ def leave_shards_alone(actor: Path) -> None:
     (actor / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
 
 
+def rejected(folder: Path) -> dict[str, dict]:
+    """{sentence: what it rejects below evaluate}."""
+    base, run, stored = str(folder / "base"), str(folder / "run"), str(folder / "first")
+    js = {"models": {"base": base, "js": run}}
+    return {
+        "has checkpoints of the steps 3, 5, 7 up to 7: name some of these, or write all": js | {"checkpoints": [5, 9]},
+        "evaluate.checkpoints=['first'] is not a list of training steps: use [40,80]": js | {"checkpoints": ["first"]},
+        "but no model of evaluate.models is a training run": {"checkpoints": "all"},
+        "evaluate.methods has js, which is none of base, base_again": {"methods": {"js": {"label": "JS"}}},
+        "evaluate.methods has base_again, which is none of base:": {
+            "base_again": False,
+            "methods": {"base_again": {"label": "again"}},
+        },
+        "methods.base is invalid: it has only one of 'family' and 'eta'": {"methods": {"base": {"family": "JS"}}},
+        "jsonl cannot be compared: its temperature is 0.7 there and 0.6 now": {
+            "base": stored,
+            "models": {"dph_js": run},
+            "settings": {"amc23": {"n": 8}},
+        },
+        "names a stored base run and evaluate.models has base too: use one of them.": {"base": stored},
+        "and evaluate.benchmarks a benchmark or evaluate.splits a parquet file.": {"benchmarks": []},
+        "is not a mapping: use {NAME:...}.": {"models": base},
+        "bird has 4 samples per prompt, but the report's keep rate needs Pass@8: raise n": {
+            "settings": {"bird": {"n": 4}}
+        },
+        "evaluate.styles_by='colour' is unknown: use one of prefix, structure, none.": {"styles_by": "colour"},
+        "evaluate.groups has colour, which no row has in its extra_info": {"groups": ["colour"]},
+        "evaluate.paper='gpt' is no experiment of the paper: use llama-sql": {"paper": "gpt"},
+        "holds neither weights in the Hugging Face format": {"models": {"base": str(folder / "empty")}},
+    }
+
+
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory, word_llama):
-    """The folder; of every run below (exit code, stdout, stderr); and the error of every rejected setting."""
+    """The folder; of every run below (exit code, stdout, stderr); and the error of each of `rejected`."""
     folder = tmp_path_factory.mktemp("evaluate")
     word_llama(folder / "base", WORDS, template="{{ messages[0]['content'] }}")
     checkpoint = folder / "run" / "global_step_7" / "actor"
@@ -152,7 +184,6 @@ def ended(tmp_path_factory, word_llama):
 
     runs = {
         "first": run("first", f"{base},grpo:{trained}", both, tuned, "evaluate.paper=llama-math"),
-        "again": run("first", f"{base},grpo:{trained}", both, tuned, "evaluate.report=False"),
         "stored": run("second", f"dph_js:{trained}", both, tuned, stored),
         "own": run("own", base, f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
                    "evaluate.greedy=False", "evaluate.base_again=False", "evaluate.styles_by=none",
@@ -165,32 +196,10 @@ def ended(tmp_path_factory, word_llama):
         "steps again": run("steps", f"{base},js:{trained}", "evaluate.checkpoints=[3,5]", "evaluate.n=8",
                            f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.report=False"),
         "variables": ["--cfg", "job", "evaluate.models={}", "evaluate.output=no", "trainer.nnodes=3"],
-        "unknown benchmark": run("no", base, "evaluate.benchmarks=[birds]"),
         "unknown database": run("no", base, "evaluate.benchmarks=[bird]", "evaluate.title='no such database'"),
     }  # fmt: skip
-    base_folder = str(folder / "base")
-    js, stored = {"models": {"base": base_folder, "js": trained}}, {"base": str(folder / "first")}
-    rejected = {
-        "no such step": js | {"checkpoints": [5, 9]},
-        "no step": js | {"checkpoints": ["first"]},
-        "no run": {"checkpoints": "all"},
-        "no such method": {"methods": {"js": {"label": "JS"}}},
-        "no second draw": {"base_again": False, "methods": {"base_again": {"label": "again"}}},
-        "half a family": {"methods": {"base": {"family": "JS"}}},
-        "unknown key": {"methods": {"base": {"colour": "red"}}},
-        "other settings": stored | {"models": {"dph_js": trained}, "settings": {"amc23": {"n": 8}}},
-        "two bases": stored,
-        "nothing": {"benchmarks": []},
-        "no mapping": {"models": base_folder},
-        "few samples": {"settings": {"bird": {"n": 4}}},
-        "no such style": {"styles_by": "colour"},
-        "no such paper": {"paper": "gpt"},
-        "no such group": {"groups": ["colour"]},
-        "no such split": {"rescored": {"corrected": {"of": "mine", "files": "a.parquet"}}},
-        "no model": {"models": {"base": str(folder / "empty")}},
-    }
     composed = run("no", base, both)
-    content = {"runs": list(runs.values()), "common": ["device=cpu", *composed], "rejected": rejected}
+    content = {"runs": list(runs.values()), "common": ["device=cpu", *composed], "rejected": rejected(folder)}
     (folder / "runs.json").write_text(json.dumps(content))
     finished = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder / "runs.json")],
@@ -256,12 +265,6 @@ def test_the_scripts_variables_count_where_no_argument_says_otherwise(ended):
     assert code == 0 and (trainer["device"], trainer["nnodes"], trainer["n_gpus_per_node"]) == ("cpu", 3, 2), errors
 
 
-def test_a_finished_run_draws_nothing(ended):
-    _, found, _ = ended
-    assert found["again"][0] == 0
-    assert not any(word in found["again"][1] for word in ("drawn:", "engine:", "asked:"))
-
-
 def test_a_stored_base_is_not_sampled_again(ended):
     folder, found, _ = ended
     code, out, errors = found["stored"]
@@ -301,7 +304,7 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
     assert models == [str(merged), str(folder / "run" / "global_step_5" / "actor" / "huggingface")]
     assert not list(folder.rglob("huggingface_merged*"))  # it was there for as long as it was sampled
     assert out.count("merged: ") == 2 and found["steps again"][0] == 0, found["steps again"][2]
-    assert not any(word in found["steps again"][1] for word in ("merged:", "drawn:", "engine:"))
+    assert not any(word in found["steps again"][1] for word in ("merged:", "drawn:", "engine:", "asked:"))
     spec = json.loads((folder / "steps" / "spec.json").read_text())["methods"]
     assert (spec["js"]["training_log"], spec["js"]["label"]) == ("../run/metrics", "JS, a fifth")
     report = json.loads((folder / "steps" / "report.json").read_text())
@@ -312,46 +315,15 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
     assert "against training steps" in page and "eta against greedy" in page.lower() and "Policy and rehearsal" in page
 
 
-@pytest.mark.parametrize(
-    ("run", "sentence"),
-    [
-        ("no such step", "names step 9, but js, the run"),
-        ("no such step", "has checkpoints of the steps 3, 5, 7 up to 7: name some of these, or write all"),
-        ("no step", "evaluate.checkpoints=['first'] is not a list of training steps: use [40,80], or all."),
-        ("no run", "but no model of evaluate.models is a training run"),
-        ("no such method", "evaluate.methods has js, which is none of base, base_again."),
-        (
-            "no second draw",
-            "has base_again, but there is no second draw of the base: draw one with evaluate.base_again",
-        ),
-        ("half a family", "evaluate.methods.base is invalid: it has only one of 'family' and 'eta'"),
-        ("unknown key", "evaluate.methods.base is invalid: the key colour is unknown."),
-        ("other settings", "amc23.jsonl cannot be compared: its temperature is 0.7, here it is 0.6; use the same"),
-        ("two bases", "evaluate.base names a stored base run and evaluate.models has base too: use one of them."),
-        ("nothing", "and evaluate.benchmarks a benchmark or evaluate.splits a parquet file."),
-        ("no mapping", "is not a mapping: use evaluate.models={NAME:...}."),
-        ("few samples", "bird has 4 samples per prompt, but the report's keep rate needs Pass@8: raise n"),
-        ("no such style", "evaluate.styles_by=colour is unknown: use prefix, structure or none."),
-        ("no such group", "evaluate.groups has colour, which no row has in its extra_info: correct or remove it."),
-        ("no such split", "evaluate.rescored.corrected: there is no split mine among bird, amc23; choose another."),
-        ("no such paper", "The paper has no experiment 'gpt': use llama-sql"),
-        ("no model", "holds neither weights in the Hugging Face format nor a checkpoint of verl"),
-    ],
-)
-def test_rejected_settings(ended, run, sentence):
-    _, _, errors = ended
-    assert sentence in errors[run] and "\n" not in errors[run]
+def test_rejected_settings(ended):
+    folder, _, errors = ended
+    assert list(errors) == list(rejected(folder))
+    for sentence, error in errors.items():
+        assert sentence in error and "\n" not in error
 
 
-@pytest.mark.parametrize(
-    ("run", "sentence"),
-    [
-        ("unknown benchmark", "evaluate.benchmarks has birds, which is unknown: use bird, spider, aime24"),
-        ("unknown database", "row 0: the scorer has no database shop/shop.sqlite"),
-    ],
-)
-def test_an_error_is_one_sentence_and_exit_code_2_before_an_engine_starts(ended, run, sentence):
+def test_an_error_is_one_sentence_and_exit_code_2_before_an_engine_starts(ended):
     folder, found, _ = ended
-    code, out, errors = found[run]
-    assert code == 2 and sentence in errors and "engine:" not in out
+    code, out, errors = found["unknown database"]
+    assert code == 2 and "row 0: the scorer has no database shop/shop.sqlite" in errors and "engine:" not in out
     assert errors.count("Error: ") == 1 and "Traceback" not in errors and not list((folder / "no").rglob("*.jsonl"))

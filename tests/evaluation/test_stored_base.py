@@ -35,18 +35,14 @@ def test_the_output_folder_or_the_base_in_it_with_its_second_draw(run):
     assert stored_base(run, WANTED)["base_again"] == {"a.jsonl": run / "base_again" / "a.jsonl"}
 
 
-@pytest.mark.parametrize(
-    ("wanted", "sentence"),
-    [
-        ({"temperature": 0.6}, "its temperature is 1.0, here it is 0.6"),
-        ({"n": 4}, "its n is 2, here it is 4"),
-        ({"data_files": {"/there/a.parquet": "another"}}, "its data_files is .'sha'., here it is .'another'."),
+def test_other_prompts_and_settings(run):
+    for wanted, sentence in (
+        ({"temperature": 0.6}, "its temperature is 1.0 there and 0.6 now"),
+        ({"data_files": {"/there/a.parquet": "another"}}, "its data_files is .'sha'. there and .'another'. now"),
         ({"overlong_ids": [3]}, "its overlong_ids is"),
-    ],
-)
-def test_other_prompts_and_settings(run, wanted, sentence):
-    with pytest.raises(UserError, match=sentence):
-        stored_base(run, WANTED | {"a.jsonl": replace(METADATA, **wanted)})
+    ):
+        with pytest.raises(UserError, match=sentence):
+            stored_base(run, WANTED | {"a.jsonl": replace(METADATA, **wanted)})
 
 
 def test_what_is_not_there_or_not_finished(run):

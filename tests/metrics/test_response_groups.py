@@ -25,18 +25,11 @@ def test_pass_at_k_is_the_mean_over_prompts():
     # 1 of 4: 1/4, 1 - C(3,2)/C(4,2) = 1/2, 1. 2 of 4: 1/2, 1 - 1/6 = 5/6, 1. 0 of 4: 0.
     found = mean_pass_at_k([(4, 1), (4, 2), (4, 0)], 4)
     assert found == pytest.approx({"pass@1": 0.25, "pass@2": 4 / 9, "pass@4": 2 / 3})
-
-
-def test_a_prompt_with_failed_rollouts_counts_up_to_its_size():
-    # 1 of 2 beside 1 of 4: Pass@1 1/2 and 1/4, Pass@2 1 and 1/2; Pass@4 is the whole group's alone.
-    assert mean_pass_at_k([(2, 1), (4, 1)], 4) == pytest.approx({"pass@1": 0.375, "pass@2": 0.75, "pass@4": 1.0})
+    # Where rollouts failed, a prompt counts up to its size. 1 of 2 beside 1 of 5 (k/5); k goes up to n.
+    expected = {"pass@1": 0.35, "pass@2": 0.7, "pass@4": 0.8, "pass@5": 1.0}
+    assert mean_pass_at_k([(2, 1), (5, 1)], 5) == pytest.approx(expected)
     assert mean_pass_at_k([(2, 1)], 4) == pytest.approx({"pass@1": 0.5, "pass@2": 1.0})
     assert mean_pass_at_k([], 4) == {}
-
-
-def test_k_goes_up_to_n_that_is_no_power_of_two():
-    # 1 of 5: k/5
-    assert mean_pass_at_k([(5, 1)], 5) == pytest.approx({"pass@1": 0.2, "pass@2": 0.4, "pass@4": 0.8, "pass@5": 1.0})
 
 
 def test_a_majority_is_of_equal_texts_and_ties_are_drawn():
@@ -48,8 +41,7 @@ def test_a_majority_is_of_equal_texts_and_ties_are_drawn():
     assert mean_majority(groups, 3) == pytest.approx({"maj@3": 0.5})
     assert mean_majority([[Response(True, "task"), Response(False, "task")]], 2) == {}  # the reward says no answers
 
-
-def test_sql_votes_by_its_text():
+    # SQL votes by its text.
     one, other = Response(True, "sql", "SELECT  1\n", "match"), Response(False, "sql", "SELECT 2", "mismatch")
     failed = Response(False, "sql", "SELECT x", "pred_error")
     assert mean_majority([[one, Response(True, "sql", "SELECT 1", "match"), other, failed]], 4) == {"maj@4": 1.0}
@@ -64,6 +56,7 @@ def test_styles_are_structures_where_no_comment_says_otherwise():
     # ln 2 and 0; 2 and 1 structures; 3 of 4 correct queries join.
     expected = {"style_entropy": log(2) / 2, "distinct_structures": 1.5} | shares(JOIN=0.75, IN=0.25)
     assert style_metrics(groups) == pytest.approx(expected)
+    assert style_metrics([[Response(True, "math", "1", "match")], groups[2]]) == {}
 
 
 def test_styles_are_comments_where_most_correct_queries_have_a_known_one():
@@ -74,10 +67,6 @@ def test_styles_are_comments_where_most_correct_queries_have_a_known_one():
     assert style_metrics(groups) == pytest.approx(expected)
     without = [queries("/*IN*/ " + JOIN.format(1), JOIN.format(2))]  # half of them is not most
     assert style_metrics(without)["style/JOIN"] == 1
-
-
-def test_math_and_wrong_sql_have_no_styles():
-    assert style_metrics([[Response(True, "math", "1", "match")], queries(JOIN.format(1), correct=False)]) == {}
 
 
 def test_structures_are_of_every_mth_prompt_when_there_are_too_many(monkeypatch):

@@ -15,7 +15,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain, groupby
 from pathlib import Path
@@ -30,15 +30,16 @@ from rl.data.sample_summary import summarize
 from rl.data.training_run import ALL, Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.benchmarks import Split, splits_of
-from rl.evaluation.paper.published import paper_setting
+from rl.evaluation.paper.published import SETTINGS
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, read_spec
-from rl.evaluation.spec_writer import NO_STYLES, greedy_file, samples_file, write_spec
+from rl.evaluation.spec_writer import GREEDY, NO_STYLES, SAMPLED, write_spec
 from rl.evaluation.stored_base import stored_base
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 from verl.dph.config.device_choice import with_overrides
 from verl.dph.config.program import run_main
+from verl.dph.config.schema import Setting, check_schema, choice
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.checkpoint import MERGED, check_model, model_folder, shard_hashes, temporary_model_folder
 from verl.dph.sampling.job import SamplingJob, draw, prepare
@@ -59,6 +60,25 @@ VARIABLES = {
     "TENSOR_PARALLEL": "actor_rollout_ref.rollout.tensor_model_parallel_size",
     "GPU_MEMORY_UTILIZATION": "actor_rollout_ref.rollout.gpu_memory_utilization",
 }
+
+MAPPINGS = ("splits", "settings", "methods", "rescored")
+
+
+def _setting(name: str, kinds: tuple[type, ...], rejection: str, allowed: Callable = lambda value: True) -> Setting:
+    return Setting(f"evaluate.{name}", kinds, allowed, rejection, nullable=True)
+
+
+def _are_steps(wanted: str | ListConfig) -> bool:
+    return wanted == ALL if isinstance(wanted, str) else all(type(step) is int for step in wanted)
+
+
+SCHEMA = (
+    *(_setting(name, (DictConfig,), "is not a mapping: use {NAME:...}") for name in ("models", *MAPPINGS)),
+    _setting("checkpoints", (str, ListConfig), f"is not a list of training steps: use [40,80], or {ALL}", _are_steps),
+    _setting("groups", (ListConfig,), "is not a list of keys: use [difficulty]"),
+    _setting("paper", (str,), f"is no experiment of the paper: use {', '.join(SETTINGS)}", SETTINGS.__contains__),
+    choice("evaluate.styles_by", BY_PREFIX, BY_STRUCTURE, NO_STYLES),
+)
 
 # Beside a checkpoint's samples: of which shards they are.
 SAMPLED_FROM = "sampled_from.json"
@@ -93,12 +113,12 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
             max_response_length=of_split.max_response_length,
             seed=seed,
         )
-        ways = {samples_file: sampled}
+        ways = {SAMPLED: sampled}
         if of_split.greedy and name != BASE_AGAIN:
-            ways[greedy_file] = replace(sampled, n=1, temperature=0.0)
-        for file_of, way in ways.items():
-            responses = folder / file_of(drawn.of) if drawn.of else None
-            output = folder / file_of(split)
+            ways[GREEDY] = replace(sampled, n=1, temperature=0.0)
+        for suffix, way in ways.items():
+            responses = folder / f"{drawn.of}{suffix}" if drawn.of else None
+            output = folder / f"{split}{suffix}"
             jobs.append(prepare(config, files=drawn.files, settings=way, output=output, responses=responses))
     return jobs
 
@@ -174,27 +194,26 @@ async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) ->
 
 def main(config: DictConfig) -> None:
     splits = _checked(config)
-    found = {name: Run.of(str(model)) for name, model in config.evaluate.models.items()}
-    runs = {name: run for name, run in found.items() if run is not None}
+    runs = {name: run for name, model in config.evaluate.models.items() if (run := Run.of(str(model))) is not None}
     earlier = _earlier(config, runs)
-    for path in (path for of_steps in earlier.values() for path in of_steps.values()):
+    for path in chain.from_iterable(of_steps.values() for of_steps in earlier.values()):
         check_model(str(path))
     check_rollout(config)
-    trusted = config.actor_rollout_ref.model.trust_remote_code
-    models = {name: model_folder(str(model), trusted) for name, model in config.evaluate.models.items()}
+    models = {}
+    for name, model in config.evaluate.models.items():
+        models[name] = model_folder(str(model), config.actor_rollout_ref.model.trust_remote_code)
+        if name == BASE and config.evaluate.base_again:
+            models[BASE_AGAIN] = models[BASE]
     with open_dict(config):
         config.actor_rollout_ref.model.path = next(iter(models.values()))
         # One engine serves all splits.
         for name in ("max_prompt_length", "max_response_length"):
             config.data[name] = max(getattr(split.settings, name) for split in splits.values())
     OmegaConf.resolve(config)
-    names = list(models)
-    if BASE in names and config.evaluate.base_again:
-        names.insert(1 + names.index(BASE), BASE_AGAIN)
-    jobs = {name: jobs_of(config, name, models[BASE if name == BASE_AGAIN else name], splits) for name in names}
+    jobs = {name: jobs_of(config, name, model, splits) for name, model in models.items()}
     own = drawn = {name: _files(of_model) for name, of_model in jobs.items()}
     if config.evaluate.base is not None:
-        wanted = {job.output.name: job.metadata for job in jobs[names[0]]}
+        wanted = {job.output.name: job.metadata for job in next(iter(jobs.values()))}
         drawn = stored_base(Path(config.evaluate.base).expanduser(), wanted) | drawn
         _check_methods(config.evaluate, drawn)
     with console_log(Path(config.evaluate.output).expanduser() / "log.txt"):
@@ -202,7 +221,7 @@ def main(config: DictConfig) -> None:
     if config.evaluate.databases is not None:
         sys.stderr.write("evaluate.databases is not needed: the scorer sends a digest of each result with its score.\n")
     of_checkpoints = (files for of_steps in checkpoints.values() for files in of_steps.values())
-    for path in (path for files in (*own.values(), *of_checkpoints) for path in files.values()):
+    for path in chain.from_iterable(files.values() for files in (*own.values(), *of_checkpoints)):
         sys.stdout.write(f"{path}\n{summarize(path)}\n\n")
     if BASE in drawn and config.evaluate.report:
         spec = write_spec(config, splits, drawn, checkpoints, runs)
@@ -221,8 +240,6 @@ def _earlier(config: DictConfig, runs: dict[str, Run]) -> dict[str, dict[int, Pa
     wanted = config.evaluate.checkpoints
     if wanted is None:
         return {}
-    if wanted != ALL and not (isinstance(wanted, ListConfig) and all(type(step) is int for step in wanted)):
-        raise UserError(f"evaluate.checkpoints={wanted} is not a list of training steps: use [40,80], or {ALL}.")
     if not runs:
         raise UserError(
             "evaluate.checkpoints is set, but no model of evaluate.models is a training run: name a run's folder, or a "
@@ -236,11 +253,9 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     evaluate = config.evaluate
     with open_dict(config):
         # null in the file: a key could not be added to an empty mapping on the command line.
-        for name in ("splits", "settings", "methods", "rescored"):
+        for name in MAPPINGS:
             evaluate[name] = evaluate[name] or {}
-    for name in ("models", "splits", "settings", "methods", "rescored"):
-        if not isinstance(evaluate[name], DictConfig):
-            raise UserError(f"evaluate.{name}={evaluate[name]} is not a mapping: use evaluate.{name}={{NAME:...}}.")
+    check_schema(config, SCHEMA)
     if not evaluate.models or not (evaluate.benchmarks or evaluate.splits):
         raise UserError(
             "evaluate.models must name at least one model folder, and evaluate.benchmarks a benchmark or "
@@ -250,32 +265,21 @@ def _checked(config: DictConfig) -> dict[str, Split]:
         raise UserError("evaluate.base names a stored base run and evaluate.models has base too: use one of them.")
     if BASE_AGAIN in evaluate.models:
         raise UserError(f"{BASE_AGAIN} is drawn from base, with evaluate.base_again: remove it from evaluate.models.")
-    if evaluate.styles_by not in (BY_PREFIX, BY_STRUCTURE, NO_STYLES):
-        raise UserError(
-            f"evaluate.styles_by={evaluate.styles_by} is unknown: use {BY_PREFIX}, {BY_STRUCTURE} or {NO_STYLES}."
-        )
-    draws_again = evaluate.base_again and BASE in evaluate.models
-    _check_methods(evaluate, [BASE_AGAIN] if draws_again or evaluate.base is not None else [])
-    paper_setting(evaluate.paper)
+    has_base = BASE in evaluate.models or evaluate.base is not None
+    _check_methods(evaluate, [BASE_AGAIN] if has_base and (evaluate.base_again or evaluate.base is not None) else [])
     splits = splits_of(config)
-    _check_groups(evaluate.groups, [Path(file).expanduser() for split in splits.values() for file in split.files])
-    reported = evaluate.report and (BASE in evaluate.models or evaluate.base is not None)
+    files = [Path(file).expanduser() for split in splits.values() for file in split.files]
+    if evaluate.groups is not None and (absent := set(evaluate.groups) - set(groups_of(files, evaluate.groups))):
+        raise UserError(
+            f"evaluate.groups has {sorted(absent)[0]}, which no row has in its extra_info: correct or remove it."
+        )
     for name, split in splits.items():
-        if reported and split.settings.n < evaluate.solved_in:
+        if evaluate.report and has_base and split.settings.n < evaluate.solved_in:
             raise UserError(
                 f"{name} has {split.settings.n} samples per prompt, but the report's keep rate needs Pass@"
                 f"{evaluate.solved_in}: raise n, lower evaluate.solved_in, or set evaluate.report=False."
             )
     return splits
-
-
-def _check_groups(groups: ListConfig | None, files: list[Path]) -> None:
-    if groups is None:
-        return
-    if not isinstance(groups, ListConfig):
-        raise UserError(f"evaluate.groups={groups} is not a list of keys: use [difficulty].")
-    if absent := [key for key in groups if key not in groups_of(files, groups)]:
-        raise UserError(f"evaluate.groups has {absent[0]}, which no row has in its extra_info: correct or remove it.")
 
 
 def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
@@ -285,13 +289,11 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
         drawn: what is reported besides evaluate.models.
     """
     known = dict.fromkeys([*([BASE] if evaluate.base is not None else []), *evaluate.models, *drawn])
-    if BASE_AGAIN in evaluate.methods and BASE_AGAIN not in known:
-        raise UserError(
-            f"evaluate.methods has {BASE_AGAIN}, but there is no second draw of the base: draw one with "
-            "evaluate.base_again=True (a stored base when it is evaluated), or remove the entry."
-        )
     if unknown := [name for name in evaluate.methods if name not in known]:
-        raise UserError(f"evaluate.methods has {unknown[0]}, which is none of {', '.join(map(str, known))}.")
+        raise UserError(
+            f"evaluate.methods has {unknown[0]}, which is none of {', '.join(map(str, known))}: correct or remove it "
+            f"({BASE_AGAIN} is drawn with evaluate.base_again=True)."
+        )
     for name, entry in OmegaConf.to_container(evaluate.methods).items():
         check_description(f"evaluate.methods.{name}", entry)
 

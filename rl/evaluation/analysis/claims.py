@@ -69,8 +69,7 @@ def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
         found.append(Claim(split, name, predicate, measure, "nats", value, verdict(value, bound, above)))
 
     for split in spec.splits:
-        base = comparison.samples[BASE][split]
-        metrics = dict.fromkeys(("greedy", f"mean@{base.n}", f"pass@{spec.solved_in}", f"pass@{base.n}", "keep_rate"))
+        metrics = claimed_metrics(comparison, split)
         for metric in metrics:
             for name in spec.trained:
                 difference(split, name, spec.noise_floor if metric == "keep_rate" else BASE, metric)
@@ -78,12 +77,18 @@ def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
             for metric in metrics:
                 for name in spec.with_divergence:
                     difference(split, name, other, metric)
-        if spec.styles_by == BY_PREFIX and base.style_names and split == spec.splits[0]:
+        has_styles = comparison.samples[BASE][split].style_names
+        if spec.styles_by == BY_PREFIX and has_styles and split == spec.splits[0]:
             for name in (name for name in spec.without_divergence if name.startswith(REWARD_ONLY)):
                 style_entropy(split, name, ONE_STYLE, ONE_STYLE_ENTROPY, above=False)
             for name in spec.with_divergence:
                 style_entropy(split, name, SEVERAL_STYLES, SEVERAL_STYLES_ENTROPY, above=True)
     return found
+
+
+def claimed_metrics(comparison: Comparison, split: str) -> list[str]:
+    n, solved_in = comparison.samples[BASE][split].n, comparison.spec.solved_in
+    return list(dict.fromkeys(["greedy", f"mean@{n}", f"pass@{solved_in}", f"pass@{n}", "keep_rate"]))
 
 
 def compared(difference: Interval | None, p_holm: float | None) -> str:
@@ -139,20 +144,21 @@ def failed_checks(report: dict) -> list[str]:
     Returns:
         One sentence per failure. A method that was not run is not checked; having neither of the two is a failure.
     """
-    bounds = (("grpo", "below", ONE_STYLE_ENTROPY), ("dph_js", "above", SEVERAL_STYLES_ENTROPY))
-    checks = [check for check in bounds if "in_domain" in report.get(check[0], {})]
-    if not checks:
+    found = {name: report.get(name, {}).get("in_domain") for name in ("grpo", "dph_js")}
+    in_domain = {name: summary for name, summary in found.items() if summary}
+    if not in_domain:
         return ["The report has neither grpo nor dph_js in domain, so nothing can be checked; run one of them."]
+    bounds = {"grpo": ("below", ONE_STYLE_ENTROPY), "dph_js": ("above", SEVERAL_STYLES_ENTROPY)}
     failures = []
-    for name, side, bound in checks:
-        value = report[name]["in_domain"]["style_entropy"]
+    for name, summary in in_domain.items():
+        (side, bound), value = bounds[name], summary["style_entropy"]
         if value is None:
             failures.append(f"{name} has no style entropy in domain: no correct response, or a task without styles.")
         elif not (value[0] < bound if side == "below" else value[0] > bound):
             failures.append(f"{name} has a style entropy of {value[0]:.2f} in domain, not {side} {bound}.")
-    if "grpo" in report:
-        n = str(report[BASE]["in_domain"]["n"])
-        base, grpo = (report[name]["in_domain"]["pass@k"][n][0] for name in (BASE, "grpo"))
+    if "grpo" in in_domain:
+        n = str(in_domain["grpo"]["n"])
+        base, grpo = (of["pass@k"][n][0] for of in (report[BASE]["in_domain"], in_domain["grpo"]))
         if base - grpo < LOST_PASS_AT_N:
             failures.append(
                 f"grpo has a Pass@{n} of {grpo:.3f} in domain, the base {base:.3f}: not {LOST_PASS_AT_N} below it."

@@ -17,11 +17,15 @@ from rl.evaluation.analysis.samples import (
 )
 from rl.evaluation.analysis.summary import summarise, summarise_group
 from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, SplitFiles
-from rl.metrics.bootstrap import Interval, paired_difference
+from rl.metrics.bootstrap import Interval, mean_interval
+from rl.metrics.pass_at_k import pass_at_k
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 
 # Sampling settings that all methods of a report must share to be comparable.
 COMMON_SETTINGS = ("temperature", "top_p", "top_k", "n", "max_response_length")
+
+# {method: {split: {training step: {metric: [value, low, high]}}}}; metrics are pass@K of solved_in, and greedy
+Progress = dict[str, dict[str, dict[int, dict[str, Interval | None]]]]
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,6 @@ class Comparison:
     summaries: dict[str, dict[str, dict]]
     questions: dict[str, Questions]  # by split, for those whose data files are known
 
-    def difference(self, split: str, metric: str, first: str, second: str) -> Interval | None:
-        """Paired difference first - second of a metric between two methods; None if one of them does not define it."""
-        of_first, of_second = (self.metrics[method][split].get(metric) for method in (first, second))
-        return None if of_first is None or of_second is None else paired_difference(of_first, of_second)
-
 
 def compare(spec: ReportSpec) -> Comparison:
     """Read every file of the specification and measure every method on every split.
@@ -50,20 +49,18 @@ def compare(spec: ReportSpec) -> Comparison:
     spec = _with_styles_by(spec)
     samples: dict[str, dict[str, SampleSet]] = {name: {} for name in spec.methods}
     metrics: dict[str, dict[str, dict[str, np.ndarray]]] = {name: {} for name in spec.methods}
+    summaries: dict[str, dict[str, dict]] = {name: {} for name in spec.methods}
     greedy: dict[tuple[str, str], JudgedSamples | None] = {}
     for split in spec.splits:
         for name, method in spec.methods.items():
             files = method.splits[split]
             samples[name][split] = drawn = read_sample_set(files.samples, spec.styles, spec.styles_by or BY_PREFIX)
-            base = samples[BASE][split]
-            require_same_prompts(drawn, base)
+            _require_comparable(drawn, samples[BASE][split])
             _require_same_model(drawn, samples[name][spec.splits[0]])
-            require_same_sampling(drawn, base)
-            greedy[name, split] = read_greedy(files, drawn)
+            greedy[name, split] = _read_greedy(files, drawn)
         if BASE_AGAIN in spec.methods:
             _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
     questions = _read_questions(spec, {split: samples[BASE][split].ids for split in spec.splits})
-    summaries: dict[str, dict[str, dict]] = {name: {} for name in spec.methods}
     for split in spec.splits:
         groups = questions[split].few_valued() if split in questions else {}
         # All methods vote in the same way.
@@ -71,11 +68,12 @@ def compare(spec: ReportSpec) -> Comparison:
         for name in spec.methods:
             drawn, base = samples[name][split], samples[BASE][split]
             of_prompts = prompt_metrics(drawn, greedy[name, split], base, spec.solved_in, by_result)
-            metrics[name][split], summaries[name][split] = of_prompts, summarise(drawn, of_prompts, by_result)
-            summaries[name][split]["groups"] = {
+            of_groups = {
                 key: {value: summarise_group(drawn.n, of_prompts, members) for value, members in values.items()}
                 for key, values in groups.items()
             }
+            metrics[name][split] = of_prompts
+            summaries[name][split] = summarise(drawn, of_prompts, by_result) | {"groups": of_groups}
     return Comparison(spec, samples, metrics, summaries, questions)
 
 
@@ -83,10 +81,8 @@ def _with_styles_by(spec: ReportSpec) -> ReportSpec:
     """The specification with what a style is read from, if it leaves that open."""
     if spec.styles_by or not spec.styles:
         return spec
-    first = spec.methods[BASE].splits[spec.splits[0]].samples
-    return spec.model_copy(
-        update={"styles_by": BY_PREFIX if styles_are_announced(first, spec.styles) else BY_STRUCTURE}
-    )
+    announced = styles_are_announced(spec.methods[BASE].splits[spec.splits[0]].samples, spec.styles)
+    return spec.model_copy(update={"styles_by": BY_PREFIX if announced else BY_STRUCTURE})
 
 
 def _read_questions(spec: ReportSpec, ids: dict[str, np.ndarray]) -> dict[str, Questions]:
@@ -97,7 +93,7 @@ def _read_questions(spec: ReportSpec, ids: dict[str, np.ndarray]) -> dict[str, Q
     return found
 
 
-def read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | None:
+def _read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | None:
     """The greedy responses that belong to these samples; None if the specification names none."""
     if files.greedy is None:
         return None
@@ -119,8 +115,9 @@ def _require_same_model(samples: JudgedSamples, others: JudgedSamples) -> None:
         )
 
 
-def require_same_sampling(samples: JudgedSamples, base: JudgedSamples) -> None:
-    """Raise UserError unless both sets were sampled with the same COMMON_SETTINGS."""
+def _require_comparable(samples: JudgedSamples, base: JudgedSamples) -> None:
+    """Raise UserError unless both sets hold the same prompts, sampled with the same COMMON_SETTINGS."""
+    require_same_prompts(samples, base)
     for name in COMMON_SETTINGS:
         own, other = getattr(samples.metadata, name), getattr(base.metadata, name)
         if own != other:
@@ -140,3 +137,32 @@ def _require_second_draw(again: SampleSet, base: SampleSet) -> None:
             f"{again.path} is the same draw as {base.path}, both with seed {base.metadata.seed}: a noise floor needs "
             "an independent one; sample it with another seed."
         )
+
+
+def read_progress(comparison: Comparison) -> Progress:
+    """Metrics of every method that has checkpoints, with the base as step 0.
+
+    Raises:
+        UserError: a checkpoint's file is invalid, or differs from the base in prompts or sampling settings.
+    """
+    spec = comparison.spec
+    wanted = ("greedy", f"pass@{spec.solved_in}")
+    found: Progress = {}
+    for name, method in spec.methods.items():
+        for step, checkpoint in sorted(method.checkpoints.items(), key=lambda item: int(item[0])):
+            for split, files in checkpoint.splits.items():
+                if split not in found.setdefault(name, {}):
+                    of_base = comparison.metrics[BASE][split]
+                    found[name][split] = {0: {m: mean_interval(of_base[m]) for m in wanted if m in of_base}}
+                found[name][split][int(step)] = _of_checkpoint(comparison, split, files)
+    return found
+
+
+def _of_checkpoint(comparison: Comparison, split: str, files: SplitFiles) -> dict[str, Interval | None]:
+    spec, base = comparison.spec, comparison.samples[BASE][split]
+    samples = read_judged(files.samples)
+    _require_comparable(samples, base)
+    greedy = _read_greedy(files, samples)
+    solved = pass_at_k(samples.correct.sum(axis=1), samples.n, spec.solved_in)
+    values = {} if greedy is None else {"greedy": mean_interval(greedy.correct[:, 0].astype(float))}
+    return values | {f"pass@{spec.solved_in}": mean_interval(solved)}

@@ -10,7 +10,7 @@ import numpy as np
 
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.spec import BASE
-from rl.metrics.bootstrap import SEED, Interval
+from rl.metrics.bootstrap import SEED, Interval, mean_interval
 
 PERMUTATIONS = 20_000
 # Up to here all 2^P assignments of signs are enumerated, and the p-value is exact.
@@ -52,9 +52,9 @@ def _tests_of_pair(comparison: Comparison, split: str, first: str, second: str) 
         of_first, of_other = (comparison.metrics[name][split].get(metric) for name in (first, other))
         if of_first is None or of_other is None:
             continue
-        differences = of_first - of_other
+        differences = of_first - of_other  # NaN unless both define it
         differences = differences[~np.isnan(differences)]
-        if interval := comparison.difference(split, metric, first, other):
+        if interval := mean_interval(differences):
             found.append((other, metric, differences.size, interval, sign_flip_p(differences)))
     corrected = holm([p for *_, p in found])
     return [PairedTest(split, first, *of_test, p_holm) for of_test, p_holm in zip(found, corrected, strict=True)]

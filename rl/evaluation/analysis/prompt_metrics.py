@@ -80,3 +80,28 @@ def _against_base(samples: SampleSet, base: SampleSet, solved_in: int) -> dict[s
         "lost": np.where(solved, counts == 0, np.nan),
         "newly_solved": np.where(solved, np.nan, reached),
     }
+
+
+def transition_shares(keep_rate: np.ndarray, newly_solved: np.ndarray) -> dict[str, float] | None:
+    """Transitions from the base as shares of all prompts: retained, forgotten, gained, unsolved (paper, Figure 4).
+
+    The base solves a prompt or not in its first `solved_in` samples; the method solves it with probability
+    Pass@solved_in, so that both have equally many attempts. retained + forgotten is the share that the base solved, and
+    retained / (retained + forgotten) the keep rate.
+
+    Args:
+        keep_rate: [P] float, the method's Pass@solved_in on prompts that the base solved, else NaN (prompt_metrics).
+        newly_solved: [P] float, the same on all other prompts.
+
+    Returns:
+        None if no prompt defines the metrics: a base without a second draw and too few samples.
+    """
+    if np.isnan(keep_rate).all() and np.isnan(newly_solved).all():
+        return None
+    parts = {
+        "retained": keep_rate,
+        "forgotten": 1 - keep_rate,
+        "gained": newly_solved,
+        "unsolved": 1 - newly_solved,
+    }
+    return {name: float(np.nansum(values)) / values.size for name, values in parts.items()}

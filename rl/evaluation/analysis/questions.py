@@ -65,11 +65,7 @@ def read_questions(files: Sequence[Path], ids: np.ndarray, groups: Sequence[str]
     return Questions(
         texts=[_text(row["prompt"]) for row in wanted],
         references=[_reference(row["reward_model"]) for row in wanted],
-        groups={
-            key: [_value(key, info.get(key)) for info in infos]
-            for key in groups
-            if any(info.get(key) is not None for info in infos)
-        },
+        groups={key: [_value(key, info.get(key)) for info in infos] for key in _occurring(infos, groups)},
     )
 
 
@@ -79,7 +75,10 @@ def groups_of(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
     Raises:
         UserError: a file cannot be read.
     """
-    infos = [row.get("extra_info") or {} for file in files for row in _rows(file, ())]
+    return _occurring([row.get("extra_info") or {} for file in files for row in _rows(file, ())], keys)
+
+
+def _occurring(infos: list[dict[str, Any]], keys: Sequence[str]) -> list[str]:
     return [key for key in keys if any(info.get(key) is not None for info in infos)]
 
 

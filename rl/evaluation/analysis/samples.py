@@ -1,7 +1,9 @@
 """Sample records of one model on one split as arrays: every prompt has samples 0..n-1, once each."""
 
+import hashlib
+import json
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,20 +13,22 @@ import numpy as np
 from tqdm import tqdm
 
 from rl.common.errors import UserError
-from rl.common.outcomes import GOLD_FAILURES
+from rl.common.outcomes import COMPARED, GOLD_FAILURES
 from rl.data.questions import answer_kind
 from rl.data.sample_file import SampleMetadata, SampleRecord, read_metadata, read_samples
-from rl.evaluation.analysis.sql_results import UNKNOWN, result_of, stored_results
 from rl.metrics.distinct_answers import answer_classes, answer_key
 from rl.metrics.distinct_n import distinct_n
 from rl.metrics.styles import BY_PREFIX, OTHERS, announces_styles, styled
 
 T = TypeVar("T")
+# (id of the prompt, sha256 of the query): digest of its result, None if it gave none when it was run again.
+StoredResults = dict[tuple[int, str], str | None]
 
 # Responses per prompt whose texts are kept for the report, and the length at which they are cut.
 KEPT_RESPONSES = 8
 KEPT_CHARACTERS = 4_000
 _LOOKED_AT = 512  # samples that decide whether styles are announced
+_UNKNOWN = "unknown"  # the result of SQL in samples of an earlier version
 
 
 @dataclass(frozen=True)
@@ -91,11 +95,7 @@ def read_judged(path: Path) -> JudgedSamples:
     Raises:
         UserError: as read_sample_set.
     """
-    metadata = read_metadata(path)
-    by_prompt: dict[int, dict[int, bool]] = {}
-    for record in _records(path, metadata):
-        by_prompt.setdefault(record.id, {})[record.sample] = _is_correct(record)
-    ids, rows = _in_order(path, metadata, by_prompt)
+    metadata, ids, rows = _read(path, lambda record: record.acc == 1)
     return JudgedSamples(path, metadata, ids, np.array(rows))
 
 
@@ -110,31 +110,30 @@ def read_sample_set(path: Path, styles: Sequence[str], styles_by: str = BY_PREFI
     Raises:
         UserError: a file is missing or invalid, or lacks a prompt or sample that its metadata promise.
     """
-    metadata = read_metadata(path)
     names = (*styles, OTHERS) if styles else ()
-    by_prompt: dict[int, dict[int, _Sample]] = {}
-    stored = stored_results(path)
-    for record in _records(path, metadata):
-        by_prompt.setdefault(record.id, {})[record.sample] = _needed(
-            record, names, styles_by, result_of(record, stored)
-        )
-    ids, rows = _in_order(path, metadata, by_prompt)
-    unparsed = [sample.unparsed for row in rows for sample in row]
+    stored = _stored_results(path)
+    metadata, ids, rows = _read(path, lambda record: _needed(record, names, styles_by, stored))
+
+    def column(name: str) -> list[list]:
+        return [[getattr(sample, name) for sample in row] for row in rows]
+
+    unparsed = [flag for row in column("unparsed") for flag in row]
     all_sql = None not in unparsed
-    results_known = all_sql and not any(sample.result == UNKNOWN for row in rows for sample in row)
+    results = column("result")
+    results_known = all_sql and not any(_UNKNOWN in row for row in results)
     return SampleSet(
         path=path,
         metadata=metadata,
         ids=ids,
-        correct=np.array([[sample.correct for sample in row] for row in rows]),
-        style=np.array([[sample.style for sample in row] for row in rows]),
+        correct=np.array(column("correct")),
+        style=np.array(column("style")),
         style_names=names if all_sql else (),
-        truncated=np.array([[sample.truncated for sample in row] for row in rows]),
-        gold_failures=sum(sample.gold_failure for row in rows for sample in row),
-        answer=np.array([answer_classes([sample.answer for sample in row]) for row in rows]),
-        result=np.array([answer_classes([s.result for s in row]) for row in rows]) if results_known else None,
-        tokens=np.array([[len(sample.response_ids) for sample in row] for row in rows]),
-        distinct_n=np.array([distinct_n([sample.response_ids for sample in row]) for row in rows]),
+        truncated=np.array(column("truncated")),
+        gold_failures=int(np.sum(column("gold_failure"))),
+        answer=np.array([answer_classes(row) for row in column("answer")]),
+        result=np.array([answer_classes(row) for row in results]) if results_known else None,
+        tokens=np.array([[len(ids) for ids in row] for row in column("response_ids")]),
+        distinct_n=np.array([distinct_n(row) for row in column("response_ids")]),
         unparsed=unparsed.count(True) if all_sql else None,
         responses=[[sample.response for sample in row[:KEPT_RESPONSES] if sample.response] for row in rows],
     )
@@ -152,61 +151,23 @@ def require_same_prompts(samples: JudgedSamples, reference: JudgedSamples) -> No
         )
 
 
-def _records(path: Path, metadata: SampleMetadata) -> Iterator[SampleRecord]:
-    total = metadata.rows * metadata.n
-    return tqdm(read_samples(path), f"Reading {path.name}", total, unit="sample", delay=5, leave=False, disable=None)
-
-
-def _is_correct(record: SampleRecord) -> bool:
-    return record.acc == 1
-
-
-def _in_order(
-    path: Path, metadata: SampleMetadata, by_prompt: dict[int, dict[int, T]]
-) -> tuple[np.ndarray, list[list[T]]]:
-    """[P] ids, ascending, and each prompt's samples, by number."""
-    _require_complete(path, metadata, by_prompt)
-    ids = sorted(by_prompt)
-    return np.array(ids, dtype=np.int64), [[by_prompt[i][s] for s in range(metadata.n)] for i in ids]
-
-
-def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, result: str | None) -> _Sample:
-    kind = answer_kind(record.data_source)
-    sql = kind == "sql"
-    unparsed = sql and _is_correct(record) and _is_unparsed(record.pred)
-    return _Sample(
-        correct=_is_correct(record),
-        style=names.index(styled(record.pred, names[:-1], styles_by)) if names and sql else 0,
-        truncated=record.truncated,
-        gold_failure=record.outcome in GOLD_FAILURES,
-        answer=answer_key(record.pred, record.outcome, kind),
-        result=result,
-        response_ids=array("i", record.response_ids),
-        unparsed=unparsed if sql else None,
-        response=_kept(record) if record.sample < KEPT_RESPONSES else None,
-    )
-
-
-def _kept(record: SampleRecord) -> Response:
-    return Response(record.pred and record.pred[:KEPT_CHARACTERS], record.outcome, record.result_rows)
-
-
 def styles_are_announced(path: Path, styles: Sequence[str]) -> bool:
     """Whether most queries among the first samples of a file begin with a comment that names a style."""
     first = islice(read_samples(path), _LOOKED_AT)
     return announces_styles([record.pred for record in first if record.pred], tuple(styles))
 
 
-def _is_unparsed(pred: str | None) -> bool:
-    from rl.metrics.sql_structure import canonical_sql  # sqlglot loads slowly
-
-    return canonical_sql(pred or "") is None
-
-
-def _require_complete(path: Path, metadata: SampleMetadata, by_prompt: Mapping[int, Mapping[int, object]]) -> None:
+def _read(path: Path, of: Callable[[SampleRecord], T]) -> tuple[SampleMetadata, np.ndarray, list[list[T]]]:
+    """The metadata; [P] ids, ascending; and what `of` keeps of each prompt's records, by sample number."""
+    metadata = read_metadata(path)
     n = metadata.n
+    records = read_samples(path)
+    by_prompt: dict[int, dict[int, T]] = {}
+    total = metadata.rows * n
+    for record in tqdm(records, f"Reading {path.name}", total, unit="sample", delay=5, leave=False, disable=None):
+        by_prompt.setdefault(record.id, {})[record.sample] = of(record)
     for prompt, samples in by_prompt.items():
-        if len(samples) != n or samples.keys() != set(range(n)):
+        if samples.keys() != set(range(n)):
             absent = sorted(set(range(n)) - samples.keys())
             fault = f"lacks sample {absent[0]}" if absent else f"has samples beyond 0..{n - 1}"
             raise UserError(
@@ -217,3 +178,47 @@ def _require_complete(path: Path, metadata: SampleMetadata, by_prompt: Mapping[i
             f"{path} holds {len(by_prompt)} of the {metadata.rows} prompts in its metadata; sample again (a stopped "
             "run resumes)."
         )
+    ids = sorted(by_prompt)
+    return metadata, np.array(ids, dtype=np.int64), [[by_prompt[id][number] for number in range(n)] for id in ids]
+
+
+def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, stored: StoredResults) -> _Sample:
+    kind, correct, pred = answer_kind(record.data_source), record.acc == 1, record.pred
+    sql = kind == "sql"
+    unparsed = None
+    if sql:
+        from rl.metrics.sql_structure import canonical_sql  # sqlglot loads slowly
+
+        unparsed = correct and canonical_sql(pred or "") is None
+    shown = Response(pred and pred[:KEPT_CHARACTERS], record.outcome, record.result_rows)
+    return _Sample(
+        correct=correct,
+        style=names.index(styled(pred, names[:-1], styles_by)) if names and sql else 0,
+        truncated=record.truncated,
+        gold_failure=record.outcome in GOLD_FAILURES,
+        answer=answer_key(pred, record.outcome, kind),
+        result=_result_of(record, stored),
+        response_ids=array("i", record.response_ids),
+        unparsed=unparsed,
+        response=shown if record.sample < KEPT_RESPONSES else None,
+    )
+
+
+def _stored_results(samples: Path) -> StoredResults:
+    """F.results beside F.jsonl, in which earlier versions stored the digest of what each query returned."""
+    path = samples.with_suffix(".results")
+    if not path.is_file():
+        return {}
+    try:
+        lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+        return {(line["id"], line["sql"]): line["result"] for line in lines}
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{path} is damaged or not finished: delete it to compare SQL by its syntax.") from None
+
+
+def _result_of(record: SampleRecord, stored: StoredResults) -> str | None:
+    """The digest of what a query returned; None for one that gave no result, _UNKNOWN if there is no digest of it."""
+    if record.pred is None or record.outcome not in COMPARED:
+        return None
+    query = hashlib.sha256(record.pred.encode("utf-8", "surrogatepass")).hexdigest()
+    return record.result_digest or stored.get((record.id, query), _UNKNOWN)

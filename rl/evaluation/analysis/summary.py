@@ -7,7 +7,7 @@ from rl.evaluation.analysis.samples import SampleSet
 from rl.metrics.bootstrap import LEVEL, RESAMPLES, Interval, mean_interval, ratio_interval
 from rl.metrics.distinct_n import ORDERS
 from rl.metrics.pass_at_k import k_values
-from rl.metrics.styles import BY_PREFIX, OTHERS
+from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, OTHERS, style_counts
 
 # What a majority is counted over.
 RESULT, SYNTAX = "result", "syntax"
@@ -26,6 +26,11 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: boo
     """
     n = samples.n
     interval = {name: mean_interval(values) for name, values in metrics.items()}
+    named = len(samples.style_names)
+    # [P, styles] int: samples in each style, and the correct ones among them.
+    all_styles, among_correct = (style_counts(samples.style, of, named) for of in (samples.style >= 0, samples.correct))
+    shares = (all_styles.sum(axis=0) / samples.style.size).tolist()
+    accuracies = [ratio_interval(among_correct[:, i], all_styles[:, i]) for i in range(named)]
     return {
         "n": n,
         "prompts": samples.prompts,
@@ -33,20 +38,19 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: boo
         "pass@k": {str(k): interval[f"pass@{k}"] for k in k_values(n)},
         "mean@k": {str(n): interval[f"mean@{n}"]},
         "maj@k": {str(k): interval[f"maj@{k}"] for k in k_values(n)},
-        "keep_rate": interval["keep_rate"],
-        "lost": interval["lost"],
-        "newly_solved": interval["newly_solved"],
-        "distinct_correct": interval.get("distinct_correct"),
-        "distinct_results": interval.get("distinct_results"),
+        **{
+            name: interval.get(name)
+            for name in ("keep_rate", "lost", "newly_solved", "distinct_correct", "distinct_results")
+        },
         "maj_by": RESULT if by_result else SYNTAX,
         "unparsed_sql": samples.unparsed,
         "styles": interval.get("styles"),
         "style_entropy": interval.get("style_entropy"),
-        "style_share": style_share(samples),
+        "style_share": dict(zip(samples.style_names, shares, strict=True)) or None,
         **{f"distinct_{n}": interval[f"distinct_{n}"] for n in ORDERS},
         "response_tokens": interval["response_tokens"],
         "truncated": float(samples.truncated.mean()),
-        "style_accuracy": style_accuracy(samples),
+        "style_accuracy": dict(zip(samples.style_names, accuracies, strict=True)) or None,
     }
 
 
@@ -63,15 +67,13 @@ def summarise_group(n: int, metrics: dict[str, np.ndarray], members: np.ndarray)
     return {"prompts": int(members.sum())} | passed | {name: interval.get(name) for name in GROUP_METRICS}
 
 
-_BY_PREFIX = (
-    "A style is the leading comment of the SQL, such as /*JOIN*/ ({names}); anything else, including a mix, is "
-    "'{others}' and counts as one more style."
-)
-_BY_STRUCTURE = (
-    "A style is the structure of the SQL, the first that fits of CTE (WITH), AGG (an aggregate of a condition), EXISTS "
-    "(or a subquery in a comparison), IN (with a subquery) and JOIN, among {names}; anything else is '{others}' and "
-    "counts as one more style."
-)
+_STYLES = {
+    BY_PREFIX: "A style is the leading comment of the SQL, such as /*JOIN*/ ({names}); anything else, including a mix, "
+    "is '{others}' and counts as one more style.",
+    BY_STRUCTURE: "A style is the structure of the SQL, the first that fits of CTE (WITH), AGG (an aggregate of a "
+    "condition), EXISTS (or a subquery in a comparison), IN (with a subquery) and JOIN, among {names}; anything else "
+    "is '{others}' and counts as one more style.",
+}
 
 
 def metric_of(summary: dict, name: str) -> Interval | None:
@@ -83,25 +85,6 @@ def metric_of(summary: dict, name: str) -> Interval | None:
 def in_display_unit(metric: str, value: float) -> tuple[float, int]:
     """The value as tables show it, and its decimals: shares in per cent, other metrics as they are."""
     return (value, 2) if metric in NOT_PERCENT else (100 * value, 1)
-
-
-def style_share(samples: SampleSet) -> dict[str, float] | None:
-    """{style: share of all samples, correct or not}; None for a task without styles."""
-    if not samples.style_names:
-        return None
-    counts = np.bincount(samples.style.ravel(), minlength=len(samples.style_names))
-    return dict(zip(samples.style_names, (counts / samples.style.size).tolist(), strict=True))
-
-
-def style_accuracy(samples: SampleSet) -> dict[str, Interval | None] | None:
-    """{style: share of correct samples among those in it}; None for a task without styles."""
-    if not samples.style_names:
-        return None
-    found = {}
-    for number, style in enumerate(samples.style_names):
-        in_style = samples.style == number
-        found[style] = ratio_interval((samples.correct & in_style).sum(axis=1), in_style.sum(axis=1))
-    return found
 
 
 def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> dict[str, str]:
@@ -143,7 +126,7 @@ def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by
     if styles:
         words |= {
             "styles": "Mean number of distinct styles among a prompt's correct responses, over the prompts with one. "
-            + (_BY_PREFIX if styles_by == BY_PREFIX else _BY_STRUCTURE).format(names=", ".join(styles), others=OTHERS),
+            + _STYLES[styles_by].format(names=", ".join(styles), others=OTHERS),
             "style_entropy": "Entropy in nats of the styles among a prompt's correct responses, mean over the prompts "
             f"with one: 0 is one style, ln {len(styles)} = {np.log(len(styles)):.2f} is {len(styles)} styles in "
             "equal shares.",

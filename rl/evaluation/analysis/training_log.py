@@ -25,39 +25,28 @@ def read_training_log(path: Path) -> TrainingLog:
     Raises:
         UserError: there is no log, or a line is not a log line. An unfinished last line of a killed run is ignored.
     """
-    log: TrainingLog = {}
-    for part in _parts(path):
-        for number, line in enumerate(_lines(part), start=1):
-            step, data = _step_and_data(part, number, line)
-            for metric, value in data.items():
-                if type(value) in (int, float) and math.isfinite(value):
-                    log.setdefault(RENAMED.get(metric, metric), {})[step] = float(value)
-    return {metric: dict(sorted(values.items())) for metric, values in log.items()}
-
-
-def _parts(path: Path) -> list[Path]:
     parts = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not parts:
         raise UserError(f"The folder {path} holds no training log (*.jsonl): train with the file logger.")
-    return parts
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(
-            f"The training log {path} cannot be read ({error.strerror}): train with the file logger."
-        ) from error
-    return text[: text.rfind("\n") + 1].splitlines()
-
-
-def _step_and_data(path: Path, number: int, line: str) -> tuple[int, dict]:
-    try:
-        entry = json.loads(line)
-        step, data = entry["step"], entry["data"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise UserError(f"{path} line {number} is not a line of verl's file logger; train again with it.") from error
-    if type(step) is not int or not isinstance(data, dict):
-        raise UserError(f"{path} line {number} has step {step!r} and no metrics; train again with verl's file logger.")
-    return step, data
+    log: TrainingLog = {}
+    for part in parts:
+        try:
+            text = part.read_text(encoding="utf-8")
+        except OSError as error:
+            raise UserError(
+                f"The training log {part} cannot be read ({error.strerror}): train with the file logger."
+            ) from error
+        for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
+            try:
+                entry = json.loads(line)
+                step, metrics = entry["step"], entry["data"].items()
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise UserError(
+                    f"{part} line {number} is not a line of verl's file logger; train again with it."
+                ) from error
+            if type(step) is not int:
+                raise UserError(f"{part} line {number} has step {step!r}; train again with verl's file logger.")
+            for metric, value in metrics:
+                if type(value) in (int, float) and math.isfinite(value):
+                    log.setdefault(RENAMED.get(metric, metric), {})[step] = float(value)
+    return {metric: dict(sorted(values.items())) for metric, values in log.items()}

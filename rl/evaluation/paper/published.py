@@ -7,8 +7,6 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from rl.common.errors import UserError
-
 # The paper's experiments. Table 3 tests the model of Table 1 on math.
 SETTINGS = ("llama-sql", "omnisql-32b", "llama-math", "qwen-math")
 
@@ -41,14 +39,3 @@ def paper_tables() -> tuple[PaperTable, ...]:
     """All tables, in the paper's order."""
     content = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
     return TypeAdapter(tuple[PaperTable, ...]).validate_python(content["tables"])
-
-
-def paper_setting(name: str | None) -> str | None:
-    """Check that a name is one of SETTINGS, or None, and return it.
-
-    Raises:
-        UserError: it is neither.
-    """
-    if name is not None and name not in SETTINGS:
-        raise UserError(f"The paper has no experiment {name!r}: use {', '.join(SETTINGS)}, or null for none.")
-    return name

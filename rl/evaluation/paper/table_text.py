@@ -14,6 +14,11 @@ class Cell:
     high: float | None = None
     digits: int = 1
 
+    def texts(self) -> tuple[str, str]:
+        """The value and its limits, "" without any."""
+        value, low, high = (x if x is None else f"{x:.{self.digits}f}" for x in (self.value, self.low, self.high))
+        return str(value), "" if low is None else f"[{low}, {high}]"
+
 
 @dataclass(frozen=True)
 class Row:
@@ -44,19 +49,11 @@ def markdown(table: Table) -> str:
     head = [*lead, *(f"{upper} {lower}".strip() for upper, lower in table.columns)]
     lines = [head, ["---"] * len(lead) + ["---:"] * len(table.columns)]
     for row in table.rows:
-        if not row.cells:
-            lines.append([f"**{row.label}**"] + [""] * (len(head) - 1))
-            continue
-        lines.append([row.label, row.source][: len(lead)] + [_markdown_cell(cell) for cell in row.cells])
+        cells = [" ".join(filter(None, cell.texts())) if cell else NO_VALUE for cell in row.cells]
+        heading = [f"**{row.label}**"] + [""] * (len(head) - 1)
+        lines.append([row.label, row.source][: len(lead)] + cells if cells else heading)
     body = "\n".join(f"| {' | '.join(_markdown_escape(text) for text in line)} |" for line in lines)
     return f"### {table.caption}\n\n{body}\n"
-
-
-def _markdown_cell(cell: Cell | None) -> str:
-    if cell is None:
-        return NO_VALUE
-    value = f"{cell.value:.{cell.digits}f}"
-    return value if cell.low is None else f"{value} [{cell.low:.{cell.digits}f}, {cell.high:.{cell.digits}f}]"
 
 
 def _markdown_escape(text: str) -> str:
@@ -90,10 +87,7 @@ def latex(table: Table) -> str:
 
 
 def _latex_cell(cell: Cell | None) -> str:
-    if cell is None:
-        return "--"
-    value = f"{cell.value:.{cell.digits}f}"
-    limits = "" if cell.low is None else f"[{cell.low:.{cell.digits}f}, {cell.high:.{cell.digits}f}]"
+    value, limits = cell.texts() if cell else ("--", "")
     return rf"{value} {{\scriptsize {limits}}}" if limits else value
 
 

@@ -18,7 +18,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.data.benchmarks import BENCHMARKS
 from rl.evaluation.analysis.summary import in_display_unit, metric_of
-from rl.evaluation.paper.published import SETTINGS, PaperRow, PaperTable, paper_setting, paper_tables
+from rl.evaluation.paper.published import SETTINGS, PaperTable, paper_tables
 from rl.evaluation.paper.table_text import Cell, Row, Table, latex, markdown
 from rl.evaluation.spec import BASE, BASE_AGAIN
 
@@ -72,30 +72,34 @@ def tables_of(results: Results, setting: str | None) -> list[Table]:
     Args:
         setting: the paper's experiment to compare with; None: its layouts without its figures.
     """
-    if setting is None:
-        layouts = [table for table in paper_tables() if (table.number, table.setting) in _PLAIN_LAYOUTS]
-    else:
-        layouts = [table for table in paper_tables() if table.setting == setting]
-    shared = [table for table in layouts if {name for name, _ in table.columns} & set(results.splits)]
-    tables = [_paper_table(table, results, setting) for table in shared]
+
+    def applies(table: PaperTable) -> bool:
+        chosen = table.setting == setting if setting else (table.number, table.setting) in _PLAIN_LAYOUTS
+        return chosen and any(name in results.splits for name, _ in table.columns)
+
+    tables = [_paper_table(table, results, setting) for table in paper_tables() if applies(table)]
     for split in results.splits:
-        tables.append(_split_table(results, split))
-        tables += _tests_table(results, split)
+        tables += [_split_table(results, split), *_tests_table(results, split)]
     return tables
 
 
 def _paper_table(table: PaperTable, results: Results, setting: str | None) -> Table:
     rows: list[Row] = []
-    group = None
-    of_paper = {row.method for row in table.rows}
-    shown = [row for row in table.rows if setting is not None or row.method in results.summaries]
-    for row in shown:
-        if row.group and row.group != group:
+    group, is_sql = None, table.task == "sql"
+    for row in table.rows:
+        pair: list[Row] = []
+        if setting is not None:
+            values = [*row.values, *([] if is_sql else [row.average])]
+            cells = tuple(None if value is None else Cell(value, digits=_digits(value)) for value in values)
+            pair.append(Row(row.label, PAPER, cells))
+        if row.method in results.summaries:
+            pair.append(_our_row(row.method, row.label, table, results))
+        if pair and row.group and row.group != group:
             group = row.group
             rows.append(Row(group, "", ()))
-        rows += _rows_of(row, table, results, setting)
-    others = [name for name in results.summaries if name not in of_paper and name != BASE_AGAIN]
-    if others:
+        rows += pair
+    of_paper = {row.method for row in table.rows}
+    if others := [name for name in results.summaries if name not in of_paper and name != BASE_AGAIN]:
         rows.append(Row("Not in the paper", "", ()))
         rows += [_our_row(name, results.labels[name], table, results) for name in others]
     caption = _CAPTIONS[table.number]
@@ -103,22 +107,10 @@ def _paper_table(table: PaperTable, results: Results, setting: str | None) -> Ta
         caption += f": the layout of Table {table.number} of the paper."
     else:
         caption += f": {table.model}, Table {table.number} of the paper and ours, with 95 % intervals over problems."
-    is_sql = table.task == "sql"
-    columns = tuple(
-        (BENCHMARKS[name].label, metric.capitalize()) if is_sql else (metric.capitalize(), BENCHMARKS[name].label)
-        for name, metric in table.columns
-    )
-    average = () if is_sql else (("", "Avg"),)
-    return Table(f"dph-{table.number}-{table.setting}", caption, columns + average, tuple(rows))
-
-
-def _rows_of(row: PaperRow, table: PaperTable, results: Results, setting: str | None) -> list[Row]:
-    ours = [_our_row(row.method, row.label, table, results)] if row.method in results.summaries else []
-    if setting is None:
-        return ours
-    values = [*row.values, *([] if table.task == "sql" else [row.average])]
-    cells = tuple(None if value is None else Cell(value, digits=_digits(value)) for value in values)
-    return [Row(row.label, PAPER, cells), *ours]
+    columns = [(BENCHMARKS[name].label, metric.capitalize()) for name, metric in table.columns]
+    if not is_sql:
+        columns = [*((metric, benchmark) for benchmark, metric in columns), ("", "Avg")]
+    return Table(f"dph-{table.number}-{table.setting}", caption, tuple(columns), tuple(rows))
 
 
 def _our_row(method: str, label: str, table: PaperTable, results: Results) -> Row:
@@ -226,11 +218,10 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("reports", type=Path, nargs="+", metavar="report.json", help="of one or several evaluations")
     parser.add_argument("--out", type=Path, required=True, help="folder for the tables")
-    parser.add_argument("--paper", metavar="NAME", help=f"the paper's figures beside ours: {', '.join(SETTINGS)}")
+    parser.add_argument("--paper", choices=SETTINGS, help="the paper's figures beside ours")
     options = parser.parse_args(arguments)
     with user_errors_exit():
-        setting = paper_setting(options.paper)
-        written = write_tables([_read_report(path) for path in options.reports], options.out, setting)
+        written = write_tables([_read_report(path) for path in options.reports], options.out, options.paper)
     sys.stdout.write("".join(f"{path}\n" for path in written))
 
 

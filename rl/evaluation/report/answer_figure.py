@@ -6,9 +6,8 @@ It has the base and the methods that the report's headline is about, and turns d
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.report.answer_grid import AnswerGrid
 from rl.evaluation.report.environment import ENVIRONMENT
-from rl.evaluation.report.figures import looks_of
 from rl.evaluation.report.headline import leading_methods
-from rl.evaluation.report.theme import COLOURS
+from rl.evaluation.report.theme import COLOURS, method_looks
 from rl.evaluation.spec import BASE
 
 # Pixels.
@@ -20,32 +19,23 @@ KEY_GLYPH, KEY_LETTER = 44, 8.5  # of an entry of the key: colour and gaps, and 
 def answer_figure(comparison: Comparison) -> str:
     """The picture, an SVG document."""
     spec = comparison.spec
-    grid, looks = AnswerGrid.of_split(comparison, spec.splits[0]), looks_of(spec)
+    grid, looks = AnswerGrid.of_split(comparison, spec.splits[0]), method_looks(spec.short_names)
     shown = [BASE, *leading_methods(spec)]
-    width = (WIDTH - 2 * MARGIN - (len(shown) - 1) * GAP) / len(shown)
-    panels, bottom = [], 0.0
-    for number, name in enumerate(shown):
-        panel = grid.panel(comparison, name, looks[name].label, looks[name].colour.css)
-        blocks, bottom = [], float(MARGIN + HEAD)
-        for block in panel.blocks:
-            bottom += BLOCK_HEAD if block.name else 0
-            title = f"{block.rows} {block.name} questions" if block.name else ""
-            blocks.append({"name": title, "y": bottom, "height": block.height, "drawing": block.drawing})
-            bottom += block.height
-        x = MARGIN + number * (width + GAP)
-        panels.append({"x": x, "name": panel.name, "figures": panel.figures, "colour": panel.colour, "blocks": blocks})
-    key, x = [], float(MARGIN)
-    for name, fill in grid.key.items():
-        key.append({"x": x, "name": name, "fill": fill})
-        x += KEY_GLYPH + KEY_LETTER * len(name)
+    panels = [grid.panel(comparison, name, looks[name]) for name in shown]
+    rows = sum(block.height + (BLOCK_HEAD if block.name else 0) for block in panels[0].blocks)
     names = ", ".join(looks[name].label for name in shown)
     return ENVIRONMENT.get_template("answers.svg").render(
         width=WIDTH,
-        height=round(bottom + MARGIN),
+        height=round(MARGIN + HEAD + rows + MARGIN),
         margin=MARGIN,
-        panel_width=width,
+        gap=GAP,
+        head=HEAD,
+        block_head=BLOCK_HEAD,
+        key_glyph=KEY_GLYPH,
+        key_letter=KEY_LETTER,
+        panel_width=(WIDTH - 2 * MARGIN - (len(shown) - 1) * GAP) / len(shown),
         colours=COLOURS,
-        key=key,
+        key=grid.key,
         panels=panels,
         description=f"{names}: a row is a question, a cell an answer, coloured by its form if it is correct",
     )

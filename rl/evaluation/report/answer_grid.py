@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.samples import SampleSet
-from rl.evaluation.report.theme import NO_ANSWER, STYLE_FILLS, WRONG, WRONG_MOST, style_fills
+from rl.evaluation.report.theme import NO_ANSWER, STYLE_FILLS, WRONG, WRONG_MOST, Look, style_fills
 from rl.evaluation.spec import BASE, BASE_AGAIN
 from rl.metrics.bootstrap import SEED
 from rl.metrics.distinct_answers import NO_VOTE
@@ -43,9 +43,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Panel:
-    method: str
-    name: str
-    colour: str  # CSS
+    look: Look
     figures: str  # under the name
     blocks: list[Block]
     description: str
@@ -83,10 +81,10 @@ class AnswerGrid:
         solved = [-comparison.samples[name][split].correct.sum(axis=1)[shown] for name in names]
         group = np.argmax([members[shown] for members in groups.values()], axis=0)
         order = shown[np.lexsort((sum(solved), solved[0], group))]
-        blocks = [(name, int(members[shown].sum())) for name, members in groups.items()]
-        return cls(split, fills, order, base.prompts, kinds, [block for block in blocks if block[1]])
+        blocks = [(name, rows) for name, members in groups.items() if (rows := int(members[shown].sum()))]
+        return cls(split, fills, order, base.prompts, kinds, blocks)
 
-    def panel(self, comparison: Comparison, method: str, name: str, colour: str) -> Panel:
+    def panel(self, comparison: Comparison, method: str, look: Look) -> Panel:
         summary, samples = comparison.summaries[method][self.split], comparison.samples[method][self.split]
         n = samples.n
         figures = f"Pass@1 {100 * summary['mean@k'][str(n)][0]:.0f} · Pass@{n} {100 * summary['pass@k'][str(n)][0]:.0f}"
@@ -102,9 +100,8 @@ class AnswerGrid:
             height = round(rows * min(max(HEIGHT / len(self.order), LEAST_ROW), MOST_ROW))
             blocks.append(Block(of_group, start, rows, self._drawing(cells), height))
             start += rows
-        return Panel(
-            method, name, colour, figures, blocks, f"{name}, {len(self.order)} questions × {n} samples: {parts}"
-        )
+        description = f"{look.label}, {len(self.order)} questions × {n} samples: {parts}"
+        return Panel(look, figures, blocks, description)
 
     def _drawing(self, cells: np.ndarray) -> Markup:
         """One path per colour; runs of equal cells are one rectangle, and thin lines cut them into cells."""

@@ -15,6 +15,7 @@ from rl.evaluation.analysis.claims import (
     REWARD_ONLY,
     SUPPORTED,
     Claim,
+    claimed_metrics,
     compared,
     metric_name,
 )
@@ -32,12 +33,11 @@ IN_WORDS = {SUPPORTED: "higher than", NOT_SUPPORTED: "lower than", INCONCLUSIVE:
 
 @dataclass(frozen=True)
 class Bar:
-    name: str
-    colour: str  # CSS
+    look: Look
     value: str
-    share: float  # of the bar's full width, per cent
-    low: float
-    high: float
+    share: float = 0  # of the bar's full width, per cent
+    low: float = 0
+    high: float = 0
     sign: str = ""  # against the base
     in_words: str = ""
 
@@ -49,25 +49,6 @@ class Tile:
     bars: list[Bar]
 
 
-@dataclass(frozen=True)
-class Headline:
-    title: str
-    summary: list[str]
-    tiles: list[Tile]
-
-
-def headline(
-    comparison: Comparison, claims: Sequence[Claim], tests: Sequence[PairedTest], looks: dict[str, Look]
-) -> Headline:
-    """
-    Args:
-        claims: as claims() returns them.
-        tests: as paired_tests() returns them.
-        looks: {method: its look}, with short names.
-    """
-    return _Headline(comparison, claims, tests, looks).made()
-
-
 def leading_methods(spec: ReportSpec) -> list[str]:
     """The one or two methods that the headline is about."""
     reward_only = sorted(spec.without_divergence, key=lambda name: not name.startswith(REWARD_ONLY))
@@ -75,7 +56,14 @@ def leading_methods(spec: ReportSpec) -> list[str]:
     return pair if len(pair) == 2 else spec.trained[:2]
 
 
-class _Headline:
+class Headline:
+    """
+    Args:
+        claims: as claims() returns them.
+        tests: as paired_tests() returns them.
+        looks: {method: its look}, with short names.
+    """
+
     def __init__(
         self, comparison: Comparison, claims: Sequence[Claim], tests: Sequence[PairedTest], looks: dict[str, Look]
     ):
@@ -87,14 +75,11 @@ class _Headline:
         self.n, self.prompts = base.n, base.prompts
         self.leading = leading_methods(self.spec)
 
-    def made(self) -> Headline:
-        return Headline(self._title(), self._summary(), self._tiles())
-
     def _verdict(self, name: str, other: str, metric: str, split: str | None = None) -> str:
         test = self.tested.get((split or self.split, name, other, metric))
         return compared(test.difference, test.p_holm) if test else NOT_MEASURED
 
-    def _title(self) -> str:
+    def title(self) -> str:
         sentences = [found for name in self.leading if (found := self._sentence(name))]
         if sentences:
             return " ".join(sentences)
@@ -136,34 +121,30 @@ class _Headline:
         link = ", but " if good and bad else " and " if second else ""
         return f"{self.looks[name].label} {first}{link}{second}."
 
-    def _summary(self) -> list[str]:
+    def summary(self) -> list[str]:
         """What is supported, refuted and open between the two methods, split by split."""
         if len(self.leading) < 2:
             return []
         other, name = self.leading
         lines = []
         for split in self.spec.splits:
-            n = self.comparison.samples[BASE][split].n
-            metrics = ("greedy", f"mean@{n}", f"pass@{self.spec.solved_in}", f"pass@{n}", "keep_rate")
             found: dict[str, list[str]] = {}
-            for metric in dict.fromkeys(metrics):
+            for metric in claimed_metrics(self.comparison, split):
                 found.setdefault(self._verdict(name, other, metric, split), []).append(metric_name(metric))
             against = self.looks[other].label
             parts = [f"{words} {against} in {', '.join(found[v])}" for v, words in IN_WORDS.items() if v in found]
             lines += [f"{split_name(split)}: {self.looks[name].label} is {'; '.join(parts)}."] if parts else []
         return lines
 
-    def _tiles(self) -> list[Tile]:
-        solved_in = self.spec.solved_in
+    def tiles(self) -> list[Tile]:
+        m = self.spec.solved_in
         tiles = [
             self._tile("Pass@1", f"mean@{self.n}", "right at the first try, per cent"),
-            self._tile(f"Pass@{solved_in}", f"pass@{solved_in}", f"right at least once in {solved_in} tries, per cent"),
+            self._tile(f"Pass@{m}", f"pass@{m}", f"right at least once in {m} tries, per cent"),
         ]
         if names := self.comparison.samples[BASE][self.split].style_names:
-            return [
-                *tiles,
-                self._tile("Styles", "styles", f"distinct per question, of {len(names) - 1}", len(names) - 1),
-            ]
+            most = len(names) - 1
+            return [*tiles, self._tile("Styles", "styles", f"distinct per question, of {most}", most)]
         return [*tiles, self._tile("Keep rate", "keep_rate", "per cent of what the base solved")]
 
     def _tile(self, title: str, metric: str, about: str, most: float = 1.0) -> Tile:
@@ -172,17 +153,16 @@ class _Headline:
         for name in shown:
             interval = metric_of(self.comparison.summaries[name][self.split], metric)
             if interval is None:
-                bars.append(Bar(self.looks[name].label, self.looks[name].colour.css, EMPTY, 0, 0, 0))
+                bars.append(Bar(self.looks[name], EMPTY))
                 continue
             value, digits = in_display_unit(metric, interval[0])
+            text = f"{value:.{1 if metric == 'styles' else digits}f}"
             # The number of styles is not tested: their entropy is.
             floor = self.spec.noise_floor if metric == "keep_rate" else BASE
             verdict = self._verdict(name, floor, "style_entropy" if metric == "styles" else metric)
             share, low, high = (min(100 * v / most, 100) for v in interval)
             words = f"{IN_WORDS[verdict]} the base" if verdict in IN_WORDS else ""
-            look = self.looks[name]
-            text = f"{value:.{1 if metric == 'styles' else digits}f}"
-            bars.append(Bar(look.label, look.colour.css, text, share, low, high, SIGNS[verdict], words))
+            bars.append(Bar(self.looks[name], text, share, low, high, SIGNS[verdict], words))
         return Tile(title, about, bars)
 
 

@@ -1,27 +1,23 @@
 """report.html: one self-contained file, for a light or dark screen of any width."""
 
+import platform
 from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
 
 from rl.common.duration import duration
-from rl.evaluation.analysis.checkpoints import Progress
+from rl.common.git_state import git_state
 from rl.evaluation.analysis.claims import INCONCLUSIVE, Claim
-from rl.evaluation.analysis.comparison import Comparison
+from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison, Progress
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.training_log import TrainingLog
 from rl.evaluation.report.answer_grid import AnswerGrid
 from rl.evaluation.report.environment import ENVIRONMENT
-from rl.evaluation.report.figures import evaluation_figures, looks_of, style_figures
-from rl.evaluation.report.headline import headline, style_sentence
-from rl.evaluation.report.provenance import provenance
+from rl.evaluation.report.figures import Figures
+from rl.evaluation.report.headline import Headline, style_sentence
 from rl.evaluation.report.question_browser import browser_data
-from rl.evaluation.report.tables import (
-    claims_table,
-    settings_facts,
-    split_name,
-    tests_table,
-    values_tables,
-)
-from rl.evaluation.report.theme import COLOURS
+from rl.evaluation.report.tables import claims_table, split_name, tests_table, values_tables
+from rl.evaluation.report.theme import COLOURS, method_looks
 from rl.evaluation.report.training_figures import training_figures
 from rl.evaluation.spec import BASE, BASE_AGAIN
 
@@ -29,6 +25,7 @@ LINKS = {
     "The paper": "https://arxiv.org/abs/2509.07430",
     "verl": "https://github.com/volcengine/verl",
 }
+PACKAGES = ("dph-rl", "verl", "torch", "transformers", "vllm", "numpy", "matplotlib")
 
 
 def render_page(
@@ -42,38 +39,33 @@ def render_page(
     """The whole page.
 
     Args:
-        comparison: the measured methods.
-        claims: the judged claims.
-        tests: the paired tests.
         definitions: {term: meaning}.
         logs: {method: its training log}; without one the page has no training section.
-        progress: metrics of checkpoints.
     """
     spec = comparison.spec
-    labels = {name: method.label for name, method in spec.methods.items()}
-    looks = looks_of(spec)
-    labelled = {name: replace(look, label=labels[name]) for name, look in looks.items()}
+    looks, figures = method_looks(spec.short_names), Figures(comparison)
+    labelled = {name: replace(look, label=spec.methods[name].label) for name, look in looks.items()}
     shown = {name: look.label for name, look in looks.items() if name != BASE_AGAIN}
     grids = {split_name(split): AnswerGrid.of_split(comparison, split) for split in spec.splits}
     training, more_training = training_figures(spec, logs)
     return ENVIRONMENT.get_template("page.html").render(
         spec=spec,
         colours=COLOURS,
-        top=headline(comparison, claims, tests, looks),
+        top=Headline(comparison, claims, tests, looks),
         split=split_name(spec.splits[0]),
         prompts=comparison.samples[BASE][spec.splits[0]].prompts,
         failed_gold=[
-            (labels[name], split, samples.gold_failures, samples.correct.size)
+            (labelled[name].label, split, samples.gold_failures, samples.correct.size)
             for name, splits in comparison.samples.items()
             for split, samples in splits.items()
             if samples.gold_failures
         ],
         grids={
-            name: (grid, [grid.panel(comparison, of, shown[of], looks[of].colour.css) for of in shown])
+            name: (grid, [grid.panel(comparison, method, looks[method]) for method in shown])
             for name, grid in grids.items()
         },
         browser=browser_data(comparison, grids, shown),
-        styles=style_figures(comparison),
+        styles=figures.of_styles(),
         about_styles=style_sentence(comparison, looks),
         values={
             title: table for split in spec.splits for title, table in values_tables(comparison, split, labelled).items()
@@ -86,11 +78,11 @@ def render_page(
             for split in spec.splits
         ],
         caveats=caveats(comparison, claims),
-        groups=evaluation_figures(comparison, progress),
+        groups=figures.of_evaluation(progress),
         training=training,
         more_training=more_training,
         definitions=definitions,
-        settings=settings_facts(comparison),
+        settings=spec.settings | {f"sampling: {name}": _of_all_splits(comparison, name) for name in COMMON_SETTINGS},
         seconds={stage: duration(seconds) for stage, seconds in spec.seconds.items()},
         total=duration(sum(spec.seconds.values())),
         provenance=provenance(comparison),
@@ -118,3 +110,31 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
             "alone raise Pass@8 too, so a gain over GRPO may not be the divergence’s."
         )
     return texts + list(spec.caveats)
+
+
+def provenance(comparison: Comparison) -> dict[str, str]:
+    """{what: texts} of the page's foot; the versions are those of the environment that writes the page."""
+    spec = comparison.spec
+    state = git_state(Path(__file__).parent)
+    facts = {"Commit": state["revision"][:12] + (", with changes" if state["changed"] else "")} if state else {}
+    if "seed" in spec.settings:
+        facts["Training seed"] = str(spec.settings["seed"])
+    seeds = {name: comparison.samples[name][spec.splits[0]].metadata.seed for name in spec.methods}
+    each = ", ".join(f"{spec.short_names[name]} {seed}" for name, seed in seeds.items())
+    facts["Sampling seeds"] = each if len(set(seeds.values())) > 1 else str(seeds[BASE])
+    facts["Commands"] = "; ".join([*spec.commands, "dph report --spec spec.json --out . (this page)"])
+    versions = [f"Python {platform.python_version()}"]
+    for package in PACKAGES:
+        try:
+            versions.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return facts | {"Versions": ", ".join(versions)}
+
+
+def _of_all_splits(comparison: Comparison, setting: str) -> object:
+    """A sampling setting if all splits have the same, else that of each."""
+    values = {split: getattr(drawn.metadata, setting) for split, drawn in comparison.samples[BASE].items()}
+    if len(set(values.values())) == 1:
+        return next(iter(values.values()))
+    return ", ".join(f"{split_name(split)} {value}" for split, value in values.items())

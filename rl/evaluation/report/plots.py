@@ -1,6 +1,9 @@
-"""Line plots: values with interval bands against k, the training step or eta."""
+"""The page's plots: lines against k, the training step or eta; and rows, one per method or style with its name above.
 
-from dataclasses import dataclass
+Every plot takes the page, light or dark, and looks {method: how it is drawn}; values are shares, shown in per cent.
+"""
+
+from collections.abc import Collection
 from itertools import chain
 
 import numpy as np
@@ -9,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from rl.evaluation.analysis.training_log import TrainingLog
-from rl.evaluation.report.canvas import canvas
-from rl.evaluation.report.theme import Look
-from rl.evaluation.spec import BASE_AGAIN, ReportSpec
+from rl.evaluation.report.canvas import FONT_SIZE, canvas
+from rl.evaluation.report.theme import INK, PAGE, STYLE_INK, Look
+from rl.evaluation.spec import ReportSpec
 from rl.metrics.bootstrap import Interval
 
 LINE_HEIGHT = 250
@@ -24,17 +27,18 @@ FEW_VALUES = 12  # up to this many are marked one by one
 ETA_SHIFT = 0.07
 REFERENCE = {"linewidth": 1.3, "linestyle": (0, (4, 3))}
 
+ROW = 40  # points: a method's name, below it its bar
+NAME_AT, BAR_AT, BAR_HEIGHT = 0.27, 0.72, 0.42  # in rows
+AXIS_HEIGHT = 28  # points
+LEAST_NAMED_SHARE = 0.08  # the figure of a smaller piece would not fit into it
+LONGEST_NAME = 46  # characters that fit into a plot's width; the tables have the whole name
+
 Curves = dict[str, dict[int, Interval]]
+Families = dict[str, dict[float, list[str]]]  # {family: {eta, ascending: methods}}
 
 
 def pass_at_k_plot(page: str, curves: Curves, looks: dict[str, Look]) -> Figure:
-    """Pass@k in per cent against k.
-
-    Args:
-        page: light or dark.
-        curves: {method: {k: [value, low, high]}}, the same k for all.
-        looks: {method: how it is drawn}.
-    """
+    """Pass@k against k; curves: {method: {k: [value, low, high]}}, the same k for all."""
     figure, axes = _interval_lines(page, curves, looks, "k, samples per prompt")
     ks = list(next(iter(curves.values())))
     axes.set_xscale("log", base=2)
@@ -47,7 +51,7 @@ def pass_at_k_plot(page: str, curves: Curves, looks: dict[str, Look]) -> Figure:
 
 
 def checkpoints_plot(page: str, curves: Curves, looks: dict[str, Look]) -> Figure:
-    """A share in per cent against the training step; arguments as of pass_at_k_plot, with steps for k."""
+    """A share against the training step; curves: {method: {step: [value, low, high]}}."""
     figure, axes = _interval_lines(page, curves, looks, "training step")
     axes.margins(x=0.02)
     axes.xaxis.get_major_locator().set_params(integer=True, nbins=5)
@@ -80,53 +84,38 @@ def _limit_to_percent(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
 
 
-@dataclass(frozen=True)
-class EtaCurves:
-    """Which methods make a line against eta, and which stand for comparison."""
-
-    families: dict[str, dict[float, list[str]]]  # {family: {eta, ascending: methods}}, each with two etas or more
-    references: list[str]  # methods without an eta: horizontal lines
-
-    @classmethod
-    def of(cls, spec: ReportSpec, methods: set[str]) -> "EtaCurves":
-        """Of all methods of a report; a family is left out unless all its methods are among `methods`."""
-        found: dict[str, dict[float, list[str]]] = {}
-        for name, method in spec.methods.items():
-            if method.family is not None and method.eta is not None:  # both or neither
-                found.setdefault(method.family, {}).setdefault(float(method.eta), []).append(name)
-        families = {
-            family: dict(sorted(etas.items()))
-            for family, etas in found.items()
-            if len(etas) > 1 and methods.issuperset(chain.from_iterable(etas.values()))
-        }
-        references = [n for n, m in spec.methods.items() if m.family is None and n in methods - {BASE_AGAIN}]
-        return cls(families, references)
-
-    def looks(self, looks: dict[str, Look]) -> list[Look]:
-        """Of the references, then of the families: a family looks like its first method."""
-        references = [Look(looks[name].label, looks[name].colour, marker="") for name in self.references]
-        first = {family: looks[next(iter(etas.values()))[0]] for family, etas in self.families.items()}
-        return references + [Look(family, look.colour, look.marker) for family, look in first.items()]
+def eta_families(spec: ReportSpec, methods: Collection[str]) -> Families:
+    """The lines against eta: families with two etas or more, all of whose methods are among `methods`."""
+    found: Families = {}
+    for name, method in spec.methods.items():
+        if method.family is not None and method.eta is not None:  # both or neither
+            found.setdefault(method.family, {}).setdefault(method.eta, []).append(name)
+    return {
+        family: dict(sorted(etas.items()))
+        for family, etas in found.items()
+        if len(etas) > 1 and set(chain(*etas.values())) <= set(methods)
+    }
 
 
-def eta_plot(page: str, curves: EtaCurves, values: dict[str, Interval], looks: dict[str, Look]) -> Figure:
-    """A share in per cent against eta; lines go through the mean of the runs with equal eta.
+def eta_plot(
+    page: str, families: Families, references: list[str], values: dict[str, Interval], looks: dict[str, Look]
+) -> Figure:
+    """A share against eta; lines go through the mean of the runs with equal eta.
 
     The etas are spaced equally: they are few, span decades, and 0 may be one of them.
 
     Args:
-        page: light or dark.
-        curves: the lines.
+        families: as eta_families returns them; a family looks like its first method.
+        references: methods without an eta, which are horizontal lines.
         values: {method: [value, low, high]}.
-        looks: {method: how it is drawn}.
     """
     figure, axes = _line_canvas(page, LINE_HEIGHT, "eta (equally spaced)")
-    etas = sorted(set(chain.from_iterable(curves.families.values())))
-    all_looks = curves.looks(looks)
-    for name, look in zip(curves.references, all_looks, strict=False):
-        axes.axhline(100 * values[name][0], color=look.colour.on(page), **REFERENCE)
-    for i, (of, look) in enumerate(zip(curves.families.values(), all_looks[len(curves.references) :], strict=True)):
-        colour, shift = look.colour.on(page), ETA_SHIFT * (i - (len(curves.families) - 1) / 2)
+    etas = sorted(set(chain(*families.values())))
+    for name in references:
+        axes.axhline(100 * values[name][0], color=looks[name].colour.on(page), **REFERENCE)
+    for i, of in enumerate(families.values()):
+        look = looks[next(iter(of.values()))[0]]
+        colour, shift = look.colour.on(page), ETA_SHIFT * (i - (len(families) - 1) / 2)
         at = [etas.index(eta) + shift for eta in of]
         axes.plot(at, [100 * np.mean([values[name][0] for name in names]) for names in of.values()], color=colour)
         for x, name in ((x, name) for x, names in zip(at, of.values(), strict=True) for name in names):
@@ -140,7 +129,7 @@ def eta_plot(page: str, curves: EtaCurves, values: dict[str, Interval], looks: d
 
 
 def training_plot(
-    page: str, metric: str, logs: dict[str, TrainingLog], looks: dict[str, Look], smoothed_steps: int
+    page: str, metric: str, smoothed_steps: int, logs: dict[str, TrainingLog], looks: dict[str, Look]
 ) -> Figure:
     """One metric against the step: a faint line as logged, a strong one as the mean of the last `smoothed_steps`."""
     figure, axes = _line_canvas(page, TRAINING_HEIGHT, "step")
@@ -162,3 +151,59 @@ def running_mean(values: np.ndarray, width: int) -> np.ndarray:
     end = np.arange(1, len(values) + 1)
     start = np.maximum(end - width, 0)
     return (total[end] - total[start]) / (end - start)
+
+
+def stacked_plot(
+    page: str, shares: dict[str, dict[str, float]], fills: dict[str, str], looks: dict[str, Look]
+) -> Figure:
+    """A bar of 100 per cent per method; pieces that are wide enough show their per cent.
+
+    Args:
+        shares: {method: {piece: share}}, the pieces in the order of drawing.
+        fills: {piece: fill}.
+    """
+    figure, axes = _row_canvas(page, [looks[name].label for name in shares], right=24)
+    for row, share in enumerate(shares.values()):
+        start = 0.0
+        for piece, part in share.items():
+            colours = {"color": fills[piece], "edgecolor": PAGE.on(page)}
+            bar = axes.barh(row + BAR_AT, part, left=start, height=BAR_HEIGHT, linewidth=1, **colours)
+            if part >= LEAST_NAMED_SHARE:
+                axes.bar_label(bar, [f"{100 * part:.0f}"], label_type="center", color=STYLE_INK, fontsize=FONT_SIZE)
+            start += part
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
+    return figure
+
+
+def interval_plot(page: str, intervals: dict[str, Interval], looks: dict[str, Look]) -> Figure:
+    """One share per row with its interval, and its figure on the right; intervals: {row: [value, low, high]}."""
+    figure, axes = _row_canvas(page, [looks[name].label for name in intervals], right=46)
+    for row, (name, interval) in enumerate(intervals.items()):
+        at, colour = row + BAR_AT, looks[name].colour.on(page)
+        value, low, high = (100 * v for v in interval)
+        axes.plot([low, high], [at, at], color=colour, linewidth=2.4, solid_capstyle="round")
+        axes.plot([value], [at], color=colour, marker="o", markersize=7)
+        _write(axes, page, 1.03, at, f"{value:.1f}", fontweight="bold")
+    axes.grid(axis="x")
+    axes.margins(x=0.06)
+    axes.xaxis.get_major_locator().set_params(nbins=5)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    return figure
+
+
+def _row_canvas(page: str, names: list[str], right: float) -> tuple[Figure, Axes]:
+    figure, axes = canvas(page, ROW * len(names) + AXIS_HEIGHT, left=6, right=right, top=2)
+    for row, name in enumerate(names):
+        shown = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1].rstrip() + "…"
+        _write(axes, page, 0, row + NAME_AT, shown)
+    axes.set_yticks([])
+    axes.set_ylim(len(names), 0)
+    axes.spines[:].set_visible(False)
+    return figure, axes
+
+
+def _write(axes: Axes, page: str, x: float, y: float, text: str, **how) -> None:
+    """A text at x in the width of the axes; a dollar sign in it starts no formula."""
+    how |= {"color": INK.on(page), "fontsize": FONT_SIZE, "parse_math": False}
+    axes.text(x, y, text, va="center", transform=axes.get_yaxis_transform(), **how)

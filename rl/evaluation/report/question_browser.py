@@ -28,6 +28,7 @@ VERDICTS = {
     "pred_timeout": "timed out",
     "gold_error": "reference fails",
     "gold_timeout": "reference fails",
+    "gold_empty": "reference returns nothing",
 }
 _STYLE_COMMENT = re.compile(r"^\s*/\*\w+\*/\s*")
 

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rl.data.sample_file import SampleMetadata
 from rl.evaluation.analysis.claims import INCONCLUSIVE, NOT_MEASURED, NOT_SUPPORTED, SUPPORTED, Claim
-from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
+from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.questions import PLAIN
 from rl.evaluation.analysis.summary import in_display_unit, metric_of
@@ -16,19 +15,9 @@ from rl.metrics.pass_at_k import k_values
 
 EMPTY = "–"
 VERDICT_CLASSES = {SUPPORTED: "yes", NOT_SUPPORTED: "no", INCONCLUSIVE: "open", NOT_MEASURED: "none"}
-COLUMN_NAMES = {
-    "greedy": "Greedy",
-    "keep_rate": "Keep rate",
-    "lost": "Lost",
-    "newly_solved": "Newly solved",
-    "styles": "Styles",
-    "style_entropy": "Style entropy",
-    "distinct_correct": "Distinct correct",
-    "distinct_results": "Distinct results",
-    "response_tokens": "Tokens",
-    "truncated": "Trun\N{SOFT HYPHEN}cated",
-    **{f"distinct_{n}": f"Distinct-{n}" for n in ORDERS},
-}
+# Of metrics whose name in report.json is not the heading.
+COLUMN_NAMES = {"response_tokens": "Tokens", "truncated": "Trun\N{SOFT HYPHEN}cated"}
+COLUMN_NAMES |= {f"distinct_{n}": f"Distinct-{n}" for n in ORDERS}
 
 
 @dataclass(frozen=True)
@@ -57,6 +46,10 @@ class Table:
 def split_name(split: str) -> str:
     """in_domain -> In domain."""
     return split.replace("_", " ").capitalize()
+
+
+def _column_name(metric: str) -> str:
+    return COLUMN_NAMES.get(metric, metric.replace("_", " ").capitalize())
 
 
 def group_titles(summary: dict) -> dict[tuple[str, str], str]:
@@ -91,8 +84,7 @@ def values_tables(comparison: Comparison, split: str, looks: dict[str, Look]) ->
             Row(look.label, [_value_cell(summaries[method], metric) for metric in metrics], look.colour.css)
             for method, look in looks.items()
         ]
-        names = [COLUMN_NAMES.get(metric, metric.capitalize()) for metric in metrics]
-        return Table(["Method", *names], rows, name if note else "", note)
+        return Table(["Method", *map(_column_name, metrics)], rows, name if note else "", note)
 
     found = {title: table(metrics, summaries) for title, metrics in columns.items()}
     found[name] = table(columns[name], summaries, f"{base.prompts} questions, {base.n} samples of each")
@@ -121,16 +113,16 @@ def claims_table(split: str, claims: list[Claim], labels: dict[str, str]) -> Tab
     return Table(
         ["Claim", *(labels[name] for name in methods)],
         [
-            Row(predicate, [_claim_cell(row.get(name)) for name in methods], note=_note(next(iter(row.values()))))
+            Row(
+                predicate,
+                [_claim_cell(row.get(name)) for name in methods],
+                # What is measured, where the predicate does not say it.
+                note=next((claim.measure for claim in row.values() if claim.unit == "nats"), ""),
+            )
             for predicate, row in rows.items()
         ],
         split_name(split),
     )
-
-
-def _note(claim: Claim) -> str:
-    """What is measured, where the predicate does not say it."""
-    return claim.measure if claim.unit == "nats" else ""
 
 
 def _claim_cell(claim: Claim | None) -> Cell | None:
@@ -149,7 +141,7 @@ def tests_table(tests: list[PairedTest], labels: dict[str, str]) -> Table:
     rows = []
     for test in tests:
         value, low, high = (_signed(*in_display_unit(test.metric, v)) for v in test.difference)
-        cells = [Cell(COLUMN_NAMES.get(test.metric, test.metric.capitalize())), Cell(value, f"{low} to {high}")]
+        cells = [Cell(_column_name(test.metric)), Cell(value, f"{low} to {high}")]
         cells += [Cell(f"{test.p:.4f}"), Cell(f"{test.p_holm:.4f}")]
         rows.append(Row(f"{labels[test.first]} − {labels[test.second]}", cells))
     columns = ["Methods", "Metric", "Difference", "p", "p, Holm"]
@@ -160,27 +152,3 @@ def tests_table(tests: list[PairedTest], labels: dict[str, str]) -> Table:
 def _signed(value: float, digits: int) -> str:
     """With its sign, even if it rounds to 0: whether an interval reaches 0 stays legible."""
     return f"{value:+.{digits}f}".replace("-", "−") if value else f"{0:.{digits}f}"
-
-
-def settings_facts(comparison: Comparison) -> dict[str, object]:
-    """The specification's settings, then the sampling settings."""
-    drawn = {split: samples.metadata for split, samples in comparison.samples[BASE].items()}
-    sampling = {f"sampling: {name}": _of_all_splits(drawn, name) for name in COMMON_SETTINGS}
-    return comparison.spec.settings | sampling
-
-
-def sampling_seeds(comparison: Comparison) -> str:
-    """Of each method's samples, in words."""
-    seeds = {name: next(iter(splits.values())).metadata.seed for name, splits in comparison.samples.items()}
-    if len(set(seeds.values())) == 1:
-        return str(seeds[BASE])
-    names = comparison.spec.short_names
-    return ", ".join(f"{names[name]} {seed}" for name, seed in seeds.items())
-
-
-def _of_all_splits(drawn: dict[str, SampleMetadata], setting: str) -> object:
-    """The setting if all splits have the same, else that of each."""
-    values = {split: getattr(metadata, setting) for split, metadata in drawn.items()}
-    if len(set(values.values())) == 1:
-        return next(iter(values.values()))
-    return ", ".join(f"{split_name(split)} {value}" for split, value in values.items())

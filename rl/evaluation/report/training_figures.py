@@ -1,10 +1,9 @@
 """The training section of report.html: validation during training, curves of the policy and of the rehearsal."""
 
-from functools import partial
-
 from rl.evaluation.analysis.training_log import TrainingLog
-from rl.evaluation.report.figures import Group, Panel, looks_of
+from rl.evaluation.report.figures import Group, Panel
 from rl.evaluation.report.plots import SMOOTHED_STEPS, training_plot
+from rl.evaluation.report.theme import method_looks
 from rl.evaluation.spec import ReportSpec
 
 TITLES = {
@@ -24,18 +23,19 @@ VALIDATION_PREFIX = "val-core/"  # verl: val-core/<data source>/<acc or reward>/
 
 def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[list[Group], list[Panel]]:
     """The groups that have something to show, and panels of further rehearsal metrics."""
-    looks = looks_of(spec)
-    metrics, constants = plotted_metrics(logs)
+    looks = method_looks(spec.short_names)
 
-    def panels(titles: dict[str, str], kind: str, smoothed_steps: int) -> list[Panel]:
+    def panels(titles: dict[str, str], kind: str, smoothed_steps: int = SMOOTHED_STEPS) -> list[Panel]:
         found = []
         for i, (metric, title) in enumerate(titles.items()):
             last = {name: list(log[metric].values())[-1] for name, log in logs.items() if metric in log}
             says = f"{metric}, last: " + ", ".join(f"{name} {value:g}" for name, value in last.items())
-            plot = partial(training_plot, metric=metric, logs=logs, looks=looks, smoothed_steps=smoothed_steps)
-            found.append(Panel.draw(title, says, f"{kind}-{i}", plot))
+            found.append(Panel.draw(title, says, f"{kind}-{i}", training_plot, metric, smoothed_steps, logs, looks))
         return found
 
+    plotted, constants = plotted_metrics(logs)
+    titled = {metric: title for metric, title in plotted.items() if metric in TITLES}
+    others = {metric: title for metric, title in plotted.items() if metric not in TITLES}
     of_validation = (
         "As logged during training. best@n estimates by resampling n of n samples with replacement, which lies below "
         "Pass@n."
@@ -47,40 +47,39 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
     if constants:
         about += " Constant throughout: " + ", ".join(f"{name} = {value:g}" for name, value in constants.items()) + "."
     key = [looks[name] for name in logs]
-    titled = {metric: TITLES[metric] for metric in metrics if metric in TITLES}
     groups = [
         Group("Validation against training steps", of_validation, panels(validation_metrics(logs), "val", 1), key),
-        Group("Policy and rehearsal", about, panels(titled, "train", SMOOTHED_STEPS), key),
+        Group("Policy and rehearsal", about, panels(titled, "train"), key),
     ]
-    others = {metric: metric for metric in metrics if metric not in TITLES}
-    return [group for group in groups if group.panels], panels(others, "rehearsal", SMOOTHED_STEPS)
+    return [group for group in groups if group.panels], panels(others, "rehearsal")
 
 
-def plotted_metrics(logs: dict[str, TrainingLog]) -> tuple[list[str], dict[str, float]]:
-    """Which metrics get a panel, and which are one constant: (names in order, {name: the constant}).
+def plotted_metrics(logs: dict[str, TrainingLog]) -> tuple[dict[str, str], dict[str, float]]:
+    """Which metrics get a panel, and which are one constant: ({name: title} in order, {name: the constant}).
 
     Every metric of TITLES and every other one of the rehearsal that occurs, unless it is the same number in all runs
     throughout.
     """
-    occurring = {metric for log in logs.values() for metric in log}
-    others = [m for m in occurring if m.startswith(REHEARSAL_PREFIX) and not m.startswith(SCORER_PREFIX)]
-    others = sorted(m for m in others if m not in TITLES)
-    names, constants = [], {}
-    for metric in [m for m in TITLES if m in occurring] + others:
+    others = [m for m in _occurring(logs, REHEARSAL_PREFIX) if not m.startswith(SCORER_PREFIX)]
+    titles, constants = {}, {}
+    for metric, title in (TITLES | {m: m for m in others if m not in TITLES}).items():
         values = {value for log in logs.values() for value in log.get(metric, {}).values()}
         if len(values) == 1:
             constants[metric] = values.pop()
-        else:
-            names.append(metric)
-    return names, constants
+        elif values:
+            titles[metric] = title
+    return titles, constants
 
 
 def validation_metrics(logs: dict[str, TrainingLog]) -> dict[str, str]:
     """{metric: title} of verl's validation during training: mean@n and best@n per validation set, for its n."""
-    occurring = sorted({metric for log in logs.values() for metric in log if metric.startswith(VALIDATION_PREFIX)})
     titles = {}
-    for metric in occurring:
+    for metric in _occurring(logs, VALIDATION_PREFIX):
         source, _, estimate = metric.removeprefix(VALIDATION_PREFIX).rsplit("/", 2 + metric.endswith("/mean"))[:3]
         if estimate.startswith(("mean@", "best@")):
             titles[metric] = f"{source}: {estimate}"
     return titles
+
+
+def _occurring(logs: dict[str, TrainingLog], prefix: str) -> list[str]:
+    return sorted({metric for log in logs.values() for metric in log if metric.startswith(prefix)})

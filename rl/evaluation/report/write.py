@@ -13,23 +13,19 @@ from rl.common.cli import user_errors_exit
 if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
 
-CHECK_FAILED_EXIT_CODE = 1
-
 
 def write_report(spec: "ReportSpec", out: Path) -> dict:
     """Measure all methods, write out/report.{json,html} and out/answers.svg, and return the content of report.json.
 
-    report.json = {method: {split: summary}} (see summary.summarise; its "groups" are {key of extra_info: {value:
-    summary.summarise_group}}), beside "_definitions" {term: meaning},
-    "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, if a method has
-    checkpoints, "_progress" (checkpoints.Progress).
+    report.json = {method: {split: summary}} (summary.summarise), beside "_definitions" {term: meaning}, "_claims"
+    [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, if a method has checkpoints,
+    "_progress" (comparison.Progress). A summary's "groups" are {key of extra_info: {value: summary.summarise_group}}.
 
     Raises:
         UserError: the files cannot be compared; nothing is written then.
     """
-    from rl.evaluation.analysis.checkpoints import read_progress
     from rl.evaluation.analysis.claims import claims
-    from rl.evaluation.analysis.comparison import compare
+    from rl.evaluation.analysis.comparison import compare, read_progress
     from rl.evaluation.analysis.paired_test import paired_tests
     from rl.evaluation.analysis.summary import definitions
     from rl.evaluation.analysis.training_log import read_training_log
@@ -50,8 +46,10 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
         name: read_training_log(method.training_log) for name, method in spec.methods.items() if method.training_log
     }
     progress = read_progress(comparison)
-    page = render_page(comparison, judged, tests, meanings, logs, progress)
-    picture = answer_figure(comparison)
+    files = {
+        "report.html": render_page(comparison, judged, tests, meanings, logs, progress),
+        "answers.svg": answer_figure(comparison),
+    }
     report = comparison.summaries | {
         "_definitions": meanings,
         "_claims": [dataclasses.asdict(claim) for claim in judged],
@@ -59,11 +57,10 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
         "_labels": {name: method.label for name, method in spec.methods.items()},
     }
     report |= {"_progress": progress} if progress else {}
-    text = json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    files["report.json"] = json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     out.mkdir(parents=True, exist_ok=True)
-    atomic_write.write_text(out / "report.json", text)
-    atomic_write.write_text(out / "answers.svg", picture)
-    atomic_write.write_text(out / "report.html", page)
+    for name, text in files.items():
+        atomic_write.write_text(out / name, text)
     return report
 
 
@@ -75,15 +72,14 @@ def main(arguments: list[str] | None = None) -> int:
 
         spec = read_spec(options.spec)
         sys.stderr.write(f"Comparing {', '.join(spec.methods)}.\n")
-
-        from rl.evaluation.analysis.claims import failed_checks
+        from rl.evaluation.analysis.claims import failed_checks  # numpy loads after the first line is said
 
         report = write_report(spec, options.out)
     sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")
     failures = failed_checks(report) if options.check else []
     for failure in failures:
         sys.stderr.write(f"Check failed: {failure}\n")
-    return CHECK_FAILED_EXIT_CODE if failures else 0
+    return 1 if failures else 0
 
 
 def parser() -> argparse.ArgumentParser:
