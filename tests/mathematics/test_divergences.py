@@ -145,12 +145,6 @@ def two_policies(seed, device, size=7):
     return [torch.randn(size, generator=g, dtype=torch.float64).log_softmax(0).to(device) for _ in range(2)]
 
 
-def sampled(log_p, seed):
-    """200,000 actions: the same ones on every device."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.multinomial(log_p.exp().cpu(), 200_000, replacement=True, generator=generator).to(log_p.device)
-
-
 EXACT = {
     "forward_kl": lambda p, q: (q * (q / p).log()).sum(),
     "reverse_kl": lambda p, q: (p * (p / q).log()).sum(),
@@ -186,53 +180,14 @@ def test_generator_form_is_unbiased_over_every_token_of_small_vocabularies(name,
     torch.testing.assert_close(gradient, wanted, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", GENERATORS | TAIL_FORMS)
-def test_generator_form_is_unbiased(name, device):
-    """The mean gradient of samples of pi_ref is that of the divergence (5 std. errors)."""
-    log_p, log_q = two_policies(3, device)
-    f = (GENERATORS | TAIL_FORMS)[name]
-    logits = log_p.clone().requires_grad_()
-    (exact,) = torch.autograd.grad((EXACT | OF_TAIL_FORM)[name](logits.softmax(0), log_q.exp()), logits)
-    per_action = []
-    for action in range(len(log_q)):
-        d = (logits.log_softmax(0) - log_q)[action]
-        (g,) = torch.autograd.grad(dv.with_linear_tail(f, d, upper=None), logits)
-        per_action.append(g)
-    samples = sampled(log_q, seed=11)
-    gradients = torch.stack(per_action)[samples]
-    error = (gradients.mean(0) - exact).abs()
-    assert (error < 5 * gradients.std(0) / len(samples) ** 0.5 + 1e-6).all()
-
-
-def test_alpha_tends_to_the_two_kl_divergences(device):
-    d = torch.linspace(-3, 3, 13, device=device)
-    near_one = dv.with_linear_tail(partial(dv.alpha_divergence, alpha=1 - 1e-5), d, upper=None)
-    near_zero = dv.with_linear_tail(partial(dv.alpha_divergence, alpha=1e-5), d, upper=None)
-    torch.testing.assert_close(near_one, dv.with_linear_tail(dv.forward_kl, d, upper=None), rtol=1e-3, atol=1e-4)
-    torch.testing.assert_close(near_zero, dv.with_linear_tail(dv.reverse_kl, d, upper=None), rtol=1e-3, atol=1e-4)
-
-
 # ---------------------------------------------------------------------------- on samples of the policy
-
-
-def policy_weight_of_method(name, u):
-    """f'(u) - f'(1) by hand, float64."""
-    log, a = torch.log, float(name[6:]) if name.startswith("alpha") else None
-    return {
-        "forward_kl": lambda: 1 - 1 / u,
-        "reverse_kl": lambda: log(u),
-        "js_half": lambda: 0.5 * log(2 * u / (1 + u)),
-        "kl_ref_mixture": lambda: 0.5 - 1 / (1 + u),
-        "kl_policy_mixture": lambda: log(2 * u / (1 + u)) + 1 / (1 + u) - 0.5,
-        "hellinger": lambda: 0.5 * (1 - 1 / u.sqrt()),
-        "chi_square": lambda: 2 * (u - 1),
-    }.get(name, lambda: (1 - u ** -(a or 1)) / (a or 1))()
 
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_policy_weight_is_the_derivative_of_f_less_that_at_one(name, device):
     d = torch.tensor([-9.0, -5.0, -1.0, -1e-4, 0.0, 1e-4, 0.5, 1.0, 3.0, 9.0], device=device)
-    expected = policy_weight_of_method(name, d.double().exp()).float()
+    u = d.double().exp()
+    expected = (gradient_weight(name, u) / u).float()
     torch.testing.assert_close(dv.policy_weight(GENERATORS[name], d, POLICY_BOUND), expected, rtol=1e-5, atol=1e-7)
 
 
@@ -251,7 +206,7 @@ def test_policy_weight_is_finite_and_has_the_sign_of_d(name, d, device):
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_policy_form_is_unbiased(name, device):
-    """E_{a ~ pi_theta}[w(d) grad log pi_theta] is the divergence's gradient: exactly, and sampled (5 std. errors)."""
+    """E_{a ~ pi_theta}[w(d) grad log pi_theta] is the divergence's gradient, and that of f~(u) / u its value."""
     log_p, log_q = two_policies(4, device)
     logits = log_p.clone().requires_grad_()
     value = EXACT[name](logits.softmax(0), log_q.exp())
@@ -262,11 +217,8 @@ def test_policy_form_is_unbiased(name, device):
         [torch.autograd.grad(weights[a] * logits.log_softmax(0)[a], logits)[0] for a in range(len(log_p))]
     )
     torch.testing.assert_close((log_p.exp()[:, None] * per_action).sum(0), exact, rtol=1e-4, atol=1e-6)
-    samples = sampled(log_p, seed=5)
-    gradients = per_action[samples]
-    assert ((gradients.mean(0) - exact).abs() < 5 * gradients.std(0) / len(samples) ** 0.5 + 1e-6).all()
-    values = dv.policy_value(GENERATORS[name], d, POLICY_BOUND)[samples].double()
-    assert abs(values.mean() - value.detach()) < 5 * values.std() / len(samples) ** 0.5 + 1e-6
+    values = dv.policy_value(GENERATORS[name], d, POLICY_BOUND).double()
+    torch.testing.assert_close((log_p.exp() * values).sum(), value.detach(), rtol=1e-4, atol=1e-6)
 
 
 def test_k3_as_a_loss_on_policy_samples_has_the_forward_kls_gradient(device):
