@@ -221,18 +221,6 @@ def test_policy_form_is_unbiased(name, device):
     torch.testing.assert_close((log_p.exp() * values).sum(), value.detach(), rtol=1e-4, atol=1e-6)
 
 
-def test_k3_as_a_loss_on_policy_samples_has_the_forward_kls_gradient(device):
-    """Why it is not used: the gradient of exp(-d) - 1 + d, whose value is the reverse KL, is that of the forward KL."""
-    log_p, log_q = two_policies(6, device)
-    logits = log_p.clone().requires_grad_()
-    d = logits.log_softmax(0) - log_q
-    (found,) = torch.autograd.grad((log_p.exp() * (torch.expm1(-d) + d)).sum(), logits)
-    (forward,) = torch.autograd.grad(EXACT["forward_kl"](logits.softmax(0), log_q.exp()), logits)
-    (reverse,) = torch.autograd.grad(EXACT["reverse_kl"](logits.softmax(0), log_q.exp()), logits)
-    torch.testing.assert_close(found, forward, rtol=1e-6, atol=1e-9)
-    assert (found - reverse).abs().max() > 0.01
-
-
 @pytest.mark.parametrize("name", ["forward_kl", "chi_square"])
 def test_policy_weights_grow_linearly_beyond_their_bounds(name, device):
     for side in (-1.0, 1.0):
