@@ -238,15 +238,8 @@ class CheckedRollouts(Base):
     def _check_failed(self, failed: int, rollouts: int, step: int) -> None:
         if failed > self._may_fail(rollouts):
             raise self._too_many_failed(failed, rollouts, step)
-        logger.warning(
-            "%d of %d rollouts failed in step %d and are left out (their errors are above); "
-            "trainer.max_failed_rollouts=%s allows %d",
-            failed,
-            rollouts,
-            step,
-            self.config.trainer.max_failed_rollouts,
-            self._may_fail(rollouts),
-        )
+        left_out = "%d of %d rollouts failed in step %d and are left out (their errors are above)"
+        logger.warning(left_out, failed, rollouts, step)
 
     def _may_fail(self, rollouts: int) -> int:
         """trainer.max_failed_rollouts of so many: an int is a count, a float a share, rounded down."""
