@@ -4,7 +4,6 @@ The policy has learnt by heart to say "right" after "good", "wrong" after "bad",
 Two steps at a small learning rate change its log-probs, but not what it says.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -14,10 +13,8 @@ import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
-from transformers import LlamaForCausalLM
 
-from rl.common.fingerprint import model_hash, tokenizer_hash
-from verl.dph.pef.store import Row, Store
+from tests.tiny_run import metrics_of, prompt_row, save_store
 
 WORDS = ["<pad>", "<eos>", "<unk>", "right", "wrong", "good", "bad", "mixed", *(f"w{i}" for i in range(24))]
 END, RIGHT, WRONG = 1, 3, 4
@@ -95,30 +92,10 @@ def teach_model(folder: Path, word_llama) -> None:
 
 
 def save_prompts(path: Path, first: int, rows: list[tuple[str, int]]) -> None:
-    truth = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
     pd.DataFrame(
-        {
-            "data_source": "sql",
-            "prompt": [{"role": "user", "content": " ".join(prompt_of(kind, first + i))}],
-            "reward_model": {"style": "rule", "ground_truth": truth},
-            "id": first + i,
-            "base_correct": correct,
-        }
-        for i, (kind, correct) in enumerate(rows)
+        prompt_row(id, " ".join(prompt_of(kind, id)), base_correct=correct)
+        for id, (kind, correct) in enumerate(rows, first)
     ).to_parquet(path)
-
-
-def save_store(path: Path, folder: str) -> None:
-    """ "right" after the first prompts of SOLVED, with the model's own log-probs."""
-    model = LlamaForCausalLM.from_pretrained(folder)
-    response, rows = torch.tensor([RIGHT, END]), []
-    for i, (kind, _) in enumerate(SOLVED[:STORED]):
-        prompt = torch.tensor([WORDS.index(word) for word in prompt_of(kind, i)])
-        with torch.no_grad():
-            log_probs = model(torch.cat([prompt, response])[None]).logits[0, 1:-1].log_softmax(-1)
-        rows.append(Row(i, prompt, response, log_probs.gather(1, response[:, None])[:, 0]))
-    origin = {"model": folder, "model_hash": model_hash(folder), "tokenizer_hash": tokenizer_hash(folder)}
-    Store(origin | {"temperature": 1.0}, rows).save(str(path))
 
 
 class Run:
@@ -153,9 +130,7 @@ class Run:
         )
         self.output = finished.stdout
         assert finished.returncode == 0, self.output[-8000:]
-        [file] = self.folder.glob("metrics/*.jsonl")
-        entries = [json.loads(line) for line in file.read_text().splitlines()]
-        self.metrics: dict[int, dict[str, float]] = {entry["step"]: entry["data"] for entry in entries}
+        self.metrics = metrics_of(self.folder / "metrics")
 
 
 @pytest.fixture(scope="session")
@@ -168,7 +143,10 @@ def task(tmp_path_factory, word_llama) -> Path:
     torch.set_num_threads(threads)
     save_prompts(folder / "train_correct.parquet", 0, SOLVED)
     save_prompts(folder / "train_wrong.parquet", len(SOLVED), EXPLORED)
-    save_store(folder / "pef.pt", str(folder / "model"))
+    # "right" after the first prompts of SOLVED
+    prompts = [[WORDS.index(word) for word in prompt_of(kind, i)] for i, (kind, _) in enumerate(SOLVED[:STORED])]
+    responses = [(i, torch.tensor(prompt), torch.tensor([RIGHT, END])) for i, prompt in enumerate(prompts)]
+    save_store(folder / "pef.pt", folder / "model", responses)
     (folder / "reward.py").write_text(REWARD)
     return folder
 
@@ -182,18 +160,3 @@ def probed(task) -> Run:
 @pytest.fixture(scope="session")
 def plain(task) -> Run:
     return Run(task, "plain", {"trainer.logger": "[console,file]"})
-
-
-@pytest.fixture(scope="session")
-def keep_rate() -> float:
-    return 3 / 4
-
-
-@pytest.fixture(scope="session")
-def newly_solved() -> float:
-    return 2 / 4
-
-
-@pytest.fixture(scope="session")
-def tags() -> tuple[str, ...]:
-    return TAGS

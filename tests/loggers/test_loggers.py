@@ -14,6 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from wandb.proto.wandb_internal_pb2 import Record as WandbRecord
 
 from rl import cli
+from tests.loggers.conftest import TAGS
 
 OF_VALIDATION = ("dph/keep_rate", "dph/newly_solved", "dph/val/sql/pass@1", "dph/val/sql/pass@2")
 OF_REHEARSAL = ("dph/coefficient", "dph/divergence", "dph/loss", "dph/kl_ref_policy", "dph/epoch")
@@ -84,11 +85,11 @@ def test_metrics_arrive(probed, read):
             assert logged[step, name] == pytest.approx(probed.metrics[step][name], rel=tolerance, abs=0), (step, name)
 
 
-def test_without_keys_name_tags_and_settings_are_recorded_offline(probed, tags):
+def test_without_keys_name_tags_and_settings_are_recorded_offline(probed):
     [start] = [record.start for record in swanlab_records(probed) if record.HasField("start")]
-    assert (start.project, start.name, tuple(start.tags)) == ("dph", "probed", tags)
+    assert (start.project, start.name, tuple(start.tags)) == ("dph", "probed", TAGS)
     runs = [record.run for record in wandb_records(probed) if record.HasField("run")]
-    assert (runs[0].project, runs[0].display_name, tuple(runs[0].tags)) == ("dph", "probed", tags)
+    assert (runs[0].project, runs[0].display_name, tuple(runs[0].tags)) == ("dph", "probed", TAGS)
     settings = {item.key: json.loads(item.value_json) for item in runs[0].config.update}
     assert settings["actor_rollout_ref"]["actor"]["sft_loss_mode"] == "js_low_var"
     [file] = probed.folder.glob("swanlab/run-*/files/config.yaml")

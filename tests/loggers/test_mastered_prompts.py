@@ -8,7 +8,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from tests.loggers.conftest import END, EXPLORED, PROBE, RIGHT, SOLVED, STORED, WORDS, Run, prompt_of
-from tests.loggers.test_keep_probe import MEASURED
+from tests.tiny_run import assert_same
 from verl.dph.pef.store import Store
 from verl.dph.training.mastered_prompts import FILE
 
@@ -89,11 +89,5 @@ def test_a_resumed_run_is_the_same(at_once, task):
         task, "refreshed_again", **{"trainer.resume_mode": "resume_path", "trainer.resume_from_path": folder}
     )
     assert list(again) == list(range(SAVED + 1, STEPS + 1))
-    for step, metrics in resumed.metrics.items():
-        assert again[step] == scores[step]
-        different = {
-            name: (value, metrics[name])
-            for name, value in run.metrics[step].items()
-            if not name.startswith(MEASURED) and value != metrics[name]
-        }
-        assert not different, f"step {step}"
+    assert again == {step: scores[step] for step in again}
+    assert_same({step: run.metrics[step] for step in again}, resumed.metrics)

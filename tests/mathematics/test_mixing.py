@@ -106,33 +106,6 @@ def test_one_response_per_prompt_is_visited_as_before_there_were_several():
     ]
 
 
-def test_epochs_and_seeds_differ():
-    order = RehearsalOrder(range(50), seed=0)
-    first, second = order.take(50), order.take(50)
-    assert first != second and first != RehearsalOrder(range(50), seed=1).take(50)
-
-
-def mini_batches_of(order, *, ranks, steps):
-    """The D_pef rows of every mini-batch over all ranks, as the trainer takes them: two of four rows each a step."""
-    held = []
-    for _ in range(steps):
-        pef = [row for _ in range(2) for row in order.take(4)]
-        parts = cut(interleave([None] * 16, pef, mini_batches=2, ranks=ranks), mini_batches=2, ranks=ranks)
-        held += [sorted(row for chunks in parts for row in chunks[k] if row is not None) for k in range(2)]
-    return held
-
-
-@given(st.integers(1, 20), st.integers(0, 6), st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]))
-def test_an_order_continues_on_another_number_of_ranks(num_rows, steps, before, after):
-    whole = mini_batches_of(RehearsalOrder(range(num_rows), seed=3), ranks=before, steps=steps + 3)
-    order = RehearsalOrder(range(num_rows), seed=3)
-    first = mini_batches_of(order, ranks=before, steps=steps)
-    saved = json.loads(json.dumps(order.state_dict()))  # as it lies in a checkpoint
-    resumed = RehearsalOrder(range(num_rows), seed=3)
-    resumed.load_state_dict(saved)
-    assert first + mini_batches_of(resumed, ranks=after, steps=3) == whole
-
-
 def test_a_state_of_another_store_is_rejected():
     state = RehearsalOrder(range(10), seed=3).state_dict()
     with pytest.raises(ValueError, match="num_rows 10, this run has 11"):

@@ -53,18 +53,6 @@ def test_values_and_gradients_are_log_softmaxes(seed, tokens, share, k, chunk, o
     torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-4, atol=2e-5)
 
 
-def test_no_given_token_is_the_log_probs_alone(device):
-    logits, labels, _, _, (weights, _) = case(device, 1, 6, 2, 3)
-    x = logits.clone().requires_grad_()
-    none = torch.empty(0, dtype=torch.int64, device=device)
-    log_probs, log_q = topk_logprobs.LogProbs.apply(x, labels, none, none.int().view(0, 3), False)
-    (log_probs * weights).sum().backward()
-    y = logits.clone().requires_grad_()
-    (y.log_softmax(-1).gather(1, labels[:, None])[:, 0] * weights).sum().backward()
-    assert log_q.shape == (0, 4)
-    torch.testing.assert_close(x.grad, y.grad, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("inplace", [True, False])
 @pytest.mark.parametrize("verls", [logprobs_from_logits, logprobs_from_logits_naive])

@@ -7,16 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pandas as pd
 import pytest
 import torch
-from transformers import LlamaForCausalLM
 
-from rl.common.fingerprint import model_hash, tokenizer_hash
-from verl.dph.pef.store import Row, Store
+from tests.tiny_run import metrics_of, prompt_row, save_store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ANSWERS = [
@@ -27,7 +25,6 @@ ANSWERS = [
 SPECIAL = ["<pad>", "<eos>", "<unk>", "<user>", "<answer>"]
 WORDS = [f"w{i}" for i in range(24)]
 CHAT_TEMPLATE = "<user>{{ messages[0]['content'] }}{% if add_generation_prompt %}<answer>{% endif %}"
-TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
 PROMPTS, STORED, VALIDATED = 14, 10, 6  # 14 prompts are three steps of 4 and two that wait for the next epoch
 STOP, TOTAL = 4, 8  # steps: both halves of a resumed run cross an epoch of the prompts and of the store
 SETTINGS = {
@@ -61,32 +58,15 @@ TIME_LIMIT_S = 280
 
 def make_prompts(path: Path, first: int, count: int) -> None:
     """Prompts of one to six words, so that a batch holds several lengths."""
-    rows = [
-        {
-            "data_source": "sql",
-            "prompt": [{"role": "user", "content": " ".join(WORDS[(i * 7 + j) % 24] for j in range(1 + i % 6))}],
-            "reward_model": {"style": "rule", "ground_truth": TRUTH},
-            "id": i,
-            "extra_info": {"index": i, "split": "train"},
-        }
-        for i in range(first, first + count)
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    words = {i: [WORDS[(i * 7 + j) % 24] for j in range(1 + i % 6)] for i in range(first, first + count)}
+    pd.DataFrame(prompt_row(i, " ".join(content)) for i, content in words.items()).to_parquet(path)
 
 
-def make_store(path: Path, model_folder: Path) -> None:
-    """Right answers after some words of their own, with the model's log-probs of them."""
-    model = LlamaForCausalLM.from_pretrained(model_folder)
-    rows = []
+def right_answers() -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+    """After some words of their own."""
     for i in range(STORED):
         prompt = torch.tensor([3, *(8 + (5 * i + j) % 24 for j in range(1 + i % 4)), 4])
-        response = torch.tensor([*(8 + (3 * i + j) % 24 for j in range(i % 3)), 5, 1])
-        with torch.no_grad():
-            log_probs = model(torch.cat([prompt, response])[None]).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
-        rows.append(Row(1000 + i, prompt, response, log_probs.gather(1, response[:, None])[:, 0]))
-    meta = {"model": str(model_folder), "temperature": 1.0}
-    meta |= {"model_hash": model_hash(str(model_folder)), "tokenizer_hash": tokenizer_hash(str(model_folder))}
-    Store(meta, rows).save(str(path))
+        yield 1000 + i, prompt, torch.tensor([*(8 + (3 * i + j) % 24 for j in range(i % 3)), 5, 1])
 
 
 class Task:
@@ -100,7 +80,7 @@ class Task:
         word_llama(folder / "model", words, template=CHAT_TEMPLATE, joined=True, max_position_embeddings=64, **size)
         make_prompts(folder / "train.parquet", 0, PROMPTS)
         make_prompts(folder / "val.parquet", 100, VALIDATED)
-        make_store(folder / "pef.pt", folder / "model")
+        save_store(folder / "pef.pt", folder / "model", right_answers())
         self.environment = SETTINGS | {
             "PYTHON": sys.executable,
             "MODEL_PATH": str(folder / "model"),
@@ -133,9 +113,7 @@ class Task:
 
     def metrics(self, name: str) -> dict[int, dict[str, float]]:
         """Every metric of every step of a run, by step."""
-        parts = sorted((self.runs / name / "metrics").glob("*.jsonl"))
-        entries = [json.loads(line) for part in parts for line in part.read_text().splitlines()]
-        return {entry["step"]: entry["data"] for entry in entries}
+        return metrics_of(self.runs / name / "metrics")
 
     def rollouts(self, name: str, step: int) -> list[tuple]:
         """(prompt, response, score) of every sample of a step."""

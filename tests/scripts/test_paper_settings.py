@@ -202,6 +202,8 @@ def test_coverage_given_responses_and_what_is_explored(launcher, files, tmp_path
     assert list(config.data.train_files) == files["BASELINE_FILES"].split(",")
     assert (config.actor_rollout_ref.actor.policy_loss_coeff, config.actor_rollout_ref.rollout.n) == (0, 1)
     accept(config, files, monkeypatch)
+    config = dry_run(launcher, "llama_sql", "chord_mu", "name", **files, EXPLORED="exp").config()
+    assert config.data.train_files == files["TRAIN_WRONG"]  # all of them without the variable
     refused = launcher.run("llama/js_kl", "name", "--dry-run", **files, EXPLORED="both")
     assert refused.returncode == 2 and "EXPLORED is 'both': give exp" in refused.stderr
 

@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
-from rl.common.fingerprint import model_hash, tokenizer_hash
+from tests.tiny_run import prompt_row, store_origin
 from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.store import Row, Store
@@ -32,14 +32,7 @@ def random_model(tmp_path_factory, word_llama):
 
 
 def dataset_row(i, **changes):
-    truth = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
-    row = {
-        "data_source": "sql",
-        "prompt": [{"role": "user", "content": f"w{i}"}],
-        "reward_model": {"style": "rule", "ground_truth": truth},
-        "id": i,
-    }
-    return row | changes
+    return prompt_row(i, f"w{i}") | changes
 
 
 @pytest.fixture(scope="session")
@@ -48,12 +41,7 @@ def run_that_can_start(random_model, scorer_server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     data, store = folder / "data.parquet", folder / "pef.pt"
     pd.DataFrame([dataset_row(i) for i in range(8)]).to_parquet(data)
-    origin = {
-        "model": random_model,
-        "model_hash": model_hash(random_model),
-        "tokenizer_hash": tokenizer_hash(random_model),
-        "temperature": 1.0,
-    }
+    origin = store_origin(random_model)
     rows = [Row(i, torch.tensor([3, 4]), torch.tensor([5, 1]), torch.tensor([-1.0, -2.0])) for i in range(8)]
     Store(origin, rows).save(str(store))
     settings = {

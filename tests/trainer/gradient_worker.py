@@ -14,7 +14,6 @@ from hydra import compose, initialize_config_dir
 from safetensors.torch import save_file
 from verl.trainer.ppo.padding_utils import construct_minimal_padding_template
 from verl.utils import tensordict_utils as tu
-from verl.utils.torch_functional import logprobs_from_logits
 from verl.workers.engine.fsdp import transformer_impl
 
 from verl.dph.config.program import CONFIG_DIR
@@ -35,7 +34,6 @@ from verl.dph.training.standalone_worker import actor_worker, batch_of
 
 EXP_ROWS, PEF_ROWS, MINI_BATCHES = 16, 8, 2
 VOCABULARY, TOP_K = 64, 8
-OURS = transformer_impl.logprobs_from_logits
 
 
 def random_rows(count, seed):
@@ -197,14 +195,9 @@ def run(worker, config, rank, ranks):
     return found | ({"metric.histogram": sum(histogram).float()} if histogram else {})
 
 
-def use_log_probs(config):
-    """verl's where the variant asks for them, ours as the plugin has set them otherwise."""
-    assert OURS is topk_logprobs.log_probs_of
-    transformer_impl.logprobs_from_logits = logprobs_from_logits if config.trainer.get("verls_log_probs") else OURS
-
-
 def main(model, folder, *variants):
     torch.set_num_threads(1)
+    assert transformer_impl.logprobs_from_logits is topk_logprobs.log_probs_of  # as the plugin has set it
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     import flash_attention_on_cpu  # beside this file, which is the program here
 
@@ -212,7 +205,6 @@ def main(model, folder, *variants):
     for variant in variants:
         name, overrides = variant.split(":")
         config = build_config(model, overrides.split(";"))
-        use_log_probs(config)
         torch.manual_seed(0)  # of LoRA's initial weights
         found = run(actor_worker(config), config, rank, ranks)
         if rank == 0:

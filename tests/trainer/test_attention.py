@@ -12,7 +12,6 @@ from transformers.dependency_versions_table import deps
 from rl.common.errors import UserError
 from tests.trainer.conftest import ACTOR, MODEL
 from verl.dph.config import attention
-from verl.dph.training import model_checks
 
 TOKENS = f"{ACTOR}ppo_max_token_len_per_gpu"
 ATTENTION = f"+{MODEL}override_config.attn_implementation"
@@ -58,11 +57,8 @@ def on_gpus(run):
         for model in (found.actor_rollout_ref.model, found.critic.model):  # as device=cuda leaves them
             if ATTENTION not in changes:
                 model.override_config = {}
-        for engine in (
-            found.actor_rollout_ref.actor.fsdp_config,
-            found.actor_rollout_ref.ref.fsdp_config,
-            found.critic.fsdp,
-        ):
+        actor, ref = found.actor_rollout_ref.actor, found.actor_rollout_ref.ref
+        for engine in (actor.fsdp_config, ref.fsdp_config, found.critic.fsdp):
             engine.mixed_precision.param_dtype = changes.get(FLOAT32, "bf16")
         return found
 
@@ -70,11 +66,7 @@ def on_gpus(run):
 
 
 CHOICES = {
-    "flash-attn": (
-        {"flash_attn": WORKS, "kernels": FETCHES},
-        "flash_attention_2",
-        "Attention: flash_attention_2.",
-    ),
+    "flash-attn": ({"flash_attn": WORKS, "kernels": FETCHES}, "flash_attention_2", "Attention: flash_attention_2."),
     "its kernel": (
         {"kernels": FETCHES},
         "kernels-community/flash-attn2",
@@ -84,11 +76,6 @@ CHOICES = {
         {"flash_attn": BROKEN, "kernels": FETCHES},
         "kernels-community/flash-attn2",
         "because flash-attn cannot be imported (undefined symbol: _ZN3c105ErrorC2).",
-    ),
-    "flash-attn without its functions": (
-        {"flash_attn": ""},
-        "sdpa",
-        "because flash-attn cannot be imported (module 'flash_attn' has no attribute 'flash_attn_varlen_func') and ",
     ),
     "kernels without the Hub": (
         {"kernels": OFFLINE},
@@ -118,9 +105,8 @@ def test_the_first_attention_that_is_there_is_taken_and_said(installed, on_gpus,
     config = on_gpus()
     with caplog.at_level(logging.INFO):
         attention.complete(config)
-    assert {m.override_config.attn_implementation for m in (config.actor_rollout_ref.model, config.critic.model)} == {
-        expected
-    }
+    models = (config.actor_rollout_ref.model, config.critic.model)
+    assert {model.override_config.attn_implementation for model in models} == {expected}
     (line,) = caplog.messages
     assert sentence in line and "\n" not in line
     assert config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == (LONGEST if expected == "sdpa" else 16384)
@@ -158,8 +144,6 @@ def test_what_is_configured_stays(installed, on_gpus, caplog):
     ("configured", "packages", "sentence"),
     [
         ("flash_attention_2", {}, "=flash_attention_2 cannot be used: flash-attn is not installed. Change"),
-        ("flash_attention_2", {"flash_attn": BROKEN}, "flash-attn cannot be imported (undefined symbol"),
-        ("kernels-community/flash-attn2@v1", {}, "cannot be used: kernels is not installed"),
         ("kernels-community/x", {"kernels": OFFLINE}, "kernels cannot fetch kernels-community/x (no route"),
     ],
 )
@@ -169,11 +153,8 @@ def test_a_configured_attention_that_is_missing_is_named(installed, on_gpus, con
         attention.complete(on_gpus(**{ATTENTION: configured}))
     message = str(error.value)
     assert message.startswith(f"{MODEL}override_config.attn_implementation={configured}")
-    assert (
-        sentence in message
-        and message.endswith("or leave the setting out: sdpa is then chosen.")
-        and "\n" not in message
-    )
+    assert sentence in message and "\n" not in message
+    assert message.endswith("or leave the setting out: sdpa is then chosen.")
 
 
 def test_float32_is_not_for_flash_attention(installed, on_gpus, caplog):
@@ -192,15 +173,6 @@ def test_float32_is_not_for_flash_attention(installed, on_gpus, caplog):
 def test_transformers_takes_the_kernel_where_flash_attn_is_configured_and_not_installed(installed, on_gpus):
     installed(kernels=FETCHES)
     attention.complete(on_gpus(**{ATTENTION: "flash_attention_2"}))
-
-
-def test_ulysses_needs_flash_attention(installed, on_gpus):
-    installed()
-    config = on_gpus(**{f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node": 2})
-    attention.complete(config)
-    (sentence,) = model_checks.models(config)
-    assert "attn_implementation=sdpa every rank would see its own piece of a sequence only" in sentence
-    assert "install flash-attn, or use size 1" in sentence
 
 
 def test_on_a_cpu_nothing_is_chosen(run, caplog):

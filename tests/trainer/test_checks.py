@@ -31,9 +31,7 @@ from verl.dph.training.config import DPHActorConfig
 
 def test_a_run_that_can_start_passes(run):
     assert run.prepare().actor_rollout_ref.actor.sft_loss_mode == "js_low_var"
-    assert run.prepare(
-        {PROBE + "prompts": 0, PROBE + "unsolved_files": "/nowhere"}
-    )  # a probe that is off reads nothing
+    run.prepare({PROBE + "prompts": 0, PROBE + "unsolved_files": "/nowhere"})  # a probe that is off reads nothing
 
 
 def test_the_dataclass_has_the_defaults_of_the_yaml():
@@ -52,75 +50,47 @@ BUDGET = {f"{ETA}type": "target_kl", f"{ETA}target_kl": 0.05}
 @pytest.mark.parametrize(
     ("setting", "value", "sentence"),
     [
+        # One per kind of setting, and those with a range of their own.
         (f"{ACTOR}sft_loss_mode", "jss", "sft_loss_mode='jss' is unknown: use one of none, forward, js, js_low_var"),
-        (f"{ACTOR}sft_loss_form", "exact", "sft_loss_form='exact' is unknown: use one of auto, generator, policy"),
-        (f"{ACTOR}sft_loss_estimator", "top-k", "sft_loss_estimator='top-k' is unknown: use one of sampled, topk"),
-        (f"{ACTOR}sft_loss_normalization", "both", "sft_loss_normalization='both' is unknown"),
-        (f"{ACTOR}sft_kl_estimator", "k2", "sft_kl_estimator='k2' is unknown"),
-        (f"{ACTOR}sft_log_ratio_max", 0, "sft_log_ratio_max=0 must be a log-ratio above 0, or null"),
-        (f"{ACTOR}sft_baseline", "infinity", "sft_baseline='infinity' is unknown: use one of centred, tail"),
-        (f"{ACTOR}sft_js_exp_weight", -1, "sft_js_exp_weight=-1 must be a number, 0 or more, or null (balanced)"),
-        (f"{ACTOR}sft_importance_max", 0.5, "sft_importance_max=0.5 must be a number, 1 or more"),
-        (f"{ACTOR}sft_policy_log_ratio_max", None, "sft_policy_log_ratio_max=None must be a log-ratio above 0"),
-        (f"{ACTOR}sft_grad_norm_freq", -1, "sft_grad_norm_freq=-1 must be a whole number, 0 or more"),
+        (f"{ACTOR}generate_sft", "yes", "actor.generate_sft='yes' must be True or False"),
+        ("data.sft_batch_size", 4.0, "data.sft_batch_size=4.0 must be a whole number, 1 or more"),
+        ("data.sft_batch_size", True, "data.sft_batch_size=True must be a whole number, 1 or more"),
+        ("data.sft_seed", None, "data.sft_seed=None must be a whole number, 0 or more"),
+        ("trainer.total_training_steps", 0, "trainer.total_training_steps=0 must be a whole number, 1 or more"),
+        ("data.sft_pt", 3, "data.sft_pt=3 must be a path"),
+        ("data.train_files", [1], "data.train_files=[1] must be a path or a list of paths"),
         (f"{ACTOR}sft_loss_coeff", -0.1, "sft_loss_coeff=-0.1 must be a number, 0 or more"),
         (f"{ACTOR}sft_loss_coeff", "abc", "sft_loss_coeff='abc' must be a number"),
         (f"{ACTOR}sft_loss_coeff", math.nan, "sft_loss_coeff=nan must be a number"),
         (f"{ACTOR}sft_loss_coeff", math.inf, "sft_loss_coeff=inf must be a number"),
+        (f"{ACTOR}sft_loss_coeff", None, "sft_loss_coeff=None must be a number"),
+        (f"{ACTOR}sft_log_ratio_max", 0, "sft_log_ratio_max=0 must be a log-ratio above 0, or null"),
+        (f"{ACTOR}sft_importance_max", 0.5, "sft_importance_max=0.5 must be a number, 1 or more"),
         (f"{ACTOR}alpha_coeff", 1.0, "alpha_coeff=1.0 must be a number strictly between 0 and 1"),
-        (f"{ACTOR}generate_sft", "yes", "actor.generate_sft='yes' must be True or False"),
-        (f"{ETA}type", "linear", "type='linear' is unknown: use one of constant, warmup, cosine, target_kl"),
-        (f"{ETA}warmup_steps", 2.5, "warmup_steps=2.5 must be a whole number, 0 or more"),
+        (f"{ACTOR}policy_loss_coeff", -1, "policy_loss_coeff=-1 must be a number, 0 or more"),
         (f"{ETA}final_ratio", 1.5, "final_ratio=1.5 must be a share"),
-        (f"{ETA}final_ratio", "half", "final_ratio='half' must be a share"),
-        (f"{ETA}target_kl", 0, "target_kl=0 must be a positive budget"),
-        (f"{ETA}target_kl", math.inf, "target_kl=inf must be a positive budget"),
-        (f"{ETA}min_coeff", 0.0, "min_coeff=0.0 must be a positive number"),
         (f"{ETA}gain", 5.0, "gain=5.0 must be a number between 0 and 5"),
-        (f"{ETA}gain", math.nan, "gain=nan must be a number"),
-        ("data.sft_batch_size", 4.0, "data.sft_batch_size=4.0 must be a whole number, 1 or more"),
-        ("data.sft_batch_size", True, "data.sft_batch_size=True must be a whole number, 1 or more"),
-        ("data.sft_refinement_failures", "keep", "sft_refinement_failures='keep' is unknown: use one of move, drop"),
-        ("data.sft_reference_rows", 0, "data.sft_reference_rows=0 must be a whole number, 1 or more"),
-        ("data.sft_check_tolerance", 0.0, "data.sft_check_tolerance=0.0 must be a number of nats above 0, or null"),
         ("data.sft_top_k", 4, "data.sft_top_k=4 must be 0 (none) or 8 to 128."),
-        (
-            "trainer.v1.trainer_mode",
-            "fast",
-            "trainer_mode='fast' is unknown: use one of sync, colocate_async",
-        ),
-        ("trainer.total_training_steps", "two", "trainer.total_training_steps='two' must be a whole number, 1 or more"),
         ("trainer.logger", ["console", "fiel"], "trainer.logger=['console', 'fiel'] must be of wandb, mlflow"),
         ("trainer.logger", "fiel", "trainer.logger='fiel' must be of wandb, mlflow"),
-        ("trainer.save_freq", "often", "trainer.save_freq='often' must be a whole number, -1 or more"),
         ("trainer.tags", "js", "trainer.tags='js' must be a list"),
         ("trainer.best_metric", 1, "trainer.best_metric=1 must be the name of a metric, or null"),
         ("trainer.max_failed_rollouts", "x", "trainer.max_failed_rollouts='x' must be a number of rollouts (whole"),
         ("trainer.max_failed_rollouts", 1.0, "trainer.max_failed_rollouts=1.0 must be a number of rollouts (whole"),
-        ("trainer.max_failed_rollouts", -1, "trainer.max_failed_rollouts=-1 must be a number of rollouts (whole"),
-        ("data.sft_refresh", -1, "data.sft_refresh=-1 must be a whole number, 0 or more"),
-        ("data.sft_refresh_groups", 0, "data.sft_refresh_groups=0 must be a whole number, 1 or more"),
-        ("data.sft_seed", None, "data.sft_seed=None must be a whole number, 0 or more"),
-        ("data.sft_pt", 3, "data.sft_pt=3 must be a path"),
-        ("data.train_files", 3, "data.train_files=3 must be a path or a list of paths"),
-        ("data.train_files", [1], "data.train_files=[1] must be a path or a list of paths"),
-        (f"{ACTOR}sft_loss_coeff", None, "sft_loss_coeff=None must be a number"),
-        (f"{ACTOR}alpha_coeff", "abc", "alpha_coeff='abc' must be a number strictly between 0 and 1"),
         (f"{ACTOR}policy_loss.loss_mode", "klcov", "loss_mode='klcov' is unknown: use one of vanilla"),
         (f"{ACTOR}policy_loss.kl_cov_ratio", 0, "kl_cov_ratio=0 must be a share of the tokens above 0, at most 1"),
-        (f"{ACTOR}policy_loss.clip_cov_ratio", 2, "clip_cov_ratio=2 must be a share of the tokens above 0"),
         ("algorithm.adv_estimator", "pass_k", "adv_estimator='pass_k' is unknown: use one of gae, grpo"),
-        ("algorithm.pkpo_k", 1, "algorithm.pkpo_k=1 must be a whole number, 2 or more"),
-        ("algorithm.w_reinforce_lambda", -1, "w_reinforce_lambda=-1 must be a number, 0 or more"),
-        (f"{ACTOR}optim.lr", "fast", "actor.optim.lr='fast' must be a number, 0 or more"),
         ("actor_rollout_ref.rollout.temperature", 0, "rollout.temperature=0 must be a number above 0"),
         (SCORER.replace("scorer", "retries"), "many", "reward_kwargs.retries='many' must be a whole number, 0 or more"),
-        (PROBE + "prompts", -1, "keep_probe.prompts=-1 must be a whole number, 0 or more"),
-        (PROBE + "n", 0, "keep_probe.n=0 must be a whole number, 1 or more"),
     ],
 )
 def test_a_wrong_value_is_named(run, setting, value, sentence):
     assert sentence in run.rejection({setting: value})
+
+
+def test_every_wrong_value_has_a_sentence_of_its_own(run):
+    first, second = run.rejection({f"{ACTOR}sft_loss_coeff": "abc", "data.sft_seed": "one"}).splitlines()
+    assert "data.sft_seed='one'" in first and "actor.sft_loss_coeff='abc'" in second
 
 
 def test_every_setting_of_ours_has_a_type_and_a_range():
@@ -130,11 +100,6 @@ def test_every_setting_of_ours_has_a_type_and_a_range():
     of_verl = {f"reward.custom_reward_function.{name}" for name in ("path", "name")}
     assert len(found) > 30
     assert found - {setting.path for setting in checks.SCHEMA} == of_verl
-
-
-def test_every_wrong_value_has_a_sentence_of_its_own(run):
-    first, second = run.rejection({f"{ACTOR}sft_loss_coeff": "abc", "data.sft_seed": "one"}).splitlines()
-    assert "data.sft_seed='one'" in first and "actor.sft_loss_coeff='abc'" in second
 
 
 # ------------------------------------------------------------------------------------------ rules across settings
@@ -169,28 +134,15 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
     [
         ({"trainer.device": "cuda"}, "trainer.device=cuda does not go with VERL_PLATFORM='cpu'"),
         (COLOCATE | {f"{ACTOR}generate_sft": True}, "needs no trainer.v1.trainer_mode=colocate_async: use sync"),
-        (
-            SEPARATE | {STEPS: 4},
-            "data.train_batch_size=8 is not trainer.v1.separate_async.parameter_sync_step=4",
-        ),
+        (SEPARATE | {STEPS: 4}, "data.train_batch_size=8 is not trainer.v1.separate_async.parameter_sync_step=4"),
         (SEPARATE | {OWN_DEVICES: 0}, "set actor_rollout_ref.rollout.nnodes and"),
-        (
-            SEPARATE | {BACKEND: "naive"},
-            "backend=naive does not carry weights to rollouts on devices of their own: use",
-        ),
         (SEPARATE | {BACKEND: "nccl"}, "checkpoint_engine.backend=nccl does not carry weights"),
         ({"trainer.n_gpus_per_node": 8}, "8 ranks (trainer.nnodes x trainer.n_gpus_per_node"),
         ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
         ({f"{ACTOR}strategy": "fsdp"}, "actor.strategy=fsdp does not run with trainer.device=cpu"),
         ({"algorithm.adv_estimator": "gae"}, "critic.model.path=~/models/deepseek-llm-7b-chat holds no config.json"),
-        (
-            {f"{ACTOR}ulysses_sequence_parallel_size": 2},
-            "actor.ulysses_sequence_parallel_size=2 does not divide the trainer's 1 ranks",
-        ),
-        (
-            {f"{ACTOR}fsdp_config.ulysses_sequence_parallel_size": 2},
-            "actor.ulysses_sequence_parallel_size=2 does not divide the trainer's 1 ranks",
-        ),
+        ({f"{ACTOR}ulysses_sequence_parallel_size": 2}, "size=2 does not divide the trainer's 1 ranks"),
+        ({f"{ACTOR}fsdp_config.ulysses_sequence_parallel_size": 2}, "size=2 does not divide the trainer's 1 ranks"),
         (ULYSSES | {f"{MODEL}use_remove_padding": False}, "set actor_rollout_ref.model.use_remove_padding=True"),
         (
             ULYSSES | {f"{MODEL}override_config.attn_implementation": "sdpa"},
@@ -204,7 +156,6 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "save_contents has hf_model, which with actor_rollout_ref.model.lora_rank=8",
         ),
         (of_mode("reverse_kl"), "sft_loss_mode=reverse_kl compares the policy's own samples"),
-        (of_mode("js"), "needs a reference model: set actor.use_kl_loss=True"),
         (of_mode("js_low_var", form="policy"), "js_low_var with sft_loss_form=policy compares the policy's own"),
         (of_mode("reverse_kl", reference=True), "has no term on D_pef, but data.sft_files="),
         (of_mode("alpha", store=False), "set actor.use_kl_loss=True (or name the D_pef store in data.sft_pt)"),
@@ -225,11 +176,9 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (of_mode("chi_square") | TAIL | UNBOUNDED, "tail does not exist for actor.sft_loss_mode=chi_square"),
         (of_mode("forward") | TAIL | UNBOUNDED, "tail is what actor.sft_kl_estimator=k1, the default, gives"),
         (of_mode("js_low_var", estimator="topk") | TAIL | UNBOUNDED, "is for sampled tokens of D_pef"),
-        (of_mode("reverse_kl", store=False, reference=True) | TAIL, "tail is for sampled tokens of D_pef"),
         ({"distillation.enabled": True}, "does not go with distillation.enabled=True"),
         ({f"{ACTOR}loss_agg_mode": "seq-mean-token-sum"}, "loss_agg_mode=seq-mean-token-sum does not go with"),
         ({f"{POLICY_LOSS}loss_mode": "geo_mean"}, "loss_mode=geo_mean does not go with actor.sft_loss_mode=js"),
-        ({f"{POLICY_LOSS}loss_mode": "sapo"}, "loss_mode=sapo does not go with actor.sft_loss_mode=js_low_var: it is"),
         (
             {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{POLICY_LOSS}clip_cov_lb": 5.0},
             "clip_cov_lb=5.0 is not below clip_cov_ub=5.0, so that loss_mode=clip_cov leaves no token out",
@@ -241,10 +190,6 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ),
         (W_REINFORCE | {"algorithm.use_kl_in_reward": True}, "knows a correct response by its reward of 1, which"),
         (
-            W_REINFORCE | {"+reward.reward_kwargs.overlong_buffer_cfg.enable": True},
-            "knows a correct response by its reward of 1, which",
-        ),
-        (
             W_REINFORCE | {"algorithm.filter_groups.enable": True},
             "w_reinforce learns from groups without a correct response, which algorithm.filter_groups.enable=True",
         ),
@@ -253,10 +198,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({f"{ETA}target_kl": 0.1}, "target_kl=0.1 must be null with type=constant"),
         ({f"{ETA}type": "target_kl"}, "target_kl=None must be a positive budget in nats per token"),
         (BUDGET | {f"{ETA}max_coeff": 1e-5}, "max_coeff=1e-05 must be at least min_coeff"),
-        (
-            BUDGET | {f"{ETA}min_coeff": 0.3},
-            "sft_loss_coeff=0.01 is where actor.sft_loss_control.type=target_kl starts",
-        ),
+        (BUDGET | {f"{ETA}min_coeff": 0.3}, "sft_loss_coeff=0.01 is where actor.sft_loss_control.type=target_kl"),
         (BUDGET | of_mode("none"), "target_kl follows the KL on D_pef rows, which sft_loss_mode=none does not"),
         ({"data.train_batch_size": 10}, "data.train_batch_size=10 is not a multiple of actor.ppo_mini_batch_size=4"),
         ({"data.sft_batch_size": 7}, "sft_batch_size=7 does not divide over 2 mini-batches x 1 data-parallel ranks"),
@@ -266,16 +208,11 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "6 does not divide over 2 mini-batches x 2 data-parallel ranks",
         ),
         (
-            {"trainer.n_gpus_per_node": 3, "data.sft_batch_size": 6},
+            of_mode("none", store=False) | {"trainer.n_gpus_per_node": 3},
             "3 data-parallel ranks (trainer.nnodes x trainer.n_gpus_per_node) do not divide the 16 D_exp rows of a "
             "mini-batch (actor.ppo_mini_batch_size=4 x rollout.n=4): use a number of ranks that divides 16, or "
             "ppo_mini_batch_size=3.",
         ),
-        (
-            of_mode("none", store=False) | {"trainer.n_gpus_per_node": 3},
-            "3 data-parallel ranks (trainer.nnodes x trainer.n_gpus_per_node) do not divide",
-        ),
-        ({f"{ACTOR}ppo_mini_batch_size": 16, "data.sft_batch_size": 8}, "data.train_batch_size=8 is not a multiple"),
         (
             {f"{ACTOR}use_dynamic_bsz": False, f"{ACTOR}ppo_micro_batch_size_per_gpu": 3},
             "ppo_micro_batch_size_per_gpu=3 does not divide the 20 rows of a mini-batch per rank",
@@ -290,16 +227,12 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
 @pytest.mark.parametrize(
     "changes",
     [
-        of_mode("js", reference=True),
-        of_mode("reverse_kl", store=False, reference=True),
         of_mode("reverse_kl", reference=True) | {"data.sft_files": "None", "data.sft_pt": "None"},  # the paper's README
         of_mode("reverse_kl", form="generator"),
         of_mode("alpha"),
         of_mode("alpha", store=False, reference=True),
         of_mode("forward", store=False, reference=True, form="policy"),
-        of_mode("hellinger") | TAIL | UNBOUNDED,
         of_mode("js", reference=True) | TAIL | UNBOUNDED,
-        of_mode("js_low_var", form="generator") | TAIL | UNBOUNDED,
         # The baselines beside a divergence, and without one.
         PKPO | {"algorithm.pkpo_k": 4},
         W_REINFORCE | of_mode("js", reference=True),
@@ -364,11 +297,9 @@ def test_a_model_of_images_is_rejected_where_rows_are_token_ids_alone(run, tmp_p
 
 
 def test_what_verl_rejects_is_a_sentence_too(run):
-    wrong = {f"{ACTOR}use_dynamic_bsz": False, "actor_rollout_ref.rollout.log_prob_micro_batch_size": 1}
-    wrong |= {
-        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": 1,
-        f"{ACTOR}ppo_micro_batch_size_per_gpu": 4,
-    }
+    rollout = "actor_rollout_ref.rollout.log_prob_micro_batch_size"
+    wrong = {rollout: 1, f"{rollout}_per_gpu": 1}
+    wrong |= {f"{ACTOR}use_dynamic_bsz": False, f"{ACTOR}ppo_micro_batch_size_per_gpu": 4}
     assert run.rejection(wrong).startswith("verl rejects these settings: [actor_rollout_ref.rollout] You have set both")
 
 
@@ -411,10 +342,9 @@ def test_a_file_store_or_scorer_that_does_not_serve_is_named(run, monkeypatch, c
 
 
 def test_without_validation_files_nothing_is_validated(run):
-    for nothing in (None, []):
-        config = run.prepare({"data.val_files": nothing, "trainer.test_freq": 5})
-        assert (config.trainer.test_freq, config.trainer.val_before_train) == (-1, False)
-        assert config.data.val_files == run.data
+    config = run.prepare({"data.val_files": [], "trainer.test_freq": 5})
+    assert (config.trainer.test_freq, config.trainer.val_before_train) == (-1, False)
+    assert config.data.val_files == run.data
     assert "keep_probe.prompts=4 is measured in validations, and there is none" in run.rejection(
         {"data.val_files": None, PROBE + "prompts": 4}
     )
@@ -422,12 +352,8 @@ def test_without_validation_files_nothing_is_validated(run):
 
 def test_without_a_policy_loss_there_is_a_rehearsal(run):
     run.prepare({f"{ACTOR}policy_loss_coeff": 0})
-    for mode in (of_mode("none", store=False), of_mode("none")):
-        message = run.rejection(mode | {f"{ACTOR}policy_loss_coeff": 0.5})
-        assert message.startswith(
-            "actor.policy_loss_coeff=0.5 weighs the policy loss against a rehearsal, and sft_loss"
-        )
-    assert "policy_loss_coeff=-1 must be a number, 0 or more" in run.rejection({f"{ACTOR}policy_loss_coeff": -1})
+    message = run.rejection(of_mode("none") | {f"{ACTOR}policy_loss_coeff": 0.5})
+    assert message.startswith("actor.policy_loss_coeff=0.5 weighs the policy loss against a rehearsal, and sft_loss")
 
 
 @pytest.mark.parametrize(("mode", "warned"), [("forward", False), ("js_low_var", True)])
@@ -519,9 +445,5 @@ def test_the_program_ends_with_the_sentence_and_code_2(run, monkeypatch, tmp_pat
         run_main(main.main, "dph_trainer")
     GlobalHydra.instance().clear()
     assert ended.value.code == 2
-    assert (
-        capsys.readouterr()
-        .err.strip()
-        .splitlines()[-1]
-        .startswith("Error: actor_rollout_ref.actor.sft_loss_mode='jss' is unknown")
-    )
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.startswith("Error: actor_rollout_ref.actor.sft_loss_mode='jss' is unknown")

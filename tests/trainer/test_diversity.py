@@ -74,7 +74,7 @@ class Queue:
 
 @pytest.fixture
 def batch(monkeypatch) -> KVBatchMeta:
-    """Two samples of two prompts and a row of padding, out of order; the first sample of prompt 1 has two outputs."""
+    """Two samples of two prompts, out of order; the first sample of p has two outputs."""
     rows = {
         f"{prompt}_{sample}_{output}": {
             "id": np.int64(ord(prompt)),
@@ -93,10 +93,10 @@ def batch(monkeypatch) -> KVBatchMeta:
     }
     for module in (rollout_accounting, validation_dump):
         monkeypatch.setattr(module, "tq", Queue(rows))
-    return KVBatchMeta(partition_id="train", keys=["pad-1", *rows], tags=[{"is_padding": True}, *[{} for _ in rows]])
+    return KVBatchMeta(partition_id="train", keys=list(rows), tags=[{} for _ in rows])
 
 
-def test_a_step_is_read_in_the_order_of_the_data_without_padding(batch):
+def test_a_step_is_read_in_the_order_of_the_data(batch):
     assert rollout_accounting.scored(batch) == [
         ("p_0_1", "bird", 1.0, {"acc": 1}),  # the last output of the sample
         ("p_1_0", "bird", 0.0, {"acc": 0}),
@@ -106,7 +106,7 @@ def test_a_step_is_read_in_the_order_of_the_data_without_padding(batch):
 
 
 def test_a_dump_of_validation_gets_ids_sources_and_tokens(batch):
-    described = validation_dump.describe(KVBatchMeta(partition_id="val", keys=batch.keys[1:], tags=batch.tags[1:]))
+    described = validation_dump.describe(batch)
     columns = validation_dump.with_columns({"acc": [0, 1], "uid": ["q_0_0", "q_1_0"]}, described)
     assert columns.pop("uid") == ["q_0_0", "q_1_0"] and columns.pop("acc") == [0, 1]
     assert [ids.tolist() for ids in columns.pop("response_ids")] == [[0, 1, 2], [0, 1, 2, 3]]

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
 from verl.dph.training.config import DPHActorConfig
 from verl.dph.training.rehearsal_loss import REMOVED_WEIGHT, UNBOUNDED_WEIGHT
@@ -55,24 +56,18 @@ ENTROPY = "calculate_entropy=True"
 BF16 = f"++{ACTOR}fsdp_config.mixed_precision.param_dtype=bf16"  # verl's default on GPUs: autocast
 # The logits are needed again for the bonus's own gradient, after that of the log-probs.
 BONUS = "entropy_coeff=0.1"
-VERLS = "+trainer.verls_log_probs=True"
 MASKED_ROW = 5
 MASKED = f"+trainer.masked_rows=[{MASKED_ROW}]"
 FIRST_MINI_BATCH = range(8)
 NO_ROLLOUT = f"+trainer.masked_rows={list(FIRST_MINI_BATCH)}".replace(" ", "")
 # verl's loss for log-probs of the rollout engine; ppo_clip by default.
-BYPASS = "actor_rollout_ref.actor.policy_loss.loss_mode=bypass_mode"
-POLICY_LOSS = "actor_rollout_ref.actor.policy_loss."
+POLICY_LOSS = f"{ACTOR}policy_loss."
+BYPASS = f"{POLICY_LOSS}loss_mode=bypass_mode"
 KL_COV_SHARE, KL_COV_COEF, COV_LOW, COV_HIGH = 0.1, 0.5, 0.2, 1.0
-KL_COV = tuple(
-    POLICY_LOSS + setting
-    for setting in ("loss_mode=kl_cov", f"kl_cov_ratio={KL_COV_SHARE}", f"ppo_kl_coef={KL_COV_COEF}")
-)
+KL_COV = ("loss_mode=kl_cov", f"kl_cov_ratio={KL_COV_SHARE}", f"ppo_kl_coef={KL_COV_COEF}")
 # All tokens between the bounds, where verl draws some of them at random.
-CLIP_COV = tuple(
-    POLICY_LOSS + setting
-    for setting in ("loss_mode=clip_cov", "clip_cov_ratio=1.0", f"clip_cov_lb={COV_LOW}", f"clip_cov_ub={COV_HIGH}")
-)
+CLIP_COV = ("loss_mode=clip_cov", "clip_cov_ratio=1.0", f"clip_cov_lb={COV_LOW}", f"clip_cov_ub={COV_HIGH}")
+KL_COV, CLIP_COV = ([POLICY_LOSS + setting for setting in settings] for settings in (KL_COV, CLIP_COV))
 RANK, LORA_ALPHA = 4, 8
 LORA = (f"actor_rollout_ref.model.lora_rank={RANK}", f"actor_rollout_ref.model.lora_alpha={LORA_ALPHA}")
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation=packed_attention"
@@ -84,11 +79,8 @@ ONE_RANK = {
     "joint_micro_2": mode("js_low_var", micro(2)),
     "joint_dynamic": mode("js_low_var", *DYNAMIC),
     "joint_packed": mode("js_low_var", *DYNAMIC, PACKED),
-    "verls_packed": mode("js_low_var", *DYNAMIC, PACKED, VERLS),
     "bonus": mode("js_low_var", BONUS, micro(12)),
-    "verls_bonus": mode("js_low_var", BONUS, micro(12), VERLS),
     "bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED),
-    "verls_bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED, VERLS),
     "per_set": mode("js_low_var", PER_SET, micro(12)),
     "rehearsal_alone": mode("js_low_var", PER_SET, "policy_loss_coeff=0", micro(12)),
     "forward": mode("forward", micro(4)),
@@ -100,8 +92,7 @@ ONE_RANK = {
     "reverse_kl": mode("reverse_kl", REFERENCE, NO_PEF, micro(8)),
     "alpha": mode("alpha", UNBOUNDED, micro(12)),
     "alpha_policy": mode("alpha", REFERENCE, NO_PEF, micro(8)),
-    "topk": mode("js_low_var", TOPK, micro(12)),
-    "topk_entropy": mode("js_low_var", TOPK, ENTROPY, micro(12)),
+    "topk": mode("js_low_var", TOPK, ENTROPY, micro(12)),
     "topk_bf16": mode("js_low_var", TOPK, *DYNAMIC, PACKED, BF16),
     "topk_micro_2": mode("js_low_var", TOPK, micro(2)),
     "topk_packed": mode("js_low_var", TOPK, *DYNAMIC, PACKED),
@@ -111,7 +102,6 @@ ONE_RANK = {
     "joint_masked": mode("js_low_var", micro(12), MASKED),
     "bypass_micro_1": mode("js_low_var", BYPASS, micro(1)),
     "js_bypass_micro_1": mode("js", REFERENCE, PER_SET, BYPASS, micro(1)),
-    "kl_cov": mode("js_low_var", *KL_COV, micro(12)),
     "kl_cov_micro_4": mode("forward", PER_SET, *KL_COV, micro(4)),
     "clip_cov": mode("js_low_var", *CLIP_COV, micro(12)),
     "per_set_no_rollout": mode("js_low_var", PER_SET, micro(3), NO_ROLLOUT),
@@ -120,12 +110,10 @@ ONE_RANK = {
 }
 TWO_RANKS = {
     "joint_2_ranks": mode("js_low_var", micro(3)),
-    "joint_2_ranks_dynamic": mode("js_low_var", *DYNAMIC),
-    "per_set_2_ranks": mode("js_low_var", PER_SET, micro(2)),
+    "per_set_2_ranks": mode("js_low_var", PER_SET, *DYNAMIC),
     "js_2_ranks": mode("js", REFERENCE, "sft_grad_norm_freq=1", micro(3)),
     "js_estimators_2_ranks": mode("js", REFERENCE, *ESTIMATORS, micro(3)),
     "reverse_kl_2_ranks": mode("reverse_kl", REFERENCE, NO_PEF, *DYNAMIC),
-    "topk_2_ranks": mode("js_low_var", TOPK, micro(3)),
     "topk_2_ranks_packed": mode("js_low_var", TOPK, *DYNAMIC, PACKED),
     "lora_2_ranks": mode("js_low_var", micro(3), *LORA),
     "joint_ulysses": mode("js_low_var", *ULYSSES),
@@ -303,30 +291,30 @@ class Formula:
     bonus: float = 0.0
 
 
+def distributions(model, row):
+    """(R, V) log-probs at the positions of a response, from Hugging Face's forward pass."""
+    return model(row["input_ids"][None]).logits[0, len(row["prompts"]) - 1 : -1].log_softmax(-1)
+
+
+def log_probs_of(model, row):
+    return distributions(model, row).gather(1, row["responses"][:, None])[:, 0]
+
+
 def plain_gradients(model_path, formula, eta=ETA, without=()):
     """The objective of docs/explanation/method.md, row by row with Hugging Face's forward pass.
 
     without: numbers of the D_exp rows that are left out.
     """
-    from transformers import AutoModelForCausalLM
-
     worker = worker_module()
     exp_rows, pef_rows = worker.whole_step()
     model = AutoModelForCausalLM.from_pretrained(model_path)
     gradients = {}
 
-    def distributions(row):
-        logits = model(row["input_ids"][None]).logits[0, len(row["prompts"]) - 1 : -1]
-        return logits.log_softmax(-1)
-
-    def log_probs_of(row):
-        return distributions(row).gather(1, row["responses"][:, None])[:, 0]
-
     def divergence_of(row):
         if formula.pef:
-            return linear_above(formula.bound, formula.pef, log_probs_of(row) - row["pef_ref_log_probs"])
+            return linear_above(formula.bound, formula.pef, log_probs_of(model, row) - row["pef_ref_log_probs"])
         ids = row["pef_top_ids"].long()
-        q = distributions(row).exp()
+        q = distributions(model, row).exp()
         q_top = q.gather(1, ids)
         q = torch.cat([q_top, q.scatter(1, ids, 0.0).sum(-1, keepdim=True)], -1)
         p = torch.cat([row["pef_top_log_probs"], row["pef_rest_log_probs"][:, None]], -1).double().exp()
@@ -338,11 +326,11 @@ def plain_gradients(model_path, formula, eta=ETA, without=()):
         n_exp, n_pef, tokens = 0, 0, []
         size = worker.EXP_ROWS // worker.MINI_BATCHES
         for row in (exp_rows[i] for i in range(k * size, (k + 1) * size) if i not in without):
-            log_probs = log_probs_of(row)
+            log_probs = log_probs_of(model, row)
             tokens.append((log_probs, row["old_log_probs"], row["advantages"]))
             n_exp += len(log_probs)
             if formula.bonus:
-                log_p = distributions(row)
+                log_p = distributions(model, row)
                 policy = policy + formula.bonus * (log_p.exp() * log_p).sum()
             if formula.weight:
                 ratio = (log_probs - row["old_log_probs"]).exp()
@@ -368,13 +356,11 @@ def plain_gradients(model_path, formula, eta=ETA, without=()):
 
 
 def assert_same_gradients(found, expected):
-    compared = 0
+    assert len(expected) >= 20
     for name, gradient in expected.items():
         scale = gradient.abs().max()
         assert scale > 1e-4, f"{name} has no gradient to compare"
         torch.testing.assert_close(found[name], gradient, rtol=0, atol=1e-5 * float(scale) + 1e-7)
-        compared += 1
-    assert compared >= 20
 
 
 FORMULAS = {
@@ -401,7 +387,6 @@ FORMULAS = {
     "topk": Formula("joint", topk=topk_js),
     "topk_forward": Formula("per_set", topk=topk_forward),
     "bonus": Formula("joint", pef=js_doubled, bonus=0.1),
-    "kl_cov": Formula("joint", pef=js_doubled, policy_loss=kl_cov),
     "kl_cov_micro_4": Formula("per_set", pef=lambda d: -d, policy_loss=kl_cov, rows=4),
     "clip_cov": Formula("joint", pef=js_doubled, policy_loss=clip_cov),
 }
@@ -420,16 +405,14 @@ def test_gradient_is_the_formulas(found, random_model, variant):
         ("bypass_micro_1", "joint"),
         ("js_bypass_micro_1", "js_per_set"),
         ("joint_packed", "joint"),
+        ("bonus_packed", "bonus"),
         ("joint_2_ranks", "joint"),
-        ("joint_2_ranks_dynamic", "joint"),
         ("per_set_2_ranks", "per_set"),
         ("js_2_ranks", "js"),
         ("js_estimators_2_ranks", "js_estimators"),
         ("reverse_kl_2_ranks", "reverse_kl"),
-        ("topk_entropy", "topk"),
         ("topk_micro_2", "topk"),
         ("topk_packed", "topk"),
-        ("topk_2_ranks", "topk"),
         ("topk_2_ranks_packed", "topk"),
         ("lora_2_ranks", "lora"),
         ("joint_ulysses", "joint"),
@@ -452,22 +435,6 @@ def test_bf16_only_rounds_the_gradient(found, variant, same_as):
     assert 1e-4 < (rounded - whole).norm() / whole.norm() < 0.1
     for name in (name for name in found[same_as] if name.startswith("metric.dph/tokens")):
         assert torch.equal(found[variant][name], found[same_as][name])
-
-
-@pytest.mark.parametrize(
-    ("ours", "verls"),
-    [("joint_packed", "verls_packed"), ("bonus", "verls_bonus"), ("bonus_packed", "verls_bonus_packed")],
-)
-def test_gradient_and_metrics_are_those_of_verls_log_probs(found, ours, verls):
-    assert_same_gradients(found[ours], {name: value for name, value in found[verls].items() if name[0] in "01"})
-    for name in (name for name in found[verls] if name.startswith("metric.")):
-        torch.testing.assert_close(found[ours][name], found[verls][name], rtol=1e-5, atol=1e-7, msg=name)
-
-
-def test_the_entropy_bonus_has_a_gradient(found):
-    names = [name for name in found["joint"] if name[:2] in ("0.", "1.")]
-    assert not any(torch.allclose(found["bonus"][name], found["joint"][name]) for name in names)
-    assert_same_gradients(found["bonus_packed"], {name: found["bonus"][name] for name in names})
 
 
 @pytest.mark.parametrize(
@@ -514,24 +481,19 @@ def test_metrics_are_those_of_the_rows(found):
     pef = worker.random_rows(worker.PEF_ROWS, seed=2)
     size = worker.PEF_ROWS // worker.MINI_BATCHES
     tokens = [sum(len(r.response) for r in pef[k * size :][:size]) for k in range(worker.MINI_BATCHES)]
-    assert found["joint_2_ranks_dynamic"]["metric.dph/tokens"].tolist() == tokens
+    assert found["per_set_2_ranks"]["metric.dph/tokens"].tolist() == tokens
     per_set = found["per_set"]
     torch.testing.assert_close(per_set["metric.dph/loss"], ETA * per_set["metric.dph/divergence"])
 
 
 def test_what_the_bound_takes_off_the_gradient_is_counted(found, random_model):
     """Of 2 JSD, whose weight is u log(2 u / (1 + u)); of a form without a bound nothing."""
-    from transformers import AutoModelForCausalLM
-
     worker = worker_module()
     model, size, expected = AutoModelForCausalLM.from_pretrained(random_model), worker.PEF_ROWS // 2, []
     _, rows = worker.whole_step()
     for part in (rows[:size], rows[size:]):
         with torch.no_grad():
-            logits = [model(row["input_ids"][None]).logits[0, len(row["prompts"]) - 1 : -1] for row in part]
-        log_probs = [
-            x.log_softmax(-1).gather(1, row["responses"][:, None])[:, 0] for x, row in zip(logits, part, strict=True)
-        ]
+            log_probs = [log_probs_of(model, row) for row in part]
         u = (torch.cat(log_probs) - torch.cat([row["pef_ref_log_probs"] for row in part])).double().exp()
         weight, at_bound = (x * (2 * x / (1 + x)).log() for x in (u, u.clamp(max=math.exp(BOUND))))
         means = [(u > math.exp(BOUND)).double().mean(), weight.abs().mean(), (weight - at_bound).mean()]

@@ -6,14 +6,15 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import torch
-from transfer_queue import KVBatchMeta
 
 from rl.common.errors import UserError
 from tests.trainer.conftest import dataset_row
 from tests.trainer.test_diversity import Queue
 from verl.dph.pef.store import Row, Store
-from verl.dph.training import mastered_prompts, rollout_accounting
-from verl.dph.training.mastered_prompts import Group, MasteredPrompts, groups_of, rehearsed_rows
+from verl.dph.training import living_pef, mastered_prompts
+from verl.dph.training.living_pef import groups_of
+from verl.dph.training.mastered_prompts import Group, MasteredPrompts, rehearsed_rows
+from verl.dph.training.rollout_accounting import Scored
 from verl.dph.training.trainer import SyncTrainer
 
 D_EXP, D_PEF = range(10), range(100, 103)
@@ -122,16 +123,13 @@ def test_it_holds_at_most_as_much_as_d_pef_and_leaves_a_step_enough():
 
 
 def test_whole_responses_of_groups_that_are_all_correct(monkeypatch):
-    def row(id, response, correct=1, mask=None):
+    def row(id, response, mask=None):
         return {
             "id": id,
-            "data_source": "sql",
             "prompts": torch.tensor([id, 4]),
             "responses": torch.tensor(response),
             "response_mask": torch.tensor(mask or [1] * len(response)),
             "old_log_probs": torch.arange(len(response), dtype=torch.bfloat16),
-            "rm_scores": torch.tensor([0.0] * (len(response) - 1) + [float(correct)]),
-            "extra_fields": {"reward_extra_info": {"acc": correct}},
         }
 
     rows = {
@@ -140,12 +138,11 @@ def test_whole_responses_of_groups_that_are_all_correct(monkeypatch):
         "p_2_0": row(7, [5, 6, END], mask=[1, 0, 1]),  # with what a tool said
         "p_3_0": row(7, [6, 6, END]),
         "q_0_0": row(8, [5, END]),
-        "q_1_0": row(8, [6, END], correct=0),
+        "q_1_0": row(8, [6, END]),
     }
-    for module in (mastered_prompts, rollout_accounting):
-        monkeypatch.setattr(module, "tq", Queue(rows))
-    batch = KVBatchMeta(partition_id="train", keys=list(rows), tags=[{} for _ in rows])
-    (first, all_correct, found), second = groups_of(batch, step=3, ends={END})
+    monkeypatch.setattr(living_pef, "tq", Queue(rows))
+    scored = [Scored(key, "sql", 0.5, {"acc": int(key != "q_1_0")}) for key in rows]
+    (first, all_correct, found), second = groups_of(scored, "train", step=3, ends={END})
     assert (first, all_correct, found.step) == (7, [True] * 4, 3)
     assert [r.response.tolist() for r in found.rows] == [[5, END], [6, 6, END]]
     assert [r.prompt.tolist() for r in found.rows] == [[7, 4]] * 2

@@ -96,7 +96,7 @@ def mini_batches_of_ranks(mixed: KVBatchMeta) -> dict[tuple[int, int], TensorDic
 
 
 @pytest.mark.parametrize("step", [1, 2])  # the second one on what the first one left in the queue
-def test_ranks_get_the_stored_distributions_of_their_own_rows(batch, step):
+def test_ranks_get_their_own_rows_of_the_store(batch, step):
     rows = pef_rows(4, seed=step)
     with mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS, top_k=True) as mixed:
         found = mini_batches_of_ranks(mixed)
@@ -115,35 +115,26 @@ def test_ranks_get_the_stored_distributions_of_their_own_rows(batch, step):
         tokens_of_mini_batch = sum(len(row.response) for row in rows[2 * k : 2 * k + 2])
         assert part[PEF_NUM_TOKENS].tolist() == [tokens_of_mini_batch] * (exp_rows + 1)
 
+        last = {name: part[name][-1] for name in mixed_batch.FIELDS}  # the row itself, in verl's dtypes
+        assert all(last[name].dtype == (torch.float32 if name in FLOATS else torch.int64) for name in last)
+        assert torch.equal(last["input_ids"], torch.cat([row.prompt, row.response]).long())
+        assert torch.equal(last["position_ids"], torch.arange(len(row.prompt) + len(row.response)))
+        assert torch.equal(last["prompts"], row.prompt.long()) and torch.equal(last["responses"], row.response.long())
+        assert torch.equal(last["old_log_probs"], row.ref_log_probs)
+        for name in ("response_mask", "loss_mask", "advantages"):
+            assert len(last[name]) == len(row.response) and not last[name].any()
+
         of_exp_only = tu.index_select_tensor_dict(part, [0, 1])  # a micro-batch without D_pef rows
         assert of_exp_only[PEF_TOP_IDS].values().shape == (0, K)
         for name in (PEF_REF_LOG_PROBS, PEF_REST_LOG_PROBS):
             assert of_exp_only[name].values().shape == (0,)
 
 
-def test_a_d_pef_row_is_the_stores_in_verls_dtypes(batch):
-    rows = pef_rows(4, seed=3)
-    with mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS) as mixed:
-        assert not {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS} & set(mixed.fields)
-        found = mini_batches_of_ranks(mixed)
-    for (rank, k), part in found.items():
-        row, last = row_of(rows, k, rank), {name: part[name][-1] for name in [*mixed_batch.FIELDS, PEF_REF_LOG_PROBS]}
-        assert {name: last[name].dtype for name in mixed_batch.FIELDS} == {
-            name: torch.float32 if name in FLOATS else torch.int64 for name in mixed_batch.FIELDS
-        }
-        assert torch.equal(last["input_ids"], torch.cat([row.prompt, row.response]).long())
-        assert torch.equal(last["position_ids"], torch.arange(len(row.prompt) + len(row.response)))
-        assert torch.equal(last["prompts"], row.prompt.long()) and torch.equal(last["responses"], row.response.long())
-        assert torch.equal(last["old_log_probs"], row.ref_log_probs)
-        assert torch.equal(last[PEF_REF_LOG_PROBS], row.ref_log_probs)
-        for name in ("response_mask", "loss_mask", "advantages"):
-            assert len(last[name]) == len(row.response) and not last[name].any()
-
-
 def test_d_pef_rows_are_gone_after_the_step_also_when_it_fails(batch):
     rows = pef_rows(4, seed=4)
-    step = mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS, top_k=True)
-    with pytest.raises(ZeroDivisionError), step:
+    step = mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS)
+    with pytest.raises(ZeroDivisionError), step as mixed:
+        assert not {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS} & set(mixed.fields)
         assert len(tq.kv_list(partition_id="train")["train"]) == EXP_ROWS + 4
         raise ZeroDivisionError
     assert sorted(tq.kv_list(partition_id="train")["train"]) == sorted(batch.keys)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -11,8 +12,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from rl.common.fingerprint import model_hash, tokenizer_hash
-from verl.dph.pef.store import Row, Store
+from tests.tiny_run import metrics_of, prompt_row, save_store
 
 TIME_LIMIT_S = 420
 PROMPTS, VALIDATED, STORE_ROWS = 24, 4, 12
@@ -66,7 +66,7 @@ class Training:
         word_llama(self.model, WORDS, template=TEMPLATE, **size)
         save_prompts(self.data, range(PROMPTS))
         save_prompts(self.validation, range(100, 100 + VALIDATED))
-        save_store(self.store, str(self.model))
+        save_store(self.store, self.model, responses_of_5_tokens())
         self.reward.write_text(REWARD)
 
     def settings(self, name: str, **changes) -> dict[str, object]:
@@ -105,9 +105,7 @@ class Training:
         """A run that must succeed, or go on where one of this name ended: the metrics of all its steps."""
         result = self.start(name, **changes)
         assert result.returncode == 0, result.stdout[-8000:]
-        parts = sorted((self.folder / name / "metrics").iterdir())
-        entries = [json.loads(line) for part in parts for line in part.read_text().splitlines()]
-        return {entry["step"]: entry["data"] for entry in entries}
+        return metrics_of(self.folder / name / "metrics")
 
     def policy(self, name: str, step: int) -> LlamaForCausalLM:
         """The policy after a step that was saved; step 0 is the initial one."""
@@ -124,37 +122,16 @@ class Training:
 
 
 def save_prompts(path: Path, ids: range) -> None:
-    truth = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
-    rows = [
-        {
-            "data_source": "sql",
-            "prompt": [{"role": "user", "content": f"w{i} w{i + 1}"}],
-            "reward_model": {"style": "rule", "ground_truth": truth},
-            "id": i,
-        }
-        for i in ids
-    ]
-    pd.DataFrame(rows).to_parquet(path)
+    pd.DataFrame(prompt_row(i, f"w{i} w{i + 1}") for i in ids).to_parquet(path)
 
 
-def save_store(path: Path, model: str) -> None:
-    """Whole responses of 5 tokens with the model's own log-probs, so that every divergence is 0 at the start."""
-    policy = LlamaForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+def responses_of_5_tokens() -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+    """Whole ones, to prompts of two."""
     generator = torch.Generator().manual_seed(0)
-    rows = []
     for i in range(STORE_ROWS):
         ids = torch.randint(3, len(WORDS), (7,), generator=generator)
         ids[-1] = WORDS.index("<eos>")
-        with torch.no_grad():
-            log_probs = policy(ids[None]).logits[0, 1:-1].log_softmax(-1).gather(1, ids[2:, None])[:, 0]
-        rows.append(Row(i, ids[:2], ids[2:], log_probs))
-    origin = {
-        "model": model,
-        "model_hash": model_hash(model),
-        "tokenizer_hash": tokenizer_hash(model),
-        "temperature": 1.0,
-    }
-    Store(origin, rows).save(str(path))
+        yield i, ids[:2], ids[2:]
 
 
 @pytest.fixture(scope="session")

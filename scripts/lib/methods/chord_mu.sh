@@ -2,7 +2,9 @@
 # elsewhere (FOREIGN_PT), whose weight falls during training.
 
 POSITIONAL=(NAME '[sft_loss_coeff]' '[seed]')
-# eta at its highest, mu / (1 - mu); the share of it that the last step has; steps of a linear warm-up (0: none).
+# The prompts that it explores; eta at its highest, mu / (1 - mu); the share of it that the last step has; steps of a
+# linear warm-up (0: none).
+EXPLORED=${EXPLORED:-all}
 SFT_LOSS_COEFF=${SFT_LOSS_COEFF:-1.0}
 CHORD_FINAL_RATIO=${CHORD_FINAL_RATIO:-0.05}
 CHORD_WARMUP_STEPS=${CHORD_WARMUP_STEPS:-0}
@@ -10,7 +12,6 @@ source "$LIB/launch.sh"
 
 train \
   "${REHEARSAL[@]}" \
-  data.train_files="$(list "$BASELINE_FILES")" \
   data.sft_files="$(list "$BASELINE_FILES")" \
   data.sft_pt="'$FOREIGN_PT'" \
   actor_rollout_ref.actor.clip_ratio_high="$GRPO_CLIP_HIGH" \

@@ -56,18 +56,14 @@ def reverse_kl(log_ratio: torch.Tensor) -> torch.Tensor:
     return log_ratio * torch.exp(log_ratio) - torch.expm1(log_ratio)
 
 
-def js_half(log_ratio: torch.Tensor) -> torch.Tensor:
-    """JSD(pi_theta, pi_ref), the half form: f~(u) = 1/2 [u log u - (1 + u) log((1 + u)/2)].
+def js_doubled(log_ratio: torch.Tensor) -> torch.Tensor:
+    """2 JSD = KL(pi_ref || M) + KL(pi_theta || M), the paper's DPH-JS objective in its generator form.
 
-    Written as 1/2 [(1 + u) log 2 - softplus(d) - u softplus(-d)]. Gradient weight 1/2 u (log 2 - softplus(-d)).
+    f~(u) = u log u - (1 + u) log((1 + u)/2), written as (1 + u) log 2 - softplus(d) - u softplus(-d). Gradient weight
+    u (log 2 - softplus(-d)).
     """
     u = torch.exp(log_ratio)
-    return 0.5 * ((1.0 + u) * LOG2 - softplus(log_ratio) - u * softplus(-log_ratio))
-
-
-def js_doubled(log_ratio: torch.Tensor) -> torch.Tensor:
-    """2 JSD = KL(pi_ref || M) + KL(pi_theta || M), the paper's DPH-JS objective in its generator form."""
-    return 2.0 * js_half(log_ratio)
+    return (1.0 + u) * LOG2 - softplus(log_ratio) - u * softplus(-log_ratio)
 
 
 def js_doubled_tail(log_ratio: torch.Tensor) -> torch.Tensor:

@@ -238,30 +238,26 @@ def _problem(content: dict) -> str | None:
     """The first thing that is wrong with the parts of a file, or None."""
     if not isinstance(content.get("ids"), list) or not isinstance(content.get("meta"), dict):
         return "ids or meta is missing"
-    top_k, rows = content["meta"].get("top_k", 0), len(content["ids"])
-    dtypes = {"prompt_lengths": torch.int64, "response_lengths": torch.int64, "prompts": torch.int32}
-    dtypes |= {
-        stored_as: dtype
-        for name, (stored_as, dtype) in _RESPONSE_FIELDS.items()
-        if name not in _TOP_FIELDS or top_k or stored_as in content
-    }
-    for name, dtype in dtypes.items():
+    ids, top_k = content["ids"], content["meta"].get("top_k", 0)
+    for name, fitting in (("prompt_lengths", {len(ids), len(set(ids))}), ("response_lengths", {len(ids)})):
+        lengths = content.get(name)
+        if not isinstance(lengths, torch.Tensor) or (lengths.dtype, lengths.dim()) != (torch.int64, 1):
+            return f"{name} is missing"
+        if len(lengths) not in fitting:
+            return f"{len(ids)} ids have {len(lengths)} {name}"
+        if (lengths < 1).any():
+            return f"{name} holds a length below 1"
+    prompt_tokens, tokens = (int(content[name].sum()) for name in ("prompt_lengths", "response_lengths"))
+    wanted: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {"prompts": (torch.int32, (prompt_tokens,))}
+    for name, (stored_as, dtype) in _RESPONSE_FIELDS.items():
+        if top_k or name not in _TOP_FIELDS or stored_as in content:
+            wanted[stored_as] = dtype, (tokens, top_k) if name in ("top_ids", "top_log_probs") else (tokens,)
+    for name, (dtype, shape) in wanted.items():
         tensor = content.get(name)
         if not isinstance(tensor, torch.Tensor):
             return f"{name} is missing"
-        if tensor.dtype != dtype:
-            return f"{name} is {tensor.dtype}, not {dtype}"
-    for name, fitting in (("prompt_lengths", {rows, len(set(content["ids"]))}), ("response_lengths", {rows})):
-        if content[name].dim() != 1 or len(content[name]) not in fitting:
-            return f"{rows} ids have {content[name].numel()} {name}"
-        if (content[name] < 1).any():
-            return f"{name} holds a length below 1"
-    prompt_tokens, tokens = (int(content[name].sum()) for name in ("prompt_lengths", "response_lengths"))
-    shapes: dict[str, tuple[int, ...]] = {stored_as: (tokens,) for stored_as, _ in _RESPONSE_FIELDS.values()}
-    shapes |= {"prompts": (prompt_tokens,), "top_ids": (tokens, top_k), "top_log_probs": (tokens, top_k)}
-    for name, shape in shapes.items():
-        if name in content and tuple(content[name].shape) != shape:
-            return f"{name} has shape {tuple(content[name].shape)}, but its lengths and top_k={top_k} make {shape}"
+        if (tensor.dtype, tuple(tensor.shape)) != (dtype, shape):
+            return f"{name} is {tensor.dtype} {tuple(tensor.shape)}, its lengths and top_k={top_k} make {dtype} {shape}"
     return None
 
 

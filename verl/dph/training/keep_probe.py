@@ -17,15 +17,15 @@ import numpy as np
 import transfer_queue as tq
 from omegaconf import DictConfig
 from tensordict import TensorDict
-from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import create_rl_dataset
 from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from rl.common.errors import UserError
-from rl.common.outcomes import is_correct
 from rl.data.split import BASE_CORRECT
 from verl.dph.cpu.agent_loop import SAMPLES, SEED
+from verl.dph.training.diversity import response_of
+from verl.dph.training.rollout_accounting import scored
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
@@ -112,7 +112,10 @@ class KeepProbe:
                 trainer.checkpoint_manager.sleep_replicas()
                 responses = trainer._compute_reward_colocate(responses)
                 trainer.checkpoint_manager.update_weights()
-            solved = _solved(responses)
+            solved: dict[str, bool] = {}
+            for row in scored(responses):
+                correct = response_of(row.data_source, row.reward, row.info).correct
+                solved[row.prompt] = solved.get(row.prompt, False) or correct
         finally:
             tq.kv_clear(keys=responses.keys, partition_id=responses.partition_id)
         came = [(name, item["id"], solved[uid]) for uid, (name, item) in zip(names, rows, strict=True) if uid in solved]
@@ -132,17 +135,3 @@ class KeepProbe:
         tu.assign_non_tensor_data(batch, "global_steps", step)
         tu.assign_non_tensor_data(batch, "validate", True)
         return batch
-
-
-def _solved(responses: KVBatchMeta) -> dict[str, bool]:
-    """By prompt name: whether one of its responses is correct. Keys are "<prompt>_<sample>_<output>"."""
-    data = tq.kv_batch_get(
-        keys=responses.keys, partition_id=responses.partition_id, select_fields=["rm_scores", "extra_fields"]
-    )
-    scores = data["rm_scores"].sum(dim=1).tolist()
-    solved: dict[str, bool] = {}
-    for key, score, extra in zip(responses.keys, scores, data["extra_fields"], strict=True):
-        accuracy = extra.get("reward_extra_info", {}).get("acc", score)  # a reward manager may have shaped the score
-        prompt = key.split("_")[0]
-        solved[prompt] = solved.get(prompt, False) or is_correct(accuracy)
-    return solved

@@ -3,24 +3,20 @@
 A D_exp prompt whose groups are all correct teaches GRPO nothing. Every data.sft_refresh steps such prompts leave
 exploration, and their last group joins the rehearsal: responses of the policy that mastered them, with that policy's
 log-probs, which the training step has computed (old_log_probs). All n are correct, so they are a plain sample of that
-policy. They lie in a second store of their own beside the checkpoint (FILE); the D_pef store stays as it is.
+policy. They lie in a second store of their own beside the checkpoint (FILE); the D_pef store stays as it is. The
+trainer's part is in living_pef.py.
 """
 
 import json
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
-import transfer_queue as tq
 from omegaconf import DictConfig
-from transfer_queue import KVBatchMeta
 
 from rl.common.errors import UserError
 from verl.dph.pef.store import Row, Store
-from verl.dph.training.diversity import response_of
-from verl.dph.training.rollout_accounting import scored
 
 FILE = "dph_mastered.pt"
 
@@ -165,33 +161,3 @@ def rehearsed_rows(folder: Path) -> list[Row]:
     prompts = MasteredPrompts(set(), groups=1, capacity=0)
     prompts.load(folder)
     return prompts.rows
-
-
-def groups_of(batch: KVBatchMeta, step: int, ends: Set[int]) -> Iterator[tuple[int | str, list[bool], Group]]:
-    """(id, which responses are correct, the group) of each prompt of a step.
-
-    A group has rows only where all responses are correct: whole single-turn responses, as the D_pef store has them.
-
-    Args:
-        batch: a step's rows with old_log_probs, still in TransferQueue.
-        ends: ids that end a response.
-    """
-    by_prompt: dict[str, dict[str, bool]] = {}
-    for key, source, score, info in scored(batch):
-        by_prompt.setdefault(key.split("_")[0], {})[key] = response_of(source, score, info).correct
-    firsts = [next(iter(group)) for group in by_prompt.values()]
-    ids = tq.kv_batch_get(keys=firsts, partition_id=batch.partition_id, select_fields=["id"])["id"]
-    for id, group in zip(ids, by_prompt.values(), strict=True):
-        rows = _rows(id, list(group), batch.partition_id, ends) if all(group.values()) else []
-        yield id, list(group.values()), Group(step, rows)
-
-
-def _rows(id: int | str, keys: list[str], partition_id: str, ends: Set[int]) -> list[Row]:
-    fields = ["prompts", "responses", "response_mask", "old_log_probs"]
-    data = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=fields)
-    columns = (data[name].unbind() for name in fields)
-    return [
-        Row(id, prompt.to(torch.int32), response.to(torch.int32), log_probs.to(torch.float32, copy=True))
-        for key, prompt, response, mask, log_probs in zip(keys, *columns, strict=True)
-        if key.endswith("_0") and mask.all() and int(response[-1]) in ends
-    ]

@@ -88,14 +88,17 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
         rehearsal = rehearsal + eta * weight * divergence_sum * (dp_size / all_tokens if joint else of_exp)
         metrics |= {name: _summed(value * of_exp) for name, value in found.items()}
     if terms.pef:
+        log_ratio = _log_ratio(log_probs, data)
         if config.sft_loss_estimator == "topk":
             divergence_sum, found = _topk_form(model_output, data)
         else:
-            divergence_sum, found = _sampled_form(terms.pef, log_probs, data, config.sft_log_ratio_max)
+            divergence_sum, found = _sampled_form(terms.pef, log_ratio, config.sft_log_ratio_max)
         of_pef = dp_size / pef_tokens
         rehearsal = rehearsal + eta * divergence_sum * (dp_size / all_tokens if joint else of_pef)
+        found["dph/nll_increase"] = -log_ratio.detach().sum()
         metrics |= {name: _summed(value * of_pef) for name, value in found.items()}
-        metrics |= _log_ratio_metrics(log_probs, data)
+        metrics["dph/tokens"] = _summed(torch.tensor(len(log_ratio) * dp_size))
+        metrics[HISTOGRAM] = log_ratio_histogram.histogram(log_ratio.detach())
     metrics["dph/loss"] = _summed(rehearsal)
     match tu.get_non_tensor_data(data, COMPONENT, default=None):
         case "policy":
@@ -129,14 +132,11 @@ def _policy_loss(config, model_output: dict, data: TensorDict, dp_group) -> tupl
     return 0.0 * model_output["log_probs"].values().sum(), metrics | nothing
 
 
-def _sampled_form(
-    f: Divergence, log_probs: torch.Tensor, data: TensorDict, upper: float | None
-) -> tuple[torch.Tensor, dict]:
+def _sampled_form(f: Divergence, log_ratio: torch.Tensor, upper: float | None) -> tuple[torch.Tensor, dict]:
     """The generator form on the stored token of each position: its sum over D_pef tokens, and sums for metrics.
 
     `dph/kl_ref_policy` is below the KL where tokens lie above KL_LOG_RATIO_MAX: .152 for .168 in one measured case.
     """
-    log_ratio = _log_ratio(log_probs, data)
     value = f_divergences.with_linear_tail(f, log_ratio, upper).sum()
     with torch.no_grad():
         bounded = log_ratio.clamp(max=math.inf if upper is None else upper)
@@ -191,17 +191,6 @@ def _log_ratio(log_probs: torch.Tensor, data: TensorDict) -> torch.Tensor:
     ref_log_probs = data[PEF_REF_LOG_PROBS]  # jagged, of length 0 on D_exp rows
     positions = torch.arange(log_probs.shape[1], device=log_probs.device)
     return log_probs[positions < ref_log_probs.offsets().diff()[:, None]] - ref_log_probs.values()
-
-
-@torch.no_grad()
-def _log_ratio_metrics(log_probs: torch.Tensor, data: TensorDict) -> dict:
-    log_ratio = _log_ratio(log_probs, data)
-    scale = data["dp_size"] / int(data[PEF_NUM_TOKENS][0])
-    return {
-        "dph/nll_increase": _summed(-log_ratio.sum() * scale),
-        "dph/tokens": _summed(torch.tensor(len(log_ratio) * data["dp_size"])),
-        HISTOGRAM: log_ratio_histogram.histogram(log_ratio),
-    }
 
 
 def _without_kl(config):

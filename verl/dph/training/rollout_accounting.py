@@ -5,9 +5,9 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import transfer_queue as tq
@@ -41,6 +41,20 @@ PAUSE_PER_LOOK = 20
 NOTHING_CAME = "no materializable trajectories"
 
 
+class Scored(NamedTuple):
+    """A sample's last output: its key, data source, reward, and what the reward function returned beside it."""
+
+    key: str
+    data_source: str
+    reward: float
+    info: dict[str, Any]
+
+    @property
+    def prompt(self) -> str:
+        """The name of its prompt."""
+        return self.key.split("_")[0]
+
+
 class CheckedRollouts(Base):
     """Mixin of a trainer, before verl's PPOTrainer in its bases."""
 
@@ -48,8 +62,10 @@ class CheckedRollouts(Base):
         self.prompts_named: dict[int, int] = {}  # the last step that fetched prompts: how many
         self.failed_rollouts: Counter[int] = Counter()  # by training step
         self.validated: dict[str, Described] = {}  # what verl's dump of the validation under way lacks
-        self.reward_infos: list[dict] = []  # of the step, of the rollouts without judgement too
-        self.unjudged_rollouts = 0  # of the step
+        # Of the step, which has several mini-batches in separate_async:
+        self.scored: list[Scored] = []  # what is trained on
+        self.reward_infos: list[dict] = []  # of the rollouts that are masked too
+        self.unjudged_rollouts = 0
         super().__init__(config)
 
     def _fetch_one_gen_batch(self) -> TensorDict:
@@ -89,9 +105,9 @@ class CheckedRollouts(Base):
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict, *args, **kwargs) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
         metrics.update(reward_metrics(self.reward_infos))
-        self.reward_infos = []
-        rows = scored(batch)
-        responses = [(key.split("_")[0], response_of(source, score, info)) for key, source, score, info in rows]
+        rows = sorted(self.scored, key=lambda row: _place(row.key))
+        self.reward_infos, self.scored = [], []
+        responses = [(row.prompt, response_of(row.data_source, row.reward, row.info)) for row in rows]
         filtered = metrics.get(DAPO_FILTERED_REWARD_COUNTS_KEY, {})
         metrics.update(rollout_metrics(responses, self.config.actor_rollout_ref.rollout.n, filtered))
 
@@ -125,7 +141,7 @@ class CheckedRollouts(Base):
         What is missing is masked: verl fills up a training batch with rows without a token that counts, and validation
         goes without it (_val_metrics_update). An asynchronous trainer takes another prompt (_evict_groups). The last
         rollout of a group of which all others failed goes with them: without a group there is no baseline, and verl
-        would take its reward for its advantage. So does, in training, a group whose reference cannot be evaluated.
+        would take its reward for its advantage (_without_masked).
 
         Args:
             samples: per prompt, if not the number that the settings give for the partition.
@@ -145,45 +161,49 @@ class CheckedRollouts(Base):
         if partition_id == "val" and samples is None and self.config.trainer.validation_data_dir:
             self.validated |= describe(batch)
         there = _samples_there(batch.keys)
-        lone = {prompt for prompt, count in there.items() if count == 1 < n and partition_id == "train"}
+        lone = _lone(there, n) if partition_id == "train" else set()
         failed = expected - there.total() + len(lone)
         if partition_id == "train":
             self._count_failed(failed, global_steps)
+            if lone == there.keys():
+                raise self._too_many_failed(expected, expected, global_steps)
         elif failed:
             self._check_failed(failed, expected, global_steps)
-        masked = lone | self._unjudged(batch, there.keys() - lone) if partition_id == "train" else set()
-        if not masked:
-            return batch, metrics
-        kept = [key for key in batch.keys if key.split("_")[0] not in masked]
-        if not kept:
-            raise self._too_many_failed(expected, expected, global_steps)
-        tq.kv_clear(keys=sorted(set(batch.keys) - set(kept)), partition_id=partition_id)
-        return batch.select_keys(kept), metrics
+        return batch, metrics
 
-    def _unjudged(self, batch: KVBatchMeta, prompts: Set[str]) -> set[str]:
-        """Those of the prompts whose reference cannot be evaluated; none if it is all, as a step needs rows.
+    def _without_masked(self, batch: KVBatchMeta) -> KVBatchMeta:
+        """A step's rows but for groups of one rollout, and groups whose reference cannot be evaluated.
 
-        Their rollouts have a score of 0, which says nothing about them.
+        The rollouts of these have a score of 0, which says nothing about them. They stay if there is nothing else, as
+        a step needs rows.
 
         Raises:
             UserError: w_reinforce would take what is not judged, or what is correct, for wrong.
         """
-        infos = _reward_infos(batch)
+        rows = scored(batch)
+        masked = _lone(_samples_there(batch.keys), self.config.actor_rollout_ref.rollout.n)
+        self.reward_infos += [row.info for row in rows]
         without_baseline = self.config.algorithm.adv_estimator == W_REINFORCE
         if without_baseline:
-            check_rewards(infos.values())
-        self.reward_infos += infos.values()
-        unjudged = {sample.split("_")[0] for sample, info in infos.items() if info.get("gold_error")} & prompts
-        self.unjudged_rollouts += sum(sample.split("_")[0] in unjudged for sample in infos)
-        if unjudged and unjudged == prompts:
-            if without_baseline:
-                raise UserError(
-                    f"No reference of step {self.global_steps} can be evaluated, and w_reinforce would take every "
-                    "response of it for wrong: leave such prompts out, `dph audit` lists them."
-                )
+            check_rewards(row.info for row in rows)
+        judged = {row.prompt for row in rows if row.prompt not in masked}
+        unjudged = {row.prompt for row in rows if row.info.get("gold_error")} & judged
+        self.unjudged_rollouts += sum(row.prompt in unjudged for row in rows)
+        if unjudged != judged:
+            masked |= unjudged
+        elif without_baseline:
+            raise UserError(
+                f"No reference of step {self.global_steps} can be evaluated, and w_reinforce would take every "
+                "response of it for wrong: leave such prompts out, `dph audit` lists them."
+            )
+        else:
             logger.warning("No reference of step %d can be evaluated; `dph audit` lists them", self.global_steps)
-            return set()
-        return unjudged
+        self.scored += [row for row in rows if row.prompt not in masked]
+        if not masked:
+            return batch
+        kept = [key for key in batch.keys if key.split("_")[0] not in masked]
+        tq.kv_clear(keys=sorted(set(batch.keys) - set(kept)), partition_id=batch.partition_id)
+        return batch.select_keys(kept)
 
     def _evict_groups(
         self, buffer: ReplayBuffer, evict: Callable, global_steps: int, partition_id: str, reasons: tuple
@@ -218,15 +238,8 @@ class CheckedRollouts(Base):
     def _check_failed(self, failed: int, rollouts: int, step: int) -> None:
         if failed > self._may_fail(rollouts):
             raise self._too_many_failed(failed, rollouts, step)
-        logger.warning(
-            "%d of %d rollouts failed in step %d and are left out (their errors are above); "
-            "trainer.max_failed_rollouts=%s allows %d",
-            failed,
-            rollouts,
-            step,
-            self.config.trainer.max_failed_rollouts,
-            self._may_fail(rollouts),
-        )
+        left_out = "%d of %d rollouts failed in step %d and are left out (their errors are above)"
+        logger.warning(left_out, failed, rollouts, step)
 
     def _may_fail(self, rollouts: int) -> int:
         """trainer.max_failed_rollouts of so many: an int is a count, a float a share, rounded down."""
@@ -245,7 +258,7 @@ class CheckedRollouts(Base):
         # Rollouts come in the order in which they end, which differs every time. In the order of the data, mini-batches
         # are the same for the same seed.
         batch.reorder(sorted(range(len(batch.keys)), key=lambda row: _place(batch.keys[row])))
-        return super()._balance_batch(batch, metrics, *args, **kwargs)
+        return super()._balance_batch(self._without_masked(batch), metrics, *args, **kwargs)
 
 
 def _samples_there(keys: Iterable[str]) -> Counter[str]:
@@ -253,27 +266,19 @@ def _samples_there(keys: Iterable[str]) -> Counter[str]:
     return Counter(sample.split("_")[0] for sample in {key.rsplit("_", 1)[0] for key in keys})
 
 
-def scored(batch: KVBatchMeta) -> list[tuple[str, str, float, dict]]:
-    """(key, data source, reward, what the reward function returned beside it) of a step's samples, by key."""
-    keys = list(_last_outputs(batch).values())
-    fields = ["data_source", "rm_scores", "extra_fields"]
+def _lone(there: Counter[str], n: int) -> set[str]:
+    """Prompts of which all rollouts but one failed."""
+    return {prompt for prompt, count in there.items() if count == 1 < n}
+
+
+def scored(batch: KVBatchMeta) -> list[Scored]:
+    """A step's samples in their order; to be called before verl adds rows of padding."""
+    last = {key.rsplit("_", 1)[0]: key for key in sorted(batch.keys, key=_place)}
+    keys, fields = list(last.values()), ["data_source", "rm_scores", "extra_fields"]
     data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=fields)
     infos = [extra.get("reward_extra_info", {}) for extra in data["extra_fields"]]
-    return list(zip(keys, data["data_source"], data["rm_scores"].sum(dim=1).tolist(), infos, strict=True))
-
-
-def _reward_infos(batch: KVBatchMeta) -> dict[str, dict]:
-    """What the reward function returned for each sample of a step, by "<prompt>_<sample>"."""
-    last = _last_outputs(batch)
-    data = tq.kv_batch_get(keys=list(last.values()), partition_id=batch.partition_id, select_fields=["extra_fields"])
-    infos = (extra.get("reward_extra_info", {}) for extra in data["extra_fields"])
-    return dict(zip(last, infos, strict=True))
-
-
-def _last_outputs(batch: KVBatchMeta) -> dict[str, str]:
-    """{"<prompt>_<sample>": the key of its last output} of a step's samples, in their order."""
-    keys = (key for key, tag in zip(batch.keys, batch.tags, strict=True) if "is_padding" not in tag)
-    return {key.rsplit("_", 1)[0]: key for key in sorted(keys, key=_place)}
+    rewards = data["rm_scores"].sum(dim=1).tolist()
+    return list(map(Scored, keys, data["data_source"], rewards, infos))
 
 
 def _place(key: str) -> tuple[str, int, int]:

@@ -4,10 +4,11 @@ import logging
 import netrc
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from omegaconf import DictConfig
+from requests.utils import get_netrc_auth
 
 from rl.data.training_run import LOGS
 
@@ -46,17 +47,13 @@ def set_environment(config: DictConfig) -> None:
 
 def _logged_in_to_wandb() -> bool:
     """Whether `wandb login` left a key for the server."""
-    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
-    return host in _hosts(Path(os.environ.get("NETRC", "~/.netrc")))
+    return get_netrc_auth(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")) is not None
 
 
 def _logged_in_to_swanlab() -> bool:
     """Whether `swanlab login` left a key, for the project or the user."""
-    return bool(_hosts(Path(".swanlab/.netrc")) or _hosts(Path("~/.swanlab/.netrc")))
-
-
-def _hosts(file: Path) -> set[str]:
-    try:
-        return set(netrc.netrc(file.expanduser()).hosts)
-    except (OSError, netrc.NetrcParseError):
-        return set()
+    for file in (".swanlab/.netrc", "~/.swanlab/.netrc"):
+        with suppress(OSError, netrc.NetrcParseError):
+            if netrc.netrc(Path(file).expanduser()).hosts:
+                return True
+    return False

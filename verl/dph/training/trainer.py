@@ -14,17 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import ray
-from omegaconf import DictConfig, open_dict
-from tensordict import TensorDict
+from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
-from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
-from verl.utils.dataset.rl_dataset import collate_fn
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 from verl.workers.rollout.llm_server import LLMServerClient
@@ -35,15 +32,12 @@ from verl.dph.divergence.log_ratio_histogram import quantiles
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.visit_order import RehearsalOrder
-from verl.dph.sampling.job import stop_ids
 from verl.dph.sampling.rollout_engine import client_of
 from verl.dph.training import mixed_batch, resume
 from verl.dph.training.actor_worker import DPHDetachWorker, DPHWorker
-from verl.dph.training.config import has_divergence, has_keep_probe, mini_batches, rehearses
-from verl.dph.training.keep_probe import KeepProbe
-from verl.dph.training.mastered_prompts import MasteredPrompts, groups_of
+from verl.dph.training.config import has_divergence, mini_batches, rehearses
+from verl.dph.training.living_pef import LivingPef
 from verl.dph.training.rehearsal_loss import HISTOGRAM, REMOVED_WEIGHT, UNBOUNDED_WEIGHT, rehearsal_loss
-from verl.dph.training.rollout_accounting import CheckedRollouts
 from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord
 
@@ -51,15 +45,12 @@ logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 
-class Rehearsal(CheckedRollouts, PPOTrainer):
+class Rehearsal(LivingPef, PPOTrainer):
     """Rehearsal on D_pef when `actor.sft_loss_mode` is not none, for each of verl's trainers."""
 
     def __init__(self, config: DictConfig):
         super().__init__(config)
         self.has_divergence = has_divergence(config)
-        self.store: Store | None = None
-        self.keep_probe: KeepProbe | None = None
-        self.mastered: MasteredPrompts | None = None
         self.manifest = Manifest(config)
         self.record = RunRecord.load(Path(config.trainer.default_local_dir))
         self._recorded_at = time.monotonic()
@@ -69,9 +60,6 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
             self.rows_per_mini_batch = config.data.sft_batch_size // mini_batches(config)
 
     def _init_dataloader(self):
-        if self.config.data.sft_refresh:
-            with open_dict(self.config):
-                self.config.data.gen_batch_size = 1  # so that single prompts can be passed over
         super()._init_dataloader()  # counts the run's steps
         of_all_epochs = self.steps_per_epoch * self.config.trainer.total_epochs
         self.record.steps_per_epoch = self.steps_per_epoch
@@ -81,13 +69,6 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
             self.coefficient = Coefficient(
                 actor_config.sft_loss_control, actor_config.sft_loss_coeff, self.total_training_steps
             )
-        if has_keep_probe(self.config):
-            stored = None if self.store is None else {row.id for row in self.store.rows}
-            self.keep_probe = KeepProbe(self.config, self.tokenizer, self.processor, stored)
-        if self.store is not None and self.config.data.sft_refresh:
-            self.row_of = {id: row for row, id in enumerate(self.train_dataset.dataframe["id"])}
-            self.mastered = MasteredPrompts.of_run(self.config.data, self.row_of.keys(), self.store)
-            self.ends = stop_ids(self.config.actor_rollout_ref.model, self.tokenizer)
 
     def _init_resource_pool_mgr(self):
         super()._init_resource_pool_mgr()
@@ -131,38 +112,11 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
 
     # ------------------------------------------------------------------------------------------------ one step
 
-    def _draw_prompts(self, first: int) -> TensorDict:
-        """Pass over D_exp prompts that are rehearsed instead; explore D_pef prompts that were lost."""
-        if self.mastered is None:
-            return super()._draw_prompts(first)
-        returned = self.mastered.returned_prompt([self.config.data.sft_seed, self.global_steps, first])
-        item = None if self.keep_probe is None else self.keep_probe.solved.get(returned)
-        if item is not None:
-            return tu.get_tensordict(collate_fn([{name: item.get(name) for name in self.train_dataset[0]}]))
-        batch = super()._draw_prompts(first)
-        while batch["id"][0] in self.mastered.rehearsed:
-            batch = super()._draw_prompts(first)
-        return batch
-
     def step(self, metrics: dict, timing_raw: dict) -> KVBatchMeta:
         batch = super().step(metrics, timing_raw)
-        if self.mastered is not None:
-            n = self.config.actor_rollout_ref.rollout.n
-            for id, correct, group in groups_of(batch, self.global_steps, self.ends):
-                self.mastered.observe(id, correct, n, group)
-            if self.global_steps % self.config.data.sft_refresh == 0 and self.mastered.refresh():
-                self._rehearse(self.mastered.rows)
-            metrics.update(self.mastered.metrics())
         self.record.step = self.global_steps
         self.record.failed_rollouts += metrics["dph/failed_rollouts"]
         return batch
-
-    def _rehearse(self, mastered: list[Row]) -> None:
-        """Rehearse these rows beside D_pef, from the beginning of an epoch."""
-        assert self.store is not None
-        self.rehearsed, epoch = self.store.rows + mastered, self.order.epoch + 1
-        self.order = resume.visit_order(Store(self.store.meta, self.rehearsed), self.config)
-        self.order.load_state_dict({"epoch": epoch, "position": 0})
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         if not self.has_divergence:
@@ -228,30 +182,13 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
 
     def _validate(self) -> dict[str, float]:
         metrics = super()._validate()
-        metrics |= self._retention()
         missing = self.record.validated(self.global_steps, metrics, self.config.trainer.best_metric)
         if missing:
             logger.warning(missing)
         self._save_record()
         return metrics
 
-    def _retention(self) -> dict[str, float]:
-        """The keep probe's metrics; with data.sft_refresh it samples mastered prompts too, and notes what is lost."""
-        if self.keep_probe is None or self.mastered is None:
-            return {} if self.keep_probe is None else self.keep_probe.measure(self)[0]
-        seed = [self.config.data.sft_seed, self.global_steps]
-        ids = self.mastered.sample(self.config.trainer.keep_probe.prompts, seed)
-        metrics, lost = self.keep_probe.measure(self, [self.train_dataset[self.row_of[id]] for id in ids])
-        if self.global_steps:  # before training nothing is lost
-            self.mastered.lost += lost
-        if self.global_steps in self.record.checkpoints:  # verl validates after it has saved
-            self.mastered.save(self._checkpoint_folder())
-        return metrics
-
     # ------------------------------------------------------------------------------------------------ checkpoints
-
-    def _checkpoint_folder(self) -> Path:
-        return Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}")
 
     def _state(self) -> dict[str, RehearsalOrder | Coefficient]:
         """What is saved beside verl's checkpoint and verified on resume, by name."""
@@ -265,8 +202,6 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         if self.has_divergence:
             state = {name: part.state_dict() for name, part in self._state().items()}
             atomic_write.write_text(folder / resume.STATE_FILE, json.dumps(state))
-        if self.mastered is not None:
-            self.mastered.save(folder)
         super()._save_checkpoint()
         self.record.saved(self.global_steps)
         self._save_record()
@@ -274,14 +209,9 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
     def _load_checkpoint(self):
         super()._load_checkpoint()
         self.record.resumed_at(self.global_steps)
-        if not self.has_divergence or self.global_steps == 0:
-            return
         folder = resume.checkpoint_of(self.config)
-        assert folder is not None
-        if self.mastered is not None:
-            self.mastered.load(folder)
-            self._rehearse(self.mastered.rows)
-        resume.load_state(folder, self._state())
+        if self.has_divergence and folder is not None:
+            resume.load_state(folder, self._state())
 
 
 def _update_metrics(output: dict) -> dict:

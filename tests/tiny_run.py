@@ -1,0 +1,55 @@
+"""What runs of the real trainer on a tiny model need: prompts, a D_pef store of the model's own, and their metrics."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from transformers import LlamaForCausalLM
+
+from rl.common.fingerprint import model_hash, tokenizer_hash
+from verl.dph.pef.store import Row, Store
+
+# What the clock and the machine decide.
+MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/", "dph/scorer/")
+
+TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
+
+
+def prompt_row(id: int, content: str, **more) -> dict:
+    """A row of a parquet of prompts."""
+    prompt, reward = [{"role": "user", "content": content}], {"style": "rule", "ground_truth": TRUTH}
+    return {"data_source": "sql", "prompt": prompt, "reward_model": reward, "id": id} | more
+
+
+def store_origin(model: Path | str) -> dict:
+    hashes = {"model_hash": model_hash(str(model)), "tokenizer_hash": tokenizer_hash(str(model))}
+    return {"model": str(model), "temperature": 1.0} | hashes
+
+
+def save_store(path: Path, model: Path, responses: Iterable[tuple[int, torch.Tensor, torch.Tensor]]) -> None:
+    """(id, prompt, response) token ids with the model's own log-probs, so that every divergence is 0 at the start."""
+    policy, rows = LlamaForCausalLM.from_pretrained(model, dtype=torch.float32).eval(), []
+    for id, prompt, response in responses:
+        with torch.no_grad():
+            logits = policy(torch.cat([prompt, response])[None]).logits[0, len(prompt) - 1 : -1]
+        rows.append(Row(id, prompt, response, logits.log_softmax(-1).gather(1, response[:, None])[:, 0]))
+    Store(store_origin(model), rows).save(str(path))
+
+
+def metrics_of(folder: Path) -> dict[int, dict[str, float]]:
+    """Every metric of every step of a run, by step; a resumed run has several logs."""
+    parts = sorted(folder.glob("*.jsonl"))
+    entries = [json.loads(line) for part in parts for line in part.read_text().splitlines()]
+    return {entry["step"]: entry["data"] for entry in entries}
+
+
+def assert_same(metrics: dict[int, dict[str, float]], again: dict[int, dict[str, float]]) -> None:
+    """Every metric of `metrics` is the same number in `again`, to the last bit."""
+    for step, found in metrics.items():
+        different = {
+            name: (value, again[step][name])
+            for name, value in found.items()
+            if not name.startswith(MEASURED) and value != again[step][name]
+        }
+        assert not different, f"step {step}"
