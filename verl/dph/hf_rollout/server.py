@@ -261,11 +261,7 @@ class HFServer:
     # ---- weights
 
     async def stage_weights(self, bucket: bytes, first: bool) -> None:
-        """Receive some of the weights of an update; `first` begins a new one and forgets an unfinished one.
-
-        Raises:
-            ValueError: for a parameter that the model does not have or that has another shape.
-        """
+        """Receive some of the weights of an update; `first` begins a new one and forgets an unfinished one."""
         if first:
             self._stage.clear()
         self._stage.add(bucket)
@@ -277,7 +273,7 @@ class HFServer:
             global_steps: the version of the weights, reported with every output from now on.
 
         Raises:
-            ValueError: when parameters are missing; the model keeps its old weights.
+            ValueError: when they are not those of the model, which keeps its old ones (see WeightStage.commit).
         """
         async with self._model_lock:
             self._stage.commit()
