@@ -18,21 +18,18 @@ def reread_at_once(monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["http://", "http://host", "ftp://host:1", "http://host:99999"])
-def test_a_malformed_address_is_refused(address):
+def test_a_malformed_address_is_rejected(address):
     with pytest.raises(UserError, match="not of the form http://host:port"):
         ServerPool(address)
 
 
-def test_neither_address_nor_directory(tmp_path):
-    with pytest.raises(UserError, match="neither an address nor a directory"):
-        ServerPool(str(tmp_path / "absent")).servers()
-
-
-def test_a_comma_list_is_normalized():
+def test_what_names_servers(tmp_path):
     pool = ServerPool(" localhost:5001/, http://10.0.0.2:80 ,[::1]:5001")
     addresses = [server.address for server in pool.servers()]
     assert addresses == ["http://localhost:5001", "http://10.0.0.2:80", "http://[::1]:5001"]
     assert len(ServerPool("[fe80::1]:5001").servers()) == 1
+    with pytest.raises(UserError, match="neither an address nor a directory"):
+        ServerPool(str(tmp_path / "absent")).servers()
 
 
 def test_an_empty_directory_says_so(client_of, tmp_path, fake):
