@@ -33,7 +33,7 @@ def serve(model_config, device):
         )
 
         async def main():
-            server = HFServer(config, model_config, mode, replica_rank=0, num_threads=1, device=device)
+            server = HFServer(config, model_config, mode, replica_rank=0, device=device)
             await server.launch_server()
             return await use(server)
 

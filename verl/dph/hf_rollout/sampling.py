@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 GREEDY_TEMPERATURE = 1e-5  # at or below it the most probable token is taken, as vLLM does
 _UNIFORM_BLOCK = 64
@@ -93,6 +94,13 @@ class SamplingParams:
                 "logprobs": given.get("logprobs", False) is not False,
             }
         )
+
+
+def end_ids(tokenizer: PreTrainedTokenizerBase, generation_config: GenerationConfig | None) -> frozenset[int]:
+    """Ids at which an engine ends a response: the tokenizer's end token and those of the generation config."""
+    listed = None if generation_config is None else generation_config.eos_token_id
+    ids = [tokenizer.eos_token_id, *(listed if isinstance(listed, list) else [listed])]
+    return frozenset(ids) - {None}
 
 
 def stable_key(*parts: Any) -> int:

@@ -22,7 +22,7 @@ from verl.workers.rollout.replica import RolloutMode, TokenOutput
 from verl.workers.rollout.utils import get_max_position_embeddings
 
 from verl.dph.hf_rollout.generation import Generation, Request
-from verl.dph.hf_rollout.sampling import SamplingParams, stable_key, uniforms
+from verl.dph.hf_rollout.sampling import SamplingParams, end_ids, stable_key, uniforms
 from verl.dph.hf_rollout.weights import WeightStage
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,6 @@ class HFServer:
         model_config: verl's HFModelConfig.
         rollout_mode: a hybrid server with load_format "dummy" waits for its weights; others load them from the path.
         replica_rank: part of the seed of requests without one.
-        num_threads: of the model's operators on a CPU.
         device: "cpu", or "cuda" for the first GPU that this process sees; None: as verl's platform says.
     """
 
@@ -51,10 +50,9 @@ class HFServer:
         model_config,
         rollout_mode: RolloutMode,
         replica_rank: int,
-        num_threads: int,
         device: str | None = None,
     ) -> None:
-        torch.set_num_threads(num_threads)
+        torch.set_num_threads(1)  # a server per rank shares the cores with the trainer
         self._device = device or get_device_name()
         self.config = omega_conf_to_dataclass(config)
         self.model_config = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
@@ -76,7 +74,7 @@ class HFServer:
         """Load the model and start serving."""
         self._model = self._load_model()
         self._stage = WeightStage(self._model)
-        self._eos_ids = self._end_of_sequence_ids()
+        self._eos_ids = end_ids(self.model_config.tokenizer, self.model_config.generation_config)
         limit = get_max_position_embeddings(self._model.config)
         self._max_length = min(self.config.max_model_len or limit, limit)
         self._serving = asyncio.get_running_loop().create_task(self._serve())
@@ -97,13 +95,6 @@ class HFServer:
         else:
             model = AutoModelForCausalLM.from_pretrained(self.model_config.local_path, **settings)
         return model.to(self._device).eval().requires_grad_(False)
-
-    def _end_of_sequence_ids(self) -> frozenset[int]:
-        ids = {self.model_config.tokenizer.eos_token_id}
-        generation_config = self.model_config.generation_config
-        listed = None if generation_config is None else generation_config.eos_token_id
-        ids.update(listed if isinstance(listed, list) else [listed])
-        return frozenset(ids - {None})
 
     async def get_server_address(self) -> str:
         """A unique name for the load balancer; nothing listens there."""
