@@ -103,19 +103,6 @@ def test_a_directory_that_is_being_rewritten_is_read_again(fake, client_of, tmp_
     assert score.acc == 1 and score.effort.retries > 0
 
 
-def test_a_server_that_is_gone_is_left_for_the_other(fake, client_of):
-    async def scenario():
-        async with fake(fake.right) as gone:
-            dead = gone.address
-        async with fake(fake.right) as good, client_of(f"{dead},{good.address}") as client:
-            scores = await asyncio.gather(*(client.score("text", fake.question(i)) for i in range(640)))
-            return scores, sum(good.sizes)
-
-    scores, graded = asyncio.run(scenario())
-    assert all(score.acc for score in scores) and graded == 640
-    assert all(score.effort.healthy_servers == 1 for score in scores)
-
-
 def test_a_server_that_failed_gets_work_again_when_its_heartbeat_says_so(fake, client_of, monkeypatch):
     """After its rest it is asked for its heartbeat first, and as long as that fails for nothing else."""
     monkeypatch.setattr("verl.dph.reward.servers.FIRST_REST_S", 0.01)

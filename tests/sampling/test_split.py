@@ -140,10 +140,8 @@ def test_samples_in_several_files_and_prompts_that_were_too_long(tmp_path, data)
             "D_pef is empty at the threshold 4 (prompts by correct samples: 0 of 4: 1, 1 of 4: 2, 3 of 4: 1): "
             "--threshold 3 gives 1 prompts in D_pef and 3 in D_exp.",
         ),
-        ([4, 3, 4, 2], 1, True, "--threshold 3 gives 3 prompts in D_pef and 1 in D_exp."),
         ([4, 0, 4, 0], 3, False, "--keep-zero puts the 2 without a correct sample into D_exp."),
         ([0, 0, 0, 0], 3, True, "no threshold helps, look at the samples with dph inspect."),
-        ([4, 4, 4, 4], 3, True, "D_exp is empty"),
     ],
 )
 def test_an_empty_part_is_an_error_that_names_a_threshold(tmp_path, data, counts, threshold, keep_zero, sentence):
