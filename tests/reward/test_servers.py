@@ -103,6 +103,19 @@ def test_a_directory_that_is_being_rewritten_is_read_again(fake, client_of, tmp_
     assert score.acc == 1 and score.effort.retries > 0
 
 
+def test_a_server_that_loses_a_worker_on_every_response_rests(fake, client_of, monkeypatch):
+    monkeypatch.setattr("verl.dph.reward.servers.FIRST_REST_S", 30.0)
+
+    async def scenario():
+        async with fake(fake.failing_workers) as sick, fake(fake.right) as good:
+            async with client_of([sick.address, good.address]) as client:
+                scores = [await client.score("text", fake.QUESTION) for _ in range(6)]
+            return scores, len(sick.requests), len(good.requests)
+
+    scores, *requests = asyncio.run(scenario())
+    assert all(score.acc for score in scores) and requests == [1, 6]
+
+
 def test_a_server_that_failed_gets_work_again_when_its_heartbeat_says_so(fake, client_of, monkeypatch):
     """After its rest it is asked for its heartbeat first, and as long as that fails for nothing else."""
     monkeypatch.setattr("verl.dph.reward.servers.FIRST_REST_S", 0.01)
