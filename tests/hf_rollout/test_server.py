@@ -1,6 +1,8 @@
 """The rollout's server without Ray: its methods on one event loop, with a real model."""
 
 import asyncio
+from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 import torch
@@ -205,33 +207,21 @@ def test_abort_ends_requests_and_holds_or_rejects_new_ones(serve):
         rejected = await ask(server)
         assert (rejected.stop_reason, rejected.token_ids) == ("aborted", [])
         await server.resume_generation()
-        await server.wait_for_requests_to_drain()
         return await ask(server)
 
     assert serve(use).stop_reason == "completed"
 
 
-class Remote:
-    """A method of a Ray actor: `.remote(...)` gives something to await."""
-
-    def __init__(self, method):
-        self.remote = method
-
-
-class OnlyServer:
+def only_server(server):
     """verl's load balancer in front of one server, which verl's client calls as if it were a Ray actor."""
 
-    def __init__(self, server):
-        self.generate = Remote(server.generate)
-        self.require_acquire_fields = self.require_release_fields = Remote(self._no_fields)
-        self.acquire_server = Remote(self._acquire)
-        self.release_server = Remote(lambda **_: None)
+    def remote(method):
+        return SimpleNamespace(remote=method)
 
-    async def _no_fields(self):
-        return []
-
-    async def _acquire(self, request_id):
-        return "only", self
+    only = SimpleNamespace(generate=remote(server.generate), release_server=remote(lambda **_: None))
+    only.require_acquire_fields = only.require_release_fields = remote(AsyncMock(return_value=[]))
+    only.acquire_server = remote(AsyncMock(return_value=("only", only)))
+    return only
 
 
 async def interrupted(server, prompt, weights, version, **params):
@@ -241,7 +231,7 @@ async def interrupted(server, prompt, weights, version, **params):
         the answer and the number of its tokens before the cut.
     """
     config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"name": "hf", "response_length": 40}}})
-    client = FullyAsyncLLMServerClient(config, OnlyServer(server))
+    client = FullyAsyncLLMServerClient(config, only_server(server))
     params |= {"temperature": 1.0, "top_p": 1.0, "logprobs": True, "ignore_eos": True}
     answer = asyncio.create_task(client.generate("request", prompt_ids=prompt, sampling_params=params))
     while not any(len(request.token_ids) >= 5 for request in server._active):

@@ -273,10 +273,6 @@ class HFServer:
             if global_steps is not None:
                 self.global_steps = global_steps
 
-    async def set_global_steps(self, global_steps: int) -> None:
-        """Name the version of the weights."""
-        self.global_steps = global_steps
-
     # ---- control, called by verl's RolloutReplica
 
     async def abort_all_requests(self, reset_prefix_cache: bool = True, reject_request: bool = False) -> dict[str, Any]:
@@ -293,18 +289,12 @@ class HFServer:
         aborted = list(self._active)
         for request in aborted:
             self._resolve(request)
-        await self.wait_for_requests_to_drain()
         return {"aborted_count": len(aborted), "request_ids": []}
 
     async def resume_generation(self) -> None:
         """Admit requests again."""
         self._rejecting = False
         self._open.set()
-
-    async def wait_for_requests_to_drain(self) -> None:
-        """Return when no request waits or runs."""
-        while self._queue or self._active:
-            await asyncio.sleep(_QUIET_SECONDS)
 
     async def sleep(self, *args: Any, **kwargs: Any) -> None:
         """Leave the GPU memory of past batches to the trainer; the weights stay."""
