@@ -1,6 +1,7 @@
 """What is sent in bursts: requests to hf servers, rows to TransferQueue."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 import ray
@@ -50,7 +51,7 @@ class Balancer:
         self.require_acquire_fields = Remote(list)
         self.require_release_fields = Remote(list)
         self.acquire_server = Remote(self._acquire)
-        self.release_server = type("Release", (), {"remote": lambda _, server_id: self.released.append(server_id)})()
+        self.release_server = SimpleNamespace(remote=lambda server_id: self.released.append(server_id))
 
     def _acquire(self, request_id):
         name = list(self.servers)[len(self.acquired) % len(self.servers)]
@@ -59,10 +60,8 @@ class Balancer:
 
 
 def burst_client(*servers):
-    client = object.__new__(BurstClient)
     balancer = Balancer(dict(zip("ab", servers, strict=False)))
-    BurstClient.__init__(client, type("Upstream", (), {"config": None, "_load_balancer": balancer})())
-    return client
+    return BurstClient(SimpleNamespace(config=None, _load_balancer=balancer))
 
 
 def ask(client, prompts):
