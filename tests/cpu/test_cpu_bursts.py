@@ -1,6 +1,7 @@
 """What is sent in bursts: requests to hf servers, rows to TransferQueue."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 import ray
@@ -50,7 +51,7 @@ class Balancer:
         self.require_acquire_fields = Remote(list)
         self.require_release_fields = Remote(list)
         self.acquire_server = Remote(self._acquire)
-        self.release_server = type("Release", (), {"remote": lambda _, server_id: self.released.append(server_id)})()
+        self.release_server = SimpleNamespace(remote=lambda server_id: self.released.append(server_id))
 
     def _acquire(self, request_id):
         name = list(self.servers)[len(self.acquired) % len(self.servers)]
@@ -58,11 +59,9 @@ class Balancer:
         return name, self.servers[name]
 
 
-def burst_client(balancer):
-    client = object.__new__(BurstClient)
-    upstream = type("Upstream", (), {"config": None, "_load_balancer": balancer})()
-    BurstClient.__init__(client, upstream)
-    return client
+def burst_client(*servers):
+    balancer = Balancer(dict(zip("ab", servers, strict=False)))
+    return BurstClient(SimpleNamespace(config=None, _load_balancer=balancer))
 
 
 def ask(client, prompts):
@@ -76,39 +75,35 @@ def ask(client, prompts):
 
 
 def test_a_burst_is_one_call_a_server_and_keeps_prompts_together():
-    servers = {"a": Server(), "b": Server()}
-    balancer = Balancer(servers)
+    first, second = Server(), Server()
+    client = burst_client(first, second)
     prompts = [[i // 4, i] for i in range(16)]  # four requests of each of four prompts
-    outputs = ask(burst_client(balancer), prompts)
+    outputs = ask(client, prompts)
     assert [output.token_ids for output in outputs] == [prompt[::-1] for prompt in prompts]
-    assert servers["a"].bursts == [prompts[:8]] and servers["b"].bursts == [prompts[8:]]
+    assert first.bursts == [prompts[:8]] and second.bursts == [prompts[8:]]
+    balancer = client._load_balancer
     assert sorted(balancer.released) == sorted(balancer.acquired) == ["a", "b"]
     assert outputs[0].extra_fields == {"global_steps": 7, "min_global_steps": 7, "max_global_steps": 7}
 
 
-def test_a_client_can_be_sent_to_verls_agent_loop_workers():
-    # What Ray does with the arguments of an actor.
-    client = ray.cloudpickle.loads(ray.cloudpickle.dumps(burst_client(Balancer({"a": Server()}))))
-    assert [output.token_ids for output in ask(client, [[1, 2], [3, 4]])] == [[2, 1], [4, 3]]
-
-
-def test_a_failed_request_fails_alone():
-    outputs = ask(burst_client(Balancer({"a": Server()})), [[1, 2], [13, 2], [3, 4]])
+def test_failures_and_what_is_not_taken():
+    # Ray sends the client, as an argument of an actor, to verl's agent loop workers.
+    client = ray.cloudpickle.loads(ray.cloudpickle.dumps(burst_client(Server())))
+    outputs = ask(client, [[1, 2], [13, 2], [3, 4]])
     assert [type(output) for output in outputs] == [TokenOutput, ValueError, TokenOutput]
 
-
-def test_a_server_that_is_gone_fails_its_burst():
-    server = Server()
-    server.generate_many = Remote(lambda requests, whole: 1 / 0)
-    balancer = Balancer({"a": server})
-    outputs = ask(burst_client(balancer), [[1], [2]])
-    assert [type(output) for output in outputs] == [ZeroDivisionError] * 2
-    assert balancer.released == ["a"]
+    gone = Server()
+    gone.generate_many = Remote(lambda requests, whole: 1 / 0)
+    client = burst_client(gone)
+    assert [type(output) for output in ask(client, [[1], [2]])] == [ZeroDivisionError] * 2
+    assert client._load_balancer.released == ["a"]
+    with pytest.raises(ValueError, match="image_data"):
+        asyncio.run(client.generate("r", prompt_ids=[1], sampling_params={}, image_data=["x"]))
 
 
 def test_nothing_is_sent_after_the_client_is_closed():
     server = Server()
-    client = burst_client(Balancer({"a": server}))
+    client = burst_client(server)
 
     async def scenario():
         asked = asyncio.create_task(client.generate("r", prompt_ids=[1], sampling_params={}))
@@ -120,67 +115,44 @@ def test_nothing_is_sent_after_the_client_is_closed():
     assert isinstance(output, asyncio.CancelledError) and server.bursts == []
 
 
-def ask_as_burst(client, requests, *, size, failing=0):
-    """Ask for (seconds to wait, prompt, seed) requests from tasks of one burst, `failing` of which fail before."""
+def ask_as_burst(client, *requests):
+    """Ask for (seconds to wait, prompt, seed) requests from tasks of one burst; a task without a prompt fails."""
 
     async def member(burst, delay, prompt, seed):
         with burst.member():
             await asyncio.sleep(delay)
             if prompt is None:
                 raise LookupError("no prompt")
-            return await client.generate("r", prompt_ids=prompt, sampling_params={"seed": seed})
+            output = await client.generate("r", prompt_ids=prompt, sampling_params={"seed": seed})
+            if seed == 9:  # a second turn, which cannot be known of when the burst is sent
+                await client.generate("r", prompt_ids=[99], sampling_params={"seed": seed})
+            return output
 
     async def scenario():
-        burst = client.burst(size)
-        asked = [*requests, *[(0.01, None, 0)] * failing]
-        return await asyncio.gather(*(member(burst, *request) for request in asked), return_exceptions=True)
+        burst = client.burst(len(requests))
+        return await asyncio.gather(*(member(burst, *request) for request in requests), return_exceptions=True)
 
     return asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_burst_of_known_size_waits_for_its_last_request_and_is_ordered_by_content(order):
-    servers = {"a": Server(), "b": Server()}
+    servers = Server(), Server()
     asked = [(1, 7), (2, 9), (1, 3), (2, 8)][::order]
     requests = [(0.02 * i, [prompt, 5], seed) for i, (prompt, seed) in enumerate(asked)]
-    outputs = ask_as_burst(burst_client(Balancer(servers)), requests, size=4)
+    outputs = ask_as_burst(burst_client(*servers), *requests)
     assert [output.token_ids for output in outputs] == [[5, prompt] for _, (prompt, _), _ in requests]
-    assert servers["a"].bursts == [[[1, 5], [1, 5]]] and servers["b"].bursts == [[[2, 5], [2, 5]]]
-    assert servers["a"].seeds == [[3, 7]] and servers["b"].seeds == [[8, 9]]
-    assert servers["a"].whole == servers["b"].whole == [True]
+    assert [server.bursts[0] for server in servers] == [[[1, 5], [1, 5]], [[2, 5], [2, 5]]]
+    assert [server.seeds[0] for server in servers] == [[3, 7], [8, 9]]
+    assert servers[0].bursts[1:] + servers[1].bursts[1:] == [[[99]]]
+    assert sorted(servers[0].whole + servers[1].whole) == [False, True, True]
 
 
 def test_a_burst_does_not_wait_for_a_task_that_fails_before_its_request():
     server = Server()
-    outputs = ask_as_burst(burst_client(Balancer({"a": server})), [(0, [1, 2], 1), (0, [3, 4], 1)], size=4, failing=2)
+    outputs = ask_as_burst(burst_client(server), (0, [1, 2], 1), (0, [3, 4], 1), (0.01, None, 0), (0.01, None, 0))
     assert [type(output) for output in outputs] == [TokenOutput, TokenOutput, LookupError, LookupError]
     assert server.bursts == [[[1, 2], [3, 4]]]
-
-
-def test_a_tasks_later_requests_go_as_they_come():
-    """A second turn cannot be known of when the burst is sent."""
-    server = Server()
-    client = burst_client(Balancer({"a": server}))
-
-    async def member(burst, turns):
-        with burst.member():
-            for turn in range(turns):
-                await client.generate("r", prompt_ids=[turn], sampling_params={})
-
-    async def scenario():
-        burst = client.burst(2)
-        await asyncio.gather(member(burst, 2), member(burst, 1))
-
-    asyncio.run(scenario())
-    assert server.bursts == [[[0], [0]], [[1]]] and server.whole == [True, False]
-
-
-def test_images_are_rejected():
-    async def scenario():
-        await burst_client(Balancer({})).generate("r", prompt_ids=[1], sampling_params={}, image_data=["x"])
-
-    with pytest.raises(ValueError, match="image_data"):
-        asyncio.run(scenario())
 
 
 class Queue:

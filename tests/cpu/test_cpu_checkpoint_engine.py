@@ -7,9 +7,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
-from verl.checkpoint_engine.base import CheckpointEngineRegistry
 
-from verl.dph.cpu.checkpoint_engine import GlooCheckpointEngine, register_checkpoint_engine
+from verl.dph.cpu.checkpoint_engine import GlooCheckpointEngine
 
 WEIGHTS = {
     "matrix": torch.randn(40, 30, generator=torch.Generator().manual_seed(0)),
@@ -22,9 +21,7 @@ TRAINERS, ROLLOUTS = 2, 2
 @pytest.fixture
 def workers():
     """Engines of 2 training and 2 rollout workers, small buckets."""
-    register_checkpoint_engine()
-    engine = CheckpointEngineRegistry.get("gloo")
-    return [engine(bucket_size=1000, is_master=number == 0) for number in range(TRAINERS + ROLLOUTS)]
+    return [GlooCheckpointEngine(bucket_size=1000, is_master=number == 0) for number in range(TRAINERS + ROLLOUTS)]
 
 
 def update(workers, weights_of):
@@ -84,15 +81,15 @@ def test_a_trainer_that_fails_is_no_end_of_the_weights(workers):
         assert str(error) == "the trainer could not send its weights: ArithmeticError('not a number')"
 
 
-def test_weights_kept_aside_do_not_change_with_the_model():
+def test_weights_kept_aside_do_not_change_with_the_model(monkeypatch):
     from verl.utils import fsdp_utils
 
     from verl.dph.cpu.engine import save_copies
 
+    monkeypatch.setattr(fsdp_utils, "fsdp2_sharded_save_to_cpu", fsdp_utils.fsdp2_sharded_save_to_cpu)
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
-        save_copies()
-        save_copies()
+        save_copies(fsdp_utils)
         model = fully_shard(torch.nn.Linear(3, 2), mesh=dist.init_device_mesh("cpu", (1,)))
         before = {name: weight.full_tensor().clone() for name, weight in model.named_parameters()}
         state, spec = fsdp_utils.fsdp2_sharded_save_to_cpu(model)

@@ -35,11 +35,10 @@ WITHOUT = """
 
 WITH = """
     import verl
-    from verl.dph import cpu, plugin
+    from verl.dph import plugin
 
     assert plugin.registered
     assert "verl.workers" not in sys.modules, "registering imports nothing heavy"
-    cpu.register()
 
     import torch
     import verl.utils.distributed
@@ -50,7 +49,9 @@ WITH = """
     from verl.workers.rollout.base import get_rollout_class
     from verl.workers.rollout.replica import get_rollout_replica_class
 
-    cpu.register()
+    from verl.checkpoint_engine.base import CheckpointEngineRegistry
+
+    assert CheckpointEngineRegistry.get("gloo").__name__ == "GlooCheckpointEngine"
     assert get_platform().device_name == "cpu" and get_platform().is_available()
     assert torch.zeros(1).to(get_device_id()).device.type == "cpu"
     assert get_torch_device().memory_allocated() > 0 and get_torch_device().max_memory_allocated() > 0

@@ -1,13 +1,17 @@
 """The device when nothing is said, and what cannot be: in process, and with the programs as a user starts them."""
 
+import importlib.util
 import os
 import subprocess
 import sys
 
 import pytest
+from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
 from verl.dph.config import device_choice
+from verl.dph.config.program import CONFIG_DIR
+from verl.dph.sampling.rollout_engine import check_platform
 
 HERE = ["python", "-m", "verl.dph.presample"]
 
@@ -64,17 +68,25 @@ def test_a_gpu_that_is_not_there_is_named(machine):
     device_choice.check_device("cuda")
 
 
+def test_vllm_that_is_not_installed_is_named(machine):
+    """tests/vllm trains with it."""
+    machine(False, VERL_PLATFORM="cpu")
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        config = compose("dph_trainer", ["device=cpu", "device=cpu_vllm"])
+    assert config.trainer.device == "cpu" and config.actor_rollout_ref.rollout.name == "vllm"
+    assert importlib.util.find_spec("vllm") is None
+    with pytest.raises(UserError, match="rollout.name=vllm needs vLLM.*make install-vllm"):
+        check_platform(config)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("program", ["main", "presample", "evaluate"])
-def test_programs_choose_the_cpu(program, tmp_path):
+def test_programs_choose_the_cpu(tmp_path):
     """As a user starts them on a machine without a GPU: what is missing next is named, and no engine's version."""
     environment = {name: value for name, value in os.environ.items() if name != "VERL_PLATFORM"}
     environment["CUDA_VISIBLE_DEVICES"] = ""
-    command = [sys.executable, "-m", f"verl.dph.{program}"]
     for device, said in (([], "No GPU was found: running on the CPU"), (["device=cuda"], "device=cuda needs a GPU")):
-        done = subprocess.run(
-            command + device, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment
-        )
+        command = [sys.executable, "-m", "verl.dph.presample", *device]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment)
         assert done.returncode == 2 and done.stderr.splitlines()[-1].startswith("Error: ")
         assert said in done.stderr and "vllm version" not in done.stderr, done.stderr
         assert "does not go with" not in done.stderr

@@ -55,15 +55,7 @@ def plain_log_probs(model, answered: Request, dtype=torch.float64) -> torch.Tens
     return log_probs.gather(1, ids[0, len(answered.prompt_ids) :, None])[:, 0].float().cpu()
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"temperature": 1.0},
-        {"temperature": 0.6, "top_p": 0.8, "top_k": 6},
-        {"temperature": 0.0},
-        {"temperature": 1.3, "repetition_penalty": 1.5},
-    ],
-)
+@pytest.mark.parametrize("params", [{}, {"temperature": 0.6, "top_p": 0.8, "top_k": 6}, {"temperature": 0.0}])
 def test_log_probs_equal_those_of_a_plain_forward_pass(tiny_model, params):
     for answered in answer(tiny_model, [request(prompt, seed, **params) for seed, prompt in enumerate(PROMPTS)]):
         torch.testing.assert_close(
@@ -93,17 +85,11 @@ def test_log_probs_count_the_padded_vocabulary_but_never_sample_it(tmp_path, mak
         )
 
 
-@pytest.mark.parametrize("penalty", [1.0, 1.4])
-def test_temperature_zero_is_transformers_greedy_search(tiny_model, penalty):
-    requests = [request(prompt, temperature=0.0, repetition_penalty=penalty, max_tokens=20) for prompt in PROMPTS]
-    for answered in answer(tiny_model, requests):
+def test_temperature_zero_is_transformers_greedy_search(tiny_model):
+    for answered in answer(tiny_model, [request(prompt, temperature=0.0, max_tokens=20) for prompt in PROMPTS]):
         prompt = torch.tensor([answered.prompt_ids], device=tiny_model.device)
         reference = tiny_model.generate(
-            prompt,
-            attention_mask=torch.ones_like(prompt),
-            do_sample=False,
-            repetition_penalty=penalty,
-            max_new_tokens=20,
+            prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=20
         )
         assert answered.token_ids == reference[0, len(answered.prompt_ids) :].tolist()
 
@@ -130,7 +116,7 @@ def test_an_answer_does_not_depend_on_its_batch(tiny_model):
             request(PROMPTS[1], 2, temperature=0.7, top_p=0.9, max_tokens=3),
             request(PROMPTS[2], 3, max_tokens=25, stop_ids=frozenset()),
             request(PROMPTS[3], 4, temperature=0.0, max_tokens=8),
-            request(PROMPTS[4], 5, top_k=3, repetition_penalty=1.2, max_tokens=17),
+            request(PROMPTS[4], 5, top_k=3, max_tokens=17),
             request(PROMPTS[0], 6, max_tokens=30, stop_ids=frozenset()),
         ]
 

@@ -36,7 +36,7 @@ def requests(generate):
 
 
 async def answers_without_ray(model_config, device) -> list[list[int]]:
-    server = HFServer(config(), model_config, RolloutMode.STANDALONE, replica_rank=0, num_threads=1, device=device)
+    server = HFServer(config(), model_config, RolloutMode.STANDALONE, replica_rank=0, device=device)
     await server.launch_server()
     return [output.token_ids for output in await asyncio.gather(*requests(server.generate))]
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verl.dph.hf_rollout.sampling import SamplingParams, draw, penalise_repetition, restrict, stable_key, uniforms
+from verl.dph.hf_rollout.sampling import SamplingParams, draw, restrict, stable_key, uniforms
 
 REQUEST = {"default_max_tokens": 16, "room": 100, "ignore_eos": False}
 
@@ -27,19 +27,16 @@ def test_draws_follow_the_weights(chi_square_p_value, device):
     assert chi_square_p_value(drawn[positive], expected) > 1e-3
 
 
-@given(weight_rows, st.sampled_from([0.0, 1e-300, 0.3, 0.999, 1 - 2**-53]))
-def test_an_id_of_weight_zero_is_never_drawn(device, row, uniform):
+EDGES = st.sampled_from([0.0, 1e-300, 0.3, 0.999, 1 - 2**-53])
+
+
+@given(weight_rows, EDGES | st.floats(0, 1, exclude_max=True))
+def test_draw_inverts_the_distribution_function(device, row, uniform):
     weights, at = (torch.tensor([x], dtype=torch.float64, device=device) for x in (row, uniform))
     token = int(draw(weights, at))
-    assert row[token] > 0
-
-
-@given(weight_rows, st.floats(0, 1, exclude_max=True))
-def test_draw_inverts_the_distribution_function(row, uniform):
-    token = int(draw(torch.tensor([row], dtype=torch.float64), torch.tensor([uniform], dtype=torch.float64)))
     before, share = sum(row[:token]), uniform * sum(row)
     assert before <= share or math.isclose(before, share)
-    assert share <= before + row[token]
+    assert share <= before + row[token] and row[token] > 0
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 0.0])
@@ -68,24 +65,9 @@ def test_top_k_and_top_p_against_their_definition(device, row, top_k, top_p):
     assert kept[0].tolist() == restrict_by_hand(row, top_k, top_p)
 
 
-def test_repetition_penalty_by_hand():
-    logits = torch.tensor([[2.0, -2.0, 1.0], [2.0, -2.0, 1.0]])
-    seen = torch.tensor([[True, True, False], [True, True, True]])
-    penalised = penalise_repetition(logits, seen, torch.tensor([2.0, 1.0]))
-    assert penalised.tolist() == [[1.0, -4.0, 1.0], [2.0, -2.0, 1.0]]
-
-
-def test_uniforms_depend_on_the_key_only():
-    numbers = list(islice(uniforms(7), 200))
-    assert numbers == list(islice(uniforms(7), 200))
-    assert numbers != list(islice(uniforms(8), 200))
-    assert all(0 <= number < 1 for number in numbers)
-    assert numbers == np.random.Generator(np.random.Philox(key=7)).random(200).tolist()
-
-
-def test_stable_key_is_the_same_everywhere():
+def test_random_numbers_are_the_same_everywhere():
     assert stable_key("seed", 3, [1, 2]) == 0xDB7ED0E3A2F6D76B8B146BB10134B18  # sha256 of '["seed",3,[1,2]]'
-    assert stable_key("seed", 31, [2]) != stable_key("seed", 3, [1, 2])
+    assert list(islice(uniforms(7), 200)) == np.random.Generator(np.random.Philox(key=7)).random(200).tolist()
 
 
 def test_request_as_verls_agent_loop_sends_it():
@@ -95,15 +77,16 @@ def test_request_as_verls_agent_loop_sends_it():
 
 
 @pytest.mark.parametrize(
-    ("sent", "limit"), [({}, 16), ({"max_tokens": 3}, 3), ({"max_new_tokens": 4}, 4), ({"max_tokens": 500}, 100)]
+    ("sent", "read"),
+    [
+        ({"max_tokens": 3}, {"max_tokens": 3}),
+        ({"max_tokens": 500}, {"max_tokens": 100}),
+        ({"logprobs": 0, "ignore_eos": True}, {"logprobs": True, "ignore_eos": True}),  # in vLLM's meaning
+        ({"logprobs": None, "stop_token_ids": [3, 3]}, {"logprobs": False, "stop_token_ids": frozenset({3})}),
+    ],
 )
-def test_max_tokens(sent, limit):
-    assert SamplingParams.from_request(sent, **REQUEST).max_tokens == limit
-
-
-def test_logprobs_in_vllms_meaning():
-    assert all(SamplingParams.from_request({"logprobs": value}, **REQUEST).logprobs for value in (True, 0, 1))
-    assert not any(SamplingParams.from_request({"logprobs": value}, **REQUEST).logprobs for value in (None, False))
+def test_parameters_as_they_are_read(sent, read):
+    assert SamplingParams.from_request(sent, **REQUEST) == SamplingParams(**{"max_tokens": 16} | read)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +97,7 @@ def test_logprobs_in_vllms_meaning():
         {"top_p": 1.1},
         {"top_k": -2},
         {"max_tokens": 0},
-        {"repetition_penalty": 0},
-        {"min_p": 0.1},
+        {"repetition_penalty": 1.2},
     ],
 )
 def test_unknown_parameters_and_values_out_of_range_are_named(sent):

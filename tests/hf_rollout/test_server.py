@@ -1,6 +1,8 @@
 """The rollout's server without Ray: its methods on one event loop, with a real model."""
 
 import asyncio
+from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 import torch
@@ -33,7 +35,7 @@ def serve(model_config, device):
         )
 
         async def main():
-            server = HFServer(config, model_config, mode, replica_rank=0, num_threads=1, device=device)
+            server = HFServer(config, model_config, mode, replica_rank=0, device=device)
             await server.launch_server()
             return await use(server)
 
@@ -52,25 +54,15 @@ def altered_weights(path) -> bytes:
     return save({name: torch.randn_like(weight) * 0.3 for name, weight in model.named_parameters()})
 
 
-def test_an_output_carries_what_verl_needs(serve):
-    async def use(server):
-        return await ask(server), await ask(server, logprobs=False)
-
-    output, without_log_probs = serve(use)
-    assert len(output.token_ids) == len(output.log_probs) == 10
-    assert output.stop_reason == "completed"
-    assert output.extra_fields == {"global_steps": None}
-    assert without_log_probs.log_probs is None
-
-
 def test_a_seed_fixes_the_answer_whatever_else_is_asked(serve):
     async def alone(server):
         return [(await ask(server, seed=seed)).token_ids for seed in (1, 2)]
 
     async def in_company(server):
         others = [ask(server, [4, 9, seed], max_tokens=seed) for seed in range(4, 20)]
-        outputs = await asyncio.gather(*others, ask(server, seed=2), ask(server, seed=1))
-        return [outputs[-1].token_ids, outputs[-2].token_ids]
+        outputs = await asyncio.gather(*others, ask(server, seed=1), ask(server, seed=2, logprobs=False))
+        assert outputs[-1].log_probs is None and len(outputs[-2].log_probs) == 10
+        return [output.token_ids for output in outputs[-2:]]
 
     first, second = serve(alone)
     assert first != second
@@ -128,21 +120,15 @@ def test_bursts_beyond_max_num_seqs_are_answered_in_several_batches(serve):
     assert len({tuple(output.token_ids) for output in others}) == 11
 
 
-def test_a_response_ends_at_its_default_length_and_at_max_model_len(serve):
+def test_where_a_response_ends(serve):
     async def use(server):
-        return len((await ask(server, max_tokens=None)).token_ids), len((await ask(server, max_tokens=100)).token_ids)
+        lengths = [len((await ask(server, max_tokens=limit)).token_ids) for limit in (None, 100)]
+        return lengths, await asyncio.gather(*[ask(server, seed=n, ignore_eos=False, max_tokens=17) for n in range(30)])
 
-    assert serve(use, max_model_len=20) == (16, 17)
-
-
-def test_end_of_sequence_ends_a_response_unless_ignored(serve):
-    async def many(server):
-        outputs = await asyncio.gather(*[ask(server, seed=seed, ignore_eos=False, max_tokens=60) for seed in range(30)])
-        return [output.token_ids for output in outputs]
-
-    answers = serve(many)
-    assert any(answer[-1] == 1 and len(answer) < 60 for answer in answers)
-    assert all(1 not in answer[:-1] for answer in answers)
+    lengths, outputs = serve(use, max_model_len=20)
+    assert lengths == [16, 17]  # the default, and what max_model_len leaves
+    assert any(output.token_ids[-1] == 1 and len(output.token_ids) < 17 for output in outputs)
+    assert all(1 not in output.token_ids[:-1] for output in outputs)
 
 
 def test_requests_that_cannot_be_answered_are_rejected(serve):
@@ -173,31 +159,20 @@ def test_a_failure_reaches_its_callers_and_the_server_goes_on(serve, monkeypatch
     assert len(serve(use).token_ids) == 10
 
 
-def test_new_weights_change_the_answers_and_their_version(serve, tiny_model_path):
+def test_new_weights_come_between_two_batches_and_have_a_version(serve, tiny_model_path):
     async def use(server):
-        before = await ask(server, seed=1)
-        await server.stage_weights(altered_weights(tiny_model_path), first=True)
-        staged = await ask(server, seed=1)
-        await server.commit_weights(7)
-        return before, staged, await ask(server, seed=1)
-
-    before, staged, after = serve(use)
-    assert staged.token_ids == before.token_ids
-    assert after.token_ids != before.token_ids
-    assert after.extra_fields == {"global_steps": 7}
-
-
-def test_weights_are_not_replaced_while_a_batch_is_answered(serve, tiny_model_path):
-    async def use(server):
-        asked = asyncio.create_task(ask(server, seed=1, max_tokens=40))
+        before = await ask(server, seed=1, max_tokens=40)
+        running = asyncio.create_task(ask(server, seed=1, max_tokens=40))
         while not server._active:
             await asyncio.sleep(0.001)
         await server.stage_weights(altered_weights(tiny_model_path), first=True)
         await server.commit_weights(7)
-        assert asked.done()
-        return (await asked).token_ids
+        assert running.done() and (await running).token_ids == before.token_ids
+        return before, await ask(server, seed=1, max_tokens=40)
 
-    assert serve(use) == serve(lambda server: ask(server, seed=1, max_tokens=40)).token_ids
+    before, after = serve(use)
+    assert after.token_ids != before.token_ids
+    assert after.extra_fields == {"global_steps": 7}
 
 
 def test_a_hybrid_server_waits_for_its_weights(serve, tiny_model_path):
@@ -232,33 +207,21 @@ def test_abort_ends_requests_and_holds_or_rejects_new_ones(serve):
         rejected = await ask(server)
         assert (rejected.stop_reason, rejected.token_ids) == ("aborted", [])
         await server.resume_generation()
-        await server.wait_for_requests_to_drain()
         return await ask(server)
 
     assert serve(use).stop_reason == "completed"
 
 
-class Remote:
-    """A method of a Ray actor: `.remote(...)` gives something to await."""
-
-    def __init__(self, method):
-        self.remote = method
-
-
-class OnlyServer:
+def only_server(server):
     """verl's load balancer in front of one server, which verl's client calls as if it were a Ray actor."""
 
-    def __init__(self, server):
-        self.generate = Remote(server.generate)
-        self.require_acquire_fields = self.require_release_fields = Remote(self._no_fields)
-        self.acquire_server = Remote(self._acquire)
-        self.release_server = Remote(lambda **_: None)
+    def remote(method):
+        return SimpleNamespace(remote=method)
 
-    async def _no_fields(self):
-        return []
-
-    async def _acquire(self, request_id):
-        return "only", self
+    only = SimpleNamespace(generate=remote(server.generate), release_server=remote(lambda **_: None))
+    only.require_acquire_fields = only.require_release_fields = remote(AsyncMock(return_value=[]))
+    only.acquire_server = remote(AsyncMock(return_value=("only", only)))
+    return only
 
 
 async def interrupted(server, prompt, weights, version, **params):
@@ -268,7 +231,7 @@ async def interrupted(server, prompt, weights, version, **params):
         the answer and the number of its tokens before the cut.
     """
     config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"name": "hf", "response_length": 40}}})
-    client = FullyAsyncLLMServerClient(config, OnlyServer(server))
+    client = FullyAsyncLLMServerClient(config, only_server(server))
     params |= {"temperature": 1.0, "top_p": 1.0, "logprobs": True, "ignore_eos": True}
     answer = asyncio.create_task(client.generate("request", prompt_ids=prompt, sampling_params=params))
     while not any(len(request.token_ids) >= 5 for request in server._active):

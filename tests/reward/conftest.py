@@ -61,8 +61,6 @@ class FakeScorer:
         self.heartbeats += 1
         return web.json_response({"status": "healthy"}, status=self.heartbeat)
 
-    # ------------------------------------------------------------------------------------------------ what steps return
-
     @classmethod
     def question(cls, number: int) -> dict[str, str]:
         return cls.QUESTION | {"gold_sql": f"SELECT {number}"}
@@ -80,8 +78,6 @@ class FakeScorer:
     def even(cls, text: str) -> dict:
         """Even numbers are right, and others are not."""
         return cls.answer() if int(text) % 2 == 0 else cls.answer("mismatch", 0.0)
-
-    # ------------------------------------------------------------------------------------------------ steps
 
     @classmethod
     def right(cls, request, body):
@@ -155,21 +151,3 @@ def ask(fake, client_of):
         return asyncio.run(scenario())
 
     return ask
-
-
-@pytest.fixture(scope="session")
-def server_of_both_kinds(scorer_class, shop_databases, tmp_path_factory):
-    """Address of a real server that scores SQL and math."""
-    math = {"class_name": "MathRewardModel", "num_instances": 1}
-    server = scorer_class(shop_databases, tmp_path_factory.mktemp("both"), Scorer2=math)
-    server.start()
-    yield server.address
-    server.stop()
-
-
-@pytest.fixture
-def second_scorer_process(scorer_class, shop_databases, tmp_path_factory):
-    """Another real server; the test starts it."""
-    server = scorer_class(shop_databases, tmp_path_factory.mktemp("second"))
-    yield server
-    server.stop()

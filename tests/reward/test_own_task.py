@@ -88,37 +88,26 @@ def test_the_rows_are_what_sampling_and_training_read(example, capsys):
     assert "task:countdown" in capsys.readouterr().out
 
 
-def test_the_function_scores_responses(server):
-    question = {"task": "countdown", "ground_truth": {"numbers": [3, 4, 5], "target": 17}}
-    found = ask(
-        server,
-        [
-            "Answer: 3 * 4 + 5",
-            "Answer: 1\nAnswer: 5+(4*3)",
-            "Answer: 3 + 4 * 5",
-            "Answer: 17",
-            "Answer: __import__('os').system('true')",
-            "Answer: 3 * 4 + 5 / 0",
-            "I do not know.",
-        ],
-        question,
-    )
-    assert [(score.score, score.outcome) for score in found] == [
-        *[(1.0, "match")] * 2,
-        *[(0.0, "mismatch")] * 4,
-        (0.0, "no_answer"),
-    ]
+RESPONSES = {
+    "Answer: 3 * 4 + 5": (1.0, "match"),
+    "Answer: 1\nAnswer: 5+(4*3)": (1.0, "match"),
+    "Answer: 3 + 4 * 5": (0.0, "mismatch"),
+    "Answer: 17": (0.0, "mismatch"),
+    "Answer: __import__('os').system('true')": (0.0, "mismatch"),
+    "Answer: 3 * 4 + 5 / 0": (0.0, "mismatch"),
+    "I do not know.": (0.0, "no_answer"),
+}
+
+
+def test_the_function_scores_responses_also_for_training(server):
+    truth = {"numbers": [3, 4, 5], "target": 17}
+    found = ask(server, list(RESPONSES), {"task": "countdown", "ground_truth": truth})
+    assert [(score.score, score.outcome) for score in found] == list(RESPONSES.values())
     assert [score.pred for score in found[:2]] == ["3 * 4 + 5", "5+(4*3)"] and found[-1].pred is None
-
-
-def test_the_reward_function_of_training_takes_the_rows(server, example):
-    row = read_rows([example / "countdown" / "train.parquet"])[0]
-    truth = row.question["ground_truth"]
-    a, b, c = truth["numbers"]
 
     async def reward():
         try:
-            return await compute_score("task:countdown", f"Answer: {a} * {b} + {c}", truth, scorer=server)
+            return await compute_score("task:countdown", "Answer: 3 * 4 + 5", truth, scorer=server)
         finally:
             while score._clients:  # which live as long as a trainer's event loop
                 await score._clients.popitem()[1].close()
@@ -137,9 +126,6 @@ def test_a_faulty_function_is_never_a_reward(server):
         (0.5, 0, "partial"),
         (0.0, 0, "pred_timeout"),
     ]
-
-
-def test_a_task_that_the_server_lacks_is_named(server):
     [error] = ask(server, ["x"], {"task": "chess", "ground_truth": "e4"})
     assert "this server has no task 'chess'" in str(error)
 

@@ -44,20 +44,10 @@ FAULTS = {
     "HTTP 500": (lambda fake: fake.status(500, error="it broke"), "answers, but fails (3 attempts; ", "500 it broke"),
     "HTTP 404": (lambda fake: fake.status(404, error="no such database."), "rejects", "(HTTP 404): no such database."),
     "a lost worker": (lambda fake: fake.failing_workers, "3 of its workers failed", "a worker was lost"),
-    "a reward of 2": (
-        lambda fake: fake.always(score=2.0),
-        "'score': 2.0",
-        "its version does not match",
-    ),
-    "a reward of nan": (
-        lambda fake: fake.always(score=float("nan")),
-        "'score': nan",
-        "its version does not match",
-    ),
+    "a reward of 2": (lambda fake: fake.always(score=2.0), "'score': 2.0", "its version does not match"),
     "a web page": (
         lambda fake: lambda request, body: web.Response(text="<html>"),
-        "answers '<html>', which is not the scorer's protocol",
-        "give the address of rl/scorer",
+        "answers '<html>', which is not the scorer's protocol: give the address of rl/scorer",
     ),
 }
 

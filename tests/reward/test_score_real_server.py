@@ -66,9 +66,10 @@ def test_rewards_on_a_real_database(scorer_server):
         assert (result["pred"] is None) == (case == "no_answer")
 
 
-def test_what_training_gets_of_a_shaping_reward_model_and_of_empty_gold(shop_databases, scorer_class, tmp_path):
-    settings = {"class_name": "SqlFormatRewardModel", "database_path": str(shop_databases), "judge_empty_gold": False}
-    server = scorer_class(shop_databases, tmp_path, Scorer1=settings | {"num_instances": 1})
+def test_math_and_a_shaping_reward_model_and_empty_gold(shop_databases, scorer_class, tmp_path):
+    sql = {"class_name": "SqlFormatRewardModel", "database_path": str(shop_databases), "judge_empty_gold": False}
+    math = {"class_name": "MathRewardModel", "num_instances": 1}
+    server = scorer_class(shop_databases, tmp_path, Scorer1=sql | {"num_instances": 1}, Scorer2=math)
     server.start()
     try:
         responses = ("I do not know.", answer("SELECT id FROM item"), answer(NAMES))
@@ -76,6 +77,11 @@ def test_what_training_gets_of_a_shaping_reward_model_and_of_empty_gold(shop_dat
         assert [(result["score"], result["acc"]) for result in results] == [(-1.0, 0), (0.0, 0), (1.0, 1)]
         empty = grade("sql", answer(NAMES), truth(NAMES + " WHERE 0"), scorer=server.address)
         assert (empty["score"], empty["acc"], empty["gold_error"], empty["outcome"]) == (0.0, 0, 1, "gold_empty")
+        right, wrong = (
+            grade("math_dapo", response, "0.5", scorer=server.address) for response in (r"\boxed{\frac{1}{2}}", "3")
+        )
+        assert (right["score"], right["outcome"], right["pred"]) == (1.0, "match", r"\frac{1}{2}")
+        assert (wrong["score"], wrong["outcome"], wrong["pred"]) == (0.0, "no_answer", None)
     finally:
         server.stop()
 
@@ -127,20 +133,6 @@ def test_what_cannot_be_asked_is_named(scorer_server, monkeypatch):
         grade("sql", "text", truth(NAMES))
     monkeypatch.setenv("DPH_SCORER", scorer_server)
     assert grade("spider", answer(NAMES), truth(NAMES))["acc"] == 1
-
-
-MATH_CASES = {
-    "match": (r"So it is \boxed{\frac{1}{2}}.", "0.5", (1.0, 1, "match", r"\frac{1}{2}")),
-    "mismatch": (r"\boxed{3}", 4, (0.0, 0, "mismatch", "3")),
-    "no_answer": ("I do not know.", "4", (0.0, 0, "no_answer", None)),
-}
-
-
-def test_rewards_of_math_from_the_same_server(server_of_both_kinds):
-    for case, (response, truth_of_math, expected) in MATH_CASES.items():
-        result = grade("math_dapo", response, truth_of_math, scorer=server_of_both_kinds)
-        assert (result["score"], result["acc"], result["outcome"], result["pred"]) == expected, case
-    assert grade("sql", answer(NAMES), truth(NAMES), scorer=server_of_both_kinds)["acc"] == 1
 
 
 def test_a_server_with_a_short_queue_is_waited_for(scorer_class, shop_databases, tmp_path):

@@ -18,21 +18,18 @@ def reread_at_once(monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["http://", "http://host", "ftp://host:1", "http://host:99999"])
-def test_a_malformed_address_is_refused(address):
+def test_a_malformed_address_is_rejected(address):
     with pytest.raises(UserError, match="not of the form http://host:port"):
         ServerPool(address)
 
 
-def test_neither_address_nor_directory(tmp_path):
-    with pytest.raises(UserError, match="neither an address nor a directory"):
-        ServerPool(str(tmp_path / "absent")).servers()
-
-
-def test_a_comma_list_is_normalized():
+def test_what_names_servers(tmp_path):
     pool = ServerPool(" localhost:5001/, http://10.0.0.2:80 ,[::1]:5001")
     addresses = [server.address for server in pool.servers()]
     assert addresses == ["http://localhost:5001", "http://10.0.0.2:80", "http://[::1]:5001"]
     assert len(ServerPool("[fe80::1]:5001").servers()) == 1
+    with pytest.raises(UserError, match="neither an address nor a directory"):
+        ServerPool(str(tmp_path / "absent")).servers()
 
 
 def test_an_empty_directory_says_so(client_of, tmp_path, fake):
@@ -106,17 +103,17 @@ def test_a_directory_that_is_being_rewritten_is_read_again(fake, client_of, tmp_
     assert score.acc == 1 and score.effort.retries > 0
 
 
-def test_a_server_that_is_gone_is_left_for_the_other(fake, client_of):
-    async def scenario():
-        async with fake(fake.right) as gone:
-            dead = gone.address
-        async with fake(fake.right) as good, client_of(f"{dead},{good.address}") as client:
-            scores = await asyncio.gather(*(client.score("text", fake.question(i)) for i in range(640)))
-            return scores, sum(good.sizes)
+def test_a_server_that_loses_a_worker_on_every_response_rests(fake, client_of, monkeypatch):
+    monkeypatch.setattr("verl.dph.reward.servers.FIRST_REST_S", 30.0)
 
-    scores, graded = asyncio.run(scenario())
-    assert all(score.acc for score in scores) and graded == 640
-    assert all(score.effort.healthy_servers == 1 for score in scores)
+    async def scenario():
+        async with fake(fake.failing_workers) as sick, fake(fake.right) as good:
+            async with client_of([sick.address, good.address]) as client:
+                scores = [await client.score("text", fake.QUESTION) for _ in range(6)]
+            return scores, len(sick.requests), len(good.requests)
+
+    scores, *requests = asyncio.run(scenario())
+    assert all(score.acc for score in scores) and requests == [1, 6]
 
 
 def test_a_server_that_failed_gets_work_again_when_its_heartbeat_says_so(fake, client_of, monkeypatch):

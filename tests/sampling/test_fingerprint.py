@@ -22,34 +22,18 @@ def folder(tmp_path):
     return folder
 
 
-def test_file_sha256_is_the_standard_digest(folder):
+def test_hashes_change_with_what_they_are_of_alone(folder, tmp_path):
     assert file_sha256(folder / "model-1.safetensors") == hashlib.sha256(b"first").hexdigest()
-
-
-def test_model_hash_is_of_the_weights_alone(folder, tmp_path):
-    before = model_hash(folder)
+    weights, tokenizer = model_hash(folder), tokenizer_hash(folder)
     (folder / "config.json").write_text('{"x": 1}')
     (folder / "pytorch_model.bin").write_bytes(b"not read")
-    assert model_hash(folder) == before
-    moved = shutil.copytree(folder, tmp_path / "elsewhere")
-    assert model_hash(moved) == before
-    (folder / "model-2.safetensors").write_bytes(b"trained")
-    assert model_hash(folder) != before
-
-
-def test_model_hash_notices_swapped_shards(folder):
-    before = model_hash(folder)
+    assert model_hash(shutil.copytree(folder, tmp_path / "elsewhere")) == weights
     (folder / "model-1.safetensors").write_bytes(b"second")
     (folder / "model-2.safetensors").write_bytes(b"first")
-    assert model_hash(folder) != before
-
-
-def test_tokenizer_hash_covers_the_chat_template(folder):
-    before = tokenizer_hash(folder)
-    (folder / "model-1.safetensors").write_bytes(b"other weights")
-    assert tokenizer_hash(folder) == before
+    assert model_hash(folder) != weights, "shards are swapped"
+    assert tokenizer_hash(folder) == tokenizer
     (folder / "chat_template.jinja").write_text("{{ messages }}")
-    assert tokenizer_hash(folder) != before
+    assert tokenizer_hash(folder) != tokenizer
 
 
 def test_what_is_missing_is_named(folder, tmp_path):

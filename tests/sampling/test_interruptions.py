@@ -34,12 +34,6 @@ def lines(path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def kill(process) -> None:
-    process.kill()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-
-
 @pytest.fixture
 def start():
     """Starts a function in a process of its own."""
@@ -56,20 +50,6 @@ def start():
         child.kill()
 
 
-def test_kill_9_while_it_samples(tmp_path, run, start, seeded_engine, sorted_records, undisturbed):
-    path = tmp_path / "0.jsonl"
-    process = start(run, path, seeded_engine(delay_s=0.05), max_in_flight=3)
-    wait_until(lambda: lines(path) >= 5, process)
-    kill(process)
-    assert lines(path) < TOTAL
-    answered = lines(journal_path(path))
-    engine = seeded_engine()
-    drawn = run(path, engine)
-    assert drawn.samples == len(engine.answered) == TOTAL - answered
-    assert sorted_records(path) == undisturbed
-    assert not journal_path(path).exists()
-
-
 def test_kill_9_while_answers_wait_for_their_score(
     tmp_path, run, start, seeded_engine, sorted_records, undisturbed, holding_scorer
 ):
@@ -78,13 +58,15 @@ def test_kill_9_while_answers_wait_for_their_score(
         process = start(run, path, seeded_engine(), scorer=scorer.address, max_in_flight=4)
         # Three answers are held for every request that may be in flight, beside those that got their score.
         wait_until(lambda: scorer.holds.is_set() and lines(path) and lines(journal) == 12 + lines(path), process)
-        kill(process)
+        process.kill()
+        process.join()
     answered = lines(journal)
     assert 0 < lines(path) < answered < TOTAL
     engine = seeded_engine()
-    run(path, engine)
-    assert len(engine.answered) == TOTAL - answered
+    drawn = run(path, engine)
+    assert drawn.samples == len(engine.answered) == TOTAL - answered
     assert sorted_records(path) == undisturbed
+    assert not journal.exists()
 
 
 @pytest.mark.parametrize("name, whole_lines", [("0.jsonl", 6), ("0.drawn", 9)])
@@ -116,16 +98,12 @@ def test_kill_9_in_the_middle_of_a_line(
     assert sorted_records(path) == undisturbed
 
 
-def fails_after(number: int):
-    def on_answer(answered: int) -> None:
-        if answered == number:
+def test_an_engine_that_dies(tmp_path, run, seeded_engine, sorted_records, undisturbed):
+    def dies(answered: int) -> None:
+        if answered == 9:
             raise ConnectionError("the engine died")
 
-    return on_answer
-
-
-def test_an_engine_that_dies(tmp_path, run, seeded_engine, sorted_records, undisturbed):
-    path, first, second = tmp_path / "0.jsonl", seeded_engine(on_answer=fails_after(9)), seeded_engine()
+    path, first, second = tmp_path / "0.jsonl", seeded_engine(on_answer=dies), seeded_engine()
     with pytest.raises(ConnectionError):
         run(path, first, max_in_flight=2)
     before = path.read_bytes()

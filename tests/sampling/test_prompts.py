@@ -25,17 +25,18 @@ def test_rows_keep_their_order_over_files(tmp_path, make_row, write_parquet):
     assert [r.id for r in rows] == [3, 1, 2]
     assert rows[2].question == TRUTH
     assert rows[2].messages == [{"role": "user", "content": "prices are there"}]
+    write_parquet(files[1], make_row(1))
+    with pytest.raises(UserError, match=r"b.parquet row 0: id 1 is also in .*a.parquet row 1"):
+        read_rows(files)
 
 
 @pytest.mark.parametrize(
     "changes, named",
     [
         ({"id": "x"}, "row 0: id is 'x', not a whole number"),
-        ({"id": None}, "row 0: id is 'None'"),
         ({"data_source": None}, "row 0: data_source"),
         ({"data_source": "poems"}, "row 0: There is no reward for data_source 'poems'"),
         ({"prompt": "which"}, "row 0: prompt is 'which', not a list of messages"),
-        ({"prompt": []}, "row 0: prompt is"),
         ({"prompt": [{"role": "user"}]}, "row 0: prompt is .* not a message with the texts role and content"),
         ({"reward_model": {"style": "rule"}}, "row 0: reward_model is .* not an object with a ground_truth"),
         ({"reward_model": {"ground_truth": {**TRUTH, "gold_sql": None}}}, "row 0: reward_model.ground_truth.gold_sql"),
@@ -46,15 +47,6 @@ def test_a_malformed_row_is_named_with_file_and_key(tmp_path, make_row, write_pa
     file = write_parquet(tmp_path / "train.parquet", make_row(1, **changes))
     with pytest.raises(UserError, match=f"{file} {named}"):
         read_rows([file])
-
-
-def test_a_repeated_id_names_both_places(tmp_path, make_row, write_parquet):
-    files = [
-        write_parquet(tmp_path / "a.parquet", make_row(3), make_row(1)),
-        write_parquet(tmp_path / "b.parquet", make_row(1)),
-    ]
-    with pytest.raises(UserError, match=r"b.parquet row 0: id 1 is also in .*a.parquet row 1"):
-        read_rows(files)
 
 
 def test_files_that_are_none(tmp_path, make_row):
@@ -104,18 +96,15 @@ def test_prompts_are_tokenized_as_by_verls_agent_loop(tokenizer, builder, train_
     assert tokenizer.decode(sent[0]) == "<user> which names prices <answer>"
 
 
-def test_overlong_prompts_are_left_out(tmp_path, builder, make_row, write_parquet):
+def test_overlong_prompts_are_left_out_and_a_file_that_changed_is_not_sampled(
+    tmp_path, builder, make_row, write_parquet
+):
     long = make_row(2, prompt=[{"role": "user", "content": "names " * 20}])
     prompts = PromptFiles([write_parquet(tmp_path / "train.parquet", make_row(1), long, make_row(3))], builder, 5)
     assert (prompts.rows, len(prompts), prompts.overlong) == (3, 2, {2: 22})
     for _ in range(2):
         assert [(prompt.id, len(prompt.token_ids)) for prompt in prompts] == [(1, 5), (3, 5)]
-
-
-def test_a_file_that_changed_meanwhile_is_not_sampled(tmp_path, builder, make_row, write_parquet):
-    file = write_parquet(tmp_path / "train.parquet", make_row(1))
-    prompts = PromptFiles([file], builder, 5)
-    write_parquet(file, make_row(1), make_row(2))
+    write_parquet(tmp_path / "train.parquet", make_row(1), make_row(3))
     with pytest.raises(UserError, match="train.parquet has changed"):
         list(prompts)
 

@@ -99,22 +99,12 @@ def trainer(tmp_path, model_folder, make_row, write_parquet, scorer_server, seed
     return make
 
 
-def test_the_rollout_servers_sleep_while_the_reference_is_computed(trainer, tmp_path):
-    """vLLM's weights and cache would otherwise lie beside the forward pass: 72 of 80 GB with an 8B model on 8 GPUs."""
-    first = trainer()
-    build.write_store(first)
-    # One part, and the rows that are computed again.
-    assert first.events == [SAMPLES] * 30 + [SLEEPS] * REPLICAS + [REFERENCE] * 2
-    store = Store.load(str(tmp_path / "pef.pt"))
-    assert 0 < len(store) < 30 and store.top_k == 0
+def test_what_the_engines_do_and_when(trainer, tmp_path, monkeypatch, caplog):
+    """The rollout servers sleep while the reference is computed.
 
-    again = trainer(sft_top_k=TOP_K)  # the store lacks only these
-    build.write_store(again)
-    assert again.events == [SLEEPS] * REPLICAS + [REFERENCE] * 2
-    assert Store.load(str(tmp_path / "pef.pt")).top_k == TOP_K
+    vLLM's weights and cache would otherwise lie beside the forward pass: 72 of 80 GB with an 8B model on 8 GPUs.
+    """
 
-
-def test_they_sleep_at_once_when_the_samples_are_there(trainer, tmp_path, monkeypatch):
     def dies(*arguments, **keywords):
         raise KeyboardInterrupt
 
@@ -124,23 +114,27 @@ def test_they_sleep_at_once_when_the_samples_are_there(trainer, tmp_path, monkey
         with pytest.raises(KeyboardInterrupt):
             build.write_store(killed)
     assert killed.events == [SAMPLES] * 30 + [SLEEPS] * REPLICAS and not (tmp_path / "pef.pt").exists()
+
     resumed = trainer()
     build.write_store(resumed)
+    # One part, and the rows that are computed again.
     assert resumed.events == [SLEEPS] * REPLICAS + [REFERENCE] * 2
+    store = Store.load(str(tmp_path / "pef.pt"))
+    assert 0 < len(store) < 30 and store.top_k == 0
 
+    again = trainer(sft_top_k=TOP_K)  # the store lacks only these
+    build.write_store(again)
+    assert again.events == [SLEEPS] * REPLICAS + [REFERENCE] * 2
+    assert Store.load(str(tmp_path / "pef.pt")).top_k == TOP_K
 
-def test_a_store_that_is_there_needs_no_engine(trainer, tmp_path, caplog):
-    build.write_store(trainer())
     before, ids = (tmp_path / "pef.pt").read_bytes(), pq.read_table(tmp_path / "correct.parquet")["id"].to_pylist()
-    idle = trainer()
+    idle = trainer(sft_top_k=TOP_K)
     with caplog.at_level(logging.INFO):
         build.write_store(idle)
     assert idle.events == [] and "pef.pt is complete: nothing to do" in caplog.text
     assert (tmp_path / "pef.pt").read_bytes() == before
     assert pq.read_table(tmp_path / "correct.parquet")["id"].to_pylist() == ids
 
-
-# ---------------------------------------------------------------------------------- rows for which nothing is drawn
 
 DRAWN = 4
 
@@ -208,7 +202,6 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
         ({"sft_samples": "none.jsonl"}, "data.sft_samples=none.jsonl does not exist: run offline_sampling.sh"),
         ({"sft_responses": "x.jsonl"}, "data.sft_coverage=solved would take them from the pre-sampling"),
         ({"sft_responses_per_prompt": 0}, "sft_responses_per_prompt=0 must be a whole number, 1 or more, or all"),
-        ({"sft_responses_per_prompt": "some"}, "sft_responses_per_prompt='some' must be"),
         ({"sft_coverage": "all"}, "is unknown: use one of mastered, solved"),
     ],
 )
@@ -235,8 +228,6 @@ def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path, make
 
 
 RIGHT, WRONG = ANSWERS[0], ANSWERS[2]
-
-
 OWN_PROMPT = [{"role": "user", "content": "names names names"}]
 # By id, by messages, by a text that several prompts have (there are five wordings), and to no prompt.
 GIVEN = [

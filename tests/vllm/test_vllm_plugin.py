@@ -54,14 +54,6 @@ def test_nothing_changes_without_the_cpu_platform_of_verl(monkeypatch):
     assert layer.weight.numel() == 0
 
 
-def test_a_second_call_changes_nothing(monkeypatch):
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    register()
-    once = utils.dispatch_cpu_unquantized_gemm
-    register()
-    assert utils.dispatch_cpu_unquantized_gemm is once
-
-
 def test_an_environment_that_keeps_vllm_from_loading_the_plugin_is_refused(monkeypatch):
     monkeypatch.setenv("VLLM_PLUGINS", f"other,{NAME}")
     check_environment()

@@ -5,21 +5,20 @@ registers the platform at once and the parts that need heavy imports when verl i
 """
 
 # {verl's module: our function, called with it once it is imported}; an error in the function fails that import.
+# Importing verl.dph.cpu.engine also registers the engines.
 AFTER_IMPORT = {
-    "verl.workers.engine.fsdp.transformer_impl": "verl.dph.cpu.engine:register_engine",
+    "verl.workers.engine.fsdp.transformer_impl": "verl.dph.cpu.engine:save_copies",
     "verl.checkpoint_engine.base": "verl.dph.cpu.checkpoint_engine:register_checkpoint_engine",
     "verl.workers.rollout.router": "verl.dph.cpu.in_process:use_in_process_router",
 }
 
 
 def register() -> None:
-    """Make verl run with VERL_PLATFORM=cpu in this process. A second call changes nothing."""
+    """Make verl run with VERL_PLATFORM=cpu in this process."""
     from wrapt import register_post_import_hook
 
-    from verl.dph.cpu.platform import register_platform
-    from verl.dph.cpu.process_group import use_gloo
+    from verl.dph.cpu.platform import use_gloo  # registers the platform
 
-    register_platform()
     use_gloo()
     for module, function in AFTER_IMPORT.items():
         register_post_import_hook(function, module)

@@ -160,8 +160,7 @@ class BurstQueue:
 
     def __init__(self, queue: Any):
         self._queue = queue
-        self._waiting: dict[str, list[tuple[list, list, list, asyncio.Future]]] = {}
-        self._sending: set[asyncio.Task] = set()
+        self._open: dict[str, tuple[list[tuple], asyncio.Task]] = {}  # by partition: what waits, and its put
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)
@@ -170,31 +169,17 @@ class BurstQueue:
         """Put rows; returns when they are in. `fields` is a list of dicts, one a row, or a TensorDict (put at once)."""
         if isinstance(fields, TensorDict):
             return await self._queue.async_kv_batch_put(keys=keys, fields=fields, tags=tags, partition_id=partition_id)
-        loop = asyncio.get_running_loop()
-        done = loop.create_future()
-        waiting = self._waiting.setdefault(partition_id, [])
-        if not waiting:
-            loop.call_later(WINDOW_SECONDS, self._send, partition_id)
-        waiting.append((keys, fields, tags, done))
-        return await done
+        if partition_id not in self._open:
+            burst: list[tuple] = []
+            self._open[partition_id] = burst, asyncio.create_task(self._put(burst, partition_id))
+        burst, put = self._open[partition_id]
+        burst.append((keys, fields, tags))
+        return await asyncio.shield(put)  # a caller that goes away does not cancel that of the others
 
-    def _send(self, partition_id: str) -> None:
-        burst = self._waiting.pop(partition_id)
-        task = asyncio.get_running_loop().create_task(self._put(burst, partition_id))
-        self._sending.add(task)  # the loop itself holds tasks weakly
-        task.add_done_callback(self._sending.discard)
-
-    async def _put(self, burst: list, partition_id: str) -> None:
+    async def _put(self, burst: list[tuple], partition_id: str) -> Any:
+        await asyncio.sleep(WINDOW_SECONDS)
+        del self._open[partition_id]
         keys, rows, tags = ([item for part in burst for item in part[column]] for column in range(3))
-        try:
-            result = await self._queue.async_kv_batch_put(
-                keys=keys, fields=list_of_dict_to_tensordict(rows), tags=tags, partition_id=partition_id
-            )
-        except Exception as error:
-            for *_, done in burst:
-                if not done.done():
-                    done.set_exception(error)
-            return
-        for *_, done in burst:
-            if not done.done():
-                done.set_result(result)
+        return await self._queue.async_kv_batch_put(
+            keys=keys, fields=list_of_dict_to_tensordict(rows), tags=tags, partition_id=partition_id
+        )

@@ -19,7 +19,6 @@ from verl.workers.rollout.utils import ensure_async_iterator
 
 from verl.dph.hf_rollout.weights import in_buckets
 
-BACKEND = "gloo"
 _TIMEOUT = timedelta(minutes=10)
 _SENDER = 0
 _NOT_IN_GROUP = -1
@@ -127,6 +126,6 @@ class GlooCheckpointEngine(CheckpointEngine):
         return content.numpy().tobytes(), bool(failed)
 
 
-def register_checkpoint_engine(_: ModuleType | None = None) -> None:
+def register_checkpoint_engine(_: ModuleType) -> None:
     """Make the engine known to verl as backend "gloo"."""
-    CheckpointEngineRegistry.register(BACKEND)(GlooCheckpointEngine)
+    CheckpointEngineRegistry.register("gloo")(GlooCheckpointEngine)

@@ -35,39 +35,27 @@ class CPUFSDPEngine(FSDPEngine):
             self.engine_config.forward_only = forward_only
 
 
+@EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device="cpu")
 class CPUFSDPEngineWithLMHead(CPUFSDPEngine, FSDPEngineWithLMHead):
     """For language models: actor and reference."""
 
 
+@EngineRegistry.register(model_type="value_model", backend=["fsdp2"], device="cpu")
 class CPUFSDPEngineWithValueHead(CPUFSDPEngine, FSDPEngineWithValueHead):
     """For value models: the critic."""
 
 
-def save_copies() -> None:
+def save_copies(_: ModuleType) -> None:
     """Let verl's fsdp2_sharded_save_to_cpu copy.
 
     separate_async saves the weights of a step's beginning and computes old log-probs with them. verl saves by moving to
     main memory, where a CPU's parameters are already: what it saved would change with every update.
     """
     save = fsdp_utils.fsdp2_sharded_save_to_cpu
-    if getattr(save, "_copies", False):
-        return
 
     @functools.wraps(save)
     def save_a_copy(model: torch.nn.Module):
         shards, spec = save(model)
         return {name: (shard.clone(), its_spec) for name, (shard, its_spec) in shards.items()}, spec
 
-    save_a_copy._copies = True  # type: ignore[attr-defined]
     fsdp_utils.fsdp2_sharded_save_to_cpu = save_a_copy
-
-
-ENGINES = {"language_model": CPUFSDPEngineWithLMHead, "value_model": CPUFSDPEngineWithValueHead}
-
-
-def register_engine(_: ModuleType | None = None) -> None:
-    """Register our engines with verl for the device "cpu"."""
-    save_copies()
-    for model_type, engine in ENGINES.items():
-        if "cpu" not in EngineRegistry._engines[model_type]["fsdp2"]:
-            EngineRegistry.register(model_type=model_type, backend=["fsdp2"], device="cpu")(engine)

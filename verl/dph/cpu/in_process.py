@@ -66,8 +66,6 @@ def use_in_process_router(router: Any) -> None:
         router: verl.workers.rollout.router.
     """
     stock = router.get_router_handle
-    if stock.__module__ == __name__:  # the one below
-        return
 
     def get_router_handle(servers, router_config_path=None, full_determinism=False, load_balancer_cls=None):
         if router_config_path or load_balancer_cls:

@@ -1,16 +1,19 @@
-"""The platform "cpu" of verl (verl/plugin/platform), chosen by VERL_PLATFORM=cpu."""
+"""The platform "cpu" of verl (verl/plugin/platform), chosen by VERL_PLATFORM=cpu, and its process groups."""
 
+import functools
 import os
-from contextlib import contextmanager
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
 import torch
+import verl.utils.distributed as verl_distributed
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
 from verl.dph.cpu import device
 
 
+@PlatformRegistry.register(platform="cpu")
 class CPUPlatform(PlatformBase):
     """One process is one device. Ray gets as many fake "GPU"s as there are ranks, because verl schedules by them
     (verl/single_controller/ray/base.py): `+ray_kwargs.ray_init.num_gpus=N`."""
@@ -27,24 +30,18 @@ class CPUPlatform(PlatformBase):
         return "cpu"
 
     def device_count(self) -> int:
-        return device.device_count()
-
-    def set_device(self, device_index: int) -> None:
-        device.set_device(device_index)
-
-    def synchronize(self, device_index: int | None = None) -> None:
-        device.synchronize()
+        return 1
 
     def manual_seed(self, seed: int) -> None:
         torch.manual_seed(seed)
 
-    def manual_seed_all(self, seed: int) -> None:
-        torch.manual_seed(seed)
+    manual_seed_all = manual_seed
 
     def nothing(self, *args: Any, **kwargs: Any) -> None:
-        """There is no caching allocator and no device profiler."""
+        """One device that computes synchronously, without a caching allocator or a profiler."""
 
-    set_allocator_settings = empty_cache = profiler_start = profiler_stop = nothing
+    set_device = synchronize = set_allocator_settings = empty_cache = nothing
+    profiler_start = profiler_stop = cudart = nothing
 
     def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
         return None, None
@@ -55,9 +52,8 @@ class CPUPlatform(PlatformBase):
     def visible_devices_envvar(self) -> str:
         return "CUDA_VISIBLE_DEVICES"
 
-    @contextmanager
     def nvtx_range(self, msg: str):
-        yield
+        return nullcontext()
 
     def ray_resource_name(self) -> str:
         return "GPU"
@@ -72,11 +68,17 @@ class CPUPlatform(PlatformBase):
         # Left to itself, vLLM binds its threads to all cores, which the training workers need as well.
         return {"VLLM_CPU_OMP_THREADS_BIND": os.environ.get("VLLM_CPU_OMP_THREADS_BIND", "nobind")}
 
-    def cudart(self) -> Any:
-        return None
 
+def use_gloo() -> None:
+    """Make `initialize_global_process_group_ray` default to gloo. Call it before modules import it by name.
 
-def register_platform() -> None:
-    """Register `CPUPlatform` under the name "cpu"."""
-    if PlatformRegistry.get("cpu") is not CPUPlatform:
-        PlatformRegistry.register(platform="cpu")(CPUPlatform)
+    verl 0.9.1 joins "cpu:gloo" and "<device>:<backend>" (verl/utils/distributed.py:89). Here both halves name the CPU,
+    which torch rejects.
+    """
+    initialize = verl_distributed.initialize_global_process_group_ray
+
+    @functools.wraps(initialize)
+    def initialize_with_gloo(timeout_second: int | None = None, backend: str | None = None) -> None:
+        initialize(timeout_second, backend or "cpu:gloo")
+
+    verl_distributed.initialize_global_process_group_ray = initialize_with_gloo

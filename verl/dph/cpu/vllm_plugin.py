@@ -11,7 +11,6 @@ vLLM calls `register` in every one of its processes, before it builds a model.
 import functools
 import importlib.util
 import os
-from collections.abc import Callable
 
 import torch
 
@@ -40,25 +39,19 @@ def check_environment() -> None:
 
 
 def register() -> None:
-    """Keep plain weights, with VERL_PLATFORM=cpu and on vLLM's CPU platform only. A second call changes nothing."""
+    """Keep plain weights, with VERL_PLATFORM=cpu and on vLLM's CPU platform only."""
     if os.environ.get("VERL_PLATFORM", "").strip().lower() != "cpu":
         return
     from vllm.model_executor.layers import utils
     from vllm.platforms import current_platform
 
-    if current_platform.is_cpu():
-        # both callers import it where they use it
-        utils.dispatch_cpu_unquantized_gemm = _keeping_weights(utils.dispatch_cpu_unquantized_gemm)
-
-
-def _keeping_weights(pack: Callable[..., None]) -> Callable[..., None]:
-    """vLLM's function that packs a layer's weight, without the removal of the plain one."""
-    if getattr(pack, "_keeps_weights", False):
-        return pack
+    if not current_platform.is_cpu():
+        return
+    pack = utils.dispatch_cpu_unquantized_gemm
 
     @functools.wraps(pack)
     def pack_and_keep(layer: torch.nn.Module, remove_weight: bool) -> None:
         pack(layer, remove_weight=False)
 
-    pack_and_keep._keeps_weights = True  # type: ignore[attr-defined]
-    return pack_and_keep
+    # both callers import it where they use it
+    utils.dispatch_cpu_unquantized_gemm = pack_and_keep

@@ -20,14 +20,6 @@ class HFServerAdapter(BaseRollout):
         super().__init__(config, model_config, device_mesh)
         self.replica_rank = replica_rank if replica_rank != -1 else int(os.environ["RANK"])
         self.is_leader_rank = True
-        self._server_handle = None
-
-    @property
-    def _server(self) -> ray.actor.ActorHandle:
-        # the server starts after its worker
-        if self._server_handle is None:
-            self._server_handle = ray.get_actor(server_name(self.replica_rank))
-        return self._server_handle
 
     async def resume(self, *args: Any, **kwargs: Any) -> None:
         """The server offloads nothing."""
@@ -61,11 +53,12 @@ class HFServerAdapter(BaseRollout):
                 raise ValueError(f"the hf rollout takes weights as named_tensors, not as {wire_format}")
             if peft_config is not None:
                 raise ValueError("the hf rollout takes merged weights: set actor_rollout_ref.model.lora.merge=True")
+            server = ray.get_actor(server_name(self.replica_rank))
             first = True
             async for bucket in in_buckets(stream):
-                await self._server.stage_weights.remote(bucket, first=first)
+                await server.stage_weights.remote(bucket, first=first)
                 first = False
-            await self._server.commit_weights.remote(global_steps)
+            await server.commit_weights.remote(global_steps)
         finally:
             # leaving early would leave the other ranks in a collective for ever
             async for _ in stream:

@@ -10,7 +10,7 @@ the batch, so this is what makes a run's numbers the same every time.
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -51,7 +51,7 @@ class Burst:
         self._items += items
         self._missing -= 1
         if self._missing == 0 and self._items:
-            self._client._start(self._items, whole=True)
+            self._client._start(self._client._send_burst, self._items, whole=True)
 
 
 class BurstClient(LLMServerClient):
@@ -93,45 +93,47 @@ class BurstClient(LLMServerClient):
             place.pop().join([item])
         else:
             if not self._waiting:
-                loop.call_later(WINDOW_SECONDS, self._send)
+                loop.call_later(WINDOW_SECONDS, self._send_waiting)
             self._waiting.append(item)
         return await output
 
-    def _send(self) -> None:
+    def _send_waiting(self) -> None:
         burst, self._waiting = self._waiting, []
-        self._start(burst, whole=False)
+        self._start(self._send_burst, burst, whole=False)
 
-    def _start(self, burst: list[Item], whole: bool) -> None:
+    def _start(self, send: Callable[[list[Item], bool], Coroutine], items: list[Item], whole: bool) -> None:
+        """Run `send` as a task; what it raises is raised to every caller that has no output by then."""
         if self._closed:
-            for _, output in burst:
+            for _, output in items:
                 output.cancel()
             return
-        task = asyncio.get_running_loop().create_task(self._send_burst(burst, whole))
+
+        async def run() -> None:
+            try:
+                await send(items, whole)
+            except Exception as error:
+                for _, output in items:
+                    if not output.done():
+                        output.set_exception(error)
+
+        task = asyncio.get_running_loop().create_task(run())
         self._sending.add(task)  # the loop itself holds tasks weakly
         task.add_done_callback(self._sending.discard)
 
     async def _send_burst(self, burst: list[Item], whole: bool) -> None:
         """Split the burst equally over all servers; requests of one prompt stay together, for its cache."""
         burst.sort(key=_content)
-        try:
-            servers = len(await self._load_balancer.get_all_servers.remote())
-        except Exception as error:
-            _fail(burst, error)
-            return
+        servers = len(await self._load_balancer.get_all_servers.remote())
         size = math.ceil(len(burst) / max(servers, 1))
-        parts = [burst[start : start + size] for start in range(0, len(burst), size)]
-        await asyncio.gather(*(self._send_part(part, whole) for part in parts))
+        for start in range(0, len(burst), size):
+            self._start(self._send_part, burst[start : start + size], whole)
 
     async def _send_part(self, part: list[Item], whole: bool) -> None:
+        server_id, server = await self._acquire_server(uuid4().hex)
         try:
-            server_id, server = await self._acquire_server(uuid4().hex)
-            try:
-                outputs = await server.generate_many.remote([request for request, _ in part], whole)
-            finally:
-                self._release_server(server_id)
-        except Exception as error:
-            _fail(part, error)
-            return
+            outputs = await server.generate_many.remote([request for request, _ in part], whole)
+        finally:
+            self._release_server(server_id)
         for (_, future), output in zip(part, outputs, strict=True):
             if future.done():  # the caller is gone
                 continue
@@ -148,9 +150,3 @@ def _content(item: Item) -> tuple[list[int], int]:
     """Sort key of a request. Requests of one prompt differ by their seeds."""
     (prompt_ids, sampling_params, _), _ = item
     return prompt_ids, sampling_params.get("seed") or 0
-
-
-def _fail(part: list[Item], error: Exception) -> None:
-    for _, future in part:
-        if not future.done():
-            future.set_exception(error)

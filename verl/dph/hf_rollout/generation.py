@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from verl.dph.hf_rollout.sampling import SamplingParams, draw, penalise_repetition, restrict
+from verl.dph.hf_rollout.sampling import SamplingParams, draw, restrict
 
 _COMPACT_BELOW = 0.75  # finished rows leave the cache when fewer than this share are unfinished
 
@@ -30,7 +30,7 @@ class Request:
         burst: requests of one number form batches of their own, those with None join whatever batch is next.
         token_ids: the response, filled in by a `Generation`.
         log_probs: log-probability of each response token under softmax(logits / temperature) over the whole vocabulary,
-            before any restriction or penalty: what verl's actor computes. At temperature 0 it is that of temperature 1.
+            before any restriction: what verl's actor computes. At temperature 0 it is that of temperature 1.
         finished: a stop id or max_tokens was reached.
     """
 
@@ -146,16 +146,13 @@ class _BatchSampler:
 
     def __init__(self, rows: Sequence[Request], device: torch.device) -> None:
         params = [row.params for row in rows]
-        self._rows = rows
         self._tensor = tensor = functools.partial(torch.tensor, device=device)
         self._greedy = tensor([p.greedy for p in params])
         self._temperature = tensor([1.0 if p.greedy else p.temperature for p in params])[:, None]
-        self._penalty = tensor([p.repetition_penalty for p in params])
         self._restricted = tensor([i for i, p in enumerate(params) if p.restricts_vocabulary], dtype=torch.long)
         self._top_k = tensor([p.top_k for p in params])[self._restricted]
         self._top_p = tensor([p.top_p for p in params], dtype=torch.float64)[self._restricted]
         self._any_greedy = bool(self._greedy.any())
-        self._any_penalty = bool((self._penalty != 1.0).any())
         self._uniforms = [row.uniforms for row in rows]
 
     def sample(self, logits: torch.Tensor, sampled_vocabulary: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -169,11 +166,7 @@ class _BatchSampler:
             token ids [B] int64 and their log-probabilities [B] float32, as `Request.log_probs` defines them.
         """
         log_probs = torch.log_softmax(logits / self._temperature, dim=-1)
-        preferred = log_probs
-        if self._any_penalty:
-            seen = self._seen_ids(logits)
-            preferred = torch.log_softmax(penalise_repetition(logits, seen, self._penalty) / self._temperature, dim=-1)
-        weights = preferred[:, :sampled_vocabulary].double().exp()
+        weights = log_probs[:, :sampled_vocabulary].double().exp()
         if len(self._restricted):
             weights[self._restricted] = restrict(weights[self._restricted], self._top_k, self._top_p)
         uniform = self._tensor([next(numbers) for numbers in self._uniforms], dtype=torch.float64)
@@ -181,11 +174,3 @@ class _BatchSampler:
         if self._any_greedy:
             token_ids = torch.where(self._greedy, weights.argmax(-1), token_ids)
         return token_ids, log_probs.gather(1, token_ids[:, None])[:, 0]
-
-    def _seen_ids(self, logits: torch.Tensor) -> torch.Tensor:
-        """Which ids each row's prompt and response hold: [B, V] bool."""
-        seen = torch.zeros_like(logits, dtype=torch.bool)
-        for index, row in enumerate(self._rows):
-            if row.params.repetition_penalty != 1.0:
-                seen[index, self._tensor([*row.prompt_ids, *row.token_ids])] = True
-        return seen

@@ -1,6 +1,5 @@
 """The rollout replica "hf": starts one `HFServer` per rank."""
 
-import os
 from typing import Any
 
 import ray
@@ -12,18 +11,13 @@ from verl.workers.rollout.replica import RolloutMode, RolloutReplica
 from verl.dph.hf_rollout.server import HFServer
 
 
-def server_name(replica_rank: int, role: str = "", suffix: str = "") -> str:
+def server_name(replica_rank: int, suffix: str = "") -> str:
     """The name of a server's Ray actor."""
-    return f"hf_server_{role}{replica_rank}{suffix}"
-
-
-def threads() -> int:
-    """Of a server's operators on a CPU."""
-    return int(os.environ.get("VERL_HF_ROLLOUT_THREADS", "1"))
+    return f"hf_server_{replica_rank}{suffix}"
 
 
 class HFReplica(RolloutReplica):
-    """A replica is one server process with VERL_HF_ROLLOUT_THREADS threads (1 by default)."""
+    """A replica is one server process."""
 
     # Ray's calls of a server at once. Requests that an abort holds count, and resume_generation must get past them.
     max_concurrency = 100_000
@@ -50,11 +44,10 @@ class HFReplica(RolloutReplica):
                 f"rollout.name=hf has one rank per replica, but tensor_model_parallel_size x data_parallel_size x "
                 f"pipeline_model_parallel_size is {self.world_size}: set all three to 1"
             )
-        role = "reward_" if self.is_reward_model else "teacher_" if self.is_teacher_model else ""
         server = (
             ray.remote(HFServer)
             .options(
-                name=server_name(self.replica_rank, role, self.name_suffix),
+                name=server_name(self.replica_rank, self.name_suffix),
                 max_concurrency=self.max_concurrency,
                 num_cpus=0,
                 **await self._placement(),
@@ -64,7 +57,6 @@ class HFReplica(RolloutReplica):
                 model_config=self.model_config,
                 rollout_mode=self.rollout_mode,
                 replica_rank=self.replica_rank,
-                num_threads=threads(),
             )
         )
         await server.launch_server.remote()

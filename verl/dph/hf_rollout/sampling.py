@@ -6,11 +6,12 @@ Shapes: B rows (requests) of a batch, V ids in the model's vocabulary.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 GREEDY_TEMPERATURE = 1e-5  # at or below it the most probable token is taken, as vLLM does
 _UNIFORM_BLOCK = 64
@@ -25,7 +26,6 @@ class SamplingParams:
         temperature: softmax temperature; 0 takes the most probable token.
         top_k: sample among this many most probable tokens; -1 or 0 is all of them.
         top_p: sample among the fewest most probable tokens whose probability, after top_k, reaches this sum.
-        repetition_penalty: divides positive and multiplies negative logits of ids in the prompt or the response.
         stop_token_ids: generation ends after any of these ids.
         ignore_eos: do not end at the model's own end-of-sequence ids.
         logprobs: return the log-probability of each generated token.
@@ -36,8 +36,7 @@ class SamplingParams:
     temperature: float = 1.0
     top_k: int = -1
     top_p: float = 1.0
-    repetition_penalty: float = 1.0
-    stop_token_ids: frozenset[int] = field(default_factory=frozenset)
+    stop_token_ids: frozenset[int] = frozenset()
     ignore_eos: bool = False
     logprobs: bool = False
     seed: int | None = None
@@ -48,7 +47,6 @@ class SamplingParams:
             "temperature": (self.temperature >= 0, "0 or more"),
             "top_k": (self.top_k >= -1, "-1, 0 or more"),
             "top_p": (0 < self.top_p <= 1, "above 0 and at most 1"),
-            "repetition_penalty": (self.repetition_penalty > 0, "above 0"),
         }
         for name, (valid, wanted) in checks.items():
             if not valid:
@@ -69,7 +67,7 @@ class SamplingParams:
         """Read the dict that verl's agent loop sends.
 
         Args:
-            request: the parameters; those absent or None take their defaults. max_new_tokens also names max_tokens.
+            request: the parameters; those absent or None take their defaults.
             default_max_tokens: max_tokens of a request that names none.
             room: tokens that fit behind the prompt; max_tokens is cut to it.
             ignore_eos: the rollout's setting, for a request that does not say.
@@ -78,27 +76,31 @@ class SamplingParams:
             ValueError: for a parameter that this rollout does not know, or a value out of range.
         """
         given = {name: value for name, value in request.items() if value is not None}
-        limit = given.pop("max_new_tokens", default_max_tokens)
-        limit = given.pop("max_tokens", limit)
+        if given.get("repetition_penalty") == 1.0:  # verl always sends it
+            del given["repetition_penalty"]
         unknown = sorted(set(given) - set(cls.__dataclass_fields__))
         if unknown:
             raise ValueError(
                 f"the hf rollout does not know the sampling parameters {unknown}; it knows "
                 f"{sorted(cls.__dataclass_fields__)}"
             )
-        # vLLM's meaning: the number of further alternatives to return, 0 for the sampled token alone
-        logprobs = given.get("logprobs", False)
         return cls(
-            max_tokens=min(int(limit), room),
-            temperature=float(given.get("temperature", 1.0)),
-            top_k=int(given.get("top_k", -1)),
-            top_p=float(given.get("top_p", 1.0)),
-            repetition_penalty=float(given.get("repetition_penalty", 1.0)),
-            stop_token_ids=frozenset(int(token) for token in given.get("stop_token_ids", ())),
-            ignore_eos=bool(given.get("ignore_eos", ignore_eos)),
-            logprobs=logprobs is not False,
-            seed=None if "seed" not in given else int(given["seed"]),
+            **{"ignore_eos": ignore_eos}
+            | given
+            | {
+                "max_tokens": min(given.get("max_tokens", default_max_tokens), room),
+                "stop_token_ids": frozenset(given.get("stop_token_ids", ())),
+                # vLLM's meaning: the number of further alternatives to return, 0 for the sampled token alone
+                "logprobs": given.get("logprobs", False) is not False,
+            }
         )
+
+
+def end_ids(tokenizer: PreTrainedTokenizerBase, generation_config: GenerationConfig | None) -> frozenset[int]:
+    """Ids at which an engine ends a response: the tokenizer's end token and those of the generation config."""
+    listed = None if generation_config is None else generation_config.eos_token_id
+    ids = [tokenizer.eos_token_id, *(listed if isinstance(listed, list) else [listed])]
+    return frozenset(ids) - {None}
 
 
 def stable_key(*parts: Any) -> int:
@@ -112,21 +114,6 @@ def uniforms(key: int) -> Iterator[float]:
     generator = np.random.Generator(np.random.Philox(key=key))
     while True:
         yield from generator.random(_UNIFORM_BLOCK).tolist()
-
-
-def penalise_repetition(logits: torch.Tensor, seen: torch.Tensor, penalty: torch.Tensor) -> torch.Tensor:
-    """Make ids that a row has seen less probable (Keskar et al., 2019, CTRL, section 4.1).
-
-    Args:
-        logits: [B, V] float.
-        seen: [B, V] bool.
-        penalty: [B] float, 1 changes nothing.
-
-    Returns:
-        [B, V], a new tensor.
-    """
-    penalty = penalty[:, None]
-    return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 
 def restrict(weights: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:

@@ -22,7 +22,7 @@ from verl.workers.rollout.replica import RolloutMode, TokenOutput
 from verl.workers.rollout.utils import get_max_position_embeddings
 
 from verl.dph.hf_rollout.generation import Generation, Request
-from verl.dph.hf_rollout.sampling import SamplingParams, stable_key, uniforms
+from verl.dph.hf_rollout.sampling import SamplingParams, end_ids, stable_key, uniforms
 from verl.dph.hf_rollout.weights import WeightStage
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,6 @@ class HFServer:
         model_config: verl's HFModelConfig.
         rollout_mode: a hybrid server with load_format "dummy" waits for its weights; others load them from the path.
         replica_rank: part of the seed of requests without one.
-        num_threads: of the model's operators on a CPU.
         device: "cpu", or "cuda" for the first GPU that this process sees; None: as verl's platform says.
     """
 
@@ -51,10 +50,9 @@ class HFServer:
         model_config,
         rollout_mode: RolloutMode,
         replica_rank: int,
-        num_threads: int,
         device: str | None = None,
     ) -> None:
-        torch.set_num_threads(num_threads)
+        torch.set_num_threads(1)  # a server per rank shares the cores with the trainer
         self._device = device or get_device_name()
         self.config = omega_conf_to_dataclass(config)
         self.model_config = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
@@ -76,7 +74,7 @@ class HFServer:
         """Load the model and start serving."""
         self._model = self._load_model()
         self._stage = WeightStage(self._model)
-        self._eos_ids = self._end_of_sequence_ids()
+        self._eos_ids = end_ids(self.model_config.tokenizer, self.model_config.generation_config)
         limit = get_max_position_embeddings(self._model.config)
         self._max_length = min(self.config.max_model_len or limit, limit)
         self._serving = asyncio.get_running_loop().create_task(self._serve())
@@ -97,13 +95,6 @@ class HFServer:
         else:
             model = AutoModelForCausalLM.from_pretrained(self.model_config.local_path, **settings)
         return model.to(self._device).eval().requires_grad_(False)
-
-    def _end_of_sequence_ids(self) -> frozenset[int]:
-        ids = {self.model_config.tokenizer.eos_token_id}
-        generation_config = self.model_config.generation_config
-        listed = None if generation_config is None else generation_config.eos_token_id
-        ids.update(listed if isinstance(listed, list) else [listed])
-        return frozenset(ids - {None})
 
     async def get_server_address(self) -> str:
         """A unique name for the load balancer; nothing listens there."""
@@ -261,11 +252,7 @@ class HFServer:
     # ---- weights
 
     async def stage_weights(self, bucket: bytes, first: bool) -> None:
-        """Receive some of the weights of an update; `first` begins a new one and forgets an unfinished one.
-
-        Raises:
-            ValueError: for a parameter that the model does not have or that has another shape.
-        """
+        """Receive some of the weights of an update; `first` begins a new one and forgets an unfinished one."""
         if first:
             self._stage.clear()
         self._stage.add(bucket)
@@ -277,7 +264,7 @@ class HFServer:
             global_steps: the version of the weights, reported with every output from now on.
 
         Raises:
-            ValueError: when parameters are missing; the model keeps its old weights.
+            ValueError: when they are not those of the model, which keeps its old ones (see WeightStage.commit).
         """
         async with self._model_lock:
             self._stage.commit()
@@ -285,10 +272,6 @@ class HFServer:
             self._prompts_seen.clear()
             if global_steps is not None:
                 self.global_steps = global_steps
-
-    async def set_global_steps(self, global_steps: int) -> None:
-        """Name the version of the weights."""
-        self.global_steps = global_steps
 
     # ---- control, called by verl's RolloutReplica
 
@@ -306,18 +289,12 @@ class HFServer:
         aborted = list(self._active)
         for request in aborted:
             self._resolve(request)
-        await self.wait_for_requests_to_drain()
         return {"aborted_count": len(aborted), "request_ids": []}
 
     async def resume_generation(self) -> None:
         """Admit requests again."""
         self._rejecting = False
         self._open.set()
-
-    async def wait_for_requests_to_drain(self) -> None:
-        """Return when no request waits or runs."""
-        while self._queue or self._active:
-            await asyncio.sleep(_QUIET_SECONDS)
 
     async def sleep(self, *args: Any, **kwargs: Any) -> None:
         """Leave the GPU memory of past batches to the trainer; the weights stay."""

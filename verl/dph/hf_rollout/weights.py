@@ -1,6 +1,5 @@
 """Weight transfer from a training worker to the rollout's server: whole tensors, in buckets, all or nothing."""
 
-from collections import defaultdict
 from collections.abc import AsyncIterator
 
 import torch
@@ -29,23 +28,28 @@ class WeightStage:
     """Collect a model's new weights and apply them once all have arrived."""
 
     def __init__(self, model: torch.nn.Module) -> None:
-        self._targets: dict[str, torch.Tensor] = dict(model.state_dict(keep_vars=True))
+        self._targets: dict[str, torch.Tensor] = model.state_dict(keep_vars=True)
         self._staged: dict[str, torch.Tensor] = {}
-        names_of_tensor: dict[int, list[str]] = defaultdict(list)
-        for name, target in self._targets.items():
-            names_of_tensor[id(target)].append(name)
-        self._tied_names = list(names_of_tensor.values())
 
     def clear(self) -> None:
         self._staged = {}
 
     def add(self, bucket: bytes) -> None:
-        """Stage weights.
+        self._staged |= load(bucket)
+
+    @torch.no_grad()
+    def commit(self) -> None:
+        """Copy the staged weights into the model and forget them.
+
+        A tied parameter may come under one of its names or, with equal values, under several.
 
         Raises:
-            ValueError: for a name that the model does not have, or another shape than the model's.
+            ValueError: when parameters are missing, unknown or of another shape than the model's, or tied ones differ;
+                the model is not changed.
         """
-        for name, weight in load(bucket).items():
+        staged, self._staged = self._staged, {}
+        arrived: dict[int, torch.Tensor] = {}  # by the target's id, which tied parameters share
+        for name, weight in staged.items():
             target = self._targets.get(name)
             if target is None:
                 raise ValueError(f"weight update: the rollout's model has no parameter {name!r}")
@@ -54,27 +58,13 @@ class WeightStage:
                     f"weight update: {name} has the shape {tuple(weight.shape)}, the rollout's model needs "
                     f"{tuple(target.shape)}"
                 )
-            self._staged[name] = weight
-
-    def commit(self) -> None:
-        """Copy the staged weights into the model and forget them.
-
-        A tied parameter may come under one of its names or, with equal values, under several.
-
-        Raises:
-            ValueError: when a parameter is missing or tied ones differ; the model is not changed.
-        """
-        staged, self._staged = self._staged, {}
-        missing = [names[0] for names in self._tied_names if not any(name in staged for name in names)]
+            if not torch.equal(arrived.setdefault(id(target), weight), weight):
+                raise ValueError(f"weight update: the tied parameter {name} arrived with different values")
+        missing = [name for name, target in self._targets.items() if id(target) not in arrived]
         if missing:
             raise ValueError(
-                f"weight update: {len(missing)} of {len(self._tied_names)} parameters did not arrive, the first is "
+                f"weight update: {len(missing)} of {len(self._targets)} parameters did not arrive, the first is "
                 f"{missing[0]}"
             )
-        arrived = [[name for name in names if name in staged] for names in self._tied_names]
-        for names in arrived:
-            if any(not torch.equal(staged[names[0]], staged[name]) for name in names[1:]):
-                raise ValueError(f"weight update: the tied parameters {names} arrived with different values")
-        with torch.no_grad():
-            for names in arrived:
-                self._targets[names[0]].copy_(staged[names[0]])
+        for target in self._targets.values():
+            target.copy_(arrived[id(target)])

@@ -72,13 +72,6 @@ class Score:
         return int(self.outcome in GOLD_FAILURES)
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A worker of the server failed on a response: that is no score."""
-
-    reason: str  # the server's sentence
-
-
 @dataclass
 class Job:
     """One response on its way to its score."""
@@ -112,8 +105,8 @@ def request_body(groups: Sequence[Sequence[Job]], digests: bool) -> dict[str, An
     return {"questions": questions} | ({"digests": True} if digests else {})
 
 
-def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> list[tuple[Job, Score | Failure]]:
-    """Each job with its score, or with what the server says where a worker of it failed on the job.
+def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> list[tuple[Job, Score | str]]:
+    """Each job with its score or, where a worker of the server failed on it, with the server's sentence.
 
     Raises:
         ScorerMismatch: the text is not an answer to these questions.
@@ -137,14 +130,13 @@ def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> li
     ]
 
 
-def _read_score(address: str, answer: Any) -> Score | Failure:
+def _read_score(address: str, answer: Any) -> Score | str:
     said = answer if isinstance(answer, dict) else {}
     outcome, score, pred, error = (said.get(name) for name in ("outcome", "score", "pred", "error"))
-    digest, rows, shaped = (
-        said.get(name) for name in ("digest", "result_rows", "reward")
-    )  # an older server sends none
+    # An older server sends none of these.
+    digest, rows, shaped = (said.get(name) for name in ("digest", "result_rows", "reward"))
     if outcome == INFRA_ERROR:
-        return Failure(str(error)[:300])
+        return str(error)[:300]
     if (
         outcome not in OUTCOMES
         or not (isinstance(score, int | float) and 0 <= score <= 1 + CORRECT_TOLERANCE)  # a NaN is not
@@ -161,20 +153,19 @@ def _read_score(address: str, answer: Any) -> Score | Failure:
 
 def sentence(text: str) -> str:
     """What a server says in an error body: its `error` or `detail`, else the text's beginning."""
-    try:
-        body = json.loads(text)
-    except ValueError:
-        body = None
-    if isinstance(body, dict):
-        text = str(body.get("error") or body.get("detail") or text)
-    return text.strip()[:300]
+    body = _object(text)
+    return str(body.get("error") or body.get("detail") or text).strip()[:300]
 
 
 def says_busy(status: int, text: str) -> bool:
     """Whether an answer means that the server is healthy but has no time now."""
-    if status == 503:
-        try:
-            return json.loads(text).get("busy") is True
-        except (ValueError, AttributeError):
-            return False
-    return status == 429
+    return status == 429 or (status == 503 and _object(text).get("busy") is True)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object of a body; empty if it is none."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}

@@ -12,7 +12,6 @@ from typing import Any
 
 from rl.data.questions import scorer_question
 from verl.dph.reward.client import ScorerClient
-from verl.dph.reward.protocol import Score
 from verl.dph.reward.settings import scorer_address
 from verl.dph.reward.transport import RequestSettings
 
@@ -20,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 # One client, with its session and view of the servers, for each event loop and settings. A reward worker has one loop.
 _clients: dict[tuple, ScorerClient] = {}
-_broken_questions: set[tuple] = set()
+_broken_questions: set[str] = set()
 _CLOSE_S = 2.0
 
 
@@ -68,8 +67,14 @@ async def compute_score(
     """
     question = scorer_question(data_source, ground_truth)
     result = await _client(scorer, timeout, retries, busy_limit).score(solution_str, question)
-    if result.gold_error:
-        _warn_once(question, result)
+    if result.gold_error and (key := json.dumps(question)) not in _broken_questions:
+        _broken_questions.add(key)
+        logger.warning(
+            "The reference of a prompt cannot be evaluated (%s: %s); it trains nothing: %.300s",
+            result.outcome,
+            result.error,
+            question,
+        )
     return {
         "score": result.reward,
         "acc": result.acc,
@@ -87,15 +92,3 @@ def _client(scorer: str | Sequence[str] | None, timeout: float, retries: int, bu
     if key not in _clients:
         _clients[key] = ScorerClient(address, timeout_s=timeout, retries=retries, busy_limit_s=busy_limit)
     return _clients[key]
-
-
-def _warn_once(question: dict[str, str], result: Score) -> None:
-    key = tuple(question.values())
-    if key not in _broken_questions:
-        _broken_questions.add(key)
-        logger.warning(
-            "The reference of a prompt cannot be evaluated (%s: %s); it trains nothing: %.300s",
-            result.outcome,
-            result.error,
-            question,
-        )

@@ -37,21 +37,12 @@ class Server:
     failures_in_a_row: int = 0
     rests_until: float = 0.0  # after a failure
     busy_until: float = 0.0  # as it said itself
-    probes: int = 0  # requests that wait for its heartbeat
+    probes: int = 0  # requests that wait for its heartbeat; others go to another server
 
     @property
     def healthy(self) -> bool:
         """Its last answer, if there was one, was no failure; it may be busy."""
         return self.failures_in_a_row == 0
-
-    @contextmanager
-    def probe(self) -> Iterator[None]:
-        """While one request asks for its heartbeat, others go to another server."""
-        self.probes += 1
-        try:
-            yield
-        finally:
-            self.probes -= 1
 
 
 class ServerPool:

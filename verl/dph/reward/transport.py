@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import aiohttp
 
 from verl.dph.reward.protocol import (
-    Failure,
     Job,
     Score,
     ScorerBusy,
@@ -137,7 +136,7 @@ class Transport:
         """Error message for servers that respond, but fail."""
         return f"The scorer at {self._servers} answers, but fails ({effort}; {reason}): see the server's log."
 
-    async def _ask(self, jobs: Sequence[Job]) -> list[tuple[Job, Score | Failure]]:
+    async def _ask(self, jobs: Sequence[Job]) -> list[tuple[Job, Score | str]]:
         """One request. The server's health is known better afterwards."""
         async with self._slots:
             if self._servers.busy_for() > 0:
@@ -152,16 +151,19 @@ class Transport:
                 except _TryAgain as error:
                     self._servers.failed(server, str(error))
                     raise
-        if any(score is not None for _, score in answered):
+        if any(isinstance(score, Score) for _, score in answered):
             self._servers.succeeded(server)
         else:
             self._servers.failed(server, "its workers failed on every response of a request")
         return answered
 
-    async def _post(self, server: Server, jobs: Sequence[Job]) -> list[tuple[Job, Score | Failure]]:
+    async def _post(self, server: Server, jobs: Sequence[Job]) -> list[tuple[Job, Score | str]]:
         if not server.healthy:
-            with server.probe():
+            server.probes += 1
+            try:
                 reason = await self.heartbeat(server.address)
+            finally:
+                server.probes -= 1
             if reason:
                 raise _TryAgain(f"{server.address}: {reason}")
         groups = by_question(jobs)
@@ -186,7 +188,7 @@ class Transport:
             self._servers.succeeded(server)  # it lives
             raise
 
-    def _hand_out(self, job: Job, score: Score | Failure) -> bool:
+    def _hand_out(self, job: Job, score: Score | str) -> bool:
         """Resolve a job with its score, or with an error when it may not be tried again; else False."""
         if isinstance(score, Score):
             job.effort.healthy_servers = self._servers.healthy()
@@ -198,7 +200,7 @@ class Transport:
         job.fail(
             ScorerUnavailable(
                 f"The scorer at {self._servers} answers, but {job.effort.infra_errors} of its workers failed on one "
-                f"response to {job.key:.200} ({score.reason}): see the server's log."
+                f"response to {job.key:.200} ({score}): see the server's log."
             )
         )
         return True

@@ -41,35 +41,33 @@ def model_folder(model: str, trust_remote_code: bool = False) -> str:
     Raises:
         UserError: a folder that is none of these, or a checkpoint that cannot be read.
     """
-    folder = Path(model).expanduser()
-    if not folder.is_dir():
-        return model
-    checkpoint = _checkpoint(folder)
-    return str(folder if checkpoint is None else _with_weights(checkpoint, trust_remote_code))
+    folder, checkpoint = _find(model)
+    if checkpoint is not None and not _is_merged(checkpoint):
+        hashes = _hashes(checkpoint)
+        _merge(checkpoint, Path(folder), trust_remote_code)
+        (Path(folder) / MERGED_FROM).write_text(json.dumps(hashes, indent=1) + "\n")
+    return folder
 
 
 def check_model(model: str) -> None:
     """Reject, without merging, a model that `model_folder` would reject for what its folder lacks."""
-    folder = Path(model).expanduser()
-    checkpoint = _checkpoint(folder) if folder.is_dir() else None
-    if checkpoint is not None and not _has_weights(checkpoint / SAVED):
+    _, checkpoint = _find(model)
+    if checkpoint is not None:
         _shards(checkpoint)
 
 
 def shard_hashes(model: str) -> dict[str, str] | None:
     """{file: sha256} of the shards that `temporary_model_folder` would merge; None if it would merge none."""
-    folder = Path(model).expanduser()
-    checkpoint = _checkpoint(folder) if folder.is_dir() else None
-    return None if checkpoint is None or _has_weights(checkpoint / SAVED) else _hashes(checkpoint)
+    _, checkpoint = _find(model)
+    return None if checkpoint is None else _hashes(checkpoint)
 
 
 @contextmanager
 def temporary_model_folder(model: str, merged: Path, trust_remote_code: bool = False) -> Iterator[str]:
     """As model_folder, but shards without merged weights beside them are merged into `merged`, removed in the end."""
-    folder = Path(model).expanduser()
-    checkpoint = _checkpoint(folder) if folder.is_dir() else None
-    if checkpoint is None or _has_weights(checkpoint / SAVED) or _is_merged(checkpoint):
-        yield model_folder(model, trust_remote_code)
+    folder, checkpoint = _find(model)
+    if checkpoint is None or _is_merged(checkpoint):
+        yield folder
         return
     try:
         _merge(checkpoint, merged, trust_remote_code)
@@ -78,10 +76,22 @@ def temporary_model_folder(model: str, merged: Path, trust_remote_code: bool = F
         shutil.rmtree(merged, ignore_errors=True)
 
 
-def _checkpoint(folder: Path) -> Path | None:
-    """The actor folder of a checkpoint, or None for a folder that holds weights itself."""
+def _find(model: str) -> tuple[str, Path | None]:
+    """The folder that has the model's weights in the Hugging Face format or, once merged, will have them; and the actor
+    folder of the checkpoint whose shards they are merged from, or None."""
+    folder = Path(model).expanduser()
+    if not folder.is_dir():
+        return model, None
     if _has_weights(folder):
-        return None
+        return str(folder), None
+    checkpoint = _checkpoint(folder)
+    if _has_weights(checkpoint / SAVED):
+        return str(checkpoint / SAVED), None
+    return str(checkpoint / MERGED), checkpoint
+
+
+def _checkpoint(folder: Path) -> Path:
+    """The actor folder of a checkpoint or run."""
     if (folder / NEWEST).is_file():
         step = (folder / NEWEST).read_text().strip()
         if not (folder / f"global_step_{step}").is_dir():
@@ -99,17 +109,6 @@ def _checkpoint(folder: Path) -> Path | None:
 
 def _has_weights(folder: Path) -> bool:
     return any(any(folder.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin"))
-
-
-def _with_weights(checkpoint: Path, trust_remote_code: bool) -> Path:
-    """The checkpoint's weights in the Hugging Face format, merged if missing."""
-    if _has_weights(checkpoint / SAVED):
-        return checkpoint / SAVED
-    if not _is_merged(checkpoint):
-        hashes = _hashes(checkpoint)
-        _merge(checkpoint, checkpoint / MERGED, trust_remote_code)
-        (checkpoint / MERGED / MERGED_FROM).write_text(json.dumps(hashes, indent=1) + "\n")
-    return checkpoint / MERGED
 
 
 def _is_merged(checkpoint: Path) -> bool:

@@ -19,6 +19,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
 from rl.data.rows import PromptFiles
 from rl.data.sample_file import PendingResponse, SampleMetadata, SampleWriter, read_samples
+from verl.dph.hf_rollout.sampling import end_ids
 from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 from verl.dph.sampling.rollout_engine import replica_count
@@ -219,11 +220,10 @@ async def draw_samples(
 
 
 def stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Ids at which the engine ends a response: the tokenizer's end token and those of the generation config."""
-    generation = get_generation_config(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
-    listed = None if generation is None else generation.eos_token_id
-    ids = [tokenizer.eos_token_id, *(listed if isinstance(listed, list) else [listed])]
-    return frozenset(ids) - {None}
+    """Ids at which the engine ends a response."""
+    return end_ids(
+        tokenizer, get_generation_config(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
+    )
 
 
 def _report_overlong(prompts: PromptFiles, data: DictConfig) -> None:

@@ -11,7 +11,7 @@ import ray
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
-from verl.workers.rollout.replica import RolloutMode, RolloutReplicaRegistry
+from verl.workers.rollout.replica import RolloutMode, RolloutReplicaRegistry, TokenOutput
 
 from rl.common.errors import UserError
 from rl.common.ray_cpus import PER_ROLLOUT_RANK
@@ -72,7 +72,9 @@ async def rollout_client(config: DictConfig) -> "AsyncIterator[LLMServerClient |
     try:
         _check_resources(config)
         manager = await _start_servers(config)
-        client = _with_final_outputs(client_of(manager))
+        client = client_of(manager)
+        if rollout.name == "vllm":
+            client = FinalOutputClient(client.config, client._load_balancer)
         logger.info("The engine is up after %.0f s", time.monotonic() - started)
         yield client
     finally:
@@ -87,11 +89,10 @@ async def rollout_client(config: DictConfig) -> "AsyncIterator[LLMServerClient |
 @asynccontextmanager
 async def _server_in_this_process(config: DictConfig) -> "AsyncIterator[HFServer]":
     """The hf rollout's server, which is its own client; Ray and an actor would take longer to start than it samples."""
-    from verl.dph.hf_rollout.replica import threads
     from verl.dph.hf_rollout.server import HFServer
 
     rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
-    server = HFServer(rollout, model, RolloutMode.STANDALONE, 0, threads(), "cpu")
+    server = HFServer(rollout, model, RolloutMode.STANDALONE, 0, "cpu")
     await server.launch_server()
     try:
         yield server
@@ -109,12 +110,20 @@ def client_of(manager: LLMServerManager) -> LLMServerClient:
     return BurstClient(client)
 
 
-def _with_final_outputs(client: LLMServerClient) -> LLMServerClient:
-    if client.config.actor_rollout_ref.rollout.name != "vllm":
-        return client
-    from verl.dph.sampling.vllm_client import FinalOutputClient
+class FinalOutputClient(LLMServerClient):
+    """verl's client, which requests from vLLM only what is used: final outputs, and token ids without text.
 
-    return FinalOutputClient(client)
+    verl's server lets vLLM build an output object with all log-probs so far after every token of every request, and a
+    text that nobody reads, in the process that also takes the requests. For servers whose requests are never aborted
+    and resumed.
+    """
+
+    async def generate(self, request_id: str, *, sampling_params: dict[str, Any], **arguments: Any) -> TokenOutput:
+        """As LLMServerClient.generate."""
+        from vllm.sampling_params import RequestOutputKind
+
+        final_outputs = {"output_kind": RequestOutputKind.FINAL_ONLY, "detokenize": False}
+        return await super().generate(request_id, sampling_params=sampling_params | final_outputs, **arguments)
 
 
 def replica_count(config: DictConfig) -> int:
