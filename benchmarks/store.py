@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 import torch
+from peak_memory import resident
 
 from verl.dph.pef.logprob_shards import fill_in_parts
 from verl.dph.pef.store import Row, Store
@@ -107,12 +108,6 @@ class Clock:
         """Seconds since the last call."""
         last, self.started = self.started, time.perf_counter()
         return self.started - last
-
-
-def resident(name: str) -> int:
-    """Bytes of this process: VmRSS, or their peak VmHWM."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
 
 def main() -> None:
