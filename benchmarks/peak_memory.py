@@ -24,12 +24,18 @@ def peak_bytes(work: Callable[[], object]) -> int:
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated() - before
     ctypes.CDLL("libc.so.6").malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")  # sets the peak of resident memory to the present
-    before = _resident("VmRSS")
+    reset_peak()
+    before = resident("VmRSS")
     work()
-    return _resident("VmHWM") - before
+    return resident("VmHWM") - before
 
 
-def _resident(name: str) -> int:
+def reset_peak() -> None:
+    """Set the peak of this process's resident memory, VmHWM, to the present."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def resident(name: str) -> int:
+    """Bytes of this process: VmRSS, or their peak VmHWM."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name))

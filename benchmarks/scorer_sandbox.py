@@ -13,7 +13,6 @@ different layouts of memory make alike processes differ.
 import argparse
 import asyncio
 import ctypes
-import math
 import os
 import statistics
 import sys
@@ -22,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+from scipy import stats
 from scorer_traffic import ANSWERS, make_databases, math_pairs, say, small_batch, traffic
 
 from rl.scorer.config import MathSettings, SqlSettings
@@ -94,18 +94,6 @@ async def ratio(scorers: list[WorkerScorer], root: Path, questions: Questions, b
     return statistics.median(ratios)
 
 
-def interval(values: list[float]) -> tuple[float, float, float]:
-    """The median's interval by order statistics, and how often such an interval holds it."""
-    ordered, count = sorted(values), len(values)
-    outside, place = 0.0, 0  # values below the interval, and above it
-    while 2 * (outside + math.comb(count, place) / 2**count) <= 0.05:
-        outside += math.comb(count, place) / 2**count
-        place += 1
-    if place == 0:
-        raise SystemExit("6 pairs are the least that give an interval of 95 %")
-    return ordered[place - 1], ordered[-place], 1 - 2 * outside
-
-
 def compare(name: str, make: Callable[[Path, str], WorkerScorer], root: Path, questions: Questions, pairs: int) -> None:
     found: dict[str, list[float]] = {"required": [], "off": []}
     for _ in range(pairs):  # in turn, so that both meet the same load
@@ -113,9 +101,9 @@ def compare(name: str, make: Callable[[Path, str], WorkerScorer], root: Path, qu
             scorers = [make(root, "off"), make(root, sandbox)]
             ratios.append(asyncio.run(ratio(scorers, root, questions, BLOCKS)))
     for sandbox, what in (("required", "with / without sandbox"), ("off", "two without")):
-        low, high, share = interval(found[sandbox])
+        low, high = stats.quantile_test(found[sandbox]).confidence_interval(0.95)  # NaN for less than 6 pairs
         middle = statistics.median(found[sandbox])
-        print(f"{name}, {what:22} {middle:.4f}   {low:.4f} to {high:.4f} ({share:.1%}, {pairs} pairs)", flush=True)
+        print(f"{name}, {what:22} {middle:.4f}   {low:.4f} to {high:.4f} ({pairs} pairs)", flush=True)
 
 
 def start_workers(name: str, make: Callable[[Path, str], WorkerScorer], root: Path) -> None:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import aiohttp
 import psutil
-from scorer_traffic import ANSWERS, CORES, kill_workers, make_databases, say, server
+from scorer_traffic import ANSWERS, CORES, RUNAWAY, kill_workers, make_databases, say, server
 
 CLIENTS = 24
 KILL_SECONDS = 20.0
@@ -41,7 +41,6 @@ def score(response, ground_truth):
         raise ValueError(response)
     return float(response == ground_truth)
 """
-ENDLESS = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 # Whether math-verify finds each pair of ANSWERS equal.
 EQUAL = (True, True, True, True, False, True, False, True, True, True, True, False)
 
@@ -73,7 +72,7 @@ def sql_case(number: int, choice: random.Random) -> Case:
 
 def runaway_case(number: int, choice: random.Random) -> Case:
     question = {"db_id": "small/small.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
-    return Case(question, f"```sql\n{ENDLESS.format(number)}\n```", "pred_timeout")
+    return Case(question, f"```sql\n{RUNAWAY.format(number)}\n```", "pred_timeout")
 
 
 def math_case(number: int, choice: random.Random) -> Case:

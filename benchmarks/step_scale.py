@@ -15,7 +15,6 @@ import argparse
 import math
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ import ray
 import torch
 import transfer_queue as tq
 from hydra import compose, initialize_config_dir
+from peak_memory import reset_peak, resident
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
@@ -68,24 +68,10 @@ class Phases:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        process, stop = psutil.Process(), threading.Event()
-        peak = process.memory_info().rss
-
-        def watch() -> None:
-            nonlocal peak
-            while not stop.wait(0.02):
-                peak = max(peak, process.memory_info().rss)
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
+        reset_peak()
         started = time.perf_counter()
-        try:
-            yield
-        finally:
-            seconds = time.perf_counter() - started
-            stop.set()
-            watcher.join()
-        self.add(name, seconds, peak)
+        yield
+        self.add(name, time.perf_counter() - started, resident("VmHWM"))
 
     def add(self, name: str, seconds: float, peak: int) -> None:
         self.found[name] = (seconds, peak / GB)
@@ -251,7 +237,7 @@ def run(options: argparse.Namespace) -> Phases:
         with phases.phase("all ranks read"):
             tokens = driver.actor_rollout_wg.update_actor(mixed)
         slowest = max(driver.actor_rollout_wg.seconds)
-        phases.add("slowest rank", slowest, psutil.Process().memory_info().rss)
+        phases.add("slowest rank", slowest, resident("VmRSS"))
         with phases.phase("take D_pef out"):
             mixing.__exit__(None, None, None)
     finally:

@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 import torch
+from peak_memory import resident
 
 from verl.dph.pef.logprob_shards import fill_in_parts
 from verl.dph.pef.store import Row, Store
@@ -91,7 +92,7 @@ def measure(path: str, batch: int) -> dict[str, float]:
         return {name: [getattr(row, name).clone() for row in rows] for name in names}
 
     check_reference(store, path, engine, tolerance=Tolerance.of("float32", None), seed=1)
-    order = RehearsalOrder(len(store), seed=1, store=store.fingerprint())
+    order = RehearsalOrder([row.id for row in store.rows], seed=1, store=store.fingerprint())
     found["verify s"] = clock.lap()
     while order.position < len(store):
         columns([store.rows[i] for i in order.take(min(batch, len(store) - order.position))])
@@ -107,12 +108,6 @@ class Clock:
         """Seconds since the last call."""
         last, self.started = self.started, time.perf_counter()
         return self.started - last
-
-
-def resident(name: str) -> int:
-    """Bytes of this process: VmRSS, or their peak VmHWM."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
 
 def main() -> None:

@@ -83,16 +83,16 @@ class Command:
     program: str
 
     def parser(self) -> argparse.ArgumentParser:
-        module, _, name = self.program.partition(":")
-        return getattr(_module(module), f"{name}_parser" if name else "parser")()
+        module, name = self._found()
+        return getattr(module, f"{name}_parser" if name else "parser")()
 
     def main(self, arguments: list[str]) -> int | None:
+        module, name = self._found()
+        return getattr(module, name or "main")(arguments)
+
+    def _found(self) -> tuple[ModuleType, str]:
         module, _, name = self.program.partition(":")
-        return getattr(_module(module), name or "main")(arguments)
-
-
-def _module(name: str) -> ModuleType:
-    return import_module(name) if name else sys.modules[__name__]
+        return import_module(module) if module else sys.modules[__name__], name
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -216,27 +216,8 @@ def _require_verl() -> None:
         )
 
 
-def presample_parser() -> argparse.ArgumentParser:
-    return _script_parser(
-        "presample", "Sample every training prompt from the initial policy: offline_sampling.sh.", "NAME [seed]"
-    )
-
-
-def store_parser() -> argparse.ArgumentParser:
-    return _script_parser(
-        "store",
-        "Sample each near-perfect prompt once more and store the correct responses with reference log-probs:\n"
-        "get_correct_data_tensor.sh.",
-        "[NAME] [seed]",
-    )
-
-
 def train_parser() -> argparse.ArgumentParser:
-    parser = _script_parser(
-        "train",
-        "Train with a method's launch script (SQL: scripts/llama, math: scripts/qwen).",
-        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; most without D_pef: NAME [seed])",
-    )
+    parser = _script_parser("train")
     parser.add_argument("--list", action="store_true", help="name the methods, as dph train alone does")
     return parser
 
@@ -252,8 +233,9 @@ def train(arguments: list[str]) -> None:
     _run_script("train", arguments)
 
 
-def _script_parser(name: str, description: str, arguments: str) -> argparse.ArgumentParser:
+def _script_parser(name: str) -> argparse.ArgumentParser:
     """The parser of a subcommand that runs a launch script, for its help: the script reads most arguments itself."""
+    _, description, arguments = _SCRIPTS[name]
     parser = argparse.ArgumentParser(
         description=f"{description}\n\nARGUMENT is {arguments}, or KEY=VALUE.\n"
         "Settings are environment variables (docs/reference/scripts.md); --help behind a NAME lists them."
@@ -289,7 +271,7 @@ def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str
     parser = argparse.ArgumentParser(prog=f"dph {name}", add_help=False, allow_abbrev=False)
     _add_own_options(parser, name)
     options, passed = parser.parse_known_args(arguments)
-    script = options.method if name == "train" else _SCRIPTS[name]
+    script = options.method if name == "train" else _SCRIPTS[name][0]
     experiment = options.experiment or "llama_sql"
     path = Path("scripts") / ("qwen" if experiment.endswith("math") else "llama") / f"{script}.sh"
     roots = [root for root in (Path(__file__).resolve().parents[1], Path.cwd()) if (root / path).is_file()]
@@ -310,7 +292,13 @@ def _run_script(name: str, arguments: list[str]) -> None:
     os.execvpe(command[0], command, os.environ | variables)
 
 
+def _run_module(name: str, arguments: list[str]) -> None:
+    os.execv(sys.executable, [sys.executable, "-m", name, *arguments])
+
+
 presample, store = (partial(_run_script, name) for name in ("presample", "store"))
+presample_parser, store_parser = (partial(_script_parser, name) for name in ("presample", "store"))
+evaluate, export = (partial(_run_module, f"verl.dph.{name}") for name in ("evaluate", "export"))
 
 
 def evaluate_parser() -> argparse.ArgumentParser:
@@ -324,11 +312,6 @@ def evaluate_parser() -> argparse.ArgumentParser:
     parser.add_argument("--resolve", action="store_true")
     parser.add_argument("--help-all", action="store_true")
     return parser
-
-
-def evaluate(arguments: list[str]) -> None:
-    command = [sys.executable, "-m", "verl.dph.evaluate", *arguments]
-    os.execv(command[0], command)
 
 
 def export_parser() -> argparse.ArgumentParser:
@@ -348,10 +331,6 @@ def export_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def export(arguments: list[str]) -> None:
-    os.execv(sys.executable, [sys.executable, "-m", "verl.dph.export", *arguments])
-
-
 def version_parser() -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description="Print the versions of this package and of what it runs on.")
 
@@ -369,7 +348,25 @@ def version(arguments: list[str]) -> None:
     sys.stdout.write(f"python {platform.python_version()}\n")
 
 
-_SCRIPTS = {"presample": "offline_sampling", "store": "get_correct_data_tensor"}
+# The launch script, what it does, its positional arguments.
+_SCRIPTS = {
+    "presample": (
+        "offline_sampling",
+        "Sample every training prompt from the initial policy: offline_sampling.sh.",
+        "NAME [seed]",
+    ),
+    "store": (
+        "get_correct_data_tensor",
+        "Sample each near-perfect prompt once more and store the correct responses with reference log-probs:\n"
+        "get_correct_data_tensor.sh.",
+        "[NAME] [seed]",
+    ),
+    "train": (
+        "",  # the method's
+        "Train with a method's launch script (SQL: scripts/llama, math: scripts/qwen).",
+        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; most without D_pef: NAME [seed])",
+    ),
+}
 GROUPS = {"prepare": "convert a published benchmark to a parquet of prompts"}
 COMMANDS = {
     "demo": Command("run the whole pipeline on a tiny model, on two cores", "--methods grpo,dph_js", "rl.demo.run"),

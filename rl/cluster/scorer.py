@@ -1,19 +1,23 @@
-"""The scorer server of a node: started, awaited, and restarted when it ends."""
+"""A scorer server: of a node, restarted when it ends, or for as long as a block runs; and whether one answers."""
 
 import http.client
 import json
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rl.cluster.programs import POLL_S, last_line, say, start
 from rl.common.errors import UserError
+from rl.common.processes import end_process_tree
 
 HEARTBEAT_S = 2.0
+START_SECONDS = 30.0
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 # A server that served longer than this ended for a new reason.
@@ -83,3 +87,32 @@ def is_healthy(address: str) -> bool:
     with suppress(*other), urllib.request.urlopen(f"{address}/heartbeat", timeout=HEARTBEAT_S) as response:
         return json.load(response) == {"status": "healthy"}
     return False
+
+
+@contextmanager
+def temporary_scorer(config: Path, databases: Path | None, log: Path, python: str = sys.executable) -> Iterator[str]:
+    """Run a scorer server on a free port of this machine; yields its address.
+
+    Args:
+        config: its YAML.
+        databases: the folder that db_ids are relative to, in place of the configuration's.
+
+    Raises:
+        UserError: it does not start.
+    """
+    with tempfile.TemporaryDirectory(prefix="dph-scorer-") as folder, open(log, "wb") as output:
+        address_file = Path(folder, "address")
+        command = [python, "-m", "rl.scorer", "-c", str(config), "--port", "0", "--address-file", str(address_file)]
+        command += [] if databases is None else ["--database-path", str(databases)]
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while not (address_file.exists() and is_healthy(address := f"http://{address_file.read_text().strip()}")):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise UserError(f"The scorer does not start: {last_line(log).removeprefix('Error: ')}")
+                time.sleep(0.1)
+            yield address
+        finally:
+            end_process_tree(process)

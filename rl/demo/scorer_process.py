@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rl.cluster.scorer_process import temporary_scorer
+from rl.cluster.scorer import temporary_scorer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from rl.doctor.finding import Finding, fail, ok, skipped
-from rl.doctor.machine import Broken, Machine, last_line
+from rl.doctor.machine import Machine, last_line
 
 LIMIT_S = 120
 RANKS_ON_CPU = 2
@@ -22,11 +22,8 @@ ADVICE = {
 
 
 def all_reduce(machine: Machine) -> Finding:
-    try:
-        ranks, backend = (RANKS_ON_CPU, "gloo") if machine.on_cpu else (min(machine.ranks, len(machine.gpus)), "nccl")
-        torch = machine.torch
-    except Broken:
-        return skipped("there is no torch, or no GPU")
+    ranks, backend = (RANKS_ON_CPU, "gloo") if machine.on_cpu else (min(machine.ranks, len(machine.gpus)), "nccl")
+    torch = machine.probe("torch")
     if not machine.on_cpu and (torch["error"] is not None or torch["nccl"] is None or not ranks):
         return skipped("torch cannot use the GPUs")
     version = "gloo" if machine.on_cpu else f"NCCL {torch['nccl']}"
@@ -44,15 +41,8 @@ def _sum(machine: Machine, ranks: int, backend: str) -> str | None:
         logs = [Path(folder, f"rank{rank}.log") for rank in range(ranks)]
         processes = []
         for rank, log in enumerate(logs):
-            command = [
-                machine.python,
-                "-m",
-                "rl.doctor.all_reduce",
-                str(rank),
-                str(ranks),
-                backend,
-                f"{folder}/meeting",
-            ]
+            words = [str(rank), str(ranks), backend, f"{folder}/meeting"]
+            command = [machine.python, "-m", "rl.doctor.all_reduce", *words]
             with open(log, "wb") as output:
                 processes.append(
                     subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

@@ -62,8 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
     failed, listed = False, []
     for name, finding in findings(options.script):
         failed |= finding.status == "fail"
-        listed.append(finding.as_json(name))
-        if not options.json:
+        if options.json:
+            listed.append(finding.as_json(name))
+        else:
             _print(name, finding)
     if options.json:
         sys.stdout.write(json.dumps({"ok": not failed, "checks": listed}, indent=2) + "\n")
@@ -82,7 +83,7 @@ def findings(script: list[str]) -> Iterator[tuple[str, Finding]]:
     run = script_run(script) if script else None
     machine = Machine.of(run)
     for name, check in CHECKS.items():
-        yield name, _finding(check, machine)
+        yield name, finding_of(check, machine)
     if run is None:
         return
     try:
@@ -93,7 +94,7 @@ def findings(script: list[str]) -> Iterator[tuple[str, Finding]]:
     yield from run_findings(machine, run)
 
 
-def _finding(check: Callable[[Machine], Finding], machine: Machine) -> Finding:
+def finding_of(check: Callable[[Machine], Finding], machine: Machine) -> Finding:
     """A check that breaks is a line of its own: the others still tell something."""
     try:
         return check(machine)

@@ -7,7 +7,7 @@ import tempfile
 
 from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
 from rl.doctor.finding import Finding, fail, ok, skipped, warn
-from rl.doctor.machine import Broken, Machine
+from rl.doctor.machine import Broken, Gpu, Machine
 
 # The oldest Linux driver of a CUDA release, by its major version (CUDA's release notes, minor version compatibility).
 DRIVER_OF_CUDA = {"11": 450, "12": 525, "13": 580}
@@ -44,7 +44,7 @@ def driver(machine: Machine) -> Finding:
             "correct or unset it.",
         )
     try:
-        torch = machine.torch
+        torch = machine.probe("torch")
     except Broken:
         return ok(f"{version}; torch, which needs it, cannot be imported")
     cuda = torch["cuda"]
@@ -62,10 +62,7 @@ def driver(machine: Machine) -> Finding:
 def gpus(machine: Machine) -> Finding:
     if machine.on_cpu:
         return skipped(machine.why)
-    try:
-        found = machine.gpus
-    except Broken:
-        return skipped("no driver answers")
+    found = machine.gpus
     kinds = sorted({f"{gpu.name}, {gpu.memory / 1024:.0f} GiB" for gpu in found})
     listed = f"{len(found)} x {' and '.join(kinds)}"
     if len(found) < machine.ranks or not found:
@@ -75,7 +72,7 @@ def gpus(machine: Machine) -> Finding:
         )
     busy = [gpu for gpu in found if gpu.used > IN_USE * gpu.memory > 0]
     if busy:
-        used = ", ".join(_use(machine, index) for index in busy)
+        used = ", ".join(_use(machine, gpu) for gpu in busy)
         return warn(f"{listed}; in use: {used}", "end what uses them, or choose others in CUDA_VISIBLE_DEVICES.")
     if len(kinds) > 1:
         return warn(
@@ -85,7 +82,7 @@ def gpus(machine: Machine) -> Finding:
     return ok(listed)
 
 
-def _use(machine: Machine, gpu) -> str:
+def _use(machine: Machine, gpu: Gpu) -> str:
     users = machine.users(gpu)
     by = f" by process {', '.join(users)}" if users else ""
     return f"GPU {gpu.index} {gpu.used / 1024:.1f} GiB{by}"
@@ -96,11 +93,8 @@ def ray_cpus(machine: Machine) -> Finding:
         return skipped("on a CPU Ray's CPUs are only names (verl/dph/config/device/cpu.yaml)")
     if os.environ.get("RAY_ADDRESS"):
         return skipped("RAY_ADDRESS names a Ray that runs already: training asks it once it has joined")
-    try:
-        ranks = machine.ranks
-    except Broken:
-        return skipped("the number of GPUs is unknown")
-    needed, found = cpus_reserved(ranks, STORAGE_UNITS), cpus_of_machine()
+    ranks, found = machine.ranks, cpus_of_machine()
+    needed = cpus_reserved(ranks, STORAGE_UNITS)
     if needed <= found:
         return ok(f"{found}; {ranks} ranks reserve {needed}")
     return fail(
@@ -128,13 +122,14 @@ def shared_memory(machine: Machine) -> Finding:
 
 def open_files(machine: Machine) -> Finding:
     # Ray raises the soft limit to the hard one.
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = OPEN_FILES_ON_CPU if machine.on_cpu else OPEN_FILES
-    limit = "unlimited" if hard == resource.RLIM_INFINITY else f"{hard:,}"
-    if hard == resource.RLIM_INFINITY or hard >= needed:
-        return ok(f"{limit} (ulimit -Hn)")
+    if hard == resource.RLIM_INFINITY:
+        return ok("unlimited (ulimit -Hn)")
+    if hard >= needed:
+        return ok(f"{hard:,} (ulimit -Hn)")
     return warn(
-        f"{limit} (ulimit -Hn), and Ray with many workers opens more",
+        f"{hard:,} (ulimit -Hn), and Ray with many workers opens more",
         f"raise it to {needed:,}: ulimit -n, limits.conf, or docker run --ulimit nofile={needed}.",
     )
 

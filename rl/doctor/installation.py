@@ -16,7 +16,7 @@ INSTALL = (
 
 def python(machine: Machine) -> Finding:
     try:
-        version = machine.packages["python"]
+        version = machine.probe("packages")["python"]
     except Broken as error:
         return fail(f"{machine.python} cannot look into its environment ({error})", INSTALL)
     release = tuple(map(int, str(version).split(".")[:2]))
@@ -32,7 +32,7 @@ def python(machine: Machine) -> Finding:
 
 def torch(machine: Machine) -> Finding:
     try:
-        found = machine.torch
+        found = machine.probe("torch")
     except Broken as error:
         return fail(f"cannot be imported ({error})", INSTALL)
     if machine.on_cpu:
@@ -56,7 +56,7 @@ def compiler(machine: Machine) -> Finding:
     program = next(filter(None, map(shutil.which, ("gcc", "clang", "cc"))), None)
     if program is None:
         return fail("no C compiler, which Triton needs (vLLM, torch.compile)", "apt-get install gcc.")
-    if machine.packages["Python.h"] is None:
+    if machine.probe("packages")["Python.h"] is None:
         return fail(
             "no Python.h, which Triton needs (vLLM, torch.compile)", "apt-get install python3-dev (of this Python)."
         )
@@ -64,7 +64,7 @@ def compiler(machine: Machine) -> Finding:
 
 
 def verl(machine: Machine) -> Finding:
-    version = machine.packages["verl"]
+    version = machine.probe("packages")["verl"]
     if version is None:
         return fail("not installed", INSTALL)
     if version != VERL:
@@ -73,10 +73,10 @@ def verl(machine: Machine) -> Finding:
 
 
 def plugin(machine: Machine) -> Finding:
-    if machine.packages["verl"] is None:
+    if machine.probe("packages")["verl"] is None:
         return skipped("there is no verl")
     try:
-        found = machine.plugin
+        found = machine.probe("plugin")
     except Broken as error:
         return fail(f"verl cannot be imported ({error})", INSTALL)
     if found["loaded"]:
@@ -92,13 +92,13 @@ def plugin(machine: Machine) -> Finding:
 
 
 def vllm(machine: Machine) -> Finding:
-    version = machine.packages["vllm"]
+    version = machine.probe("packages")["vllm"]
     if version is None and machine.on_cpu:
         return skipped("the rollout on a CPU is hf; vLLM's CPU build has an environment of its own (make install-vllm)")
     if version is None:
         return fail("not installed", "make install-gpu.")
     try:
-        return ok(machine.vllm["version"])
+        return ok(machine.probe("vllm")["version"])
     except Broken as error:
         return fail(
             f"{version} cannot be imported ({error})",
@@ -110,10 +110,10 @@ def attention(machine: Machine) -> Finding:
     """The one that training chooses here."""
     if machine.on_cpu:
         return skipped("sdpa on a CPU")
-    if machine.packages["verl"] is None:
+    if machine.probe("packages")["verl"] is None:
         return skipped("there is no verl")
     try:
-        found = machine.attention
+        found = machine.probe("attention")
     except Broken as error:
         return fail(f"verl.dph cannot choose one ({error})", INSTALL)
     because = f", because {' and '.join(found['reasons'])}" if found["reasons"] else ""
@@ -125,7 +125,7 @@ def attention(machine: Machine) -> Finding:
 def cupy(machine: Machine) -> Finding:
     if machine.on_cpu:
         return skipped("weights travel over gloo on a CPU")
-    if machine.packages["import cupy"] is not None:
+    if machine.probe("packages")["import cupy"] is not None:
         return ok("installed")
     advice = f"pip install {CUPY}."
     mode = machine.run.values().get("trainer.v1.trainer_mode") if machine.run is not None else None

@@ -41,13 +41,14 @@ class Machine:
         device: "cuda" or "cpu".
         why: how the device was chosen.
         python: the interpreter that the run would use.
+        probes: what probe() has found, or why it could not.
     """
 
     device: str
     why: str
     python: str = sys.executable
     run: ScriptRun | None = None
-    _broken: dict[str, str] = field(default_factory=dict)
+    probes: dict[str, dict | Broken] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: ScriptRun | None) -> "Machine":
@@ -113,39 +114,22 @@ class Machine:
             return []
         return [row[1] for row in rows if len(row) == 2 and row[0] == gpu.uuid]
 
-    @cached_property
-    def packages(self) -> dict[str, str | None]:
-        return self._probe("packages")
-
-    @cached_property
-    def torch(self) -> dict:
-        return self._probe("torch_and_cuda")
-
-    @cached_property
-    def plugin(self) -> dict:
-        return self._probe("plugin")
-
-    @cached_property
-    def attention(self) -> dict:
-        return self._probe("attention")
-
-    @cached_property
-    def vllm(self) -> dict:
-        return self._probe("vllm")
-
-    def _probe(self, name: str) -> dict:
+    def probe(self, name: str) -> dict:
         """What a function of probe.py finds in a process of its own, in the run's Python and environment.
 
         Raises:
             Broken: it fails; at every call, but it runs once.
         """
-        if name not in self._broken:
+        if name not in self.probes:
             try:
                 text = run_program([self.python, "-m", "rl.doctor.probe", name], PROBE_LIMIT_S, self.environment)
-                return json.loads(text.splitlines()[-1])
+                self.probes[name] = json.loads(text.splitlines()[-1])
             except Broken as error:
-                self._broken[name] = str(error)
-        raise Broken(self._broken[name])
+                self.probes[name] = error
+        found = self.probes[name]
+        if isinstance(found, Broken):
+            raise found
+        return found
 
 
 def run_program(command: Sequence[str], limit_s: float, environment: dict[str, str] | None = None) -> str:

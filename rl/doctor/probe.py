@@ -12,26 +12,24 @@ import sysconfig
 from importlib import metadata
 from pathlib import Path
 
-PACKAGES = ("verl", "vllm")
-MODULES = ("cupy",)
-
 
 def packages() -> dict[str, str | None]:
     """Versions of what is installed and what can be imported, without importing it."""
     found: dict[str, str | None] = {"python": platform.python_version()}
-    for name in PACKAGES:
+    for name in ("verl", "vllm"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             found[name] = None
-    for name in MODULES:
-        spec = importlib.util.find_spec(name)
-        found[f"import {name}"] = None if spec is None else spec.origin
+    cupy = importlib.util.find_spec("cupy")
     header = Path(sysconfig.get_paths()["include"]) / "Python.h"
-    return found | {"Python.h": str(header) if header.is_file() else None}
+    return found | {
+        "import cupy": None if cupy is None else cupy.origin,
+        "Python.h": str(header) if header.is_file() else None,
+    }
 
 
-def torch_and_cuda() -> dict:
+def torch() -> dict:
     """torch's version and its CUDA, and a product on every GPU that it sees."""
     import torch
 
@@ -52,15 +50,15 @@ def torch_and_cuda() -> dict:
 
 def plugin() -> dict:
     """Whether importing verl, and nothing of ours, loads verl.dph.plugin, as it must in Ray's workers."""
-    import verl
+    import verl  # noqa: F401
 
     ours = sys.modules.get("verl.dph.plugin")
-    found = {"verl": metadata.version("verl"), "file": verl.__file__, "loaded": bool(ours and ours.registered)}
+    found: dict = {"loaded": bool(ours and ours.registered), "error": None}
     try:
         importlib.import_module("verl.dph.plugin")
-        return found | {"error": None}
     except Exception as error:  # verl logs it at DEBUG only
-        return found | {"error": f"{type(error).__name__}: {error}"}
+        found["error"] = f"{type(error).__name__}: {error}"
+    return found
 
 
 def attention() -> dict:
@@ -79,5 +77,5 @@ def vllm() -> dict:
 
 
 if __name__ == "__main__":
-    probes = {function.__name__: function for function in (packages, torch_and_cuda, plugin, attention, vllm)}
+    probes = {function.__name__: function for function in (packages, torch, plugin, attention, vllm)}
     sys.stdout.write(json.dumps(probes[sys.argv[1]]()) + "\n")

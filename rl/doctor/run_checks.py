@@ -8,8 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from rl.cluster.scorer import is_healthy
-from rl.cluster.scorer_process import temporary_scorer
+from rl.cluster.scorer import is_healthy, temporary_scorer
 from rl.common.errors import UserError
 from rl.doctor.finding import Finding, fail, skipped
 from rl.doctor.machine import Machine, last_line

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from itertools import product
 
 from rl.planning.gpus import Gpu
 from rl.planning.model_shape import ModelShape
@@ -61,17 +62,16 @@ def _changes(before: Engine, after: Engine) -> str:
 
 def _candidates(run: RunSettings, shape: ModelShape, open_: Collection[str]) -> Iterator[Engine]:
     """The defaults first, then the others from the cheapest to the dearest."""
-    counts = _token_counts(run) if "MAX_TOKENS_PER_GPU" in open_ else [run.engine.max_tokens]
-    counts = counts[-1:] if run.attention == SDPA else counts
-    first = replace(run.engine, max_tokens=counts[0])
-    yield first
+    engine = run.engine
     offloads = [offload for offload in OFFLOADS if offload != "policy" or run.strategy == "fsdp2"]
-    for offload in offloads if "OFFLOAD" in open_ else [first.offload]:
-        for tokens in counts:
-            shares = _UTILIZATIONS if "GPU_MEMORY_UTILIZATION" in open_ else [first.utilization]
-            for utilization in shares:
-                for replica in _replica_sizes(run, shape) if "TENSOR_PARALLEL" in open_ else [first.tensor_parallel]:
-                    yield Engine(offload, utilization, replica, tokens)
+    offloads = offloads if "OFFLOAD" in open_ else [engine.offload]
+    counts = _token_counts(run) if "MAX_TOKENS_PER_GPU" in open_ else [engine.max_tokens]
+    counts = counts[-1:] if run.attention == SDPA else counts
+    shares = _UTILIZATIONS if "GPU_MEMORY_UTILIZATION" in open_ else [engine.utilization]
+    replicas = _replica_sizes(run, shape) if "TENSOR_PARALLEL" in open_ else [engine.tensor_parallel]
+    yield replace(engine, max_tokens=counts[0])
+    for offload, tokens, share, replica in product(offloads, counts, shares, replicas):
+        yield Engine(offload, share, replica, tokens)
 
 
 def _token_counts(run: RunSettings) -> list[int]:

@@ -127,49 +127,35 @@ def _plain(name: str) -> str:
     return "-".join(word for word in words if word not in ("instruct", "base", "math", "coder"))
 
 
-def _llama(
-    name: str, hidden: int, layers: int, heads: int, intermediate: int, head_dim: int, *, tied: bool
-) -> ModelShape:
-    return ModelShape(name, "llama", hidden, layers, heads, 8, head_dim, intermediate, 128256, tied)
-
-
-def _qwen2(
-    name: str, hidden: int, layers: int, heads: int, kv_heads: int, intermediate: int, *, tied: bool = False
-) -> ModelShape:
-    vocabulary = 151936 if tied else 152064
-    return ModelShape(
-        name, "qwen2", hidden, layers, heads, kv_heads, hidden // heads, intermediate, vocabulary, tied, qkv_bias=True
-    )
-
-
-def _qwen3(name: str, hidden: int, layers: int, heads: int, intermediate: int, *, tied: bool = False) -> ModelShape:
-    return ModelShape(name, "qwen3", hidden, layers, heads, 8, 128, intermediate, 151936, tied)
-
-
-_QWEN2_5 = (
-    _qwen2("Qwen2.5-0.5B", 896, 24, 14, 2, 4864, tied=True),
-    _qwen2("Qwen2.5-1.5B", 1536, 28, 12, 2, 8960, tied=True),
-    _qwen2("Qwen2.5-3B", 2048, 36, 16, 2, 11008, tied=True),
-    _qwen2("Qwen2.5-7B", 3584, 28, 28, 4, 18944),
-    _qwen2("Qwen2.5-14B", 5120, 48, 40, 8, 13824),
-    _qwen2("Qwen2.5-32B", 5120, 64, 40, 8, 27648),
-)
-# By name without organisation and without what _plain drops: the paper's models, and others of the same families.
-KNOWN = {
-    _plain(shape.name): shape
-    for shape in (
-        _llama("Llama-3.1-8B", 4096, 32, 32, 14336, 128, tied=False),
-        _llama("Llama-3-8B", 4096, 32, 32, 14336, 128, tied=False),
-        _llama("Llama-3.2-1B", 2048, 16, 32, 8192, 64, tied=True),
-        _llama("Llama-3.2-3B", 3072, 28, 24, 8192, 128, tied=True),
-        *_QWEN2_5,
-        _qwen3("Qwen3-0.6B", 1024, 28, 16, 3072, tied=True),
-        _qwen3("Qwen3-1.7B", 2048, 28, 16, 6144, tied=True),
-        _qwen3("Qwen3-4B", 2560, 36, 32, 9728, tied=True),
-        _qwen3("Qwen3-8B", 4096, 36, 32, 12288),
-        _qwen3("Qwen3-14B", 5120, 40, 40, 17408),
-        _qwen3("Qwen3-32B", 5120, 64, 64, 25600),
-    )
+# hidden, layers, heads, kv_heads, head_dim, intermediate and vocabulary: the paper's models, and others of their kind.
+_SIZES_OF = {
+    "Llama-3-8B": (4096, 32, 32, 8, 128, 14336, 128256),
+    "Llama-3.1-8B": (4096, 32, 32, 8, 128, 14336, 128256),
+    "Llama-3.2-1B": (2048, 16, 32, 8, 64, 8192, 128256),
+    "Llama-3.2-3B": (3072, 28, 24, 8, 128, 8192, 128256),
+    "Qwen2.5-0.5B": (896, 24, 14, 2, 64, 4864, 151936),
+    "Qwen2.5-1.5B": (1536, 28, 12, 2, 128, 8960, 151936),
+    "Qwen2.5-3B": (2048, 36, 16, 2, 128, 11008, 151936),
+    "Qwen2.5-7B": (3584, 28, 28, 4, 128, 18944, 152064),
+    "Qwen2.5-14B": (5120, 48, 40, 8, 128, 13824, 152064),
+    "Qwen2.5-32B": (5120, 64, 40, 8, 128, 27648, 152064),
+    "Qwen3-0.6B": (1024, 28, 16, 8, 128, 3072, 151936),
+    "Qwen3-1.7B": (2048, 28, 16, 8, 128, 6144, 151936),
+    "Qwen3-4B": (2560, 36, 32, 8, 128, 9728, 151936),
+    "Qwen3-8B": (4096, 36, 32, 8, 128, 12288, 151936),
+    "Qwen3-14B": (5120, 40, 40, 8, 128, 17408, 151936),
+    "Qwen3-32B": (5120, 64, 64, 8, 128, 25600, 151936),
 }
 # OmniSQL is Qwen2.5-Coder, trained further.
-KNOWN |= {_plain(shape.name).replace("qwen2.5", "omnisql"): shape for shape in _QWEN2_5[3:]}
+_SIZES_OF |= {f"OmniSQL-{size}": _SIZES_OF[f"Qwen2.5-{size}"] for size in ("7B", "14B", "32B")}
+_FAMILIES_OF = {"Llama": "llama", "Qwen2.5": "qwen2", "OmniSQL": "qwen2", "Qwen3": "qwen3"}
+_TIED = ("Llama-3.2", "Qwen2.5-0.5B", "Qwen2.5-1.5B", "Qwen2.5-3B", "Qwen3-0.6B", "Qwen3-1.7B", "Qwen3-4B")
+
+
+def _shape(name: str) -> ModelShape:
+    family = _FAMILIES_OF[name.partition("-")[0]]
+    return ModelShape(name, family, *_SIZES_OF[name], tied=name.startswith(_TIED), qkv_bias=family == "qwen2")
+
+
+# By name without organisation and without what _plain drops.
+KNOWN = {_plain(name): _shape(name) for name in _SIZES_OF}

@@ -22,6 +22,7 @@ PROMISED = (
 )
 HEAVY = {"asyncio", "fastapi", "hydra", "matplotlib", "numpy", "omegaconf", "pandas", "pyarrow", "pydantic", "ray"}
 HEAVY |= {"scipy", "sqlglot", "torch", "transformers", "verl"}
+OF_TRAINING = {"torch", "verl", "fastapi", "pandas", "transformers"}
 LOADED = f"""
 import contextlib, io, json, sys
 from rl.cli import COMMANDS, main
@@ -53,34 +54,28 @@ def test_help_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    ("program", "arguments", "absent"),
+    ("command", "absent"),
     [
-        ("inspect", ["{prompts}"], HEAVY - {"pyarrow", "numpy", "asyncio"}),
-        ("split", ["--samples", "none.jsonl", "--data", "{prompts}"], HEAVY - {"pyarrow", "numpy"}),
+        ("inspect prompts.parquet", HEAVY - {"pyarrow", "numpy", "asyncio"}),
+        ("split --samples none.jsonl --data prompts.parquet", HEAVY - {"pyarrow", "numpy"}),
         # Arrow looks for pandas when it makes a table of Python objects.
-        (
-            "prepare math-eval",
-            ["--file", "aime24={problems}", "--output", "out"],
-            HEAVY - {"pyarrow", "numpy", "pandas"},
-        ),
-        ("audit", ["{prompts}", "--database-path", "nowhere"], {"torch", "verl", "fastapi", "pandas", "transformers"}),
-        ("report", ["--spec", "none.json", "--out", "out"], {"torch", "verl", "fastapi", "pandas", "transformers"}),
-        ("watch", ["none"], HEAVY - {"numpy"}),
-        ("compare", ["none", "--out", "out"], {"torch", "verl", "fastapi", "pandas", "transformers"}),
+        ("prepare math-eval --file aime24=aime.jsonl --output out", HEAVY - {"pyarrow", "numpy", "pandas"}),
+        ("audit prompts.parquet --database-path nowhere", OF_TRAINING),
+        ("report --spec none.json --out out", OF_TRAINING),
+        ("watch none", HEAVY - {"numpy"}),
+        ("compare none --out out", OF_TRAINING),
     ],
 )
-def test_a_program_loads_what_it_needs(tmp_path, program, arguments, absent):
+def test_a_program_loads_what_it_needs(tmp_path, command, absent):
     row = {"id": 1, "data_source": "math500", "prompt": [{"role": "user", "content": "1 + 1?"}]}
     row["reward_model"] = {"style": "rule", "ground_truth": "2"}
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "prompts.parquet")
     (tmp_path / "aime.jsonl").write_text('{"problem": "1 + 1?", "answer": "2"}\n')
-    files = {"prompts": "prompts.parquet", "problems": "aime.jsonl"}
-    words = [*program.split(), *(word.format(**files) for word in arguments)]
     code = f"""
 import sys
 from rl.cli import main
 try:
-    main({words})
+    main({command.split()})
 finally:
     print("LOADED", *sorted({absent} & set(sys.modules)))
 """
@@ -130,20 +125,12 @@ def test_a_wrong_option_is_an_error_of_the_command(capsys):
 @pytest.mark.parametrize(
     ("words", "script", "passed", "settings"),
     [
-        (["train", "js_kl", "run", "0.2", "x.y=1"], "llama/js_kl", ["run", "0.2", "x.y=1"], None),
         (["train", "alpha", "run", "0.01", "0.5", "7", "~a"], "llama/alpha", ["run", "0.01", "0.5", "7", "~a"], None),
         (["train", "grpo", "--experiment", "qwen_math", "run"], "qwen/grpo", ["run"], "qwen_math"),
         (["train", "dapo", "--dry-run", "run", "3"], "llama/dapo", ["--dry-run", "run", "3"], None),
-        (
-            ["train", "js_kl", "run", "-0.1", "--dry-run=config"],
-            "llama/js_kl",
-            ["run", "-0.1", "--dry-run=config"],
-            None,
-        ),
-        (["train", "js_kl", "run", "--cfg", "job"], "llama/js_kl", ["run", "--cfg", "job"], None),
+        (["train", "js_kl", "run", "-0.1", "--cfg", "job"], "llama/js_kl", ["run", "-0.1", "--cfg", "job"], None),
         (["train", "js_kl", "--help"], "llama/js_kl", ["--help"], None),
         (["presample", "s", "--experiment", "llama_math"], "qwen/offline_sampling", ["s"], "llama_math"),
-        (["store"], "llama/get_correct_data_tensor", [], None),
         (["store", "--experiment=omnisql_sql"], "llama/get_correct_data_tensor", [], "omnisql_sql"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -168,23 +155,11 @@ def test_environment_variables_count_as_for_the_script(monkeypatch):
 
 
 def test_options_of_store_and_train_are_variables_of_their_scripts():
-    options = [
-        "--coverage",
-        "solved",
-        "--responses-per-prompt=all",
-        "--responses",
-        "given.jsonl",
-        "--experiment=qwen_math",
-    ]
-    command, variables = cli.script_command("store", ["name", *options])
-    assert command[2:] == ["name"]
-    python, settings = variables.pop("PYTHON"), variables.pop("SETTINGS")
-    assert (python, settings) == (sys.executable, "qwen_math")
-    assert variables == {
-        "SFT_COVERAGE": "solved",
-        "SFT_RESPONSES_PER_PROMPT": "all",
-        "SFT_RESPONSES": "given.jsonl",
-    }
+    options = ["--coverage", "solved", "--responses-per-prompt=all", "--responses", "given.jsonl"]
+    command, variables = cli.script_command("store", ["name", *options, "--experiment=qwen_math"])
+    assert command[2:] == ["name"] and variables.pop("SETTINGS") == "qwen_math"
+    expected = {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "all", "SFT_RESPONSES": "given.jsonl"}
+    assert variables.items() >= expected.items()
     command, variables = cli.script_command("train", ["forward_kl", "--explored=all", "run", "0.2"])
     assert command[2:] == ["run", "0.2"] and variables["EXPLORED"] == "all"
     lib = REPOSITORY / "scripts" / "lib"
@@ -229,7 +204,8 @@ def test_evaluate_is_handed_over(monkeypatch, capsys):
     monkeypatch.setattr(os, "execv", lambda file, command: started.append(command))
     cli.main(["evaluate", "evaluate.n=4", "--cfg", "job"])
     assert started == [[sys.executable, "-m", "verl.dph.evaluate", "evaluate.n=4", "--cfg", "job"]]
-    assert "\nevaluate.solved_in=8\n" in run(capsys, "evaluate", "--help")[1]
+    text = run(capsys, "evaluate", "--help")[1]
+    assert "\n# The base solves a prompt if one of this many first samples is correct.\nevaluate.solved_in=8\n" in text
 
 
 def test_version(capsys):
@@ -238,13 +214,13 @@ def test_version(capsys):
     assert out.startswith("dph-rl ") and f"python {sys.version.split()[0]}\n" in out
 
 
-@pytest.mark.parametrize("shell", cli.SHELLS)
-def test_completion(capsys, shell):
-    code, out, _ = run(capsys, "--print-completion", shell)
-    assert code == 0 and "math-eval" in out and "js_definition" in out and "against" in out
-    if shell == "bash":
-        assert subprocess.run(["bash", "-n"], input=out, text=True).returncode == 0
-        assert shtab.FILE["bash"] in out
+def test_completion(capsys):
+    for shell in cli.SHELLS:
+        code, out, _ = run(capsys, "--print-completion", shell)
+        assert code == 0 and "math-eval" in out and "js_definition" in out and "against" in out
+        if shell == "bash":
+            assert subprocess.run(["bash", "-n"], input=out, text=True).returncode == 0
+            assert shtab.FILE["bash"] in out
 
 
 def test_the_entry_point_is_this_program():

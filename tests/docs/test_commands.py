@@ -25,20 +25,8 @@ PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPO
 HYDRA = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample", "verl.dph.evaluate": "evaluate"}
 CHECKED = ("bash", "python", "make", "dph")
 # Programs of others, and the shell's own words.
-OTHERS = {
-    "export",
-    "pip",
-    "uv",
-    "docker",
-    "sbatch",
-    "srun",
-    "kubectl",
-    "[",
-    "#",
-    "ray",
-    ".",
-    ".venv-lint/bin/pre-commit",
-}
+OTHERS = {"pip", "uv", "docker", "sbatch", "srun", "kubectl", "ray", ".venv-lint/bin/pre-commit"}
+OTHERS |= {"export", "[", "#", "."}
 
 VARIABLE = re.compile(r"^[A-Z_]+=")
 

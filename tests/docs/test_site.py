@@ -42,14 +42,10 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
-def test_paragraphs_are_short(page):
+def test_paragraphs_are_short_and_lists_and_tables_stand_apart(page):
+    """Markdown takes a list or a table that follows a line of text for more text."""
     long = [text[:80] for text in _paragraphs(page.read_text()) if len(text) > LONGEST_PARAGRAPH]
     assert not long, "\n".join(long)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
-def test_lists_and_tables_stand_apart(page):
-    """Markdown takes a list or a table that follows a line of text for more text."""
     lines = CODE.sub("", page.read_text()).splitlines()
     glued = [
         line
@@ -79,7 +75,7 @@ def test_every_command_and_option_is_in_the_reference():
         assert not [word for word in options if word not in ("-h", "--help") and word not in section]
 
 
-def test_every_setting_is_in_the_reference():
+def test_every_setting_and_script_variable_is_in_the_reference():
     made = _module("reference")
     text = "".join(map(made.settings, ("dph_trainer", "presample", "evaluate"))) + made.scorer_settings()
     for config in ("dph_trainer", "presample", "evaluate", "scorer", "sampling"):
@@ -91,10 +87,7 @@ def test_every_setting_is_in_the_reference():
     assert (
         "### actor_rollout_ref.actor.sft_loss_mode\n\nDefault `none`.\n\nDivergence to the initial policy: none" in text
     )
-
-
-def test_the_scripts_variables_are_in_the_reference():
-    text = _module("reference").script_variables()
+    text = made.script_variables()
     assert "  LEARNING_RATE=1e-6" in text and "  SCORER_PORT=5001" in text and str(REPOSITORY) not in text
 
 

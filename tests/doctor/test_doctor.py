@@ -116,10 +116,16 @@ def test_a_wrong_model_and_a_scorer_without_databases(look, tmp_path):
     assert "SCORER_CONFIG=" in found["scorer"].advice
 
 
-def test_a_store_of_another_model_and_a_running_scorer_without_the_database(
-    look, run_files, scorer_class, tmp_path, word_llama
+def test_a_store_of_another_model_a_full_disk_and_a_running_scorer_without_the_database(
+    look, run_files, scorer_class, tmp_path
 ):
-    """Both are named in one run."""
+    """All are named in one run; that the disk is full says shutil in the process that checks it."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import collections, shutil\n"
+        "usage = collections.namedtuple('usage', 'total used free')\n"
+        "shutil.disk_usage = lambda path: usage(10**9, 10**9, 600_000)\n"
+    )
+    variables = {"SFT_PT": str(tmp_path / "other.pt"), "PYTHONPATH": str(tmp_path)}
     store = Store.load(str(run_files / "all_right.pt"))
     store.meta["model_hash"] = "0" * 64
     store.save(str(tmp_path / "other.pt"))
@@ -127,12 +133,16 @@ def test_a_store_of_another_model_and_a_running_scorer_without_the_database(
     scorer = scorer_class(tmp_path / "databases", tmp_path)
     scorer.start()
     try:
-        found = look(SCRIPT, "mine", *SMALL, SFT_PT=str(tmp_path / "other.pt"), DPH_SCORER=scorer.address)
+        checkpoints = ("trainer.save_freq=5", "trainer.max_actor_ckpt_to_keep=2")
+        found = look(SCRIPT, "mine", *SMALL, *checkpoints, **variables, DPH_SCORER=scorer.address)
     finally:
         scorer.stop()
     assert "other.pt was made with another model (000000000000" in found["store"].found
     assert found["scorer"].status == "fail" and "shop/shop.sqlite" in found["scorer"].found
-    assert {found[name].status for name in ("settings", "data", "model", "checkpoints")} == {"ok"}
+    # Two that are kept and the one that is being written: 3 x 272,256 bytes.
+    assert found["checkpoints"].status == "fail" and "0.6 MB are free" in found["checkpoints"].found
+    assert "KEEP_CHECKPOINTS" in found["checkpoints"].advice
+    assert {found[name].status for name in ("settings", "data", "model")} == {"ok"}
 
 
 def test_a_tokenizer_of_another_model(look, run_files, tmp_path):
@@ -152,17 +162,3 @@ def test_a_tokenizer_of_another_model(look, run_files, tmp_path):
 def test_a_misspelt_setting_of_a_store_writing_run(look):
     [(name, finding)] = look(STORE, "data.sft_topk=64").items()
     assert (name, finding.status) == ("settings", "fail") and "data.sft_top_k" in finding.found
-
-
-def test_no_room_for_a_checkpoint(look, tmp_path):
-    """In the process that checks the run, shutil says so."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import collections, shutil\n"
-        "usage = collections.namedtuple('usage', 'total used free')\n"
-        "shutil.disk_usage = lambda path: usage(10**9, 10**9, 600_000)\n"
-    )
-    arguments = (SCRIPT, "mine", *SMALL, "trainer.save_freq=5", "trainer.max_actor_ckpt_to_keep=2")
-    found = look(*arguments, PYTHONPATH=str(tmp_path), DPH_SCORER="http://127.0.0.1:1")
-    # Two that are kept and the one that is being written: 3 x 272,256 bytes.
-    assert found["checkpoints"].status == "fail" and "0.6 MB are free" in found["checkpoints"].found
-    assert "KEEP_CHECKPOINTS" in found["checkpoints"].advice

@@ -27,7 +27,11 @@ def machine(monkeypatch):
     return module
 
 
-def test_nothing_is_said_of_a_machine_that_has_everything(machine, tmp_path, capsys):
+def test_nothing_is_said_of_a_machine_that_has_everything(machine, monkeypatch, tmp_path, capsys):
+    """Nor of an old driver that the user accepts."""
+    assert machine.main(str(tmp_path / "venv")) == 0
+    monkeypatch.setattr(machine, "driver_cuda", lambda: (12, 4))
+    monkeypatch.setenv("ANY_DRIVER", "1")
     assert machine.main(str(tmp_path / "venv")) == 0
     assert not capsys.readouterr().err
 
@@ -46,12 +50,6 @@ def test_what_prevents_the_installation_ends_it(name, value, sentence, machine, 
     assert machine.main(str(tmp_path / "venv")) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("Error: ") and sentence in line
-
-
-def test_an_old_driver_can_be_accepted(machine, monkeypatch, tmp_path):
-    monkeypatch.setattr(machine, "driver_cuda", lambda: (12, 4))
-    monkeypatch.setenv("ANY_DRIVER", "1")
-    assert machine.main(str(tmp_path)) == 0
 
 
 def test_what_a_login_node_may_lack_is_a_warning(machine, monkeypatch, tmp_path, capsys):

@@ -73,16 +73,8 @@ def test_dph_starts_from_the_wheel_alone(wheel, tmp_path):
 def test_the_scorer_serves_from_its_extra_alone(wheel, tmp_path):
     venv, address = tmp_path / "venv", tmp_path / "address"
     subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, venv], check=True)
-    install = [
-        UV,
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        venv / "bin" / "python",
-        f"dph-rl[scorer] @ {wheel.as_uri()}",
-    ]
-    done = subprocess.run(install, capture_output=True, text=True)
+    install = [UV, "pip", "install", "--quiet", "--python", venv / "bin" / "python"]
+    done = subprocess.run([*install, f"dph-rl[scorer] @ {wheel.as_uri()}"], capture_output=True, text=True)
     if "Failed to fetch" in done.stderr:
         pytest.skip(" ".join(done.stderr.split("\n")[1].split()))
     assert done.returncode == 0, done.stderr

@@ -14,19 +14,10 @@ def rejected(launcher, *arguments, **environment):
     return line
 
 
-@pytest.mark.parametrize(
-    "script",
-    [f"llama/{name}" for name in ("grpo", "dapo", "alpha")]
-    + [f"qwen/{name}" for name in ("js_kl", "js_definition", "reverse_kl", "forward_kl")],
-)
-def test_no_name(launcher, script):
-    line = rejected(launcher, script)
-    assert "has no NAME" in line and f"{script}.sh NAME " in line
-
-
-@pytest.mark.parametrize("argument", ["trainer.nnodes=2", "--dry-run"])
-def test_no_name_but_others(launcher, argument):
-    assert "has no NAME" in rejected(launcher, "llama/js_kl", argument)
+@pytest.mark.parametrize("arguments", [["llama/grpo"], ["qwen/js_kl", "trainer.nnodes=2"], ["qwen/alpha", "--dry-run"]])
+def test_no_name(launcher, arguments):
+    line = rejected(launcher, *arguments)
+    assert "has no NAME" in line and f"{arguments[0]}.sh NAME " in line
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["run", "--dry-run=config"]], ids=" ".join)
@@ -49,19 +40,15 @@ def test_a_checkout_s_own_verl_folder_is_no_verl(launcher, files):
     ("arguments", "words"),
     [
         (["llama/js_kl", "a/b"], "NAME is 'a/b'"),
-        (["llama/js_kl", ""], "NAME is ''"),
         (["llama/js_kl", "0.2 run"], "NAME is '0.2 run'"),
         (["llama/js_kl", "run", "big"], "sft_loss_coeff is 'big': give a number"),
         (["llama/js_kl", "run", "-0.1"], "sft_loss_coeff is '-0.1'"),
-        (["llama/js_kl", "run", "0,2"], "sft_loss_coeff is '0,2'"),
         (["llama/js_kl", "run", "0.2", "first"], "seed is 'first'"),
         (["llama/alpha", "run", "0.2", "half"], "alpha is 'half'"),
-        (["llama/grpo", "run", "0.2"], "seed is '0.2'"),
         (["llama/grpo", "run", "010"], "seed is '010'"),
         (["llama/grpo", "run", "1", "2"], "'2' is neither KEY=VALUE nor a positional argument"),
         (["llama/js_kl", "run", "trainer.nnodes=2", "0.2"], "'0.2' is neither KEY=VALUE nor a positional"),
         (["llama/js_kl", "0.2"], "NAME is '0.2', a number: the run's NAME comes first; usage: bash"),
-        (["llama/offline_sampling", "3"], "NAME is '3', a number"),
         (["llama/js_kl", "run", "--dry-run=all"], "--dry-run=all is unknown: did you mean --dry-run or"),
         (["llama/js_kl", "run", "--dryrun"], "--dryrun is unknown: did you mean --dry-run or --dry-run=config?"),
         (["llama/js_kl", "run", "TOTAL_STEPS=3"], "variable: put it before bash, TOTAL_STEPS=3 bash "),
@@ -82,17 +69,11 @@ def test_a_variable_of_methods_with_d_pef(launcher, files, variable):
     ("script", "variable", "words"),
     [
         ("js_kl", "MODEL_PATH", "the model folder {} does not exist"),
-        ("offline_sampling", "MODEL_PATH", "the model folder {} does not exist"),
         ("offline_sampling", "TRAIN_FILE", "data.train_files={} does not exist: the commands of docs/howto/data.md"),
         ("grpo", "BASELINE_FILES", "data.train_files={} does not exist"),
         ("js_kl", "TRAIN_WRONG", "data.train_files={} does not exist"),
-        (
-            "dapo",
-            "VAL_FILES",
-            "data.val_files={} does not exist: the commands of docs/howto/data.md write it, VAL_FILES names",
-        ),
+        ("dapo", "VAL_FILES", "data.val_files={} does not exist: the commands of docs/howto/data.md write it"),
         ("alpha", "TRAIN_CORRECT", "data.sft_files={} does not exist"),
-        ("get_correct_data_tensor", "TRAIN_CORRECT", "data.sft_files={} does not exist"),
         ("forward_kl", "SFT_PT", "data.sft_pt={} does not exist: get_correct_data_tensor.sh writes it"),
         ("grpo", "SETTINGS", "the settings {} do not exist"),
     ],

@@ -100,8 +100,11 @@ def test_settings_files(launcher, llama):
     assert chosen[str(own)]["GPU_MEMORY_UTILIZATION"] == "0.55"
 
 
-@pytest.mark.parametrize("method", ["js_definition", "offline_sampling", "get_correct_data_tensor"])
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
+@pytest.mark.parametrize(
+    ("experiment", "method"),
+    [*((name, "js_definition") for name in EXPERIMENTS), ("llama_sql", "offline_sampling")]
+    + [("omnisql_sql", "get_correct_data_tensor")],
+)
 def test_the_paper_s_experiments_on_its_cluster(launcher, experiment, method):
     """On 4 nodes with 8 A800 each the plan leaves every setting as it is, and knows the models without the Hub."""
     folder, settings, _ = EXPERIMENTS[experiment]

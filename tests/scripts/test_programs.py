@@ -46,12 +46,6 @@ def test_help_lists_the_keys_that_differ_from_verl_s(name, upstream):
     assert "# Machine: cpu, cpu_vllm, cuda, cuda_hf. Without a GPU, the default is cpu." in lines
 
 
-def test_help_has_the_comments():
-    text = program_help("dph evaluate", "evaluate")
-    assert text.startswith("usage: dph evaluate [KEY=VALUE ...]")
-    assert "\n# The base solves a prompt if one of this many first samples is correct.\nevaluate.solved_in=8\n" in text
-
-
 @pytest.mark.parametrize("name", CONFIGS)
 def test_help_and_a_run_write_no_file(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
