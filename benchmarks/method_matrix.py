@@ -25,10 +25,10 @@ from rl.demo.stages import Stage
 from rl.evaluation.analysis.training_log import read_training_log
 
 STEPS, RANKS = 2, 2
-# One for each launch script and each store.
+# One for each launch script, and the living D_pef.
 DEFAULT = (
-    "grpo,dapo,dapo_exp,rkl,dph_f,dph_js,dph_js_def,dph_alpha,dph_f_solved,rft_solved,dph_js_living,kl_cov,clip_cov,"
-    "entropy_bonus,grpo_passk,pkpo,nsr,w_reinforce,zero_success,chord_mu"
+    "grpo,dapo,rkl,dph_f,dph_js,dph_js_def,dph_alpha,dph_js_living,kl_cov,clip_cov,entropy_bonus,grpo_passk,pkpo,nsr,"
+    "w_reinforce,zero_success,chord_mu"
 )
 # What the clock and the machine decide.
 MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/", "dph/scorer/")
