@@ -9,6 +9,7 @@ Re-run the same command to resume.
 """
 
 import argparse
+import math
 import os
 import shutil
 import sys
@@ -55,7 +56,10 @@ class Matrix(Experiment):
         different = {name: self._different(name) for name in self.methods}
         for name, metrics in different.items():
             count, found = metrics
-            of_metrics = f"{count} the same" if not found else f"{len(found)} of {count} differ: {', '.join(found[:5])}"
+            of_metrics = f"{count} the same"
+            if found:
+                most = max(found.values())
+                of_metrics = f"{len(found)} of {count} differ, by at most {most:.0e} of the value: {', '.join(found)}"
             rows.append(f"| {METHODS[name].label} | `{METHODS[name].script}` | {RANKS} | {of_metrics} |")
         table = self.out / "matrix.md"
         atomic_write.write_text(table, "\n".join(rows) + "\n")
@@ -76,16 +80,22 @@ class Matrix(Experiment):
         title = f"{whole.title}, resumed"
         return replace(whole, name=f"{whole.name}_resumed", title=title, command=command, outputs=[], needs=[])
 
-    def _different(self, name: str) -> tuple[int, list[str]]:
-        """How many metrics step 2 has, and which of them the resumed run has not, or has with other bits."""
+    def _different(self, name: str) -> tuple[int, dict[str, float]]:
+        """How many metrics step 2 has, and the relative difference of those with other bits (inf: one run lacks it)."""
         whole, again = (read_training_log(self._run(run) / LOGS) for run in (name, resumed(name)))
         metrics = {metric for metric in whole.keys() | again.keys() if not metric.startswith(MEASURED)}
-        found = [m for m in sorted(metrics) if whole.get(m, {}).get(STEPS) != again.get(m, {}).get(STEPS)]
-        return len(metrics), found
+        values = {metric: [log.get(metric, {}).get(STEPS) for log in (whole, again)] for metric in sorted(metrics)}
+        return len(metrics), {metric: _relative(*pair) for metric, pair in values.items() if pair[0] != pair[1]}
 
 
 def resumed(name: str) -> str:
     return f"{name}_resumed"
+
+
+def _relative(first: float | None, second: float | None) -> float:
+    if first is None or second is None:
+        return math.inf
+    return abs(first - second) / max(abs(first), abs(second))
 
 
 def take_back_last_step(run: Path, copy: Path) -> None:

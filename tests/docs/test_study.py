@@ -62,7 +62,9 @@ def test_what_is_said_of_the_other_methods_is_recorded():
         assert f"{p[column]:.3f}".lstrip("0") in page and f"{p[column]:.3f}".lstrip("0") in README
     base = content["bases"]["base"]["Pass@8"]
     assert {name for name in mean if mean[name]["Pass@8"] > base} == {"pkpo", "clip_cov", "rft_solved"}
-    best = max((name for name in mean if mean[name]["Pass@1"] >= mean["grpo"]["Pass@1"]), key=lambda m: mean[m]["Pass@8"])
+    best = max(
+        (name for name in mean if mean[name]["Pass@1"] >= mean["grpo"]["Pass@1"]), key=lambda m: mean[m]["Pass@8"]
+    )
     assert best == "dph_f_solved" and max(mean, key=lambda name: mean[name]["Pass@1"]) == "chord_mu"
 
 
