@@ -133,6 +133,7 @@ class Driver(CheckedRollouts, PPOTrainerSync):
 
     def __init__(self, config, ranks: int):
         self.config, self.use_critic, self.global_steps, self.trainer_mode = config, False, 1, "sync"
+        self.scored, self.reward_infos, self.unjudged_rollouts = [], [], 0
         self.tokenizer = SimpleNamespace(eos_token_id=0)
         self.actor_rollout_wg = Ranks(ranks)
 
@@ -181,7 +182,11 @@ def put_rollouts(options: argparse.Namespace) -> None:
             "rm_scores": jagged(scores),
             "rollout_log_probs": jagged([-torch.rand(len(part)) for part in ones]),
         }
-        names = {"uid": np.array([prompts[row // N] for row in rows], dtype=object)}
+        names = {
+            "uid": np.array([prompts[row // N] for row in rows], dtype=object),
+            "data_source": np.array(["sql"] * len(rows), dtype=object),
+            "extra_fields": np.array([{"reward_extra_info": {"acc": rewards[row]}} for row in rows], dtype=object),
+        }
         tags = [
             {"status": "success", "prompt_len": p, "response_len": lengths[row][1], "seq_len": sum(lengths[row])}
             | dict.fromkeys(("global_steps", "min_global_steps", "max_global_steps"), 1)

@@ -59,6 +59,7 @@ def test_the_terminal_has_what_people_need_and_the_log_everything(tmp_path):
     assert log.count("a dump of") == 2 and log.splitlines()[0].startswith("--- 20") and log.count("--- 20") == 2
 
 
+@pytest.mark.slow
 def test_verbose_brings_it_all_back(tmp_path):
     done = run(tmp_path, "ends", VERBOSE="1")
     assert "a dump of" in done.stdout and "torchtitan" in done.stderr and not list(tmp_path.iterdir())

@@ -53,6 +53,7 @@ def test_a_run_that_can_start(doctor):
     assert "sql.yaml starts: http://127.0.0.1:" in lines["scorer"] and "databases asked: 1" in lines["scorer"]
 
 
+@pytest.mark.slow
 def test_a_machine_that_lacks_much(doctor, nvidia_smi, monkeypatch):
     """GPUs with an old driver and without a torch for them; as JSON."""
     nvidia_smi(*eight(driver="535.104.05"))

@@ -92,6 +92,7 @@ def resolved(tmp_path_factory) -> dict[str, Resolved]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_it_resolves(file, resolved):
     """A pin that is gone is "No solution found"; a network that is gone skips."""

@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).resolve().parents[2] / "benchmarks" / "step_scale.py"
 PHASES = ["put rollouts", "look for rollouts", "order and balance", "old log-probs", "advantages", "mix D_pef in"]
 PHASES += ["all ranks read", "slowest rank", "take D_pef out"]
 
 
+@pytest.mark.slow
 def test_a_small_step_goes_through_and_every_rank_has_its_share():
     result = subprocess.run([sys.executable, PROGRAM, "--small"], capture_output=True, text=True, timeout=180)
     assert result.returncode == 0, result.stderr[-4000:]
