@@ -17,6 +17,7 @@ import psutil
 
 from rl.common.cli import USER_ERROR_EXIT_CODE, find_user_error
 from rl.common.errors import UserError
+from rl.common.processes import end_with_parent
 from rl.common.signals import Stopped
 
 # Within what SLURM and Kubernetes allow between SIGTERM and SIGKILL (30 s): the command's time, and that of the others.
@@ -25,7 +26,7 @@ LAUNCHER_GRACE_S = 25
 PROGRAM_GRACE_S = 3.0
 KILL_S = 5.0
 POLL_S = 0.2
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None)
 _received: list[signal.Signals] = []
 
@@ -167,11 +168,6 @@ def say(sentence: str) -> None:
     """One line on stderr."""
     sys.stderr.write(f"cluster: {sentence}\n")
     sys.stderr.flush()
-
-
-def end_with_parent() -> None:
-    """Let a SIGKILL of the parent, which then ends nothing, be a SIGTERM of this process."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def _end_descendants() -> None:

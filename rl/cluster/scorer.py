@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rl.cluster.programs import POLL_S, last_line, say, start
 from rl.common.errors import UserError
-from rl.common.processes import end_process_tree
+from rl.common.processes import end_process_tree, end_with_parent
 
 HEARTBEAT_S = 2.0
 START_SECONDS = 30.0
@@ -105,7 +105,12 @@ def temporary_scorer(config: Path, databases: Path | None, log: Path, python: st
         command = [python, "-m", "rl.scorer", "-c", str(config), "--port", "0", "--address-file", str(address_file)]
         command += [] if databases is None else ["--database-path", str(databases)]
         process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=end_with_parent,
         )
         try:
             deadline = time.monotonic() + START_SECONDS

@@ -1,13 +1,23 @@
 """A program and everything that it started: its processes, their memory, and how all of them are ended."""
 
+import ctypes
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
 import psutil
 
 GRACE_SECONDS = 15
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+def end_with_parent() -> None:
+    """A preexec_fn: a SIGKILL of the parent, which then ends nothing, becomes a SIGTERM of this process."""
+    if sys.platform == "linux":
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def process_tree(pid: int) -> list[psutil.Process]:

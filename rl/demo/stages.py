@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rl.common.errors import UserError
-from rl.common.processes import end_process_tree, memory_in_use
+from rl.common.processes import end_process_tree, end_with_parent, memory_in_use
 from rl.demo.progress import Progress
 from rl.demo.stage_marks import read_mark, settings_hash, write_mark
 
@@ -171,6 +171,7 @@ class Pipeline:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=end_with_parent,
             )
         return _Program(stage, process)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from rl.common.duration import duration
 from rl.planning.phases import GB, PARTS, Phase, in_gb, update_peaks
 from rl.planning.plan import Plan
 from rl.planning.step_time import micro_batch_flop, row_tokens
@@ -20,7 +21,7 @@ def one_line(plan: Plan, chosen: Mapping[str, str]) -> str:
     capacity = f"{plan.gpu.memory:g} GB"
     parts = [f"{phase.peak / GB:.0f} of {capacity} in the {phase.name}" for phase in plan.phases[:2]]
     if plan.step_seconds:
-        parts.append(f"about {in_words(plan.step_seconds)} a step")
+        parts.append(f"about {duration(plan.step_seconds)} a step")
     text = f"Plan: {', '.join(parts)} on {plan.run.gpus} x {plan.gpu.name} (estimated)."
     if chosen:
         text += f" {_CHOSEN}{' '.join(f'{name}={value}' for name, value in chosen.items())}."
@@ -30,14 +31,6 @@ def one_line(plan: Plan, chosen: Mapping[str, str]) -> str:
 def chosen_settings(messages: str) -> str:
     """What a launch script says that its plan has chosen, "" if nothing."""
     return messages.partition(_CHOSEN)[2].partition(".\n")[0]
-
-
-def in_words(seconds: float) -> str:
-    """Such as "45 s", "3.6 min", "2.5 h"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    value, unit = (seconds / 60, "min") if seconds < 5400 else (seconds / 3600, "h")
-    return f"{value:.1f} {unit}" if value < 9.5 else f"{value:.0f} {unit}"
 
 
 def report(plan: Plan, hint: str, chosen: str) -> str:
@@ -121,7 +114,7 @@ def _times(plan: Plan) -> list[str]:
     lines += [
         _row(f"  {name}{' (rough)' if name == 'rollout' else ''}", [f"{s:.0f}"]) for name, s in plan.seconds.items()
     ]
-    lines.append(_row("step", [in_words(sum(plan.seconds.values()))]))
+    lines.append(_row("step", [duration(sum(plan.seconds.values()))]))
     return [
         *lines,
         f"Assumed: {rows} rows of {row} tokens, {response} of them the response; {plan.gpu.tflops:g} TFLOP/s.",

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 
 import psutil
 import pytest
@@ -122,3 +123,21 @@ def test_an_interrupted_or_incomplete_stage(tmp_path):
     (tmp_path / "enough").touch()
     assert run(fails) is None and runs(tmp_path, "a") == 2
     assert run(fails) is None and runs(tmp_path, "a") == 2  # done
+
+
+def test_a_stage_ends_with_a_demo_that_is_killed(tmp_path):
+    """Started again, the demo would otherwise have a second writer of the same files."""
+    forever = [sys.executable, "-c", "import time; time.sleep(60)"]
+    demo = f"""
+from pathlib import Path
+from rl.demo.stages import Pipeline, Stage
+Pipeline(Path({str(tmp_path)!r}), {{}}).run([Stage("a", "A", {forever!r}, seconds=1)])
+"""
+    program = subprocess.Popen([sys.executable, "-c", demo])
+    until = time.monotonic() + 30
+    while len(tree := process_tree(program.pid)) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    program.kill()
+    program.wait()
+    _, alive = psutil.wait_procs(tree[1:], timeout=10)
+    assert len(tree) == 2 and not alive

@@ -178,6 +178,15 @@ def test_a_step_of_groups_without_a_judgement_keeps_its_rows(groups_of_3, caplog
     assert "No reference of step 1 can be evaluated" in caplog.text
 
 
+def test_a_critic_does_not_learn_that_unjudged_responses_are_wrong(groups_of_3):
+    groups_of_3.config.algorithm.adv_estimator = "gae"
+    for prompt in "abc":
+        groups_of_3.queue.add(prompt, n=3)
+    groups_of_3.queue.unjudged = set("abc")
+    with pytest.raises(UserError, match="No reference of step 1 can be evaluated, and gae would take every response"):
+        step(groups_of_3)
+
+
 @pytest.mark.parametrize(
     ("unjudged", "graded", "sentence"),
     [

@@ -14,6 +14,7 @@ import transfer_queue as tq
 from omegaconf import DictConfig
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.core_algos import AdvantageEstimator
 from verl.trainer.ppo.v1.replay_buffer import DAPO_FILTERED_REWARD_COUNTS_KEY, ReplayBuffer
 from verl.utils import tensordict_utils as tu
 
@@ -36,6 +37,9 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 # meanwhile: a millisecond for a small step, over 100 for 16,384 rollouts. So it gets at most a twentieth of the time.
 POLL_SECONDS = 0.03
 PAUSE_PER_LOOK = 20
+
+# Advantage estimators to which a group without a correct response says something.
+WITHOUT_GROUPS = (W_REINFORCE, AdvantageEstimator.GAE)
 
 # In verl's error when not one rollout of a step came back (replay_buffer.py, sample).
 NOTHING_CAME = "no materializable trajectories"
@@ -178,22 +182,21 @@ class CheckedRollouts(Base):
         a step needs rows.
 
         Raises:
-            UserError: w_reinforce would take what is not judged, or what is correct, for wrong.
+            UserError: w_reinforce or a critic would take what is not judged, or w_reinforce what is correct, for wrong.
         """
-        rows = scored(batch)
+        rows, estimator = scored(batch), self.config.algorithm.adv_estimator
         masked = _lone(_samples_there(batch.keys), self.config.actor_rollout_ref.rollout.n)
         self.reward_infos += [row.info for row in rows]
-        without_baseline = self.config.algorithm.adv_estimator == W_REINFORCE
-        if without_baseline:
+        if estimator == W_REINFORCE:
             check_rewards(row.info for row in rows)
         judged = {row.prompt for row in rows if row.prompt not in masked}
         unjudged = {row.prompt for row in rows if row.info.get("gold_error")} & judged
         self.unjudged_rollouts += sum(row.prompt in unjudged for row in rows)
         if unjudged != judged:
             masked |= unjudged
-        elif without_baseline:
+        elif estimator in WITHOUT_GROUPS:
             raise UserError(
-                f"No reference of step {self.global_steps} can be evaluated, and w_reinforce would take every "
+                f"No reference of step {self.global_steps} can be evaluated, and {estimator} would take every "
                 "response of it for wrong: leave such prompts out, `dph audit` lists them."
             )
         else:
