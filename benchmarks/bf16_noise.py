@@ -128,10 +128,10 @@ def log_probs(worker, rows: list[Row], order: torch.Tensor, settings: dict, top_
     tu.assign_non_tensor(data, temperature=1.0, calculate_entropy=False, top_k=top_k, **settings)
     output = DPHPasses.compute_top_k(SimpleNamespace(actor=worker), data)
     of_tokens, of_top = output["log_probs"].unbind(), output[PEF_TOP_LOG_PROBS].unbind()
-    found: LogProbs = [()] * len(rows)
+    found: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
     for place, row, whole, top in zip(order.tolist(), ordered, of_tokens, of_top, strict=True):
         found[place] = (whole[-len(row.response) - 1 : -1].float().cpu(), top.float().cpu())
-    return found
+    return [found[place] for place in range(len(rows))]
 
 
 def measure(options: argparse.Namespace) -> Iterator[dict]:

@@ -148,16 +148,18 @@ def main() -> None:
         with torch.no_grad():
             for ours, theirs in zip(policy.parameters(), base.parameters(), strict=True):
                 ours.lerp_(theirs, 1 - options.drift)
-        positions = Positions.of(base, policy, store.rows, store.meta["temperature"], options.top_p)
+        assert isinstance(temperature := store.meta["temperature"], float)
+        positions = Positions.of(base, policy, store.rows, temperature, options.top_p)
     log_ratio = positions.log_q.detach() - positions.log_p
     kl = f_divergences.between_distributions(f_divergences.forward_kl, positions.log_p, positions.log_q.detach())
     sys.stdout.write(f"KL(pi_ref || pi_theta): {kl.mean():.4f} nats per token\n")
     sizes = "".join(f"{f'{n} rms':>10}{'median':>9}{'cosine':>9}" for n in options.tokens)
     sys.stdout.write(f"{'divergence':<12}{'form':>6}{'kept':>9}{'bias':>9}{sizes}\n")
     for mode in tqdm(options.modes, unit="divergence"):
-        f, tail = MODES[mode], f_divergences.forward_kl_k1 if mode == "forward" else TAIL_FORMS.get(MODES[mode])
+        f = MODES[mode]
+        tail = f_divergences.forward_kl_k1 if mode == "forward" else TAIL_FORMS.get(f)
         if mode == "alpha":
-            f, tail = (partial(function, alpha=options.alpha) for function in (f, tail))
+            f, tail = (partial(function, alpha=options.alpha) for function in (f, TAIL_FORMS[f]))
         torch.manual_seed(options.seed)
         for form, numbers in measure(positions, forms(f, tail, options.bounds, log_ratio), options).items():
             cells = ("-" if math.isnan(number) else f"{number:.3f}" for number in numbers)

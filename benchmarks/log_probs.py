@@ -102,7 +102,8 @@ def main(argv: list[str]) -> None:
         sys.stdout.write(f"{peak_bytes(work)}\n")
         return
     peaks = {name: peak_of(name, argv, options) for name in tqdm(FUNCTIONS, desc="memory", unit="function")}
-    passes, seconds = {name: Pass(name, options) for name in FUNCTIONS}, {name: [] for name in FUNCTIONS}
+    passes = {name: Pass(name, options) for name in FUNCTIONS}
+    seconds: dict[str, list[float]] = {name: [] for name in FUNCTIONS}
     for round_number in tqdm(range(options.rounds + 1), desc="passes", unit="round"):
         for name, work in passes.items():
             took = work.seconds()

@@ -41,7 +41,6 @@ SHAPE = {
     "num_hidden_layers": 8,
     "num_attention_heads": 8,
     "num_key_value_heads": 8,
-    "initializer_range": 0.05,
 }
 VARIABLES = {
     "VERL_PLATFORM": "cpu",
@@ -173,9 +172,8 @@ class Variant:
     def turn(self, number: int, helper: int) -> tuple[float, float]:
         """Tokens/s, and tokens a second of CPU of all processes, those of the process `helper` among them."""
         before = _cpu_seconds(self.process.pid) + _cpu_seconds(helper)
-        self.process.stdin.write(f"{number}\n")
-        self.process.stdin.flush()
-        for line in self.process.stdout:
+        print(number, file=self.process.stdin, flush=True)
+        for line in self.process.stdout or ():
             if line.startswith('{"samples"'):  # vLLM and verl print, too
                 found = json.loads(line)
                 break
@@ -238,7 +236,8 @@ class ScriptedEngine:
         import psutil
 
         self.generator, self.vocabulary, self.tokens, self.marks = random.Random(SEED), vocabulary, tokens, marks
-        self.process, self.answered, self.found = psutil.Process(), 0, {}
+        self.process, self.answered = psutil.Process(), 0
+        self.found: dict[int, int] = {}
 
     async def generate(self, request_id, *, prompt_ids, sampling_params):
         from verl.workers.rollout.replica import TokenOutput

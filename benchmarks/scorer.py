@@ -72,12 +72,16 @@ def plain_sqlite(root: Path, items: list[Item]) -> float:
     return len(items) / (time.perf_counter() - started)
 
 
+def _is_over(deadline: float) -> bool:
+    return time.monotonic() > deadline
+
+
 def run_both(path: str, item: Item) -> None:
     """What a server without caches does with one response, an endless one included."""
     for sql in (item.gold, item.sql):
         deadline = time.monotonic() + RUNAWAY_SECONDS
         with closing(sqlite3.connect(path, uri=True)) as connection, suppress(sqlite3.OperationalError):
-            connection.set_progress_handler(lambda deadline=deadline: time.monotonic() > deadline, 10_000)
+            connection.set_progress_handler(partial(_is_over, deadline), 10_000)
             connection.execute(sql).fetchall()
 
 
@@ -288,8 +292,14 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=100, help="of the training-shaped traffic (default: 100)")
     parser.add_argument("--only", default="sql,small,memory,math,served,slow", help="parts (default: %(default)s)")
     options = parser.parse_args()
-    parts = {"sql": partial(measure_sql, questions=options.questions), "small": measure_small}
-    parts |= {"memory": measure_memory, "math": measure_math, "served": measure_served, "slow": measure_slow}
+    parts: dict[str, Callable[[Path], None]] = {
+        "sql": partial(measure_sql, questions=options.questions),
+        "small": measure_small,
+        "memory": measure_memory,
+        "math": measure_math,
+        "served": measure_served,
+        "slow": measure_slow,
+    }
     with tempfile.TemporaryDirectory() as folder:
         make_databases(Path(folder))
         for name in options.only.split(","):

@@ -103,8 +103,8 @@ def server(root: Path, scorers: dict | None = None, **changes) -> Iterator[tuple
         config, address_file = Path(folder) / "scorer.yaml", Path(folder) / "address"
         settings = {"ScorerServer": {"shutdown_seconds": 1}, "Scorers": scorers or {"Scorer1": scorer}}
         config.write_text(yaml.safe_dump(settings))
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen([*command, "-c", config, "--address-file", address_file], **quiet) as process:
+        command += ["-c", str(config), "--address-file", str(address_file)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             try:
                 while not address_file.exists():
                     if process.poll() is not None:
@@ -145,7 +145,8 @@ async def send(
                 heartbeats.append(time.perf_counter() - started)
                 await asyncio.sleep(0.05)
 
-        awaited, others = [], [asyncio.create_task(beat())]
+        awaited: list[asyncio.Task] = []
+        others = [asyncio.create_task(beat())]
         started = time.perf_counter()
         for number, body in enumerate(bodies):
             await slots.acquire()

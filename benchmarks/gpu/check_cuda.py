@@ -22,7 +22,7 @@ from verl.utils import torch_functional
 from verl.dph.divergence import f_divergences, topk_logprobs
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-FUNCTIONS = {
+FUNCTIONS: dict[str, f_divergences.Divergence] = {
     "forward_kl": f_divergences.forward_kl,
     "reverse_kl": f_divergences.reverse_kl,
     "js_doubled": f_divergences.js_doubled,
