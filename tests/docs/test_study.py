@@ -55,7 +55,8 @@ def test_what_is_said_of_the_other_methods_is_recorded():
     assert content["seeds"] == [1, 2, 3] and all(len(of["greedy"]["values"]) == 3 for of in content["methods"].values())
     for method in ("dph_f_solved", "grpo", "dph_f"):
         assert all(f"{mean[method][column]:.3f}".lstrip("0") in README for column in columns)
-    for method in ("dph_f_eta02", "dph_f_mastered_all", "dph_f_solved_one", "dph_f_solved_eta05", "rft_solved"):
+    other_etas = ("dph_f_solved_eta005", "dph_f_solved_eta05")
+    for method in (*other_etas, "dph_f_eta02", "dph_f_mastered_all", "dph_f_solved_one", "rft_solved"):
         assert all(f"{mean[method][column]:.3f}".lstrip("0") in page for column in columns[1:])
     p = {column: of["p_holm"] for column, of in content["differences"]["dph_f_solved - grpo"].items()}
     for column in columns[1:]:
