@@ -122,7 +122,6 @@ class Experiment:
             # Not part of a stage's settings: the port changes every time.
             self.pipeline.environment["DPH_SCORER"] = address
             self.pipeline.run(stages, at_once=self.at_once)
-        sys.stderr.write("Comparing the methods\n")
 
     def prepare(self, methods: Iterable[str]) -> list[Stage]:
         """Everything before training `methods`."""

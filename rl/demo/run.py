@@ -81,6 +81,7 @@ class Demo(Experiment):
         from rl.evaluation.analysis.claims import failed_checks
 
         self.run_stages(self.stages())
+        sys.stderr.write("Comparing the methods\n")
         return failed_checks(self._report())
 
     def _report(self) -> dict:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy import stats
+from tqdm import tqdm
 
 from rl.common import atomic_write
 from rl.demo.experiment import GROUPED_BY
@@ -97,7 +98,8 @@ def write_study(out: Path, labels: dict[str, str], specs: dict[int, dict], facts
     Raises:
         UserError: samples are missing or do not belong together.
     """
-    reports = [_seed_report(out, seed, spec) for seed, spec in specs.items()]
+    seeds = tqdm(specs.items(), "Comparing the methods", unit="seed")
+    reports = [_seed_report(out, seed, spec) for seed, spec in seeds]
     bases = {name: _values(reports[0][name]) for name in (BASE, BASE_AGAIN)}
     methods = {name: _over_seeds([_values(report[name]) for report in reports]) for name in labels}
     differences = compare_methods(methods)
