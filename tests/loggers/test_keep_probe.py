@@ -12,16 +12,6 @@ from verl.dph.training.keep_probe import KeepProbe
 
 pytestmark = pytest.mark.timeout(600)
 
-ASYNCHRONOUS: dict[str, dict[str, object]] = {
-    "colocate_async": {"trainer.v1.trainer_mode": "colocate_async"},
-    "separate_async": {
-        "trainer.v1.trainer_mode": "separate_async",
-        "trainer.v1.separate_async.parameter_sync_step": 2,
-        "actor_rollout_ref.rollout.nnodes": 1,
-        "actor_rollout_ref.rollout.checkpoint_engine.backend": "gloo",
-    },
-}
-
 
 def check_rates(run):
     """Those of a policy whose answers are known."""
@@ -39,9 +29,10 @@ def test_training_is_the_same_with_and_without_the_probe(probed, plain):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ASYNCHRONOUS)
-def test_the_rates_in_an_asynchronous_trainer(task, mode):
-    run = Run(task, mode, PROBE | ASYNCHRONOUS[mode] | {"trainer.logger": "[console,file]"})
+def test_the_rates_in_an_asynchronous_trainer(task):
+    """In separate_async: tests/trainer_modes/test_async_trainers.py."""
+    settings = {"trainer.v1.trainer_mode": "colocate_async", "trainer.logger": "[console,file]"}
+    run = Run(task, "colocate_async", PROBE | settings)
     check_rates(run)
     for step in (1, 2):
         assert run.metrics[step]["dph/failed_rollouts"] == 0 and run.metrics[step]["dph/rows"] == 4

@@ -122,7 +122,7 @@ class Training:
 
 
 def save_prompts(path: Path, ids: range) -> None:
-    pd.DataFrame(prompt_row(i, f"w{i} w{i + 1}") for i in ids).to_parquet(path)
+    pd.DataFrame(prompt_row(i, f"w{i} w{i + 1}", base_correct=0) for i in ids).to_parquet(path)
 
 
 def responses_of_5_tokens() -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:

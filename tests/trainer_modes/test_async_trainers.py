@@ -20,6 +20,7 @@ SEPARATE = {
 # Advantages of our estimators, which the groups of two responses show: half of them have one right answer.
 W_REINFORCE = {"algorithm__adv_estimator": "w_reinforce", "algorithm__w_reinforce_lambda": 0.25}
 PKPO = {"algorithm__adv_estimator": "pkpo", "algorithm__pkpo_k": 2}
+PROBE = {"trainer__keep_probe__prompts": 2, "trainer__keep_probe__n": 2}
 KL_COV = {"actor_rollout_ref__actor__policy_loss__loss_mode": "kl_cov"}
 STALENESS = "training/off_policy/trajectory_staleness_worst/max"
 SPAN = "training/off_policy/trajectory_spans/max"
@@ -105,13 +106,16 @@ def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(tra
 def test_separate_async(training, request, rollouts):
     name, total = request.node.callspec.id.replace(" ", "_").replace("'", ""), 4
     length = {f"trainer__{key}": total for key in ("total_training_steps", "save_freq", "test_freq")}
-    steps = training.train(name, **SEPARATE, **PKPO, **KL_COV, **rollouts, **length)
+    steps = training.train(name, **SEPARATE, **PKPO, **KL_COV, **PROBE, **rollouts, **length)
     check_rehearsal(steps, total)
     check_advantages(steps, {2.0, 0.0})
     # step 1 has two updates, and both mini-batches were sampled from the initial policy: old log-probs are its own
     assert steps[1][STALENESS] == 0 and steps[1]["training/rollout_probs_diff_max"] < 1e-5
     assert max(metrics[STALENESS] for metrics in steps.values()) > 0
     check_rollouts_hold(training, name, total)
+    # Of a random policy; tests/loggers has exact rates.
+    assert steps[total]["dph/keep_prompts"] == 2
+    assert {steps[total][f"dph/{rate}"] for rate in ("keep_rate", "newly_solved")} <= {0, 0.5, 1}
     trained = prompts_trained(training, name, range(1, total + 1))
     assert len(trained) == 32 and len(set(trained)) == 16
 
