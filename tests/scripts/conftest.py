@@ -87,7 +87,6 @@ class Launcher:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=60,
         )
 
     def started(self) -> Started | None:
