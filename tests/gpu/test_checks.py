@@ -95,13 +95,11 @@ def test_the_mathematics_in_small(tmp_path):
             ["check_cuda", "update_cpu", "update_fp32", "update_bf16", "actor_update_1b", "bf16_noise"],
         ),
         ("more", ["training", "actor_update_1b_padded"], ["training", "actor_update_1b_padded"]),
+        ("long", ["actor_update_1b_long"], ["actor_update_1b_long"]),
     ],
 )
 def test_every_part_in_small(part, steps, reports, tmp_path):
-    """On a CPU: the programs, the limits of what a lent machine gives back, and what the reports hold.
-
-    Without `long`, which in small is the benchmark of `first` again.
-    """
+    """On a CPU: the programs, the limits of what a lent machine gives back, and what the reports hold."""
     places = {"OUT": str(tmp_path / "out"), "WORK": str(tmp_path / "work"), "LIMIT_S": "850"}
     command = ["bash", str(FOLDER / "on_device.sh"), part, "--small"]
     done = subprocess.run(command, env=ENVIRONMENT | places, capture_output=True, text=True, cwd=tmp_path)

@@ -87,6 +87,7 @@ class Launcher:
             cwd=self.folder,
             capture_output=True,
             text=True,
+            timeout=60,
         )
 
     def started(self) -> Started | None:

@@ -6,6 +6,8 @@ import re
 import pytest
 import torch
 
+from tests.trainer_modes.conftest import save_judged_prompts
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 # The server works on all 16 answers that are asked for. When the first 4 prompts are done, an answer that is not has
@@ -20,7 +22,6 @@ SEPARATE = {
 # Advantages of our estimators, which the groups of two responses show: half of them have one right answer.
 W_REINFORCE = {"algorithm__adv_estimator": "w_reinforce", "algorithm__w_reinforce_lambda": 0.25}
 PKPO = {"algorithm__adv_estimator": "pkpo", "algorithm__pkpo_k": 2}
-PROBE = {"trainer__keep_probe__prompts": 2, "trainer__keep_probe__n": 2}
 KL_COV = {"actor_rollout_ref__actor__policy_loss__loss_mode": "kl_cov"}
 STALENESS = "training/off_policy/trajectory_staleness_worst/max"
 SPAN = "training/off_policy/trajectory_spans/max"
@@ -106,16 +107,19 @@ def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(tra
 def test_separate_async(training, request, rollouts):
     name, total = request.node.callspec.id.replace(" ", "_").replace("'", ""), 4
     length = {f"trainer__{key}": total for key in ("total_training_steps", "save_freq", "test_freq")}
-    steps = training.train(name, **SEPARATE, **PKPO, **KL_COV, **PROBE, **rollouts, **length)
+    probe = {"trainer__keep_probe__prompts": 4, "trainer__keep_probe__n": 2}
+    for files, judged in ("solved_files", {0: 1.0, 1: 1.0, 2: 0.0, 3: 1.0}), ("unsolved_files", {20: 1.0, 21: 0.0}):
+        probe[f"trainer__keep_probe__{files}"] = training.folder / f"{files}.parquet"
+        save_judged_prompts(training.folder / f"{files}.parquet", judged)
+    steps = training.train(name, **SEPARATE, **PKPO, **KL_COV, **probe, **rollouts, **length)
     check_rehearsal(steps, total)
     check_advantages(steps, {2.0, 0.0})
     # step 1 has two updates, and both mini-batches were sampled from the initial policy: old log-probs are its own
     assert steps[1][STALENESS] == 0 and steps[1]["training/rollout_probs_diff_max"] < 1e-5
     assert max(metrics[STALENESS] for metrics in steps.values()) > 0
     check_rollouts_hold(training, name, total)
-    # Of a random policy; tests/loggers has exact rates.
-    assert steps[total]["dph/keep_prompts"] == 2
-    assert {steps[total][f"dph/{rate}"] for rate in ("keep_rate", "newly_solved")} <= {0, 0.5, 1}
+    rates = {name: steps[total][f"dph/{name}"] for name in ("keep_rate", "newly_solved", "keep_prompts")}
+    assert rates == {"keep_rate": 3 / 4, "newly_solved": 1 / 2, "keep_prompts": 4}
     trained = prompts_trained(training, name, range(1, total + 1))
     assert len(trained) == 32 and len(set(trained)) == 16
 

@@ -38,8 +38,8 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 POLL_SECONDS = 0.03
 PAUSE_PER_LOOK = 20
 
-# Advantage estimators to which a group without a correct response says something.
-WITHOUT_GROUPS = (W_REINFORCE, AdvantageEstimator.GAE)
+# Advantage estimators that would take a score of 0 which judges nothing for a wrong response, in a group of zeros too.
+LEARN_FROM_ZEROS = (W_REINFORCE, AdvantageEstimator.GAE)
 
 # In verl's error when not one rollout of a step came back (replay_buffer.py, sample).
 NOTHING_CAME = "no materializable trajectories"
@@ -194,7 +194,7 @@ class CheckedRollouts(Base):
         self.unjudged_rollouts += sum(row.prompt in unjudged for row in rows)
         if unjudged != judged:
             masked |= unjudged
-        elif estimator in WITHOUT_GROUPS:
+        elif estimator in LEARN_FROM_ZEROS:
             raise UserError(
                 f"No reference of step {self.global_steps} can be evaluated, and {estimator} would take every "
                 "response of it for wrong: leave such prompts out, `dph audit` lists them."
