@@ -35,14 +35,15 @@ def find_user_error(error: BaseException, seen: frozenset[int] = frozenset()) ->
         sentences = (find_user_error(member, seen) for member in error.exceptions)
         return next((sentence for sentence in sentences if sentence is not None), None)
     # Ray's RayTaskError(UserError) is itself a UserError, but its text is the remote traceback.
+    of_ray = type(error).__module__.partition(".")[0] == "ray"
+    if isinstance(error, UserError) and not of_ray:
+        return str(error)  # what it was raised from says less, such as neither file nor row
     behind = getattr(error, "cause", None) or error.__cause__
     if isinstance(behind, BaseException):
         sentence = find_user_error(behind, seen)
         if sentence is not None:
             return sentence
-    if isinstance(error, UserError):
-        return str(error)
-    quoted = _QUALIFIED_USER_ERROR.findall(str(error)) if "ray" in type(error).__module__ else []
+    quoted = _QUALIFIED_USER_ERROR.findall(str(error)) if of_ray else []
     return quoted[-1] if quoted else None
 
 

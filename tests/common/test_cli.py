@@ -1,4 +1,4 @@
-"""Exit codes and messages of programs; tests/sampling/test_cli.py has them from real processes and Ray actors."""
+"""Exit codes and messages of programs; tests/sampling/test_cli.py raises them in Ray's processes."""
 
 import signal
 
@@ -17,6 +17,12 @@ def in_a_task(error: Exception) -> RayTaskError:
     return RayTaskError("fail", f"Traceback ...\nrl.common.errors.UserError: {error}\n", error)
 
 
+def naming_the_row(error: Exception) -> Exception:
+    named = UserError(SENTENCE)
+    named.__cause__ = error
+    return named
+
+
 def in_its_own_cause(error: Exception) -> Exception:
     error.__cause__ = ExceptionGroup("unhandled errors in a TaskGroup", [error])
     return error
@@ -28,6 +34,8 @@ def in_its_own_cause(error: Exception) -> Exception:
         (in_its_own_cause(UserError(SENTENCE)), SENTENCE),
         (in_its_own_cause(ValueError("ours")), None),
         (UserError(SENTENCE), SENTENCE),
+        (naming_the_row(UserError("not a text: correct the row.")), SENTENCE),
+        (in_a_task(naming_the_row(UserError("x"))).as_instanceof_cause(), SENTENCE),
         (ExceptionGroup("tasks", [ValueError("x"), UserError(SENTENCE)]), SENTENCE),
         (in_a_task(in_a_task(UserError(SENTENCE)).as_instanceof_cause()), SENTENCE),
         (ActorDiedError(in_a_task(UserError(SENTENCE))), SENTENCE),
