@@ -61,6 +61,31 @@ def test_values_of_the_table(name, device):
     torch.testing.assert_close(values, torch.tensor(TABLE[name], device=device), atol=1e-6, rtol=1e-6)
 
 
+def test_samples_of_a_set_have_another_mean():
+    """pi_ref given the set {0, 1}: k1 is smallest at it, centred forms at pi_ref, and k3 - k1 is the mean of u - 1."""
+    p, q = torch.tensor([0.6, 0.3, 0.1]), torch.tensor([0.2, 0.4, 0.4])
+    rho = p[:2] / p[:2].sum()
+
+    def mean(f, policy):
+        return (rho * dv.with_linear_tail(f, (policy / p).log()[:2], upper=None)).sum()
+
+    difference = mean(dv.forward_kl, q) - mean(dv.forward_kl_k1, q)
+    torch.testing.assert_close(difference, q[:2].sum() / p[:2].sum() - 1)
+
+    def gradient(f, policy):
+        logits = policy.log().requires_grad_()
+        return torch.autograd.grad(mean(f, logits.softmax(-1)), logits)[0]
+
+    for f in GENERATORS.values():
+        torch.testing.assert_close(gradient(f, p), torch.zeros(3))
+    for f in TAIL_FORMS.values():
+        pull = gradient(f, p)
+        assert (pull[:2] < -0.005).all() and pull[2] > 0.01
+    # The minimum of KL(rho || .): the third token is given up.
+    near_rho = torch.cat([rho * (1 - 1e-6), torch.tensor([1e-6])])
+    torch.testing.assert_close(gradient(dv.forward_kl_k1, near_rho), torch.zeros(3), atol=1e-5, rtol=0)
+
+
 def gradient_weight(name, u):
     """u f~'(u) as docs/explanation/derivations.md states it, in probabilities and float64."""
     log, a = torch.log, float(name.split("_")[-1]) if name.startswith("alpha") else None

@@ -15,6 +15,10 @@ paper's Appendix C). Three estimators are made of it, none of which needs anothe
 On a token sampled by pi_ref any other multiple of u - 1 may be subtracted. The functions *_tail subtract
 f'(inf) (u - 1), where that is finite: same expectation, but neither non-negative nor flat at u = 1.
 
+The stored samples are correct ones, drawn from pi_ref's nucleus. Over these E[u] is not 1: the mean of f~ is not
+D_f, and forms that differ by a multiple of u - 1 differ in it (docs/explanation/derivations.md, "What stored responses
+estimate").
+
 Everything is evaluated from log_ratio, never from probabilities, and in float64: near 0 every f~ cancels to about
 log_ratio^2 / 2, which float32 cannot hold below 1e-3, and far from it exp overflows float32 at 88. Results are float32.
 In the formulas below d is log_ratio.
@@ -46,7 +50,8 @@ def forward_kl(log_ratio: torch.Tensor) -> torch.Tensor:
 def forward_kl_k1(log_ratio: torch.Tensor) -> torch.Tensor:
     """KL(pi_ref || pi_theta), the k1 form: f(u) = -log u. Gradient -grad log pi_theta, as in supervised fine-tuning.
 
-    The tail form of the forward KL, whose f'(inf) is 0. Only for single samples of pi_ref.
+    The tail form of the forward KL, whose f'(inf) is 0. Only for single samples. Its mean over samples of any
+    distribution rho is KL(rho || pi_theta) up to a constant.
     """
     return -log_ratio
 

@@ -2,8 +2,8 @@
 
 docs/explanation/method.md, "Modes", has the table.
 
-On D_pef the samples are pi_ref's (the generator form, no reference model); on D_exp they are pi_theta's (the policy
-form, which needs pi_ref's log-probs of them, that is, a reference model).
+On D_pef the samples are pi_ref's, correct and from its nucleus (the generator form, no reference model); on D_exp they
+are pi_theta's (the policy form, which needs pi_ref's log-probs of them, that is, a reference model).
 """
 
 from dataclasses import dataclass
