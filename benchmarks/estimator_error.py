@@ -143,7 +143,7 @@ def main() -> None:
         for folder in (folders := (options.base, options.policy)):
             if not (folder / "config.json").exists():
                 raise UserError(f"{folder} holds no model: run `make demo`, or name folders with --base and --policy.")
-        store.check_origin(str(options.store), model_hash=model_hash(options.base))
+        store.check_origin(str(options.store), {"model_hash": model_hash(options.base)})
         base, policy = (AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in folders)
         with torch.no_grad():
             for ours, theirs in zip(policy.parameters(), base.parameters(), strict=True):

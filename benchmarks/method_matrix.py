@@ -26,9 +26,9 @@ from rl.demo.stages import Stage
 from rl.evaluation.analysis.training_log import read_training_log
 
 STEPS, RANKS = 2, 2
-# One for each launch script, and the living D_pef.
+# One for each launch script.
 DEFAULT = (
-    "grpo,dapo,rkl,dph_f,dph_js,dph_js_def,dph_alpha,dph_js_living,kl_cov,clip_cov,entropy_bonus,grpo_passk,pkpo,nsr,"
+    "grpo,dapo,rkl,dph_f,dph_js,dph_js_def,dph_alpha,kl_cov,clip_cov,entropy_bonus,grpo_passk,pkpo,nsr,"
     "w_reinforce,zero_success,chord_mu"
 )
 # What the clock and the machine decide.

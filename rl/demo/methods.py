@@ -18,14 +18,6 @@ NEEDS = dict.fromkeys(
     ("grpo", "dapo", "reverse_kl", "kl_cov", "clip_cov", "entropy_bonus", "grpo_passk", "pkpo", "nsr", "w_reinforce"),
     "model",
 ) | {"zero_success": "unsolved"}
-# D_pef that lives. In 60 steps a D_exp prompt comes up three times: one group must do.
-LIVING = (
-    "data.sft_refresh=5",
-    "data.sft_refresh_groups=1",
-    "trainer.keep_probe.prompts=64",
-    "trainer.keep_probe.n=8",
-    "trainer.test_freq=10",
-)
 
 
 @dataclass(frozen=True)
@@ -76,7 +68,6 @@ METHODS = {
     "rft_solved": Method(
         "RFT", "forward_kl.sh", ("0.2",), None, "solved_all", {"POLICY_LOSS_COEFF": "0", "ROLLOUT_N": "1"}
     ),
-    "dph_js_living": Method("DPH-JS living", "js_kl.sh", ("0.5", *LIVING)),
     # Baselines (docs/explanation/baselines.md). A micro-batch is a whole mini-batch here, some 2,000 response tokens:
     # the papers' shares are 4 of them, and less than one. The bonus is ten times the script's, as responses are short.
     "kl_cov": Method("KL-Cov", "kl_cov.sh", settings={"KL_COV_RATIO": "0.02"}),

@@ -1,5 +1,6 @@
 """The keep-rate probe in the real trainer: what it reports, and that training goes on as without it."""
 
+import pandas as pd
 import pytest
 from hydra import compose, initialize_config_dir
 from transformers import AutoTokenizer
@@ -30,10 +31,19 @@ def test_training_is_the_same_with_and_without_the_probe(probed, plain):
 
 @pytest.mark.slow
 def test_the_rates_in_an_asynchronous_trainer(task):
-    """In separate_async: tests/trainer_modes/test_async_trainers.py."""
+    """In separate_async: tests/trainer_modes/test_async_trainers.py.
+
+    Beside them verl samples each validation row as often as its column __rollout_n__ says, and none of them is missing.
+    """
+    validation = pd.read_parquet(task / "train_correct.parquet")
+    validation["__rollout_n__"] = [1, 3, *[2] * (len(validation) - 2)]
+    validation.to_parquet(task / "as_often.parquet")
     settings = {"trainer.v1.trainer_mode": "colocate_async", "trainer.logger": "[console,file]"}
+    settings |= {"data.val_files": task / "as_often.parquet"}
     run = Run(task, "colocate_async", PROBE | settings)
     check_rates(run)
+    for step in (0, 1, 2):
+        assert run.metrics[step]["dph/failed_validation_rollouts"] == 0
     for step in (1, 2):
         assert run.metrics[step]["dph/failed_rollouts"] == 0 and run.metrics[step]["dph/rows"] == 4
 

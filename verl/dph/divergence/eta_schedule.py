@@ -85,8 +85,9 @@ class Coefficient:
         """Update the controller with the KL of an update; only target_kl uses it.
 
         Args:
-            kl: KL(pi_ref || pi_theta) on its D_pef rows, nats per token, 0 or more. On sampled tokens it is the k3
-                estimate, linear above a log-ratio of 1, so it is somewhat below the KL of a policy that has moved far.
+            kl: KL(pi_ref || pi_theta) on its D_pef rows, nats per token, 0 or more. With sampled it is the mean of k3
+                over the stored tokens, linear above a log-ratio of 1, so it is somewhat below the KL of a policy that
+                has moved far.
 
         Raises:
             UserError: with target_kl, it is not a number.

@@ -35,6 +35,9 @@ SCORED_AT_ONCE = 1024
 # Why a given response has no row; each is counted in the store's `meta`.
 DROPPED = ("unknown_prompt", "ambiguous_prompt", "too_long", "not_correct", "over_limit")
 
+# What to do about a store that another run wrote where this run would write its own.
+REPLACE = "name another file in data.sft_pt (SFT_PT in the scripts), or delete this one"
+
 # A prompt, its row, and where the response comes from.
 Candidate = tuple[Prompt, Row, str | None]
 
@@ -75,20 +78,21 @@ def check_source(store: Store, path: Path, source: dict[str, str | int | float])
     recorded = {name: store.meta[name] for name in names if name in store.meta}
     if recorded != source:
         raise UserError(
-            f"D_pef store {path} holds {_words(recorded)}, and this run would write {_words(source)}: name another "
-            "file in data.sft_pt (SFT_PT in the scripts), or delete this one."
+            f"D_pef store {path} holds {_words(recorded)}, and this run would write {_words(source)}: {REPLACE}."
         )
 
 
 def check_given_rows(config: DictConfig) -> None:
-    """Reject, before Ray starts, files that the store cannot be made of, and a store of other rows in its place.
+    """Reject, before Ray starts, files that the store cannot be made of, and another run's store in its place.
 
     Raises:
         UserError: saying what is wrong with them.
     """
     data, path = config.data, Path(config.data.sft_pt).expanduser()
     if path.exists():
-        check_source(Store.load(str(path)), path, source_of(data))
+        store = Store.load(str(path))
+        check_source(store, path, source_of(data))
+        store.check_origin(path, origin_of(config), REPLACE)
     elif data.sft_responses:
         tokenizer, prompts = tokenized_prompts(config, _prompt_files(data))
         dropped = Counter[str]()

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from rl.common.fingerprint import short
+
 
 class RehearsalOrder:
     """An endless, seeded sequence of row indices that can be saved and resumed.
@@ -67,6 +69,6 @@ class RehearsalOrder:
         """
         for name, found in (("num_rows", self.num_rows), ("seed", self.seed), ("store", self.store)):
             if state.get(name, found) != found:
-                raise ValueError(f"the saved order has {name} {state[name]}, this run has {found}")
+                raise ValueError(f"the saved order has {name} {short(state[name])}, this run has {short(found)}")
         self.epoch, self.position = state["epoch"], state["position"]
         self._visits = self._draw()

@@ -22,8 +22,9 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from rl.common.errors import UserError
+from rl.data.rows import SAMPLES
 from rl.data.split import BASE_CORRECT
-from verl.dph.cpu.agent_loop import SAMPLES, SEED
+from verl.dph.cpu.agent_loop import SEED
 from verl.dph.training.diversity import response_of
 from verl.dph.training.rollout_accounting import scored
 
@@ -32,8 +33,6 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
 KEEP_PROMPTS = "dph/keep_prompts"
-# Of D_exp prompts that training has mastered (mastered_prompts.py).
-MASTERED_KEEP_RATE = "dph/mastered_keep_rate"
 
 
 class KeepProbe:
@@ -66,7 +65,6 @@ class KeepProbe:
             KEEP_RATE: [solved[row] for row in self._drawn(kept, 0)],
             NEWLY_SOLVED: [unsolved[row] for row in self._drawn(new, 1)],
         }
-        self.solved = {item["id"]: item for item in self.items[KEEP_RATE]}
         logger.info(
             "keep-rate probe: %d of %d prompts the initial policy solved, %d of %d it did not, %d samples each",
             len(self.items[KEEP_RATE]),
@@ -84,21 +82,18 @@ class KeepProbe:
         random = np.random.default_rng([self.config.data.sft_seed, part])
         return sorted(random.permutation(rows)[: self.settings.prompts].tolist())
 
-    def measure(self, trainer, mastered: Sequence[dict] = ()) -> tuple[dict[str, float], list[int | str]]:
+    def measure(self, trainer) -> dict[str, float]:
         """Generate and score.
 
         Args:
             trainer: one of verl.dph.training.trainer.TRAINERS, whose rollout servers hold the current policy.
-            mastered: D_exp prompts that training has mastered, as verl's datasets give them: dph/mastered_keep_rate.
 
         Returns:
-            Metrics: dph/keep_rate and dph/newly_solved; one without prompts, or of which no rollout came back, is
+            dph/keep_rate and dph/newly_solved; one without prompts, or of which no rollout came back, is
             absent. dph/keep_prompts: how many prompts the keep rate is of, which says how far chance moves it. Rollouts
             that failed are left out (trainer.max_failed_rollouts).
-            Ids of the prompts that were solved before and now are not.
         """
         rows = [(name, item) for name, items in self.items.items() for item in items]
-        rows += [(MASTERED_KEEP_RATE, item) for item in mastered]
         names = [f"keep{number:06d}" for number in range(len(rows))]
         batch = self._batch([item for _, item in rows], names, trainer.global_steps)
         tags = [{"is_prompt": True, "status": "pending", "global_steps": trainer.global_steps} for _ in names]
@@ -118,11 +113,11 @@ class KeepProbe:
                 solved[row.prompt] = solved.get(row.prompt, False) or correct
         finally:
             tq.kv_clear(keys=responses.keys, partition_id=responses.partition_id)
-        came = [(name, item["id"], solved[uid]) for uid, (name, item) in zip(names, rows, strict=True) if uid in solved]
-        of = {name: [correct for metric, _, correct in came if metric == name] for name, *_ in came}
-        rates = {name: float(np.mean(values)) for name, values in of.items()}
-        lost = [id for name, id, correct in came if name != NEWLY_SOLVED and not correct]
-        return rates | {KEEP_PROMPTS: len(of.get(KEEP_RATE, []))}, lost
+        of: dict[str, list[bool]] = {}
+        for uid, (name, _) in zip(names, rows, strict=True):
+            if uid in solved:
+                of.setdefault(name, []).append(solved[uid])
+        return {name: float(np.mean(found)) for name, found in of.items()} | {KEEP_PROMPTS: len(of.get(KEEP_RATE, []))}
 
     def _batch(self, items: list[dict], names: list[str], step: int) -> TensorDict:
         """The prompts as verl's agent loops take them."""
