@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rl.cluster.head import run_head
 from rl.cluster.programs import exit_code_of, pause, run, say, supervise
-from rl.cluster.scorer import ScorerServer, is_healthy
+from rl.cluster.scorer import ScorerServer
 from rl.cluster.settings import HEAD_RANK, Settings, parse
 from rl.cluster.worker import run_worker
 from rl.common.cli import find_user_error
@@ -40,17 +40,12 @@ def _node(settings: Settings, folder: Path) -> int:
 
 
 def _run_alone(settings: Settings, folder: Path) -> int:
-    """One machine: the command starts a Ray of its own; a scorer is started where none answers."""
-    scorer = f"http://{LOOPBACK}:{settings.scorer_port}"
-    if settings.scorer is not None:
-        scorer = settings.scorer
-    elif is_healthy(scorer):
-        say(f"the scorer that runs at {scorer} is used")
-    else:
-        server = ScorerServer(
-            settings.scorer_config, settings.database_path, LOOPBACK, settings.scorer_port, folder / "scorer.log"
-        )
-        say(f"a scorer was started at {server.wait_until_ready(settings.wait_seconds, pause)}")
+    """One machine: the command starts a Ray of its own. Another run may be on it, so that the scorer is this run's."""
+    scorer = settings.scorer
+    if scorer is None:
+        server = ScorerServer(settings.scorer_config, settings.database_path, LOOPBACK, settings.scorer_port, folder)
+        scorer = server.wait_until_ready(settings.wait_seconds, pause)
+        say(f"a scorer was started at {scorer}")
     return run(settings.command, {"DPH_SCORER": scorer})
 
 

@@ -105,7 +105,7 @@ class _Head:
                 if deadline.left == 0:
                     raise UserError(
                         f"The scorer at {address} does not answer the head after {deadline.seconds:g} s: let its port "
-                        "through between the nodes, or give all nodes another SCORER_PORT."
+                        "through between the nodes, or give all nodes a SCORER_PORT that is let through."
                     )
                 self._tick()
         return ",".join(addresses)
@@ -116,6 +116,9 @@ class _Head:
         self._ready = True
         address = self._ray_node.address
         joined = {"RAY_ADDRESS": f"{address}:{self._settings.ray_port}", "DPH_HEAD": address, "DPH_SCORER": scorer}
+        if self._settings.scorer is None:
+            # These scorers were started with them; a folder may resolve to another path on another node.
+            joined |= {"DATABASE_PATH": "", "SCORER_CONFIG": ""}
         return run(self._settings.command, joined, self._tick)
 
     def end(self, code: int) -> None:

@@ -35,9 +35,7 @@ class NodeAgent:
     def __init__(self, scores: bool):
         folder, config, databases, address, port = json.loads(os.environ[_VARIABLE])
         self._folder = Path(folder)
-        self._scorer = (
-            ScorerServer(Path(config), databases, address, port, self._folder / "scorer.log") if scores else None
-        )
+        self._scorer = ScorerServer(Path(config), databases, address, port, self._folder) if scores else None
 
     def scorer_address(self, seconds: float) -> str:
         """The scorer's address, once it answers; UserError when it does not within so many seconds."""

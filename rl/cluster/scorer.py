@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rl.cluster.programs import POLL_S, last_line, say, start
+from rl.common.atomic_write import write_text
 from rl.common.errors import UserError
 from rl.common.processes import end_process_tree, end_with_parent
 
@@ -29,10 +31,13 @@ class ScorerServer:
 
     Args:
         databases: in place of the configuration's, if given.
+        port: 0 takes a free one.
+        folder: for its log and its port.
     """
 
-    def __init__(self, config: Path, databases: str | None, host: str, port: int, log: Path):
-        self._config, self._log = config, log
+    def __init__(self, config: Path, databases: str | None, host: str, port: int, folder: Path):
+        self._config, self._log = config, folder / "scorer.log"
+        port = port or _own_port(host, folder)
         self.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         self._command = [
             *(sys.executable, "-m", "rl.scorer", "-c", str(config)),
@@ -53,8 +58,8 @@ class ScorerServer:
         deadline = time.monotonic() + seconds
         if self._taken:
             raise UserError(
-                f"Another scorer runs at {self.address}, perhaps on other databases: end it, pass its address in "
-                "DPH_SCORER, or give all nodes another SCORER_PORT."
+                f"Another scorer runs at {self.address}, perhaps on other databases: unset SCORER_PORT, and this run's "
+                "own takes a free port, or name the other one in DPH_SCORER."
             )
         while not is_healthy(self.address):
             if self._ended:
@@ -78,6 +83,16 @@ class ScorerServer:
             say(f"the scorer at {self.address} ended with {code}; it is restarted in {pause:g} s")
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def _own_port(host: str, folder: Path) -> int:
+    """A free port; the same one when a node's agent starts again, since the head has told it to the clients."""
+    kept = folder / "scorer.port"
+    if not kept.exists():
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.create_server((host, 0), family=family) as free:
+            write_text(kept, str(free.getsockname()[1]))
+    return int(kept.read_text())
 
 
 def is_healthy(address: str) -> bool:

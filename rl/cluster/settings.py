@@ -62,7 +62,12 @@ def parse(arguments: list[str] | None) -> Settings:
     add("--scorer", type=_optional, help="addresses of running servers: none is started (DPH_SCORER)")
     add("--scorer-config", type=Path, help="configuration of the scorers that are started (SCORER_CONFIG)")
     add("--database-path", type=_optional, help="their databases; default: the configuration's (DATABASE_PATH)")
-    add("--scorer-port", type=int, default=5001, help="of the scorers (SCORER_PORT; default: %(default)s)")
+    add(
+        "--scorer-port",
+        type=int,
+        default=0,
+        help="of the scorers; 0: a free one on each node (SCORER_PORT; default: %(default)s)",
+    )
     add("--ray-port", type=int, default=6379, help="of Ray on the head (RAY_PORT; default: %(default)s)")
     add("--wait-seconds", type=float, default=600, help="until all are ready (CLUSTER_WAIT_S; default: %(default)s)")
     add("--ray-argument", action="append", default=[], help="further argument of `ray start` (RAY_START_ARGS)")

@@ -33,7 +33,9 @@ _DISCARDED_BODIES = 10
 Questions = list[tuple[Question, list[str]]]
 
 
-def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callable[[], None]) -> FastAPI:
+def create_app(
+    settings: Settings, ready: Callable[[], None], shut_down: Callable[[], None], config_sha256: str | None = None
+) -> FastAPI:
     """The application; `ready` is called when requests are served, `shut_down` to end the server gracefully.
 
     Its state has `failure`: why the workers did not start, else None.
@@ -94,6 +96,11 @@ def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callabl
     async def heartbeat() -> dict[str, str]:
         """Answer while the server runs, however busy its workers are."""
         return {"status": "healthy"}
+
+    @app.get("/v1/info")
+    async def info() -> dict:
+        """What this server serves: the kind, engine and databases of each scorer, and its configuration's sha256."""
+        return {"scorers": settings.served, "config_sha256": config_sha256}
 
     @app.get("/metrics")
     async def measured() -> Response:

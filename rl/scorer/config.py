@@ -219,6 +219,19 @@ class Settings(_Section):
         return scorers
 
     @property
+    def served(self) -> list[dict[str, str]]:
+        """What each scorer serves, for clients that expect something else."""
+        scorers = []
+        for scorer in self.Scorers.values():
+            found = {"kind": scorer.kind, "class_name": scorer.class_name}
+            if isinstance(scorer, SqlSettings):
+                found |= {"engine": scorer.engine}
+                if scorer.database_path is not None:
+                    found["database_path"] = str(scorer.database_path.resolve())
+            scorers.append(found)
+        return scorers
+
+    @property
     def sql(self) -> list[SqlSettings]:
         return [scorer for scorer in self.Scorers.values() if isinstance(scorer, SqlSettings)]
 

@@ -195,11 +195,12 @@ class WorkerPool:
     def _begin(self, worker: WorkerProcess, lane: _Lane) -> None:
         run = self._runs[worker] = _Run(lane.waiting.popleft(), lane, worker.cpu_used)
         if lane.slow:
-            self._lower_priority(worker)
+            self._lower_priority(worker, run.job)
         worker.send(*run.job.prepare(worker))
 
-    def _lower_priority(self, worker: WorkerProcess) -> None:
-        if may_renice():
+    def _lower_priority(self, worker: WorkerProcess, job: _Job) -> None:
+        # A job that was lost may be killed again before its limit: at the ordinary priority it gets further.
+        if may_renice() and not job.losses:
             worker.set_priority(self._niceness + SLOW_NICE)
 
     def _restore_priority(self, worker: WorkerProcess, run: _Run) -> bool:
@@ -291,7 +292,7 @@ class WorkerPool:
         elif run.lane.slow or seconds <= SLOW_SECONDS:
             return
         elif self._slow.busy < self._slow.size:
-            self._lower_priority(worker)
+            self._lower_priority(worker, run.job)
             self._ordinary.busy -= 1
             self._slow.busy += 1
             run.lane = self._slow

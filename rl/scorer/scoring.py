@@ -1,6 +1,7 @@
 """What scorers of every kind share: a pool of workers, and a cache of the scores that these gave."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from rl.common.outcomes import INFRA_ERROR
@@ -58,11 +59,15 @@ class WorkerScorer:
         predictions: Sequence[str | None],
         run: Callable[[str], Awaitable[Score]],
         missing: Score,
+        days: Mapping[str, str] = MappingProxyType({}),
     ) -> list[Score]:
-        """The score of each prediction beside `gold`, by one `run` of equal ones; `missing` is that of None."""
+        """The score of each prediction beside `gold`, by one `run` of equal ones; `missing` is that of None.
+
+        days: of predictions whose score holds for a day, that day.
+        """
 
         async def score(pred: str) -> Score:
-            return await self.scores.get((*gold, pred), lambda: run(pred))
+            return await self.scores.get((*gold, pred, days.get(pred, "")), lambda: run(pred))
 
         distinct = [pred for pred in dict.fromkeys(predictions) if pred is not None]
         scores = await gather_in_turn(score, distinct)

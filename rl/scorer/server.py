@@ -4,6 +4,7 @@ Prints one line with the address once it serves; GET /heartbeat answers from the
 requests under way and ends every worker process.
 """
 
+import hashlib
 import ipaddress
 import resource
 import signal
@@ -44,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         listening = {"address": options.address, "port": options.port}
         sql, every = {"database_path": options.database_path}, {"num_instances": options.workers}
         settings = load_settings(options.config, listening, sql, every)
+        config_sha256 = hashlib.sha256(options.config.read_bytes()).hexdigest()
         check_sandbox(settings.Scorers.items())
         check_engines(settings.Scorers.items())
         for scorer in settings.Scorers.values():
@@ -58,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise UserError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
         listener = _listen(server.address, server.port)
     with listener:
-        return _serve(settings, listener, options.address_file, log)
+        return _serve(settings, config_sha256, listener, options.address_file, log)
 
 
 def _listen(address: str, port: int) -> socket.socket:
@@ -84,7 +86,9 @@ def _max_connections(settings: Settings) -> int:
     return max(min(wanted, files - others), 1)
 
 
-def _serve(settings: Settings, listener: socket.socket, address_file: Path | None, log: LogFile | None) -> int:
+def _serve(
+    settings: Settings, config_sha256: str, listener: socket.socket, address_file: Path | None, log: LogFile | None
+) -> int:
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         # It listens everywhere: others reach it by its host's name.
@@ -100,7 +104,7 @@ def _serve(settings: Settings, listener: socket.socket, address_file: Path | Non
     def shut_down() -> None:
         server.should_exit = True
 
-    app = create_app(settings, ready, shut_down)
+    app = create_app(settings, ready, shut_down, config_sha256)
     if log is not None:
         log.on_failure = app.state.metrics.log_failures.inc
     config = uvicorn.Config(

@@ -52,8 +52,8 @@ class GoldCheck:
 
 
 class _GoldQuery(NamedTuple):
-    """day: of a query that reads the clock, whose result is taken to hold for a day (UTC); else empty. tables: of
-    stored results, the identity of each file and the positions of its columns. ordered: whether their rows are."""
+    """day: see _day. tables: of stored results, the identity of each file and the positions of its columns. ordered:
+    whether their rows are."""
 
     sql: str
     day: str = ""
@@ -63,7 +63,12 @@ class _GoldQuery(NamedTuple):
     @classmethod
     def of(cls, gold_sql: str, engine: Engine) -> "_GoldQuery":
         sql = repair(gold_sql, engine)
-        return cls(sql, datetime.now(UTC).date().isoformat() if reads_clock(sql, engine) else "")
+        return cls(sql, _day(sql, engine))
+
+
+def _day(sql: str, engine: Engine) -> str:
+    """The day (UTC) for which the result of a query that reads the clock is taken to hold; of another query empty."""
+    return datetime.now(UTC).date().isoformat() if reads_clock(sql, engine) else ""
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,7 @@ class SqlScorer(WorkerScorer):
         """As of every scorer. Raises UnknownQuestion for a db_id that names no database."""
         try:
             # Aside: a file server may not answer, and megabytes of hostile text take a second to read.
-            file, gold_query, predictions = await asyncio.to_thread(self._read, question, responses)
+            file, gold_query, predictions, days = await asyncio.to_thread(self._read, question, responses)
             database = file or await self._find_in_server(question.db_id)
         except DatabaseUnreadable as error:
             return [failure({"outcome": INFRA_ERROR, "error": str(error)})] * len(responses)
@@ -138,7 +143,7 @@ class SqlScorer(WorkerScorer):
         method = question.cmp_method
         timed = {"gold_sql": gold_query.sql} if self._reward.timed and not gold_query.tables else {}
         run = partial(self._run_prediction, database, gold, method, digests, timed)
-        return await self._score_distinct((gold.key, method, digests), predictions, run, self._no_answer)
+        return await self._score_distinct((gold.key, method, digests), predictions, run, self._no_answer, days)
 
     async def check_gold(self, db_id: str, gold_sql: str, method: Comparison = "bird") -> GoldCheck:
         """Run a gold query, or read its stored results."""
@@ -206,10 +211,13 @@ class SqlScorer(WorkerScorer):
 
     def _read(
         self, question: SqlQuestion, responses: list[str]
-    ) -> tuple[Database | None, _GoldQuery, list[str | None]]:
+    ) -> tuple[Database | None, _GoldQuery, list[str | None], dict[str, str]]:
+        engine = self.settings.engine
         file = self.find_file(question.db_id)
         gold_query = self._gold_query(question.gold_sql, question.cmp_method)
-        return file, gold_query, [read_sql(response, self.settings.engine) for response in responses]
+        predictions = [read_sql(response, engine) for response in responses]
+        days = {pred: _day(pred, engine) for pred in set(predictions) if pred is not None}
+        return file, gold_query, predictions, days
 
     def _gold_query(self, gold_sql: str, method: Comparison) -> _GoldQuery:
         """Raises UnknownQuestion and DatabaseUnreadable for stored results as find_database does for databases."""

@@ -13,7 +13,7 @@ NAMES = ("NNODES", "NODE_RANK", "MASTER_ADDR", "GPUS_PER_NODE", "TRAIN_NODES")
 PROGRAM = """
 set -euo pipefail
 for variable in NNODES GPUS_PER_NODE DPH_SCORER; do declare "$variable=${!variable:-}"; done
-DEVICE=cuda PYTHON=echo SCORER_CONFIG=sql.yaml SCORER_PORT=${SCORER_PORT:-5001}
+DEVICE=cuda PYTHON=echo SCORER_CONFIG=sql.yaml SCORER_PORT=${SCORER_PORT:-0}
 source "$LIB/arguments.sh"
 source "$LIB/cluster.sh"
 cluster_detect

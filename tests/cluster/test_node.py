@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import start_http_server
 
 from rl.cluster.node_agent import NodeAgent, environment, told_to_end
-from rl.cluster.scorer import ScorerServer, is_healthy
+from rl.cluster.scorer import ScorerServer, _own_port, is_healthy
 from rl.cluster.settings import parse
 from rl.common.errors import UserError
 from tests.cluster.conftest import address
@@ -36,13 +36,39 @@ def test_a_scorer_serves_as_long_as_the_command_runs(cluster, shop_databases):
     assert not cluster.processes()
 
 
-def test_a_scorer_that_runs_already_is_used_and_left(cluster, scorer_process):
+def said_address(node) -> re.Match | None:
+    """What the command of these tests says, which is later than the launcher's own line of the scorer."""
+    return re.search(r"^at (http://127.0.0.1:\d+)$", node.text(), re.MULTILINE)
+
+
+def test_each_of_two_runs_on_a_machine_has_a_scorer_of_its_own(cluster):
+    """The first one's end takes nothing from the second."""
+    say = ("bash", "-c", 'echo "at $DPH_SCORER"; exec sleep 1000000')
+    first, second = runs = [cluster.node(0, 1, *say, scorer_port=0) for _ in range(2)]
+    for run in runs:
+        run.wait_for(lambda run=run: said_address(run))
+    addresses = [said_address(run)[1] for run in runs]
+    assert addresses[0] != addresses[1] and all(map(is_healthy, addresses))
+    assert first.end(signal.SIGTERM) == 128 + signal.SIGTERM
+    assert list(map(is_healthy, addresses)) == [False, True]
+    assert second.end(signal.SIGTERM) == 128 + signal.SIGTERM
+
+
+def test_a_scorer_that_is_named_is_used_and_left(cluster, scorer_process):
     scorer_process.start()
-    node = cluster.node(0, 1, "bash", "-c", 'echo "at $DPH_SCORER"; exit 7', scorer_port=scorer_process.port)
+    address = f"http://127.0.0.1:{scorer_process.port}"
+    node = cluster.node(0, 1, "bash", "-c", 'echo "at $DPH_SCORER"; exit 7', scorer=address)
     assert node.end() == 7
-    assert f"at http://127.0.0.1:{scorer_process.port}" in node.text() and "is used" in node.text()
-    assert is_healthy(f"http://127.0.0.1:{scorer_process.port}")
+    assert f"at {address}" in node.text() and "was started" not in node.text()
+    assert is_healthy(address)
     assert not cluster.processes()
+
+
+def test_a_scorer_that_starts_again_keeps_its_port(tmp_path):
+    """As a node's agent does, whose scorer the head has named to the clients."""
+    (tmp_path / "other").mkdir()
+    first, again, other = (_own_port("127.0.0.1", folder) for folder in (tmp_path, tmp_path, tmp_path / "other"))
+    assert first == again != other
 
 
 def test_another_server_at_the_port_is_not_taken_for_the_nodes_scorer(cluster, scorer_process, tmp_path):
@@ -55,7 +81,7 @@ def test_another_server_at_the_port_is_not_taken_for_the_nodes_scorer(cluster, s
             (other.server_port, "did not start: .*cannot listen"),
             (scorer_process.port, "Another scorer"),
         ):
-            server = ScorerServer(cluster.scorer_config, None, "127.0.0.1", port, tmp_path / "scorer.log")
+            server = ScorerServer(cluster.scorer_config, None, "127.0.0.1", port, tmp_path)
             with pytest.raises(UserError, match=said):
                 server.wait_until_ready(60)
     finally:

@@ -40,6 +40,32 @@ def test_a_scorer_without_math_is_named(scorer_server, rows):
         asyncio.run(check_scorer(settings(scorer_server), rows))
 
 
+def test_a_scorer_that_serves_something_else_is_named(
+    scorer_server, shop_databases, rows, tmp_path, monkeypatch, fake, caplog
+):
+    """$DATABASE_PATH and $SCORER_CONFIG are for a run's own scorer; one that runs already may have others."""
+    monkeypatch.setenv("DATABASE_PATH", str(shop_databases))
+    asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
+    monkeypatch.setenv("DATABASE_PATH", str(tmp_path))
+    with pytest.raises(UserError, match=f"DATABASE_PATH={tmp_path}, and the scorer at .* serves {shop_databases}: uns"):
+        asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
+
+    async def of_an_older_server():
+        async with fake(fake.right) as server:
+            await check_scorer(settings(server.address), rows)
+
+    asyncio.run(of_an_older_server())
+    assert "does not say what it serves" in caplog.text
+    monkeypatch.delenv("DATABASE_PATH")
+    (tmp_path / "other.yaml").write_text("ScorerServer:")
+    monkeypatch.setenv("SCORER_CONFIG", str(tmp_path / "other.yaml"))
+    with pytest.raises(UserError, match="was started with another configuration"):
+        asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
+    monkeypatch.setenv("SCORER_CONFIG", str(tmp_path / "absent.yaml"))
+    with pytest.raises(UserError, match="absent.yaml is no file: correct it, or unset it"):
+        asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
+
+
 FAULTS = {
     "HTTP 500": (lambda fake: fake.status(500, error="it broke"), "answers, but fails (3 attempts; ", "500 it broke"),
     "HTTP 404": (lambda fake: fake.status(404, error="no such database."), "rejects", "(HTTP 404): no such database."),

@@ -1,10 +1,18 @@
 """POST /v1/score: many questions in one call, and an outcome for each response."""
 
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
 import pytest
 
+from rl.scorer import sql_scoring
 from rl.scorer.sql import jobs
 from rl.scorer.sql.payload import result_digest
-from tests.scorer.conftest import RUNAWAY, SHOP, question
+from rl.scorer.sql.question import SqlQuestion
+from rl.scorer.sql_scoring import SqlScorer
+from tests.scorer.conftest import RUNAWAY, SHOP, fenced, question, running
 
 
 def test_answers_come_in_the_order_of_questions_and_responses(scorer) -> None:
@@ -123,3 +131,24 @@ def test_what_hangs_in_c_is_ended_and_costs_no_other_answer(both) -> None:
     assert [answer["score"] for answer in found] == [0.0, 1.0, 0.0, 0.0]
     assert {found[0]["outcome"], found[2]["outcome"]} <= {"pred_timeout", "pred_error", "mismatch"}
     assert [found[1]["outcome"], found[3]["outcome"]] == ["match", "mismatch"]
+
+
+def test_a_prediction_that_reads_the_clock_runs_again_the_next_day(
+    sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = sql_scorer()
+    asked = SqlQuestion(db_id=SHOP, gold_sql="SELECT 1", cmp_method="bird")
+    predictions = [fenced(sql) for sql in ("SELECT date('now')", "SELECT CURRENT_TIMESTAMP", "SELECT 'today'")]
+    runs = []
+
+    async def scenario() -> None:
+        async with running(scorer):
+            for day in (22, 22, 23):
+                now = datetime(2026, 11, day, tzinfo=UTC)
+                monkeypatch.setattr(sql_scoring, "datetime", SimpleNamespace(now=lambda zone, now=now: now))
+                before = scorer.scores.misses
+                await scorer.score(asked, predictions)
+                runs.append(scorer.scores.misses - before)
+
+    asyncio.run(scenario())
+    assert runs == [3, 0, 2]

@@ -21,7 +21,7 @@ from rl.scorer.config import MathSettings
 from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.niceness import may_renice
 from rl.scorer.pool import SLOW_NICE, SLOW_SECONDS
-from rl.scorer.sql_scoring import SqlScorer
+from rl.scorer.sql_scoring import GoldCheck, SqlScorer
 from tests.scorer.conftest import REPOSITORY, RUNAWAY, SCRIPT, SHOP, Scorer, fenced, question, running, wait_until_gone
 
 
@@ -262,6 +262,44 @@ def test_a_slow_statement_s_priority_is_relative_to_the_server_s(sql_scorer: Cal
         assert asyncio.run(scenario()) == ({base, base + SLOW_NICE}, base)
     finally:
         os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
+@pytest.mark.skipif(not may_renice(), reason="it takes CAP_SYS_NICE")
+def test_a_slow_statement_that_lost_its_worker_begins_again_at_the_server_s_priority(
+    sql_scorer: Callable[..., SqlScorer],
+) -> None:
+    """With its whole limit. Killed again it is an infra_error, and the same for the next who asks."""
+    limit = 0.6
+    scorer = sql_scorer(gold_seconds=limit)
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    endless = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
+
+    async def ask(kills: int) -> tuple[GoldCheck, list[int], float]:
+        """What came of it when so many workers were killed on it, the niceness of each, and the time of the last."""
+        check = asyncio.create_task(scorer.check_gold(SHOP, endless))
+        niceness: dict[int, int] = {}
+        seconds = 0.0
+        while not check.done():
+            for worker in list(scorer.pool._runs):
+                seconds = worker.cpu_seconds() - worker.cpu_used
+                if seconds > 3 * SLOW_SECONDS and worker.pid not in niceness:
+                    niceness[worker.pid] = os.getpriority(os.PRIO_PROCESS, worker.pid)
+                    if len(niceness) <= kills:
+                        os.kill(worker.pid, signal.SIGKILL)
+                        await worker.gone.wait()
+            await asyncio.sleep(0.01)
+        return check.result(), list(niceness.values()), seconds
+
+    async def scenario() -> None:
+        async with running(scorer):
+            lost, niceness, _ = await ask(kills=2)
+            assert (lost.outcome, lost.error) == ("infra_error", "2 worker processes were lost on this question")
+            assert niceness == [own + SLOW_NICE, own]
+            found, niceness, seconds = await ask(kills=1)
+            assert (found.outcome, niceness) == ("gold_timeout", [own + SLOW_NICE, own])
+            assert seconds > 0.75 * limit
+
+    asyncio.run(scenario())
 
 
 def test_lost_workers_are_forked_anew_and_a_lost_fork_server_is_replaced() -> None:

@@ -1,6 +1,7 @@
 """Running a server for weeks: a full queue, work that takes long, metrics, the log, and how it is shut down."""
 
 import concurrent.futures
+import hashlib
 import json
 import socket
 import time
@@ -139,9 +140,17 @@ def test_shutdown_wants_the_token_and_finishes_what_is_under_way(start_scorer) -
     assert not (scorer.directory / "address").exists()
 
 
+def test_it_says_what_it_serves(scorer) -> None:
+    info = scorer.client.get("/v1/info").json()
+    [config] = scorer.directory.glob("*.yaml")
+    assert info["config_sha256"] == hashlib.sha256(config.read_bytes()).hexdigest()
+    served = {found["kind"]: found for found in info["scorers"]}
+    assert served["sql"]["engine"] == "sqlite" and Path(served["sql"]["database_path"]).is_dir()
+
+
 def test_the_api_is_described(scorer) -> None:
     described = scorer.client.get("/openapi.json").json()["paths"]
-    assert {"/api", "/v1/score", "/heartbeat", "/metrics", "/shutdown"} <= set(described)
+    assert {"/api", "/v1/score", "/v1/info", "/heartbeat", "/metrics", "/shutdown"} <= set(described)
     batch = described["/v1/score"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert set(batch["properties"]) == {"questions", "rows", "digests"}
     assert "$ref" not in json.dumps(batch)

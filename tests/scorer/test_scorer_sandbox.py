@@ -236,6 +236,12 @@ def test_a_task_s_function_reads_and_computes_unless_it_is_allowed_more(run_in_t
     found = run_in_task(HARMFUL)
     assert {name: error for name, error in found.items() if not denied(error)} == {}
     assert "`allow` in its section" in found["remove a file"]
+    opens = {
+        f"open {address}": f"import urllib.request; urllib.request.urlopen('http://{address}')"
+        for address in ("127.0.0.1:9", "nowhere.invalid")
+    }
+    found = run_in_task(opens)
+    assert all("URLError" in error and "`allow` in its section" in error for error in found.values()), found
     packages = {"packages": "import numpy, scipy.optimize, sympy, pandas; numpy.linalg.inv(numpy.eye(200))"}
     devices = {"devices": "print('x', file=open(os.devnull, 'w')), open('/dev/urandom', 'rb').read(1)"}
     harmless = {name: READING[name] for name in ("read the users", "read another database", "list a folder")}

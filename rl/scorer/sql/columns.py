@@ -1,22 +1,29 @@
 """Whether two results are equal under some permutation of their columns, without trying all permutations.
 
-Ordered rows: a column is its list of values, so the bags of columns decide. Unordered rows: gold's columns get partners
-one after the other, among predicted columns with the same bag of values, and a choice stands if the rows of the columns
-paired so far are equal as bags. Equal columns are merged first, so that only unequal columns of one bag of values leave
-a choice, and of those each wrong one is given up when it first tells rows apart.
+Ordered rows: a column is its list of values, so the bags of columns decide. Unordered rows: the problem is as hard as
+graph isomorphism (columns are vertices, rows are edges), for which no polynomial algorithm is known. Colour refinement
+decides what queries return: the colours of the columns tell rows apart and the rows tell columns apart, in turns. Where
+columns stay alike, one of gold's is paired with each predicted column of its colour, and the refinement goes on. The
+work on such pairings is limited.
 """
 
 from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 
-from rl.scorer.sql.execute import Row, Value
+from rl.scorer.sql.execute import Row, StatementError, Value
 
-Column = tuple[Value, ...]
+# Cells of gold's result that all turns together may read: about half a second.
+_MOST_CELLS = 500_000
+
+# One for each column, or for each row.
+_Colours = Sequence[int]
 
 
 def equal_under_column_permutation(gold: list[Row], predicted: list[Row], ordered: bool) -> bool:
     """Whether some permutation of `predicted`'s columns makes its bag of rows (`ordered`: its list) equal `gold`'s.
 
-    Two results without rows are equal, whatever their columns.
+    Two results without rows are equal, whatever their columns. Raises StatementError for results whose columns are so
+    much alike that too many pairings must be tried.
     """
     if len(gold) != len(predicted):
         return False
@@ -24,44 +31,113 @@ def equal_under_column_permutation(gold: list[Row], predicted: list[Row], ordere
         return True
     if len(gold[0]) != len(predicted[0]):
         return False
-    columns, others = Counter(zip(*gold, strict=True)), Counter(zip(*predicted, strict=True))
-    if ordered or columns == others:
-        return columns == others
-    if Counter(gold) == Counter(predicted):
-        return True
-    looks, other_looks = _looks(columns), _looks(others)
-    if Counter(looks) != Counter(other_looks):
-        return False
-    alike = {look: [other for other, of in zip(others, other_looks, strict=True) if of == look] for look in looks}
-    pairs = sorted(zip(columns, (alike[look] for look in looks), strict=True), key=lambda pair: len(pair[1]))
-    certain = [partners[0] for _, partners in pairs if len(partners) == 1]
-    # Rows that differ only as whole ones, such as those of even and of odd parity, would take every permutation.
-    if len(certain) < len(pairs) and not _equal_bags_of_values(gold, predicted):
-        return False
-    return _paired([column for column, _ in pairs], [partners for _, partners in pairs], certain)
+    same_columns = Counter(zip(*gold, strict=True)) == Counter(zip(*predicted, strict=True))
+    if ordered or same_columns:
+        return same_columns
+    rows, other_rows = Counter(gold), Counter(predicted)
+    return rows == other_rows or _Pairing(rows, other_rows).exists()
 
 
-def _looks(columns: dict[Column, int]) -> list[tuple[int, int]]:
-    """Of each column how often it occurs and a hash of its bag of values, in which columns may agree by chance."""
-    return [(copies, hash(frozenset(Counter(column).items()))) for column, copies in columns.items()]
+class _Side:
+    """A result with each row and each column once. counts, copies: how often the rows and the columns occur."""
+
+    def __init__(self, rows: Counter[Row]):
+        columns = Counter(zip(*rows, strict=True))
+        self.columns, self.copies = list(columns), list(columns.values())
+        self.counts = list(rows.values())
 
 
-def _equal_bags_of_values(gold: list[Row], predicted: list[Row]) -> bool:
-    """Whether the bags of values of the rows are equal as bags, as far as hashes tell."""
-    # Python hashes -1 as it hashes -2.
-    numbers: dict[Value, int] = {}
+class _Pairing:
+    """Looks for a way to pair the columns of two results that makes their bags of rows equal."""
 
-    def bag(row: Row) -> int:
-        return hash(frozenset(Counter(numbers.setdefault(value, len(numbers)) for value in row).items()))
+    def __init__(self, gold: Counter[Row], predicted: Counter[Row]):
+        self._sides = _Side(gold), _Side(predicted)
+        columns = len(self._sides[0].columns)
+        # Turns: of a large result as many as pair all columns without a wrong choice, and as many again.
+        self._left = 4 * columns + _MOST_CELLS // (columns * len(gold))
+        # Numbers have an order, which values of several types lack.
+        self._numbers: dict[Value, int] = {}
 
-    return Counter(map(bag, gold)) == Counter(map(bag, predicted))
+    def exists(self) -> bool:
+        """Whether there is one. Raises StatementError as equal_under_column_permutation does."""
+        gold, predicted = self._sides
+        colours = self._column_colours((gold.copies, predicted.copies), (gold.counts, predicted.counts))
+        return colours is not None and self._exists(colours)
+
+    def _exists(self, colours: tuple[_Colours, _Colours]) -> bool:
+        """Whether there is one that pairs each column with one of its colour."""
+        while True:
+            sizes = Counter(colours[0])
+            rows = self._row_colours(colours)
+            if rows is None:
+                return False
+            if len(sizes) == len(colours[0]):
+                return True
+            refined = self._column_colours(colours, rows)
+            if refined is None:
+                return False
+            colours = refined
+            if len(set(colours[0])) == len(sizes):
+                break
+        sizes = Counter(colours[0])
+        colour = min((colour for colour, size in sizes.items() if size > 1), key=sizes.__getitem__)
+        paired = _marked(colours[0], colours[0].index(colour))
+        partners = (place for place, other in enumerate(colours[1]) if other == colour)
+        return any(self._exists((paired, _marked(colours[1], place))) for place in partners)
+
+    def _row_colours(self, colours: tuple[_Colours, _Colours]) -> tuple[_Colours, _Colours] | None:
+        """Equal for rows that occur equally often with the same bag of values in the columns of each colour.
+
+        None if the two sides differ. Of columns with a colour each, this compares the bags of rows.
+        """
+        if not self._left:
+            raise StatementError("its columns are so much alike that too many pairings with gold's must be tried")
+        self._left -= 1
+        classes = sorted(set(colours[0]))
+        return _coloured(*(self._row_keys(side, of, classes) for side, of in zip(self._sides, colours, strict=True)))
+
+    def _row_keys(self, side: _Side, colours: _Colours, classes: list[int]) -> Iterable[Hashable]:
+        parts: list[Iterable] = [side.counts]
+        for colour in classes:
+            alike = [column for column, own in zip(side.columns, colours, strict=True) if own == colour]
+            parts.append(alike[0] if len(alike) == 1 else map(self._bag, zip(*alike, strict=True)))
+        return zip(*parts, strict=True)
+
+    def _bag(self, row: Row) -> tuple[int, ...]:
+        return tuple(sorted([self._numbers.setdefault(value, len(self._numbers)) for value in row]))
+
+    def _column_colours(
+        self, colours: tuple[_Colours, _Colours], rows: tuple[_Colours, _Colours]
+    ) -> tuple[_Colours, _Colours] | None:
+        """Equal for columns of one colour whose values in the rows of each colour are the same, as far as hashes tell.
+
+        None if the two sides differ.
+        """
+        return _coloured(*map(_column_keys, self._sides, colours, rows))
 
 
-def _paired(columns: list[Column], partners: list[list[Column]], chosen: list[Column]) -> bool:
-    """Whether the rows of the first columns and of their `chosen` partners are equal, and the others have partners."""
-    if Counter(zip(*columns[: len(chosen)], strict=True)) != Counter(zip(*chosen, strict=True)):
-        return False
-    if len(chosen) == len(columns):
-        return True
-    left = [column for column in partners[len(chosen)] if column not in chosen]
-    return any(_paired(columns, partners, [*chosen, column]) for column in left)
+def _column_keys(side: _Side, colours: _Colours, rows: _Colours) -> Iterable[Hashable]:
+    told_apart = len(set(rows)) > 1
+    for colour, column in zip(colours, side.columns, strict=True):
+        bag = Counter(zip(rows, column, strict=True) if told_apart else column)
+        # A hash that two bags share costs pairings and never the verdict, which compares the rows.
+        yield colour, hash(frozenset(bag.items()))
+
+
+def _coloured(keys: Iterable[Hashable], other_keys: Iterable[Hashable]) -> tuple[_Colours, _Colours] | None:
+    """A number for each key, equal for equal ones; None if the bags of keys differ."""
+    numbers: dict[Hashable, int] = {}
+    colours = [numbers.setdefault(key, len(numbers)) for key in keys]
+    left, others = Counter(colours), []
+    for key in other_keys:
+        colour = numbers.get(key, -1)
+        if not left[colour]:
+            return None
+        left[colour] -= 1
+        others.append(colour)
+    return (colours, others) if len(others) == len(colours) else None
+
+
+def _marked(colours: _Colours, place: int) -> _Colours:
+    """With a colour of its own for one column."""
+    return [-1 if number == place else colour for number, colour in enumerate(colours)]

@@ -6,8 +6,9 @@ Job: {"job": "task", "response", "ground_truth"}; ground_truth is any JSON value
 """
 
 import importlib.util
+import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from rl.common.outcomes import is_correct
 
 _PRED_CHARS = 2_000
 _DENIED = "; it may write, start programs and use the network only as `allow` in its section of the scorer's YAML says"
+
+# socket.gaierror: a name is looked up over the network, and the C library says "try again" where that is denied.
+_OF_DENIALS = PermissionError, socket.gaierror
 
 
 class TaskJobs:
@@ -31,8 +35,18 @@ class TaskJobs:
         try:
             return _judged(self._function(job["response"], job["ground_truth"])), b""
         except Exception as error:
-            hint = _DENIED if isinstance(error, PermissionError) else ""
+            hint = _DENIED if any(isinstance(cause, _OF_DENIALS) for cause in _causes(error)) else ""
             return {"outcome": "infra_error", "error": f"the reward function raised {error!r}"[:300] + hint}, b""
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and those that it was made of: libraries wrap what the kernel says, urllib as `reason`."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        seen.append(error)
+        yield error
+        reason = getattr(error, "reason", None)
+        error = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
 
 
 def _load(path: Path, function: str) -> Callable[[str, Any], Any]:

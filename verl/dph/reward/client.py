@@ -99,6 +99,12 @@ class ScorerClient:
             waits = True
             await asyncio.sleep(HEARTBEAT_INTERVAL_S)
 
+    async def infos(self) -> dict[str, dict | None]:
+        """What each server says that it serves (GET /v1/info), by address; None of one that does not say."""
+        addresses = [server.address for server in self._servers.servers()]
+        found = await asyncio.gather(*map(self._transport.info, addresses))
+        return dict(zip(addresses, found, strict=True))
+
     async def _heartbeats(self) -> dict[str, str | None]:
         """The fault of each server, None if it is healthy."""
         try:

@@ -1,14 +1,20 @@
-"""Ask the scorer about every database and task of a run's prompts before anything slow starts."""
+"""Ask the scorer what it serves, and about every database and task of a run's prompts before anything slow starts."""
 
 import asyncio
+import logging
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from omegaconf import DictConfig
 
 from rl.common.errors import UserError
+from rl.common.fingerprint import file_sha256
 from rl.data.rows import Row
 from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
+
+logger = logging.getLogger(__name__)
 
 OUR_REWARD = "pkg://verl.dph.reward.score"
 
@@ -28,8 +34,9 @@ async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | 
         wait_s: for the first healthy server; None: SCORER_WAIT_S.
 
     Raises:
-        UserError: no scorer responds, it lacks a database, a task or math, a task's function fails, or its replies are
-            not the scorer's protocol. The sentence begins with the row's file and number.
+        UserError: no scorer responds, it serves other databases than $DATABASE_PATH or another configuration than
+            $SCORER_CONFIG, where these are set, it lacks a database, a task or math, a task's function fails, or its
+            replies are not the scorer's protocol. The sentence begins with the row's file and number.
     """
     if config.reward.custom_reward_function.path != OUR_REWARD:
         return
@@ -40,9 +47,35 @@ async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | 
     settings["retries"] = min(settings.get("retries", PROBE_RETRIES), PROBE_RETRIES)
     async with ScorerClient(**settings) as client:
         await client.wait_until_healthy(SCORER_WAIT_S if wait_s is None else wait_s)
+        await _check_served(client)
         scores = (client.score(PROBE, row.question) for row in first.values())
         for row, result in zip(first.values(), await asyncio.gather(*scores, return_exceptions=True), strict=True):
             if isinstance(result, UserError):
                 raise UserError(f"{row.origin}: {result}") from None
             if isinstance(result, BaseException):
                 raise result
+
+
+async def _check_served(client: ScorerClient) -> None:
+    """Compare what the servers say that they serve with what the user's environment asks for."""
+    databases, config = os.environ.get("DATABASE_PATH"), os.environ.get("SCORER_CONFIG")
+    if not (databases or config):
+        return
+    for address, info in (await client.infos()).items():
+        if info is None:
+            logger.warning("The scorer at %s does not say what it serves: it is not compared.", address)
+            continue
+        folders = [scorer["database_path"] for scorer in info["scorers"] if "database_path" in scorer]
+        if databases and str(Path(databases).resolve()) not in folders:
+            served = ", ".join(folders) or "no databases"
+            raise UserError(
+                f"DATABASE_PATH={databases}, and the scorer at {address} serves {served}: "
+                "unset DPH_SCORER, so that the run starts a scorer of its own, or unset DATABASE_PATH."
+            )
+        if config and not Path(config).is_file():
+            raise UserError(f"SCORER_CONFIG={config} is no file: correct it, or unset it, since DPH_SCORER is set.")
+        if config and info.get("config_sha256") != file_sha256(Path(config)):
+            raise UserError(
+                f"SCORER_CONFIG={config}, and the scorer at {address} was started with another configuration: unset "
+                "DPH_SCORER, so that the run starts a scorer of its own, or unset SCORER_CONFIG."
+            )

@@ -125,6 +125,16 @@ class Transport:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return str(error) or f"no answer within {HEARTBEAT_TIMEOUT_S:g} s"
 
+    async def info(self, address: str) -> dict | None:
+        """What a server says that it serves; None if it does not say."""
+        limit = aiohttp.ClientTimeout(total=HEARTBEAT_TIMEOUT_S)
+        try:
+            async with self._open_session().get(f"{address}/v1/info", timeout=limit) as answer:
+                said = await answer.json() if answer.status == 200 else None
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            return None
+        return said if isinstance(said, dict) and isinstance(said.get("scorers"), list) else None
+
     def silence(self, effort: str, reason: str) -> str:
         """Error message for servers that do not respond."""
         return (
