@@ -19,6 +19,11 @@ _RAY = re.compile(r"^(?:\x1b\[\d+m)?\(([^()]* )?pid=\d+[^()]*\)(?:\x1b\[0m)? ?")
 # tqdm's, without those of transformers, which take a moment each.
 _BAR = re.compile(r"(?!Loading|Writing)[^|]*\d+%\|[^|]*\|[^\[]*\[[^\]]*\]")
 _ERROR = re.compile(r"\b(ERROR|CRITICAL|FATAL)\b")
+# The last line of a traceback, at the left margin.
+# (A UserError is the last line of our own programs, in its own words.)
+_RAISED = re.compile(r"(?!.*\bUserError\b)(\w+\.)*\w*(Error|Exception|Unavailable|Refused|Mismatch)\b(: .*)?$")
+# What differs between two messages of one error.
+_NUMBER = re.compile(r"[0-9a-f]{8,}|\d+")
 _STEP = re.compile(r"\bstep:(\d+) - (.*)")
 _SHOWN = {
     "critic/rewards/mean": "reward",
@@ -42,6 +47,37 @@ def shown(line: str) -> str | None:
     return text if _ERROR.search(text) else None
 
 
+class Errors:
+    """Errors of verl and Ray on the terminal: each once, with the exception that its traceback in the log ends with.
+
+    A scorer that is down fails every rollout of a step, with the same message but for the rollout's name.
+    """
+
+    def __init__(self) -> None:
+        self._shown: set[str] = set()
+        self._raises = False  # an error was shown, and its exception has not come yet
+
+    def shown(self, line: str) -> str | None:
+        """What the terminal gets of a line of output, None for nothing."""
+        text = shown(line)
+        if text is None:
+            of_ray = _RAY.match(line)
+            rest = line[of_ray.end() :] if of_ray else line
+            if not (self._raises and _RAISED.match(rest)):
+                return None
+            text, self._raises = rest, False
+        elif not _ERROR.search(text):
+            return text
+        else:
+            self._raises = True
+        key = _NUMBER.sub("#", text)
+        if key in self._shown:
+            self._raises = False
+            return None
+        self._shown.add(key)
+        return text
+
+
 def _step(number: str, metrics: str) -> str:
     """A training step in one short line, from the line of verl's console logger."""
     values = dict(item.rpartition(":")[::2] for item in metrics.split(" - "))
@@ -58,6 +94,7 @@ def _short(value: str) -> str:
 def filter_output(path: str) -> None:
     """Read output from stdin until it ends; the file gets it but for progress bars, stdout what `shown` says."""
     rest, after_bar, end_of_bar = b"", False, "\r\x1b[K" if os.isatty(1) else "\n"
+    errors = Errors()
     with open(path, "ab", buffering=0) as log:
         while data := os.read(0, 1 << 16):
             *lines, rest = re.split(rb"[\r\n]", rest + data)
@@ -66,7 +103,7 @@ def filter_output(path: str) -> None:
             for line in (line.decode(errors="replace") for line in lines):
                 bar = None if _RAY.match(line) else _BAR.match(line)
                 line = line[bar.end() :] if bar else line
-                text, after = shown(line), end_of_bar if after_bar else ""
+                text, after = errors.shown(line), end_of_bar if after_bar else ""
                 # A full disk or a terminal that is gone does not end the program.
                 with suppress(OSError):
                     if bar:

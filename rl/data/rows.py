@@ -15,6 +15,7 @@ from rl.data.parquet_file import open_parquet, rows_in
 from rl.data.questions import scorer_question
 
 COLUMNS = ("id", "data_source", "prompt", "reward_model")
+SAMPLES = "__rollout_n__"  # verl's column for prompts that are not sampled as often as the settings say
 _HINT = "make it with the project's data scripts"
 # A bar for what takes longer.
 BAR_DELAY_S = 3.0

@@ -16,6 +16,7 @@ from typing import Any, get_args, get_origin
 from rl.common import atomic_write
 from rl.common.append_log import AppendLog, open_samples
 from rl.common.errors import UserError
+from rl.common.fingerprint import short
 from rl.data.json_text import line_of, loads, record_of
 
 FORMAT = "dph-samples/1"
@@ -88,7 +89,7 @@ class SampleMetadata:
             if name == "data_files":
                 mine, theirs = sorted(mine.values()), sorted(theirs.values())
             if name != "model" and mine != theirs:
-                return f"{name} is {mine} there and {theirs} now"
+                return f"{name} is {short(mine)} there and {short(theirs)} now"
         return None
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.data.wording import named, number_of
+from rl.data.wording import without_reference
 
 if TYPE_CHECKING:
     from rl.data.split import Split
@@ -84,10 +84,7 @@ def summary(parts: "Split", threshold: int, n: int, paper_sizes: dict[str, tuple
         part = "D_pef" if count >= threshold else "D_exp" if count or not parts.dropped_zero else "dropped"
         lines.append(f"{name:>12} {prompts:>9}  {part:<7} {'#' * round(BAR_WIDTH * prompts / most)}".rstrip())
     if failed:
-        lines.append(
-            f"no reference: the gold answer of {number_of(failed, 'prompt')} failed in every sample "
-            f"({named(parts.gold_failed)}), so that no response is rewarded there: dph audit finds such prompts."
-        )
+        lines.append(f"no reference: {without_reference(parts.gold_failed)}")
     if parts.overlong:
         lines.append(f"{parts.overlong} prompts are too long to be sampled and are left out.")
     sizes = {"this split": (parts.wrong.num_rows, parts.correct.num_rows)} | {

@@ -20,6 +20,14 @@ def named(ids: Iterable[object]) -> str:
     return f"id{'s' * (len(ids) > 1)} {first_of(ids)}"
 
 
+def without_reference(ids: Sequence[object]) -> str:
+    """Of prompts whose gold answer failed in every sample. One that fails once may have met a busy scorer."""
+    return (
+        f"the gold answer of {number_of(len(ids), 'prompt')} failed in every sample ({named(ids)}), so that no "
+        "response is rewarded there: dph audit finds such prompts."
+    )
+
+
 def histogram(name: str, prompts: Sequence[int]) -> list[str]:
     """A line for each number of correct samples, with the prompts that have so many, below a headline.
 

@@ -15,7 +15,7 @@ _NO_ANSWER = ("no_answer", "pred_error", "pred_timeout")
 
 _SPELLINGS = [
     (re.compile(r"\\[dt]frac(?![A-Za-z])"), r"\\frac"),
-    (re.compile(r"\\(?:left|right|displaystyle|!|,|;|:|quad)(?![A-Za-z])|\\ "), ""),
+    (re.compile(r"\\(?:left|right|displaystyle|quad|qquad)(?![A-Za-z])|\\[!,;: ]|~"), ""),
     (re.compile(r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}"), r"\1"),
     (re.compile(r"^\$(.*)\$$"), r"\1"),
     (re.compile(r"\s+"), ""),
@@ -46,7 +46,9 @@ def answer_key(pred: str | None, outcome: str, kind: str) -> str | None:
 
 
 def canonical_math(answer: str) -> str:
-    r"""27.0 is 27, 1,000 is 1000, \dfrac is \frac; white space, \left, \right, \text{} and dollar signs are dropped."""
+    r"""27.0 is 27, 1,000 is 1000, \dfrac is \frac; white space (LaTeX's too), \left, \right, \text{} and dollar signs
+    are dropped.
+    """
     for pattern, spelling in _SPELLINGS:
         answer = pattern.sub(spelling, answer)
     if _GROUPED_DIGITS.match(answer):

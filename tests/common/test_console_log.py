@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from rl.common.console_filter import shown
+from rl.common.console_filter import Errors, shown
 
 PROGRAM = """
 import logging, os, subprocess, sys, pathlib
@@ -78,3 +78,17 @@ def test_verbose_brings_it_all_back(tmp_path):
 )
 def test_lines_of_other_processes(line, text):
     assert shown(line) == text
+
+
+def test_an_error_that_all_rollouts_have_is_shown_once_with_its_cause():
+    errors, lines = Errors(), []
+    for number in range(64):
+        lines += [
+            f"ERROR:2026-11-23 10:00:0{number % 10},12:Error in _run_prompt for uid=step00000001-{number:06d}",
+            "Traceback (most recent call last):",
+            '  File "score.py", line 79, in compute_score',
+            "verl.dph.reward.protocol.ScorerUnavailable: No scorer answers at http://127.0.0.1:9 (9 attempts; refused)",
+        ]
+    lines += ["ERROR another one", "dph: a scorer rests", "ValueError: x", "ValueError: nobody asked"]
+    terminal = [text for text in map(errors.shown, lines) if text is not None]
+    assert terminal == [lines[0], lines[3], "ERROR another one", "a scorer rests", "ValueError: x"]

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
+from rl.common.run_lock import sole_run
 from verl.dph import export
 from verl.dph.sampling.checkpoint import check_model, model_folder, temporary_model_folder
 
@@ -76,6 +77,17 @@ def test_shards_are_put_together_once_for_a_content(run):
     assert not (Path(model_folder(str(run))) / "marker").exists()
     changed = load_file(merged / "model.safetensors")["model.norm.weight"]
     assert (changed[: len(changed) // 2] == 7).all() and not (changed[len(changed) // 2 :] == 7).any()
+
+
+def test_two_evaluations_do_not_merge_one_checkpoint_at_a_time(saved, run):
+    actor = run / "global_step_3" / "actor"
+    with (
+        sole_run(actor, "-"),
+        pytest.raises(UserError, match=f"A run is under way in {actor} .* or copy the checkpoint"),
+    ):
+        model_folder(str(run))
+    assert not list(actor.glob("huggingface_merged*"))
+    assert Path(model_folder(str(run))).is_dir() and not (actor / ".lock").exists()
 
 
 def test_weights_that_are_merged_for_a_while_leave_nothing(saved, run, tmp_path):

@@ -13,6 +13,7 @@ from rl.metrics.styles import KNOWN_STYLES, distinct_styles, style_counts, style
 @pytest.mark.parametrize(
     ("answers", "canonical"),
     [
+        (("2x", r"2\,x", r"2\!x", r"2\;x", r"2\:x", r"2\ x", "2~x", r"2\quad x", r"2\qquad x"), "2x"),
         (("27", " 27.0", "027", "27.", "$27$", "27.00"), "27"),
         (("1,000", "1000", "1000.0"), "1000"),
         ((r"\dfrac{1}{2}", r"\frac{1}{2}", r"\tfrac{1}{ 2 }"), r"\frac{1}{2}"),

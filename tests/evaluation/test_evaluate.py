@@ -18,6 +18,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from rl.common.run_lock import sole_run
 from rl.data.sample_file import read_metadata
 
 pytestmark = pytest.mark.timeout(900)
@@ -258,6 +259,30 @@ def test_report_and_tables_hold_both_kinds_of_task(ended):
     assert all(str(folder / "first" / name) in found["first"][1] for name in ("report.html", "tables.tex"))
 
 
+def test_the_end_is_a_table_the_report_and_the_next_command(ended):
+    folder, found, _ = ended
+    lines = found["first"][1].splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("model "))
+    assert lines[begin : begin + 4] == [
+        "model       split  prompts  greedy  Pass@1  Pass@8  Pass@n   n",
+        "base        bird         6  0.3333  0.5104  0.9977  1.0000  16",
+        "base        amc23        6  0.8333  0.4375  1.0000  1.0000   8",
+        "base_again  bird         6       -  0.4896  0.9986  1.0000  16",
+    ]
+    assert [line.split()[:2] for line in lines[begin + 4 : begin + 7]] == [
+        ["base_again", "amc23"], ["grpo", "bird"], ["grpo", "amc23"],
+    ]  # fmt: skip
+    samples = folder / "first" / "grpo" / "bird.jsonl"
+    assert lines[begin + 7].startswith(f"Wrote {folder / 'first' / 'report.html'}, ")
+    assert lines[begin + 8 :] == [f"Next: dph inspect {samples} (outcomes, pass counts and examples)"]
+    # A stored base has its line, and so has every earlier checkpoint.
+    assert [line.split()[0] for line in found["stored"][1].splitlines()[-8:-2]] == [
+        "base", "base", "base_again", "base_again", "dph_js", "dph_js",
+    ]  # fmt: skip
+    assert ["js,", "step", "3", "mine", "6"] in [line.split()[:5] for line in found["steps"][1].splitlines()]
+    assert "report.html" not in found["steps again"][1]
+
+
 def test_the_scripts_variables_count_where_no_argument_says_otherwise(ended):
     _, found, _ = ended
     code, out, errors = found["variables"]
@@ -327,3 +352,16 @@ def test_an_error_is_one_sentence_and_exit_code_2_before_an_engine_starts(ended)
     code, out, errors = found["unknown database"]
     assert code == 2 and "row 0: the scorer has no database shop/shop.sqlite" in errors and "engine:" not in out
     assert errors.count("Error: ") == 1 and "Traceback" not in errors and not list((folder / "no").rglob("*.jsonl"))
+
+
+def test_a_second_evaluation_in_the_folder_of_one_under_way_is_refused(tmp_path):
+    write_rows(tmp_path / "mine.parquet", 0, "bird", GOLD)
+    out = tmp_path / "out"
+    named = [f"evaluate.models={{base:{tmp_path}}}", f"evaluate.splits={{mine:{tmp_path}/mine.parquet}}"]
+    command = [sys.executable, "-m", "verl.dph.evaluate", "device=cpu", *named, f"evaluate.output={out}"]
+    with sole_run(out, "-"):
+        second = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert second.returncode == 2, second.stderr
+    said = second.stderr.strip().splitlines()[-1]
+    assert said.startswith(f"Error: A run is under way in {out} (process {os.getpid()} on ")
+    assert said.endswith(": wait for it, or name another folder in evaluate.output.")

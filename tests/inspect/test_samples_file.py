@@ -93,6 +93,24 @@ def test_faults_in_a_file(tmp_path, data, inspect):
     ]
 
 
+def test_a_prompt_whose_gold_answer_always_fails_is_a_problem(tmp_path, data, inspect):
+    """That of 10 fails in every sample, that of 20 in one of four."""
+    failed = {(10, number): "gold_error" for number in range(4)} | {(10, 2): "gold_timeout", (20, 0): "gold_timeout"}
+    records = [
+        record(id, i, acc if (id, i) not in failed else 0, outcome=failed.get((id, i), "match" if acc else "mismatch"))
+        for id, accs in CORRECT.items()
+        for i, acc in enumerate(accs)
+    ]
+    code, found = inspect(write_samples(tmp_path / "0.jsonl", data, records))
+    assert (code, found["files"][0]["problems"]) == (
+        1,
+        [
+            "No reference: the gold answer of 1 prompt failed in every sample (id 10), so that no response is rewarded "
+            "there: dph audit finds such prompts."
+        ],
+    )
+
+
 def test_the_papers_lines(tmp_path, inspect):
     """No sample numbers, no metadata: n is what most prompts have, and a prompt with fewer is named."""
     lines = [

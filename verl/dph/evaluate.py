@@ -14,6 +14,7 @@ import copy
 import json
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -25,13 +26,14 @@ from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from rl.common import atomic_write
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
+from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
-from rl.data.sample_summary import summarize
 from rl.data.training_run import ALL, Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.benchmarks import Split, splits_of
 from rl.evaluation.paper.published import SETTINGS
 from rl.evaluation.paper.tables import write_tables
+from rl.evaluation.pass_table import pass_table
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, read_spec
 from rl.evaluation.spec_writer import GREEDY, NO_STYLES, SAMPLED, write_spec
@@ -194,6 +196,11 @@ async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) ->
 
 def main(config: DictConfig) -> None:
     splits = _checked(config)
+    with sole_run(Path(config.evaluate.output).expanduser(), "name another folder in evaluate.output"):
+        _evaluate(config, splits)
+
+
+def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
     runs = {name: run for name, model in config.evaluate.models.items() if (run := Run.of(str(model))) is not None}
     earlier = _earlier(config, runs)
     for path in chain.from_iterable(of_steps.values() for of_steps in earlier.values()):
@@ -220,15 +227,19 @@ def main(config: DictConfig) -> None:
         checkpoints = run_stoppable(draw_all(config, jobs, earlier, splits))
     if config.evaluate.databases is not None:
         sys.stderr.write("evaluate.databases is not needed: the scorer sends a digest of each result with its score.\n")
-    of_checkpoints = (files for of_steps in checkpoints.values() for files in of_steps.values())
-    for path in chain.from_iterable(files.values() for files in (*own.values(), *of_checkpoints)):
-        sys.stdout.write(f"{path}\n{summarize(path)}\n\n")
+    earlier_drawn = {f"{name}, step {step}": found for name in earlier for step, found in checkpoints[name].items()}
+    sys.stdout.write(f"{pass_table(drawn | earlier_drawn)}\n")
     if BASE in drawn and config.evaluate.report:
         spec = write_spec(config, splits, drawn, checkpoints, runs)
         report = write_report(read_spec(spec), spec.parent)
         tables = write_tables([report], spec.parent, config.evaluate.paper)
-        written = [spec.parent / "report.json", spec.parent / "report.html", *tables]
+        written = [spec.parent / "report.html", spec.parent / "report.json", *tables]
         sys.stdout.write(f"Wrote {', '.join(map(str, written))}.\n")
+    elif config.evaluate.report:
+        sys.stdout.write(f"No report: it compares with a model named {BASE}, or with evaluate.base.\n")
+    *_, newest = config.evaluate.models
+    samples = next(iter(own[newest].values()))
+    sys.stdout.write(f"Next: {shlex.join(['dph', 'inspect', str(samples)])} (outcomes, pass counts and examples)\n")
 
 
 def _files(jobs: list[SamplingJob]) -> Files:

@@ -35,9 +35,7 @@ def inspect_store(path: Path, options: Options) -> FileReport:
         report.lengths["response tokens"][len(row.response)] += 1
         report.add_row(row)
         log_probs.add(row)
-    # A checkpoint's dph_mastered.pt has a line on each of its prompts there.
-    meta = {name: value for name, value in store.meta.items() if name != "state"}
-    report.facts = meta | {"size": store.size(str(path))} | log_probs.facts()
+    report.facts = store.meta | {"size": store.size(str(path))} | log_probs.facts()
     limit = store.meta.get("max_response_length")
     if limit and report.rows:
         responses = report.lengths["response tokens"].items()

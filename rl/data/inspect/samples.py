@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rl.common.errors import UserError
-from rl.common.outcomes import is_correct
+from rl.common.outcomes import GOLD_FAILURES, is_correct
 from rl.data.inspect.file_kinds import PARQUET_MAGIC, SAMPLES, is_sample
 from rl.data.inspect.file_report import FileReport, Options, pass_summary, text_hash
 from rl.data.inspect.parquet import parquet_rows, progress
 from rl.data.json_text import loads_or_none
 from rl.data.sample_file import MOST_SAMPLES, REQUIRED_KEYS, SampleMetadata, read_metadata
-from rl.data.wording import named, number_of
+from rl.data.wording import named, number_of, without_reference
 
 _SHOWN = ("id", "sample", "data_source", "score", "acc", "outcome", "truncated", "input", "output")
 _FAULTS = {
@@ -36,6 +36,7 @@ class _Prompt:
     seen: int = 0  # a bit for each sample number
     drawn: int = 0
     correct: int = 0
+    gold_failed: int = 0
 
 
 def inspect_samples(path: Path, options: Options) -> FileReport:
@@ -67,6 +68,9 @@ def inspect_samples(path: Path, options: Options) -> FileReport:
             report.problems.append(f"{number_of(tally.faults[fault], 'sample')} {what}.")
     report.problems += report.duplicates("prompt") + ([] if report.rows else ["There is no sample."])
     report.problems += _incomplete_prompts(prompts, n or 0)
+    failed = [id for id, prompt in prompts.items() if 0 < prompt.drawn == prompt.gold_failed]
+    if failed:
+        report.problems.append(f"No reference: {without_reference(failed)}")
     if metadata and len(prompts) != metadata.rows:
         report.problems.append(
             f"There are samples of {len(prompts)} prompts, but the metadata announce {metadata.rows}."
@@ -106,6 +110,7 @@ class _Tally:
         prompt.seen |= 1 << number
         prompt.drawn += 1
         prompt.correct += correct
+        prompt.gold_failed += sample.get("outcome") in GOLD_FAILURES
         self.faults["misjudged"] += self.ours and correct != is_correct(sample["score"])
         self._count(sample)
 
