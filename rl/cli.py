@@ -6,6 +6,7 @@ A subcommand's modules are imported when it runs; help and completion load only 
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -128,11 +129,15 @@ def resolve(words: list[str]) -> tuple[str, list[str]]:
         name, *rest = f"{name} {rest[0]}", *rest[1:]
     if name in COMMANDS or name in GROUPS:
         return name, rest
+    raise UserError(f"'dph {name}' is no command; {_hint(name, [*COMMANDS, *GROUPS], 'dph ', 'dph --help')}")
+
+
+def _hint(word: str, known: Sequence[str], before: str, listed: str) -> str:
+    """Which of the known words was meant, else the command that lists them."""
     from difflib import get_close_matches
 
-    nearest = get_close_matches(name, [*COMMANDS, *GROUPS], 1)
-    hint = f"did you mean 'dph {nearest[0]}'?" if nearest else "see dph --help."
-    raise UserError(f"'dph {name}' is no command; {hint}")
+    nearest = get_close_matches(word, known, 1)
+    return f"did you mean '{before}{nearest[0]}'?" if nearest else f"see {listed}."
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
@@ -253,13 +258,19 @@ def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
     for option, (variable, values, what) in SCRIPT_OPTIONS.get(name, {}).items():
         parser.add_argument(option, dest=variable, choices=values, metavar=None if values else "VALUE", help=what)
     if name == "train":
-        parser.add_argument("method", choices=METHODS, metavar="METHOD", help="see dph train --list")
+        parser.add_argument("method", type=_method, choices=METHODS, metavar="METHOD", help="see dph train --list")
     parser.add_argument(
         "--experiment",
         choices=EXPERIMENTS,
         metavar="NAME",
         help=f"the paper's experiment: {', '.join(EXPERIMENTS)} (default: SETTINGS, else llama_sql)",
     )
+
+
+def _method(name: str) -> str:
+    if name not in METHODS:
+        raise UserError(f"'{name}' is no method; {_hint(name, METHODS, '', 'dph train --list')}")
+    return name
 
 
 def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str, str]]:

@@ -2,14 +2,16 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 
 from rl.doctor import hardware, installation
 from rl.doctor.all_reduce import all_reduce
-from rl.doctor.finding import Finding, fail, skipped
+from rl.doctor.finding import Finding, fail, skipped, warn
 from rl.doctor.machine import Broken, Machine
 from rl.planning.script_settings import script_run
+from rl.planning.variables import misspelt
 
 TO_MEND_EXIT_CODE = 1
 
@@ -82,6 +84,8 @@ def findings(script: list[str]) -> Iterator[tuple[str, Finding]]:
     """
     run = script_run(script) if script else None
     machine = Machine.of(run)
+    for sentence in misspelt(os.environ):
+        yield "variables", warn(sentence, "")
     for name, check in CHECKS.items():
         yield name, finding_of(check, machine)
     if run is None:

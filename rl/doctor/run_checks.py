@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from rl.cluster.scorer import is_healthy, temporary_scorer
+from rl.cluster.scorer import temporary_scorer
 from rl.common.errors import UserError
 from rl.doctor.finding import Finding, fail, skipped
 from rl.doctor.machine import Machine, last_line
@@ -43,8 +43,8 @@ def run_findings(machine: Machine, run: ScriptRun) -> Iterator[tuple[str, Findin
 
 
 def _starts_scorers(run: ScriptRun) -> bool:
-    """Whether the script starts scorers of its own: none is named, and none runs where its own would."""
-    return not run.variables["DPH_SCORER"] and not is_healthy(run.environment["DPH_SCORER"])
+    """Whether the script starts scorers of its own: none is named."""
+    return not run.variables["DPH_SCORER"]
 
 
 def _findings(

@@ -24,12 +24,14 @@ class Gpu:
         tflops: bf16 TFLOP/s that training reaches, estimated: about 0.45 of the dense peak on Ampere, 0.4 on Hopper and
             later (h20, whose peak is low: 0.7). None: nothing is known of the type; the plan then has no times.
         bandwidth: TB/s of its memory, from the data sheet.
+        assumed: nobody named the type, and this machine has no GPU.
     """
 
     name: str
     memory: float
     tflops: float | None
     bandwidth: float | None
+    assumed: bool = False
 
 
 GPUS = {
@@ -74,7 +76,7 @@ def gpu_here() -> Gpu | None:
 
 def assumed_gpu(name: str) -> Gpu:
     """The GPU type of that name; without one this machine's, and the paper's if it has none."""
-    return gpu_named(name) if name else gpu_here() or PAPER_GPU
+    return gpu_named(name) if name else gpu_here() or replace(PAPER_GPU, assumed=True)
 
 
 def gpu_listed(listed: str) -> Gpu | None:

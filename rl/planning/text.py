@@ -21,11 +21,17 @@ def one_line(plan: Plan, chosen: Mapping[str, str]) -> str:
     capacity = f"{plan.gpu.memory:g} GB"
     parts = [f"{phase.peak / GB:.0f} of {capacity} in the {phase.name}" for phase in plan.phases[:2]]
     if plan.step_seconds:
-        parts.append(f"about {duration(plan.step_seconds)} a step")
+        step = duration(plan.step_seconds)
+        parts.append(f"{step if step.startswith('under') else f'about {step}'} a step")
     text = f"Plan: {', '.join(parts)} on {plan.run.gpus} x {plan.gpu.name} (estimated)."
+    text += f" {_assumption(plan)}" if plan.gpu.assumed else ""
     if chosen:
         text += f" {_CHOSEN}{' '.join(f'{name}={value}' for name, value in chosen.items())}."
     return text
+
+
+def _assumption(plan: Plan) -> str:
+    return f"No GPU was found here: {plan.gpu.name} is assumed, GPU_TYPE names another."
 
 
 def chosen_settings(messages: str) -> str:
@@ -45,6 +51,7 @@ def report(plan: Plan, hint: str, chosen: str) -> str:
     lines = [
         f"{shape.name}, {shape.parameters / 1e9:.2f}B parameters, on {nodes} x {gpu.name} ({gpu.memory:g} GB) with "
         f"{run.attention}.",
+        *([_assumption(plan)] if plan.gpu.assumed else []),
         "All figures are estimated (docs/reference/planning.md); none was measured on a GPU.",
         "",
         "  ".join(f"{name}={value}" for name, value in run.engine_settings().items()),
@@ -112,14 +119,18 @@ def _times(plan: Plan) -> list[str]:
     rows = run.prompts * run.samples + run.pef_rows
     lines = [_row("seconds of a step", [])]
     lines += [
-        _row(f"  {name}{' (rough)' if name == 'rollout' else ''}", [f"{s:.0f}"]) for name, s in plan.seconds.items()
+        _row(f"  {name}{' (rough)' if name == 'rollout' else ''}", [_seconds(s)]) for name, s in plan.seconds.items()
     ]
     lines.append(_row("step", [duration(sum(plan.seconds.values()))]))
     return [
         *lines,
         f"Assumed: {rows} rows of {row} tokens, {response} of them the response; {plan.gpu.tflops:g} TFLOP/s.",
-        f"A micro-batch of {run.engine.max_tokens} tokens takes {per_batch:.1f} s.",
+        f"A micro-batch of {run.engine.max_tokens} tokens takes {duration(per_batch)}.",
     ]
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.0f}" if seconds >= 10 else f"{seconds:.1f}" if seconds >= 0.1 else "< 0.1"
 
 
 def as_json(plan: Plan, hint: str) -> dict[str, Any]:
@@ -129,7 +140,12 @@ def as_json(plan: Plan, hint: str) -> dict[str, Any]:
     return {
         "estimated": True,
         "model": {"name": plan.shape.name, "family": plan.shape.family, "parameters": plan.shape.parameters},
-        "gpu": {"name": plan.gpu.name, "memory_gb": plan.gpu.memory, "assumed_tflops": plan.gpu.tflops},
+        "gpu": {
+            "name": plan.gpu.name,
+            "memory_gb": plan.gpu.memory,
+            "assumed": plan.gpu.assumed,
+            "assumed_tflops": plan.gpu.tflops,
+        },
         "gpus": run.gpus,
         "attention": run.attention,
         "settings": run.engine_settings(),

@@ -63,8 +63,21 @@ set_position() {
   esac
 }
 
+COUNT='[1-9][0-9]{0,8}'
+# shellcheck disable=SC2034  # launch.sh and cluster.sh read it
+WHOLE="0|$COUNT"
+NUMBER='([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?'
+
 is_number() {
-  [[ $1 =~ ^([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$ ]]
+  [[ $1 =~ ^$NUMBER$ ]]
+}
+
+# require PATTERN WANTED NAME...: reject a setting whose value does not match; those of other methods are unset.
+require() {
+  local name
+  for name in "${@:3}"; do
+    [[ ${!name-} =~ ^($1)$ || -z ${!name+set} ]] || fail "$name is '${!name}': give $2."
+  done
 }
 
 usage() {

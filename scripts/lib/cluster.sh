@@ -32,7 +32,7 @@ MASTER_ADDR too."
     MASTER_ADDR=${MASTER_ADDR:-$head}
   fi
   GPUS_PER_NODE=${GPUS_PER_NODE:-${gpus:-$(cluster_devices)}}
-  cluster_whole_numbers NNODES GPUS_PER_NODE SCORER_NODES
+  require "$WHOLE" 'a whole number' NNODES GPUS_PER_NODE SCORER_NODES
   ((NNODES > 0)) || fail "NNODES is 0: there is at least this node."
   ((SCORER_NODES < NNODES)) ||
     fail "SCORER_NODES=$SCORER_NODES of NNODES=$NNODES leave no node to train on: lower SCORER_NODES."
@@ -66,20 +66,12 @@ cluster_exec() {
 cluster_check() {
   [[ -n $NODE_RANK ]] || fail "NNODES=$NNODES, and nothing says which of them this node is: set NODE_RANK to 0 on the head \
 and to 1 to $((NNODES - 1)) on the others, or NNODES=1 for this machine alone."
-  cluster_whole_numbers NODE_RANK CLUSTER_WAIT_S RAY_PORT SCORER_PORT
+  require "$WHOLE" 'a whole number' NODE_RANK CLUSTER_WAIT_S RAY_PORT SCORER_PORT
   ((NODE_RANK < NNODES)) || fail "NODE_RANK=$NODE_RANK is not one of 0 to $((NNODES - 1)), as NNODES=$NNODES has it."
   [[ $NNODES == 1 || -n $MASTER_ADDR ]] ||
     fail "NNODES=$NNODES, and nothing names the head: set MASTER_ADDR to the address of the node with NODE_RANK=0."
   [[ $NNODES == 1 || -n ${RAY_AUTH_TOKEN:-} ]] || fail "NNODES=$NNODES and RAY_AUTH_TOKEN is not set: give all nodes of the \
 run the same secret of its own, such as one from 'openssl rand -hex 32'; Ray lets nobody in without it."
-}
-
-# cluster_whole_numbers NAME...: reject a variable that is not a whole number.
-cluster_whole_numbers() {
-  local name
-  for name in "$@"; do
-    [[ ${!name} =~ ^(0|[1-9][0-9]{0,8})$ ]] || fail "$name is '${!name}': give a whole number."
-  done
 }
 
 # cluster_has_gpu: whether this machine has an NVIDIA GPU (/dev/dxg: on WSL 2).

@@ -44,6 +44,7 @@ NAME=''
 SETTINGS_FILES=("${BASH_SOURCE[1]}")
 read_settings "$LIB/machine.sh"
 if [[ $SETTINGS == */* ]]; then read_settings "$SETTINGS"; else read_settings "$LIB/$SETTINGS.sh"; fi
+require "$COUNT" 'a whole number of tokens' MAX_PROMPT_LENGTH MAX_RESPONSE_LENGTH # bash computes with them
 read_settings "$LIB/common.sh"
 read_settings "$LIB/cluster.sh"
 
@@ -53,14 +54,23 @@ if [[ -n $HELP ]]; then
   exit 0
 fi
 set -- "${OVERRIDES[@]}"
+# What a dry run can tell without the environment; the program checks all settings.
+require "$COUNT" 'a whole number, 1 or more' TRAIN_BATCH_SIZE MINI_BATCH_SIZE ROLLOUT_N SFT_BATCH_SIZE SAMPLES_PER_PROMPT \
+  VAL_N EPOCHS TENSOR_PARALLEL
+require "$COUNT|null|[Nn]one" 'a whole number, 1 or more, or null' TOTAL_STEPS KEEP_CHECKPOINTS MAX_TOKENS_PER_GPU
+require "$WHOLE|-1" 'a whole number of steps, or -1 for never' TEST_FREQ SAVE_FREQ
+require "$WHOLE" 'a whole number' SEED
+require "$NUMBER" 'a number, 0 or more' SFT_LOSS_COEFF ALPHA POLICY_LOSS_COEFF LEARNING_RATE CLIP_HIGH GRPO_CLIP_HIGH \
+  TEMPERATURE VAL_TEMPERATURE TOP_P GPU_MEMORY_UTILIZATION
 
 if [[ -z $DEVICE ]]; then
   DEVICE=cuda
   cluster_has_gpu || { DEVICE=cpu && echo "No NVIDIA GPU was found: DEVICE=cpu." >&2; }
 fi
-# Machines and devices, if the settings leave them open. A dry run starts no scorer, so it names the one that would be.
+# Machines and devices, if the settings leave them open. The address of a run's own scorer is known when it has started: a
+# dry run shows a place for it, which no program takes for an address.
 cluster_detect
-[[ -z $DRY_RUN ]] || DPH_SCORER=${DPH_SCORER:-http://127.0.0.1:$SCORER_PORT}
+[[ -z $DRY_RUN ]] || DPH_SCORER=${DPH_SCORER:-http://HOST:PORT}
 
 # set_environment NAME VALUE: for the programs; --dry-run prints it.
 set_environment() {
@@ -123,6 +133,7 @@ ACTOR=(
   actor_rollout_ref.rollout.n="$ROLLOUT_N"
   actor_rollout_ref.rollout.log_prob_use_dynamic_bsz=True
   actor_rollout_ref.ref.log_prob_use_dynamic_bsz=True
+  actor_rollout_ref.actor.policy_loss_coeff="$POLICY_LOSS_COEFF"
   actor_rollout_ref.actor.use_kl_loss=False
   algorithm.use_kl_in_reward=False
   algorithm.adv_estimator=grpo
@@ -142,7 +153,6 @@ VALIDATION=(
 # shellcheck disable=SC2034  # the methods read it
 REHEARSAL=(
   data.train_files="$([[ $EXPLORED == all ]] && list "$BASELINE_FILES" || echo "'$TRAIN_WRONG'")"
-  actor_rollout_ref.actor.policy_loss_coeff="$POLICY_LOSS_COEFF"
   actor_rollout_ref.actor.sft_loss_normalization="$SFT_NORMALIZATION"
   data.sft_files="'$TRAIN_CORRECT'"
   data.sft_pt="'$SFT_PT'"
@@ -152,8 +162,8 @@ REHEARSAL=(
 
 # train OVERRIDES...: one training run in $OUTPUT_DIR/$NAME; resumes from the newest checkpoint there.
 train() {
-  [[ "$*" == *actor.policy_loss_coeff=* || "$EXPLORED $POLICY_LOSS_COEFF" == "exp 1.0" ]] ||
-    fail "EXPLORED=$EXPLORED and POLICY_LOSS_COEFF=$POLICY_LOSS_COEFF are for methods with D_pef, this is none: unset them."
+  [[ $EXPLORED == exp || "$*" == *data.sft_pt=* ]] ||
+    fail "EXPLORED=$EXPLORED is for methods that rehearse D_pef, and this one does not: unset it."
   launch "$PYTHON" -m verl.dph.main "${MACHINE[@]}" "${MODEL[@]}" "${ROLLOUT[@]}" "${DATA[@]}" "${ACTOR[@]}" \
     "${VALIDATION[@]}" \
     trainer.project_name="$PROJECT_NAME" \

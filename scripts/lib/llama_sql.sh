@@ -3,10 +3,9 @@
 MODEL_PATH=${MODEL_PATH:-meta-llama/Llama-3.1-8B-Instruct}
 name_model sql
 
-# If DPH_SCORER is empty: configuration, databases (empty: those of the configuration) and port of the scorers.
+# If DPH_SCORER is empty: configuration and databases (empty: those of the configuration) of the scorers.
 SCORER_CONFIG=${SCORER_CONFIG:-$PROJECT_DIR/rl/scorer/sql.yaml}
 DATABASE_PATH=${DATABASE_PATH:-}
-SCORER_PORT=${SCORER_PORT:-5001}
 
 # Data: the prompts to pre-sample, the baselines' training prompts, the validation files (comma-separated; VAL_FILES= for
 # no validation), the folder of D_exp and D_pef, and the D_pef store.

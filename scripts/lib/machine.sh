@@ -14,5 +14,6 @@ PLAN=${PLAN:-check}
 GPU_TYPE=${GPU_TYPE:-}
 
 # Scorer servers: an address, a comma-separated list, or a directory of address files. Empty: the run's own, with
-# SCORER_CONFIG and SCORER_PORT.
+# SCORER_CONFIG and on SCORER_PORT (0: a free port), which end with the run.
 DPH_SCORER=${DPH_SCORER:-}
+SCORER_PORT=${SCORER_PORT:-0}

@@ -7,7 +7,6 @@ plan() {
   local name left_open=() only_warn=() words status=0
   PLANNED=("$@")
   [[ $PLAN == @(check|ignore) ]] || fail "PLAN is '$PLAN': give check, or ignore to start what does not fit."
-  [[ $DEVICE != cpu ]] || return 0
   if ! command -v "$PYTHON" >/dev/null; then
     echo "Plan: not made: $PYTHON was not found." >&2
     return 0

@@ -3,9 +3,8 @@
 MODEL_PATH=${MODEL_PATH:-Qwen/Qwen2.5-Math-7B}
 name_model math
 
-# If DPH_SCORER is empty: configuration and port of the scorers.
+# If DPH_SCORER is empty: configuration of the scorers.
 SCORER_CONFIG=${SCORER_CONFIG:-$PROJECT_DIR/rl/scorer/math.yaml}
-SCORER_PORT=${SCORER_PORT:-5002}
 
 # Data: the prompts to pre-sample, the baselines' training prompts (without those that no sample solved, which the split
 # drops), the validation files (comma-separated; VAL_FILES= for no validation), the folder of D_exp and D_pef, and the

@@ -118,8 +118,14 @@ def test_an_unknown_command_names_the_nearest(capsys, words, hint):
 def test_a_wrong_option_is_an_error_of_the_command(capsys):
     code, _, err = run(capsys, "split", "--familly", "qwen")
     assert code == 2 and err.startswith("usage: dph split ") and "--familly" in err
-    code, _, err = run(capsys, "train", "js_lk", "run")
-    assert code == 2 and "argument METHOD: invalid choice: 'js_lk'" in err
+
+
+@pytest.mark.parametrize(
+    ("method", "hint"),
+    [("jskl", "did you mean 'js_kl'?"), ("gpro", "did you mean 'grpo'?"), ("zzz", "see dph train --list.")],
+)
+def test_an_unknown_method_names_the_nearest(capsys, method, hint):
+    assert run(capsys, "train", method, "run") == (2, "", f"Error: '{method}' is no method; {hint}\n")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rl.doctor.command import findings
+from rl.doctor.finding import warn
 from rl.doctor.machine import Machine
 from rl.doctor.run_checks import run_findings
 from rl.planning.script_settings import script_run
@@ -49,7 +50,8 @@ def test_a_run_that_can_start(doctor):
     assert lines["plugin"] == "ok       verl loads verl.dph"
     assert "sft_loss_mode=js_low_var, 8 prompts x 16 samples a step, 1 x 1 ranks on cpu" in lines["settings"]
     # 22,688 parameters x 12 bytes.
-    assert "22,688 parameters, 64 tokens" in lines["model"] and "one takes about 0.272 MB" in lines["checkpoints"]
+    assert "22,688 parameters, 64 tokens" in lines["model"]
+    assert "a checkpoint takes about 0.272 MB" in lines["checkpoints"]
     assert "sql.yaml starts: http://127.0.0.1:" in lines["scorer"] and "databases asked: 1" in lines["scorer"]
 
 
@@ -68,6 +70,11 @@ def test_a_machine_that_lacks_much(doctor, nvidia_smi, monkeypatch):
     assert checks["attention"]["found"].startswith("sdpa, because flash-attn is not installed")
     # It was the last word of each check, not a traceback, that was printed.
     assert not any("Traceback" in check["found"] or "itself failed" in check["found"] for check in checks.values())
+
+
+def test_a_variable_that_is_nearly_a_setting(monkeypatch):
+    monkeypatch.setenv("TOTAL_STEP", "3")
+    assert next(findings([])) == ("variables", warn("TOTAL_STEP is no setting; did you mean TOTAL_STEPS?", ""))
 
 
 def test_arguments_that_the_script_rejects(doctor):
@@ -135,14 +142,15 @@ def test_a_store_of_another_model_a_full_disk_and_a_running_scorer_without_the_d
     scorer.start()
     try:
         checkpoints = ("trainer.save_freq=5", "trainer.max_actor_ckpt_to_keep=2")
-        found = look(SCRIPT, "mine", *SMALL, *checkpoints, **variables, DPH_SCORER=scorer.address)
+        variables |= {"DATABASE_PATH": "", "DPH_SCORER": scorer.address}
+        found = look(SCRIPT, "mine", *SMALL, *checkpoints, **variables)
     finally:
         scorer.stop()
     assert "other.pt was made with another model (000000000000" in found["store"].found
     assert found["scorer"].status == "fail" and "shop/shop.sqlite" in found["scorer"].found
     # Two that are kept and the one that is being written: 3 x 272,256 bytes.
     assert found["checkpoints"].status == "fail" and "0.6 MB are free" in found["checkpoints"].found
-    assert "KEEP_CHECKPOINTS" in found["checkpoints"].advice
+    assert "3 lie there at a time; make room, set KEEP_CHECKPOINTS" in found["checkpoints"].found
     assert {found[name].status for name in ("settings", "data", "model")} == {"ok"}
 
 

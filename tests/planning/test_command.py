@@ -81,3 +81,16 @@ def test_it_says_what_the_script_chose(plan):
 def test_no_plan(plan, words, settings, sentence):
     code, out = plan(*words, **settings)
     assert code == 2 and out.startswith(sentence) and len(out.splitlines()) == 1
+
+
+def test_a_tiny_run_on_a_gpu_that_is_assumed(plan, tmp_path, monkeypatch):
+    """Without a GPU and a GPU_TYPE the paper's type is assumed, which is said; times are rounded for people."""
+    shape = {"model_type": "llama", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64}
+    shape |= {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
+    (tmp_path / "config.json").write_text(json.dumps(shape))
+    monkeypatch.delenv("GPU_TYPE", raising=False)
+    monkeypatch.setattr("rl.planning.gpus.gpu_here", lambda: None)
+    code, out = plan("scripts/llama/grpo.sh", "run", MODEL_PATH=str(tmp_path), GPUS_PER_NODE="1")
+    assert "No GPU was found here: a800 is assumed, GPU_TYPE names another.\n" in out
+    assert row(out, "update") == ["<", "0.1"] and "takes under 0.1 s." in out
+    assert "is assumed" not in plan("--gpu", "a800", "scripts/llama/grpo.sh", "run")[1]

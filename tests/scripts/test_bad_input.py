@@ -58,11 +58,41 @@ def test_arguments(launcher, files, arguments, words):
     assert words in rejected(launcher, *arguments, **files)
 
 
-@pytest.mark.parametrize("variable", [{"EXPLORED": "all"}, {"POLICY_LOSS_COEFF": "0"}], ids=str)
-def test_a_variable_of_methods_with_d_pef(launcher, files, variable):
-    ((name, value),) = variable.items()
-    line = rejected(launcher, "llama/grpo", "run", **files, **variable)
-    assert f"{name}={value}" in line and "are for methods with D_pef, this is none" in line
+@pytest.mark.parametrize(
+    ("variable", "value", "wanted"),
+    [
+        ("TOTAL_STEPS", "two", "a whole number, 1 or more, or null"),
+        ("TRAIN_BATCH_SIZE", "0", "a whole number, 1 or more"),
+        ("MAX_RESPONSE_LENGTH", "ten", "a whole number of tokens"),
+        ("SAVE_FREQ", "-2", "a whole number of steps, or -1 for never"),
+        ("LEARNING_RATE", "1e-6x", "a number, 0 or more"),
+        ("SFT_LOSS_COEFF", "much", "a number, 0 or more"),
+        ("GPUS_PER_NODE", "two", "a whole number"),
+    ],
+)
+def test_numbers_among_the_variables(launcher, files, variable, value, wanted):
+    """A dry run rejects them too, as the run would."""
+    for dry_run in ([], ["--dry-run"]):
+        line = rejected(launcher, "llama/js_kl", "run", *dry_run, **files | {variable: value})
+        assert line == f"Error: {variable} is '{value}': give {wanted}."
+
+
+def test_what_null_and_never_are_called(launcher, files):
+    settings = {"TOTAL_STEPS": "null", "KEEP_CHECKPOINTS": "None", "SAVE_FREQ": "-1", "TEST_FREQ": "0", "TOP_P": ".9"}
+    assert launcher.run("llama/js_kl", "run", "--dry-run", **files | settings).returncode == 0
+
+
+def test_a_variable_of_methods_with_d_pef(launcher, files):
+    line = rejected(launcher, "llama/grpo", "run", **files, EXPLORED="all")
+    assert "EXPLORED=all is for methods that rehearse D_pef, and this one does not: unset it." in line
+
+
+@pytest.mark.parametrize("weight", ["1", "1.0", "0"])
+def test_the_weight_of_the_policy_loss_is_compared_by_the_program_as_a_number(launcher, files, weight):
+    """A method without D_pef gets it too: there training rejects what is not 1 (objective_checks.divergence)."""
+    finished = launcher.run("llama/grpo", "run", **files, POLICY_LOSS_COEFF=weight)
+    assert finished.returncode == 0, finished.stderr
+    assert launcher.started().config().actor_rollout_ref.actor.policy_loss_coeff == float(weight)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rl.planning.run_settings import KEYS
@@ -130,6 +132,25 @@ def test_without_a_plan_the_defaults_count(launcher, files):
         assert engine(launcher.started())["GPU_MEMORY_UTILIZATION"] == "0.7"
     finished = launcher.run("llama/grpo", "run", "--dry-run", PYTHON="no-python")
     assert finished.returncode == 0 and finished.stderr == "Plan: not made: no-python was not found.\n"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_variable_that_is_nearly_a_setting(launcher, llama, device):
+    settings = llama | {"DEVICE": device, "MAX_PROMT_LENGTH": "10", "MODEL_HOME": "/x"}
+    finished = launcher.run("llama/grpo", "run", **settings)
+    warnings = [line for line in finished.stderr.splitlines() if line.startswith("Warning: ")]
+    assert warnings == ["Warning: MAX_PROMT_LENGTH is no setting; did you mean MAX_PROMPT_LENGTH?"]
+    assert finished.returncode == 0 and launcher.started()
+
+
+def test_a_batch_that_the_prompts_do_not_fill(launcher, llama, tmp_path):
+    prompts = tmp_path / "prompts.parquet"
+    pq.write_table(pa.table({"id": range(27)}), prompts)
+    settings = llama | {"DEVICE": "cpu", "BASELINE_FILES": str(prompts), "MINI_BATCH_SIZE": "1"}
+    for batch, code in (("27", 0), ("28", 2)):
+        finished = launcher.run("llama/grpo", "run", "--dry-run", **settings | {"TRAIN_BATCH_SIZE": batch})
+        assert finished.returncode == code, finished.stderr
+    assert "Error: data.train_batch_size=28 is more than the 27 prompts of data.train_files" in finished.stderr
 
 
 def test_no_plan_on_a_cpu_and_a_wrong_setting(launcher, llama):
