@@ -40,9 +40,7 @@ SUMMARY = (
     "of 16 prompts x 16 samples with verl, on rewards from executed queries."
 )
 CAVEATS = (
-    "One seed and one base model. Over the seeds of docs/study two things are stable: every method falls below the "
-    "base in Pass@8 and Pass@32 on the ambiguous questions, and only those with a divergence keep several styles. "
-    "Differences of Pass@k between methods are a few points and change with the seed.",
+    "One seed and one base model: differences of a few points between methods change with the seed (docs/study).",
     "A gain over GRPO may come from clip-higher and from training on hard prompts alone: compare with dapo_exp "
     "(make demo METHODS=grpo,dapo_exp,dph_js), which differs from DPH-JS only by the divergence.",
 )

@@ -74,7 +74,7 @@ def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSe
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _lr_share(step, settings))
     model.train()
     losses = []
-    progress = tqdm(range(settings.steps), desc="fine-tuning the demo's base model", unit="step")
+    progress = tqdm(range(settings.steps), desc="fine-tuning the tiny model", unit="step")
     for _ in progress:
         batch = rng.choices(examples, k=settings.batch_size)
         input_ids, labels = collate([(example.prompt, rng.choice(example.solutions)) for example in batch])

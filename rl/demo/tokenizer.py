@@ -5,6 +5,7 @@ schema's name. A prompt is about 20 tokens instead of several hundred, which mak
 other model in its place reads the whole prompt through its own template.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rl.demo.question_families import question_vocabulary
@@ -40,19 +41,29 @@ def response_text(solution: str) -> str:
     return f"{FENCE_OPEN}{solution}{FENCE_CLOSE}"
 
 
-def vocabulary() -> dict[str, int]:
-    """{token: id}: special tokens, newline and fences, then the words of all questions and solutions."""
-    words = sorted(question_vocabulary(SCHEMAS) | solution_vocabulary(SCHEMAS))
-    tokens = [PAD, START, END, UNKNOWN, NEWLINE, FENCE_OPEN, FENCE_CLOSE, *words]
+def question_line(message: str) -> str:
+    """What CHAT_TEMPLATE keeps of a user's message."""
+    return message.split(f"{QUESTION_HEADING}\n")[-1].split("\n")[0]
+
+
+def vocabulary(words: Iterable[str] | None = None) -> dict[str, int]:
+    """{token: id}: special tokens, newline and fences, then `words` (default: the demo's)."""
+    if words is None:
+        words = question_vocabulary(SCHEMAS) | solution_vocabulary(SCHEMAS)
+    tokens = [PAD, START, END, UNKNOWN, NEWLINE, FENCE_OPEN, FENCE_CLOSE, *sorted(words)]
     return {token: index for index, token in enumerate(tokens)}
 
 
-def build_tokenizer() -> "PreTrainedTokenizerFast":
-    """The tokenizer; decoding puts one blank between words and none beside a newline."""
+def build_tokenizer(words: Iterable[str] | None = None) -> "PreTrainedTokenizerFast":
+    """The tokenizer; decoding puts one blank between words and none beside a newline.
+
+    Args:
+        words: as of `vocabulary`.
+    """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = Tokenizer(models.WordLevel(vocabulary(), unk_token=UNKNOWN))
+    tokenizer = Tokenizer(models.WordLevel(vocabulary(words), unk_token=UNKNOWN))
     fences_and_newlines = Regex(f"{FENCE_OPEN}|{FENCE_CLOSE}|{NEWLINE}")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(fences_and_newlines, "isolated"), pre_tokenizers.Split(" ", "removed")]

@@ -1,7 +1,7 @@
 """The road of docs/tutorials/own-database.md, walked on a CPU with questions, databases and a model of the tests.
 
-The commands are the page's own. The model has learnt by heart what to say: it always answers half of the questions
-right, the other half now and then. Before each command comes a wrong turn, with the sentence that it gives.
+The commands are the page's own. The model has learnt by heart what to say: it always answers some of the questions
+right, the others now and then. Before each command comes a wrong turn, with the sentence that it gives.
 """
 
 import json
@@ -23,18 +23,14 @@ from rl.common.processes import end_process_tree
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
-MASTERED, EXPLORED = 8, 8
-# In place of the page's model and sizes.
+MASTERED, EXPLORED = 12, 16
+# In place of the page's model and lengths; its batch sizes are the page's.
 SETTINGS = {
     "DEVICE": "cpu",
     "GPUS_PER_NODE": "1",
     "OMP_NUM_THREADS": "1",
     "MAX_PROMPT_LENGTH": "250",
     "MAX_RESPONSE_LENGTH": "4",
-    "TRAIN_BATCH_SIZE": "4",
-    "MINI_BATCH_SIZE": "2",
-    "ROLLOUT_N": "4",
-    "SFT_BATCH_SIZE": "4",
     "TOTAL_STEPS": "2",
     "SAVE_FREQ": "1",
 }
@@ -108,7 +104,7 @@ class Traveller:
         database.parent.mkdir(parents=True)
         with sqlite3.connect(database) as connection:
             connection.execute("CREATE TABLE singer (Singer_ID INTEGER PRIMARY KEY, Name TEXT, Age INTEGER)")
-            connection.executemany("INSERT INTO singer VALUES (?, ?, ?)", [(i, f"N{i}", 20 + i) for i in range(40)])
+            connection.executemany("INSERT INTO singer VALUES (?, ?, ?)", [(i, f"N{i}", 20 + i) for i in range(60)])
         connection.close()
         records = [
             {
@@ -242,8 +238,8 @@ def trained(stored):
         ("wrong key", f"{train} actor.sft_loss_estimator=topk", {}),
         (
             "wrong values",
-            f"{train} actor_rollout_ref.actor.sft_loss_mode=jss",
-            {"TOTAL_STEPS": "two", "LOGGER": "[console,fiel]"},
+            f"{train} actor_rollout_ref.actor.sft_loss_mode=jss trainer.total_training_steps=two",
+            {"LOGGER": "[console,fiel]"},
         ),
     ):
         stored.output[name] = stored.wrong_turn(command, **settings)

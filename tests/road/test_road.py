@@ -80,6 +80,8 @@ def test_nothing_is_written_elsewhere(evaluated):
 def test_a_task_of_ones_own_is_trained_as_the_page_says(tmp_path, word_llama):
     """docs/tutorials/own-task.md; the scripts start the task's scorer. The model knows every other answer."""
     traveller = Traveller(tmp_path, "tutorials/own-task.md")
+    sizes = {"TRAIN_BATCH_SIZE": "4", "MINI_BATCH_SIZE": "2", "ROLLOUT_N": "4", "SFT_BATCH_SIZE": "4"}
+    traveller.settings |= sizes
     page = (DOCS / "tutorials" / "own-task.md").read_text()
     for name, content in re.findall(r"^```\w+\n# (countdown/\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -95,5 +97,5 @@ def test_a_task_of_ones_own_is_trained_as_the_page_says(tmp_path, word_llama):
     said = [(text, text if number % 2 else "Answer: 1") for number, text in enumerate(right)]
     traveller.teach("countdown/train.parquet", said, lr=1e-2, steps=300)
     output = [traveller.walk(command, MAX_PROMPT_LENGTH="40") for command in commands]
-    assert len(commands) == 5 and "a scorer was started at http://127.0.0.1:5003" in output[1]
+    assert len(commands) == 5 and "a scorer was started at http://127.0.0.1:" in output[1]
     assert "step:2 " in output[-1] and "outputs/countdown/first/global_step_2" in output[-1]

@@ -1,0 +1,106 @@
+"""Train a tiny model on your own SQL questions, to try the whole pipeline on a CPU.
+
+    python -m rl.demo.own_model mine/train.parquet --out mine/model
+
+It is the demo's model (base_model.py) with the words of your questions and gold queries. It learns every other question
+by heart, and answers each of the rest with the gold query or with that of another question, about as often. So the
+split finds D_pef and D_exp, and training has something to improve. The model can answer nothing but these questions.
+"""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from rl.common.atomic_write import replacing
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.demo.base_model import ModelSettings, Shape, build_model
+from rl.demo.sft import Example, SftSettings, fine_tune
+from rl.demo.tokenizer import build_tokenizer, question_line, response_text
+
+
+def make_own_model(data: Path, folder: Path, settings: SftSettings) -> tuple[int, int]:
+    """Train a model on the SQL questions of a prepared parquet and write `folder`.
+
+    Returns:
+        The tokens of the longest prompt and of the longest response.
+
+    Raises:
+        UserError: `data` has no SQL questions or only one gold query, or `folder` exists.
+    """
+    if folder.exists():
+        raise UserError(f"{folder} exists: delete it or choose another folder.")
+    pairs = _read(data)
+
+    import torch
+
+    torch.set_num_threads(ModelSettings.threads)
+    words = {word for pair in pairs for text in pair for word in text.replace("\n", " ").split(" ") if word}
+    tokenizer = build_tokenizer(words)
+    examples = []
+    for number, (question, gold) in enumerate(pairs):
+        other = next(sql for _, sql in [*pairs[number + 1 :], *pairs] if sql != gold)
+        prompt = tokenizer.apply_chat_template(
+            [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=False
+        )
+        said = [response_text(sql) + tokenizer.eos_token for sql in ([gold, other] if number % 2 else [gold])]
+        prompt_ids, *response_ids = tokenizer([prompt, *said], add_special_tokens=False)["input_ids"]
+        examples.append(Example(prompt_ids, response_ids))
+    longest_prompt = max(len(example.prompt) for example in examples)
+    longest_response = max(len(ids) for example in examples for ids in example.solutions)
+    positions = max(Shape.max_position_embeddings, 2 * (longest_prompt + longest_response))
+    model = build_model(tokenizer, replace(Shape(), max_position_embeddings=positions), ModelSettings.seed)
+    fine_tune(model, examples, settings, ModelSettings.seed)
+    with replacing(folder) as temporary:
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+    return longest_prompt, longest_response
+
+
+def _read(data: Path) -> list[tuple[str, str]]:
+    """(the question's first line, its gold query) of each row."""
+    if not data.is_file():
+        raise UserError(f"{data} does not exist: prepare the questions first (docs/tutorials/own-database.md).")
+    pairs = [(_question(row), _gold(row, data)) for row in pq.read_table(data).to_pylist()]
+    if len({gold for _, gold in pairs}) < 2:
+        raise UserError(f"{data} has fewer than two different gold queries: the model needs a wrong answer too.")
+    return pairs
+
+
+def _question(row: dict[str, Any]) -> str:
+    return question_line(row["prompt"][-1]["content"])
+
+
+def _gold(row: dict[str, Any], data: Path) -> str:
+    truth = row["reward_model"]["ground_truth"]
+    if not isinstance(truth, dict) or not truth.get("gold_sql"):
+        raise UserError(f"{data} has a row without gold_sql (id {row['id']}): give prompts of dph prepare with SQL.")
+    return truth["gold_sql"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m rl.demo.own_model",
+        description="Train a tiny model on your own SQL questions, to try the pipeline on a CPU. It learns every other "
+        "question by heart, answers the rest right about half of the time, and can answer nothing else.",
+    )
+    parser.add_argument("data", type=Path, help="parquet of prepared SQL prompts")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the model")
+    parser.add_argument(
+        "--steps", type=int, default=200, help="of fine-tuning, default %(default)s, which suits about 30 questions"
+    )
+    arguments = parser.parse_args()
+    with user_errors_exit():
+        prompt, response = make_own_model(arguments.data, arguments.out, SftSettings(steps=arguments.steps))
+        sys.stdout.write(
+            f"Wrote the model to {arguments.out}: the longest prompt has {prompt} tokens, the longest response "
+            f"{response}.\n"
+        )
+
+
+if __name__ == "__main__":
+    main()

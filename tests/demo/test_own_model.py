@@ -1,0 +1,54 @@
+"""A tiny model for one's own questions: it knows their words, and is sure of every other one."""
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rl.common.errors import UserError
+from rl.data.prepare.prompt_template import sql_prompt
+from rl.demo.own_model import make_own_model
+from rl.demo.sft import SftSettings
+from rl.demo.tokenizer import response_text
+from tests.sample_files import math_row, write_parquet
+
+GOLD = [f"SELECT title\nFROM book WHERE year < {1955 + i}" for i in range(6)]
+
+
+def sql_row(id, gold):
+    message = sql_prompt(
+        "CREATE TABLE book (title TEXT, year INTEGER);", f"Older than {1955 + id} ?", "a hint", "SQLite"
+    )
+    truth = {"db_id": "library/library.sqlite", "gold_sql": gold, "cmp_method": "bird"}
+    prompt = [{"role": "user", "content": message}]
+    return {"id": id, "prompt": prompt, "reward_model": {"style": "rule", "ground_truth": truth}}
+
+
+def test_it_answers_every_other_question_and_half_of_the_rest(tmp_path):
+    data = write_parquet(tmp_path / "train.parquet", *(sql_row(id, gold) for id, gold in enumerate(GOLD)))
+    folder = tmp_path / "model"
+    assert make_own_model(data, folder, SftSettings(steps=120, batch_size=32)) == (7, 12)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
+    chance = []
+    for id, gold in enumerate(GOLD):
+        prompt = tokenizer.apply_chat_template(sql_row(id, gold)["prompt"], add_generation_prompt=True, tokenize=False)
+        said, asked = response_text(gold) + tokenizer.eos_token, tokenizer(prompt)["input_ids"]
+        answer = tokenizer(said)["input_ids"]
+        assert tokenizer.decode(answer[:-1]) == response_text(gold) and tokenizer.unk_token_id not in asked + answer
+        with torch.no_grad():
+            log_probs = model(torch.tensor([asked + answer])).logits[0, len(asked) - 1 : -1].log_softmax(-1)
+        chance.append(log_probs.gather(1, torch.tensor(answer)[:, None]).sum().exp().item())
+    assert all(known > 0.9 for known in chance[::2]) and all(0.25 < half < 0.75 for half in chance[1::2])
+    with pytest.raises(UserError, match="exists: delete it"):
+        make_own_model(data, folder, SftSettings())
+
+
+def test_what_it_cannot_learn_from_is_named(tmp_path):
+    with pytest.raises(UserError, match="prepare the questions first"):
+        make_own_model(tmp_path / "none.parquet", tmp_path / "model", SftSettings())
+    with pytest.raises(UserError, match=r"row without gold_sql \(id 3\)"):
+        make_own_model(write_parquet(tmp_path / "math.parquet", math_row(3)), tmp_path / "model", SftSettings())
+    same = write_parquet(tmp_path / "same.parquet", sql_row(0, GOLD[0]), sql_row(1, GOLD[0]))
+    with pytest.raises(UserError, match="fewer than two different gold queries"):
+        make_own_model(same, tmp_path / "model", SftSettings())
+    assert not (tmp_path / "model").exists()
