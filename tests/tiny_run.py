@@ -53,3 +53,11 @@ def assert_same(metrics: dict[int, dict[str, float]], again: dict[int, dict[str,
             if not name.startswith(MEASURED) and value != again[step][name]
         }
         assert not different, f"step {step}"
+
+
+def prepare(config) -> None:
+    """The checks of verl.dph.main before it starts Ray."""
+    from verl.dph import main  # which loads all of verl
+
+    main.check_settings(config)
+    main.prepare(config)

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import re
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,8 @@ from rl.common.errors import UserError
 
 # A bar for what takes longer, such as the weights of a large model.
 BAR_DELAY_S = 3.0
+
+_SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 
 # The first pattern that matches anything counts: a folder with both holds the same weights twice.
 _WEIGHT_PATTERNS = ("*.safetensors", "pytorch_model*.bin")
@@ -77,6 +80,11 @@ def tokenizer_hash(model: str | os.PathLike) -> str:
     if not files:
         raise UserError(f"{folder} holds no tokenizer (tokenizer.json and the like): give a folder that has one.")
     return _combined_hash(files)
+
+
+def short(value: object) -> str:
+    """A value in a message: of each sha256 in it, the first 12 digits."""
+    return _SHA256.sub(lambda found: found[0][:12], str(value))
 
 
 def _folder(name: str | os.PathLike) -> Path:

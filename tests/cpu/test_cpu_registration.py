@@ -19,10 +19,14 @@ WITHOUT = """
 
     assert plugin.registered
     assert "verl.workers" not in sys.modules, "registering imports nothing heavy"
+    import verl.utils.model
+    import verl.utils.torch_functional
     from verl.workers.engine.fsdp import transformer_impl
-    from verl.dph.divergence.topk_logprobs import log_probs_of
 
-    assert transformer_impl.logprobs_from_logits is log_probs_of
+    # verl's own, in a program that is none of ours
+    assert transformer_impl.logprobs_from_logits is verl.utils.torch_functional.logprobs_from_logits
+    for function in (transformer_impl.logprobs_from_logits, verl.utils.model.load_valuehead_model):
+        assert function.__module__.startswith("verl.utils.") and not hasattr(function, "__wrapped__")
     from verl.workers.rollout.base import get_rollout_class
     from verl.workers.rollout.replica import get_rollout_replica_class
 

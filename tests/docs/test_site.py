@@ -88,7 +88,7 @@ def test_every_setting_and_script_variable_is_in_the_reference():
         "### actor_rollout_ref.actor.sft_loss_mode\n\nDefault `none`.\n\nDivergence to the initial policy: none" in text
     )
     text = made.script_variables()
-    assert "  LEARNING_RATE=1e-6" in text and "  SCORER_PORT=5001" in text and str(REPOSITORY) not in text
+    assert "  LEARNING_RATE=1e-6" in text and "  SCORER_PORT=0" in text and str(REPOSITORY) not in text
 
 
 def test_the_figures_are_computed():

@@ -174,7 +174,7 @@ def trained(stored, stored_in_bf16):
     training.terminate()
     output += training.communicate(timeout=120)[0]
     stored.stopped, stored.resumed_from = (training.returncode, output), newest_checkpoint(stored.runs / "js")
-    stored.succeed(
+    stored.outputs["resumed"] = stored.succeed(
         *("bash", f"scripts/llama/{settings[0]}.sh", *settings[1:]),
         **environment | {"TOTAL_STEPS": str(stored.resumed_from + 2)},
     )

@@ -125,6 +125,16 @@ def test_training_rehearses_in_every_step_and_resumes(trained, stored_in_bf16):
     assert steps[0][1]["dph/ratio_p01"] <= steps[0][1]["dph/ratio_p50"] <= steps[0][1]["dph/ratio_p99"]
 
 
+def test_the_start_says_what_it_waits_for(trained):
+    per_epoch = len(ids_of(trained.data / "train_wrong.parquet")) // 4
+    resumed = f"{trained.resumed_from + 1} of {trained.resumed_from + 2}"
+    for output, step in ((trained.stopped[1], f"1 of {100 * per_epoch}"), (trained.outputs["resumed"], resumed)):
+        assert [line for line in output.splitlines() if line.startswith(("Starting Ray", "The model is loaded"))] == [
+            "Starting Ray and loading the model (about 30 s for a small one) ...",
+            f"The model is loaded: step {step} begins.",
+        ]
+
+
 def test_every_checkpoint_has_a_manifest(trained, stored_in_bf16):
     for step in range(1, trained.resumed_from + 3):
         manifest = json.loads((trained.runs / "js" / f"global_step_{step}" / "manifest.json").read_text())

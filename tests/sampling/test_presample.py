@@ -249,14 +249,17 @@ async def no_check(config, rows) -> None:
     [
         ({"data.train_files": "/absent/train.parquet"}, "/absent/train.parquet cannot be read as parquet"),
         ({"data.train_files": "null"}, "data.train_files is not set"),
-        ({"actor_rollout_ref.model.path": "/absent/model"}, "The model /absent/model is neither a folder"),
+        ({"actor_rollout_ref.model.path": "/absent/model"}, "model.path=/absent/model holds no config.json"),
+        ({"actor_rollout_ref.model.path": "nobody/nomodel"}, "and the Hugging Face Hub cannot be reached"),
         ({"actor_rollout_ref.rollout.temperature": 0}, "temperature=0 gives the same response 4 times"),
         ({"data.max_prompt_length": 3}, r"6 of 6 prompts are longer than data.max_prompt_length=3 .* with 5\): raise"),
         ({"data.max_prompt_length": 3, "data.filter_overlong_prompts": True}, "none is left"),
         ({SCORER: "http://"}, "not of the form http://host:port"),
     ],
 )
-def test_wrong_input_is_named_before_anything_is_started(overrides, changes, named):
+def test_wrong_input_is_named_before_anything_is_started(overrides, changes, named, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
+
     async def run():
         await job.draw(prepared(overrides | changes), lambda: pytest.fail("the engine was started"))
 

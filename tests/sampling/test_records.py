@@ -99,6 +99,7 @@ def test_damaged_and_repeated_lines(tmp_path):
     "change, named",
     [
         ({"model_hash": "zz"}, "model_hash is aa there and zz now"),
+        ({"tokenizer_hash": "ab" * 32}, "there and abababababab now"),  # 12 of a sha256's digits
         ({"temperature": 0.6}, "temperature is 1.0 there and 0.6 now"),
         ({"data_files": {"/data/train.parquet": "dd"}}, "data_files"),
     ],

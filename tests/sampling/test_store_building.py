@@ -6,6 +6,7 @@ The programs are the real ones but for the engines, which record their calls; te
 import asyncio
 import json
 import logging
+import shutil
 from collections import Counter
 from types import SimpleNamespace
 
@@ -14,13 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from verl.checkpoint_engine.base import CheckpointEngineManager
 from verl.workers.config import CheckpointEngineConfig
 
 from rl.common.errors import UserError
 from rl.data.sample_file import read_samples
 from tests.sampling.conftest import ANSWERS
-from verl.dph import main
+from tests.tiny_run import prepare
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef import build
 from verl.dph.pef.store import Store
@@ -136,6 +138,21 @@ def test_what_the_engines_do_and_when(trainer, tmp_path, monkeypatch, caplog):
     assert pq.read_table(tmp_path / "correct.parquet")["id"].to_pylist() == ids
 
 
+def test_the_store_of_another_model_is_refused_before_an_engine_starts(trainer, tmp_path, model_folder):
+    """Also where it holds just the prompts of this run, and would pass for this run's finished store."""
+    build.write_store(trainer())
+    other = shutil.copytree(model_folder, tmp_path / "other")
+    weights = {name: weight * 2 for name, weight in load_file(other / "model.safetensors").items()}
+    save_file(weights, other / "model.safetensors", metadata={"format": "pt"})
+    of_other = trainer().config
+    of_other.actor_rollout_ref.model.path = str(other)
+    with pytest.raises(
+        UserError, match="pef.pt was made with another model .*name another file in data.sft_pt .*or delete"
+    ):
+        prepare(of_other)
+    prepare(trainer().config)
+
+
 DRAWN = 4
 
 
@@ -167,7 +184,7 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
 
     solved = {"sft_samples": presampled, "sft_coverage": "solved", "sft_responses_per_prompt": "all"}
     writing = trainer(**solved, sft_top_k=TOP_K)
-    main.prepare(writing.config)
+    prepare(writing.config)
     with caplog.at_level(logging.INFO):
         build.write_store(writing)
     store = Store.load(str(tmp_path / "pef.pt"))
@@ -187,7 +204,7 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
     ):
         build.write_store(trainer())
     with pytest.raises(UserError, match="responses_per_prompt=2.*name another file in data.sft_pt"):
-        main.prepare(trainer(**solved | {"sft_responses_per_prompt": 2}).config)
+        prepare(trainer(**solved | {"sft_responses_per_prompt": 2}).config)
 
     some = {"sft_pt": tmp_path / "some.pt", "sft_responses_per_prompt": 2, "sft_coverage": "mastered"}
     build.write_store(trainer(**solved | some))
@@ -207,7 +224,7 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
 )
 def test_settings_that_give_no_rows_are_rejected(trainer, presampled, change, sentence):
     with pytest.raises(UserError, match=sentence):
-        main.prepare(trainer(**{"sft_samples": presampled, "sft_coverage": "solved"} | change).config)
+        prepare(trainer(**{"sft_samples": presampled, "sft_coverage": "solved"} | change).config)
 
 
 def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path, make_row, write_parquet):
@@ -218,13 +235,13 @@ def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path, make
     ):
         others = (make_row(i, prompt=[{"role": "user", "content": "which which which"}]) for i in range(30))
         write_parquet(tmp_path / "correct.parquet", *others)
-        main.prepare(trainer(**solved).config)
+        prepare(trainer(**solved).config)
     presampled.write_bytes(b"".join(cut.splitlines(keepends=True)[:-1]))
     with pytest.raises(UserError, match=f"holds {31 * DRAWN - 1} of {31 * DRAWN} samples: re-run offline_sampling.sh"):
-        main.prepare(trainer(**solved).config)
+        prepare(trainer(**solved).config)
     metadata.write_text(metadata.read_text().replace('"temperature": 1.0', '"temperature": 0.6'))
     with pytest.raises(UserError, match=r"drawn with temperature=0.6, and this run has 1.0"):
-        main.prepare(trainer(**solved).config)
+        prepare(trainer(**solved).config)
 
 
 RIGHT, WRONG = ANSWERS[0], ANSWERS[2]
@@ -248,7 +265,7 @@ def test_responses_from_elsewhere(trainer, tmp_path, make_row, write_parquet, ca
     path = tmp_path / "given.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in GIVEN))
     writing = trainer(sft_responses=path, sft_responses_per_prompt=2, sft_top_k=TOP_K)
-    main.prepare(writing.config)
+    prepare(writing.config)
     with caplog.at_level(logging.INFO):
         build.write_store(writing)
     store = Store.load(str(tmp_path / "pef.pt"))
@@ -285,7 +302,7 @@ def test_responses_from_elsewhere(trainer, tmp_path, make_row, write_parquet, ca
 def test_a_row_that_is_no_response_is_rejected_before_anything_starts(trainer, tmp_path, line, sentence):
     (tmp_path / "given.jsonl").write_text(line + "\n")
     with pytest.raises(UserError, match=sentence):
-        main.prepare(trainer(sft_responses=tmp_path / "given.jsonl").config)
+        prepare(trainer(sft_responses=tmp_path / "given.jsonl").config)
     (tmp_path / "given.jsonl").write_text('{"id": 77, "response": "x"}\n')
     with pytest.raises(UserError, match=r"gives the store no row \(.*dropped_unknown_prompt=1"):
-        main.prepare(trainer(sft_responses=tmp_path / "given.jsonl").config)
+        prepare(trainer(sft_responses=tmp_path / "given.jsonl").config)

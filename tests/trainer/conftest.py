@@ -10,8 +10,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
-from tests.tiny_run import prompt_row, store_origin
-from verl.dph import main
+from tests.tiny_run import prepare, prompt_row, store_origin
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.store import Row, Store
 
@@ -90,7 +89,7 @@ def run(run_that_can_start, tmp_path, monkeypatch):
         @classmethod
         def prepare(cls, changes=()):
             config = cls.config(changes)
-            main.prepare(config)
+            prepare(config)
             return config
 
         @classmethod

@@ -197,7 +197,6 @@ def run(worker, config, rank, ranks):
 
 def main(model, folder, *variants):
     torch.set_num_threads(1)
-    assert transformer_impl.logprobs_from_logits is topk_logprobs.log_probs_of  # as the plugin has set it
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     import flash_attention_on_cpu  # beside this file, which is the program here
 
@@ -206,7 +205,9 @@ def main(model, folder, *variants):
         name, overrides = variant.split(":")
         config = build_config(model, overrides.split(";"))
         torch.manual_seed(0)  # of LoRA's initial weights
-        found = run(actor_worker(config), config, rank, ranks)
+        worker = actor_worker(config)
+        assert transformer_impl.logprobs_from_logits is topk_logprobs.log_probs_of  # actor_worker has put it in place
+        found = run(worker, config, rank, ranks)
         if rank == 0:
             save_file(found, os.path.join(folder, f"{name}.safetensors"))
     torch.distributed.destroy_process_group()

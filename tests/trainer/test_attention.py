@@ -182,8 +182,11 @@ def test_on_a_cpu_nothing_is_chosen(run, caplog):
     assert not [line for line in caplog.messages if line.startswith("Attention")]
 
 
-def test_a_critic_has_the_attention_of_its_config(random_model):
+def test_a_critic_has_the_attention_of_its_config(random_model, monkeypatch):
     """verl's own loader asks for flash attention."""
+    verls = verl.utils.model.load_valuehead_model
+    monkeypatch.setattr(verl.utils.model, "load_valuehead_model", verls)  # is put back after the test
+    attention.use_configured_attention(verl.utils.model)
     import torch
     from transformers import AutoConfig
 

@@ -2,9 +2,12 @@
 
 import json
 import math
+import os
 import re
 import shutil
+import subprocess
 import sys
+import time
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -112,7 +115,6 @@ LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 POLICY_LOSS = f"{ACTOR}policy_loss."
 PKPO, W_REINFORCE = {"algorithm.adv_estimator": "pkpo"}, {"algorithm.adv_estimator": "w_reinforce"}
 
-REFRESH = {"data.sft_refresh": 5}
 COLOCATE = {"trainer.v1.trainer_mode": "colocate_async"}
 STEPS, OWN_DEVICES = "trainer.v1.separate_async.parameter_sync_step", "actor_rollout_ref.rollout.nnodes"
 BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
@@ -160,10 +162,6 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (of_mode("reverse_kl", reference=True), "has no term on D_pef, but data.sft_files="),
         (of_mode("alpha", store=False), "set actor.use_kl_loss=True (or name the D_pef store in data.sft_pt)"),
         (of_mode("reverse_kl", store=False, reference=True, estimator="topk"), "topk compares stored"),
-        (REFRESH | of_mode("none"), "data.sft_refresh=5 rehearses mastered prompts beside D_pef, and actor.sft_loss"),
-        (REFRESH | of_mode("forward", estimator="topk"), "data.sft_refresh=5 does not go with actor.sft_loss_estim"),
-        (REFRESH | COLOCATE, "data.sft_refresh=5 does not go with trainer.v1.trainer_mode=colocate_async, where a"),
-        (REFRESH | {"algorithm.filter_groups.enable": True}, "=5 does not go with algorithm.filter_groups.enable=True"),
         (
             of_mode("js_low_var", estimator="topk") | {f"{MODEL}use_fused_kernels": True},
             "use_fused_kernels=True does not go with actor.sft_loss_estimator=topk",
@@ -319,6 +317,23 @@ def test_a_store_is_written_with_the_initial_policy_and_whole_sequences(run):
 # ------------------------------------------------------------------------------------------------- files and scorer
 
 
+def test_a_batch_that_the_prompts_do_not_fill(run):
+    """8 prompts and 8 rows of D_pef; verl would divide by the 0 steps of an epoch."""
+    sentence = run.rejection({"data.train_batch_size": 16})
+    assert sentence.startswith("data.train_batch_size=16 is more than the 8 prompts of data.train_files, and a step")
+    assert "holds 8 rows, but data.sft_batch_size=16 are used in every" in run.rejection({"data.sft_batch_size": 16})
+
+
+def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):
+    """verl samples such a row as often as it says; in validation nothing needs groups of one size."""
+    other = Path(run.data).with_name("other.parquet")
+    pd.DataFrame([dataset_row(100 + i) | {"__rollout_n__": 1 + i % 2} for i in range(8)]).to_parquet(other)
+    assert run.rejection({"data.train_files": [run.data, str(other)]}).startswith(
+        f"{other} of data.train_files has a column __rollout_n__, and training needs groups of rollout.n=4 responses: "
+    )
+    run.prepare({"data.val_files": str(other)})
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -447,3 +462,47 @@ def test_the_program_ends_with_the_sentence_and_code_2(run, monkeypatch, tmp_pat
     assert ended.value.code == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert said.startswith("Error: actor_rollout_ref.actor.sft_loss_mode='jss' is unknown")
+
+
+@pytest.mark.parametrize("writes_store", [False, True])
+def test_a_second_run_in_the_folder_of_one_under_way_is_refused(run, monkeypatch, tmp_path, writes_store):
+    """The real command in a process of its own, while the first would train."""
+    changes = {"trainer.default_local_dir": run.folder, "hydra.run.dir": tmp_path}
+    if writes_store:
+        changes |= {f"{ACTOR}generate_sft": True, f"{ACTOR}sft_loss_mode": "none", "data.sft_wrong_files": run.data}
+        changes |= {"data.sft_pt": tmp_path / "new.pt"}
+    overrides = [f"{name}={value}" for name, value in (run.overrides | changes).items()]
+    command, second = [sys.executable, "-m", "verl.dph.main", *overrides], []
+
+    def train(*args, **kwargs):
+        second.append(subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100))
+        raise UserError("That was the first.")
+
+    monkeypatch.setattr(main.main_ppo, "run_ppo", train)
+    monkeypatch.setattr(sys, "argv", ["main", *overrides])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        run_main(main.main, "dph_trainer")
+    GlobalHydra.instance().clear()
+    folder = tmp_path / "new.run" if writes_store else run.folder
+    otherwise = "name another file in data.sft_pt (SFT_PT in the scripts)"
+    if not writes_store:
+        otherwise = "give this run another name (NAME in the scripts, trainer.default_local_dir)"
+    [refused] = second
+    assert refused.returncode == 2, refused.stderr
+    said = refused.stderr.strip().splitlines()[-1]
+    assert said.startswith(f"Error: A run is under way in {folder} (process {os.getpid()} on ")
+    assert said.endswith(f": wait for it, or {otherwise}.")
+    assert [path.name for path in folder.iterdir()] == ["log.txt"]
+
+
+def test_a_model_that_is_neither_a_folder_nor_on_the_hub(run, tmp_path, monkeypatch):
+    """The Hub is asked once; a/b is a path where the folder a is."""
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.chdir(tmp_path)
+    began = time.monotonic()
+    sentence = run.rejection({f"{MODEL}path": "nobody/nomodel"})
+    assert sentence.startswith("The model nobody/nomodel is no folder here, and the Hugging Face Hub cannot be reached")
+    assert time.monotonic() - began < 15
+    (tmp_path / "mine").mkdir()
+    assert "path=mine/nomodel holds no config.json" in run.rejection({f"{MODEL}path": "mine/nomodel"})

@@ -1,5 +1,6 @@
 """What a run continues: only its own checkpoint, on its ranks; and what it records. All before Ray starts."""
 
+import functools
 import json
 import logging
 import math
@@ -10,16 +11,18 @@ import pandas as pd
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
 from tests.trainer.conftest import ACTOR, ETA, SCORER, dataset_row
 from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR
+from verl.dph.config.schema import flat
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import resume
-from verl.dph.training.mastered_prompts import Group, MasteredPrompts
 from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord
+from verl.dph.training.trainer import SyncTrainer
 
 STEP, BY_PATH = 4, {"trainer.resume_mode": "resume_path"}
 
@@ -76,16 +79,81 @@ def test_the_checkpoint_of_another_run_is_rejected_with_both_values(run, changes
     assert sentence in caplog.text
 
 
+def test_every_setting_that_is_not_named_must_match(run):
+    """Also those that no list of ours has ever named: verl's rewards, distillation, samplers, agent loops."""
+    config = run.prepare({"trainer.resume_mode": "disable"})
+    before: dict = {}
+    keys = {key for key, _ in flat(OmegaConf.to_container(config, resolve=True))}
+    for key in keys:
+        *sections, name = key.split(".")
+        functools.reduce(lambda settings, section: settings.setdefault(section, {}), sections, before)[name] = "another"
+    refused = {sentence.split()[0] for sentence in resume._other_settings(config, before)}
+    for key in (
+        "reward.reward_manager.name",
+        "distillation.enabled",
+        "trainer.v1.sampler.max_off_policy_threshold",
+        "trainer.balance_batch",
+        "actor_rollout_ref.rollout.temperature",
+        "actor_rollout_ref.rollout.multi_turn.enable",
+        "actor_rollout_ref.rollout.agent.default_agent_loop",
+        "actor_rollout_ref.rollout.quantization",
+        "actor_rollout_ref.rollout.name",
+        "actor_rollout_ref.rollout.enable_rollout_routing_replay",
+        "reward.sandbox_fusion.memory_limit_mb",
+        f"{ACTOR}sft_loss_coeff",
+        f"{ACTOR}optim.lr",
+        "algorithm.gamma",
+        "critic.optim.lr",
+        "data.max_response_length",
+        "data.sft_batch_size",
+    ):
+        assert key in refused, key
+    changeable = keys - refused
+    for key in (
+        "trainer.total_epochs",
+        "trainer.save_freq",
+        "trainer.logger",
+        "trainer.experiment_name",
+        "trainer.default_local_dir",
+        "trainer.n_gpus_per_node",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size",
+        "actor_rollout_ref.rollout.gpu_memory_utilization",
+        "actor_rollout_ref.rollout.val_kwargs.n",
+        "ray_kwargs.ray_init.num_cpus",
+        "reward.custom_reward_function.reward_kwargs.scorer",
+        f"{ACTOR}ppo_max_token_len_per_gpu",
+        f"{ACTOR}fsdp_config.param_offload",
+    ):
+        assert key in changeable, key
+
+
+def test_overlong_shaping_of_another_length_is_another_reward(run):
+    buffer = "reward.reward_kwargs.overlong_buffer_cfg"
+    shaped = {f"+{buffer}": {"enable": True, "len": 4, "penalty_factor": 1.0}}
+    save_checkpoint(run, **shaped)
+    run.prepare(shaped)
+    shaped[f"+{buffer}"]["len"] = 2
+    assert f"{buffer}.len was 4 and is 2" in run.rejection(shaped)
+    assert f"{buffer}.enable was True and is None; {buffer}.len was 4 and is None" in run.rejection()
+
+
+@pytest.mark.parametrize("loss_mode", ["kl_cov", "clip_cov"])
+def test_micro_batches_stay_where_a_loss_chooses_its_tokens_in_them(run, loss_mode):
+    trained_with = {f"{ACTOR}policy_loss.loss_mode": loss_mode}
+    save_checkpoint(run, **trained_with)
+    change = {f"{ACTOR}ppo_max_token_len_per_gpu": 999}
+    assert "ppo_max_token_len_per_gpu was 16384 and is 999" in run.rejection(trained_with | change)
+    run.prepare(trained_with | {"actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": 999})
+
+
 @pytest.mark.parametrize(
     ("trained_with", "change", "sentence"),
     [
         ({f"{ETA}type": "cosine"}, {"trainer.total_epochs": 99}, "trainer.total_epochs was 30 and is 99"),
         ({f"{ACTOR}optim.lr_scheduler_type": "cosine"}, {"trainer.total_epochs": 99}, "trainer.total_epochs was 30"),
-        # Validations decide what is explored.
-        ({"data.sft_refresh": 5}, {"trainer.test_freq": 7}, "trainer.test_freq was -1 and is 7"),
     ],
 )
-def test_what_a_schedule_or_the_refresh_depends_on_stays(run, trained_with, change, sentence):
+def test_what_a_schedule_depends_on_stays(run, trained_with, change, sentence):
     save_checkpoint(run, **trained_with)
     assert sentence in run.rejection(trained_with | change)
     run.prepare(trained_with)
@@ -141,19 +209,23 @@ def test_a_checkpoint_from_before_the_estimators_settings_has_their_constants(ru
     assert sentence in message and message.count(" was ") == 2  # of the sentence itself, and of this change
 
 
+def test_a_checkpoint_trained_with_a_setting_that_is_gone_is_not_continued(run):
+    folder = save_checkpoint(run)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for value in (0, 5):
+        manifest["settings"]["data"]["sft_refresh"] = value
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        if value:
+            assert "data.sft_refresh was 5, which this version does not have" in run.rejection()
+        else:
+            run.prepare()
+
+
 def test_the_order_of_another_store_is_not_continued(run):
     save_checkpoint(run)
     others = [Row(row.id, row.prompt, torch.tensor([6, 1]), row.ref_log_probs) for row in run.store_rows]
     Store(run.store_origin, others).save(run.store)
-    assert re.search("dph_state.json does not fit this run: the saved order has store [0-9a-f]{64}", run.rejection())
-
-
-def test_the_mastered_prompts_of_another_checkpoint_are_not_continued(run):
-    folder = save_checkpoint(run)
-    prompts = MasteredPrompts({7}, groups=1, capacity=1)
-    prompts.rehearsed = {7: Group(2, [Row(7, torch.tensor([7]), torch.tensor([6, 1]), torch.zeros(2))])}
-    prompts.save(folder)
-    assert re.search("dph_state.json does not fit this run: the saved order has num_rows 8, this run", run.rejection())
+    assert re.search("dph_state.json does not fit this run: the saved order has store [0-9a-f]{12}", run.rejection())
 
 
 def test_a_checkpoint_of_other_ranks_is_rejected(run):
@@ -300,3 +372,14 @@ def test_a_file_that_is_no_record_is_named(tmp_path, content):
     (tmp_path / "dph_run.json").write_text(content)
     with pytest.raises(UserError, match="dph_run.json is no record of a run"):
         RunRecord.load(tmp_path)
+
+
+def test_a_cosine_ends_where_the_run_ends_with_its_epochs(run):
+    """8 prompts in batches of 4 make 2 steps per epoch; the limit of steps is beyond the last epoch's."""
+    changes = {f"{ETA}type": "cosine", f"{ETA}final_ratio": 0.25, f"{ACTOR}sft_loss_coeff": 0.2}
+    changes |= {"data.train_batch_size": 4, "data.sft_batch_size": 4, "data.dataloader_num_workers": 0}
+    trainer = SyncTrainer(run.prepare(changes | {"trainer.total_epochs": 3, "trainer.total_training_steps": 100}))
+    trainer._init_tokenizer()
+    trainer._init_dataloader()
+    assert trainer.record.total_steps == 6
+    assert trainer.coefficient.value(1) == 0.2 and trainer.coefficient.value(6) == pytest.approx(0.05)

@@ -4,7 +4,7 @@ from hydra import compose, initialize_config_dir
 from verl.workers.rollout.base import get_rollout_class
 from verl.workers.rollout.replica import get_rollout_replica_class
 
-from verl.dph import main
+from tests.tiny_run import prepare
 from verl.dph.config.program import CONFIG_DIR
 
 
@@ -14,7 +14,7 @@ def test_a_run_on_a_gpu_without_vllm_can_start(run, monkeypatch):
     settings = run.overrides | device | {"trainer.default_local_dir": run.folder}
     with initialize_config_dir(str(CONFIG_DIR), version_base=None):
         config = compose("dph_trainer", [f"{name}={value}" for name, value in settings.items()])
-    main.prepare(config)
+    prepare(config)
     rollout = config.actor_rollout_ref.rollout
     assert (config.trainer.device, rollout.name, rollout.dtype) == ("cuda", "hf", "bfloat16")
     assert config.actor_rollout_ref.model.override_config.attn_implementation == "sdpa"

@@ -64,7 +64,7 @@ def test_training_does_not_wait_for_the_models_hash_and_a_manifest_does(config, 
     monkeypatch.setattr(run_manifest, "model_hash", lambda path: hashed.wait() and "a" * 64)
     trainer = object.__new__(SyncTrainer)  # only what fit uses
     trainer.config = OmegaConf.create({"actor_rollout_ref": {"actor": {"generate_sft": False}}})
-    trainer.manifest, trainer.record = Manifest(config), RunRecord(tmp_path)
+    trainer.manifest, trainer.record, trainer.global_steps = Manifest(config), RunRecord(tmp_path), 0
 
     def trains(self, agent_loop_manager):
         train.append("_hashes" in vars(trainer.manifest))  # already being computed

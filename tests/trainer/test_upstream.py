@@ -69,7 +69,7 @@ UPSTREAM = {
     ),
     "verl.dph.cpu.agent_loop.SharedAgentLoopManager": (AgentLoopManagerTQ.generate_sequences, "de5ab7fe338523ca"),
     "verl.dph.cpu.agent_loop._LocalRewardWorker": (AgentLoopWorker._compute_score, "cf4b57719ad3c1b2"),
-    "verl.dph.main.main": (main_ppo.run_ppo, "a65eddb189e56ae1"),
+    "verl.dph.main._start": (main_ppo.run_ppo, "a65eddb189e56ae1"),
     "verl.dph.cpu.in_process.use_in_process_router": (
         LLMServerManager._init_global_load_balancer,
         "cc3dcac74089a597",

@@ -7,8 +7,6 @@ JSON object per check (rl/doctor/finding.py). Works for training, the D_pef stor
 
 import asyncio
 import json
-import os
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,13 +24,12 @@ from verl.dph import main, presample
 from verl.dph.config.program import run_main
 from verl.dph.reward.preflight import OUR_REWARD, check_scorer
 from verl.dph.reward.settings import scorer_settings
+from verl.dph.training import disk
 from verl.dph.training.config import rehearses
 from verl.dph.training.model_checks import config_json
 
 PROGRAMS = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample"}
 SCORER_WAIT_S = 5.0
-# Of a checkpoint, per parameter: float32 weights and Adam's two moments.
-CHECKPOINT_BYTES = 12
 
 
 def check(program: str, config: DictConfig) -> None:
@@ -98,7 +95,7 @@ def _model(config: DictConfig) -> Finding:
             f"{text.vocab_size}: they are of different models",
             "give a folder whose files belong together.",
         )
-    found = f"{text.model_type}, {_parameters(config):,} parameters, {len(tokenizer)} tokens"
+    found = f"{text.model_type}, {disk.parameters(config):,} parameters, {len(tokenizer)} tokens"
     if not _has_weights(str(model.path)):
         return warn(f"{found}; no weights at {model.path} yet", "the run downloads them from the Hugging Face Hub.")
     return ok(found)
@@ -120,40 +117,13 @@ def _has_weights(model: str) -> bool:
     return any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
 
 
-def _parameters(config: DictConfig) -> int:
-    """Of the model that config.json describes."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    model = config.actor_rollout_ref.model
-    with torch.device("meta"):
-        shape = AutoModelForCausalLM.from_config(config_json(model), trust_remote_code=model.trust_remote_code)
-    return sum(parameter.numel() for parameter in shape.parameters())
-
-
 def _checkpoints(config: DictConfig) -> Finding:
     """Which one is resumed, and whether there is room for another."""
     resumed, finished = main.checkpoint_to_resume(config)
     if finished is not None:
         return ok(finished.splitlines()[0])
     begins = f"resumes from {resumed.name}" if resumed is not None else "starts at step 0"
-    folder = Path(config.trainer.default_local_dir)
-    if config.actor_rollout_ref.actor.generate_sft or config.trainer.save_freq <= 0:
-        return ok(f"{begins}, writes none")
-    existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
-    free, size = shutil.disk_usage(existing).free, CHECKPOINT_BYTES * _parameters(config)
-    kept = config.trainer.get("max_actor_ckpt_to_keep")
-    found = f"{begins}; one takes about {_bytes(size)}, {_bytes(free)} are free in {existing}"
-    if not os.access(existing, os.W_OK):
-        return fail(f"{existing} cannot be written", "make it writable, or set OUTPUT_DIR.")
-    # A new one is written before the oldest is removed.
-    if free < size * ((kept or 0) + 1 if resumed is None else 1):
-        return fail(found, "make room, set KEEP_CHECKPOINTS to keep fewer, or OUTPUT_DIR to a larger disk.")
-    return ok(found if kept else f"{found}; all are kept (KEEP_CHECKPOINTS)")
-
-
-def _bytes(count: float) -> str:
-    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
+    return ok(f"{begins}; {disk.check_room(config, resumed) or 'writes none'}")
 
 
 def _store(config: DictConfig) -> Finding:

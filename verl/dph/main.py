@@ -22,6 +22,7 @@ from verl.utils.device import auto_set_device
 
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
+from rl.common.run_lock import sole_run
 from rl.common.signals import stoppable_when_armed
 from rl.data.rows import Row
 from verl.dph.config.program import run_main
@@ -32,13 +33,15 @@ from verl.dph.pef.row_sources import check_given_rows, prompt_settings
 from verl.dph.pef.store import Store
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.ray_cluster import join_running, on_head
-from verl.dph.training import checks, preflight, resume, tracking
+from verl.dph.training import checks, disk, preflight, resume, tracking
 from verl.dph.training.config import rehearses
-from verl.dph.training.mastered_prompts import rehearsed_rows
 from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
 
+# What to do instead of waiting for a run in the same folder.
+OTHER_NAME = "give this run another name (NAME in the scripts, trainer.default_local_dir)"
+OTHER_STORE = "name another file in data.sft_pt (SFT_PT in the scripts)"
 FINISHED = "This run is finished: to go on, raise trainer.total_training_steps or trainer.total_epochs."
 
 # A Ray actor class cannot be subclassed, the class behind it can.
@@ -68,7 +71,7 @@ def check_store(config: DictConfig, resumed: Path | None) -> None:
     """
     path = os.path.expanduser(config.data.sft_pt)
     store = Store.load(path)
-    store.check_origin(path, **origin_of(config))
+    store.check_origin(path, origin_of(config))
     if config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and not store.top_k:
         raise UserError(
             f"D_pef store {path} holds no next-token distributions, which actor.sft_loss_estimator=topk compares: "
@@ -77,8 +80,7 @@ def check_store(config: DictConfig, resumed: Path | None) -> None:
         )
     rows = usable(store, config)
     if resumed is not None:
-        rehearsed = Store(store.meta, rows.store.rows + rehearsed_rows(resumed))
-        resume.load_state(resumed, {"order": resume.visit_order(rehearsed, config)})
+        resume.load_state(resumed, {"order": resume.visit_order(rows.store, config)})
     logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), rows)
     actor = config.actor_rollout_ref.actor
     is_sft = (actor.sft_loss_mode, actor.sft_loss_estimator, actor.sft_kl_estimator) == ("forward", "sampled", "k1")
@@ -153,15 +155,18 @@ def check_with_verl(config: DictConfig) -> None:
 
 
 def prepare(config: DictConfig) -> str | None:
-    """Check everything that can be checked now, and complete the settings of a store-writing run.
+    """Check everything beyond the settings that can be checked now, and complete the settings of a store-writing run.
+
+    Args:
+        config: as check_settings leaves it.
 
     Returns:
         The summary of a run that is finished, so that nothing is to be started; else None.
     """
-    check_settings(config)
     resumed, finished = checkpoint_to_resume(config)
     if finished is not None:
         return finished
+    disk.check_room(config, resumed)
     join_running(config)
     rows = check_rows(config)
     if rehearses(config):
@@ -190,15 +195,22 @@ class Arming:
         return self._actor_class.remote()
 
 
+def _start(config: DictConfig, folder: Path) -> None:
+    with stoppable_when_armed() as arm, console_log(folder / "log.txt"):
+        logging.getLogger(__package__).info("Starting Ray and loading the model (about 30 s for a small one) ...")
+        on_cpu = config.trainer.device == "cpu"
+        task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(resources=on_head())(TaskRunner)
+        main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm))
+
+
 def main(config: DictConfig) -> None:
-    finished = prepare(config)
-    folder = Path(config.trainer.default_local_dir)
-    if finished is None:
-        with stoppable_when_armed() as arm, console_log(folder / "log.txt"):
-            on_cpu = config.trainer.device == "cpu"
-            task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(resources=on_head())(TaskRunner)
-            main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm))
-    if not config.actor_rollout_ref.actor.generate_sft:
+    check_settings(config)
+    folder, writes_store = Path(config.trainer.default_local_dir), config.actor_rollout_ref.actor.generate_sft
+    with sole_run(folder, OTHER_STORE if writes_store else OTHER_NAME):
+        finished = prepare(config)
+        if finished is None:
+            _start(config, folder)
+    if not writes_store:
         sys.stdout.write(f"{finished or RunRecord.load(folder).summary(config)}\n")
 
 

@@ -8,7 +8,6 @@ import logging
 import os
 import sys
 from importlib.metadata import entry_points
-from typing import Any
 
 from wrapt import register_post_import_hook
 
@@ -44,32 +43,23 @@ def check_environment() -> None:
 
 
 def register() -> None:
-    """Register our log-probs, advantage estimators, loading of critics and the rollout "hf"; with VERL_PLATFORM=cpu
-    also its platform.
+    """Register what verl looks up by name: advantage estimators, the rollout "hf" and, with VERL_PLATFORM=cpu, its
+    platform. Functions of verl are replaced by our programs' workers alone (training/worker_functions.py).
 
     One of our programs that runs on a CPU gets VERL_PLATFORM=cpu here, because verl chooses its platform next.
     """
     global registered
     set_platform(sys.orig_argv)
     mark_messages()
-    # It would say in every process that VERL_PLATFORM is set.
-    logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
-    register_post_import_hook("verl.dph.config.attention:use_configured_attention", "verl.utils.model")
-    register_post_import_hook(use_one_pass_log_probs, "verl.workers.engine.fsdp.transformer_impl")
     register_post_import_hook("verl.dph.training.advantages:register", "verl.trainer.ppo.core_algos")
     register_post_import_hook("verl.dph.hf_rollout:register_rollout", "verl.workers.rollout.replica")
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
         from verl.dph import cpu
 
+        # It would say in every process that VERL_PLATFORM is set.
+        logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
         cpu.register()
     registered = True
-
-
-def use_one_pass_log_probs(engine: Any) -> None:
-    """Let verl's FSDP engines, once their module is imported, take log-probs of labels by ours."""
-    from verl.dph.divergence.topk_logprobs import log_probs_of
-
-    engine.logprobs_from_logits = log_probs_of
 
 
 try:

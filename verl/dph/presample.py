@@ -21,6 +21,7 @@ from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import Drawn, SamplingSettings
+from verl.dph.training.preflight import check_model
 
 SCHEMA = (
     whole("presample.n", 1),
@@ -75,6 +76,7 @@ def check_settings(config: DictConfig) -> SamplingSettings:
     """
     check_schema(config, SCHEMA)
     check_rollout(config)
+    check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
     rollout, n = config.actor_rollout_ref.rollout, config.presample.n
     if rollout.temperature == 0 and n > 1:
         raise UserError(

@@ -26,13 +26,13 @@ from verl.trainer.ppo.v1 import agent_loop_tq
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
+from rl.data.rows import SAMPLES
 from verl.dph.cpu.in_process import InProcessActorClass
 from verl.dph.hf_rollout.burst_client import Burst, BurstClient
 from verl.dph.hf_rollout.sampling import stable_key
 
 SHARED = "single_turn_agent"
 WINDOW_SECONDS = 0.01
-SAMPLES = "__rollout_n__"  # verl's column for prompts that are not sampled as often as the settings say
 # A prompt's seed: a column of a batch on its way to the workers. Prompts may bring their own (training/keep_probe.py).
 SEED = "sampling_seed"
 

@@ -66,8 +66,6 @@ def write_store(trainer) -> None:
         shutil.rmtree(parts, ignore_errors=True)
         logger.info("%s is complete: nothing to do (delete it to write it anew)", path)
         return
-    else:
-        store.check_origin(path, **origin)
     # As verl's trainers do between sampling and the passes of the training engine (PPOTrainerSync.on_sample_end): the
     # rollout servers free their weights and caches. Nothing is generated any more.
     trainer.checkpoint_manager.sleep_replicas()

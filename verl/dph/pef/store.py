@@ -11,12 +11,14 @@ most once, and only when a training step has used it.
 
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 
 from rl.common import atomic_write
 from rl.common.errors import UserError
+from rl.common.fingerprint import short
 
 FORMAT = "dph-store/1"
 
@@ -41,7 +43,7 @@ _ORIGIN = {
 # Older stores lack these and are not compared by them.
 _ORIGIN_RECORDED_LATER = ("engine_dtype", "chat_template")
 
-_HINT = "write it again with get_correct_data_tensor.sh (scripts/llama, scripts/qwen)"
+WRITE_AGAIN = "write it again with get_correct_data_tensor.sh (scripts/llama, scripts/qwen)"
 
 
 @dataclass(slots=True)
@@ -142,18 +144,20 @@ class Store:
         try:
             content = torch.load(path, weights_only=True, map_location="cpu", mmap=True)
         except FileNotFoundError:
-            raise UserError(f"D_pef store {path} does not exist: {_HINT}.") from None
+            raise UserError(f"D_pef store {path} does not exist: {WRITE_AGAIN}.") from None
         except Exception as error:  # torch raises a dozen types for a file that is not its own
             raise UserError(
                 f"D_pef store {path} cannot be read ({type(error).__name__}; it must hold plain tensors, no pickled "
-                f"objects): {_HINT}."
+                f"objects): {WRITE_AGAIN}."
             ) from error
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         if found != FORMAT:
-            raise UserError(f"{path} is no D_pef store of this version (format {found!r}, wanted {FORMAT!r}): {_HINT}.")
+            raise UserError(
+                f"{path} is no D_pef store of this version (format {found!r}, wanted {FORMAT!r}): {WRITE_AGAIN}."
+            )
         problem = _problem(content)
         if problem:
-            raise UserError(f"D_pef store {path} does not fit together ({problem}): {_HINT}.")
+            raise UserError(f"D_pef store {path} does not fit together ({problem}): {WRITE_AGAIN}.")
         lengths = content["response_lengths"].tolist()
         ids, prompts = content["ids"], content["prompts"].split(content["prompt_lengths"].tolist())
         if len(prompts) < len(ids):
@@ -175,20 +179,23 @@ class Store:
         bytes_per_token = sum(getattr(row, name).nbytes for name in _TOP_FIELDS) / len(row.response)
         return f"{words}; top-{self.top_k} next tokens take {bytes_per_token:.0f} bytes per response token"
 
-    def check_origin(self, path: str | os.PathLike, **expected: str | float) -> None:
+    def check_origin(
+        self, path: str | os.PathLike, expected: Mapping[str, str | float], remedy: str = WRITE_AGAIN
+    ) -> None:
         """Reject a store whose reference log-probs or prompts are not those of this run.
 
         Args:
             path: the file, for the message.
             expected: what this run has, by the name in `meta` (origin.origin_of); those of _ORIGIN are compared.
+            remedy: what to do about it, for the message.
         """
         for name, what in _ORIGIN.items():
             older = name in _ORIGIN_RECORDED_LATER and name not in self.meta
             if name in expected and not older and self.meta.get(name) != expected[name]:
                 raise UserError(
-                    f"D_pef store {path} was made with another {what} ({_short(self.meta.get(name))}, from "
-                    f"{self.meta.get('model')}) than this run's ({_short(expected[name])}): its reference log-probs do "
-                    f"not hold here, {_HINT}."
+                    f"D_pef store {path} was made with another {what} ({short(self.meta.get(name))}, from "
+                    f"{self.meta.get('model')}) than this run's ({short(expected[name])}): its reference log-probs do "
+                    f"not hold here, {remedy}."
                 )
 
     def fingerprint(self) -> str:
@@ -259,7 +266,3 @@ def _problem(content: dict) -> str | None:
         if (tensor.dtype, tuple(tensor.shape)) != (dtype, shape):
             return f"{name} is {tensor.dtype} {tuple(tensor.shape)}, its lengths and top_k={top_k} make {dtype} {shape}"
     return None
-
-
-def _short(value: object) -> str:
-    return value[:12] if isinstance(value, str) and len(value) == 64 else str(value)

@@ -22,6 +22,7 @@ from verl.model_merger.fsdp_model_merger import FSDPModelMerger, merge_non_dtens
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
+from rl.common.run_lock import sole_run
 from rl.data.training_run import NEWEST
 
 SHARDS, SAVED, MERGED = "model_world_size_{world}_rank_{rank}.pt", "huggingface", "huggingface_merged"
@@ -39,13 +40,14 @@ def model_folder(model: str, trust_remote_code: bool = False) -> str:
         A folder with weights and tokenizer; what is no folder comes back as it is.
 
     Raises:
-        UserError: a folder that is none of these, or a checkpoint that cannot be read.
+        UserError: a folder that is none of these, a checkpoint that cannot be read, or one that another process merges.
     """
     folder, checkpoint = _find(model)
     if checkpoint is not None and not _is_merged(checkpoint):
-        hashes = _hashes(checkpoint)
-        _merge(checkpoint, Path(folder), trust_remote_code)
-        (Path(folder) / MERGED_FROM).write_text(json.dumps(hashes, indent=1) + "\n")
+        with sole_run(checkpoint, "copy the checkpoint"):
+            hashes = _hashes(checkpoint)
+            _merge(checkpoint, Path(folder), trust_remote_code)
+            (Path(folder) / MERGED_FROM).write_text(json.dumps(hashes, indent=1) + "\n")
     return folder
 
 

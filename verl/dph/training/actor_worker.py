@@ -1,4 +1,6 @@
-"""verl's actor worker with two passes of ours: the reference's top-k distributions, and gradient norms by component."""
+"""The workers of our trainers: verl's, with two passes more for the actor, the reference's top-k distributions and
+gradient norms by component; and with the functions of worker_functions.py in every one.
+"""
 
 import torch
 from tensordict import TensorDict
@@ -14,6 +16,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.batch_fields import PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
 from verl.dph.training.rehearsal_loss import COMPONENT, POLICY, REHEARSAL
+from verl.dph.training.worker_functions import replace_functions
 
 
 class TopKRecorder:
@@ -49,7 +52,15 @@ class TopKRecorder:
         }
 
 
-class DPHPasses:
+class ReplacedFunctions:
+    """Mixin of a worker, before verl's class in its bases: puts our functions in place in the worker's process."""
+
+    def __init__(self, *args, **kwargs):
+        replace_functions()
+        super().__init__(*args, **kwargs)
+
+
+class DPHPasses(ReplacedFunctions):
     """Mixin of a worker, before verl's ActorRolloutRefWorker in its bases."""
 
     actor: TrainingWorker
@@ -120,3 +131,11 @@ class DPHWorker(DPHPasses, ActorRolloutRefWorker):
 
 class DPHDetachWorker(DPHPasses, DetachActorWorker):
     """For trainers with rollouts on devices of their own."""
+
+
+class DPHReferenceWorker(ReplacedFunctions, ActorRolloutRefWorker):
+    """For a reference model beside the actor's worker."""
+
+
+class DPHCriticWorker(ReplacedFunctions, TrainingWorker):
+    """For critics."""

@@ -128,7 +128,6 @@ RULES = (
     keep_probe,
     objective_checks.store_writing,
     objective_checks.divergence,
-    objective_checks.refresh,
     objective_checks.advantages,
     objective_checks.clip_cov,
     model_checks.text_only,

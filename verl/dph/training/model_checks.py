@@ -55,12 +55,10 @@ def roles(config: DictConfig) -> Iterator[Role]:
 def models(config: DictConfig) -> Iterator[str]:
     """What would fail in the workers, or would silently compute something else."""
     device, ranks = config.trainer.device, config.trainer.n_gpus_per_node * config.trainer.nnodes
+    # The actor and its reference share a model: the Hub is asked once.
+    for name, path in dict.fromkeys((role.model_name, str(role.model.path)) for role in roles(config)):
+        preflight.check_model(f"{name}.path", path)
     for role in roles(config):
-        if not preflight.is_model(str(role.model.path)):
-            yield (
-                f"{role.model_name}.path={role.model.path} holds no config.json: give the folder of a Hugging Face "
-                "model."
-            )
         if device == "cpu" and role.settings.strategy != "fsdp2":
             yield (
                 f"{role.name}.strategy={role.settings.strategy} does not run with trainer.device=cpu, because torch "

@@ -128,34 +128,6 @@ def _baseline(actor: DictConfig, mode: str, on_pef: bool) -> Iterator[str]:
         )
 
 
-def refresh(config: DictConfig) -> Iterator[str]:
-    """What data.sft_refresh needs of a step: groups that are all correct, of the policy whose log-probs it computes."""
-    actor, mode = config.actor_rollout_ref.actor, config.trainer.v1.trainer_mode
-    if not config.data.sft_refresh or actor.generate_sft:
-        return
-    setting = f"data.sft_refresh={config.data.sft_refresh}"
-    if not rehearses(config):
-        yield (
-            f"{setting} rehearses mastered prompts beside D_pef, and actor.sft_loss_mode={actor.sft_loss_mode} has no "
-            "term on D_pef here: use another mode, or sft_refresh=0."
-        )
-    if actor.sft_loss_estimator == "topk":
-        yield (
-            f"{setting} does not go with actor.sft_loss_estimator=topk, which needs next-token distributions that "
-            "rollouts do not have: use sampled, or sft_refresh=0."
-        )
-    if mode != "sync":
-        yield (
-            f"{setting} does not go with trainer.v1.trainer_mode={mode}, where a response may be of an older policy "
-            "than its log-probs: use sync, or sft_refresh=0."
-        )
-    if config.algorithm.get("filter_groups") and config.algorithm.filter_groups.enable:
-        yield (
-            f"{setting} does not go with algorithm.filter_groups.enable=True, which discards the groups that are all "
-            "correct: switch one off."
-        )
-
-
 def advantages(config: DictConfig) -> Iterator[str]:
     """What would change an advantage estimator of the baselines without a word (docs/explanation/baselines.md)."""
     algorithm, reward, n = config.algorithm, config.reward, config.actor_rollout_ref.rollout.n

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 import pyarrow.parquet as pq
 from omegaconf import DictConfig
 
+from rl.common.batch_size import check_batch
 from rl.common.errors import UserError
-from rl.data.rows import Row, read_rows
+from rl.data.rows import SAMPLES, Row, read_rows
 from rl.data.split import BASE_CORRECT
 from verl.dph.pef.row_sources import prompt_settings, uses_samples
 from verl.dph.training.config import files_of, has_keep_probe, rehearses
+
+_HUB_LIMIT_S = 10
 
 _SPLIT = "run data/sql/process_data/exact_correct_id.py"
 _ORIGIN = {
@@ -24,10 +27,37 @@ _ORIGIN = {
 }
 
 
-def is_model(path: str) -> bool:
-    """Whether `path` is the folder of a model, or a name of the Hugging Face Hub."""
-    looks_local = path.startswith(("/", ".", "~")) or path.count("/") > 1
-    return not looks_local or os.path.isfile(os.path.join(os.path.expanduser(path), "config.json"))
+def check_model(key: str, model: str) -> None:
+    """Reject a folder without a model, and a name that the Hugging Face Hub does not have.
+
+    A name a/b is a path if the folder a, or a/b itself, is here. Of a model that is neither here nor in its cache the
+    Hub is asked once: transformers asks for 30 s.
+
+    Args:
+        key: the setting that names it.
+
+    Raises:
+        UserError: there is no such model, or the Hub cannot be reached.
+    """
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    looks_local = model.startswith(("/", ".", "~")) or model.count("/") > 1 or os.path.isdir(model.split("/")[0])
+    if looks_local:
+        if not os.path.isfile(os.path.join(os.path.expanduser(model), "config.json")):
+            raise UserError(f"{key}={model} holds no config.json: give the folder of a Hugging Face model.")
+        return
+    try:
+        if isinstance(try_to_load_from_cache(model, "config.json"), str):
+            return
+        HfApi().model_info(model, timeout=_HUB_LIMIT_S)
+    except (HFValidationError, HfHubHTTPError) as error:
+        reason = f"the Hugging Face Hub has no such model for you ({type(error).__name__})"
+    except Exception as error:  # of the library that asks; HF_HUB_OFFLINE has one of its own
+        reason = f"the Hugging Face Hub cannot be reached (offline: {type(error).__name__})"
+    else:
+        return
+    raise UserError(f"The model {model} is no folder here, and {reason}: give the model's folder in MODEL_PATH.")
 
 
 def check_files(config: DictConfig) -> None:
@@ -79,6 +109,17 @@ def check_rows(config: DictConfig, names: Sequence[str]) -> list[Row]:
     """All rows of the files in data.<name>, each checked.
 
     Raises:
-        UserError: naming file, row and key.
+        UserError: naming file, row and key, or the batch that the training prompts do not fill, or training prompts
+            with a number of rollouts of their own.
     """
-    return [row for name in names for row in read_rows(files_of(config.data[name]))]
+    rows = {name: read_rows(files_of(config.data[name])) for name in names}
+    if "train_files" in rows:
+        check_batch(config.data.train_batch_size, len(rows["train_files"]))
+    for file in files_of(config.data.train_files) if "train_files" in rows else []:
+        if SAMPLES in pq.read_schema(file).names:
+            raise UserError(
+                f"{file} of data.train_files has a column {SAMPLES}, and training needs groups of "
+                f"rollout.n={config.actor_rollout_ref.rollout.n} responses: remove the column (ROLLOUT_N in the "
+                "scripts sets the number for all prompts; data.val_files may have it)."
+            )
+    return [row for name in names for row in rows[name]]

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
-from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
+from rl.common.fingerprint import file_sha256, model_hash, short, tokenizer_hash
 from verl.dph.config.schema import flat
 from verl.dph.pef.store import Store
 from verl.dph.pef.visit_order import RehearsalOrder
@@ -20,48 +20,67 @@ from verl.dph.training.config import files_of
 
 logger = logging.getLogger(__name__)
 
+NEWEST = "latest_checkpointed_iteration.txt"  # verl writes it last
 STATE_FILE = "dph_state.json"
 
-# The settings that make a run: sections, and single keys of sections that are otherwise about machines and speed.
-_OF_A_RUN = (
-    "actor_rollout_ref.actor.*",
-    "actor_rollout_ref.model.*",
-    *(f"actor_rollout_ref.rollout.{name}" for name in ("n", "seed", "temperature", "top_p", "top_k", "ignore_eos")),
-    "algorithm.*",
-    "critic.*",
-    "data.*",
-    "reward.custom_reward_function.*",
-    "reward.reward_manager.*",
-    "trainer.critic_warmup",
-    "trainer.v1.trainer_mode",
-    "trainer.v1.separate_async.parameter_sync_step",
-)
-
-# Of these, what may change when a run is resumed.
+# What may change when a run is resumed, as patterns of full names; every other setting must be what it was.
 MAY_CHANGE = (
     # Memory and speed, with the same gradient.
     *("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz", "*ulysses_sequence_parallel_size"),
     *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
     *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*fsdp_size", "*.turbo_config.*"),
     *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*num_workers", "*_workers"),
+    # Machines; the ranks that a checkpoint can be loaded by are compared with its files.
+    *("*nnodes", "*n_gpus_per_node", "trainer.device", "ray_kwargs.*", "transfer_queue.*", "trainer.ray_wait_*"),
+    # How a rollout engine, also of a reward model, spends memory and time. Another engine would draw other samples.
+    *(f"*rollout.{name}" for name in ("mode", "enforce_eager", "cudagraph_*", "free_cache_engine", "load_format")),
+    *(f"*rollout.{name}" for name in ("*_parallel_size", "max_num_*", "enable_chunked_prefill", "layered_summon")),
+    *(f"*rollout.{name}" for name in ("enable_prefix_caching", "disable_log_stats", "gpu_memory_utilization")),
+    *(f"*rollout.{name}" for name in ("scheduling_policy", "multi_stage_wake_up")),
+    *(f"*rollout.{name}" for name in ("skip_tokenizer_init", "checkpoint_engine.*", "disaggregation.*", "router_*")),
     # What is logged, validated or written.
-    *("*.checkpoint.*", "*.profiler.*", "*.calculate_*", "*.sft_grad_norm_freq"),
-    *("data.val_*", "data.validation_shuffle", "data.sft_top_k", "data.sft_reference_rows", "data.sft_check_tolerance"),
-    *("data.sft_refinement_failures", "data.sft_wrong_files", "data.sft_coverage", "data.sft_responses*"),
-    *("data.sft_samples", "data.sft_verify_responses"),
+    *("*.checkpoint.*", "*profiler.*", "*.calculate_*", "*.sft_grad_norm_freq", "*.trace.*", "*.prometheus.*"),
+    *("*.val_kwargs.*", "*.moe_load_balance_metrics_interval", "data.val_*", "data.validation_shuffle"),
+    *(f"trainer.{name}" for name in ("project_name", "experiment_name", "logger", "tags", "best_metric", "log_val_*")),
+    *(f"trainer.{name}" for name in ("*_dir", "*_freq", "*_ckpt_to_keep", "val_before_train", "val_only")),
+    *(f"trainer.{name}" for name in ("esi_redundant_time", "checkpoint_callback_class", "del_local_ckpt_after_load")),
+    "trainer.keep_probe.*",
+    # How the D_pef store is written, which this run reads.
+    *("data.sft_top_k", "data.sft_reference_rows", "data.sft_check_tolerance", "data.sft_refinement_failures"),
+    *("data.sft_wrong_files", "data.sft_coverage", "data.sft_responses*", "data.sft_samples"),
+    "data.sft_verify_responses",
+    # Where a run stops, and how it goes on. A schedule that spans the run's steps fixes them (_fixed_by_others).
+    *("trainer.total_epochs", "trainer.total_training_steps", "trainer.resume_*", "trainer.max_failed_rollouts"),
     # Scorer servers and how patiently they are asked.
     *(f"reward.custom_reward_function.reward_kwargs.{name}" for name in ("scorer", "timeout", "retries", "busy_limit")),
+    *("*sandbox_fusion.url", "*sandbox_fusion.max_concurrent"),
     # Compared by content: weights, tokenizer and prompts here, the store's rows by the saved order of visits.
     *("*model.path", "*model.tokenizer_path", "data.train_files", "data.sft_files", "data.sft_pt"),
     # Completed by verl, or copies of other settings.
     *("*optim.total_training_steps", "data.gen_batch_size", "*.rollout_n", "*._target_"),
 )
 
+# Sections whose keys the user adds: one that only one of the two runs has was added or left out. Elsewhere it is a
+# setting of another version.
+ADDED_BY_USERS = ("reward.reward_kwargs.*", "*.override_config.*", "*engine_kwargs.*", "*sampler_kwargs.*")
+
+# verl's policy losses that choose their tokens in every micro-batch, so that its size changes the gradient.
+CHOOSE_IN_MICRO_BATCHES = ("kl_cov", "clip_cov")
+
+# Settings of earlier versions, and the value that switched them off.
+DROPPED = {"data.sft_refresh": 0}
+
 _SHOWN = 8  # changes in one message
 
 
 class Stateful(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+def newest(run: Path) -> Path | None:
+    """The checkpoint that verl has named the newest of a run's folder, once it was whole; None without one."""
+    named = run / NEWEST
+    return run / f"global_step_{named.read_text().strip()}" if named.exists() else None
 
 
 def checkpoint_of(config: DictConfig) -> Path | None:
@@ -81,14 +100,14 @@ def checkpoint_of(config: DictConfig) -> Path | None:
                 "trainer.resume_mode=auto."
             )
         return Path(named)
-    newest = Path(trainer.default_local_dir) / "latest_checkpointed_iteration.txt"
-    if not newest.exists():
+    folder = newest(Path(trainer.default_local_dir))
+    if folder is None:
         return None
-    step = newest.read_text().strip()
-    folder = newest.with_name(f"global_step_{step}")
+    step = folder.name.removeprefix("global_step_")
     if not step.isdigit() or not (folder / "actor").is_dir():
         raise UserError(
-            f"{newest} names step {step!r} as the newest checkpoint, and {folder}/actor does not exist: restore it, "
+            f"{folder.with_name(NEWEST)} names step {step!r} as the newest checkpoint, and "
+            f"{folder}/actor does not exist: restore it, "
             "write the step of another checkpoint into the file, or set trainer.resume_mode=disable to start anew."
         )
     return folder
@@ -159,7 +178,7 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
     for name, value in hashes.items():
         if manifest["model"][name] != value:
             what = name.removesuffix("_hash")
-            yield f"the {what} was {manifest['model'][name][:12]} and is {value[:12]} ({model.path})"
+            yield f"the {what} was {short(manifest['model'][name])} and is {short(value)} ({model.path})"
     paths = files_of(config.data.train_files)
     before = manifest["data"]["train_files"]
     if sorted(before.values()) != sorted(file_sha256(path) for path in paths):
@@ -167,11 +186,19 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 
 
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
-    """A key that only one of the two has is one of another version."""
-    now, compared = dict(flat(OmegaConf.to_container(config, resolve=True))), _OF_A_RUN + _also_compared(config)
-    for key, value in (_implied(config) | dict(flat(before))).items():
-        if key in now and now[key] != value and _among(compared, key) and not _among(MAY_CHANGE, key):
-            yield f"{key} was {value} and is {now[key]}"
+    """Outside ADDED_BY_USERS, a key that only one of the two has is one of another version."""
+    now, fixed = dict(flat(OmegaConf.to_container(config, resolve=True))), _fixed_by_others(config)
+    trained_with = _implied(config) | dict(flat(before))
+    for key, off in DROPPED.items():
+        if trained_with.get(key, off) != off:
+            yield f"{key} was {trained_with[key]}, which this version does not have"
+    for key in sorted(now.keys() | trained_with.keys()):
+        if (key not in now or key not in trained_with) and not _among(ADDED_BY_USERS, key):
+            continue
+        was, value = trained_with.get(key), now.get(key)
+        differs = was != value and not (was in (None, {}) and value in (None, {}))  # an empty section is none
+        if differs and (_among(fixed, key) or not _among(MAY_CHANGE, key)):
+            yield f"{key} was {was} and is {value}"
 
 
 def _implied(config: DictConfig) -> dict[str, float | str]:
@@ -184,12 +211,19 @@ def _implied(config: DictConfig) -> dict[str, float | str]:
     return {f"actor_rollout_ref.actor.sft_{name}": value for name, value in implied.items()}
 
 
-def _also_compared(config: DictConfig) -> tuple[str, ...]:
-    """What a schedule spans, which would jump in mid-run, and the probe where it decides what is explored."""
-    optim, eta = config.actor_rollout_ref.actor.optim, config.actor_rollout_ref.actor.sft_loss_control
-    spans = optim.lr_scheduler_type != "constant" or optim.lr_warmup_steps_ratio > 0 or eta.type == "cosine"
-    horizon = ("trainer.total_epochs", "trainer.total_training_steps") if spans else ()
-    return horizon + (("trainer.keep_probe.*", "trainer.test_freq") if config.data.sft_refresh else ())
+def _fixed_by_others(config: DictConfig) -> tuple[str, ...]:
+    """What MAY_CHANGE allows and another setting forbids: the steps that a schedule spans, which would jump in mid-run;
+    and what makes the micro-batches in which a policy loss chooses its tokens."""
+    actor = config.actor_rollout_ref.actor
+    fixed: tuple[str, ...] = ()
+    spans = actor.optim.lr_scheduler_type != "constant" or actor.optim.lr_warmup_steps_ratio > 0
+    if spans or actor.sft_loss_control.type == "cosine":
+        fixed += ("trainer.total_epochs", "trainer.total_training_steps")
+    if actor.policy_loss.loss_mode in CHOOSE_IN_MICRO_BATCHES:
+        sizes = ["ppo_micro_batch_size*", "ppo_max_token_len_per_gpu", "use_dynamic_bsz"]
+        sizes += ["*ulysses_sequence_parallel_size"]
+        fixed += tuple(f"actor_rollout_ref.actor.{size}" for size in sizes)
+    return fixed
 
 
 def _among(patterns: tuple[str, ...], key: str) -> bool:

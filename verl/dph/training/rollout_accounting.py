@@ -80,15 +80,11 @@ class CheckedRollouts(Base):
         """
         step = self.global_steps
         first = self.prompts_named.get(step, 0)
-        batch = self._draw_prompts(first)
+        batch = super()._fetch_one_gen_batch()
         self.prompts_named = {step: first + len(batch)}
         names = [f"step{step:08d}-{number:06d}" for number in range(first, first + len(batch))]
         batch["uid"] = tu.get_tensordict({"uid": np.array(names, dtype=object)})["uid"]
         return batch
-
-    def _draw_prompts(self, first: int) -> TensorDict:
-        """The next prompts of the data, which will be named from number `first` on."""
-        return super()._fetch_one_gen_batch()
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
@@ -122,9 +118,15 @@ class CheckedRollouts(Base):
 
         Args:
             expected_acc_counts: rollouts of each (data source, prompt), in the order of the data.
+
+        Raises:
+            UserError: more than trainer.max_failed_rollouts are missing.
         """
         metrics = super()._val_metrics_update(data_sources, sample_uids, infos, turns)
-        metrics["dph/failed_validation_rollouts"] = sum(expected_acc_counts.values()) - len(sample_uids)
+        expected = sum(expected_acc_counts.values())  # a row's column __rollout_n__ counts before val_kwargs.n
+        failed = metrics["dph/failed_validation_rollouts"] = expected - len(sample_uids)
+        if failed:
+            self._check_failed(failed, expected, self.global_steps)
         n = self.config.actor_rollout_ref.rollout.val_kwargs.n
         order = (prompt for _, prompt in expected_acc_counts)
         metrics.update(validation_metrics(data_sources, sample_uids, infos, order, n))
@@ -171,7 +173,7 @@ class CheckedRollouts(Base):
             self._count_failed(failed, global_steps)
             if lone == there.keys():
                 raise self._too_many_failed(expected, expected, global_steps)
-        elif failed:
+        elif samples is not None and failed:  # of the keep probe; verl's validation is checked as a whole
             self._check_failed(failed, expected, global_steps)
         return batch, metrics
 

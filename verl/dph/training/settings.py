@@ -59,8 +59,6 @@ SCHEMA = (
     whole("data.max_response_length", 1),
     whole("data.sft_batch_size", 1),
     whole("data.sft_seed", 0),
-    whole("data.sft_refresh", 0),
-    whole("data.sft_refresh_groups", 1),
     Setting(
         "data.sft_top_k",
         (int,),

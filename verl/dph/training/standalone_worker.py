@@ -15,6 +15,7 @@ from verl.workers.utils.losses import ppo_loss
 
 from verl.dph.training.config import DPHActorConfig
 from verl.dph.training.rehearsal_loss import rehearsal_loss
+from verl.dph.training.worker_functions import replace_functions
 
 
 def actor_worker(config: DictConfig) -> TrainingWorker:
@@ -23,6 +24,7 @@ def actor_worker(config: DictConfig) -> TrainingWorker:
     Args:
         config: of dph_trainer.yaml.
     """
+    replace_functions()
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     engine = actor.engine
     engine.use_dynamic_bsz = actor.use_dynamic_bsz

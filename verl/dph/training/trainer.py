@@ -34,10 +34,12 @@ from verl.dph.pef.store import Row, Store
 from verl.dph.pef.visit_order import RehearsalOrder
 from verl.dph.sampling.rollout_engine import client_of
 from verl.dph.training import mixed_batch, resume
-from verl.dph.training.actor_worker import DPHDetachWorker, DPHWorker
-from verl.dph.training.config import has_divergence, mini_batches, rehearses
-from verl.dph.training.living_pef import LivingPef
+from verl.dph.training.actor_worker import DPHCriticWorker, DPHDetachWorker, DPHReferenceWorker, DPHWorker
+from verl.dph.training.config import has_divergence, has_keep_probe, mini_batches, rehearses
+from verl.dph.training.disk import full_disk_explained
+from verl.dph.training.keep_probe import KeepProbe
 from verl.dph.training.rehearsal_loss import HISTOGRAM, REMOVED_WEIGHT, UNBOUNDED_WEIGHT, rehearsal_loss
+from verl.dph.training.rollout_accounting import CheckedRollouts
 from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord
 
@@ -45,8 +47,16 @@ logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 
-class Rehearsal(LivingPef, PPOTrainer):
-    """Rehearsal on D_pef when `actor.sft_loss_mode` is not none, for each of verl's trainers."""
+class Rehearsal(CheckedRollouts, PPOTrainer):
+    """Rehearsal on D_pef when `actor.sft_loss_mode` is not none, for each of verl's trainers.
+
+    Attributes:
+        store: the rows of D_pef that this run can use; None if it does not rehearse.
+        order: in which they are visited.
+    """
+
+    store: Store | None = None
+    keep_probe: KeepProbe | None = None
 
     def __init__(self, config: DictConfig):
         super().__init__(config)
@@ -56,7 +66,7 @@ class Rehearsal(LivingPef, PPOTrainer):
         self._recorded_at = time.monotonic()
         if rehearses(config):
             self.store = usable(Store.load(os.path.expanduser(config.data.sft_pt)), config).store
-            self.rehearsed, self.order = self.store.rows, resume.visit_order(self.store, config)
+            self.order = resume.visit_order(self.store, config)
             self.rows_per_mini_batch = config.data.sft_batch_size // mini_batches(config)
 
     def _init_dataloader(self):
@@ -64,19 +74,24 @@ class Rehearsal(LivingPef, PPOTrainer):
         of_all_epochs = self.steps_per_epoch * self.config.trainer.total_epochs
         self.record.steps_per_epoch = self.steps_per_epoch
         self.record.total_steps = min(self.total_training_steps, of_all_epochs)
+        if has_keep_probe(self.config):
+            stored = None if self.store is None else {row.id for row in self.store.rows}
+            self.keep_probe = KeepProbe(self.config, self.tokenizer, self.processor, stored)
         if self.has_divergence:
             actor_config = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
             self.coefficient = Coefficient(
-                actor_config.sft_loss_control, actor_config.sft_loss_coeff, self.total_training_steps
+                actor_config.sft_loss_control, actor_config.sft_loss_coeff, self.record.total_steps
             )
 
     def _init_resource_pool_mgr(self):
         super()._init_resource_pool_mgr()
-        # verl's workers with our passes beside verl's; the reference model of a role of its own keeps verl's.
         detached = self.trainer_mode == "separate_async"
-        for role in (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef):
-            if role in self.role_worker_mapping:
-                self.role_worker_mapping[role] = ray.remote(DPHDetachWorker if detached else DPHWorker)
+        actor = DPHDetachWorker if detached else DPHWorker
+        workers = dict.fromkeys((Role.Actor, Role.ActorRollout, Role.ActorRolloutRef), actor)
+        workers |= {Role.RefPolicy: DPHReferenceWorker, Role.Critic: DPHCriticWorker}
+        self.role_worker_mapping |= {
+            role: ray.remote(worker) for role, worker in workers.items() if role in self.role_worker_mapping
+        }
 
     def on_init_end(self):
         actor_config = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
@@ -97,6 +112,7 @@ class Rehearsal(LivingPef, PPOTrainer):
         if not self.config.actor_rollout_ref.actor.generate_sft:
             self.manifest.start()
             self._recorded_at = time.monotonic()
+            logger.info("The model is loaded: step %d of %d begins.", self.global_steps + 1, self.record.total_steps)
             self._save_record()  # dph watch reads how many steps there will be
             super().fit(agent_loop_manager)
             self._save_record()
@@ -178,10 +194,12 @@ class Rehearsal(LivingPef, PPOTrainer):
     def _next_rows(self) -> list[Row]:
         if self.store is None:
             return []
-        return [self.rehearsed[i] for i in self.order.take(self.rows_per_mini_batch)]
+        return [self.store.rows[i] for i in self.order.take(self.rows_per_mini_batch)]
 
     def _validate(self) -> dict[str, float]:
         metrics = super()._validate()
+        if self.keep_probe is not None:
+            metrics |= self.keep_probe.measure(self)
         missing = self.record.validated(self.global_steps, metrics, self.config.trainer.best_metric)
         if missing:
             logger.warning(missing)
@@ -197,12 +215,13 @@ class Rehearsal(LivingPef, PPOTrainer):
 
     def _save_checkpoint(self):
         # Before super(): it writes the file that names the newest checkpoint last.
-        folder = self._checkpoint_folder()
-        self.manifest.write(folder, step=self.global_steps, resources=ray.cluster_resources())
-        if self.has_divergence:
-            state = {name: part.state_dict() for name, part in self._state().items()}
-            atomic_write.write_text(folder / resume.STATE_FILE, json.dumps(state))
-        super()._save_checkpoint()
+        folder = Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}")
+        with full_disk_explained(folder, resume.newest(folder.parent)):
+            self.manifest.write(folder, step=self.global_steps, resources=ray.cluster_resources())
+            if self.has_divergence:
+                state = {name: part.state_dict() for name, part in self._state().items()}
+                atomic_write.write_text(folder / resume.STATE_FILE, json.dumps(state))
+            super()._save_checkpoint()
         self.record.saved(self.global_steps)
         self._save_record()
 
