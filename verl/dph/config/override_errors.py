@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
-from verl.dph.config.schema import flat
+from rl.configuration.nesting import flat
 
 _UNKNOWN_KEY = re.compile(r"Could not (?:override|delete from config)[: .']+(?P<key>[\w.]+)")
 _UNKNOWN_OPTION = re.compile(

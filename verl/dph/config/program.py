@@ -3,17 +3,15 @@
 import functools
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import hydra
 from omegaconf import OmegaConf
 
 from rl.common.cli import user_errors_exit
-from rl.common.config_help import program_help
+from rl.configuration.composition import CONFIG_DIR
+from rl.configuration.programs import program_help
 from verl.dph.config.device_choice import add_device, check_device
 from verl.dph.config.override_errors import check_additions, override_errors_explained
-
-CONFIG_DIR = Path(__file__).parent
 
 
 def run_main(job: Callable, config_name: str) -> None:
