@@ -14,7 +14,6 @@ from pathlib import Path
 from types import ModuleType
 
 from rl.common.cli import user_errors_exit
-from rl.common.config_help import program_help
 from rl.common.errors import UserError
 from rl.configuration.methods import BASELINE, DEFAULT_EXPERIMENT, PAPER, files, methods
 
@@ -295,6 +294,8 @@ evaluate, export = (partial(_run_module, f"verl.dph.{name}") for name in ("evalu
 def evaluate_parser() -> argparse.ArgumentParser:
     class ConfigParser(argparse.ArgumentParser):
         def format_help(self) -> str:
+            from rl.configuration.programs import program_help
+
             return f"{program_help(self.prog, 'evaluate')}\n{self.epilog}\n"
 
     parser = ConfigParser()

@@ -9,22 +9,29 @@ from pathlib import Path
 
 import hydra
 from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from rl.common.config_help import CONFIG_DIR
 from rl.common.errors import UserError
-from rl.configuration import variables
-from rl.configuration.flat import flat
+from rl.configuration import CONFIG_DIR, variables
+from rl.configuration.nesting import flat
+from rl.configuration.programs import PROGRAMS
 
-PROGRAMS = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample", "verl.dph.evaluate": "evaluate"}
+# The file of CONFIG_DIR by the program's module.
+CONFIG_OF = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample", "verl.dph.evaluate": "evaluate"}
 
 _UNKNOWN_KEY = re.compile(r"Could not (?:override|delete from config)[: .']+(?P<key>[\w.]+)")
 _UNKNOWN_OPTION = re.compile(
     r"Could not find '(?P<group>.+)/(?P<found>.+)'\s+Available options in '.+':\n(?P<options>(?:\t.+\n?)+)"
 )
 _SHOWN = 3
+
+# What the files of CONFIG_DIR are composed with: resolvers, and the settings' defaults, which the files include.
+variables.register()
+for _name, _program in PROGRAMS.items():
+    ConfigStore.instance().store(f"{_name}_settings", _program.defaults())
 
 
 def compose(config_name: str, overrides: Sequence[str] = (), folder: Path | None = None) -> DictConfig:
@@ -36,7 +43,6 @@ def compose(config_name: str, overrides: Sequence[str] = (), folder: Path | None
     Raises:
         UserError: an override names no setting or no option.
     """
-    variables.register()
     verl = find_spec("verl")
     if verl is None or verl.origin is None:  # a checkout's own verl/ is a namespace
         raise UserError("This Python has no verl: activate the environment (make install, then . .venv/bin/activate).")

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from rl.common.config_help import CONFIG_DIR
 from rl.common.errors import UserError
+from rl.configuration import CONFIG_DIR
 
 # Folders of scripts/, and the experiment that their scripts stand for unless SETTINGS names another.
 FOLDERS = {"llama": "llama_sql", "qwen": "qwen_math"}

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration import compose, methods, variables
-from rl.configuration.flat import flat
+from rl.configuration.nesting import flat
 
 # What stands on the command line by position, the key that it sets, what it must look like, and what to give.
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -58,7 +58,7 @@ class Run:
     @cached_property
     def composed(self) -> DictConfig:
         """The program's configuration as Hydra composes it, with the part `launch`, before anything is resolved."""
-        config = compose.compose(compose.PROGRAMS[self.program], self.overrides, self.folder)
+        config = compose.compose(compose.CONFIG_OF[self.program], self.overrides, self.folder)
         compose.check_additions(config, self.given)
         return config
 

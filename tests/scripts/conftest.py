@@ -18,7 +18,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration import compose
-from rl.configuration.flat import flat
+from rl.configuration.nesting import flat
 from rl.configuration.run import Run, run_of
 from rl.configuration.variables import settle
 from rl.launch import __main__ as launch
@@ -72,7 +72,7 @@ class Started:
     def config(self) -> DictConfig:
         """The configuration that the program would see, resolved."""
         with mock.patch.dict(os.environ, self.environment, clear=True):
-            config = composed_faster(compose.PROGRAMS[self.module], self.overrides)
+            config = composed_faster(compose.CONFIG_OF[self.module], self.overrides)
             settle(config)
             return config
 

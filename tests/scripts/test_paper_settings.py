@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
-from rl.configuration.flat import flat
+from rl.configuration.nesting import flat
 from rl.data.prepare.math import TEST_SETS
 from rl.data.questions import scorer_question
 from tests.scripts.conftest import composed

@@ -14,10 +14,10 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
+from rl.configuration.nesting import flat
 from tests.trainer.conftest import ACTOR, ETA, SCORER, dataset_row
 from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR
-from verl.dph.config.schema import flat
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import resume
 from verl.dph.training.run_manifest import Manifest

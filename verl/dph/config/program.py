@@ -4,18 +4,16 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import hydra
 from omegaconf import OmegaConf
 
 from rl.common.cli import user_errors_exit
-from rl.common.config_help import program_help
+from rl.configuration import CONFIG_DIR
 from rl.configuration.compose import check_additions, override_errors_explained
-from rl.configuration.variables import register, settle
+from rl.configuration.programs import program_help
+from rl.configuration.variables import settle
 from verl.dph.config.device_choice import add_device, check_device
-
-CONFIG_DIR = Path(__file__).parent
 
 
 def run_main(job: Callable, config_name: str) -> None:
@@ -43,7 +41,6 @@ def run_main(job: Callable, config_name: str) -> None:
             check_device(OmegaConf.select(config, "trainer.device"))
             job(config)
 
-    register()
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises its errors and those of the job, and prints neither
     with user_errors_exit(), override_errors_explained(config_name):
         hydra.main(config_path=str(CONFIG_DIR), config_name=config_name, version_base=None)(guarded)()
