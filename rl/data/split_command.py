@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
+from rl.configuration.variables import model_name
 from rl.data.wording import without_reference
 
 if TYPE_CHECKING:
@@ -36,9 +37,8 @@ class Experiment:
     paper_size: tuple[int, int]  # (D_exp, D_pef) in the paper
 
     def folder(self, model: str) -> Path:
-        """Of the samples of a model and of the two parts, as name_model in scripts/lib/launch.sh names it."""
-        name = Path(model).name.lower()
-        return Path(self.data).parent / {"llama-3.1-8b-instruct": "llama3.1-8b"}.get(name, name)
+        """Of the samples of a model and of the two parts, as the experiments name it."""
+        return Path(self.data).parent / model_name(model)
 
 
 _SQL, _MATH = "data/sql/bird_train.parquet", "data/math/dapo_train.parquet"

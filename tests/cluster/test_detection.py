@@ -1,24 +1,26 @@
-"""cluster.sh alone: how many nodes, which one, whose head, in the variables of each scheduler."""
+"""cluster.sh and the launcher's words for a node: how many nodes, which one, whose head, in the variables of each scheduler."""
 
 import os
-import shlex
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from rl.common.errors import UserError
+from rl.configuration.run import run_of
+from rl.launch.nodes import node_words
+from tests.scripts.conftest import composed_faster
+
 LIB = Path(__file__).resolve().parents[2] / "scripts" / "lib"
-NAMES = ("NNODES", "NODE_RANK", "MASTER_ADDR", "GPUS_PER_NODE", "TRAIN_NODES")
-# As launch.sh sources it; the command that would be started is printed.
+# As run.sh sources it.
 PROGRAM = """
 set -euo pipefail
-for variable in NNODES GPUS_PER_NODE DPH_SCORER; do declare "$variable=${!variable:-}"; done
-DEVICE=cuda PYTHON=echo SCORER_CONFIG=sql.yaml SCORER_PORT=${SCORER_PORT:-0}
-source "$LIB/arguments.sh"
+fail() { printf 'Error: %s\n' "$1" >&2; exit 2; }
 source "$LIB/cluster.sh"
 cluster_detect
-for variable in NNODES NODE_RANK MASTER_ADDR GPUS_PER_NODE TRAIN_NODES; do echo "$variable=${!variable}"; done
-cluster_exec echo the command
+for variable in NNODES NODE_RANK MASTER_ADDR GPUS_PER_NODE; do echo "$variable=${!variable}"; done
 """
 SLURM = {
     "SLURM_JOB_ID": "7",
@@ -48,20 +50,34 @@ PLAIN = {"NNODES": "4", "NODE_RANK": "3", "MASTER_ADDR": "10.0.0.1"}
 TOKEN = {"RAY_AUTH_TOKEN": "secret"}
 
 
-def run(path: str = "", **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        ["bash", "-c", PROGRAM],
-        env={"PATH": path + os.environ["PATH"], "LIB": str(LIB)} | TOKEN | environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+@dataclass
+class Detected:
+    """What the launcher makes of a node: nodes, rank, head, GPUs, training nodes; the words that it starts; its error."""
+
+    found: tuple[str, ...] = ()
+    words: list[str] | None = None
+    error: str = ""
 
 
-def detected(finished: subprocess.CompletedProcess) -> tuple[str, ...]:
-    assert finished.returncode == 0, finished.stderr
-    lines = dict(line.split("=", 1) for line in finished.stdout.splitlines()[: len(NAMES)])
-    return tuple(lines[name] for name in NAMES)
+def run(path: str = "", **environment: str) -> Detected:
+    environment = {"PATH": path + os.environ["PATH"], "LIB": str(LIB), "DEVICE": "cuda"} | TOKEN | environment
+    finished = subprocess.run(["bash", "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
+    if finished.returncode:
+        assert finished.returncode == 2 and not finished.stdout
+        return Detected(error=finished.stderr.strip().removeprefix("Error: "))
+    environment |= dict(line.split("=", 1) for line in finished.stdout.splitlines())
+    with (
+        mock.patch.dict(os.environ, environment, clear=True),
+        mock.patch("rl.configuration.compose.compose", composed_faster),
+    ):
+        try:
+            launched = run_of("scripts/llama/grpo.sh", ["name"])
+            words = node_words(launched, ["echo", "the", "command"])
+        except UserError as error:
+            return Detected(error=str(error))
+        trainer = launched.composed.trainer
+        found = (*(environment[name] for name in ("NNODES", "NODE_RANK", "MASTER_ADDR")), str(trainer.n_gpus_per_node))
+        return Detected((*found, str(trainer.nnodes)), words)
 
 
 @pytest.mark.parametrize(
@@ -93,14 +109,14 @@ def detected(finished: subprocess.CompletedProcess) -> tuple[str, ...]:
     ],
 )
 def test_each_environment_is_read(environment, expected):
-    assert detected(run(**environment)) == expected
+    assert run(**environment).found == expected
 
 
 def test_scontrol_is_asked_for_the_hosts(tmp_path):
     scontrol = tmp_path / "scontrol"
     scontrol.write_text('#!/bin/sh\n[ "$*" = "show hostnames a800-[003,005-007]" ] && printf "first\\nsecond\\n"\n')
     scontrol.chmod(0o755)
-    assert detected(run(path=f"{tmp_path}:", **SLURM))[2] == "first"
+    assert run(path=f"{tmp_path}:", **SLURM).found[2] == "first"
 
 
 @pytest.mark.parametrize(
@@ -129,10 +145,8 @@ def test_scontrol_is_asked_for_the_hosts(tmp_path):
     ],
 )
 def test_what_cannot_be_is_one_sentence(environment, said):
-    finished = run(**environment)
-    assert finished.returncode == 2 and "command" not in finished.stdout
-    [sentence] = finished.stderr.splitlines()
-    assert sentence.startswith("Error: ") and said in sentence
+    sentence = run(**environment).error
+    assert said in sentence and "\n" not in sentence
 
 
 @pytest.mark.parametrize(
@@ -145,10 +159,7 @@ def test_what_cannot_be_is_one_sentence(environment, said):
     ],
 )
 def test_a_command_that_needs_nothing_around_it_is_started_directly(environment, direct):
-    finished = run(**environment)
-    assert finished.returncode == 0, finished.stderr
-    words = shlex.split(finished.stdout.splitlines()[-1])
-    assert words[-2:] == ["the", "command"]
-    assert direct == (words == ["the", "command"])
-    if not direct:
-        assert words[:2] == ["-m", "rl.cluster"] and words[-4:-2] == ["--", "echo"]
+    words = run(**environment).words
+    assert direct == (words is None)
+    if words is not None:
+        assert words[1:3] == ["-m", "rl.cluster"] and words[-4:] == ["--", "echo", "the", "command"]

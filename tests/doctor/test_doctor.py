@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from rl.configuration.run import run_of
 from rl.doctor.command import findings
 from rl.doctor.finding import warn
 from rl.doctor.machine import Machine
 from rl.doctor.run_checks import run_findings
-from rl.planning.script_settings import script_run
 from tests.doctor.conftest import REPOSITORY, SCRIPT, SMALL, eight
 from verl.dph.pef.store import Store
 
@@ -27,7 +27,7 @@ def look(variables, monkeypatch):
     def look(*arguments: str, **changes: str) -> dict:
         for name, value in (variables | changes).items():
             monkeypatch.setenv(name, value)
-        run = script_run(arguments)
+        run = run_of(arguments[0], arguments[1:])
         return dict(run_findings(Machine.of(run), run))
 
     return look

@@ -1,7 +1,7 @@
 import pytest
 
+from rl.configuration.run import run_of
 from rl.planning.run_settings import RunSettings, run_settings
-from rl.planning.script_settings import script_run
 
 
 @pytest.fixture(autouse=True)
@@ -13,9 +13,15 @@ def environment(monkeypatch):
 
 
 @pytest.fixture
-def llama_sql() -> RunSettings:
+def llama_sql(values) -> RunSettings:
     """js_kl.sh on 8 GPUs, with the settings that the script has if no plan is made."""
-    variables = {"DEVICE": "cuda", "GPUS_PER_NODE": "8", "PYTHON": "no-python"}
+    return run_settings("verl.dph.main", values)
+
+
+@pytest.fixture
+def values(monkeypatch) -> dict:
+    """Every setting of that run by its full name."""
+    monkeypatch.setenv("GPUS_PER_NODE", "8")
+    monkeypatch.setenv("DEVICE", "cuda")
     attention = "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
-    run = script_run(["scripts/llama/js_kl.sh", "run", attention], variables)
-    return run_settings(run.program, run.values())
+    return run_of("scripts/llama/js_kl.sh", ["run", attention]).values

@@ -7,9 +7,9 @@ import torch
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
+from rl.configuration.variables import CHECKOUT
 from rl.planning import memory, step_time
 from rl.planning.model_shape import model_shape, shape_of
-from rl.planning.script_settings import CHECKOUT
 
 LLAMA = model_shape("Llama-3.1-8B")
 TOKENS = 20_096

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from rl.common.errors import UserError
+from rl.configuration.run import run_of
 from rl.planning.choice import advice, fitting_engine, planned
 from rl.planning.gpus import GPUS, gpu_listed, gpu_named
 from rl.planning.model_shape import model_shape
 from rl.planning.phases import update_peaks
 from rl.planning.plan import make_plan
-from rl.planning.run_settings import FLASH, KEYS, SDPA, Engine, run_settings
-from rl.planning.script_settings import script_run
+from rl.planning.run_settings import FLASH, OVERRIDES, SDPA, Engine, run_settings
 
 LLAMA = model_shape("Llama-3.1-8B")
 A800, H100 = GPUS["a800"], GPUS["h100"]
@@ -79,7 +79,7 @@ def test_8b_on_4_gpus_needs_offloading_or_a_smaller_share(llama_sql):
     assert gb(rollout["parameters"] + rollout["Adam's moments"] + rollout["vLLM's share"]) == 80
     assert plan.problems() == ["the second rollout needs 84 of 80 GB"]
     assert advice(run, LLAMA, A800) == "set OFFLOAD=True or GPU_MEMORY_UTILIZATION=0.6"
-    assert planned(run, LLAMA, A800, list(KEYS)).run.engine == replace(run.engine, utilization=0.6)
+    assert planned(run, LLAMA, A800, list(OVERRIDES)).run.engine == replace(run.engine, utilization=0.6)
     # What the user sets stays.
     assert planned(run, LLAMA, A800, ["OFFLOAD"]).run.engine == replace(run.engine, offload="True")
     assert planned(run, LLAMA, A800, []).run.engine == run.engine
@@ -91,7 +91,7 @@ def test_every_size_on_every_number_of_gpus(llama_sql, model, gpus):
     """A run that fits by all formulas, or the least number of GPUs that has one."""
     shape, run = model_shape(model), llama_sql.on_gpus(gpus)
     assert (run.gpus, run.shard_gpus) == (gpus, gpus)
-    plan = planned(run, shape, A800, list(KEYS))
+    plan = planned(run, shape, A800, list(OVERRIDES))
     if (model, gpus) == ("OmniSQL-32B", 1):
         # verl loads 131 GB of float32 onto the one GPU.
         assert plan.problems() and advice(run, shape, A800) == "use 2 GPUs or more"
@@ -105,18 +105,18 @@ def test_the_defaults_are_kept_where_they_fit(llama_sql):
     """Also the ones that are dearer than needed: OmniSQL's on the paper's 32 GPUs."""
     omnisql = replace(llama_sql.on_gpus(32), engine=Engine("True", 0.7, 4, 20_096))
     shape = model_shape("OmniSQL-32B")
-    assert fitting_engine(omnisql, shape, A800, list(KEYS)) == omnisql.engine
-    assert fitting_engine(omnisql.on_gpus(8), shape, A800, list(KEYS)).offload == "policy"
+    assert fitting_engine(omnisql, shape, A800, list(OVERRIDES)) == omnisql.engine
+    assert fitting_engine(omnisql.on_gpus(8), shape, A800, list(OVERRIDES)).offload == "policy"
 
 
 def test_sdpa_gets_small_micro_batches(llama_sql):
     """No smaller than the longest row; only if MAX_TOKENS_PER_GPU is open."""
     engine = Engine("False", 0.7, 1, 16_384)
     math = replace(llama_sql, max_prompt=2048, max_response=2048, engine=engine, attention=SDPA)
-    assert fitting_engine(math, LLAMA, A800, list(KEYS)).max_tokens == 4096
+    assert fitting_engine(math, LLAMA, A800, list(OVERRIDES)).max_tokens == 4096
     assert fitting_engine(math, LLAMA, A800, ["OFFLOAD"]).max_tokens == 16_384
-    assert fitting_engine(replace(math, attention=FLASH), LLAMA, A800, list(KEYS)).max_tokens == 16_384
-    assert fitting_engine(replace(llama_sql, attention=SDPA), LLAMA, A800, list(KEYS)).max_tokens == 20_096
+    assert fitting_engine(replace(math, attention=FLASH), LLAMA, A800, list(OVERRIDES)).max_tokens == 16_384
+    assert fitting_engine(replace(llama_sql, attention=SDPA), LLAMA, A800, list(OVERRIDES)).max_tokens == 20_096
     notes = make_plan(math, LLAMA, A800).notes
     assert any(note.startswith("sdpa attends over the whole square") for note in notes)
 
@@ -125,11 +125,9 @@ def test_sdpa_gets_small_micro_batches(llama_sql):
     ("attention", "response", "tokens"),
     [("flash_attention_2", 4096, 20_096), ("kernels-community/flash-attn2", 96, 16_384), ("sdpa", 96, 16_096)],
 )
-def test_micro_batches_that_the_settings_leave_open(attention, response, tokens):
-    values = {
-        "data.max_prompt_length": "16000",
-        "data.max_response_length": str(response),
-        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": "null",
+def test_micro_batches_that_the_settings_leave_open(values, attention, response, tokens):
+    values |= {
+        "data.max_response_length": response,
         "actor_rollout_ref.model.override_config.attn_implementation": attention,
     }
     run = run_settings("verl.dph.main", values)
@@ -161,23 +159,24 @@ def test_replicas_of_whole_gpus_and_heads(llama_sql):
     run = replace(llama_sql.on_gpus(2), engine=Engine("policy", 0.7, 4, 20_096))
     assert make_plan(run, LLAMA, A800).problems() == ["TENSOR_PARALLEL=4 does not divide the 2 GPUs"]
     assert advice(run, LLAMA, A800) == "set TENSOR_PARALLEL=1"
-    assert fitting_engine(run, LLAMA, A800, list(KEYS)).tensor_parallel == 1
+    assert fitting_engine(run, LLAMA, A800, list(OVERRIDES)).tensor_parallel == 1
     [problem] = make_plan(
         replace(llama_sql, engine=Engine("False", 0.7, 8, 20_096)), model_shape("Qwen2.5-7B"), A800
     ).problems()
     assert problem == "TENSOR_PARALLEL=8 does not divide the 28 attention heads"
 
 
-def test_other_programs():
+def test_other_programs(monkeypatch):
     """Pre-sampling has a rollout alone, the store no optimizer and a sleeping vLLM."""
-    variables = {"DEVICE": "cuda", "GPUS_PER_NODE": "2", "PYTHON": "no-python"}
+    monkeypatch.setenv("DEVICE", "cuda")
+    monkeypatch.setenv("GPUS_PER_NODE", "2")
     sampling, store = (
-        script_run([f"scripts/llama/{name}.sh", *more], variables)
+        run_of(f"scripts/llama/{name}.sh", more)
         for name, more in (("offline_sampling", []), ("get_correct_data_tensor", ["data.sft_top_k=64"]))
     )
-    plan = make_plan(run_settings(sampling.program, sampling.values()), LLAMA, A800)
+    plan = make_plan(run_settings(sampling.program, sampling.values), LLAMA, A800)
     assert {name: gb(phase.total) for name, phase in phases(plan).items()} == {"rollout": 56} and not plan.seconds
-    plan = make_plan(run_settings(store.program, store.values()), LLAMA, A800)
+    plan = make_plan(run_settings(store.program, store.values), LLAMA, A800)
     assert list(phases(plan)) == ["reference log-probs", "rollout", "loading"] and not plan.problems()
     assert "Adam's moments" not in phases(plan)["rollout"].parts
     assert plan.notes == ("Top-64 distributions: 386 bytes a response token, at most 1.6 MB a row.",)
@@ -190,20 +189,20 @@ def test_a_reference_model_costs_a_forward_pass(llama_sql):
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("changed", "words"),
     [
-        ({"actor_rollout_ref.model.lora_rank": "32"}, "LoRA .actor_rollout_ref.model.lora_rank=32. is not modelled"),
+        ({"actor_rollout_ref.model.lora_rank": 32}, "LoRA .actor_rollout_ref.model.lora_rank=32. is not modelled"),
         ({"algorithm.adv_estimator": "gae"}, "a critic"),
         ({"trainer.v1.trainer_mode": "separate_async"}, "a rollout on GPUs of its own"),
-        ({"actor_rollout_ref.actor.fsdp_config.param_offload": "True"}, "offloading only the parameters"),
+        ({"actor_rollout_ref.actor.fsdp_config.param_offload": True}, "offloading only the parameters"),
         ({"trainer.nnodes": "two"}, "trainer.nnodes is 'two', no whole number"),
-        ({"trainer.n_gpus_per_node": "0"}, "trainer.n_gpus_per_node is 0: it must be at least 1"),
+        ({"trainer.n_gpus_per_node": 0}, "trainer.n_gpus_per_node is 0: it must be at least 1"),
         ({"actor_rollout_ref.rollout.gpu_memory_utilization": "much"}, "is 'much', no number"),
     ],
 )
-def test_runs_that_are_not_modelled(values, words):
+def test_runs_that_are_not_modelled(values, changed, words):
     with pytest.raises(UserError, match=words):
-        run_settings("verl.dph.main", values)
+        run_settings("verl.dph.main", values | changed)
 
 
 def test_gpu_types(llama_sql):

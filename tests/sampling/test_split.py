@@ -216,9 +216,6 @@ def test_the_variables_of_the_scripts_are_read(tmp_path, of_eight, run_program, 
 @pytest.mark.parametrize("model, folder", [("x/Llama-3.1-8B-Instruct", "llama3.1-8b"), ("a/My-Qwen/", "my-qwen")])
 def test_the_folder_is_named_as_in_the_scripts(model, folder):
     assert EXPERIMENTS["llama_sql"].folder(model) == Path("data/sql") / folder
-    function = f"source <(sed -n '/^name_model/,/^}}/p' {DATA.parent}/scripts/lib/launch.sh)"
-    command = ["bash", "-c", f"{function}; MODEL_PATH={model}; name_model sql; echo $MODEL_NAME"]
-    assert subprocess.run(command, capture_output=True, text=True).stdout.strip() == folder
 
 
 def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, make_row, write_parquet, run_program):

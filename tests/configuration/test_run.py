@@ -1,0 +1,81 @@
+"""What a launch script would start, as other programs see it."""
+
+import pytest
+
+from rl.common.errors import UserError
+from rl.configuration.run import run_of
+from rl.configuration.variables import CHECKOUT
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    for name in ("DEVICE", "NNODES", "GPUS_PER_NODE", "MODEL_PATH", "OFFLOAD", "SETTINGS", "PYTHON", "DPH_SCORER"):
+        monkeypatch.delenv(name, raising=False)
+
+    def set_all(**variables: str) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return set_all
+
+
+def test_a_script_s_run(environment):
+    environment(MODEL_PATH="/models/it's mine", GPUS_PER_NODE="4", DEVICE="cuda", DPH_SCORER="http://s:1")
+    overrides = ["data.train_files='/a b/$x.parquet'", "trainer.nnodes=2"]
+    run = run_of("scripts/qwen/alpha.sh", ["my_run", "0.02", *overrides])
+    assert (run.program, run.method.name, run.experiment.name) == ("verl.dph.main", "alpha", "qwen_math")
+    assert run.environment == {"DPH_SCORER": "http://s:1"}
+    assert run.launch.scorer_config == str(CHECKOUT / "rl/scorer/math.yaml")
+    assert run.values["actor_rollout_ref.model.path"] == "/models/it's mine"
+    assert run.values["data.train_files"] == "/a b/$x.parquet"
+    assert run.values["actor_rollout_ref.actor.sft_loss_coeff"] == 0.02
+    assert (run.values["trainer.nnodes"], run.values["trainer.n_gpus_per_node"]) == (2, 4)
+    assert not any(key.startswith("launch") for key in run.values)
+
+
+def test_a_method_s_name_and_the_environment_s_settings(environment):
+    environment(MODEL_PATH="/models/mine", DEVICE="cpu", PYTHON="/some/python", SETTINGS="llama_math")
+    run = run_of("grpo", ["--dry-run=config", "my_run"])
+    assert (run.launch.python, run.environment["VERL_PLATFORM"], run.device) == ("/some/python", "cpu", "cpu")
+    assert run.experiment.name == "llama_math" and run.dry_run == "config"
+    assert run.values["actor_rollout_ref.model.path"] == "/models/mine"
+
+
+def test_an_experiment_of_ones_own(environment, tmp_path):
+    own = tmp_path / "experiment" / "mine.yaml"
+    own.parent.mkdir()
+    own.write_text(
+        "# @package _global_\n# My SQL.\ndefaults:\n  - llama_sql\n  - _self_\ntrainer:\n  total_epochs: 9\n"
+    )
+    environment(SETTINGS=str(own), DEVICE="cpu")
+    run = run_of("scripts/llama/js_kl.sh", ["my_run"])
+    assert run.values["trainer.total_epochs"] == 9 and run.values["data.max_prompt_length"] == 16000
+    assert run.words[2:5] == ["--config-dir", str(tmp_path), "experiment=mine"]
+    assert "EPOCHS" in run.variables()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["scripts/llama/js_kl.sh", "0.2"], "NAME is '0.2', a number: the run's NAME comes first; usage: bash "),
+        (["scripts/llama/js_kl.sh", "run", "TOTAL_STEPS=3"], "put it before bash, TOTAL_STEPS=3 bash "),
+        (["scripts/llama/nothing.sh", "run"], "'scripts/llama/nothing.sh' is no launch script: give one of a checkout"),
+        ([""], "'' is no launch script"),
+        (["tests/browser/install_chromium.sh"], "is no launch script"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(arguments, sentence):
+    with pytest.raises(UserError) as error:
+        run_of(arguments[0], arguments[1:])
+    assert sentence in str(error.value) and not str(error.value).startswith("Error")
+
+
+def test_mistyped_overrides_name_the_nearest(environment):
+    environment(DEVICE="cpu")
+    for word, sentence in {
+        "data.sft_bach_size=3": "data.sft_bach_size is no setting: did you mean data.sft_batch_size",
+        "+sft_loss_mode=js": "sft_loss_mode is no setting: its full name is actor_rollout_ref.actor.sft_loss_mode",
+        "device=gpu": "device=gpu is unknown: use one of cpu, ",
+    }.items():
+        with pytest.raises(UserError, match=sentence.replace("+", "[+]")):
+            run_of("js_kl", ["my_run", word]).composed  # noqa: B018
