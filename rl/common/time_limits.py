@@ -1,0 +1,27 @@
+"""Time limits that depend on each other, in seconds: whoever waits allows more time than what it waits for takes.
+
+The scorer's YAML states its settings a second time, for the comments there; a test compares them.
+"""
+
+# From a worker's or a fork server's start until it is ready, and from a scorer server's start until it serves: its fork
+# server comes first, then all workers at the same time.
+WORKER_START_S = 60.0
+SERVER_START_S = 2 * WORKER_START_S
+
+# A request: in the server, which then answers that it is busy (request_seconds), and in the client
+# (reward_kwargs.timeout).
+REQUEST_S = 120.0
+CLIENT_REQUEST_S = 1.5 * REQUEST_S
+
+# The longest pause between two attempts: to restart a server, to ask a server that failed or, as it says, is busy.
+LONGEST_PAUSE_S = 30.0
+
+# PostgreSQL: to connect, to name a database, and both in the server.
+CONNECT_S = 10
+IDENTIFY_S = 5
+FIND_DATABASE_S = CONNECT_S + IDENTIFY_S
+
+# Between SIGTERM and SIGKILL: the command, the other nodes' last words, and the launcher, which waits for both.
+COMMAND_GRACE_S = 15
+LAST_WORDS_S = 8
+LAUNCHER_GRACE_S = COMMAND_GRACE_S + LAST_WORDS_S + 2
