@@ -21,7 +21,9 @@ CONNECT_S = 10
 IDENTIFY_S = 5
 FIND_DATABASE_S = CONNECT_S + IDENTIFY_S
 
-# Between SIGTERM and SIGKILL: the command, the other nodes' last words, and the launcher, which waits for both.
+# Between SIGTERM and SIGKILL: the command, the other nodes' last words, the launcher, which waits for both, and the
+# other nodes, which wait for the head's.
 COMMAND_GRACE_S = 15
 LAST_WORDS_S = 8
 LAUNCHER_GRACE_S = COMMAND_GRACE_S + LAST_WORDS_S + 2
+HEAD_END_S = LAUNCHER_GRACE_S + 5
