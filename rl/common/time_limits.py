@@ -5,16 +5,21 @@ The scorer's YAML states its settings a second time, for the comments there; a t
 
 # From a worker's or a fork server's start until it is ready, and from a scorer server's start until it serves: its fork
 # server comes first, then all workers at the same time.
-WORKER_START_S = 60.0
+WORKER_START_S = 60
 SERVER_START_S = 2 * WORKER_START_S
 
 # A request: in the server, which then answers that it is busy (request_seconds), and in the client
 # (reward_kwargs.timeout).
-REQUEST_S = 120.0
-CLIENT_REQUEST_S = 1.5 * REQUEST_S
+REQUEST_S = 120
+CLIENT_REQUEST_S = REQUEST_S + 60
 
 # The longest pause between two attempts: to restart a server, to ask a server that failed or, as it says, is busy.
-LONGEST_PAUSE_S = 30.0
+LONGEST_PAUSE_S = 30
+# A client's attempts after the first that failed: with pauses that grow to the longest about 90 s, in which a server
+# that ended is restarted.
+RETRIES = 8
+# How long a client waits for servers that are healthy and say that they are busy.
+BUSY_LIMIT_S = 1800
 
 # PostgreSQL: to connect, to name a database, and both in the server.
 CONNECT_S = 10

@@ -104,5 +104,5 @@ class Scorers:
         waiting = max(self._admitted, sum(pool.waiting for pool in pools))
         if waiting and waiting + count > self._max_waiting:
             seconds = max(pool.seconds_to_clear() for pool in pools)
-            retry_after = min(max(math.ceil(seconds), 1), int(LONGEST_PAUSE_S))
+            retry_after = min(max(math.ceil(seconds), 1), LONGEST_PAUSE_S)
             raise Busy(f"{waiting} responses wait already (setting max_waiting {self._max_waiting})", retry_after)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from rl.common.time_limits import CLIENT_REQUEST_S, LONGEST_PAUSE_S
+from rl.common.time_limits import BUSY_LIMIT_S, CLIENT_REQUEST_S, LONGEST_PAUSE_S, RETRIES
 from verl.dph.reward.protocol import (
     Job,
     Score,
@@ -44,10 +44,10 @@ class RequestSettings:
 
     # Of one request.
     timeout_s: float = CLIENT_REQUEST_S
-    # Requests after the first that failed; with the pauses about 90 s: a server that restarts is waited for.
-    retries: int = 8
+    # Requests after the first that failed.
+    retries: int = RETRIES
     # How long servers that are healthy may say that they are busy.
-    busy_limit_s: float = 1800.0
+    busy_limit_s: float = BUSY_LIMIT_S
     # The pause after the first failure; each further one is twice as long.
     first_backoff_s: float = 0.5
     # Requests at a time; more wait.
