@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 from rl.cli import COMMANDS
 from tests.packaging.conftest import REPOSITORY
 
-PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 # An extra's modules, without those that start with the last name, and the packages that some of them need from another
 # extra when a user asks for it.
 MODULES = {
@@ -43,7 +43,7 @@ def test_an_extra_names_what_its_modules_import(extra):
     modules = [module for name in names for module in below(name) if not module.startswith(without)]
     assert all(map(path_of, modules))
     imported = {name: path for path in reachable(modules) for name in third_party(path)}
-    declared = names_in(extra)
+    declared = names_in(PROJECT["dependencies"] + EXTRAS[extra])
     missing = {name: path.name for name, path in imported.items() if not distributions(name) & declared}
     assert {*missing} == elsewhere, missing
     assert len(imported) > 8, "imports are read"
@@ -94,12 +94,11 @@ def third_party(path: Path) -> Iterator[str]:
             yield top
 
 
-def names_in(extra: str) -> set[str]:
-    """Normalised names of the packages of an extra and of those that it contains."""
-    found = set()
-    for requirement in map(Requirement, EXTRAS[extra]):
-        found |= {normalised(requirement.name)}.union(*map(names_in, requirement.extras & EXTRAS.keys()))
-    return found
+def names_in(lines: list[str]) -> set[str]:
+    """Normalised names of the packages that these lines and our extras in them name."""
+    requirements = [Requirement(line) for line in lines]
+    ours = (EXTRAS[extra] for requirement in requirements for extra in requirement.extras & EXTRAS.keys())
+    return {normalised(requirement.name) for requirement in requirements}.union(*map(names_in, ours))
 
 
 _held_by = cache(packages_distributions)
