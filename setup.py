@@ -5,7 +5,7 @@ from setuptools import find_namespace_packages, setup
 setup(
     packages=find_namespace_packages(include=["verl.*", "rl", "rl.*"]),
     package_data={
-        "verl.dph": ["config/*.yaml", "config/device/*.yaml"],
+        "verl.dph": ["config/**/*.yaml"],
         "rl.evaluation.report": ["*.html", "*.css", "*.js", "*.svg"],
         "rl.evaluation.paper": ["*.json"],
         "rl.scorer": ["*.yaml"],

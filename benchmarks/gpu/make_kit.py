@@ -8,6 +8,7 @@ lacks. Needs PyPI and a Python with torch. What is there already is kept; the pr
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,18 +28,23 @@ LIMIT_BYTES = 64 << 20
 GLIBC = (39, 35, 34, 31, 28, 27, 26, 24, 17)
 PLATFORMS = [*(f"manylinux_2_{minor}_x86_64" for minor in GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64"]
 # Its wheel has 79 MB, and 29 without these and packed with xz.
-RAY = "ray==2.60.0"
+RAY = "ray"
 NOT_OF_RAY = ("jars", "rllib", "serve", "llm", "workflow", "dashboard/client")
 # Source only on PyPI. antlr4 is pure Python; of flash-attn one file of Triton code is taken.
-ANTLR = "antlr4-python3-runtime==4.9.3"
+ANTLR = "antlr4-python3-runtime"
 FLASH = "flash_attn-2.8.3"
 CROSS_ENTROPY = "flash_attn/ops/triton/cross_entropy.py"
 
 
-def requirements() -> list[str]:
-    """The pinned packages of wheels.txt."""
-    lines = (HERE / "wheels.txt").read_text().splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
+def wheels() -> list[str]:
+    """The packages of wheels.txt."""
+    return [line for line in (HERE / "wheels.txt").read_text().splitlines() if not line.startswith("#")]
+
+
+def pinned(*packages: str) -> list[str]:
+    """Packages in the versions of requirements.lock."""
+    versions = dict(re.findall(r"^(\S+)==(\S+)", (REPOSITORY / "requirements.lock").read_text(), re.MULTILINE))
+    return [f"{package}=={versions[package]}" for package in packages]
 
 
 def pip(*arguments: str, **environment: str) -> None:
@@ -61,19 +67,19 @@ def download(folder: Path, packages: Sequence[str]) -> None:
 
 
 def add_wheels(kit: Path) -> None:
-    """The wheels of wheels.txt; again if it has changed."""
-    wanted = HERE / "wheels.txt"
-    if (kit / wanted.name).exists() and (kit / wanted.name).read_text() == wanted.read_text():
+    """The wheels of wheels.txt; again if these or their versions have changed."""
+    wanted, there = "\n".join(pinned(*wheels(), ANTLR)), kit / "wheels.txt"
+    if there.exists() and there.read_text() == wanted:
         return
     shutil.rmtree(kit / "wheels", ignore_errors=True)
-    download(kit / "wheels", requirements())
-    pip("wheel", "--no-deps", "--wheel-dir", str(kit / "wheels"), ANTLR)
-    shutil.copy(wanted, kit)
+    download(kit / "wheels", pinned(*wheels()))
+    pip("wheel", "--no-deps", "--wheel-dir", str(kit / "wheels"), *pinned(ANTLR))
+    there.write_text(wanted)
 
 
 def add_ray(archive: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        download(Path(folder), [RAY])
+        download(Path(folder), pinned(RAY))
         repack(next(Path(folder).glob("*.whl")), archive)
 
 

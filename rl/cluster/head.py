@@ -14,10 +14,10 @@ from rl.cluster.settings import HEAD_RANK, Deadline, Settings
 from rl.common.cli import USER_ERROR_EXIT_CODE
 from rl.common.errors import UserError
 from rl.common.signals import own_sigterm
+from rl.common.time_limits import LAST_WORDS_S
 
 POLL_S = 0.5
 REPORT_S = 30.0
-LAST_WORDS_S = 8.0
 
 
 def run_head(settings: Settings, folder: Path) -> int:

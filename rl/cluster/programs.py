@@ -19,10 +19,8 @@ from rl.common.cli import USER_ERROR_EXIT_CODE, find_user_error
 from rl.common.errors import UserError
 from rl.common.processes import end_with_parent
 from rl.common.signals import Stopped
+from rl.common.time_limits import COMMAND_GRACE_S, LAUNCHER_GRACE_S
 
-# Within what SLURM and Kubernetes allow between SIGTERM and SIGKILL (30 s): the command's time, and that of the others.
-COMMAND_GRACE_S = 15.0
-LAUNCHER_GRACE_S = 25
 PROGRAM_GRACE_S = 3.0
 KILL_S = 5.0
 POLL_S = 0.2

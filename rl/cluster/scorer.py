@@ -17,11 +17,10 @@ from rl.cluster.programs import POLL_S, last_line, say, start
 from rl.common.atomic_write import write_text
 from rl.common.errors import UserError
 from rl.common.processes import end_process_tree, end_with_parent
+from rl.common.time_limits import LONGEST_PAUSE_S, SERVER_START_S
 
 HEARTBEAT_S = 2.0
-START_SECONDS = 30.0
 FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 30.0
 # A server that served longer than this ended for a new reason.
 STEADY_S = 60.0
 
@@ -128,7 +127,7 @@ def temporary_scorer(config: Path, databases: Path | None, log: Path, python: st
             preexec_fn=end_with_parent,
         )
         try:
-            deadline = time.monotonic() + START_SECONDS
+            deadline = time.monotonic() + SERVER_START_S
             while not (address_file.exists() and is_healthy(address := f"http://{address_file.read_text().strip()}")):
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise UserError(f"The scorer does not start: {last_line(log).removeprefix('Error: ')}")

@@ -7,9 +7,9 @@ from rl.cluster.programs import pause, say
 from rl.cluster.ray_node import connection_problem, start_ray
 from rl.cluster.settings import Deadline, Settings
 from rl.common.errors import UserError
+from rl.common.time_limits import HEAD_END_S
 
 POLL_S = 0.5
-END_S = 30.0
 
 
 def run_worker(settings: Settings, folder: Path) -> int:
@@ -53,6 +53,6 @@ def _wait_for_head(settings: Settings, deadline: Deadline) -> None:
 
 def _wait_for_end(settings: Settings) -> None:
     """Wait until the head's Ray has ended: the next script on this node must not join that one."""
-    deadline = Deadline(END_S)
+    deadline = Deadline(HEAD_END_S)
     while connection_problem(settings.head, settings.ray_port) is None and deadline.left > 0:
         pause()

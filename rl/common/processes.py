@@ -9,7 +9,8 @@ from contextlib import suppress
 
 import psutil
 
-GRACE_SECONDS = 15
+from rl.common.time_limits import COMMAND_GRACE_S
+
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
@@ -28,7 +29,7 @@ def process_tree(pid: int) -> list[psutil.Process]:
     return []
 
 
-def end_process_tree(process: subprocess.Popen, grace_seconds: float = GRACE_SECONDS) -> None:
+def end_process_tree(process: subprocess.Popen, grace_seconds: float = COMMAND_GRACE_S) -> None:
     """End a program and its descendants (Ray's processes among them): SIGINT, then SIGKILL to those that are left."""
     if process.poll() is not None:
         return

@@ -2,6 +2,9 @@
 
 The owner holds the flock of a file in the folder, which the kernel releases when the owner dies. Hosts that share a
 file system may not share flock, so an owner on another host counts as alive for as long as the file names it.
+
+Not filelock: its FileLock does not name the owner, and its SoftFileLock takes an owner for dead whose process number it
+does not see, as in another container of this host.
 """
 
 import fcntl

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from rl.common.time_limits import BUSY_LIMIT_S, CLIENT_REQUEST_S, REQUEST_S, RETRIES
 from rl.configuration.setting import CountOrZero, Positive, PositiveOrZero, Setting
 
 _FUNCTION = "reward.custom_reward_function"
@@ -20,21 +21,21 @@ SCORER = (
     Setting(
         f"{_SCORER}.timeout",
         Positive,
-        180,
-        "Timeout of one request in seconds; above the server's request_seconds (120).",
+        CLIENT_REQUEST_S,
+        f"Timeout of one request in seconds; above the server's request_seconds ({REQUEST_S}).",
         may_change=True,
     ),
     Setting(
         f"{_SCORER}.retries",
         CountOrZero,
-        8,
+        RETRIES,
         "Retries of a failed request, with growing pauses (8: about 90 s), before a response counts as not scored.",
         may_change=True,
     ),
     Setting(
         f"{_SCORER}.busy_limit",
         PositiveOrZero,
-        1800,
+        BUSY_LIMIT_S,
         "Seconds for which healthy servers may be busy before a response counts as not scored.",
         may_change=True,
     ),

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from rl.common.errors import UserError
+from rl.common.time_limits import REQUEST_S
 from rl.scorer.niceness import may_renice
 from rl.scorer.sandbox.confine import NETWORK, PROGRAMS, WRITES, writable
 from rl.scorer.sql.rewards import REWARD_MODELS, SqlClassName
@@ -69,7 +70,7 @@ class ServerSettings(_Section):
     max_reply_bytes: Count = 10_000_000
     max_waiting: Count = 10_000
     max_connections: Count = 4096
-    request_seconds: Seconds = 120.0
+    request_seconds: Seconds = REQUEST_S
     shutdown_seconds: int = Field(default=20, gt=0, le=86_400)
     shutdown_token: str | None = Field(default=None, min_length=1)
 

@@ -1,4 +1,8 @@
-"""The server's end of a fork server (worker.py), the process that the workers of one pool are forked from."""
+"""The server's end of a fork server (worker.py), the process that the workers of one pool are forked from.
+
+Not multiprocessing's forkserver: its processes import the same modules for every pool, are started by a call that
+blocks the event loop, are in no process group of their own, and survive the process that they are forked from.
+"""
 
 import asyncio
 import json
@@ -8,11 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rl.common.time_limits import WORKER_START_S
 from rl.scorer.worker import FORK, NUMBER
 from rl.scorer.worker_output import WorkerOutput
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-START_SECONDS = 60.0
 LAST_WORDS_SECONDS = 1.0
 
 _PROGRAM = "from rl.scorer.worker import main; main()"  # -m would import runpy
@@ -60,7 +64,7 @@ class ForkServer:
             raise WorkerLost(f"a worker process cannot be started: {error}") from error
         server = cls(process, control, output)
         try:
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(WORKER_START_S):
                 await server._reply()
         except BaseException as error:
             await server.close()

@@ -1,4 +1,7 @@
-"""A least-recently-used map bounded by the bytes of what it holds."""
+"""A least-recently-used map bounded by the bytes of what it holds.
+
+Not cachetools: workers for SQLite start without site-packages (fork_server.py), and need this map.
+"""
 
 from collections import OrderedDict
 from collections.abc import Hashable

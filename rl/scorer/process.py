@@ -10,8 +10,9 @@ from contextlib import suppress
 
 import psutil
 
+from rl.common.time_limits import WORKER_START_S
 from rl.scorer import frames
-from rl.scorer.fork_server import LAST_WORDS_SECONDS, START_SECONDS, ForkServer, WorkerLost
+from rl.scorer.fork_server import LAST_WORDS_SECONDS, ForkServer, WorkerLost
 from rl.scorer.lru import ByteLru
 
 logger = logging.getLogger(__name__)
@@ -56,13 +57,13 @@ class WorkerProcess(asyncio.Protocol):
     async def start(cls, fork_server: ForkServer, settings: dict) -> "WorkerProcess":
         """A worker that has said it is ready; WorkerLost when it does not come up."""
         try:
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(WORKER_START_S):
                 worker = await cls._fork(fork_server, settings)
         except (OSError, TimeoutError) as error:
             raise WorkerLost(f"a worker process cannot be started: {error}") from error
         try:
             worker._status = psutil.Process(worker.pid)
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(WORKER_START_S):
                 await worker._ready
         except BaseException as error:
             await worker.kill()

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import Callable
 
+from rl.common.time_limits import LONGEST_PAUSE_S
 from rl.scorer.config import MathSettings, Settings, SqlSettings, TaskSettings
 from rl.scorer.math_scoring import MathQuestion, MathScorer
 from rl.scorer.outcomes import Score, UnknownQuestion
@@ -20,7 +21,6 @@ _CLASSES: dict[type, Callable[..., WorkerScorer]] = {
     MathSettings: MathScorer,
     TaskSettings: TaskScorer,
 }
-_LONGEST_RETRY_SECONDS = 30
 
 
 class Busy(Exception):
@@ -104,5 +104,5 @@ class Scorers:
         waiting = max(self._admitted, sum(pool.waiting for pool in pools))
         if waiting and waiting + count > self._max_waiting:
             seconds = max(pool.seconds_to_clear() for pool in pools)
-            retry_after = min(max(math.ceil(seconds), 1), _LONGEST_RETRY_SECONDS)
+            retry_after = min(max(math.ceil(seconds), 1), LONGEST_PAUSE_S)
             raise Busy(f"{waiting} responses wait already (setting max_waiting {self._max_waiting})", retry_after)

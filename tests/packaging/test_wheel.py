@@ -1,4 +1,4 @@
-"""What our wheel holds, and that it starts where nothing else is installed."""
+"""What our wheel holds, and that it starts where nothing is installed but what it asks for."""
 
 import subprocess
 import sys
@@ -52,10 +52,7 @@ def test_its_entry_points_and_extras(files):
 
 
 def test_dph_starts_from_the_wheel_alone(wheel, tmp_path):
-    venv = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", venv / "bin" / "python", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--no-deps", "--no-index", wheel], check=True)
+    venv = installed(f"dph-rl @ {wheel.as_uri()}", tmp_path)
 
     def dph(*arguments: str) -> str:
         done = subprocess.run(
@@ -71,13 +68,7 @@ def test_dph_starts_from_the_wheel_alone(wheel, tmp_path):
 
 
 def test_the_scorer_serves_from_its_extra_alone(wheel, tmp_path):
-    venv, address = tmp_path / "venv", tmp_path / "address"
-    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, venv], check=True)
-    install = [UV, "pip", "install", "--quiet", "--python", venv / "bin" / "python"]
-    done = subprocess.run([*install, f"dph-rl[scorer] @ {wheel.as_uri()}"], capture_output=True, text=True)
-    if "Failed to fetch" in done.stderr:
-        pytest.skip(" ".join(done.stderr.split("\n")[1].split()))
-    assert done.returncode == 0, done.stderr
+    venv, address = installed(f"dph-rl[scorer] @ {wheel.as_uri()}", tmp_path), tmp_path / "address"
     assert not [
         found for name in ("torch", "pyarrow", "verl/__init__.py") for found in venv.glob(f"lib/*/site-packages/{name}")
     ]
@@ -92,6 +83,18 @@ def test_the_scorer_serves_from_its_extra_alone(wheel, tmp_path):
         finally:
             server.terminate()
     assert [[score["outcome"] for score in scores] for scores in reply.json()["answers"]] == [["match", "mismatch"]]
+
+
+def installed(requirement: str, folder: Path) -> Path:
+    """A new environment with the packages of a requirement; a network that is gone skips."""
+    venv = folder / "venv"
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, venv], check=True)
+    install = [UV, "pip", "install", "--quiet", "--python", venv / "bin" / "python"]
+    done = subprocess.run([*install, requirement], capture_output=True, text=True)
+    if "Failed to fetch" in done.stderr:
+        pytest.skip(" ".join(done.stderr.split("\n")[1].split()))
+    assert done.returncode == 0, done.stderr
+    return venv
 
 
 def wait_for(file: Path, process: subprocess.Popen) -> None:

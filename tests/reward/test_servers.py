@@ -119,7 +119,7 @@ def test_a_server_that_loses_a_worker_on_every_response_rests(fake, client_of, m
 def test_a_server_that_failed_gets_work_again_when_its_heartbeat_says_so(fake, client_of, monkeypatch):
     """After its rest it is asked for its heartbeat first, and as long as that fails for nothing else."""
     monkeypatch.setattr("verl.dph.reward.servers.FIRST_REST_S", 0.01)
-    monkeypatch.setattr("verl.dph.reward.servers.LONGEST_REST_S", 0.01)
+    monkeypatch.setattr("verl.dph.reward.servers.LONGEST_PAUSE_S", 0.01)
 
     async def scenario():
         async with (

@@ -120,7 +120,7 @@ def test_a_scorer_that_goes_away_and_comes_back(
     tmp_path, run, seeded_engine, sorted_records, undisturbed, scorer_process, monkeypatch, caplog
 ):
     """Killed in the middle of sampling, started again once it is missed: the run waits for it and ends complete."""
-    monkeypatch.setattr(transport, "LONGEST_BACKOFF_S", 0.2)
+    monkeypatch.setattr(transport, "LONGEST_PAUSE_S", 0.2)
     scorer_process.start()
     tasks = []
 

@@ -428,7 +428,7 @@ def test_what_is_not_the_responses_fault_is_an_infra_error_on_postgresql(
     with asking(settings_of("postgresql", request, connection=guest)) as ask:
         assert "too many connections" in is_infra_error(ask)
 
-    monkeypatch.setattr(sql_scoring, "_IDENTIFY_SECONDS", 1.0)
+    monkeypatch.setattr(sql_scoring, "FIND_DATABASE_S", 1.0)
     with asking(settings_of("postgresql", request)) as ask:
         assert outcomes(ask("league", GOLD, GOLD)) == ["match"]
         with locked_table(server):

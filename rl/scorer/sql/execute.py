@@ -63,7 +63,7 @@ PRIVATE_INDEX = "&vfs=unix-none"
 # parameters that it does not know.
 REVERSED_ROWS = "&rows=reversed"
 # How long another process may hold the file's lock before that is a fault.
-_LOCK_SECONDS = 0.5
+LOCK_SECONDS = 0.5
 
 
 class StatementError(Exception):
@@ -181,7 +181,7 @@ class Executor(LastConnections[sqlite3.Connection]):
 
     def _connect(self, uri: str) -> sqlite3.Connection:
         # Every statement is prepared once, so a statement cache would only cost.
-        return sqlite3.connect(uri, _LOCK_SECONDS, uri=True, isolation_level=None, cached_statements=0)
+        return sqlite3.connect(uri, LOCK_SECONDS, uri=True, isolation_level=None, cached_statements=0)
 
     def _prepare(self, connection: sqlite3.Connection, uri: str) -> None:
         if uri.endswith(PRIVATE_INDEX):

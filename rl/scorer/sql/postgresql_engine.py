@@ -20,8 +20,10 @@ import psycopg
 from psycopg.adapt import AdaptersMap, Buffer, Loader
 from psycopg.types.numeric import IntDumper
 
+from rl.common.time_limits import CONNECT_S, IDENTIFY_S
 from rl.scorer.sql.execute import (
     ERROR_CHARS,
+    LOCK_SECONDS,
     DamagedDatabase,
     DatabaseFault,
     LastConnections,
@@ -36,10 +38,6 @@ from rl.scorer.sql.execute import (
 from rl.scorer.sql.lexer import ambiguity, names
 from rl.scorer.sql.values import from_decimal, from_float
 
-_CONNECT_SECONDS = 10
-_IDENTIFY_SECONDS = 5.0
-# How long another transaction may hold a table before that is a fault: less than the statement's own limit.
-_LOCK_MILLISECONDS = 500
 _CURSOR = "c"
 _SESSION = {
     "default_transaction_read_only": "on",
@@ -156,7 +154,7 @@ class Executor(LastConnections[psycopg.Connection]):
     def identify(self, uri: str) -> dict:
         """What changes with the content of the database; DatabaseFault if it cannot be asked now."""
         try:
-            [row] = self._begin(uri, _IDENTIFY_SECONDS).execute(_IDENTITY).fetchall()
+            [row] = self._begin(uri, IDENTIFY_S).execute(_IDENTITY).fetchall()
             return {"outcome": "identity", "identity": row}
         except _UnknownDatabase as error:
             return {"outcome": "unknown", "error": str(error)}
@@ -168,7 +166,8 @@ class Executor(LastConnections[psycopg.Connection]):
     def _begin(self, uri: str, seconds: float) -> psycopg.Connection:
         """A connection in a new transaction. Raises DatabaseFault."""
         limit = math.ceil(seconds * 1000)
-        lock_limit = max(min(_LOCK_MILLISECONDS, limit // 2), 1)
+        # Less than the statement's own: another transaction that locks a table is a fault.
+        lock_limit = max(min(int(LOCK_SECONDS * 1000), limit // 2), 1)
         begin = (
             f"BEGIN READ ONLY; SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {lock_limit}".encode()
         )
@@ -188,7 +187,7 @@ class Executor(LastConnections[psycopg.Connection]):
         options = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
         always = {"dbname": uri, "options": options, "client_encoding": "utf8", "gssencmode": "disable"}
         return psycopg.connect(
-            **{"connect_timeout": _CONNECT_SECONDS, **self._parameters, **always},
+            **{"connect_timeout": CONNECT_S, **self._parameters, **always},
             autocommit=True,
             context=SimpleNamespace(adapters=_ADAPTERS, connection=None),
         )

@@ -11,12 +11,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rl.common.errors import UserError
+from rl.common.time_limits import LONGEST_PAUSE_S
 
 logger = logging.getLogger(__name__)
 
 REREAD_S = 5.0
 FIRST_REST_S = 1.0
-LONGEST_REST_S = 30.0
 BUSY_WARNING_S = 60.0
 START_HINT = "start one with `python rl/scorer/scorer_server_without_ray.py -c ./rl/scorer/sql.yaml`"
 
@@ -131,7 +131,7 @@ class ServerPool:
             return
         if server.healthy:
             logger.warning("Scorer %s failed (%s); it rests and is tried again.", server.address, reason)
-        server.rests_until = now + min(FIRST_REST_S * 2 ** min(server.failures_in_a_row, 10), LONGEST_REST_S)
+        server.rests_until = now + min(FIRST_REST_S * 2 ** min(server.failures_in_a_row, 10), LONGEST_PAUSE_S)
         server.failures_in_a_row += 1
 
     def __str__(self) -> str:

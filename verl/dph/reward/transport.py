@@ -3,7 +3,8 @@
 Three things go wrong, and each has a limit of its own. A request that fails (no connection, no answer in time, a 5xx)
 is made again, after growing pauses and on another server if there is one, `retries` times in a row. A response on which
 a worker of the server failed (infra_error) is asked again without the others, `retries` times. A server that is busy is
-waited for as long as it says, or another one is asked, up to `busy_limit_s`.
+waited for as long as it says, or another one is asked, up to `busy_limit_s`. tenacity and aiohttp-retry repeat a call
+under one limit; here the three limits reset each other, and responses leave the batch as they are scored.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
+from rl.common.time_limits import BUSY_LIMIT_S, CLIENT_REQUEST_S, LONGEST_PAUSE_S, RETRIES
 from verl.dph.reward.protocol import (
     Job,
     Score,
@@ -31,22 +33,21 @@ from verl.dph.reward.servers import START_HINT, NoServerKnown, Server, ServerPoo
 # A host that is gone does not even refuse.
 CONNECT_TIMEOUT_S = 10.0
 HEARTBEAT_TIMEOUT_S = 5.0
-LONGEST_BACKOFF_S = 30.0
 # Where a busy server does not say for how long; and the least and the most that is believed.
 DEFAULT_BUSY_S = 1.0
-SHORTEST_BUSY_S, LONGEST_BUSY_S = 0.1, 60.0
+SHORTEST_BUSY_S, LONGEST_BUSY_S = 0.1, 2 * LONGEST_PAUSE_S
 
 
 @dataclass(frozen=True)
 class RequestSettings:
     """Limits of the requests of one client."""
 
-    # Of one request; above what the server allows before it says that it is busy (request_seconds, 120 s).
-    timeout_s: float = 180.0
-    # Requests after the first that failed; with the pauses about 90 s: a server that restarts is waited for.
-    retries: int = 8
+    # Of one request.
+    timeout_s: float = CLIENT_REQUEST_S
+    # Requests after the first that failed.
+    retries: int = RETRIES
     # How long servers that are healthy may say that they are busy.
-    busy_limit_s: float = 1800.0
+    busy_limit_s: float = BUSY_LIMIT_S
     # The pause after the first failure; each further one is twice as long.
     first_backoff_s: float = 0.5
     # Requests at a time; more wait.
@@ -226,7 +227,7 @@ class Transport:
         await asyncio.sleep(wait * random.uniform(1.0, 1.5))
 
     def _backoff(self, failures: int) -> float:
-        return min(self._settings.first_backoff_s * 2 ** (failures - 1), LONGEST_BACKOFF_S) * random.uniform(0.75, 1.25)
+        return min(self._settings.first_backoff_s * 2 ** (failures - 1), LONGEST_PAUSE_S) * random.uniform(0.75, 1.25)
 
     def _no_time(self) -> str:
         return (
