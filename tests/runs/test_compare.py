@@ -78,7 +78,7 @@ def test_evaluations_become_one_report(evaluated, tmp_path, capsys):
     # Questions, groups and commands come along.
     assert list(report["grpo"]["in_domain"]["groups"]["difficulty"]) == ["simple", "moderate", "challenging"]
     spec = json.loads((out / "spec.json").read_text())
-    assert spec["questions"] == {"in_domain": [str(folders[0] / "evaluation" / "in_domain.parquet")]}
+    assert spec["questions"] == {"in_domain": ["../js/evaluation/in_domain.parquet"]}
     page = (out / "report.html").read_text()
     assert "0 of in_domain?" in page and "dph train js" in page and "dph train grpo" in page
     assert "Left out, because not all were evaluated on it: out_of_domain." in page and "Mean reward" in page
