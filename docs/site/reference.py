@@ -8,6 +8,9 @@ from pathlib import Path
 
 from rl import cli
 from rl.common.config_help import documented_keys, program_help
+from rl.evaluation.measures import MEASURES, definitions
+from rl.metrics.pass_at_k import SOLVED_IN
+from rl.metrics.styles import BY_STRUCTURE, KNOWN_STYLES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = "scripts/llama/js_kl.sh"
@@ -50,6 +53,15 @@ def settings(config: str) -> str:
     """The keys of the program with `verl/dph/config/CONFIG.yaml`, with defaults and comments."""
     head = program_help("", config).index("# Machine")  # the usage is above it
     return _keys(program_help("", config)[head:].splitlines())
+
+
+def measures() -> str:
+    """What a report measures, with n samples per prompt and the known styles."""
+    units = {measure.name: measure.unit for measure in MEASURES}
+    rows = ["| measure | unit | definition |", "|---|---|---|"]
+    for name, meaning in definitions("n", SOLVED_IN, KNOWN_STYLES, BY_STRUCTURE).items():
+        rows.append(f"| `{name}` | {units.get(name, '')} | {_cell(meaning.replace('n = n', 'n'))} |")
+    return "\n".join(rows)
 
 
 def scorer_settings() -> str:

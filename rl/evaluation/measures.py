@@ -24,7 +24,7 @@ class Measure:
         name: in report.json; "@k" if there is a value for every k.
         definition: with the fields {n}, {solved_in}, {styles} and {styled}.
         heading: of a column; empty: the name in words.
-        unit: SHARE (shown in per cent), NUMBER or NATS.
+        unit: SHARE (shown in per cent), NUMBER, NATS, or none.
         used: where.
         of_styles: only a task with styles has it.
     """
@@ -122,11 +122,16 @@ MEASURES = (
         "Trun\N{SOFT HYPHEN}cated",
         used=frozenset((MAIN,)),
     ),
-    Measure("unparsed_sql", "Correct samples whose SQL sqlglot cannot parse; they are compared by their text."),
+    Measure(
+        "unparsed_sql",
+        "Correct samples whose SQL sqlglot cannot parse; they are compared by their text.",
+        unit=NUMBER,
+    ),
     Measure(
         "maj_by",
         f"{RESULT}: SQL with equal results is one answer. {SYNTAX}: SQL with equal syntax trees, and math with equal "
         "text after spelling is normalised, is one answer; 1/2 and 0.5 are two.",
+        unit="",
     ),
 )
 _BY_NAME = {measure.name: measure for measure in MEASURES}

@@ -49,7 +49,7 @@ def evaluated(made_up_run, made_up_report):
     """Two finished runs with evaluations of their own; in_domain is the split that both have."""
 
     def make(name: str, splits: tuple[str, ...], skill: float, base: str = "base"):
-        run = ended(made_up_run, name, rehearses=name == "js")
+        run = ended(made_up_run, name, rehearses=name.startswith("js"))
         folder = run.folder / "evaluation"
         folder.mkdir()
         report = made_up_report(folder, splits=splits)
@@ -93,6 +93,51 @@ def test_two_evaluation_folders_with_the_same_methods(evaluated, tmp_path, capsy
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {name for name in report if not name.startswith("_")} == {"base", "base_again", "js", "js_b_js"}
     assert report["_labels"]["js_b_js"] == "js (b_js)"
+
+
+def test_seeds_of_methods_are_compared_as_the_study_does(evaluated, tmp_path, capsys, monkeypatch):
+    """grpo keeps its skill over seeds, js is better and differs more; the first method is the baseline."""
+    monkeypatch.chdir(tmp_path)
+    splits = ("in_domain", "out_of_domain")
+    for name, skill in (("grpo_1", 1.0), ("grpo_2", 1.0), ("js_1", 2.0), ("js_2", 4.0)):
+        evaluated(name, splits, skill)
+    words = ["grpo=grpo_1,grpo_2", "js=js_1", "js=js_2"]  # as a shell expands js=js_{1,2}
+    assert cli.main(["compare", "--seeds", *words, "--out", "out"]) == 0
+    said, content = capsys.readouterr().out, json.loads(Path("out/seeds.json").read_text())
+    assert content["labels"] == {"grpo": "GRPO", "dph_js": "js"} and list(content["differences"]) == ["dph_js - grpo"]
+    for seed in (1, 2):
+        report = json.loads(Path(f"out/seed_{seed}/report.json").read_text())
+        assert [name for name in report if not name.startswith("_")] == ["base", "base_again", "grpo", "dph_js"]
+        for name in ("grpo", "dph_js"):
+            found = content["methods"][name]["Pass@1, out of domain"]["values"][seed - 1]
+            assert found == pytest.approx(report[name]["out_of_domain"]["pass@k"]["1"][0])
+        assert Path(f"out/seed_{seed}/report.html").is_file()
+    difference = content["differences"]["dph_js - grpo"]["Pass@1"]
+    assert len(difference["values"]) == 2 and difference["p"] <= difference["p_holm"] <= 1
+    assert said.startswith("Mean over seeds 1, 2 ± ") and "| js minus GRPO |" in said and "out/seeds.svg\n" in said
+    # The second draw of the base is the same in both seeds' reports, and methods can be named as baselines.
+    assert cli.main(["compare", "--seeds", *words, "--baselines", "js", "--out", "out"]) == 0
+    assert list(json.loads(Path("out/seeds.json").read_text())["differences"]) == ["grpo - dph_js"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--seeds", "grpo=a,b", "js=c"], "have different numbers of runs (grpo 2, js 1)"),
+        (["--seeds", "grpo"], "--seeds grpo: give METHOD=RUN,RUN"),
+        (["--seeds", "grpo=a,"], "--seeds grpo=a,: give METHOD=RUN,RUN"),
+        (["--seeds", "grpo=a", "js=a"], "a run is named twice"),
+        (["--seeds", "grpo=a", "--baselines", "dapo"], "--baselines dapo: dapo is none of grpo"),
+        (["a", "--baselines", "a"], "--baselines is for --seeds"),
+        (["a", "--seeds", "grpo=a"], "Name the runs to compare, or else"),
+        ([], "Name the runs to compare, or else"),
+    ],
+)
+def test_wrong_words_are_one_sentence(words, sentence, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["compare", *words, "--out", "out"])
+    assert end.value.code == 2 and sentence in capsys.readouterr().err and not Path("out").exists()
 
 
 @pytest.fixture
