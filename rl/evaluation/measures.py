@@ -1,6 +1,6 @@
 """What a report measures of a model on a split: names, headings, units, definitions, and where each is shown."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +14,7 @@ SHARE, NUMBER, NATS = "share", "number", "nats"
 # Where a measure is used: the page's main table, its table of answers and lengths, the paired tests (with tables.md),
 # the claims, results of groups of questions, and the comparison over seeds.
 MAIN, ANSWERS, TESTED, CLAIMED, OF_GROUPS, OVER_SEEDS = "main", "answers", "tested", "claimed", "groups", "seeds"
-EVERYWHERE = frozenset((MAIN, TESTED, CLAIMED, OF_GROUPS, OVER_SEEDS))
+EVERYWHERE = (MAIN, TESTED, CLAIMED, OF_GROUPS, OVER_SEEDS)
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Measure:
     definition: str
     heading: str = ""
     unit: str = SHARE
-    used: frozenset[str] = field(default_factory=frozenset)
+    used: tuple[str, ...] = ()
     of_styles: bool = False
 
 
@@ -42,7 +42,7 @@ RESULT, SYNTAX = "result", "syntax"
 
 MEASURES = (
     Measure("greedy", "Share of prompts whose greedy response (temperature 0) is correct.", used=EVERYWHERE),
-    Measure("mean@k", "Share of correct samples over all k samples of a prompt.", used=frozenset((TESTED, CLAIMED))),
+    Measure("mean@k", "Share of correct samples over all k samples of a prompt.", used=(TESTED, CLAIMED)),
     Measure(
         "pass@k",
         "Probability that at least one of k samples is correct: 1 - C(n-c,k)/C(n,k) with c correct of n = {n} samples, "
@@ -54,7 +54,7 @@ MEASURES = (
         "Probability that the most frequent of k answers is correct: the expectation over all subsets of k of the n "
         "samples. Samples without an answer, or with SQL that fails, do not vote; each of t tied answers wins with "
         "probability 1/t. maj_by defines equal answers.",
-        used=frozenset((ANSWERS, TESTED)),
+        used=(ANSWERS, TESTED),
     ),
     Measure(
         "keep_rate",
@@ -67,32 +67,32 @@ MEASURES = (
     Measure(
         "lost",
         "Share of the prompts that the base solved for which no sample is correct.",
-        used=frozenset((MAIN, OF_GROUPS)),
+        used=(MAIN, OF_GROUPS),
     ),
     Measure(
         "newly_solved",
         "Mean Pass@{solved_in} on the prompts that the base did not solve; null if it solved all.",
-        used=frozenset((MAIN, TESTED, OF_GROUPS)),
+        used=(MAIN, TESTED, OF_GROUPS),
     ),
     Measure(
         "distinct_correct",
         "Number of distinct syntax trees (sqlglot) among a prompt's correct SQL after aliases, case and the order of "
         "operands are normalised; mean over the prompts with one.",
         unit=NUMBER,
-        used=frozenset((ANSWERS, TESTED)),
+        used=(ANSWERS, TESTED),
     ),
     Measure(
         "distinct_results",
         "Number of distinct results among a prompt's SQL that ran, correct or not; mean over the prompts with one; "
         "null for samples of a version that stored none.",
         unit=NUMBER,
-        used=frozenset((ANSWERS, TESTED)),
+        used=(ANSWERS, TESTED),
     ),
     Measure(
         "styles",
         "Mean number of distinct styles among a prompt's correct responses, over the prompts with one. {styled}",
         unit=NUMBER,
-        used=frozenset((MAIN, OF_GROUPS, OVER_SEEDS)),
+        used=(MAIN, OF_GROUPS, OVER_SEEDS),
         of_styles=True,
     ),
     Measure(
@@ -100,7 +100,7 @@ MEASURES = (
         "Entropy in nats of the styles among a prompt's correct responses, mean over the prompts with one: 0 is one "
         "style, ln {styles} = {entropy:.2f} is {styles} styles in equal shares.",
         unit=NATS,
-        used=frozenset((MAIN, TESTED, OF_GROUPS, OVER_SEEDS)),
+        used=(MAIN, TESTED, OF_GROUPS, OVER_SEEDS),
         of_styles=True,
     ),
     Measure("style_share", "Share of each style over all samples, correct or not.", of_styles=True),
@@ -111,16 +111,16 @@ MEASURES = (
             f"Distinct {order}-grams of tokens over all {order}-grams in a prompt's {{n}} responses together "
             "(distinct-n). It falls with response length.",
             f"Distinct-{order}",
-            used=frozenset((ANSWERS,)),
+            used=(ANSWERS,),
         )
         for order in ORDERS
     ),
-    Measure("response_tokens", "Mean response length in tokens.", "Tokens", NUMBER, frozenset((ANSWERS,))),
+    Measure("response_tokens", "Mean response length in tokens.", "Tokens", NUMBER, (ANSWERS,)),
     Measure(
         "truncated",
         "Share of samples that hit the length limit.",
         "Trun\N{SOFT HYPHEN}cated",
-        used=frozenset((MAIN,)),
+        used=(MAIN,),
     ),
     Measure(
         "unparsed_sql",

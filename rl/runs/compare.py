@@ -109,9 +109,7 @@ def _specs(methods: dict[str, list[Path]], out: Path) -> "tuple[dict[int, Report
     if len(whole.trained) != len(runs):
         raise UserError("--seeds: a folder holds an evaluation of several models; name runs instead, one per seed.")
     run_names = dict(zip(runs, whole.trained, strict=True))
-    rehearse = {method for method, _ in runs} - {
-        m for (m, _), n in run_names.items() if not n.startswith(WITH_DIVERGENCE)
-    }
+    rehearse = {method for (method, _), name in run_names.items() if name.startswith(WITH_DIVERGENCE)}
     names = {method: method_name(method, method in rehearse) for method in methods}
     bases = {name: whole.methods[name] for name in (BASE, BASE_AGAIN) if name in whole.methods}
     specs = {}

@@ -202,6 +202,14 @@ def test_validations_become_one_report(validated, tmp_path, capsys, monkeypatch)
     spec = json.loads((out / "spec.json").read_text())
     assert spec["styles_by"] == "structure" and [*spec["methods"]["grpo"]["checkpoints"]] == ["1", "2"]
     assert compare(capsys, *runs, out=out)[0] == 0  # again, into the same folder
+    # One seed, without greedy responses: no interval, and columns only of what all runs have.
+    assert cli.main(["compare", "--seeds", f"grpo={runs[0]}", f"js={runs[1]}", "--out", str(out)]) == 0
+    content = json.loads((out / "seeds.json").read_text())
+    found = {
+        name: {column: of["mean"] for column, of in columns.items()} for name, columns in content["methods"].items()
+    }
+    assert found["grpo"]["Pass@1"] == 0.75 and found["dph_js"]["Pass@1"] == 0.5 and "greedy" not in found["grpo"]
+    assert (out / "seeds.md").read_text().startswith("Seed 1 alone.")
 
 
 def test_a_second_draw_of_the_base_is_one_with_another_seed(validated, tmp_path, capsys):

@@ -5,7 +5,6 @@ import numpy as np
 from rl.evaluation.analysis.samples import SampleSet
 from rl.evaluation.measures import MEASURES, OF_GROUPS, RESULT, SYNTAX
 from rl.metrics.bootstrap import mean_interval, ratio_interval
-from rl.metrics.distinct_n import ORDERS
 from rl.metrics.pass_at_k import k_values
 from rl.metrics.styles import style_counts
 
@@ -24,25 +23,16 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: boo
     all_styles, among_correct = (style_counts(samples.style, of, named) for of in (samples.style >= 0, samples.correct))
     shares = (all_styles.sum(axis=0) / samples.style.size).tolist()
     accuracies = [ratio_interval(among_correct[:, i], all_styles[:, i]) for i in range(named)]
+    of_k = {"pass@k": k_values(n), "maj@k": k_values(n), "mean@k": (n,)}
     return {
         "n": n,
         "prompts": samples.prompts,
-        "greedy": interval.get("greedy"),
-        "pass@k": {str(k): interval[f"pass@{k}"] for k in k_values(n)},
-        "mean@k": {str(n): interval[f"mean@{n}"]},
-        "maj@k": {str(k): interval[f"maj@{k}"] for k in k_values(n)},
-        **{
-            name: interval.get(name)
-            for name in ("keep_rate", "lost", "newly_solved", "distinct_correct", "distinct_results")
-        },
+        **{measure.name: interval.get(measure.name) for measure in MEASURES},
+        **{name: {str(k): interval[name.replace("@k", f"@{k}")] for k in ks} for name, ks in of_k.items()},
         "maj_by": RESULT if by_result else SYNTAX,
         "unparsed_sql": samples.unparsed,
-        "styles": interval.get("styles"),
-        "style_entropy": interval.get("style_entropy"),
-        "style_share": dict(zip(samples.style_names, shares, strict=True)) or None,
-        **{f"distinct_{n}": interval[f"distinct_{n}"] for n in ORDERS},
-        "response_tokens": interval["response_tokens"],
         "truncated": float(samples.truncated.mean()),
+        "style_share": dict(zip(samples.style_names, shares, strict=True)) or None,
         "style_accuracy": dict(zip(samples.style_names, accuracies, strict=True)) or None,
     }
 
