@@ -90,6 +90,12 @@ class Table:
         """The headings of the labels and sources."""
         return [self.head, "Source"] if any(row.source for row in self.rows) else [self.head]
 
+    @property
+    def to_the_right(self) -> list[bool]:
+        """For each column, the leading ones first, whether it has numbers."""
+        cells = [[row.cells[i] for row in self.rows if row.cells] for i in range(len(self.columns))]
+        return [False] * len(self.lead) + [not any(c and isinstance(c.value, str) for c in of) for of in cells]
+
 
 def plain_columns(*headings: str) -> tuple[tuple[str, str], ...]:
     """Columns without upper headings."""
@@ -100,7 +106,7 @@ def markdown(table: Table) -> str:
     """GitHub Markdown: the caption as a heading, if there is one, and the table."""
     lead = table.lead
     head = [*lead, *(f"{upper} {lower}".strip() for upper, lower in table.columns)]
-    lines = [head, ["---"] * len(lead) + ["---:"] * len(table.columns)]
+    lines = [head, ["---:" if right else "---" for right in table.to_the_right]]
     for row in table.rows:
         cells = [_markdown_cell(cell) for cell in row.cells]
         heading = [f"**{row.label}**"] + [""] * (len(head) - 1)
@@ -128,21 +134,15 @@ def as_text(table: Table) -> str:
         cells = [cell.in_brief if cell else "-" for cell in row.cells]
         lines.append([row.label, row.source][: len(lead)] + cells)
     columns = [*zip_longest(*lines, fillvalue="")]
-    numbers = [i >= len(lead) and _are_numbers(table, i - len(lead)) for i in range(len(columns))]
     widths = [max(map(len, column)) for column in columns]
     shown = [
         "  ".join(
             text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(line, widths, numbers, strict=False)
+            for text, width, right in zip(line, widths, table.to_the_right, strict=False)
         ).rstrip()
         for line in lines
     ]
     return "\n".join([table.caption, *shown] if table.caption else shown) + "\n"
-
-
-def _are_numbers(table: Table, column: int) -> bool:
-    cells = [row.cells[column] for row in table.rows if row.cells]
-    return not any(cell and isinstance(cell.value, str) for cell in cells)
 
 
 def latex(table: Table) -> str:
@@ -165,7 +165,7 @@ def latex(table: Table) -> str:
         label=f"tab:{table.name}",
         position="t",
         position_float="centering",
-        column_format="l" * len(lead) + "r" * len(table.columns),
+        column_format="".join("r" if right else "l" for right in table.to_the_right),
         multicol_align="c",
         hrules=True,
     )

@@ -17,7 +17,6 @@ from rl.evaluation.spec import (
     Checkpoint,
     MethodSpec,
     ReportSpec,
-    SplitFiles,
     read_spec,
     specification,
 )
@@ -184,7 +183,7 @@ def _on(splits: Sequence[str], method: MethodSpec) -> MethodSpec:
 
 
 def _require_same_base(candidate: Candidate, spec: ReportSpec, first: ReportSpec) -> None:
-    of_both = [_samples(s, BASE, s.splits[0]) for s in (first, spec)]
+    of_both = [s.methods[BASE].splits[s.splits[0]].samples for s in (first, spec)]
     hashes = [read_metadata(path).model_hash for path in of_both]
     if hashes[0] != hashes[1]:
         raise UserError(
@@ -197,11 +196,6 @@ def _require_same_base(candidate: Candidate, spec: ReportSpec, first: ReportSpec
                 f"{candidate.folder} was evaluated with {key} {getattr(spec, key)} and the first run with "
                 f"{getattr(first, key)}: evaluate it again with the same (its samples are kept)."
             )
-
-
-def _samples(spec: ReportSpec, method: str, split: str) -> Path:
-    files: SplitFiles = spec.methods[method].splits[split]
-    return files.samples
 
 
 def _of_validations(candidates: list[Candidate], found: dict[str, Validations], out: Path) -> ReportSpec:
