@@ -408,7 +408,7 @@ COMMANDS = {
         "rl.evaluation.report.write",
     ),
     "compare": Command(
-        "report several finished runs side by side",
+        "report finished runs side by side, also over seeds",
         "outputs/llama-sql/grpo outputs/llama-sql/my_run --out outputs/compared",
         "rl.runs.compare",
     ),

@@ -9,6 +9,9 @@ from pathlib import Path
 from rl import cli
 from rl.configuration.programs import PROGRAMS, shown
 from rl.configuration.setting import Setting
+from rl.evaluation.measures import MEASURES, definitions
+from rl.metrics.pass_at_k import SOLVED_IN
+from rl.metrics.styles import BY_STRUCTURE, KNOWN_STYLES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = "scripts/llama/js_kl.sh"
@@ -54,6 +57,15 @@ def settings(config: str) -> str:
 
 def _setting(setting: Setting) -> str:
     return f"### {setting.key}\n\nDefault `{shown(setting.default)}`.\n\n{_cell(setting.help)}"
+
+
+def measures() -> str:
+    """What a report measures, with n samples per prompt and the known styles."""
+    units = {measure.name: measure.unit for measure in MEASURES}
+    rows = ["| measure | unit | definition |", "|---|---|---|"]
+    for name, meaning in definitions("n", SOLVED_IN, KNOWN_STYLES, BY_STRUCTURE).items():
+        rows.append(f"| `{name}` | {units.get(name, '')} | {_cell(meaning.replace('n = n', 'n'))} |")
+    return "\n".join(rows)
 
 
 def scorer_settings() -> str:

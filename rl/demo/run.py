@@ -84,14 +84,14 @@ class Demo(Experiment):
 
     def _report(self) -> dict:
         from rl.evaluation.report.write import write_report
-        from rl.evaluation.spec import read_spec
+        from rl.evaluation.spec import specification
 
         methods: dict[str, dict[str, object]] = {}
         for name in ("base", "base_again", *self.methods):
             methods[name] = {"splits": sample_files(name)}
             if name in METHODS:
                 methods[name] |= METHODS[name].description() | {"training_log": f"runs/{name}/metrics"}
-        spec = {
+        content = {
             "title": "DPH-RL demo",
             "summary": SUMMARY.format(
                 k=SAMPLES_PER_PROMPT, prompts=TRAIN_PROMPTS, threshold=THRESHOLD, steps=self.steps
@@ -109,10 +109,9 @@ class Demo(Experiment):
             },
             "seconds": {name: round(seconds, 1) for name, seconds in self.pipeline.seconds.items()},
         }
-        path = self.out / "spec.json"
-        path.write_text(json.dumps(spec, indent=2) + "\n")
-
-        return write_report(read_spec(path), self.out)
+        spec = specification(content, self.out)
+        spec.write(self.out / "spec.json")
+        return write_report(spec, self.out)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -146,13 +145,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
-    from rl.demo.summary import checks_passed, next_commands, results_table
-    from rl.evaluation.analysis.claims import comparisons_text
+    from rl.demo.summary import checks_passed, next_commands, results_tables
+    from rl.evaluation.table import as_text
+    from rl.evaluation.tables import comparisons_table
 
     report = json.loads((demo.out / "report.json").read_text())
     memory = f", at most {demo.pipeline.peak_memory / 1e9:.1f} GB of memory" if demo.pipeline.peak_memory else ""
     following = next_commands(demo, os.path.relpath(Path(sys.executable).with_name("dph")))
-    sys.stdout.write(f"\n{results_table(report)}\n{comparisons_text(report)}\n")
+    sys.stdout.write(f"\n{results_tables(report)}\n{as_text(comparisons_table(report))}\n")
     sys.stdout.write(("" if failures else checks_passed(report)) + f"{seconds / 60:.1f} minutes{memory}.\n")
     sys.stdout.write(f"Report: {os.path.relpath(demo.out / 'report.html')}\nNext:\n")
     sys.stdout.writelines(f"  {command}  # {what_for}\n" for command, what_for in following.items())

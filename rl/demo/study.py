@@ -3,8 +3,8 @@
     python -m rl.demo.study --out outputs/study --seeds 1,2,3
 
 One base model, one D_pef and one set of test questions; a training run per method and seed, two at a time. Writes
-OUT/study.json, study.md and study.svg (study_report.py) and one report.html per seed. Re-run the same command to
-resume.
+OUT/study.json, study.md and study.svg (rl/evaluation/report/seeds.py) and one report.html per seed. Re-run the same
+command to resume.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
@@ -20,6 +21,12 @@ from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import Experiment, questions, sample_files
 from rl.demo.methods import METHODS, PAPER_METHODS, method_names
 from rl.demo.stages import Stage
+
+if TYPE_CHECKING:
+    from rl.evaluation.spec import ReportSpec
+
+# The other methods are compared with these.
+BASELINES = ("grpo", "dapo", "dapo_exp")
 
 
 class Study(Experiment):
@@ -48,14 +55,16 @@ class Study(Experiment):
 
     def run(self) -> Path:
         """Run all stages and compare. Returns the path of the table."""
-        from rl.demo.study_report import write_study
+        from rl.evaluation.report.seeds import write_seeds
 
         self.run_stages(self.stages())
-        return write_study(self.out, {name: METHODS[name].label for name in self.methods}, self._specs(), self._facts())
+        return write_seeds(self.out, "study", self._specs(), BASELINES, self._facts())
 
-    def _specs(self) -> dict[int, dict]:
-        """Each seed's specification of a report (evaluation/spec.py)."""
-        return {
+    def _specs(self) -> "dict[int, ReportSpec]":
+        """Each seed's specification of a report."""
+        from rl.evaluation.spec import specification
+
+        contents = {
             seed: {
                 "title": f"DPH-RL study, seed {seed}",
                 "summary": f"One of the seeds of the study: {self.steps} steps of every method on the tiny task.",
@@ -68,6 +77,7 @@ class Study(Experiment):
             }
             for seed in self.seeds
         }
+        return {seed: specification(content, self.out) for seed, content in contents.items()}
 
     def _facts(self) -> dict:
         seconds = self.pipeline.seconds

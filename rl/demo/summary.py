@@ -2,58 +2,32 @@
 
 import os
 import shlex
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rl.demo.experiment import GROUPED_BY, SPLITS
+from rl.demo.experiment import EVAL_SAMPLES, SPLITS
 
 if TYPE_CHECKING:
     from rl.demo.run import Demo
 
-# Column: metric (summary.metric_of).
-COLUMNS = {"greedy": "greedy", "Pass@1": "pass@1", "Pass@8": "pass@8", "Pass@32": "pass@32", "styles": "styles"}
+COLUMNS = ("greedy", "pass@1", "pass@8", "pass@32", "styles")
 
 
-def results_table(report: dict) -> str:
-    """A block per split, for all of its questions and for each group of them that the report has.
+def results_tables(report: dict) -> str:
+    """A table per split, for all of its questions and for each group of them that the report has.
 
     Args:
         report: the content of report.json.
     """
-    labels = report["_labels"]
-    width = 2 + max(map(len, labels.values()))
-    blocks = []
+    from rl.evaluation.table import as_text
+    from rl.evaluation.tables import counted, of_groups, split_name, values_table
+
+    tables = []
     for split in SPLITS:
-        for title, of_methods in _questions(report, split):
-            lines = [title, " " * width + "".join(f"{name:14}" for name in COLUMNS).rstrip()]
-            for method, summary in of_methods.items():
-                cells = "".join(f"{_cell(summary, metric):14}" for metric in COLUMNS.values())
-                lines.append(f"{labels[method]:{width}}{cells}".rstrip())
-            blocks.append("\n".join(lines))
-    about = "Per cent, or the number of styles, with 95 % intervals over questions:"
-    return "\n\n".join([about, *blocks]) + "\n"
-
-
-def _questions(report: dict, split: str) -> Iterator[tuple[str, dict[str, dict]]]:
-    """(title, {method: summary}) of all questions of a split, then of those of each group."""
-    of_split = {method: report[method][split] for method in report["_labels"]}
-    base = of_split["base"]
-    name = split.replace("_", " ").capitalize()
-    yield f"{name}, all {base['prompts']} questions", of_split
-    for value, summary in base.get("groups", {}).get(GROUPED_BY, {}).items():
-        of_group = {method: found["groups"][GROUPED_BY][value] for method, found in of_split.items()}
-        yield f"{name}, {summary['prompts']} {value} questions", of_group
-
-
-def _cell(summary: dict, metric: str) -> str:
-    """The value and its interval, such as 61.7 52-71."""
-    from rl.evaluation.analysis.summary import in_display_unit, metric_of
-
-    interval = metric_of(summary, metric)
-    if interval is None:
-        return "-"
-    value, low, high = (in_display_unit(metric, bound)[0] for bound in interval)
-    return f"{value:.1f} {low:.1f}-{high:.1f}" if metric == "styles" else f"{value:.1f} {low:.0f}-{high:.0f}"
+        of_split = {method: report[method][split] for method in report["_labels"]}
+        for words, found in {"": of_split, **of_groups(of_split)}.items():
+            caption = counted(split_name(split), found, EVAL_SAMPLES, f"{words} " if words else "")
+            tables.append(as_text(values_table(found, COLUMNS, report["_labels"], caption)))
+    return "\n".join(tables)
 
 
 def checks_passed(report: dict) -> str:

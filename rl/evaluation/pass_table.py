@@ -5,10 +5,8 @@ from pathlib import Path
 
 from rl.data.sample_summary import summarize
 from rl.evaluation.spec_writer import GREEDY, SAMPLED
+from rl.evaluation.table import Cell, Row, Table, as_text, plain_columns
 from rl.metrics.pass_at_k import SOLVED_IN
-
-HEAD = ("model", "split", "prompts", "greedy", "Pass@1", f"Pass@{SOLVED_IN}", "Pass@n", "n")
-_NAMES = 2  # leading columns that are names, the others are numbers
 
 
 def pass_table(drawn: Mapping[str, Mapping[str, Path]]) -> str:
@@ -20,28 +18,23 @@ def pass_table(drawn: Mapping[str, Mapping[str, Path]]) -> str:
     Raises:
         UserError: a file cannot be read.
     """
-    rows = [HEAD, *(row for model, files in drawn.items() for row in _rows(model, files))]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column < _NAMES else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
+    columns = plain_columns("split", "prompts", "greedy", "Pass@1", f"Pass@{SOLVED_IN}", "Pass@n", "n")
+    rows = [row for model, files in drawn.items() for row in _rows(model, files)]
+    return as_text(Table("", "", columns, rows, head="model"))
 
 
-def _rows(model: str, files: Mapping[str, Path]) -> Iterator[tuple[str, ...]]:
+def _rows(model: str, files: Mapping[str, Path]) -> Iterator[Row]:
     for name, path in files.items():
         if name.endswith(GREEDY):
             continue
         split, found = name.removesuffix(SAMPLED), summarize(path)
         greedy = files.get(f"{split}{GREEDY}")
-        prompts = str(found.prompts_by_correct.total())
         values = [
             None if greedy is None else summarize(greedy).pass_at(1),
             found.pass_at(1),
             found.pass_at(SOLVED_IN) if found.n >= SOLVED_IN else None,
             found.pass_at(found.n),
         ]
-        yield (model, split, prompts, *("-" if value is None else f"{value:.4f}" for value in values), str(found.n))
+        cells = [None if value is None else Cell(value, digits=4) for value in values]
+        counts = [Cell(number, digits=0) for number in (found.prompts_by_correct.total(), found.n)]
+        yield Row(model, "", [Cell(split), counts[0], *cells, counts[1]])

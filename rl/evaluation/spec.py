@@ -5,7 +5,8 @@ that all others are compared with; `base_again`, an independent second draw of i
 Paths are relative to the file.
 """
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,12 +16,15 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     PositiveInt,
+    SerializationInfo,
     ValidationError,
     ValidationInfo,
     model_validator,
 )
 
+from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import KNOWN_STYLES
@@ -44,11 +48,15 @@ def _below_folder(path: Path, info: ValidationInfo) -> Path:
     return info.context / path
 
 
-RelativePath = Annotated[Path, AfterValidator(_below_folder)]
+def _from_folder(path: Path, info: SerializationInfo) -> str:
+    return os.path.relpath(path, info.context)
+
+
+RelativePath = Annotated[Path, AfterValidator(_below_folder), PlainSerializer(_from_folder)]
 # One path, or a list of them.
 RelativePaths = Annotated[
     list[RelativePath],
-    BeforeValidator(lambda paths: [paths] if isinstance(paths, str) else paths),
+    BeforeValidator(lambda paths: [paths] if isinstance(paths, str | Path) else paths),
     Field(min_length=1),
 ]
 
@@ -154,12 +162,30 @@ class ReportSpec(_Entry):
             raise ValueError("groups are read from the data files of the questions; give 'questions' too")
         return self
 
+    def write(self, path: Path) -> None:
+        """Write the file; its paths are relative to its folder."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = self.model_dump_json(indent=2, exclude_defaults=True, context=path.parent.resolve())
+        atomic_write.write_text(path, text + "\n")
+
     def _require_known(self, what: str, splits: Iterable[str]) -> None:
         if unknown := sorted(set(splits) - set(self.splits)):
             raise ValueError(
                 f"{what} has the split '{unknown[0]}', which is none of the report's ({', '.join(self.splits)}); "
                 "correct its name, or remove it"
             )
+
+
+def specification(content: Mapping[str, Any], folder: Path) -> ReportSpec:
+    """The specification with this content, whose paths are relative to `folder`.
+
+    Raises:
+        UserError: it names the wrong key.
+    """
+    try:
+        return ReportSpec.model_validate(content, context=folder, strict=False)
+    except ValidationError as error:
+        raise UserError(f"The report's specification is invalid: {first_error(error)}.") from None
 
 
 def read_spec(path: Path) -> ReportSpec:

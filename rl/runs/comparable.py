@@ -1,6 +1,6 @@
 """The specification of a report of several runs, from their evaluations or else from their validations."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,16 @@ from rl.data.questions import answer_kind
 from rl.data.sample_file import SampleRecord, read_metadata
 from rl.data.training_run import LOGS
 from rl.evaluation.analysis.questions import groups_of
-from rl.evaluation.spec import BASE, BASE_AGAIN, WITH_DIVERGENCE, ReportSpec, SplitFiles, read_spec
+from rl.evaluation.spec import (
+    BASE,
+    BASE_AGAIN,
+    WITH_DIVERGENCE,
+    Checkpoint,
+    MethodSpec,
+    ReportSpec,
+    read_spec,
+    specification,
+)
 from rl.evaluation.spec_writer import DEFAULT_GROUPS
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES, announces_styles
@@ -18,8 +27,6 @@ from rl.runs.run_folder import RunFolder, read_run
 from rl.runs.validation_samples import Dump, Validations, read_dump, write_samples
 
 SPEC, EVALUATION = "spec.json", "evaluation"
-
-Specification = dict[str, Any]  # as spec.json has it (rl/evaluation/spec.py), with absolute paths
 
 
 @dataclass(frozen=True)
@@ -39,26 +46,31 @@ class Candidate:
 
     @property
     def method(self) -> str:
-        """The report's name of the run: those that begin with dph have a divergence."""
+        """The report's name of the run."""
         assert self.run is not None
-        if "dph/coefficient" in self.run.log:
-            return self.name if self.name.startswith(WITH_DIVERGENCE) else f"{WITH_DIVERGENCE}_{self.name}"
-        reserved = self.name.startswith(WITH_DIVERGENCE) or self.name in (BASE, BASE_AGAIN)
-        return f"run_{self.name}" if reserved else self.name
+        return method_name(self.name, rehearses="dph/coefficient" in self.run.log)
 
     def described(self) -> dict[str, Any]:
         """What the report needs of the run beside its samples."""
         assert self.run is not None
-        return {"label": self.name} | ({"training_log": str(self.folder / LOGS)} if self.run.log else {})
+        return {"label": self.name} | ({"training_log": self.folder / LOGS} if self.run.log else {})
 
 
-def specification(folders: Sequence[Path], out: Path) -> Specification:
-    """The specification of the report; samples files of validations are written below `out`.
+def method_name(name: str, rehearses: bool) -> str:
+    """The report's name of a run: those that begin with dph have a divergence."""
+    if rehearses:
+        return name if name.startswith(WITH_DIVERGENCE) else f"{WITH_DIVERGENCE}_{name}"
+    reserved = name.startswith(WITH_DIVERGENCE) or name in (BASE, BASE_AGAIN)
+    return f"run_{name}" if reserved else name
+
+
+def comparison_spec(named: Mapping[str, Path], out: Path) -> ReportSpec:
+    """The specification of the report of {name: folder}; samples files of validations are written below `out`.
 
     Raises:
         UserError: a folder is no run, or one that has not ended; one has no samples; or they have nothing in common.
     """
-    candidates = [_candidate(name, folder) for name, folder in _names(folders).items()]
+    candidates = [_candidate(name, folder) for name, folder in named.items()]
     lacking = [candidate for candidate in candidates if candidate.evaluation is None]
     if not lacking:
         return _of_evaluations(candidates)
@@ -79,12 +91,30 @@ def specification(folders: Sequence[Path], out: Path) -> Specification:
     return _of_validations(candidates, found, out)
 
 
-def _names(folders: Sequence[Path]) -> dict[str, Path]:
-    """{name: folder}: the last parts of its path, as many as tell all apart."""
+def distinct(folders: Sequence[Path]) -> list[Path]:
+    """The folders' absolute paths.
+
+    Raises:
+        UserError: a run is named twice.
+    """
     resolved = [folder.expanduser().resolve() for folder in folders]
-    named = [folder.parent if folder.name == EVALUATION else folder for folder in resolved]
-    if len({*named}) < len(named):
+    if len({*map(_run_of, resolved)}) < len(resolved):
         raise UserError(f"{folders[0]} and others: a run is named twice, which compares it with itself; name it once.")
+    return resolved
+
+
+def _run_of(folder: Path) -> Path:
+    return folder.parent if folder.name == EVALUATION else folder
+
+
+def names_of(folders: Sequence[Path]) -> dict[str, Path]:
+    """{name: folder}: the last parts of its path, as many as tell all apart.
+
+    Raises:
+        UserError: a run is named twice.
+    """
+    resolved = distinct(folders)
+    named = [*map(_run_of, resolved)]
     for parts in range(1, max(len(folder.parts) for folder in named) + 1):
         names = ["_".join(folder.parts[-parts:]).strip("/") for folder in named]
         if len({*names}) == len(names):
@@ -105,7 +135,7 @@ def _candidate(name: str, folder: Path) -> Candidate:
     return Candidate(name, folder, run, read_spec(spec) if spec.is_file() else None)
 
 
-def _of_evaluations(candidates: list[Candidate]) -> Specification:
+def _of_evaluations(candidates: list[Candidate]) -> ReportSpec:
     specs = [candidate.evaluation for candidate in candidates if candidate.evaluation is not None]
     first = specs[0]
     for candidate, spec in zip(candidates, specs, strict=True):
@@ -117,23 +147,19 @@ def _of_evaluations(candidates: list[Candidate]) -> Specification:
             "evaluate all runs on one."
         )
     methods = {name: first.methods[name] for name in (BASE, BASE_AGAIN) if name in first.methods}
-    entries = {name: method.model_dump(mode="json", exclude_none=True) for name, method in methods.items()}
     for candidate, spec in zip(candidates, specs, strict=True):
         for name in spec.trained:
-            entry = spec.methods[name].model_dump(mode="json", exclude_none=True)
+            method = spec.methods[name]
             if candidate.run is not None and len(spec.trained) == 1:
-                name, entry = candidate.method, entry | candidate.described()
-            elif name in entries:
-                name, entry = f"{name}_{candidate.name}", entry | {"label": f"{entry['label']} ({candidate.name})"}
-            entries[name] = entry
-    for entry in entries.values():
-        for part in (entry, *entry["checkpoints"].values()):
-            part["splits"] = {split: files for split, files in part["splits"].items() if split in splits}
-        entry["checkpoints"] = {step: part for step, part in entry["checkpoints"].items() if part["splits"]}
+                name, method = candidate.method, method.model_copy(update=candidate.described())
+            elif name in methods:
+                label = f"{method.label} ({candidate.name})"
+                name, method = f"{name}_{candidate.name}", method.model_copy(update={"label": label})
+            methods[name] = method
     left_out = sorted({split for spec in specs for split in spec.splits} - {*splits})
     asked = {split: files for spec in reversed(specs) for split, files in spec.questions.items() if split in splits}
-    return _described(candidates, "their evaluations") | {
-        "methods": _absolute(entries),
+    content = {
+        "methods": {name: _on(splits, method) for name, method in methods.items()},
         **_questions(asked, [key for spec in specs for key in spec.groups]),
         "commands": list(dict.fromkeys(command for spec in specs for command in spec.commands)),
         "styles": first.styles,
@@ -141,10 +167,23 @@ def _of_evaluations(candidates: list[Candidate]) -> Specification:
         "solved_in": first.solved_in,
         "caveats": [f"Left out, because not all were evaluated on it: {', '.join(left_out)}."] if left_out else [],
     }
+    return _described(candidates, "their evaluations", content)
+
+
+def _on(splits: Sequence[str], method: MethodSpec) -> MethodSpec:
+    """The method's files of these splits alone."""
+    parts = {
+        step: {split: files for split, files in checkpoint.splits.items() if split in splits}
+        for step, checkpoint in method.checkpoints.items()
+    }
+    checkpoints = {step: Checkpoint(splits=files) for step, files in parts.items() if files}
+    return method.model_copy(
+        update={"splits": {split: method.splits[split] for split in splits}, "checkpoints": checkpoints}
+    )
 
 
 def _require_same_base(candidate: Candidate, spec: ReportSpec, first: ReportSpec) -> None:
-    of_both = [_samples(s, BASE, s.splits[0]) for s in (first, spec)]
+    of_both = [s.methods[BASE].splits[s.splits[0]].samples for s in (first, spec)]
     hashes = [read_metadata(path).model_hash for path in of_both]
     if hashes[0] != hashes[1]:
         raise UserError(
@@ -159,12 +198,7 @@ def _require_same_base(candidate: Candidate, spec: ReportSpec, first: ReportSpec
             )
 
 
-def _samples(spec: ReportSpec, method: str, split: str) -> Path:
-    files: SplitFiles = spec.methods[method].splits[split]
-    return files.samples
-
-
-def _of_validations(candidates: list[Candidate], found: dict[str, Validations], out: Path) -> Specification:
+def _of_validations(candidates: list[Candidate], found: dict[str, Validations], out: Path) -> ReportSpec:
     """The first run that validated the initial policy gives the base, another one with another seed its second draw."""
     dumps = {
         name: {step: read_dump(path, of.metadata) for step, path in of.steps.items()} for name, of in found.items()
@@ -183,13 +217,13 @@ def _of_validations(candidates: list[Candidate], found: dict[str, Validations], 
     everything = [dump for of_steps in dumps.values() for dump in of_steps.values()]
     ids, dropped = _common_prompts(everything, base.n)
 
-    def files(name: str, step: int) -> dict[str, dict[str, str]]:
+    def files(name: str, step: int) -> dict[str, dict[str, Path]]:
         splits = {}
         for source, of_source in ids.items():
             path = out / "samples" / f"{name}.{step}" / f"{_file_name(source)}.jsonl"
             metadata = found[name].metadata_of(step, len(of_source))
             write_samples(path, dumps[name][step][source], of_source, metadata)
-            splits[_file_name(source)] = {"samples": str(path.resolve())}
+            splits[_file_name(source)] = {"samples": path}
         return splits
 
     methods: dict[str, dict[str, Any]] = {BASE: {"splits": files(with_base[0], 0)}}
@@ -206,7 +240,7 @@ def _of_validations(candidates: list[Candidate], found: dict[str, Validations], 
         prompts = "1 prompt" if dropped == 1 else f"{dropped} prompts"
         caveats.append(f"{prompts} left out: a rollout failed in one of the validations or more.")
     validated = [Path(file) for file in base.data_files]
-    return _described(candidates, "their validations") | {
+    content = {
         "methods": methods,
         **_questions({_file_name(source): validated for source in ids}, DEFAULT_GROUPS),
         "styles": list(KNOWN_STYLES) if queries else [],
@@ -215,6 +249,7 @@ def _of_validations(candidates: list[Candidate], found: dict[str, Validations], 
         "solved_in": min(SOLVED_IN, base.n if again else max(base.n // 2, 1)),
         "caveats": caveats,
     }
+    return _described(candidates, "their validations", content)
 
 
 def _common_prompts(dumps: list[Dump], n: int) -> tuple[dict[str, list[int]], int]:
@@ -240,27 +275,18 @@ def _file_name(source: str) -> str:
     return source.replace("/", "_").replace(":", "_")
 
 
-def _described(candidates: list[Candidate], samples: str) -> Specification:
+def _described(candidates: list[Candidate], samples: str, content: dict[str, Any]) -> ReportSpec:
     named = ", ".join(candidate.name for candidate in candidates)
-    return {
+    about = {
         "title": "Training runs compared",
         "summary": f"{named}, compared by the samples of {samples} (dph compare).",
         "settings": {candidate.name: str(candidate.folder) for candidate in candidates},
     }
+    return specification(about | content, Path.cwd())
 
 
-def _questions(asked: dict[str, list[Path]], groups: Iterable[str]) -> Specification:
+def _questions(asked: dict[str, list[Path]], groups: Iterable[str]) -> dict[str, Any]:
     """Where the questions of each split are, as far as the files are still there, and the keys that group them."""
     found = {split: files for split, files in asked.items() if all(file.is_file() for file in files)}
     keys = list(dict.fromkeys(groups))
-    return {
-        "questions": {split: [str(file.resolve()) for file in files] for split, files in found.items()},
-        "groups": groups_of([file for files in found.values() for file in files], keys),
-    }
-
-
-def _absolute(value: Any, key: str = "") -> Any:
-    """The paths of a specification's methods, which are relative to the working directory, made absolute."""
-    if isinstance(value, dict):
-        return {name: _absolute(part, name) for name, part in value.items()}
-    return str(Path(value).resolve()) if key in ("samples", "greedy", "training_log") else value
+    return {"questions": found, "groups": groups_of([file for files in found.values() for file in files], keys)}

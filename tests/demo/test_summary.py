@@ -7,7 +7,7 @@ import pytest
 
 from rl import cli
 from rl.demo import run
-from rl.demo.summary import results_table
+from rl.demo.summary import results_tables
 
 
 def summary(prompts: int, pass_at_1: float, styles: tuple | None) -> dict:
@@ -36,20 +36,23 @@ def report() -> dict:
 
 
 def test_the_table_has_both_domains_and_every_group_of_questions(report):
-    about, *blocks = results_table(report).split("\n\n")
-    assert about == "Per cent, or the number of styles, with 95 % intervals over questions:"
+    blocks = results_tables(report).split("\n\n")
     assert [block.splitlines()[0] for block in blocks] == [
-        "In domain, all 96 questions",
-        "In domain, 48 ambiguous questions",
-        "In domain, 48 plain questions",
-        "Out of domain, all 96 questions",
+        f"{questions}, 32 samples each, with 95 % intervals over questions."
+        for questions in (
+            "In domain: 96 questions",
+            "In domain: 48 ambiguous questions",
+            "In domain: 48 plain questions",
+            "Out of domain: 96 questions",
+        )
     ]
     assert blocks[0].splitlines()[1:] == [
-        "        greedy        Pass@1        Pass@8        Pass@32       styles",
-        "Base    61.7 52-71    40.0 30-50    87.5 80-100   100.0 100-100 4.1 4.0-4.2",
-        "DPH-JS  61.7 52-71    50.0 40-60    87.5 80-100   100.0 100-100 4.1 4.0-4.2",
+        "Model       Greedy      Pass@1       Pass@8        Pass@32        Styles",
+        "Base    61.7 52-71  40.0 30-50  87.5 80-100  100.0 100-100  4.12 4.0-4.2",
+        "DPH-JS  61.7 52-71  50.0 40-60  87.5 80-100  100.0 100-100  4.12 4.0-4.2",
     ]
-    assert "40.0 30-50" not in blocks[1] and "20.0 10-30" in blocks[1] and blocks[1].splitlines()[-1].endswith(" -")
+    assert "40.0 30-50" not in blocks[1] and "20.0 10-30" in blocks[1]
+    assert "Styles" not in blocks[1] and "Styles" in blocks[2]  # where no model has a value
 
 
 def test_the_end_says_what_holds_and_where_to_go_on(report, capsys, tmp_path, monkeypatch):

@@ -248,7 +248,7 @@ def test_report_and_tables_hold_both_kinds_of_task(ended):
     assert 1 <= bird["distinct_correct"][0] <= 3
     assert {test["split"] for test in report["_tests"]} == {"bird", "amc23"}
     page = (folder / "first" / "report.html").read_text()
-    assert "Bird 16, Amc23 8" in page and "may be chance" in page
+    assert "Bird 16, AMC23 8" in page and "may be chance" in page
     tables = json.loads((folder / "first" / "tables.json").read_text())
     assert [table["name"] for table in tables] == [
         "dph-4-llama-math", "dph-8-llama-math",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rl.common.errors import UserError
-from rl.evaluation.analysis.claims import claims, compared, comparisons_text, failed_checks, verdict
+from rl.evaluation.analysis.claims import claims, compared, failed_checks, verdict
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
 from rl.evaluation.analysis.prompt_metrics import transition_shares
@@ -24,10 +24,11 @@ from rl.evaluation.report.headline import Headline
 from rl.evaluation.report.page import LINKS
 from rl.evaluation.report.plots import eta_families
 from rl.evaluation.report.question_browser import browser_data, formatted_sql
-from rl.evaluation.report.tables import group_titles
 from rl.evaluation.report.theme import COLOURS, Look, method_looks
 from rl.evaluation.report.write import main, write_report
 from rl.evaluation.spec import read_spec
+from rl.evaluation.table import as_text
+from rl.evaluation.tables import comparisons_table, group_titles
 
 STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
 PROMPTS, N = 12, 16
@@ -119,7 +120,8 @@ def test_report_json(run):
         of_grpo = {p: v for (s, m, p), v in verdicts.items() if (s, m) == (split, "dph_f") and p.endswith("GRPO")}
         assert of_grpo.keys() == judged and of_grpo["higher Pass@1 than GRPO"] == "not supported"
         assert set(of_grpo.values()) <= {"not supported", "inconclusive"}
-    line = next(line for line in comparisons_text(report).splitlines() if "DPH-F: higher Pass@1 than GRPO" in line)
+    lines = as_text(comparisons_table(report)).splitlines()
+    line = next(line for line in lines if "DPH-F: higher Pass@1 than GRPO" in line)
     assert line.count(" not supported") == 2
     tests = {(t["split"], t["first"], t["second"], t["metric"]): t for t in report["_tests"]}
     assert tests["in_domain", "grpo", "base", "mean@16"]["p_holm"] < 0.01

@@ -49,7 +49,7 @@ def evaluated(made_up_run, made_up_report):
     """Two finished runs with evaluations of their own; in_domain is the split that both have."""
 
     def make(name: str, splits: tuple[str, ...], skill: float, base: str = "base"):
-        run = ended(made_up_run, name, rehearses=name == "js")
+        run = ended(made_up_run, name, rehearses=name.startswith("js"))
         folder = run.folder / "evaluation"
         folder.mkdir()
         report = made_up_report(folder, splits=splits)
@@ -78,7 +78,7 @@ def test_evaluations_become_one_report(evaluated, tmp_path, capsys):
     # Questions, groups and commands come along.
     assert list(report["grpo"]["in_domain"]["groups"]["difficulty"]) == ["simple", "moderate", "challenging"]
     spec = json.loads((out / "spec.json").read_text())
-    assert spec["questions"] == {"in_domain": [str(folders[0] / "evaluation" / "in_domain.parquet")]}
+    assert spec["questions"] == {"in_domain": ["../js/evaluation/in_domain.parquet"]}
     page = (out / "report.html").read_text()
     assert "0 of in_domain?" in page and "dph train js" in page and "dph train grpo" in page
     assert "Left out, because not all were evaluated on it: out_of_domain." in page and "Mean reward" in page
@@ -93,6 +93,51 @@ def test_two_evaluation_folders_with_the_same_methods(evaluated, tmp_path, capsy
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {name for name in report if not name.startswith("_")} == {"base", "base_again", "js", "js_b_js"}
     assert report["_labels"]["js_b_js"] == "js (b_js)"
+
+
+def test_seeds_of_methods_are_compared_as_the_study_does(evaluated, tmp_path, capsys, monkeypatch):
+    """grpo keeps its skill over seeds, js is better and differs more; the first method is the baseline."""
+    monkeypatch.chdir(tmp_path)
+    splits = ("in_domain", "out_of_domain")
+    for name, skill in (("grpo_1", 1.0), ("grpo_2", 1.0), ("js_1", 2.0), ("js_2", 4.0)):
+        evaluated(name, splits, skill)
+    words = ["grpo=grpo_1,grpo_2", "js=js_1", "js=js_2"]  # as a shell expands js=js_{1,2}
+    assert cli.main(["compare", "--seeds", *words, "--out", "out"]) == 0
+    said, content = capsys.readouterr().out, json.loads(Path("out/seeds.json").read_text())
+    assert content["labels"] == {"grpo": "GRPO", "dph_js": "js"} and list(content["differences"]) == ["dph_js - grpo"]
+    for seed in (1, 2):
+        report = json.loads(Path(f"out/seed_{seed}/report.json").read_text())
+        assert [name for name in report if not name.startswith("_")] == ["base", "base_again", "grpo", "dph_js"]
+        for name in ("grpo", "dph_js"):
+            found = content["methods"][name]["Pass@1, out of domain"]["values"][seed - 1]
+            assert found == pytest.approx(report[name]["out_of_domain"]["pass@k"]["1"][0])
+        assert Path(f"out/seed_{seed}/report.html").is_file()
+    difference = content["differences"]["dph_js - grpo"]["Pass@1"]
+    assert len(difference["values"]) == 2 and difference["p"] <= difference["p_holm"] <= 1
+    assert said.startswith("Mean over seeds 1, 2 ± ") and "| js minus GRPO |" in said and "out/seeds.svg\n" in said
+    # The second draw of the base is the same in both seeds' reports, and methods can be named as baselines.
+    assert cli.main(["compare", "--seeds", *words, "--baselines", "js", "--out", "out"]) == 0
+    assert list(json.loads(Path("out/seeds.json").read_text())["differences"]) == ["grpo - dph_js"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--seeds", "grpo=a,b", "js=c"], "have different numbers of runs (grpo 2, js 1)"),
+        (["--seeds", "grpo"], "--seeds grpo: give METHOD=RUN,RUN"),
+        (["--seeds", "grpo=a,"], "--seeds grpo=a,: give METHOD=RUN,RUN"),
+        (["--seeds", "grpo=a", "js=a"], "a run is named twice"),
+        (["--seeds", "grpo=a", "--baselines", "dapo"], "--baselines dapo: dapo is none of grpo"),
+        (["a", "--baselines", "a"], "--baselines is for --seeds"),
+        (["a", "--seeds", "grpo=a"], "Name the runs to compare, or else"),
+        ([], "Name the runs to compare, or else"),
+    ],
+)
+def test_wrong_words_are_one_sentence(words, sentence, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["compare", *words, "--out", "out"])
+    assert end.value.code == 2 and sentence in capsys.readouterr().err and not Path("out").exists()
 
 
 @pytest.fixture
@@ -157,6 +202,14 @@ def test_validations_become_one_report(validated, tmp_path, capsys, monkeypatch)
     spec = json.loads((out / "spec.json").read_text())
     assert spec["styles_by"] == "structure" and [*spec["methods"]["grpo"]["checkpoints"]] == ["1", "2"]
     assert compare(capsys, *runs, out=out)[0] == 0  # again, into the same folder
+    # One seed, without greedy responses: no interval, and columns only of what all runs have.
+    assert cli.main(["compare", "--seeds", f"grpo={runs[0]}", f"js={runs[1]}", "--out", str(out)]) == 0
+    content = json.loads((out / "seeds.json").read_text())
+    found = {
+        name: {column: of["mean"] for column, of in columns.items()} for name, columns in content["methods"].items()
+    }
+    assert found["grpo"]["Pass@1"] == 0.75 and found["dph_js"]["Pass@1"] == 0.5 and "greedy" not in found["grpo"]
+    assert (out / "seeds.md").read_text().startswith("Seed 1 alone.")
 
 
 def test_a_second_draw_of_the_base_is_one_with_another_seed(validated, tmp_path, capsys):

@@ -36,8 +36,8 @@ from rl.evaluation.benchmarks import Split, splits_of
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.pass_table import pass_table
 from rl.evaluation.report.write import write_report
-from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, read_spec
-from rl.evaluation.spec_writer import GREEDY, SAMPLED, write_spec
+from rl.evaluation.spec import BASE, BASE_AGAIN, check_description
+from rl.evaluation.spec_writer import GREEDY, SAMPLED, evaluation_spec
 from rl.evaluation.stored_base import stored_base
 from verl.dph.config.device_choice import with_overrides
 from verl.dph.config.program import run_main
@@ -211,12 +211,13 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
     if config.evaluate.databases is not None:
         sys.stderr.write("evaluate.databases is not needed: the scorer sends a digest of each result with its score.\n")
     earlier_drawn = {f"{name}, step {step}": found for name in earlier for step, found in checkpoints[name].items()}
-    sys.stdout.write(f"{pass_table(drawn | earlier_drawn)}\n")
+    sys.stdout.write(pass_table(drawn | earlier_drawn))
     if BASE in drawn and config.evaluate.report:
-        spec = write_spec(config, splits, drawn, checkpoints, runs)
-        report = write_report(read_spec(spec), spec.parent)
-        tables = write_tables([report], spec.parent, config.evaluate.paper)
-        written = [spec.parent / "report.html", spec.parent / "report.json", *tables]
+        folder = Path(config.evaluate.output).expanduser()
+        spec = evaluation_spec(config, splits, drawn, checkpoints, runs)
+        spec.write(folder / "spec.json")
+        tables = write_tables([write_report(spec, folder)], folder, config.evaluate.paper)
+        written = [folder / "report.html", folder / "report.json", *tables]
         sys.stdout.write(f"Wrote {', '.join(map(str, written))}.\n")
     elif config.evaluate.report:
         sys.stdout.write(f"No report: it compares with a model named {BASE}, or with evaluate.base.\n")

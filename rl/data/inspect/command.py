@@ -17,7 +17,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 
 if TYPE_CHECKING:
-    from rl.data.inspect.file_report import Options
+    from rl.data.inspect.report import Options
 
 PROBLEMS_EXIT_CODE = 1
 
@@ -32,12 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = parser().parse_args(arguments)
     with user_errors_exit():
-        from rl.data.inspect.across_files import check_against, leaks
         from rl.data.inspect.file_kinds import PROMPTS, SAMPLES, STORE, kind_of
         from rl.data.inspect.pef_store import inspect_store
         from rl.data.inspect.prompt_parquet import inspect_prompts
+        from rl.data.inspect.report import check_against, leaks, page, problems_section
         from rl.data.inspect.samples import inspect_samples
-        from rl.data.inspect.text_report import page, problems_section
 
         inspectors = {PROMPTS: inspect_prompts, SAMPLES: inspect_samples, STORE: inspect_store}
         kinds = [kind_of(file) for file in options.files]  # before the first long read
@@ -59,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options(arguments: argparse.Namespace) -> "Options":
     from rl.common.fingerprint import tokenizer_hash
-    from rl.data.inspect.file_report import Options
+    from rl.data.inspect.report import Options
     from rl.data.tokenizer import load_tokenizer
 
     folder = arguments.tokenizer

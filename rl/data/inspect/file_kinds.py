@@ -1,13 +1,16 @@
-"""Detection of a file's kind by its content, whatever its name."""
+"""The kind of a file, by its content whatever its name, and reading as much of it as can be read."""
 
 import itertools
 import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from rl.common.errors import UserError
 from rl.data.json_text import loads_or_none
-from rl.data.parquet_file import open_parquet
+from rl.data.parquet_file import open_parquet, rows_in
 from rl.data.sample_file import FORMAT as SAMPLES_FORMAT
 
 PROMPTS, SAMPLES, STORE = "prompts", "samples", "D_pef store"
@@ -18,6 +21,7 @@ SAMPLE_KEYS = ("id", "output", "score")
 # Lines that are tried before a file is taken for something else: the first may be damaged.
 _TRIED_LINES = 20
 _METADATA_BYTES = 1 << 20
+_SILENT_S = 2
 
 
 def kind_of(path: Path) -> str:
@@ -82,3 +86,23 @@ def _unknown(path: Path, found: str) -> UserError:
         "data_source), samples (JSON lines with id, output, score) or a D_pef store (.pt); the prepare_*.py of data/ "
         "make a parquet of a downloaded benchmark."
     )
+
+
+def parquet_rows(path: Path, columns: Sequence[str], problems: list[str]) -> Iterator[dict[str, Any]]:
+    """The rows that can be read; where the file is damaged it ends, with a sentence in `problems`."""
+    number = 0
+    with open_parquet(path, (), "make it again") as parquet, progress(parquet.metadata.num_rows, path, "row") as bar:
+        try:
+            for row in rows_in(parquet, columns):
+                number += 1
+                yield row
+                bar.update()
+        except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
+            total = parquet.metadata.num_rows
+            problems.append(f"Rows {number} to {total - 1} cannot be read ({str(error).splitlines()[0]}).")
+
+
+def progress(total: int, path: Path, unit: str) -> tqdm:
+    """A bar on a terminal, when it takes long."""
+    scale = unit == "B"
+    return tqdm(total=total, desc=path.name, unit=unit, unit_scale=scale, disable=None, delay=_SILENT_S, leave=False)

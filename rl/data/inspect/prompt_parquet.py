@@ -7,9 +7,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rl.common.errors import UserError
-from rl.data.inspect.file_kinds import PROMPTS
-from rl.data.inspect.file_report import FileReport, Options, pass_summary, text_hash
-from rl.data.inspect.parquet import parquet_rows
+from rl.data.inspect.file_kinds import PROMPTS, parquet_rows
+from rl.data.inspect.report import FileReport, Options, pass_summary, text_hash
 from rl.data.rows import COLUMNS, to_row
 from rl.data.sample_file import MOST_SAMPLES
 from rl.data.split import BASE_CORRECT

@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 
 from rl.common.errors import UserError
 from rl.common.outcomes import GOLD_FAILURES, is_correct
-from rl.data.inspect.file_kinds import PARQUET_MAGIC, SAMPLES, is_sample
-from rl.data.inspect.file_report import FileReport, Options, pass_summary, text_hash
-from rl.data.inspect.parquet import parquet_rows, progress
+from rl.data.inspect.file_kinds import PARQUET_MAGIC, SAMPLES, is_sample, parquet_rows, progress
+from rl.data.inspect.report import FileReport, Options, pass_summary, text_hash
 from rl.data.json_text import loads_or_none
 from rl.data.sample_file import MOST_SAMPLES, REQUIRED_KEYS, SampleMetadata, read_metadata
 from rl.data.wording import named, number_of, without_reference

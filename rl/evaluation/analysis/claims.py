@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
+from rl.evaluation.measures import CLAIMED, in_words, metrics_for
 from rl.evaluation.spec import BASE, BASE_AGAIN
 from rl.metrics.bootstrap import LEVEL, Interval
 from rl.metrics.styles import BY_PREFIX
@@ -87,8 +88,7 @@ def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
 
 
 def claimed_metrics(comparison: Comparison, split: str) -> list[str]:
-    n, solved_in = comparison.samples[BASE][split].n, comparison.spec.solved_in
-    return list(dict.fromkeys(["greedy", f"mean@{n}", f"pass@{solved_in}", f"pass@{n}", "keep_rate"]))
+    return metrics_for(CLAIMED, comparison.samples[BASE][split].n, comparison.spec.solved_in)
 
 
 def compared(difference: Interval | None, p_holm: float | None) -> str:
@@ -112,27 +112,7 @@ def metric_name(metric: str) -> str:
     """A metric's name in running text; the mean of all samples is Pass@1."""
     if metric.startswith("mean@"):
         return "Pass@1"
-    return {"greedy": "greedy accuracy", "keep_rate": "keep rate"}.get(metric, metric.capitalize())
-
-
-def comparisons_text(report: dict) -> str:
-    """The compared methods of a report as text: a line per method and metric, the verdict of each split beside it.
-
-    Args:
-        report: the content of report.json.
-    """
-    import pandas as pd  # loads slowly
-
-    rows: dict[str, dict[str, str]] = {}
-    for claim in (claim for claim in report["_claims"] if claim["unit"] == "share"):
-        of_row = rows.setdefault(f"{report['_labels'][claim['method']]}: {claim['predicate']}", {})
-        value = f"{100 * claim['value'][0]:+.1f} " if claim["value"] else ""
-        of_row[claim["split"].replace("_", " ")] = value + claim["verdict"]
-    about = (
-        "Differences in percentage points. Supported, or not supported (the opposite holds): p at most .05 after "
-        "Holm's correction, and an interval without 0."
-    )
-    return f"{about}\n{pd.DataFrame.from_dict(rows, orient='index').to_string(na_rep='')}\n"
+    return "greedy accuracy" if metric == "greedy" else in_words(metric)
 
 
 def failed_checks(report: dict) -> list[str]:

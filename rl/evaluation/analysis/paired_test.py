@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rl.evaluation.analysis.comparison import Comparison
+from rl.evaluation.measures import TESTED, metrics_for
 from rl.evaluation.spec import BASE
 from rl.metrics.bootstrap import SEED, Interval, mean_interval
 
@@ -46,7 +47,7 @@ def paired_tests(comparison: Comparison) -> list[PairedTest]:
 
 def _tests_of_pair(comparison: Comparison, split: str, first: str, second: str) -> list[PairedTest]:
     found = []
-    for metric in _metrics(comparison, split):
+    for metric in metrics_for(TESTED, comparison.samples[BASE][split].n, comparison.spec.solved_in):
         against_floor = second == BASE and metric in ("keep_rate", "newly_solved")
         other = comparison.spec.noise_floor if against_floor else second
         of_first, of_other = (comparison.metrics[name][split].get(metric) for name in (first, other))
@@ -58,12 +59,6 @@ def _tests_of_pair(comparison: Comparison, split: str, first: str, second: str) 
             found.append((other, metric, differences.size, interval, sign_flip_p(differences)))
     corrected = holm([p for *_, p in found])
     return [PairedTest(split, first, *of_test, p_holm) for of_test, p_holm in zip(found, corrected, strict=True)]
-
-
-def _metrics(comparison: Comparison, split: str) -> list[str]:
-    n, solved_in = comparison.samples[BASE][split].n, comparison.spec.solved_in
-    names = ["greedy", f"mean@{n}", f"pass@{solved_in}", f"pass@{n}", f"maj@{n}", "keep_rate", "newly_solved"]
-    return list(dict.fromkeys([*names, "distinct_correct", "distinct_results", "style_entropy"]))
 
 
 def sign_flip_p(differences: np.ndarray) -> float:

@@ -17,10 +17,12 @@ from rl.common import atomic_write
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.data.benchmarks import BENCHMARKS
-from rl.evaluation.analysis.summary import in_display_unit, metric_of
+from rl.evaluation.measures import TESTED, metrics_for
 from rl.evaluation.paper.published import SETTINGS, PaperTable, paper_tables
-from rl.evaluation.paper.table_text import Cell, Row, Table, latex, markdown
 from rl.evaluation.spec import BASE, BASE_AGAIN
+from rl.evaluation.table import Cell, Row, Table, latex, markdown
+from rl.evaluation.tables import counted, metric_cell, split_name, tests_table, values_table
+from rl.metrics.pass_at_k import SOLVED_IN
 
 OURS, PAPER = "ours", "paper"
 _CAPTIONS = {
@@ -79,7 +81,8 @@ def tables_of(results: Results, setting: str | None) -> list[Table]:
 
     tables = [_paper_table(table, results, setting) for table in paper_tables() if applies(table)]
     for split in results.splits:
-        tables += [_split_table(results, split), *_tests_table(results, split)]
+        tests = tests_table(split, results.tests, results.labels)
+        tables += [_split_table(results, split), *([tests] if tests.rows else [])]
     return tables
 
 
@@ -117,52 +120,16 @@ def _our_row(method: str, label: str, table: PaperTable, results: Results) -> Ro
     cells = [_cell(results.summaries[method].get(name), metric) for name, metric in table.columns]
     if table.task == "math":
         # Comparable between methods only if all benchmarks are there.
-        values = [cell.value for cell in cells if cell]
+        values = [float(cell.value) for cell in cells if cell]
         cells.append(Cell(sum(values) / len(values), digits=2) if len(values) == len(cells) else None)
     return Row(label, OURS, tuple(cells))
 
 
 def _split_table(results: Results, split: str) -> Table:
-    present = {name: of for name, of in results.summaries.items() if split in of}
-    summary = present[BASE][split] if BASE in present else next(iter(present.values()))[split]
-    n = summary["n"]
-    metrics = ["greedy", f"mean@{n}"]
-    metrics += [f"pass@{k}" for k in sorted({8, n}) if str(k) in summary["pass@k"]]
-    metrics += [f"maj@{n}", "keep_rate", "newly_solved"]
-    metrics += ["distinct_correct"] if summary["distinct_correct"] else []
-    metrics += ["style_entropy"] if summary["style_entropy"] else []
-    rows = tuple(
-        Row(results.labels[name], "", tuple(_cell(of[split], metric) for metric in metrics))
-        for name, of in present.items()
-    )
-    columns = tuple(("", _in_words(metric)) for metric in metrics)
-    drawn = f"{summary['prompts']} problems, {n} samples each"
-    caption = f"{_split_name(split)}: {drawn}, with 95 % intervals over problems."
-    return Table(f"dph-split-{split.replace('_', '-')}", caption, columns, rows)
-
-
-def _tests_table(results: Results, split: str) -> list[Table]:
-    """The paired tests of a split in one table; none if there is one method."""
-    rows: list[Row] = []
-    for test in (test for test in results.tests if test["split"] == split):
-        pair = f"{results.labels[test['first']]} − {results.labels[test['second']]}"
-        difference = _interval_cell(test["metric"], test["difference"])
-        cells = (difference, Cell(test["p"], digits=4), Cell(test["p_holm"], digits=4))
-        rows.append(Row(f"{pair}: {_in_words(test['metric'])}", "", cells))
-    caption = (
-        f"{_split_name(split)}: paired differences with 95 % intervals, and p-values of sign-flip permutation tests, "
-        "corrected by Holm over the metrics of a pair of methods."
-    )
-    columns = (("", "Difference"), ("", "p"), ("", "p (Holm)"))
-    return [Table(f"dph-tests-{split.replace('_', '-')}", caption, columns, tuple(rows))] if rows else []
-
-
-def _split_name(split: str) -> str:
-    return BENCHMARKS[split].label if split in BENCHMARKS else split.replace("_", " ").capitalize()
-
-
-def _in_words(metric: str) -> str:
-    return metric.replace("_", " ").capitalize()
+    summaries = {name: of[split] for name, of in results.summaries.items() if split in of}
+    n = (summaries.get(BASE) or next(iter(summaries.values())))["n"]
+    caption, name = counted(split_name(split), summaries, n), f"dph-split-{split.replace('_', '-')}"
+    return values_table(summaries, metrics_for(TESTED, n, SOLVED_IN), results.labels, caption, name)
 
 
 def _cell(summary: dict | None, metric: str) -> Cell | None:
@@ -171,13 +138,7 @@ def _cell(summary: dict | None, metric: str) -> Cell | None:
         return None
     if metric.startswith("mean@"):  # of all samples, however many: the expectation is the same
         metric = f"mean@{next(iter(summary['mean@k']))}"
-    interval = metric_of(summary, metric)
-    return None if interval is None else _interval_cell(metric, interval)
-
-
-def _interval_cell(metric: str, interval: list[float]) -> Cell:
-    (value, digits), (low, _), (high, _) = (in_display_unit(metric, value) for value in interval)
-    return Cell(value, low, high, digits)
+    return metric_cell(summary, metric)
 
 
 def _digits(value: float) -> int:

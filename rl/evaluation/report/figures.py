@@ -18,9 +18,9 @@ from rl.evaluation.report.plots import (
     pass_at_k_plot,
     stacked_plot,
 )
-from rl.evaluation.report.tables import group_titles, split_name
 from rl.evaluation.report.theme import DARK, LIGHT, TRANSITION_FILLS, Look, method_looks, style_fills, style_looks
 from rl.evaluation.spec import BASE, BASE_AGAIN
+from rl.evaluation.tables import of_groups, split_name
 from rl.metrics.bootstrap import Interval, mean_interval
 from rl.metrics.styles import OTHERS
 
@@ -92,9 +92,7 @@ class Figures:
         panels = []
         for split in self.spec.splits:
             of_split = {name: summary for name, summary in self._summaries(split).items() if name in looks}
-            parts = {"": of_split}
-            for (key, value), title in group_titles(of_split[BASE]).items():
-                parts[f"{title} "] = {name: summary["groups"][key][value] for name, summary in of_split.items()}
+            parts = {"": of_split} | {f"{title} ": found for title, found in of_groups(of_split).items()}
             n = of_split[BASE]["n"]
             for i, (title, summaries) in enumerate(parts.items()):
                 curves = {name: {int(k): of for k, of in found["pass@k"].items()} for name, found in summaries.items()}

@@ -21,10 +21,11 @@ from rl.evaluation.analysis.claims import (
 )
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
-from rl.evaluation.analysis.summary import in_display_unit, metric_of
-from rl.evaluation.report.tables import EMPTY, split_name
+from rl.evaluation.measures import in_display_unit, interval_of
 from rl.evaluation.report.theme import Look
 from rl.evaluation.spec import BASE, ReportSpec
+from rl.evaluation.table import NO_VALUE
+from rl.evaluation.tables import split_name
 
 MOST_BARS = 5
 SIGNS = {SUPPORTED: "▲", NOT_SUPPORTED: "▼", INCONCLUSIVE: "≈", NOT_MEASURED: ""}
@@ -151,9 +152,9 @@ class Headline:
         shown = [BASE, *self.leading, *(name for name in self.spec.trained if name not in self.leading)][:MOST_BARS]
         bars = []
         for name in shown:
-            interval = metric_of(self.comparison.summaries[name][self.split], metric)
+            interval = interval_of(self.comparison.summaries[name][self.split], metric)
             if interval is None:
-                bars.append(Bar(self.looks[name], EMPTY))
+                bars.append(Bar(self.looks[name], NO_VALUE))
                 continue
             value, digits = in_display_unit(metric, interval[0])
             text = f"{value:.{1 if metric == 'styles' else digits}f}"

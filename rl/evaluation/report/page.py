@@ -1,14 +1,13 @@
 """report.html: one self-contained file, for a light or dark screen of any width."""
 
 import platform
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
 from rl.common.duration import duration
 from rl.common.git_state import git_state
 from rl.evaluation.analysis.claims import INCONCLUSIVE, Claim
-from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison, Progress
+from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.training_log import TrainingLog
 from rl.evaluation.report.answer_grid import AnswerGrid
@@ -16,10 +15,10 @@ from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.figures import Figures
 from rl.evaluation.report.headline import Headline, style_sentence
 from rl.evaluation.report.question_browser import browser_data
-from rl.evaluation.report.tables import claims_table, split_name, tests_table, values_tables
 from rl.evaluation.report.theme import COLOURS, method_looks
 from rl.evaluation.report.training_figures import training_figures
 from rl.evaluation.spec import BASE, BASE_AGAIN
+from rl.evaluation.tables import claims_table, page_tables, split_name, tests_table
 
 LINKS = {
     "The paper": "https://arxiv.org/abs/2509.07430",
@@ -32,19 +31,18 @@ def render_page(
     comparison: Comparison,
     claims: list[Claim],
     tests: list[PairedTest],
-    definitions: dict[str, str],
+    report: dict,
     logs: dict[str, TrainingLog],
-    progress: Progress,
 ) -> str:
     """The whole page.
 
     Args:
-        definitions: {term: meaning}.
+        report: the content of report.json.
         logs: {method: its training log}; without one the page has no training section.
     """
     spec = comparison.spec
     looks, figures = method_looks(spec.short_names), Figures(comparison)
-    labelled = {name: replace(look, label=spec.methods[name].label) for name, look in looks.items()}
+    colours = {name: look.colour.css for name, look in looks.items()}
     shown = {name: look.label for name, look in looks.items() if name != BASE_AGAIN}
     grids = {split_name(split): AnswerGrid.of_split(comparison, split) for split in spec.splits}
     training, more_training = training_figures(spec, logs)
@@ -55,7 +53,7 @@ def render_page(
         split=split_name(spec.splits[0]),
         prompts=comparison.samples[BASE][spec.splits[0]].prompts,
         failed_gold=[
-            (labelled[name].label, split, samples.gold_failures, samples.correct.size)
+            (spec.methods[name].label, split, samples.gold_failures, samples.correct.size)
             for name, splits in comparison.samples.items()
             for split, samples in splits.items()
             if samples.gold_failures
@@ -68,20 +66,28 @@ def render_page(
         styles=figures.of_styles(),
         about_styles=style_sentence(comparison, looks),
         values={
-            title: table for split in spec.splits for title, table in values_tables(comparison, split, labelled).items()
+            title: table
+            for split in spec.splits
+            for title, table in page_tables(
+                split,
+                {name: comparison.summaries[name][split] for name in looks},
+                report["_labels"],
+                colours,
+                spec.solved_in,
+            ).items()
         },
         claims=[
             (
-                claims_table(split, [claim for claim in claims if claim.split == split], spec.short_names),
-                tests_table([test for test in tests if test.split == split], spec.short_names),
+                claims_table(split, report["_claims"], spec.short_names),
+                tests_table(split, report["_tests"], spec.short_names),
             )
             for split in spec.splits
         ],
         caveats=caveats(comparison, claims),
-        groups=figures.of_evaluation(progress),
+        groups=figures.of_evaluation(report.get("_progress", {})),
         training=training,
         more_training=more_training,
-        definitions=definitions,
+        definitions=report["_definitions"],
         settings=spec.settings | {f"sampling: {name}": _of_all_splits(comparison, name) for name in COMMON_SETTINGS},
         seconds={stage: duration(seconds) for stage, seconds in spec.seconds.items()},
         total=duration(sum(spec.seconds.values())),

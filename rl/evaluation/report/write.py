@@ -27,8 +27,8 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     from rl.evaluation.analysis.claims import claims
     from rl.evaluation.analysis.comparison import compare, read_progress
     from rl.evaluation.analysis.paired_test import paired_tests
-    from rl.evaluation.analysis.summary import definitions
     from rl.evaluation.analysis.training_log import read_training_log
+    from rl.evaluation.measures import definitions
     from rl.evaluation.report.answer_figure import answer_figure
     from rl.evaluation.report.page import render_page
     from rl.evaluation.spec import BASE
@@ -45,19 +45,18 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     logs = {
         name: read_training_log(method.training_log) for name, method in spec.methods.items() if method.training_log
     }
-    progress = read_progress(comparison)
-    files = {
-        "report.html": render_page(comparison, judged, tests, meanings, logs, progress),
-        "answers.svg": answer_figure(comparison),
-    }
     report = comparison.summaries | {
         "_definitions": meanings,
         "_claims": [dataclasses.asdict(claim) for claim in judged],
         "_tests": [dataclasses.asdict(test) for test in tests],
         "_labels": {name: method.label for name, method in spec.methods.items()},
     }
-    report |= {"_progress": progress} if progress else {}
-    files["report.json"] = json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    report |= {"_progress": progress} if (progress := read_progress(comparison)) else {}
+    files = {
+        "report.html": render_page(comparison, judged, tests, report, logs),
+        "answers.svg": answer_figure(comparison),
+        "report.json": json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n",
+    }
     out.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         atomic_write.write_text(out / name, text)

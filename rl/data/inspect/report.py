@@ -1,23 +1,34 @@
-"""What is known of one file: it is filled row by row, and a million rows fit into memory."""
+"""What is known of a file, and of several files together, and its text for a terminal.
+
+A report is filled row by row, and a million rows fit into memory.
+"""
 
 import heapq
+import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
-from rl.data.wording import named, number_of
+from rl.common.errors import UserError
+from rl.data.inspect.file_kinds import PROMPTS
+from rl.data.parquet_file import open_parquet
+from rl.data.wording import histogram, named, number_of
 from rl.metrics.pass_at_k import k_values, pass_at_k
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Id = int | str
+# Of a long text the first and the last characters are shown.
+_HEAD, _TAIL = 400, 200
 
 
 @dataclass(frozen=True)
@@ -142,3 +153,108 @@ def pass_summary(correct: Iterable[int], n: int | None) -> dict[str, Any] | None
 def text_hash(text: str | bytes) -> int:
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
+
+
+def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
+    """Each pair of prompt files that share ids or prompt texts.
+
+    Samples and stores hold the prompts that they were made from: they are compared with `check_against` instead.
+
+    Returns:
+        {"files": [a, b], "ids": number, "texts": number, "problem": a sentence} for each pair that shares any.
+    """
+    found = []
+    for a, b in combinations([report for report in reports if report.kind.startswith(PROMPTS)], 2):
+        ids = sorted(a.ids.keys() & b.ids.keys(), key=str)
+        texts = [id for text, id in a.texts.items() if text in b.texts]
+        shared = [f"{number_of(len(ids), 'id')} ({named(ids)})"] if ids else []
+        if texts:
+            shared.append(f"{number_of(len(texts), 'prompt text')} (for example of id {texts[0]} in {a.path.name})")
+        if shared:
+            sentence = f"{a.path} and {b.path} share {' and '.join(shared)}."
+            found.append({"files": [a.path, b.path], "ids": len(ids), "texts": len(texts), "problem": sentence})
+    return found
+
+
+def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
+    """Add to each report how its ids compare with those of a parquet of prompts.
+
+    Raises:
+        UserError: the parquet is none, or has no ids.
+    """
+    hint = "--against wants the parquet of prompts that the files are of"
+    with open_parquet(parquet, ["id"], hint) as file:
+        ids_there = file.read(["id"])["id"]
+    if pa.types.is_nested(ids_there.type):
+        raise UserError(f"{parquet} has ids of the type {ids_there.type}: {hint}.")
+    known = set(ids_there.to_pylist())
+    for report in reports:
+        foreign = [id for id in report.ids if id not in known]
+        both = len(report.ids) - len(foreign)
+        report.facts["against"] = {
+            "file": str(parquet),
+            "ids in both": both,
+            "only here": len(foreign),
+            "only there": len(known) - both,
+        }
+        if foreign:
+            report.problems.append(f"{number_of(len(foreign), 'id')} that {parquet} does not have ({named(foreign)}).")
+
+
+def page(report: dict[str, Any]) -> str:
+    """A file's FileReport.as_json as text."""
+    lines = [report["path"], f"  {report['kind']}, {report['rows']:,} rows"]
+    lines += [f"  {name}: {_fact(value)}" for name, value in report["facts"].items()]
+    for name, counts in report["counts"].items():
+        lines.append(f"  {name}: " + ", ".join(f"{value} {count:,}" for value, count in counts.items()))
+    lines += [f"  {name}: {share:.1%}" for name, share in report["shares"].items()]
+    lines += _lengths(report["lengths"])
+    lines += _passes(report["passes"])
+    for number, example in enumerate(report["examples"], start=1):
+        lines.append(f"  example {number}")
+        lines += [_indented(name, value) for name, value in example.items()]
+    return "\n".join(lines) + "\n"
+
+
+def problems_section(problems: list[str]) -> str:
+    return "\n".join(["Problems", *(f"  - {problem}" for problem in problems or ["none"])]) + "\n"
+
+
+def shortened(text: str) -> str:
+    """A text of bounded length without control characters: what a model writes must not steer the terminal."""
+    if len(text) > _HEAD + _TAIL:
+        text = f"{text[:_HEAD]} [... {len(text) - _HEAD - _TAIL:,} characters ...] {text[-_TAIL:]}"
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def _lengths(lengths: dict[str, dict[str, int]]) -> list[str]:
+    if not lengths:
+        return []
+    width = max(map(len, lengths))
+    lines = [f"  {'':<{width}} " + " ".join(f"{name:>9}" for name in next(iter(lengths.values())))]
+    for what, values in lengths.items():
+        lines.append(f"  {what:<{width}} " + " ".join(f"{value:>9,}" for value in values.values()))
+    return lines
+
+
+def _passes(passes: dict[str, Any] | None) -> list[str]:
+    if passes is None:
+        return []
+    of = f" of {passes['n']}" if passes["n"] else ""
+    lines = [f"  {line}" for line in histogram(f"correct{of}", passes["prompts"])]
+    values = "  ".join(f"Pass@{k} {value:.4f}" for k, value in passes["pass@k"].items())
+    return lines + ([f"  {values}"] if values else [])
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_fact(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:.6g}" if isinstance(value, float) else shortened(str(value))
+
+
+def _indented(name: str, value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = shortened(text)
+    return f"    {name}: " + text.replace("\n", "\n      ")

@@ -1,4 +1,4 @@
-"""The study's figure: Pass@k of every method in a panel of its own, for a phone's width, light and dark."""
+"""The figure of a comparison over seeds: a panel per method with Pass@k, for a phone's width, light and dark."""
 
 import io
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
-from rl.demo.experiment import GROUPED_BY
 from rl.evaluation.report.canvas import FONT_SIZE, POINTS_PER_INCH, WIDTH
 from rl.evaluation.report.theme import GRID, INK, METHOD_COLOURS, MUTED, PAGE
 from rl.evaluation.spec import BASE
+from rl.evaluation.tables import of_groups
 
 # Of the first and the second group of questions.
 COLOURS = (METHOD_COLOURS["grpo"], METHOD_COLOURS["dph_js"])
@@ -27,13 +27,14 @@ MEAN: Look = {"linewidth": 2.2}
 OF_BASE: Look = {"linewidth": 1.2, "linestyle": (0, (4, 3))}
 
 
-def study_figure(reports: Sequence[dict], labels: dict[str, str], entropies: dict[str, float]) -> str:
-    """SVG of Pass@k in domain by k: a thin line per seed, their mean, and the base; of each group of questions, if any.
+def seeds_figure(reports: Sequence[dict], labels: dict[str, str], entropies: dict[str, float]) -> str:
+    """SVG of Pass@k in the first split by k: a thin line per seed, their mean, and the base; of two groups of
+    questions, if it has them.
 
     Args:
         reports: the content of each seed's report.json.
         labels: {method: name to show}.
-        entropies: {method: style entropy}, for the titles.
+        entropies: {method: style entropy}, for the titles; empty for a task without styles.
     """
     rows = -(-len(labels) // PANELS_PER_ROW)
     size = WIDTH / POINTS_PER_INCH, (rows * PANEL_HEIGHT + LEGEND_HEIGHT) / POINTS_PER_INCH
@@ -50,7 +51,7 @@ def study_figure(reports: Sequence[dict], labels: dict[str, str], entropies: dic
                 axes.plot(k, values.T, color=colour.light, **SEED)
                 axes.plot(k, values.mean(axis=0), color=colour.light, **MEAN)
                 axes.plot(k, list(base[kind].values()), color=colour.light, **OF_BASE)
-            _style(axes, f"{labels[name]}\n", f"style entropy {entropies[name]:.2f}", k)
+            _style(axes, f"{labels[name]}\n", f"style entropy {entropies[name]:.2f}" if entropies else "", k)
         for axes in all_axes:  # without a method
             axes.set_visible(False)
         named: dict[str, Look] = {
@@ -59,17 +60,19 @@ def study_figure(reports: Sequence[dict], labels: dict[str, str], entropies: dic
         named |= {"one seed": {"color": MUTED.light} | SEED, "base model": {"color": MUTED.light} | OF_BASE}
         keys = [Line2D([], [], label=name, **look) for name, look in named.items()]
         figure.legend(handles=keys, loc="outside lower center", ncols=2, frameon=False)
-        figure.supylabel("Pass@k in domain, by k", fontsize=FONT_SIZE, color=MUTED.light)
+        split = next(iter(reports[0][BASE])).replace("_", " ")
+        figure.supylabel(f"Pass@k {split}, by k", fontsize=FONT_SIZE, color=MUTED.light)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     return _with_dark_colours(buffer.getvalue())
 
 
 def _curves(of_splits: dict) -> dict[str, dict[int, float]]:
-    """{kind of question: {k: Pass@k}} of a method in domain; without groups, of all questions."""
-    whole = of_splits["in_domain"]
-    groups = whole.get("groups", {}).get(GROUPED_BY)
-    kinds = {f"{value} questions": found for value, found in groups.items()} if groups else {"all questions": whole}
+    """{kind of question: {k: Pass@k}} of a method in the first split; of all questions, unless it has two groups."""
+    whole = next(iter(of_splits.values()))
+    groups = of_groups({"": whole})
+    kinds = {f"{words} questions": found[""] for words, found in groups.items()}
+    kinds = kinds if len(kinds) == len(COLOURS) else {"all questions": whole}
     return {kind: {int(k): found[0] for k, found in of["pass@k"].items()} for kind, of in kinds.items()}
 
 

@@ -1,0 +1,141 @@
+"""Methods compared over training seeds: means with intervals, and differences paired by seed.
+
+Intervals are 95 % intervals of Student's t over training seeds: how far another seed may move a mean. With three seeds
+they are wide (4.3 standard errors). Differences have paired t-tests with Holm's correction over the columns of a pair
+of methods. Groups of questions are shown, not compared.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from scipy import stats
+
+from rl.evaluation.analysis.paired_test import holm
+from rl.evaluation.measures import OVER_SEEDS, in_words, interval_of, measure_of, metrics_for
+from rl.evaluation.tables import of_groups
+
+LEVEL = 0.95
+SIGNIFICANT = 0.05
+# The entropy of styles says the same.
+NOT_COMPARED = ("styles",)
+
+
+@dataclass(frozen=True)
+class OverSeeds:
+    """One value per seed, their mean and its 95 % interval over seeds (None with one seed)."""
+
+    values: list[float]
+    mean: float
+    interval: tuple[float, float] | None
+
+    @classmethod
+    def of(cls, values: list[float]) -> "OverSeeds":
+        mean = float(np.mean(values))
+        if len(values) < 2:
+            return cls(values, mean, None)
+        half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * stats.sem(values))
+        return cls(values, mean, (mean - half, mean + half))
+
+
+@dataclass(frozen=True)
+class Difference(OverSeeds):
+    """Of two methods, paired by seed; p of Student's t-test, p_holm corrected over the columns of the pair."""
+
+    p: float | None = None  # with one seed
+    p_holm: float | None = None
+
+    @property
+    def significant(self) -> bool:
+        return self.p_holm is not None and self.p_holm <= SIGNIFICANT
+
+
+OfColumns = dict[str, OverSeeds]
+
+
+@dataclass(frozen=True)
+class SeedComparison:
+    """
+    Attributes:
+        bases: {base or base_again: {column: value}}, of the first seed's report; without what is undefined.
+        methods: {method: {column: values over seeds}}.
+        columns: what is compared; the other columns are of groups of questions.
+        differences: {"first - second": {column: difference}}.
+    """
+
+    bases: dict[str, dict[str, float]]
+    methods: dict[str, OfColumns]
+    columns: list[str]
+    differences: dict[str, dict[str, Difference]]
+
+
+def compare_seeds(
+    reports: Sequence[dict], methods: Sequence[str], bases: Sequence[str], baselines: Sequence[str], solved_in: int
+) -> SeedComparison:
+    """Compare methods over the reports of single seeds.
+
+    Args:
+        reports: the content of each seed's report.json, with the same methods and splits.
+        bases: the base and its second draw, where there is one.
+        baselines: the methods that every other one is compared with; those that are not in `methods` are left out.
+        solved_in: see the report's specification.
+    """
+    values = {name: [_values(report[name], solved_in) for report in reports] for name in methods}
+    # A column needs a value in every run.
+    everywhere = set.intersection(*(set(of_seed) for of_seed in chain.from_iterable(values.values())))
+    found = {
+        name: {c: OverSeeds.of([of_seed[c] for of_seed in seeds]) for c in seeds[0] if c in everywhere}
+        for name, seeds in values.items()
+    }
+    of_bases = {name: _values(reports[0][name], solved_in) for name in bases}
+    columns = list(columns_of(reports[0][methods[0]], solved_in))
+    return SeedComparison(of_bases, found, columns, compare_methods(found, baselines, columns))
+
+
+def columns_of(of_splits: dict, solved_in: int) -> dict[str, tuple[str, str]]:
+    """{column: (split, metric)}; those of the first split have no split's name, and styles are of the first alone."""
+    found = {}
+    for number, (split, summary) in enumerate(of_splits.items()):
+        of_split = f", {split.replace('_', ' ')}" if number else ""
+        for metric in metrics_for(OVER_SEEDS, summary["n"], solved_in):
+            if not (number and measure_of(metric).of_styles):
+                found[in_words(metric) + of_split] = (split, metric)
+    return found
+
+
+def _values(of_splits: dict, solved_in: int) -> dict[str, float]:
+    """{column: value} of a method, without intervals; then those of each group of the first split's questions."""
+    found = {
+        c: interval_of(of_splits[split], metric) for c, (split, metric) in columns_of(of_splits, solved_in).items()
+    }
+    first = next(iter(of_splits.values()))
+    metrics = [m for m in metrics_for(OVER_SEEDS, first["n"], solved_in) if m == "greedy" or "@" in m]
+    for words, group in of_groups({"": first}).items():
+        found |= {f"{in_words(metric)}, {words}": interval_of(group[""], metric) for metric in metrics}
+    return {column: float(interval[0]) for column, interval in found.items() if interval is not None}
+
+
+def compare_methods(
+    methods: dict[str, OfColumns], baselines: Sequence[str], columns: Sequence[str]
+) -> dict[str, dict[str, Difference]]:
+    """{"first - second": {column: difference}} of every method that is not a baseline, and each of those."""
+    pairs = [(name, other) for name in methods if name not in baselines for other in baselines if other in methods]
+    return {f"{name} - {other}": _compare(methods[name], methods[other], columns) for name, other in pairs}
+
+
+def _compare(first: OfColumns, second: OfColumns, columns: Sequence[str]) -> dict[str, Difference]:
+    shown = [column for column in first if column in columns and column not in NOT_COMPARED]
+    found = {c: OverSeeds.of(np.subtract(first[c].values, second[c].values).tolist()) for c in shown}
+    if any(of.interval is None for of in found.values()):
+        return {column: Difference(**vars(of)) for column, of in found.items()}
+    p = [_paired_p(of.values) for of in found.values()]
+    corrected = zip(found.items(), p, holm(p), strict=True)
+    return {column: Difference(**vars(of), p=p, p_holm=p_holm) for (column, of), p, p_holm in corrected}
+
+
+def _paired_p(differences: list[float]) -> float:
+    """Of the paired t-test; equal differences have no t."""
+    if np.ptp(differences) < 1e-12:
+        return 1.0
+    return float(stats.ttest_1samp(differences, 0).pvalue)

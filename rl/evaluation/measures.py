@@ -1,0 +1,202 @@
+"""What a report measures of a model on a split: names, headings, units, definitions, and where each is shown."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rl.common.outcomes import CORRECT_TOLERANCE
+from rl.metrics.bootstrap import LEVEL, RESAMPLES, Interval
+from rl.metrics.distinct_n import ORDERS
+from rl.metrics.pass_at_k import k_values
+from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, OTHERS
+
+SHARE, NUMBER, NATS = "share", "number", "nats"
+# Where a measure is used: the page's main table, its table of answers and lengths, the paired tests (with tables.md),
+# the claims, results of groups of questions, and the comparison over seeds.
+MAIN, ANSWERS, TESTED, CLAIMED, OF_GROUPS, OVER_SEEDS = "main", "answers", "tested", "claimed", "groups", "seeds"
+EVERYWHERE = (MAIN, TESTED, CLAIMED, OF_GROUPS, OVER_SEEDS)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """
+    Attributes:
+        name: in report.json; "@k" if there is a value for every k.
+        definition: with the fields {n}, {solved_in}, {styles} and {styled}.
+        heading: of a column; empty: the name in words.
+        unit: SHARE (shown in per cent), NUMBER, NATS, or none.
+        used: where.
+        of_styles: only a task with styles has it.
+    """
+
+    name: str
+    definition: str
+    heading: str = ""
+    unit: str = SHARE
+    used: tuple[str, ...] = ()
+    of_styles: bool = False
+
+
+# What a majority is counted over.
+RESULT, SYNTAX = "result", "syntax"
+
+MEASURES = (
+    Measure("greedy", "Share of prompts whose greedy response (temperature 0) is correct.", used=EVERYWHERE),
+    Measure("mean@k", "Share of correct samples over all k samples of a prompt.", used=(TESTED, CLAIMED)),
+    Measure(
+        "pass@k",
+        "Probability that at least one of k samples is correct: 1 - C(n-c,k)/C(n,k) with c correct of n = {n} samples, "
+        "the unbiased estimator; k never exceeds n.",
+        used=EVERYWHERE,
+    ),
+    Measure(
+        "maj@k",
+        "Probability that the most frequent of k answers is correct: the expectation over all subsets of k of the n "
+        "samples. Samples without an answer, or with SQL that fails, do not vote; each of t tied answers wins with "
+        "probability 1/t. maj_by defines equal answers.",
+        used=(ANSWERS, TESTED),
+    ),
+    Measure(
+        "keep_rate",
+        "Mean Pass@{solved_in} on the prompts that the base solved: the probability that they are still solved. An "
+        "unchanged model stays below 1, because a prompt can be solved once by luck; a second draw of the base shows "
+        "this noise floor. The base itself is measured on the samples after its first {solved_in}, which did not "
+        "decide what it solved (null if there are too few).",
+        used=EVERYWHERE,
+    ),
+    Measure(
+        "lost",
+        "Share of the prompts that the base solved for which no sample is correct.",
+        used=(MAIN, OF_GROUPS),
+    ),
+    Measure(
+        "newly_solved",
+        "Mean Pass@{solved_in} on the prompts that the base did not solve; null if it solved all.",
+        used=(MAIN, TESTED, OF_GROUPS),
+    ),
+    Measure(
+        "distinct_correct",
+        "Number of distinct syntax trees (sqlglot) among a prompt's correct SQL after aliases, case and the order of "
+        "operands are normalised; mean over the prompts with one.",
+        unit=NUMBER,
+        used=(ANSWERS, TESTED),
+    ),
+    Measure(
+        "distinct_results",
+        "Number of distinct results among a prompt's SQL that ran, correct or not; mean over the prompts with one; "
+        "null for samples of a version that stored none.",
+        unit=NUMBER,
+        used=(ANSWERS, TESTED),
+    ),
+    Measure(
+        "styles",
+        "Mean number of distinct styles among a prompt's correct responses, over the prompts with one. {styled}",
+        unit=NUMBER,
+        used=(MAIN, OF_GROUPS, OVER_SEEDS),
+        of_styles=True,
+    ),
+    Measure(
+        "style_entropy",
+        "Entropy in nats of the styles among a prompt's correct responses, mean over the prompts with one: 0 is one "
+        "style, ln {styles} = {entropy:.2f} is {styles} styles in equal shares.",
+        unit=NATS,
+        used=(MAIN, TESTED, OF_GROUPS, OVER_SEEDS),
+        of_styles=True,
+    ),
+    Measure("style_share", "Share of each style over all samples, correct or not.", of_styles=True),
+    Measure("style_accuracy", "Share of correct samples among all samples in a style.", of_styles=True),
+    *(
+        Measure(
+            f"distinct_{order}",
+            f"Distinct {order}-grams of tokens over all {order}-grams in a prompt's {{n}} responses together "
+            "(distinct-n). It falls with response length.",
+            f"Distinct-{order}",
+            used=(ANSWERS,),
+        )
+        for order in ORDERS
+    ),
+    Measure("response_tokens", "Mean response length in tokens.", "Tokens", NUMBER, (ANSWERS,)),
+    Measure(
+        "truncated",
+        "Share of samples that hit the length limit.",
+        "Trun\N{SOFT HYPHEN}cated",
+        used=(MAIN,),
+    ),
+    Measure(
+        "unparsed_sql",
+        "Correct samples whose SQL sqlglot cannot parse; they are compared by their text.",
+        unit=NUMBER,
+    ),
+    Measure(
+        "maj_by",
+        f"{RESULT}: SQL with equal results is one answer. {SYNTAX}: SQL with equal syntax trees, and math with equal "
+        "text after spelling is normalised, is one answer; 1/2 and 0.5 are two.",
+        unit="",
+    ),
+)
+_BY_NAME = {measure.name: measure for measure in MEASURES}
+
+_TERMS = {
+    "correct": f"A response is correct if its score is 1 within {CORRECT_TOLERANCE:g}. For SQL: executed on the "
+    "database, it returns the result of the reference query.",
+    "solved": "The base solves a prompt if at least one of its first {solved_in} samples is correct.",
+    "interval": f"[value, low, high]: mean over prompts with its {LEVEL:.0%} percentile bootstrap interval "
+    f"({RESAMPLES:,} resamples of prompts, fixed seed). It covers the choice of prompts, not the training seed.",
+}
+_STYLES = {
+    BY_PREFIX: "A style is the leading comment of the SQL, such as /*JOIN*/ ({names}); anything else, including a mix, "
+    "is '{others}' and counts as one more style.",
+    BY_STRUCTURE: "A style is the structure of the SQL, the first that fits of CTE (WITH), AGG (an aggregate of a "
+    "condition), EXISTS (or a subquery in a comparison), IN (with a subquery) and JOIN, among {names}; anything else "
+    "is '{others}' and counts as one more style.",
+}
+
+
+def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> dict[str, str]:
+    """{term: meaning} for readers of report.json and report.html; n: samples per prompt."""
+    texts = _TERMS | {m.name: m.definition for m in MEASURES if styles or not m.of_styles}
+    styled = _STYLES[styles_by].format(names=", ".join(styles), others=OTHERS)
+    fields = {"n": n, "solved_in": solved_in, "styled": styled, "styles": len(styles)}
+    return {name: text.format(entropy=np.log(len(styles) or 1), **fields) for name, text in texts.items()}
+
+
+def measure_of(metric: str) -> Measure:
+    """The measure of a metric: greedy, pass@8, mean@32, keep_rate, ..."""
+    family, at, _ = metric.partition("@")
+    return _BY_NAME[f"{family}@k" if at else metric]
+
+
+def heading(metric: str) -> str:
+    return measure_of(metric).heading or metric.replace("_", " ").capitalize()
+
+
+def in_words(metric: str) -> str:
+    """The heading within a sentence."""
+    return heading(metric) if "@" in metric else heading(metric).lower()
+
+
+def in_display_unit(metric: str, value: float) -> tuple[float, int]:
+    """The value as tables show it, and its decimals: shares in per cent, other metrics as they are."""
+    return (100 * value, 1) if measure_of(metric).unit == SHARE else (value, 2)
+
+
+def interval_of(summary: dict, metric: str) -> Interval | None:
+    """The interval of a metric in a summary of report.json; None if undefined."""
+    family, at, k = metric.partition("@")
+    return summary.get(f"{family}@k", {}).get(k) if at else summary.get(metric)
+
+
+def metrics_for(use: str, n: int, solved_in: int) -> list[str]:
+    """The metrics of all measures with this use, in order, with the k that it takes: the largest, and for Pass@k more.
+
+    Args:
+        n: samples per prompt.
+        solved_in: see the report's specification.
+    """
+    of_pass = (solved_in, n) if use in (TESTED, CLAIMED) else [k for k in k_values(n) if k in (1, solved_in, n)]
+    found = []
+    for measure in (measure for measure in MEASURES if use in measure.used):
+        family, at, _ = measure.name.partition("@")
+        ks = of_pass if family == "pass" else (n,)
+        found += [f"{family}@{k}" for k in dict.fromkeys(ks)] if at else [family]
+    return found

@@ -1,0 +1,111 @@
+"""The files of a comparison over seeds: values, tables, a figure, and each seed's own report."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from tqdm import tqdm
+
+from rl.common import atomic_write
+from rl.evaluation.analysis.over_seeds import SIGNIFICANT, Difference, OverSeeds, SeedComparison, compare_seeds
+from rl.evaluation.report.seeds_figure import seeds_figure
+from rl.evaluation.report.write import write_report
+from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec
+from rl.evaluation.table import STRONG, Cell, Row, Table, markdown, plain_columns
+
+SIDES = {"Higher": 1, "Lower": -1}
+BASE_LABELS = {BASE: "base", BASE_AGAIN: "base, second draw"}
+
+
+def write_seeds(
+    out: Path, name: str, specs: Mapping[int, ReportSpec], baselines: Sequence[str], facts: Mapping = {}
+) -> Path:
+    """Write the tables, figure and values as out/<name>.md, .svg and .json, and each seed's report into out/seed_<n>/.
+
+    Args:
+        specs: {seed: specification of its report}, with the same methods and splits.
+        baselines: see compare_seeds.
+        facts: further entries of the values.
+
+    Returns:
+        The path of the tables.
+
+    Raises:
+        UserError: samples are missing or do not belong together.
+    """
+    reports = []
+    for seed, spec in tqdm(specs.items(), "Comparing the methods", unit="seed"):
+        spec.write(out / f"spec_seed_{seed}.json")
+        reports.append(write_report(spec, out / f"seed_{seed}"))
+    first = next(iter(specs.values()))
+    labels = {method: first.methods[method].label for method in first.trained}
+    bases = [method for method in (BASE, BASE_AGAIN) if method in first.methods]
+    found = compare_seeds(reports, first.trained, bases, baselines, first.solved_in)
+    content = {
+        "bases": found.bases,
+        "methods": {method: {c: asdict(v) for c, v in of.items()} for method, of in found.methods.items()},
+        "differences": {pair: {c: asdict(v) for c, v in of.items()} for pair, of in found.differences.items()},
+        "labels": labels,
+    } | dict(facts)
+    entropies = {method: of["style entropy"].mean for method, of in found.methods.items() if "style entropy" in of}
+    files = {
+        "json": json.dumps(content, indent=1, allow_nan=False) + "\n",
+        "svg": seeds_figure(reports, labels, entropies),
+        "md": seeds_page(found, labels, list(specs), first.splits[0]),
+    }
+    for end, text in files.items():
+        atomic_write.write_text(out / f"{name}.{end}", text)
+    return out / f"{name}.md"
+
+
+def seeds_page(found: SeedComparison, labels: Mapping[str, str], seeds: Sequence[int], split: str) -> str:
+    """Markdown: a row per method, the same for groups of questions, then which differences are significant in either
+    direction, and a row for each.
+
+    Args:
+        split: of the columns that name none.
+    """
+    over = f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t)."
+    of_split = split.replace("_", " ")
+    parts = [f"{over if len(seeds) > 1 else f'Seed {seeds[0]} alone.'} Columns that name no split: {of_split}.\n"]
+    of_groups = [column for column in next(iter(found.methods.values())) if column not in found.columns]
+    parts.append(markdown(_values(found, labels, found.columns)))
+    if of_groups:
+        parts += [f"Groups of the questions, {of_split}:\n", markdown(_values(found, labels, of_groups))]
+    if found.differences:
+        minus = {pair: " minus ".join(labels[name] for name in pair.split(" - ")) for pair in found.differences}
+        parts.append("Differences, seed by seed; p of paired t-tests, corrected by Holm over the columns of a pair:\n")
+        sides = [f"- {side} with p at most {SIGNIFICANT}: {_significant(found, minus, side)}.\n" for side in SIDES]
+        rows = [Row(minus[pair], "", [*map(_cell, of.values())]) for pair, of in found.differences.items()]
+        columns = plain_columns(*next(iter(found.differences.values())))
+        parts += ["".join(sides), markdown(Table("", "", columns, rows, head=""))]
+    return "\n".join(parts)
+
+
+def _values(found: SeedComparison, labels: Mapping[str, str], columns: Sequence[str]) -> Table:
+    shown = [column for column in columns if all(column in of for of in found.methods.values())]
+    rows = [
+        Row(BASE_LABELS[name], "", [Cell(values[c], digits=3) if c in values else None for c in shown])
+        for name, values in found.bases.items()
+    ]
+    rows += [Row(labels[name], "", [_cell(values[c]) for c in shown]) for name, values in found.methods.items()]
+    return Table("", "", plain_columns(*shown), rows, head="")
+
+
+def _cell(value: OverSeeds) -> Cell:
+    note = f"± {(value.interval[1] - value.interval[0]) / 2:.3f}" if value.interval else ""
+    if isinstance(value, Difference) and value.p_holm is not None:
+        return Cell(
+            value.mean, digits=3, note=f"{note}, p {value.p_holm:.3f}", kind=STRONG if value.significant else ""
+        )
+    return Cell(value.mean, digits=3, note=note)
+
+
+def _significant(found: SeedComparison, minus: Mapping[str, str], side: str) -> str:
+    """The columns in which a difference is significant on that side, and of which pairs."""
+    pairs: dict[str, list[str]] = {}
+    for pair, of in found.differences.items():
+        for column in (column for column, value in of.items() if value.significant and SIDES[side] * value.mean > 0):
+            pairs.setdefault(column, []).append(minus[pair])
+    return ", ".join(f"{column} ({'; '.join(of)})" for column, of in pairs.items()) or "nothing"

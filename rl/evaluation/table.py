@@ -1,0 +1,190 @@
+"""A table of results: as Markdown, as LaTeX (booktabs) and as text; report/page.html lays it out as HTML."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+NO_VALUE = "–"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number with its confidence limits, if any, or words.
+
+    Attributes:
+        digits: decimals of a number.
+        signed: show the sign, even of what rounds to 0: whether an interval reaches 0 stays legible.
+        note: shown where the limits would be.
+        kind: of a verdict, its CSS class on the page; STRONG is bold in Markdown.
+    """
+
+    value: float | str
+    low: float | None = None
+    high: float | None = None
+    digits: int = 1
+    signed: bool = False
+    note: str = ""
+    kind: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.value if isinstance(self.value, str) else self._number(self.value)
+
+    @property
+    def behind(self) -> str:
+        """The limits, or the note."""
+        if self.low is None or self.high is None:
+            return self.note
+        return f"[{self._number(self.low)}, {self._number(self.high)}]"
+
+    @property
+    def in_brief(self) -> str:
+        """The value and its limits with a decimal less, or the note."""
+        if self.low is None or self.high is None:
+            return " ".join(filter(None, (self.text, self.note)))
+        return f"{self.text} {self.low:.{self.digits - 1}f}-{self.high:.{self.digits - 1}f}"
+
+    def _number(self, value: float) -> str:
+        if not self.signed:
+            return f"{value:.{self.digits}f}"
+        return f"{value:+.{self.digits}f}".replace("-", "−") if value else f"{0:.{self.digits}f}"
+
+
+STRONG = "strong"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row, or a heading if `cells` is empty.
+
+    Attributes:
+        source: paper or ours; empty if all rows are ours.
+        note: below the label, on the page.
+        colour: CSS, on the page.
+    """
+
+    label: str
+    source: str
+    cells: Sequence[Cell | None]
+    note: str = ""
+    colour: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """
+    Attributes:
+        name: of the LaTeX label.
+        columns: (upper heading, lower heading); neighbours with the same upper heading share it.
+        head: of the labels.
+    """
+
+    name: str
+    caption: str
+    columns: Sequence[tuple[str, str]]
+    rows: Sequence[Row]
+    head: str = "Model"
+
+    @property
+    def lead(self) -> list[str]:
+        """The headings of the labels and sources."""
+        return [self.head, "Source"] if any(row.source for row in self.rows) else [self.head]
+
+    @property
+    def to_the_right(self) -> list[bool]:
+        """For each column, the leading ones first, whether it has numbers."""
+        cells = [[row.cells[i] for row in self.rows if row.cells] for i in range(len(self.columns))]
+        return [False] * len(self.lead) + [not any(c and isinstance(c.value, str) for c in of) for of in cells]
+
+
+def plain_columns(*headings: str) -> tuple[tuple[str, str], ...]:
+    """Columns without upper headings."""
+    return tuple(("", heading) for heading in headings)
+
+
+def markdown(table: Table) -> str:
+    """GitHub Markdown: the caption as a heading, if there is one, and the table."""
+    lead = table.lead
+    head = [*lead, *(f"{upper} {lower}".strip() for upper, lower in table.columns)]
+    lines = [head, ["---:" if right else "---" for right in table.to_the_right]]
+    for row in table.rows:
+        cells = [_markdown_cell(cell) for cell in row.cells]
+        heading = [f"**{row.label}**"] + [""] * (len(head) - 1)
+        lines.append([row.label, row.source][: len(lead)] + cells if cells else heading)
+    body = "".join(f"| {' | '.join(_markdown_escape(text) for text in line)} |\n" for line in lines)
+    return f"### {table.caption}\n\n{body}" if table.caption else body
+
+
+def _markdown_cell(cell: Cell | None) -> str:
+    if cell is None:
+        return NO_VALUE
+    text = " ".join(filter(None, (cell.text, cell.behind)))
+    return f"**{text}**" if cell.kind == STRONG else text
+
+
+def _markdown_escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def as_text(table: Table) -> str:
+    """For a terminal: the caption, if there is one, and aligned columns, words to the left and numbers to the right."""
+    lead = table.lead
+    lines = [[*lead, *(f"{upper} {lower}".strip() for upper, lower in table.columns)]]
+    for row in table.rows:
+        cells = [cell.in_brief if cell else "-" for cell in row.cells]
+        lines.append([row.label, row.source][: len(lead)] + cells)
+    columns = [*zip_longest(*lines, fillvalue="")]
+    widths = [max(map(len, column)) for column in columns]
+    shown = [
+        "  ".join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, table.to_the_right, strict=False)
+        ).rstrip()
+        for line in lines
+    ]
+    return "\n".join([table.caption, *shown] if table.caption else shown) + "\n"
+
+
+def latex(table: Table) -> str:
+    """A table environment; needs \\usepackage{booktabs}."""
+    import pandas as pd  # loads slowly
+
+    lead = [("", latex_escape(name)) for name in table.lead]
+    columns = lead + [(latex_escape(upper), latex_escape(lower)) for upper, lower in table.columns]
+    rows = []
+    for row in table.rows:
+        texts = [latex_escape(row.label), latex_escape(row.source)][: len(lead)]
+        heading = [rf"\textit{{{texts[0]}}}"] + [""] * (len(columns) - 1)
+        rows.append([*texts, *map(_latex_cell, row.cells)] if row.cells else heading)
+    has_upper = any(upper for upper, _ in columns)
+    frame = pd.DataFrame(
+        rows, columns=pd.MultiIndex.from_tuples(columns) if has_upper else [lower for _, lower in columns]
+    )
+    return frame.style.hide(axis="index").to_latex(
+        caption=latex_escape(table.caption),
+        label=f"tab:{table.name}",
+        position="t",
+        position_float="centering",
+        column_format="".join("r" if right else "l" for right in table.to_the_right),
+        multicol_align="c",
+        hrules=True,
+    )
+
+
+def _latex_cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "--"
+    value, behind = latex_escape(cell.text), latex_escape(cell.behind)
+    text = rf"{value} {{\scriptsize {behind}}}" if behind else value
+    return rf"\textbf{{{text}}}" if cell.kind == STRONG else text
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "\n": " ",
+    "α": r"$\alpha$", "η": r"$\eta$", "–": "--", "−": "$-$",
+}  # fmt: skip
+
+
+def latex_escape(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)

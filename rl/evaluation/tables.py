@@ -1,0 +1,158 @@
+"""The tables of a report, from the content of report.json: values, paired tests, claims.
+
+tables.md, tables.tex, report.html and the terminal show the same tables (table.py).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rl.data.benchmarks import BENCHMARKS
+from rl.evaluation.analysis.claims import INCONCLUSIVE, NOT_MEASURED, NOT_SUPPORTED, SUPPORTED
+from rl.evaluation.analysis.questions import PLAIN
+from rl.evaluation.measures import ANSWERS, MAIN, heading, in_display_unit, interval_of, metrics_for
+from rl.evaluation.spec import BASE
+from rl.evaluation.table import NO_VALUE, Cell, Row, Table, plain_columns
+from rl.metrics.pass_at_k import SOLVED_IN, k_values
+
+VERDICT_CLASSES = {SUPPORTED: "yes", NOT_SUPPORTED: "no", INCONCLUSIVE: "open", NOT_MEASURED: "none"}
+Summaries = Mapping[str, dict]  # {method: summary of one split, or of a group of its questions}
+
+
+def split_name(split: str) -> str:
+    """in_domain -> In domain; a benchmark by its label."""
+    return BENCHMARKS[split].label if split in BENCHMARKS else split.replace("_", " ").capitalize()
+
+
+def group_titles(summary: dict) -> dict[tuple[str, str], str]:
+    """{(key, value): words for these questions} of a summary's groups."""
+    groups = summary.get("groups", {})
+    return {
+        (key, value): f"not {key}" if value == PLAIN and len(groups) > 1 else value
+        for key, values in groups.items()
+        for value in values
+    }
+
+
+def of_groups(summaries: Summaries) -> dict[str, Summaries]:
+    """{words for the questions: {method: summary}} of each group of a split's questions."""
+    titles = group_titles(next(iter(summaries.values())))
+    return {
+        title: {method: summary["groups"][key][value] for method, summary in summaries.items()}
+        for (key, value), title in titles.items()
+    }
+
+
+def values_table(
+    summaries: Summaries,
+    metrics: Iterable[str],
+    labels: Mapping[str, str],
+    caption: str,
+    name: str = "",
+    colours: Mapping[str, str] | None = None,
+) -> Table:
+    """A row per method, a column per metric that a method has a value of."""
+    found = {metric: [metric_cell(summary, metric) for summary in summaries.values()] for metric in metrics}
+    shown = {metric: cells for metric, cells in found.items() if any(cells)}
+    rows = [
+        Row(labels[method], "", [cells[i] for cells in shown.values()], colour=(colours or {}).get(method, ""))
+        for i, method in enumerate(summaries)
+    ]
+    return Table(name, caption, plain_columns(*map(heading, shown)), rows)
+
+
+def page_tables(
+    split: str, summaries: Summaries, labels: Mapping[str, str], colours: Mapping[str, str], solved_in: int = SOLVED_IN
+) -> dict[str, Table]:
+    """{title: table} of a split: the main one, every k, answers and their length, and each group of questions."""
+    name, n = split_name(split), summaries[BASE]["n"]
+    main = metrics_for(MAIN, n, solved_in)
+    parts = {
+        name: (summaries, main, ""),
+        f"Pass@k for every k, {name.lower()}": (summaries, [f"pass@{k}" for k in k_values(n)], ""),
+        f"Majority, variety and length, {name.lower()}": (summaries, metrics_for(ANSWERS, n, solved_in), ""),
+    } | {f"{name}, {words}": (found, main, f"{words} ") for words, found in of_groups(summaries).items()}
+    return {
+        title: values_table(found, metrics, labels, counted(name, found, n, words), colours=colours)
+        for title, (found, metrics, words) in parts.items()
+    }
+
+
+def counted(name: str, summaries: Summaries, n: int, words: str = "") -> str:
+    """A caption that says how many questions a table is about."""
+    prompts = next(iter(summaries.values()))["prompts"]
+    return f"{name}: {prompts} {words}questions, {n} samples each, with 95 % intervals over questions."
+
+
+def metric_cell(summary: dict, metric: str) -> Cell | None:
+    """A metric in its display unit; None if undefined."""
+    if metric == "truncated":  # has no interval
+        return Cell(100 * summary[metric]) if metric in summary else None
+    interval = interval_of(summary, metric)
+    return None if interval is None else interval_cell(metric, interval)
+
+
+def interval_cell(metric: str, interval: Sequence[float], signed: bool = False) -> Cell:
+    (value, digits), (low, _), (high, _) = (in_display_unit(metric, bound) for bound in interval)
+    return Cell(value, low, high, digits, signed)
+
+
+def tests_table(split: str, tests: Iterable[dict], labels: Mapping[str, str]) -> Table:
+    """The paired tests of a split (report.json's "_tests")."""
+    rows = []
+    for test in (test for test in tests if test["split"] == split):
+        cells = [Cell(heading(test["metric"])), interval_cell(test["metric"], test["difference"], signed=True)]
+        cells += [Cell(test["p"], digits=4), Cell(test["p_holm"], digits=4)]
+        rows.append(Row(f"{labels[test['first']]} − {labels[test['second']]}", "", cells))
+    caption = (
+        f"{split_name(split)}: paired differences with 95 % intervals, and p-values of sign-flip permutation tests "
+        "over questions, corrected by Holm over the metrics of a pair of methods."
+    )
+    columns = plain_columns("Metric", "Difference", "p", "p (Holm)")
+    return Table(f"dph-tests-{split.replace('_', '-')}", caption, columns, rows, head="Methods")
+
+
+def claims_table(split: str, claims: Iterable[dict], labels: Mapping[str, str]) -> Table:
+    """Of report.json's "_claims" on a split: a row per predicate, a column per method, the verdict and its reason."""
+    rows: dict[str, dict[str, dict]] = {}
+    for claim in (claim for claim in claims if claim["split"] == split):
+        rows.setdefault(claim["predicate"], {})[claim["method"]] = claim
+    methods = list(dict.fromkeys(method for of_methods in rows.values() for method in of_methods))
+    shown = [
+        # What is measured is in the note where the predicate does not say it.
+        Row(
+            predicate,
+            "",
+            [_claim_cell(of_methods[name]) if name in of_methods else None for name in methods],
+            note=next((claim["measure"] for claim in of_methods.values() if claim["unit"] == "nats"), ""),
+        )
+        for predicate, of_methods in rows.items()
+    ]
+    return Table("", split_name(split), plain_columns(*(labels[name] for name in methods)), shown, head="Claim")
+
+
+def _claim_cell(claim: dict) -> Cell:
+    kind, verdict = VERDICT_CLASSES[claim["verdict"]], claim["verdict"]
+    if claim["value"] is None:
+        return Cell(verdict, note=NO_VALUE, kind=kind)
+    value, low, high = claim["value"]
+    if claim["unit"] == "nats":
+        measured = Cell(value, low, high, digits=2)
+    else:
+        measured = Cell(100 * value, 100 * low, 100 * high, signed=True)
+    p = "" if claim["p_holm"] is None else f", p\N{NO-BREAK SPACE}{claim['p_holm']:.3f}"
+    return Cell(verdict, note=f"{measured.text} {measured.behind}{p}", kind=kind)
+
+
+def comparisons_table(report: dict) -> Table:
+    """Of all comparisons of report.json: a row per method and metric, the difference and verdict of each split."""
+    rows: dict[str, dict[str, Cell]] = {}
+    for claim in (claim for claim in report["_claims"] if claim["unit"] == "share"):
+        value = f"{100 * claim['value'][0]:+.1f} " if claim["value"] else ""
+        of_row = rows.setdefault(f"{report['_labels'][claim['method']]}: {claim['predicate']}", {})
+        of_row[split_name(claim["split"])] = Cell(value + claim["verdict"])
+    splits = list(dict.fromkeys(split for of_splits in rows.values() for split in of_splits))
+    about = (
+        "Differences in percentage points. Supported, or not supported (the opposite holds): p at most .05 after "
+        "Holm's correction, and an interval without 0."
+    )
+    shown = [Row(label, "", [of_splits.get(split) for split in splits]) for label, of_splits in rows.items()]
+    return Table("", about, plain_columns(*splits), shown, head="")
