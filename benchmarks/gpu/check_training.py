@@ -53,7 +53,7 @@ LEAST_CORRELATION = 0.99
 
 @dataclass(frozen=True)
 class Size:
-    """The demo's numbers; `settings` are those of scripts/lib/llama_sql.sh that differ from the demo's."""
+    """The demo's numbers; `settings` are the variables of llama_sql that differ from the demo's."""
 
     task: TaskSettings = field(default_factory=TaskSettings)
     sft: SftSettings = field(default_factory=SftSettings)

@@ -25,6 +25,8 @@ GENERATORS = {
     "measures": reference.measures,
     "settings of the scorer": reference.scorer_settings,
     "script variables": reference.script_variables,
+    "methods of the paper": partial(reference.methods_of, "paper"),
+    "methods of others": partial(reference.methods_of, "baseline"),
     "figure: two divergences": figures.two_divergences,
     "figure: pulls": figures.pulls,
 }

@@ -1,15 +1,20 @@
 """Reference pages from the programs: `dph`'s parsers, the tables of settings, the launch scripts' --help."""
 
 import argparse
+import os
 import re
-import subprocess
+import sys
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 from rl import cli
+from rl.configuration.methods import PAPER, PREPARATION, methods
 from rl.configuration.programs import PROGRAMS, shown
+from rl.configuration.run import run_of
 from rl.configuration.setting import Setting
 from rl.evaluation.measures import MEASURES, definitions
+from rl.launch.help import help_text
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import BY_STRUCTURE, KNOWN_STYLES
 
@@ -86,11 +91,20 @@ def scorer_settings() -> str:
 
 def script_variables() -> str:
     """The environment variables of the launch scripts, as `--help` prints them for the paper's SQL experiment."""
-    environment = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
-    command = ["bash", str(REPOSITORY / SCRIPT), "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    _, _, text = done.stdout.replace(f"{REPOSITORY}/", "").partition("current values:\n")
+    with mock.patch.dict(os.environ, {}, clear=True):
+        shown = help_text(run_of(SCRIPT, ["--help"]))
+    _, _, text = shown.replace(f"{REPOSITORY}/", "").replace(sys.executable, "python").partition("current values:\n")
     return _fenced(text.strip("\n"), "bash")
+
+
+def methods_of(kind: str) -> str:
+    """The methods of a kind: script, arguments, description, and the variables of their own."""
+    rows = ["| script | arguments | what it does | its variables |", "|---|---|---|---|"]
+    for name, method in methods(*([PREPARATION, PAPER] if kind == PAPER else [kind])).items():
+        own = ", ".join(f"`{variable}`" for variable in method.variables())
+        words = " ".join(method.arguments)
+        rows.append(f"| `{name}.sh` | `{words}` | {_cell(method.description)} | {own} |")
+    return "\n".join(rows)
 
 
 def _fenced(text: str, language: str = "text") -> str:

@@ -6,8 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR
 
@@ -39,6 +37,8 @@ class ConfigFile:
 
     @cached_property
     def content(self) -> dict[str, Any]:
+        import yaml  # `dph --help` does without
+
         return yaml.safe_load("\n".join(self.lines))
 
     @property

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration import compose, methods, variables
+from rl.configuration.names import devices, has_gpu
 from rl.configuration.nesting import flat
 
 # What stands on the command line by position, the key that it sets, what it must look like, and what to give.
@@ -82,7 +83,9 @@ class Run:
     def folder(self) -> Path | None:
         """Of an experiment of one's own: what Hydra takes as --config-dir."""
         ours = methods.files("experiment")
-        return None if self.experiment.path in (file.path for file in ours.values()) else self.experiment.path.parents[1]
+        return (
+            None if self.experiment.path in (file.path for file in ours.values()) else self.experiment.path.parents[1]
+        )
 
     @cached_property
     def device(self) -> str:
@@ -127,6 +130,12 @@ class Run:
     def parts(self) -> list[methods.ConfigFile]:
         """The files that the run's settings stand in: the method's, then the experiment's."""
         return list({part.path: part for part in [*self.method.parts, *self.experiment.parts]}.values())
+
+    def own_settings(self) -> DictConfig:
+        """What these files alone say, without verl's settings and without the command line."""
+        variables.register()
+        files = [*reversed(self.experiment.parts), *reversed(self.method.parts)]
+        return OmegaConf.merge(*(OmegaConf.create(file.content) for file in files))  # type: ignore[return-value]
 
     def variables(self) -> list[str]:
         """The environment variables that these files read."""
@@ -203,21 +212,6 @@ def _positional(run: Run, position: str, word: str) -> str:
 def is_override(word: str) -> bool:
     """Whether a word is Hydra's: KEY=VALUE, +KEY=VALUE, ~KEY, or an option."""
     return "=" in word or word.startswith("~") or bool(_OPTION.match(word))
-
-
-def has_gpu() -> bool:
-    """Whether this machine has an NVIDIA GPU (/dev/dxg: on WSL 2)."""
-    return any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists()
-
-
-def devices(device: str) -> int:
-    """How many processes train on this machine: one per visible GPU, or one on the CPU; 8 if the GPUs that
-    DEVICE=cuda asks for are elsewhere."""
-    if device.startswith("cpu"):
-        return 1
-    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
-        return len(visible.split(","))
-    return len(list(Path("/dev").glob("nvidia[0-9]*"))) or 8
 
 
 def _count(name: str, default: int) -> int:

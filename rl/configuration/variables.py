@@ -14,26 +14,24 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import yaml
 from omegaconf import DictConfig, ListConfig, Node, OmegaConf, open_dict
 
 from rl.common.errors import UserError
+from rl.configuration.names import CHECKOUT, group, model_name
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 # What the launcher alone reads; no program sees it.
 LAUNCH = "launch"
-# The paper's names of folders and projects, by model.
-_PAPER_FOLDERS = {"llama-3.1-8b-instruct": "llama3.1-8b"}
-_PAPER_GROUPS = {"llama-3.1-8b-instruct": "llama", "omnisql-32b": "omnisql", "qwen2.5-math-7b": "qwen"}
 _TRACKERS = {"SWANLAB_API_KEY": "swanlab", "WANDB_API_KEY": "wandb"}
 _AS_NEAR = 0.85
 
 # A variable, as the whole value of a key.
 VARIABLE = re.compile(r"\$\{(?:text|value|files|files_or_none):(?P<name>[A-Z][A-Z_]*),")
-_RESOLVED_HERE = re.compile(r"\$\{(launch\.|(text|value|files|files_or_none|equal|sum|quarter|trackers|group|model_name):)")
+_RESOLVED_HERE = re.compile(
+    r"\$\{(launch\.|(text|value|files|files_or_none|equal|sum|quarter|trackers|group|model_name):)"
+)
 
 
 def register() -> None:
@@ -46,7 +44,7 @@ def register() -> None:
         "checkout": lambda: os.environ.get("PROJECT_DIR") or str(CHECKOUT),
         "interpreter": lambda: sys.executable,
         "model_name": model_name,
-        "group": lambda model, task: f"{_PAPER_GROUPS.get(_last_part(model), model_name(model))}-{task}",
+        "group": group,
         "trackers": lambda: ["console", "file", *(name for key, name in _TRACKERS.items() if os.environ.get(key))],
         "equal": lambda found, wanted, yes=True, no=False: yes if str(found) == str(wanted) else no,
         "sum": lambda *numbers: sum(_number(number) for number in numbers),
@@ -54,16 +52,6 @@ def register() -> None:
     }
     for name, resolver in resolvers.items():
         OmegaConf.register_new_resolver(name, resolver, replace=True)
-
-
-def model_name(model: str) -> str:
-    """What the folders of a model's data are named after."""
-    name = _last_part(model)
-    return _PAPER_FOLDERS.get(name, name)
-
-
-def _last_part(model: str) -> str:
-    return str(model).rstrip("/").rpartition("/")[2].lower()
 
 
 def _text(name: str, default: Any) -> Any:
@@ -133,4 +121,3 @@ def misspelt(environment: Iterable[str], known: Iterable[str]) -> Iterator[str]:
     for name in sorted(set(environment) - known):
         if near := get_close_matches(name, known, 1, _AS_NEAR):
             yield f"{name} is no setting; did you mean {near[0]}?"
-

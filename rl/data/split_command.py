@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.configuration.variables import model_name
+from rl.configuration.names import model_name
 from rl.data.wording import without_reference
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ BAR_WIDTH = 40
 
 @dataclass(frozen=True)
 class Experiment:
-    """One of the paper's experiments (scripts/lib): the splitter's defaults."""
+    """One of the paper's experiments (verl/dph/config/experiment): the splitter's defaults."""
 
     label: str  # in the paper
     data: str  # the parquet that was sampled

@@ -22,7 +22,7 @@ GROUPED_BY = "ambiguous"
 # Files of verl/dph/config/device.
 DEVICES = ("cpu", "cuda", "cuda_hf")
 
-# Variables of scripts/lib/llama_sql.sh.
+# Variables of verl/dph/config/experiment/llama_sql.yaml.
 SETTINGS = {
     "MAX_PROMPT_LENGTH": "40",
     "MAX_RESPONSE_LENGTH": "48",

@@ -6,13 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
+from rl.configuration.methods import known_variables
 from rl.doctor import hardware, installation
 from rl.doctor.all_reduce import all_reduce
 from rl.doctor.finding import Finding, fail, skipped, warn
 from rl.doctor.machine import Broken, Machine
-from rl.configuration.methods import known_variables
-from rl.configuration.run import run_of
-from rl.configuration.variables import misspelt
 
 TO_MEND_EXIT_CODE = 1
 
@@ -83,6 +81,9 @@ def findings(script: list[str]) -> Iterator[tuple[str, Finding]]:
     Raises:
         UserError: the script rejects its arguments.
     """
+    from rl.configuration.run import run_of
+    from rl.configuration.variables import misspelt
+
     run = run_of(script[0], script[1:]) if script else None
     machine = Machine.of(run)
     for sentence in misspelt(os.environ, known_variables()):

@@ -128,7 +128,7 @@ def cupy(machine: Machine) -> Finding:
     if machine.probe("packages")["import cupy"] is not None:
         return ok("installed")
     advice = f"pip install {CUPY}."
-    mode = machine.run.values().get("trainer.v1.trainer_mode") if machine.run is not None else None
+    mode = machine.run.values.get("trainer.v1.trainer_mode") if machine.run is not None else None
     if mode == "separate_async":
         return fail("not installed, and trainer.v1.trainer_mode=separate_async sends weights with it", advice)
     return warn("not installed; only trainer.v1.trainer_mode=separate_async needs it", advice)

@@ -8,9 +8,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rl.configuration.run import Run, has_gpu
+from rl.configuration.names import has_gpu
+
+if TYPE_CHECKING:
+    from rl.configuration.run import Run
 
 PROBE_LIMIT_S = 120
 SMI_LIMIT_S = 30
@@ -47,11 +50,11 @@ class Machine:
     device: str
     why: str
     python: str = sys.executable
-    run: Run | None = None
+    run: "Run | None" = None
     probes: dict[str, dict | Broken] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, run: Run | None) -> "Machine":
+    def of(cls, run: "Run | None") -> "Machine":
         """The device is the run's, else chosen as the launcher chooses it (rl/configuration/run.py)."""
         if run is not None:
             device, python = run.device, run.launch.python

@@ -47,9 +47,7 @@ def _starts_scorers(run: Run) -> bool:
     return not run.launch.scorer
 
 
-def _findings(
-    machine: Machine, run: Run, environment: dict[str, str], log: Path
-) -> Iterator[tuple[str, Finding]]:
+def _findings(machine: Machine, run: Run, environment: dict[str, str], log: Path) -> Iterator[tuple[str, Finding]]:
     command = [run.launch.python, "-m", "verl.dph.check", *run.words[1:]]
     with open(log, "wb") as errors:
         process = subprocess.Popen(

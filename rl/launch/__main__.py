@@ -50,8 +50,7 @@ def _start(run: Run) -> None:
 
 def printed(run: Run) -> str:
     """The command with its environment, ready to paste."""
-    # The address of a run's own scorer is known when it has started. A place for it is shown, which no program takes for
-    # an address.
+    # The address of a run's own scorer is known when it has started: what is shown is no address.
     environment = {"DPH_SCORER": "http://HOST:PORT"} | set_variables(run, os.environ) | run.environment
     words = ["env", *(f"{name}={value}" for name, value in environment.items()), run.launch.python, *run.words]
     return " \\\n  ".join(shlex.quote(word) for word in words) + "\n"

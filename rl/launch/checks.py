@@ -96,9 +96,7 @@ def _origin(run: Run, key: str, path: Path) -> str:
     if key == "sft_pt":
         return "get_correct_data_tensor.sh writes it, SFT_PT names it"
     if key == "val_files":
-        return (
-            "the commands of docs/howto/data.md write it, VAL_FILES names it; VAL_FILES= trains without validation"
-        )
+        return "the commands of docs/howto/data.md write it, VAL_FILES names it; VAL_FILES= trains without validation"
     if path.name == "train_wrong.parquet" and path.parent.name == "unsolved":
         return (
             f"dph split --threshold 1 --keep-zero --out {path.parent} writes it after offline_sampling.sh, "

@@ -1,7 +1,6 @@
 """--help of a launch script: its usage, its method, and every variable with its current value."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from omegaconf import DictConfig
 
@@ -11,7 +10,7 @@ from rl.configuration.variables import VARIABLE
 
 def help_text(run: Run) -> str:
     """The variables stand under the comments of their files: the method's first, the cluster's last."""
-    values = dict(_values(replace(run, given=["trainer.experiment_name=NAME"]).composed))
+    values = dict(_values(run.own_settings()))
     shown, seen = [run.usage, "", run.method.description, ""], set[str]()
     shown.append("Settings, as environment variables, with their current values:")
     for file in sorted(run.parts(), key=lambda part: part.name == "cluster"):

@@ -17,7 +17,7 @@ def plan_at_start(run: Run) -> list[str]:
     """Print the plan's line, and a warning if nothing that was left open makes the run fit.
 
     Returns:
-        Overrides for those of the engine's settings that the plan has changed. A plan that cannot be made stops nothing.
+        Overrides for those of the engine's settings that the plan has changed; none if no plan can be made.
     """
     if run.device.startswith("cpu"):  # a plan is one for GPUs
         return []

@@ -6,8 +6,6 @@ import os
 import sys
 
 from rl.common.errors import UserError
-from rl.configuration.run import run_of
-from rl.planning.at_start import plan_of
 from rl.planning.choice import advice
 from rl.planning.gpus import GPUS
 from rl.planning.text import as_json, report
@@ -42,6 +40,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
+    from rl.configuration.run import run_of
+    from rl.planning.at_start import plan_of
+
     # What is no option of ours is the script's, such as ~KEY or --cfg.
     options, others = parser().parse_known_args(arguments)
     chosen = {"flash": f"+{ATTENTION}=flash_attention_2", "sdpa": f"+{ATTENTION}=sdpa", None: None}[options.attention]

@@ -10,19 +10,17 @@ import yaml
 
 from rl.cluster import programs
 from rl.common.time_limits import LAUNCHER_GRACE_S
+from rl.configuration.methods import known_variables
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SBATCH = REPOSITORY / "scripts" / "cluster" / "slurm.sbatch"
 PYTORCHJOB = REPOSITORY / "scripts" / "cluster" / "pytorchjob.yaml"
-# `VARIABLE=${VARIABLE...`, as the settings files assign.
-SETTING = re.compile(r"^([A-Z][A-Z_]*)=\$\{\1\b", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
 def settings() -> set[str]:
     """All variables that a launch script reads."""
-    files = (REPOSITORY / "scripts" / "lib").rglob("*.sh")
-    return {name for file in files for name in SETTING.findall(file.read_text())}
+    return known_variables()
 
 
 def test_sbatch_asks_for_one_task_a_node():

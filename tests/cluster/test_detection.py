@@ -1,4 +1,4 @@
-"""cluster.sh and the launcher's words for a node: how many nodes, which one, whose head, in the variables of each scheduler."""
+"""cluster.sh and the launcher's words for a node: nodes, rank and head in the variables of each scheduler."""
 
 import os
 import subprocess
@@ -52,7 +52,7 @@ TOKEN = {"RAY_AUTH_TOKEN": "secret"}
 
 @dataclass
 class Detected:
-    """What the launcher makes of a node: nodes, rank, head, GPUs, training nodes; the words that it starts; its error."""
+    """Nodes, rank, head, GPUs and training nodes that the launcher finds; the words that it starts; its error."""
 
     found: tuple[str, ...] = ()
     words: list[str] | None = None

@@ -3,8 +3,8 @@
 import pytest
 
 from rl.common.errors import UserError
+from rl.configuration.names import CHECKOUT
 from rl.configuration.run import run_of
-from rl.configuration.variables import CHECKOUT
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import torch
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
-from rl.configuration.variables import CHECKOUT
+from rl.configuration.names import CHECKOUT
 from rl.planning import memory, step_time
 from rl.planning.model_shape import model_shape, shape_of
 

@@ -2,7 +2,6 @@
 
 import json
 import runpy
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path

@@ -25,7 +25,7 @@ from rl.launch import __main__ as launch
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = REPOSITORY / "scripts"
-# Writes its arguments and the environment as JSON lines to $RECORD; "-c" asks whether it has verl; the launcher is real.
+# Writes its arguments and the environment as JSON to $RECORD; "-c" asks whether it has verl; the launcher is real.
 RECORDER = """#!/bin/sh
 [ "$1" != -c ] || exit "${{RECORDER_LACKS_VERL:-0}}"
 [ "$2" != rl.launch ] || exec {python} "$@"

@@ -53,7 +53,7 @@ logger.setLevel(logging.INFO)
 # Added to the seed of the base model's second draw, to make it independent.
 SECOND_DRAW_SEED = 1_000_033
 
-# Variables of the launch scripts (scripts/lib) that are read where no argument says otherwise, as every program reads
+# Variables of the launch scripts that are read where no argument says otherwise, as every program reads
 # DEVICE and DPH_SCORER.
 VARIABLES = {
     "NNODES": "trainer.nnodes",

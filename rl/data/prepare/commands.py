@@ -9,7 +9,7 @@ from textwrap import dedent
 from rl.common.cli import user_errors_exit
 from rl.scorer.audit.options import DOUBTS, FAILURES, OUTCOMES
 
-MAX_PROMPT_TOKENS = 16000  # data.max_prompt_length of scripts/lib
+MAX_PROMPT_TOKENS = 16000  # data.max_prompt_length of the experiments
 EXAMPLE_VALUES = 2
 TEMPLATES = ("dph", "omnisql")
 _SQL_OUTPUT = "data/sql/{name}_{split}.parquet"

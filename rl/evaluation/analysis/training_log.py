@@ -1,6 +1,6 @@
 """Training logs: the JSONL of verl's `file` logger, one {"step": int, "data": {metric: value}} per line.
 
-A resumed run starts another file, named by its time (scripts/lib/launch.sh); the folder of these files is a log too.
+A resumed run starts another file, named by its time; the folder of these files is a log too.
 """
 
 import json

@@ -1,0 +1,46 @@
+"""Names that experiments share with programs that compose nothing: the checkout, folders by model, this machine."""
+
+import os
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+# The paper's names of folders and projects, by model.
+_PAPER_FOLDERS = {"llama-3.1-8b-instruct": "llama3.1-8b"}
+_PAPER_GROUPS = {"llama-3.1-8b-instruct": "llama", "omnisql-32b": "omnisql", "qwen2.5-math-7b": "qwen"}
+
+
+def model_name(model: str) -> str:
+    """What the folders of a model's data are named after."""
+    name = _last_part(model)
+    return _PAPER_FOLDERS.get(name, name)
+
+
+def group(model: str, task: str) -> str:
+    """What the folder of a model's runs and its project are named after."""
+    return f"{_PAPER_GROUPS.get(_last_part(model), model_name(model))}-{task}"
+
+
+def _last_part(model: str) -> str:
+    return str(model).rstrip("/").rpartition("/")[2].lower()
+
+
+def has_gpu() -> bool:
+    """Whether this machine has an NVIDIA GPU (/dev/dxg: on WSL 2)."""
+    return any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists()
+
+
+def devices(device: str) -> int:
+    """How many processes train on this machine.
+
+    Args:
+        device: a file of verl/dph/config/device.
+
+    Returns:
+        One per visible GPU, or one on the CPU; 8 if the GPUs that DEVICE=cuda asks for are elsewhere.
+    """
+    if device.startswith("cpu"):
+        return 1
+    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return len(visible.split(","))
+    return len(list(Path("/dev").glob("nvidia[0-9]*"))) or 8
