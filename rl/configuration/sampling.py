@@ -1,30 +1,39 @@
 """Prompts and rollout engine of the programs that sample without a trainer: pre-sampling and evaluation."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from rl.configuration.setting import Count, CountOrZero, PositiveOrZero, Setting, Share
+from rl.configuration.setting import Count, CountOrZero, PositiveOrZero, Section, Setting, Share, settings_of
 
 _ROLLOUT = "actor_rollout_ref.rollout"
+_NODES: Any = "${trainer.nnodes}"
+
+
+class Prompts(Section, at="data"):
+    """Which prompts are sampled."""
+
+    filter_overlong_prompts: bool = False
+    """A prompt longer than data.max_prompt_length is an error; true leaves such prompts out and counts them."""
+
+
+class Rollout(Section, at=_ROLLOUT):
+    """The engine, and how it samples."""
+
+    load_format: str = "auto"
+    """Read the weights from the model's folder: verl expects an actor to send them."""
+    nnodes: CountOrZero = _NODES
+    """Nodes of the rollout engine."""
+    tensor_model_parallel_size: Count = 1
+    """GPUs that share one copy of the model."""
+    temperature: PositiveOrZero = 1.0
+    """Sampling temperature; 0 is greedy."""
+    top_p: Share = 0.95
+    """Probability mass of the nucleus that is sampled from."""
+
 
 SAMPLING = (
-    Setting(
-        "data.filter_overlong_prompts",
-        bool,
-        False,
-        "A prompt longer than data.max_prompt_length is an error; true leaves such prompts out and counts them.",
-    ),
-    Setting(
-        f"{_ROLLOUT}.load_format",
-        str,
-        "auto",
-        "Read the weights from the model's folder: verl expects an actor to send them.",
-    ),
-    Setting(f"{_ROLLOUT}.nnodes", CountOrZero, "${trainer.nnodes}", "Nodes of the rollout engine."),
-    Setting(f"{_ROLLOUT}.tensor_model_parallel_size", Count, 1, "GPUs that share one copy of the model."),
-    Setting(f"{_ROLLOUT}.temperature", PositiveOrZero, 1.0, "Sampling temperature; 0 is greedy."),
-    Setting(f"{_ROLLOUT}.top_p", Share, 0.95, "Probability mass of the nucleus that is sampled from."),
+    *settings_of(Prompts, Rollout),
     # verl's
     Setting(
         f"{_ROLLOUT}.top_k", Annotated[Literal[-1] | Annotated[int, Field(ge=1)], "a number of tokens, or -1 for all"]

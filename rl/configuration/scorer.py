@@ -2,41 +2,32 @@
 
 from typing import Annotated
 
-from rl.common.time_limits import BUSY_LIMIT_S, CLIENT_REQUEST_S, REQUEST_S, RETRIES
-from rl.configuration.setting import CountOrZero, Positive, PositiveOrZero, Setting
+from rl.common.time_limits import BUSY_LIMIT_S, CLIENT_REQUEST_S, RETRIES
+from rl.configuration.setting import CountOrZero, Positive, PositiveOrZero, Section, settings_of
 
 _FUNCTION = "reward.custom_reward_function"
-_SCORER = f"{_FUNCTION}.reward_kwargs"
 
-SCORER = (
-    Setting(f"{_FUNCTION}.path", str, "pkg://verl.dph.reward.score", "Module of the reward function."),
-    Setting(f"{_FUNCTION}.name", str, "compute_score", "Name of the reward function in its module."),
-    Setting(
-        f"{_SCORER}.scorer",
-        Annotated[str | list, "an address, or several"] | None,
-        '${oc.env:DPH_SCORER,"http://127.0.0.1:5001"}',
-        "Scorer servers: an address, a comma-separated list, or a directory of address files.",
-        may_change=True,
-    ),
-    Setting(
-        f"{_SCORER}.timeout",
-        Positive,
-        CLIENT_REQUEST_S,
-        f"Timeout of one request in seconds; above the server's request_seconds ({REQUEST_S}).",
-        may_change=True,
-    ),
-    Setting(
-        f"{_SCORER}.retries",
-        CountOrZero,
-        RETRIES,
-        "Retries of a failed request, with growing pauses (8: about 90 s), before a response counts as not scored.",
-        may_change=True,
-    ),
-    Setting(
-        f"{_SCORER}.busy_limit",
-        PositiveOrZero,
-        BUSY_LIMIT_S,
-        "Seconds for which healthy servers may be busy before a response counts as not scored.",
-        may_change=True,
-    ),
-)
+
+class Function(Section, at=_FUNCTION):
+    """The reward function that verl calls."""
+
+    path: str = "pkg://verl.dph.reward.score"
+    """Module of the reward function."""
+    name: str = "compute_score"
+    """Name of the reward function in its module."""
+
+
+class Client(Section, at=f"{_FUNCTION}.reward_kwargs", may_change=True):
+    """The servers, and how patiently they are asked."""
+
+    scorer: Annotated[str | list, "an address, or several"] | None = '${oc.env:DPH_SCORER,"http://127.0.0.1:5001"}'
+    """Scorer servers: an address, a comma-separated list, or a directory of address files."""
+    timeout: Positive = CLIENT_REQUEST_S
+    """Timeout of one request in seconds; above the server's request_seconds."""
+    retries: CountOrZero = RETRIES
+    """Retries of a failed request, with growing pauses (8: about 90 s), before a response counts as not scored."""
+    busy_limit: PositiveOrZero = BUSY_LIMIT_S
+    """Seconds for which healthy servers may be busy before a response counts as not scored."""
+
+
+SCORER = settings_of(Function, Client)

@@ -1,8 +1,13 @@
 """A setting: its name, type, default and meaning; and the check of a configuration against a table of them."""
 
+import ast
+import inspect
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import Field as DataclassField
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -22,7 +27,7 @@ Paths = Annotated[str | list[str], "a path or a list of paths"]
 
 # The default of a setting of verl's that we check and leave as it is.
 VERLS = object()
-MISSING = "???"  # OmegaConf's word for a setting that a user has to give
+MISSING: Any = "???"  # OmegaConf's word for a setting that a user has to give
 
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 _PLAIN = {NoneType: "null", bool: "True or False", int: "a whole number", float: "a number", str: "text"}
@@ -55,6 +60,41 @@ class Setting:
         except ValidationError:
             return f"{self.key}={value!r} {_rejection(self.type)}."
         return None
+
+
+class Section:
+    """A part of the configuration: a subclass has an annotated attribute per setting, and a string below it, its help.
+
+    Args:
+        at: the full name of the section.
+        may_change: of all its settings.
+    """
+
+    _at: str
+    _may_change: bool
+
+    def __init_subclass__(cls, at: str, may_change: bool = False):
+        cls._at, cls._may_change = at, may_change
+
+
+def settings_of(*sections: type[Section]) -> tuple[Setting, ...]:
+    """The settings of sections, in their order."""
+    return tuple(setting for section in sections for setting in _settings(section))
+
+
+def _settings(section: type[Section]) -> Iterator[Setting]:
+    lines = pairwise(_classes(section.__module__)[section.__name__].body)
+    below = {ast.unparse(line.target): text for line, text in lines if isinstance(line, ast.AnnAssign)}
+    for name, kind in section.__annotations__.items():
+        text = " ".join(ast.literal_eval(ast.unparse(below[name])).split())
+        yield Setting(f"{section._at}.{name}", kind, getattr(section, name), text, section._may_change)
+
+
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """The classes of a module by their names, as written: Python keeps no string below an attribute."""
+    body = ast.parse(inspect.getsource(sys.modules[module])).body
+    return {statement.name: statement for statement in body if isinstance(statement, ast.ClassDef)}
 
 
 def check(config: DictConfig, settings: Iterable[Setting]) -> None:
