@@ -1,26 +1,104 @@
-"""Training runs among `evaluate.models`: their earlier checkpoints and their logs.
+"""The folder of a training run: the names of its files, its checkpoints and its record.
 
-A run is named by its folder, by a checkpoint of it (global_step_N: what came later does not count) or by the actor
-folder in that.
+A run among `evaluate.models` is named by its folder, by a checkpoint of it (global_step_N: what came later does not
+count) or by the actor folder in that.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from rl.common.errors import UserError
 
-# What verl names the newest checkpoint in (trainer.default_local_dir).
-NEWEST = "latest_checkpointed_iteration.txt"
-ALL: Final = "all"
-# Where verl's file logger writes, below the run (verl/dph/training/tracking.py).
+# In the run's folder: the steps of the newest checkpoint, which verl writes last, and of the best one that is there
+# (verl/dph/training/run_record.py).
+NEWEST, BEST = "latest_checkpointed_iteration.txt", "best_checkpointed_iteration.txt"
+# Where verl's file logger writes (verl/dph/training/tracking.py).
 LOGS = "metrics"
 # What the run has reached (verl/dph/training/run_record.py), and what it printed (rl/common/console_log.py).
 RECORD, CONSOLE = "dph_run.json", "log.txt"
+# In a checkpoint: code, data and settings (verl/dph/training/run_manifest.py), and the state of what is ours in the
+# trainer (verl/dph/training/checkpoint_parts.py).
+MANIFEST, STATE = "manifest.json", "dph_state.json"
+
+RECORD_FORMAT, MANIFEST_FORMAT = "dph-run/1", "dph-manifest/1"
+
+ALL: Final = "all"
 
 _CHECKPOINT = re.compile(r"global_step_(\d+)")
+
+
+def checkpoint_folder(run: Path, step: int | str) -> Path:
+    """Where verl writes the checkpoint of a step."""
+    return run / f"global_step_{step}"
+
+
+def newest_checkpoint(run: Path) -> Path | None:
+    """The checkpoint that verl has named the newest of a run's folder, once it was whole; None without one.
+
+    Raises:
+        UserError: the file names no step.
+    """
+    path = run / NEWEST
+    if not path.is_file():
+        return None
+    named = path.read_text().strip()
+    if not named.isdecimal():
+        raise UserError(f"{path} holds {named!r} and no training step: copy the run again, or write the step into it.")
+    return checkpoint_folder(run, named)
+
+
+def step_of(checkpoint: Path) -> int | None:
+    """The step of a folder global_step_N; None for another name."""
+    named = _CHECKPOINT.fullmatch(checkpoint.name)
+    return int(named[1]) if named else None
+
+
+def read_record(run: Path) -> dict[str, Any] | None:
+    """The content of dph_run.json; None without one.
+
+    Raises:
+        UserError: the file is not a run's record.
+    """
+    content = _read(run / RECORD)
+    if content is None:
+        return None
+    numbers = (content.get(name) for name in ("step", "total_steps"))
+    if content.get("format") != RECORD_FORMAT or not all(isinstance(number, int) for number in numbers):
+        raise no_record(run)
+    return content
+
+
+def no_record(run: Path) -> UserError:
+    """What is wrong with a dph_run.json that cannot be read."""
+    return UserError(f"{run / RECORD} is no record of a run ({RECORD_FORMAT}): delete it, training writes it anew.")
+
+
+def read_manifest(checkpoint: Path) -> dict[str, Any] | None:
+    """The content of manifest.json; None without one.
+
+    Raises:
+        UserError: the file is no manifest.
+    """
+    path = checkpoint / MANIFEST
+    content = _read(path)
+    if content is not None and content.get("format") != MANIFEST_FORMAT:
+        raise UserError(f"{path} is no {MANIFEST_FORMAT}: delete it to resume without comparing settings.")
+    return content
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A JSON object, {} for anything else; None without the file."""
+    try:
+        content = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 @dataclass(frozen=True)
@@ -43,20 +121,17 @@ class Run:
             UserError: the run does not say which checkpoint is its newest.
         """
         folder = Path(model).expanduser()
-        if (folder / NEWEST).is_file():
-            newest = (folder / NEWEST).read_text().strip()
-            if not newest.isdecimal():
-                raise UserError(f"{folder / NEWEST} holds {newest!r} and no training step: copy the run again.")
-            return cls(folder, int(newest))
-        checkpoint = folder.parent if folder.name == "actor" else folder
-        named = _CHECKPOINT.fullmatch(checkpoint.name)
-        return cls(checkpoint.parent, int(named[1])) if named and checkpoint.is_dir() else None
+        newest = newest_checkpoint(folder)
+        checkpoint = newest or (folder.parent if folder.name == "actor" else folder)
+        step = step_of(checkpoint)
+        if step is None or (newest is None and not checkpoint.is_dir()):
+            return None
+        return cls(checkpoint.parent, step)
 
     def checkpoints(self) -> dict[int, Path]:
         """{step: folder} of the checkpoints up to `step`, ascending."""
-        named = ((_CHECKPOINT.fullmatch(path.name), path) for path in self.folder.iterdir() if path.is_dir())
-        found = {int(match[1]): path for match, path in named if match and int(match[1]) <= self.step}
-        return dict(sorted(found.items()))
+        steps = {step_of(path): path for path in self.folder.iterdir() if path.is_dir()}
+        return {step: steps[step] for step in sorted(step for step in steps if step is not None and step <= self.step)}
 
     def log(self) -> Path | None:
         """The folder of its training log, where it has one."""
