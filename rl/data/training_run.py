@@ -6,7 +6,7 @@ count) or by the actor folder in that.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -61,44 +61,32 @@ def read_record(run: Path) -> dict[str, Any] | None:
     """The content of dph_run.json; None without one.
 
     Raises:
-        UserError: the file is not a run's record.
+        UserError: the file is damaged or something else.
     """
-    content = _read(run / RECORD)
-    if content is None:
-        return None
-    numbers = (content.get(name) for name in ("step", "total_steps"))
-    if content.get("format") != RECORD_FORMAT or not all(isinstance(number, int) for number in numbers):
-        raise no_record(run)
-    return content
-
-
-def no_record(run: Path) -> UserError:
-    """What is wrong with a dph_run.json that cannot be read."""
-    return UserError(f"{run / RECORD} is no record of a run ({RECORD_FORMAT}): delete it, training writes it anew.")
+    fields = ("step", "total_steps", "validations")
+    return _read(run / RECORD, RECORD_FORMAT, fields, "delete it, training writes it anew")
 
 
 def read_manifest(checkpoint: Path) -> dict[str, Any] | None:
     """The content of manifest.json; None without one.
 
     Raises:
-        UserError: the file is no manifest.
+        UserError: the file is damaged or something else.
     """
-    path = checkpoint / MANIFEST
-    content = _read(path)
-    if content is not None and content.get("format") != MANIFEST_FORMAT:
-        raise UserError(f"{path} is no {MANIFEST_FORMAT}: delete it to resume without comparing settings.")
-    return content
+    fields = ("model", "data", "settings")
+    return _read(checkpoint / MANIFEST, MANIFEST_FORMAT, fields, "delete it to resume without comparing settings")
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """A JSON object, {} for anything else; None without the file."""
+def _read(path: Path, format: str, fields: Iterable[str], advice: str) -> dict[str, Any] | None:
     try:
         content = json.loads(path.read_text())
+        if content["format"] == format and all(name in content for name in fields):
+            return content
     except FileNotFoundError:
         return None
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    except (OSError, ValueError, TypeError, KeyError):
+        pass
+    raise UserError(f"{path} is no {format}: {advice}.")
 
 
 @dataclass(frozen=True)

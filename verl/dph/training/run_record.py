@@ -5,14 +5,14 @@ import math
 import re
 import shlex
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from omegaconf import DictConfig
 
 from rl.common import atomic_write
 from rl.common.duration import duration
-from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, checkpoint_folder, no_record, read_record
+from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, checkpoint_folder, read_record
 from verl.dph.training.config import files_of
 
 # verl's mean accuracy of each data source at validation (trainer_base.py, _val_metrics_update).
@@ -50,17 +50,14 @@ class RunRecord:
         """The record of `folder`, an empty one if there is none.
 
         Raises:
-            UserError: the file is not one.
+            UserError: the file is damaged or something else.
         """
         content = read_record(folder)
         if content is None:
             return cls(folder)
-        del content["format"]
-        try:
-            validations = {int(step): value for step, value in content.pop("validations").items()}
-            return cls(folder, validations=validations, **content)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise no_record(folder) from None
+        content["validations"] = {int(step): value for step, value in content["validations"].items()}
+        known = {field.name for field in fields(cls) if field.init} & content.keys()
+        return cls(folder, **{name: content[name] for name in known})
 
     def start(self) -> None:
         """Count the seconds of training from now on."""
