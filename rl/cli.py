@@ -14,34 +14,11 @@ from pathlib import Path
 from types import ModuleType
 
 from rl.common.cli import user_errors_exit
-from rl.common.config_help import program_help
 from rl.common.errors import UserError
-from rl.data.split_command import EXPERIMENTS
+from rl.configuration.methods import BASELINE, DEFAULT_EXPERIMENT, PAPER, files, methods
 
-# The launch scripts of training (scripts/lib/methods), by where they come from.
-METHOD_GROUPS = {
-    "The paper's": {
-        "grpo": "GRPO",
-        "dapo": "DAPO: dynamic sampling, clip-higher, overlong shaping",
-        "reverse_kl": "RKL: GRPO with the reverse KL on the policy's own samples",
-        "forward_kl": "DPH-F: the forward KL on D_pef",
-        "js_kl": "DPH-JS: twice the Jensen-Shannon divergence on D_pef",
-        "js_definition": "DPH-JS by its definition, with a reference model",
-        "alpha": "the alpha divergence on D_pef",
-    },
-    "Baselines (docs/explanation/baselines.md)": {
-        "kl_cov": "KL-Cov: a KL penalty on the tokens of the largest covariance",
-        "clip_cov": "Clip-Cov: no gradient on some tokens of a large covariance",
-        "grpo_passk": "Pass@k with k = n: the best response against the second best",
-        "pkpo": "PKPO: Pass@k for any k, the leave-one-out maximum over subsets",
-        "nsr": "negative-sample reinforcement: wrong responses alone",
-        "w_reinforce": "W-REINFORCE: wrong responses, and correct ones at a small weight",
-        "zero_success": "GRPO on the prompts that no sample of the initial policy solved",
-        "entropy_bonus": "GRPO with an entropy bonus",
-        "chord_mu": "CHORD-mu: GRPO and fine-tuning on responses from elsewhere",
-    },
-}
-METHODS = tuple(name for group in METHOD_GROUPS.values() for name in group)
+# Groups of `dph train --list`, by the kind that a method's file names.
+METHOD_GROUPS = {PAPER: "The paper's", BASELINE: "Baselines (docs/explanation/baselines.md)"}
 # Options of store and train that set a script's variable: the variable, the values it can have (None: any), the help.
 SCRIPT_OPTIONS: dict[str, dict[str, tuple[str, tuple[str, ...] | None, str]]] = {
     "store": {
@@ -230,8 +207,8 @@ def train_parser() -> argparse.ArgumentParser:
 def train(arguments: list[str]) -> None:
     """Run a method's launch script, or name the methods."""
     if arguments in ([], ["--list"]):
-        for group, methods in METHOD_GROUPS.items():
-            listed = "".join(f"  {name:<14} {summary}\n" for name, summary in methods.items())
+        for kind, group in METHOD_GROUPS.items():
+            listed = "".join(f"  {name:<14} {method.summary}\n" for name, method in methods(kind).items())
             sys.stdout.write(f"{group}\n{listed}\n")
         sys.stdout.write(f"{_example('train')}\n")
         return
@@ -258,18 +235,20 @@ def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
     for option, (variable, values, what) in SCRIPT_OPTIONS.get(name, {}).items():
         parser.add_argument(option, dest=variable, choices=values, metavar=None if values else "VALUE", help=what)
     if name == "train":
-        parser.add_argument("method", type=_method, choices=METHODS, metavar="METHOD", help="see dph train --list")
+        names = [*methods(PAPER, BASELINE)]
+        parser.add_argument("method", type=_method, choices=names, metavar="METHOD", help="see dph train --list")
     parser.add_argument(
         "--experiment",
-        choices=EXPERIMENTS,
+        choices=[*files("experiment")],
         metavar="NAME",
-        help=f"the paper's experiment: {', '.join(EXPERIMENTS)} (default: SETTINGS, else llama_sql)",
+        help=f"the paper's experiment: {', '.join(files('experiment'))} (default: SETTINGS, else {DEFAULT_EXPERIMENT})",
     )
 
 
 def _method(name: str) -> str:
-    if name not in METHODS:
-        raise UserError(f"'{name}' is no method; {_hint(name, METHODS, '', 'dph train --list')}")
+    known = [*methods(PAPER, BASELINE)]
+    if name not in known:
+        raise UserError(f"'{name}' is no method; {_hint(name, known, '', 'dph train --list')}")
     return name
 
 
@@ -283,7 +262,7 @@ def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str
     _add_own_options(parser, name)
     options, passed = parser.parse_known_args(arguments)
     script = options.method if name == "train" else _SCRIPTS[name][0]
-    experiment = options.experiment or "llama_sql"
+    experiment = options.experiment or DEFAULT_EXPERIMENT
     path = Path("scripts") / ("qwen" if experiment.endswith("math") else "llama") / f"{script}.sh"
     roots = [root for root in (Path(__file__).resolve().parents[1], Path.cwd()) if (root / path).is_file()]
     if not roots:
@@ -315,6 +294,8 @@ evaluate, export = (partial(_run_module, f"verl.dph.{name}") for name in ("evalu
 def evaluate_parser() -> argparse.ArgumentParser:
     class ConfigParser(argparse.ArgumentParser):
         def format_help(self) -> str:
+            from rl.configuration.programs import program_help
+
             return f"{program_help(self.prog, 'evaluate')}\n{self.epilog}\n"
 
     parser = ConfigParser()

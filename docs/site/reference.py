@@ -1,4 +1,4 @@
-"""Reference pages from the programs: `dph`'s parsers, the comments of the YAML files, the launch scripts' --help."""
+"""Reference pages from the programs: `dph`'s parsers, the tables of settings, the launch scripts' --help."""
 
 import argparse
 import re
@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from rl import cli
-from rl.common.config_help import documented_keys, program_help
+from rl.configuration.programs import PROGRAMS, shown
+from rl.configuration.setting import Setting
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = "scripts/llama/js_kl.sh"
@@ -47,35 +48,28 @@ def _option(action: argparse.Action) -> str:
 
 
 def settings(config: str) -> str:
-    """The keys of the program with `verl/dph/config/CONFIG.yaml`, with defaults and comments."""
-    head = program_help("", config).index("# Machine")  # the usage is above it
-    return _keys(program_help("", config)[head:].splitlines())
+    """The settings of the program with `verl/dph/config/CONFIG.yaml` that verl lacks or has another default for."""
+    return "\n\n".join(_setting(setting) for setting in PROGRAMS[config].changed())
+
+
+def _setting(setting: Setting) -> str:
+    return f"### {setting.key}\n\nDefault `{shown(setting.default)}`.\n\n{_cell(setting.help)}"
 
 
 def scorer_settings() -> str:
-    """The keys of the scorer's configuration."""
-    lines = (REPOSITORY / "rl" / "scorer" / "sql.yaml").read_text(encoding="utf-8").splitlines()
-    return _keys(documented_keys(lines))
-
-
-def _keys(lines: list[str]) -> str:
-    """Keys with their defaults as headings, each group's comment below the last of them."""
-    shown, comment, names = [], [], []
-    for line in [*lines, ""]:
-        if line.startswith("#"):
-            comment.append(line.lstrip("# "))
-        elif "=" in line:
-            names.append(line)
-        elif names:
-            shown += [
-                f"### {key}\n\nDefault `{value or 'empty'}`." for key, _, value in (n.partition("=") for n in names)
-            ]
-            if comment:
-                shown.append(_cell(" ".join(comment)))
-            comment, names = [], []
-        elif not line:
+    """The keys of the scorer's configuration, each under its comment, as rl/scorer/sql.yaml has them."""
+    blocks, comment, keys = [], [], []  # keys: of the line and of the mappings around it
+    for line in (REPOSITORY / "rl" / "scorer" / "sql.yaml").read_text(encoding="utf-8").splitlines():
+        if line.lstrip().startswith("#"):
+            comment.append(line.strip("# "))
+        elif match := re.fullmatch(r"( *)(\w+):(?: (.*))?", line):
+            keys[len(match[1]) // 2 :] = [match[2]]
+            if match[3] is not None:
+                blocks += [f"### {'.'.join(keys)}\n\nDefault `{match[3] or 'empty'}`.", _cell(" ".join(comment))]
+                comment = []
+        elif not keys:  # the file's own comment ends with a blank line
             comment = []
-    return "\n\n".join(shown)
+    return "\n\n".join(filter(None, blocks))
 
 
 def script_variables() -> str:

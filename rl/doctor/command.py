@@ -10,8 +10,9 @@ from rl.doctor import hardware, installation
 from rl.doctor.all_reduce import all_reduce
 from rl.doctor.finding import Finding, fail, skipped, warn
 from rl.doctor.machine import Broken, Machine
-from rl.planning.script_settings import script_run
-from rl.planning.variables import misspelt
+from rl.configuration.methods import known_variables
+from rl.configuration.run import run_of
+from rl.configuration.variables import misspelt
 
 TO_MEND_EXIT_CODE = 1
 
@@ -82,9 +83,9 @@ def findings(script: list[str]) -> Iterator[tuple[str, Finding]]:
     Raises:
         UserError: the script rejects its arguments.
     """
-    run = script_run(script) if script else None
+    run = run_of(script[0], script[1:]) if script else None
     machine = Machine.of(run)
-    for sentence in misspelt(os.environ):
+    for sentence in misspelt(os.environ, known_variables()):
         yield "variables", warn(sentence, "")
     for name, check in CHECKS.items():
         yield name, finding_of(check, machine)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from rl.planning.script_settings import ScriptRun
+from rl.configuration.run import Run, has_gpu
 
 PROBE_LIMIT_S = 120
 SMI_LIMIT_S = 30
@@ -47,19 +47,18 @@ class Machine:
     device: str
     why: str
     python: str = sys.executable
-    run: ScriptRun | None = None
+    run: Run | None = None
     probes: dict[str, dict | Broken] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, run: ScriptRun | None) -> "Machine":
-        """The device is the run's, else chosen as a launch script chooses it (scripts/lib/launch.sh)."""
+    def of(cls, run: Run | None) -> "Machine":
+        """The device is the run's, else chosen as the launcher chooses it (rl/configuration/run.py)."""
         if run is not None:
-            device = run.values().get("device", "cuda")
-            return cls("cpu" if device.startswith("cpu") else device, f"device={device}", run.python, run)
+            device, python = run.device, run.launch.python
+            return cls("cpu" if device.startswith("cpu") else device, f"device={device}", python, run)
         if device := os.environ.get("DEVICE", ""):
             return cls("cpu" if device.startswith("cpu") else device, f"DEVICE={device}")
-        found = any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists()
-        return cls("cuda", "there is an NVIDIA GPU") if found else cls("cpu", "no NVIDIA GPU: no /dev/nvidia0")
+        return cls("cuda", "there is an NVIDIA GPU") if has_gpu() else cls("cpu", "no NVIDIA GPU: no /dev/nvidia0")
 
     @property
     def on_cpu(self) -> bool:
@@ -69,13 +68,13 @@ class Machine:
     def ranks(self) -> int:
         """Processes that train on this machine; without a run, one per visible GPU."""
         if self.run is not None:
-            return int(self.run.values()["trainer.n_gpus_per_node"])
+            return self.run.values["trainer.n_gpus_per_node"]
         return 1 if self.on_cpu else len(self.gpus)
 
     @property
     def nodes(self) -> int:
         """Of the run."""
-        return int(self.run.values()["trainer.nnodes"]) if self.run is not None else 1
+        return self.run.values["trainer.nnodes"] if self.run is not None else 1
 
     @property
     def environment(self) -> dict[str, str]:

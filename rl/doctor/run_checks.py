@@ -10,12 +10,12 @@ from pathlib import Path
 
 from rl.cluster.scorer import temporary_scorer
 from rl.common.errors import UserError
+from rl.configuration.run import Run
 from rl.doctor.finding import Finding, fail, skipped
 from rl.doctor.machine import Machine, last_line
-from rl.planning.script_settings import ScriptRun
 
 
-def run_findings(machine: Machine, run: ScriptRun) -> Iterator[tuple[str, Finding]]:
+def run_findings(machine: Machine, run: Run) -> Iterator[tuple[str, Finding]]:
     """Run `python -m verl.dph.check` as the script would run its program, with a scorer as the script starts one.
 
     Yields:
@@ -29,8 +29,8 @@ def run_findings(machine: Machine, run: ScriptRun) -> Iterator[tuple[str, Findin
                 "the other nodes serve it from their own databases; training asks them once they have joined"
             )
         elif _starts_scorers(run):
-            config, databases = Path(run.variables["SCORER_CONFIG"]), run.variables["DATABASE_PATH"]
-            server = temporary_scorer(config, Path(databases) if databases else None, folder / "scorer.log", run.python)
+            config, databases, python = Path(run.launch.scorer_config), run.launch.databases, run.launch.python
+            server = temporary_scorer(config, Path(databases) if databases else None, folder / "scorer.log", python)
             try:
                 environment |= {"DPH_SCORER": stack.enter_context(server)}
                 begins = f"{config} starts: "
@@ -42,15 +42,15 @@ def run_findings(machine: Machine, run: ScriptRun) -> Iterator[tuple[str, Findin
             yield name, finding
 
 
-def _starts_scorers(run: ScriptRun) -> bool:
+def _starts_scorers(run: Run) -> bool:
     """Whether the script starts scorers of its own: none is named."""
-    return not run.variables["DPH_SCORER"]
+    return not run.launch.scorer
 
 
 def _findings(
-    machine: Machine, run: ScriptRun, environment: dict[str, str], log: Path
+    machine: Machine, run: Run, environment: dict[str, str], log: Path
 ) -> Iterator[tuple[str, Finding]]:
-    command = [run.python, "-m", "verl.dph.check", run.program, *run.overrides]
+    command = [run.launch.python, "-m", "verl.dph.check", *run.words[1:]]
     with open(log, "wb") as errors:
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True

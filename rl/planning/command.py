@@ -6,13 +6,11 @@ import os
 import sys
 
 from rl.common.errors import UserError
+from rl.configuration.run import run_of
+from rl.planning.at_start import plan_of
 from rl.planning.choice import advice
-from rl.planning.gpus import GPUS, assumed_gpu
-from rl.planning.model_shape import model_shape
-from rl.planning.plan import make_plan
-from rl.planning.run_settings import run_settings
-from rl.planning.script_settings import script_run
-from rl.planning.text import as_json, chosen_settings, report
+from rl.planning.gpus import GPUS
+from rl.planning.text import as_json, report
 
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
 DOES_NOT_FIT = 1
@@ -46,18 +44,17 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> int:
     # What is no option of ours is the script's, such as ~KEY or --cfg.
     options, others = parser().parse_known_args(arguments)
-    gpu = assumed_gpu(options.gpu)
     chosen = {"flash": f"+{ATTENTION}=flash_attention_2", "sdpa": f"+{ATTENTION}=sdpa", None: None}[options.attention]
-    variables = {"DEVICE": os.environ.get("DEVICE") or "cuda", "GPU_TYPE": options.gpu}
-    passed = [*options.arguments, *others, *([chosen] if chosen else [])]
-    started = script_run([options.script, *passed], variables)
-    if started.values().get("device") == "cpu":
+    overrides = [chosen] if chosen else []
+    if not os.environ.get("DEVICE"):
+        overrides.append("device=cuda")  # a plan needs no GPU here
+    run = run_of(options.script, [*options.arguments, *others, *overrides])
+    if run.device.startswith("cpu"):
         raise UserError("DEVICE=cpu: a plan is one for GPUs; leave DEVICE out, or set DEVICE=cuda.")
-    run = run_settings(started.program, started.values())
-    plan = make_plan(run, model_shape(run.model), gpu)
-    hint = advice(run, plan.shape, gpu) if plan.problems() else ""
+    plan, changed = plan_of(run, options.gpu)
+    hint = advice(plan.run, plan.shape, plan.gpu) if plan.problems() else ""
     if options.json:
         sys.stdout.write(json.dumps(as_json(plan, hint), indent=2) + "\n")
     else:
-        sys.stdout.write(report(plan, hint, chosen_settings(started.messages)))
+        sys.stdout.write(report(plan, hint, changed))
     return DOES_NOT_FIT if plan.problems() else 0

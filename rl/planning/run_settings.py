@@ -1,9 +1,10 @@
-"""What a plan needs to know of a run, from the overrides that a launch script gives its program."""
+"""What a plan needs to know of a run, from its configuration."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from shutil import which
+from typing import Any
 
 from rl.common.errors import UserError
 
@@ -12,18 +13,21 @@ OFFLOADS = ("False", "True", "policy")
 FLASH, SDPA = "flash attention", "sdpa"
 # Tokens of a micro-batch if the settings leave them open and the longest row is shorter.
 MICRO_BATCH_TOKENS = 16384
-# The scripts' settings that decide whether a run fits, and the keys that they set.
-KEYS = {
+# The scripts' settings that decide whether a run fits, the override that sets each, and the keys that it decides.
+OVERRIDES = {
+    "OFFLOAD": "launch.offload",
+    "GPU_MEMORY_UTILIZATION": f"{ROLLOUT}.gpu_memory_utilization",
+    "TENSOR_PARALLEL": f"{ROLLOUT}.tensor_model_parallel_size",
+    "MAX_TOKENS_PER_GPU": f"{ACTOR}.ppo_max_token_len_per_gpu",
+}
+DECIDED = {
     "OFFLOAD": (
         f"{ACTOR}.fsdp_config.param_offload",
         f"{ACTOR}.fsdp_config.optimizer_offload",
         f"{ACTOR}.fsdp_config.offload_policy",
         "actor_rollout_ref.ref.fsdp_config.param_offload",
     ),
-    "GPU_MEMORY_UTILIZATION": (f"{ROLLOUT}.gpu_memory_utilization",),
-    "TENSOR_PARALLEL": (f"{ROLLOUT}.tensor_model_parallel_size",),
     "MAX_TOKENS_PER_GPU": (
-        f"{ACTOR}.ppo_max_token_len_per_gpu",
         f"{ROLLOUT}.log_prob_max_token_len_per_gpu",
         "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
     ),
@@ -55,12 +59,6 @@ class Engine:
             "TENSOR_PARALLEL": str(self.tensor_parallel),
             "MAX_TOKENS_PER_GPU": str(self.max_tokens),
         }
-
-    def overrides(self) -> dict[str, str]:
-        """As Hydra's keys."""
-        found = {key: value for name, value in self.settings().items() for key in KEYS[name]}
-        resident, policy = str(self.offload == "True"), str(self.offload == "policy")
-        return found | {key: policy if key.endswith("policy") else resident for key in KEYS["OFFLOAD"]}
 
 
 @dataclass(frozen=True)
@@ -110,8 +108,8 @@ class RunSettings:
 
     @property
     def chosen_from(self) -> list[str]:
-        """The settings of KEYS that this program has."""
-        return ["GPU_MEMORY_UTILIZATION", "TENSOR_PARALLEL"] if self.kind == "presample" else list(KEYS)
+        """The settings of OVERRIDES that this program has."""
+        return ["GPU_MEMORY_UTILIZATION", "TENSOR_PARALLEL"] if self.kind == "presample" else list(OVERRIDES)
 
     def engine_settings(self) -> dict[str, str]:
         """Their values, as the scripts' environment variables."""
@@ -128,12 +126,12 @@ class RunSettings:
         return replace(self, nodes=gpus // per_node, gpus_per_node=per_node, shard_gpus=shard)
 
 
-def run_settings(program: str, values: Mapping[str, str]) -> RunSettings:
-    """Read a program's overrides.
+def run_settings(program: str, values: Mapping[str, Any]) -> RunSettings:
+    """Read a program's configuration.
 
     Args:
         program: the module, such as "verl.dph.main".
-        values: overrides by key, as the launch scripts give them; what they leave to verl has verl's default.
+        values: every setting by its full name.
 
     Raises:
         UserError: a setting that a plan does not model, or that is no number.
@@ -143,40 +141,40 @@ def run_settings(program: str, values: Mapping[str, str]) -> RunSettings:
             raise UserError(f"{what} ({key}={values[key]}) is not modelled.")
     number = _Numbers(values)
     kind = "presample" if program.endswith("presample") else "train"
-    if _is_true(values.get(f"{ACTOR}.generate_sft", "False")):
+    if values.get(f"{ACTOR}.generate_sft"):
         kind = "store"
     attention = assumed_attention(values.get("actor_rollout_ref.model.override_config.attn_implementation", ""))
-    nodes, per_node = number("trainer.nnodes", 1), number("trainer.n_gpus_per_node", 8)
-    shard = number(f"{ACTOR}.fsdp_config.fsdp_size", -1)
-    prompts = number("data.train_batch_size", 128)
-    rehearses = kind == "train" and values.get("data.sft_pt", "null").lower() not in ("null", "none")
+    nodes, per_node = number("trainer.nnodes"), number("trainer.n_gpus_per_node")
+    shard = values[f"{ACTOR}.fsdp_config.fsdp_size"]
+    prompts = number("data.train_batch_size")
+    rehearses = kind == "train" and values.get("data.sft_pt") not in (None, "None")
     top_k = number("data.sft_top_k", 0) if kind == "store" else 0
-    if rehearses and values.get(f"{ACTOR}.sft_loss_estimator") == "topk":
+    if rehearses and values[f"{ACTOR}.sft_loss_estimator"] == "topk":
         top_k = 64  # the store knows; docs/reference/training.md's
     return RunSettings(
         kind=kind,
-        model=values.get("actor_rollout_ref.model.path", ""),
+        model=values["actor_rollout_ref.model.path"],
         nodes=nodes,
         gpus_per_node=per_node,
         shard_gpus=shard if 0 < shard < nodes * per_node else nodes * per_node,
-        max_prompt=number("data.max_prompt_length", 512),
-        max_response=number("data.max_response_length", 512),
+        max_prompt=number("data.max_prompt_length"),
+        max_response=number("data.max_response_length"),
         prompts=prompts,
-        samples=number(f"{ROLLOUT}.n", 1) if kind == "train" else 1,
-        mini_batches=max(1, prompts // number(f"{ACTOR}.ppo_mini_batch_size", prompts)),
-        pef_rows=number("data.sft_batch_size", 256) if rehearses else 0,
+        samples=number(f"{ROLLOUT}.n") if kind == "train" else 1,
+        mini_batches=max(1, prompts // number(f"{ACTOR}.ppo_mini_batch_size")),
+        pef_rows=number("data.sft_batch_size") if rehearses else 0,
         top_k=top_k,
-        reference=_is_true(values.get(f"{ACTOR}.use_kl_loss", "False")),
-        dynamic_sampling=_is_true(values.get("algorithm.filter_groups.enable", "False")),
-        strategy=values.get(f"{ACTOR}.strategy", "fsdp"),
-        number=4 if values.get(f"{ACTOR}.fsdp_config.model_dtype", "fp32") in ("fp32", "float32") else 2,
-        bucket=number(f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes", 2048) << 20,
+        reference=values[f"{ACTOR}.use_kl_loss"],
+        dynamic_sampling=values["algorithm.filter_groups.enable"],
+        strategy=values[f"{ACTOR}.strategy"],
+        number=4 if values[f"{ACTOR}.fsdp_config.model_dtype"] in ("fp32", "float32") else 2,
+        bucket=number(f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes") << 20,
         attention=attention,
-        ulysses=number(f"{ACTOR}.ulysses_sequence_parallel_size", 1),
+        ulysses=number(f"{ACTOR}.ulysses_sequence_parallel_size"),
         engine=Engine(
             offload=_offload(values),
-            utilization=number.real(f"{ROLLOUT}.gpu_memory_utilization", 0.5),
-            tensor_parallel=number(f"{ROLLOUT}.tensor_model_parallel_size", 2),
+            utilization=number.real(f"{ROLLOUT}.gpu_memory_utilization"),
+            tensor_parallel=number(f"{ROLLOUT}.tensor_model_parallel_size"),
             max_tokens=_max_tokens(values, attention, number),
         ),
     )
@@ -197,61 +195,56 @@ def assumed_attention(implementation: str) -> str:
     return FLASH if has_flash and not implementation else SDPA
 
 
-def _max_tokens(values: Mapping[str, str], attention: str, number: "_Numbers") -> int:
+def _max_tokens(values: Mapping[str, Any], attention: str, number: "_Numbers") -> int:
     key = f"{ACTOR}.ppo_max_token_len_per_gpu"
-    if values.get(key, "null") != "null":
-        return number(key, MICRO_BATCH_TOKENS)
-    longest = number("data.max_prompt_length", 512) + number("data.max_response_length", 512)
+    if values[key] is not None:
+        return number(key)
+    longest = number("data.max_prompt_length") + number("data.max_response_length")
     return longest if attention == SDPA else max(MICRO_BATCH_TOKENS, longest)
 
 
-def _is_true(value: str) -> bool:
-    return value.lower() == "true"
-
-
-def _offload(values: Mapping[str, str]) -> str:
-    if _is_true(values.get(f"{ACTOR}.fsdp_config.offload_policy", "False")):
+def _offload(values: Mapping[str, Any]) -> str:
+    if values[f"{ACTOR}.fsdp_config.offload_policy"]:
         return "policy"
-    parts = {_is_true(values.get(f"{ACTOR}.fsdp_config.{part}_offload", "False")) for part in ("param", "optimizer")}
+    parts = {values[f"{ACTOR}.fsdp_config.{part}_offload"] for part in ("param", "optimizer")}
     if len(parts) == 2:
         raise UserError("offloading only the parameters or only Adam's moments is not modelled.")
     return str(parts.pop())
 
 
 # Keys, whether the plan's formulas hold for a value, and what it means that they do not.
-_NOT_MODELLED: tuple[tuple[str, Callable[[str], bool], str], ...] = (
-    ("actor_rollout_ref.model.lora_rank", lambda value: value == "0", "LoRA"),
-    ("actor_rollout_ref.model.lora.rank", lambda value: value == "0", "LoRA"),
-    ("actor_rollout_ref.model.enable_gradient_checkpointing", _is_true, "training without gradient checkpointing"),
-    ("actor_rollout_ref.model.use_remove_padding", _is_true, "padding rows instead of packing them"),
-    ("actor_rollout_ref.model.use_fused_kernels", lambda value: not _is_true(value), "verl's fused log-probs"),
-    (f"{ACTOR}.use_dynamic_bsz", _is_true, "micro-batches of a fixed number of rows"),
+_NOT_MODELLED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("actor_rollout_ref.model.lora_rank", lambda value: value == 0, "LoRA"),
+    ("actor_rollout_ref.model.lora.rank", lambda value: value == 0, "LoRA"),
+    ("actor_rollout_ref.model.enable_gradient_checkpointing", bool, "training without gradient checkpointing"),
+    ("actor_rollout_ref.model.use_remove_padding", bool, "padding rows instead of packing them"),
+    ("actor_rollout_ref.model.use_fused_kernels", lambda value: not value, "verl's fused log-probs"),
+    (f"{ACTOR}.use_dynamic_bsz", bool, "micro-batches of a fixed number of rows"),
     (f"{ACTOR}.strategy", lambda value: value in ("fsdp", "fsdp2"), "a strategy other than FSDP"),
     (f"{ACTOR}.optim.optimizer", lambda value: value == "AdamW", "an optimizer other than AdamW"),
     (f"{ROLLOUT}.name", lambda value: value == "vllm", "a rollout other than vLLM"),
-    (f"{ROLLOUT}.free_cache_engine", _is_true, "a vLLM that stays awake"),
+    (f"{ROLLOUT}.free_cache_engine", bool, "a vLLM that stays awake"),
     ("algorithm.adv_estimator", lambda value: value != "gae", "a critic"),
     ("trainer.v1.trainer_mode", lambda value: value != "separate_async", "a rollout on GPUs of its own"),
 )
 
 
 class _Numbers:
-    """Numbers among overrides; a value that is none is a UserError that names its key."""
+    """Numbers among the settings; a value that is none is a UserError that names its key."""
 
-    def __init__(self, values: Mapping[str, str]):
+    def __init__(self, values: Mapping[str, Any]):
         self.values = values
 
-    def __call__(self, key: str, default: int) -> int:
-        try:
-            found = int(self.values.get(key, default))
-        except ValueError as error:
-            raise UserError(f"{key} is '{self.values[key]}', no whole number.") from error
-        if found < min(default, 1):
-            raise UserError(f"{key} is {found}: it must be at least {min(default, 1)}.")
+    def __call__(self, key: str, least: int = 1) -> int:
+        found = self.values[key]
+        if not isinstance(found, int):
+            raise UserError(f"{key} is '{found}', no whole number.")
+        if found < least:
+            raise UserError(f"{key} is {found}: it must be at least {least}.")
         return found
 
-    def real(self, key: str, default: float) -> float:
-        try:
-            return float(self.values.get(key, default))
-        except ValueError as error:
-            raise UserError(f"{key} is '{self.values[key]}', no number.") from error
+    def real(self, key: str) -> float:
+        found = self.values[key]
+        if not isinstance(found, (int, float)):
+            raise UserError(f"{key} is '{found}', no number.")
+        return float(found)

@@ -9,7 +9,6 @@ from rl.planning.plan import Plan
 from rl.planning.step_time import micro_batch_flop, row_tokens
 
 _LABEL, _COLUMN = 24, 17
-_CHOSEN = "The plan chose "
 
 
 def one_line(plan: Plan, chosen: Mapping[str, str]) -> str:
@@ -26,25 +25,24 @@ def one_line(plan: Plan, chosen: Mapping[str, str]) -> str:
     text = f"Plan: {', '.join(parts)} on {plan.run.gpus} x {plan.gpu.name} (estimated)."
     text += f" {_assumption(plan)}" if plan.gpu.assumed else ""
     if chosen:
-        text += f" {_CHOSEN}{' '.join(f'{name}={value}' for name, value in chosen.items())}."
+        text += f" {_chosen(chosen)}"
     return text
+
+
+def _chosen(chosen: Mapping[str, str]) -> str:
+    return f"The plan chose {' '.join(f'{name}={value}' for name, value in chosen.items())}."
 
 
 def _assumption(plan: Plan) -> str:
     return f"No GPU was found here: {plan.gpu.name} is assumed, GPU_TYPE names another."
 
 
-def chosen_settings(messages: str) -> str:
-    """What a launch script says that its plan has chosen, "" if nothing."""
-    return messages.partition(_CHOSEN)[2].partition(".\n")[0]
-
-
-def report(plan: Plan, hint: str, chosen: str) -> str:
+def report(plan: Plan, hint: str, chosen: Mapping[str, str]) -> str:
     """The whole plan.
 
     Args:
         hint: what to set if it does not fit.
-        chosen: the settings that the script's plan chose, as text.
+        chosen: the settings that differ from the script's defaults.
     """
     run, shape, gpu = plan.run, plan.shape, plan.gpu
     nodes = f"{run.nodes} nodes x {run.gpus_per_node}" if run.nodes > 1 else str(run.gpus_per_node)
@@ -55,7 +53,7 @@ def report(plan: Plan, hint: str, chosen: str) -> str:
         "All figures are estimated (docs/reference/planning.md); none was measured on a GPU.",
         "",
         "  ".join(f"{name}={value}" for name, value in run.engine_settings().items()),
-        *([f"{_CHOSEN}{chosen}."] if chosen else []),
+        *([_chosen(chosen)] if chosen else []),
         "",
         *_memory_table(plan),
         "",

@@ -1,5 +1,3 @@
 #!/usr/bin/env bash
-# The alpha divergence, on SQL: scripts/lib/methods/alpha.sh with the settings of scripts/lib/llama_sql.sh, or of SETTINGS.
-LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")/../lib" && pwd)
-SETTINGS=${SETTINGS:-llama_sql}
-source "$LIB/methods/alpha.sh"
+# verl/dph/config/method/alpha.yaml, on SQL.
+exec bash "$(dirname "${BASH_SOURCE[0]}")/../lib/run.sh" "$0" "$@"

@@ -1,5 +1,3 @@
 #!/usr/bin/env bash
-# GRPO on all training prompts, on math: scripts/lib/methods/grpo.sh with the settings of scripts/lib/qwen_math.sh, or of SETTINGS.
-LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")/../lib" && pwd)
-SETTINGS=${SETTINGS:-qwen_math}
-source "$LIB/methods/grpo.sh"
+# verl/dph/config/method/grpo.yaml, on math.
+exec bash "$(dirname "${BASH_SOURCE[0]}")/../lib/run.sh" "$0" "$@"

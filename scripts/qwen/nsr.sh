@@ -1,5 +1,3 @@
 #!/usr/bin/env bash
-# Negative-sample reinforcement, on math: scripts/lib/methods/nsr.sh with the settings of scripts/lib/qwen_math.sh, or of SETTINGS.
-LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")/../lib" && pwd)
-SETTINGS=${SETTINGS:-qwen_math}
-source "$LIB/methods/nsr.sh"
+# verl/dph/config/method/nsr.yaml, on math.
+exec bash "$(dirname "${BASH_SOURCE[0]}")/../lib/run.sh" "$0" "$@"

@@ -14,6 +14,7 @@ import pytest
 import shtab
 
 from rl import cli
+from rl.configuration.methods import BASELINE, PAPER, methods
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROMISED = (
@@ -168,23 +169,16 @@ def test_options_of_store_and_train_are_variables_of_their_scripts():
     assert variables.items() >= expected.items()
     command, variables = cli.script_command("train", ["forward_kl", "--explored=all", "run", "0.2"])
     assert command[2:] == ["run", "0.2"] and variables["EXPLORED"] == "all"
-    lib = REPOSITORY / "scripts" / "lib"
-    scripts = (lib / "methods" / "get_correct_data_tensor.sh").read_text() + (lib / "common.sh").read_text()
-    for name in cli.SCRIPT_OPTIONS:
-        assert all(f"{variable}=${{" in scripts for variable, _, _ in cli.SCRIPT_OPTIONS[name].values())
-
-
-def test_methods_and_experiments_are_those_of_the_scripts():
-    lib = REPOSITORY / "scripts" / "lib"
-    of_scripts = {path.stem for path in (lib / "methods").glob("*.sh")}
-    assert of_scripts == {*cli.METHODS, "offline_sampling", "get_correct_data_tensor"}
-    assert all((lib / f"{name}.sh").is_file() for name in cli.EXPERIMENTS)
+    read = {"store": methods()["get_correct_data_tensor"], "train": methods()["js_kl"]}
+    for name, options in cli.SCRIPT_OPTIONS.items():
+        known = {variable for part in read[name].parts for variable in part.variables()}
+        assert {variable for variable, _, _ in options.values()} <= known
 
 
 def test_train_alone_names_every_method_and_where_it_comes_from(capsys):
     code, out, err = run(capsys, "train")
     assert (code, err) == (0, "") and run(capsys, "train", "--list")[1] == out
-    assert [line.split()[0] for line in out.splitlines() if re.match(r"  \w+  +\S", line)] == [*cli.METHODS]
+    assert [line.split()[0] for line in out.splitlines() if re.match(r"  \w+  +\S", line)] == [*methods(PAPER), *methods(BASELINE)]
     assert out.index("The paper's\n") < out.index("  alpha ") < out.index("Baselines ") < out.index("  kl_cov ")
     assert out.splitlines()[-1].strip().startswith("dph train js_kl ")
 

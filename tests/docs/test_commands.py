@@ -18,7 +18,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from rl import cli
-from rl.common.config_help import CONFIG_DIR
+from rl.configuration.compose import CONFIG_DIR
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]

@@ -13,9 +13,11 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import yaml
 
 from rl import cli
-from rl.common.config_help import CONFIG_DIR
+from rl.configuration.nesting import flat
+from rl.configuration.programs import PROGRAMS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
@@ -77,13 +79,11 @@ def test_every_command_and_option_is_in_the_reference():
 
 def test_every_setting_and_script_variable_is_in_the_reference():
     made = _module("reference")
-    text = "".join(map(made.settings, ("dph_trainer", "presample", "evaluate"))) + made.scorer_settings()
-    for config in ("dph_trainer", "presample", "evaluate", "scorer", "sampling"):
-        keys = re.findall(r"^ +(\w+): \S", (CONFIG_DIR / f"{config}.yaml").read_text(), re.MULTILINE)
-        section = re.findall(r"^### (\S+)$", text, re.MULTILINE)
-        found = {key.rpartition(".")[2] for key in section}
-        own = {"_target_", "output_subdir", "dir", "device", "override"}  # Hydra's
-        assert len(keys) > 3 and not set(keys) - found - own
+    text = "\n".join([*map(made.settings, PROGRAMS), made.scorer_settings()])
+    found = re.findall(r"^### (\S+)$", text, re.MULTILINE)
+    scorer = flat(yaml.safe_load((REPOSITORY / "rl" / "scorer" / "sql.yaml").read_text()))
+    ours = [setting.key for program in PROGRAMS.values() for setting in program.changed()]
+    assert {*ours, *(key for key, _ in scorer)} == set(found)
     assert (
         "### actor_rollout_ref.actor.sft_loss_mode\n\nDefault `none`.\n\nDivergence to the initial policy: none" in text
     )

@@ -7,7 +7,7 @@ from collections import namedtuple
 import pytest
 from hydra import compose, initialize_config_dir
 
-from rl.common.config_help import CONFIG_DIR
+from rl.configuration.compose import CONFIG_DIR
 from rl.doctor import hardware
 from rl.doctor.all_reduce import all_reduce
 from rl.doctor.command import finding_of

@@ -130,7 +130,8 @@ def rejected(folder: Path) -> dict[str, dict]:
     js = {"models": {"base": base, "js": run}}
     return {
         "has checkpoints of the steps 3, 5, 7 up to 7: name some of these, or write all": js | {"checkpoints": [5, 9]},
-        "evaluate.checkpoints=['first'] is not a list of training steps: use [40,80]": js | {"checkpoints": ["first"]},
+        "checkpoints=['first'] must be a list of training steps, such as [40,80], or all": js
+        | {"checkpoints": ["first"]},
         "but no model of evaluate.models is a training run": {"checkpoints": "all"},
         "evaluate.methods has js, which is none of base, base_again": {"methods": {"js": {"label": "JS"}}},
         "evaluate.methods has base_again, which is none of base:": {
@@ -145,13 +146,13 @@ def rejected(folder: Path) -> dict[str, dict]:
         },
         "names a stored base run and evaluate.models has base too: use one of them.": {"base": stored},
         "and evaluate.benchmarks a benchmark or evaluate.splits a parquet file.": {"benchmarks": []},
-        "is not a mapping: use {NAME:...}.": {"models": base},
+        "must be a mapping, such as {NAME:...}.": {"models": base},
         "bird has 4 samples per prompt, but the report's keep rate needs Pass@8: raise n": {
             "settings": {"bird": {"n": 4}}
         },
-        "evaluate.styles_by='colour' is unknown: use one of prefix, structure, none.": {"styles_by": "colour"},
+        "evaluate.styles_by='colour' is unknown: use one of structure, prefix, none.": {"styles_by": "colour"},
         "evaluate.groups has colour, which no row has in its extra_info": {"groups": ["colour"]},
-        "evaluate.paper='gpt' is no experiment of the paper: use llama-sql": {"paper": "gpt"},
+        "evaluate.paper='gpt' is unknown: use one of llama-sql": {"paper": "gpt"},
         "holds neither weights in the Hugging Face format": {"models": {"base": str(folder / "empty")}},
     }
 

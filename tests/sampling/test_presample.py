@@ -226,12 +226,12 @@ def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(
     [
         ("presample.n", "abc", "'abc' must be a whole number, 1 or more"),
         ("presample.log_probs", "maybe", "'maybe' must be True or False"),
-        (MAX_IN_FLIGHT, "0", "0 must be a whole number, 1 or more"),
-        ("data.train_files", "[a.parquet,3]", "['a.parquet', 3] must be a path or a list of paths"),
-        ("actor_rollout_ref.rollout.temperature", "nan", "nan must be a number, 0 (greedy) or more"),
+        (MAX_IN_FLIGHT, "0", "0 must be a whole number, 1 or more, or null"),
+        ("data.train_files", "[a.parquet,3]", "['a.parquet', 3] must be a path or a list of paths, or null"),
+        ("actor_rollout_ref.rollout.temperature", "nan", "nan must be a number, 0 or more"),
         ("actor_rollout_ref.rollout.top_p", "0", "0 must be a number above 0, at most 1"),
         ("actor_rollout_ref.rollout.top_k", "0", "0 must be a number of tokens, or -1 for all"),
-        (SCORER.replace("scorer", "timeout"), "0", "0 must be a number of seconds above 0"),
+        (SCORER.replace("scorer", "timeout"), "0", "0 must be a number above 0"),
     ],
 )
 def test_wrong_values_are_named(overrides, setting, value, wanted):

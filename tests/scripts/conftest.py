@@ -1,37 +1,63 @@
-"""Run the launch scripts with a recorder in the place of Python, and compose what it was given."""
+"""Run the launch scripts with a recorder in the place of Python, or their launcher in this process."""
 
+import contextlib
 import copy
 import functools
+import io
 import json
 import os
-import shlex
 import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from rl.common.config_help import CONFIG_DIR
+from rl.configuration import compose
+from rl.configuration.nesting import flat
+from rl.configuration.run import Run, run_of
+from rl.configuration.variables import settle
+from rl.launch import __main__ as launch
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = REPOSITORY / "scripts"
-CONFIGS = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample"}
-# Writes its arguments and the environment as JSON lines to $RECORD; "-c" asks whether it has verl; plans are real.
+# Writes its arguments and the environment as JSON lines to $RECORD; "-c" asks whether it has verl; the launcher is real.
 RECORDER = """#!/bin/sh
 [ "$1" != -c ] || exit "${{RECORDER_LACKS_VERL:-0}}"
-[ "$2" != rl.planning.for_script ] || exec {python} "$@"
+[ "$2" != rl.launch ] || exec {python} "$@"
 exec {python} -c 'import json, os, sys
 print(json.dumps([sys.argv[1:], dict(os.environ)]), file=open(os.environ["RECORD"], "a"))
 sys.exit(int(os.environ.get("RECORDER_EXITS", 0)))' "$@"
 """
+GROUPS = ("experiment=", "method=", "device=")
+_compose = compose.compose  # which the tests replace
+
+
+@functools.cache
+def composed(config_name: str, *groups: str) -> DictConfig:
+    """Hydra's own composition."""
+    return _compose(config_name, groups)
+
+
+def composed_faster(config_name: str, overrides: list[str], folder: Path | None = None) -> DictConfig:
+    """The same as rl.configuration.compose.compose; a twentieth of its time where the groups were composed before."""
+    if folder is not None:
+        return _compose(config_name, overrides, folder)
+    config = copy.deepcopy(composed(config_name, *(word for word in overrides if word.startswith(GROUPS))))
+    others = [word for word in overrides if not word.startswith(GROUPS)]
+    with compose.override_errors_explained(config_name):
+        for override in OverridesParser.create().parse_overrides(others):
+            OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
+    return config
 
 
 @dataclass(frozen=True)
 class Started:
-    """A program that a script started."""
+    """A program that a script started, with the variables that it sees."""
 
     module: str
     overrides: list[str]
@@ -40,22 +66,27 @@ class Started:
     @classmethod
     def of(cls, words: list[str], environment: dict[str, str]) -> "Started":
         flag, module, *overrides = words
-        assert flag == "-m" and overrides[0].startswith("device=")
+        assert flag == "-m" and overrides[:2] == [next(word for word in overrides if word.startswith(group)) for group in GROUPS[:2]]
         return cls(module, overrides, environment)
 
     def config(self) -> DictConfig:
-        """The configuration that the program would see; a twentieth of the time that Hydra takes to compose it."""
-        config = copy.deepcopy(composed(self.module, self.overrides[0]))
-        for override in OverridesParser.create().parse_overrides(self.overrides[1:]):
-            OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
-        return config
+        """The configuration that the program would see, resolved."""
+        with mock.patch.dict(os.environ, self.environment, clear=True):
+            config = composed_faster(compose.CONFIG_OF[self.module], self.overrides)
+            settle(config)
+            return config
 
 
-@functools.cache
-def composed(module: str, *overrides: str) -> DictConfig:
-    """Hydra's own composition."""
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return compose(CONFIGS[module], list(overrides))
+def values(started: Started) -> dict[str, str]:
+    """Every setting of a program as text."""
+    found = flat(OmegaConf.to_container(started.config(), resolve=True))
+    return {key: _text(value) for key, value in found}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{','.join(map(str, value))}]"
+    return "null" if value is None else str(value)
 
 
 class Launcher:
@@ -63,21 +94,20 @@ class Launcher:
 
     Args:
         folder: for the recorder, what it records, and the scripts' outputs.
-        python: the interpreter that the recorder is written in.
     """
 
-    def __init__(self, folder: Path, python: str):
+    def __init__(self, folder: Path):
         self.folder, self.record = folder, folder / "record.jsonl"
         recorder = folder / "recorder"
-        recorder.write_text(RECORDER.format(python=python))
+        recorder.write_text(RECORDER.format(python=sys.executable))
         recorder.chmod(0o755)
         self.environment = {name: os.environ[name] for name in ("PATH", "HOME")}
         self.environment |= {"PYTHON": str(recorder), "RECORD": str(self.record), "OUTPUT_DIR": str(folder / "out")}
         # With a scorer, and on one machine, the program is all that a script starts.
         self.environment |= {"DPH_SCORER": "http://127.0.0.1:5001", "DEVICE": "cuda", "GPU_TYPE": "a800"}
 
-    def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
-        """`script` is a path below scripts, without .sh."""
+    def script(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+        """Run the script itself; `script` is a path below scripts, without .sh."""
         return self.bash(str(SCRIPTS / f"{script}.sh"), *arguments, **environment)
 
     def bash(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
@@ -90,6 +120,29 @@ class Launcher:
             timeout=60,
         )
 
+    def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+        """The script's launcher in this process: what it prints, and its exit code; what it would start is recorded."""
+        words, out, err, code = [str(SCRIPTS / f"{script}.sh"), *arguments], io.StringIO(), io.StringIO(), 0
+        with self.inside(environment), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                launch.main(words)
+            except SystemExit as ended:
+                code = ended.code
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+    @contextlib.contextmanager
+    def inside(self, environment: dict[str, str]) -> Iterator[None]:
+        def start(file, words, variables):
+            self.record.write_text(json.dumps([words[1:], dict(variables)]) + "\n")
+
+        variables = self.environment | environment
+        with (
+            mock.patch.dict(os.environ, variables, clear=True),
+            mock.patch.object(os, "execvpe", start),
+            mock.patch("rl.configuration.compose.compose", composed_faster),
+        ):
+            yield
+
     def started(self) -> Started | None:
         """What was started since the last call, at most one program."""
         if not self.record.exists():
@@ -100,20 +153,18 @@ class Launcher:
         return Started.of(words, environment)
 
     def dry_run(self, script: str, *arguments: str, **environment: str) -> Started:
-        """What the script would start, as its --dry-run prints it; needs none of the files, and no Python."""
-        finished = self.run(script, *arguments, "--dry-run", **environment, PYTHON="no-python")
+        """What the script would start; needs none of the files."""
+        finished = self.run(script, *arguments, "--dry-run", **environment)
         assert finished.returncode == 0, finished.stderr
         assert self.started() is None and not (self.folder / "out").exists()
-        words = shlex.split(finished.stdout.replace("\\\n", " "))
-        words = words[words.index("env") + 1 :]
-        start = words.index("no-python")
-        return Started.of(words[start + 1 :], dict(word.split("=", 1) for word in words[:start]))
+        with self.inside(environment):
+            run: Run = run_of(str(SCRIPTS / f"{script}.sh"), arguments)
+            return Started.of(run.words, dict(os.environ) | run.environment)
 
 
 @pytest.fixture
 def launcher(tmp_path) -> Launcher:
-    # A system's Python starts faster than the environment's, and imports nothing here.
-    return Launcher(tmp_path, "python3")
+    return Launcher(tmp_path)
 
 
 @pytest.fixture

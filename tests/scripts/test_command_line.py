@@ -9,16 +9,11 @@ import pytest
 import yaml
 
 from rl.common.errors import UserError
-from tests.scripts.conftest import SCRIPTS, Started
+from rl.configuration.methods import files, methods
+from tests.scripts.conftest import SCRIPTS, values
 from verl.dph.reward.servers import ServerPool
 
 ALL = sorted(f"{path.parent.name}/{path.stem}" for folder in ("llama", "qwen") for path in (SCRIPTS / folder).glob("*"))
-SETTING = re.compile(r"^([A-Z][A-Z_]*)=\$\{", re.MULTILINE)
-
-
-def values(started: Started) -> dict[str, str]:
-    """The overrides by key; the last one of a key counts."""
-    return dict(override.split("=", 1) for override in started.overrides if "=" in override)
 
 
 @pytest.mark.parametrize("script", ALL)
@@ -29,9 +24,11 @@ def test_help_shows_every_setting_with_its_current_value(launcher, script):
     assert usage.startswith(f"usage: bash {SCRIPTS}/{script}.sh ") and len(description) > 20
     shown = dict(re.findall(r"^  (\w+)=(.*)$", finished.stdout, re.MULTILINE))
     experiment = "llama_sql" if script.startswith("llama") else "qwen_math"
-    for read in ("machine", experiment, "common", "cluster", f"methods/{script.split('/')[1]}"):
-        assert set(SETTING.findall((SCRIPTS / "lib" / f"{read}.sh").read_text())) <= set(shown)
-    assert (shown["MODEL_PATH"], shown["TRAIN_BATCH_SIZE"], shown["SAMPLES_PER_PROMPT"]) == ("/models/mine", "32", "8")
+    method = script.split("/")[1]
+    for read in [*methods()[method].parts, *files("experiment")[experiment].parts]:
+        assert set(read.variables()) <= set(shown)
+    assert (shown["MODEL_PATH"], shown["TRAIN_BATCH_SIZE"], shown["VAL_N"]) == ("/models/mine", "32", "1")
+    assert shown.get("SAMPLES_PER_PROMPT") == ("8" if method == "offline_sampling" else None)
     assert "cluster_" not in finished.stdout and finished.stdout.endswith("RAY_START_ARGS=\n")
     assert launcher.started() is None and not (launcher.folder / "out").exists()
 

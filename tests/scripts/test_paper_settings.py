@@ -8,11 +8,11 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
+from rl.configuration.nesting import flat
 from rl.data.prepare.math import TEST_SETS
 from rl.data.questions import scorer_question
 from tests.scripts.conftest import composed
 from verl.dph.config import attention
-from verl.dph.config.schema import flat
 from verl.dph.training import checks
 from verl.dph.training import config as training_config
 

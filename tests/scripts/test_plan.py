@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rl.planning.run_settings import KEYS
-from tests.scripts.test_command_line import values
+from rl.planning.run_settings import DECIDED, OVERRIDES
+from tests.scripts.conftest import values
 from tests.scripts.test_paper_settings import EXPERIMENTS
 
 LLAMA = {
@@ -31,7 +31,7 @@ def llama(files, tmp_path) -> dict[str, str]:
 
 def engine(started) -> dict[str, str]:
     found = values(started)
-    return {name: found[keys[0]] for name, keys in KEYS.items()}
+    return {name: found[DECIDED.get(name, [key])[0] if name == "OFFLOAD" else key] for name, key in OVERRIDES.items()}
 
 
 def test_a_run_that_fits(launcher, llama):

@@ -10,8 +10,8 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from rl.configuration.nesting import flat
 from tests.trainer.conftest import ACTOR, ETA, dataset_row
-from verl.dph.config.schema import flat
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import checkpoint_parts, resume
 from verl.dph.training.pef_feed import PefFeed

@@ -5,7 +5,7 @@
 
 Generates n samples per prompt and one greedy response from every model with verl's rollout engines, scores them over
 HTTP and reports Pass@k, keep rate and styles with intervals, and tables in the paper's layout
-(verl/dph/config/evaluate.yaml, docs/howto/evaluate.md). A model is a Hugging Face folder, a checkpoint of verl's
+(rl/configuration/evaluate.py, docs/howto/evaluate.md). A model is a Hugging Face folder, a checkpoint of verl's
 trainer or a training run. Re-run the same command to resume.
 """
 
@@ -16,32 +16,31 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, groupby
 from pathlib import Path
 
-from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rl.common import atomic_write
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
-from rl.data.training_run import ALL, Run, earlier_checkpoints
+from rl.configuration import setting
+from rl.configuration.programs import PROGRAMS
+from rl.data.training_run import Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.benchmarks import Split, splits_of
-from rl.evaluation.paper.published import SETTINGS
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.pass_table import pass_table
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, read_spec
-from rl.evaluation.spec_writer import GREEDY, NO_STYLES, SAMPLED, write_spec
+from rl.evaluation.spec_writer import GREEDY, SAMPLED, write_spec
 from rl.evaluation.stored_base import stored_base
-from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 from verl.dph.config.device_choice import with_overrides
 from verl.dph.config.program import run_main
-from verl.dph.config.schema import Setting, check_schema, choice
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.checkpoint import MERGED, check_model, model_folder, shard_hashes, temporary_model_folder
 from verl.dph.sampling.job import SamplingJob, draw, prepare
@@ -65,22 +64,6 @@ VARIABLES = {
 
 MAPPINGS = ("splits", "settings", "methods", "rescored")
 
-
-def _setting(name: str, kinds: tuple[type, ...], rejection: str, allowed: Callable = lambda value: True) -> Setting:
-    return Setting(f"evaluate.{name}", kinds, allowed, rejection, nullable=True)
-
-
-def _are_steps(wanted: str | ListConfig) -> bool:
-    return wanted == ALL if isinstance(wanted, str) else all(type(step) is int for step in wanted)
-
-
-SCHEMA = (
-    *(_setting(name, (DictConfig,), "is not a mapping: use {NAME:...}") for name in ("models", *MAPPINGS)),
-    _setting("checkpoints", (str, ListConfig), f"is not a list of training steps: use [40,80], or {ALL}", _are_steps),
-    _setting("groups", (ListConfig,), "is not a list of keys: use [difficulty]"),
-    _setting("paper", (str,), f"is no experiment of the paper: use {', '.join(SETTINGS)}", SETTINGS.__contains__),
-    choice("evaluate.styles_by", BY_PREFIX, BY_STRUCTURE, NO_STYLES),
-)
 
 # Beside a checkpoint's samples: of which shards they are.
 SAMPLED_FROM = "sampled_from.json"
@@ -266,7 +249,7 @@ def _checked(config: DictConfig) -> dict[str, Split]:
         # null in the file: a key could not be added to an empty mapping on the command line.
         for name in MAPPINGS:
             evaluate[name] = evaluate[name] or {}
-    check_schema(config, SCHEMA)
+    setting.check(config, PROGRAMS["evaluate"].settings)
     if not evaluate.models or not (evaluate.benchmarks or evaluate.splits):
         raise UserError(
             "evaluate.models must name at least one model folder, and evaluate.benchmarks a benchmark or "

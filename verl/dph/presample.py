@@ -1,7 +1,7 @@
 """Pre-sampling: `python -m verl.dph.presample presample.output=F.jsonl data.train_files=[train.parquet] ...`.
 
 Samples every training prompt n times from the initial policy on verl's rollout engines, scores the responses over HTTP
-and appends them to F.jsonl (verl/dph/config/presample.yaml, docs/reference/presampling.md). A run that was stopped
+and appends them to F.jsonl (rl/configuration/presample.py, docs/reference/presampling.md). A run that was stopped
 resumes.
 """
 
@@ -14,21 +14,15 @@ from omegaconf import DictConfig, OmegaConf
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.signals import Stopped, run_stoppable
+from rl.configuration import setting
+from rl.configuration.programs import PROGRAMS
 from rl.data.sample_summary import summarize
 from verl.dph.config.program import run_main
-from verl.dph.config.schema import check_schema, flag, paths, whole
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import Drawn, SamplingSettings
 from verl.dph.training.preflight import check_model
-
-SCHEMA = (
-    whole("presample.n", 1),
-    flag("presample.log_probs"),
-    whole("presample.max_in_flight", 1, nullable=True),
-    paths("data.train_files", several=True),
-)
 
 
 def main(config: DictConfig) -> None:
@@ -74,7 +68,7 @@ def check_settings(config: DictConfig) -> SamplingSettings:
     Raises:
         UserError: naming the setting.
     """
-    check_schema(config, SCHEMA)
+    setting.check(config, PROGRAMS["presample"].settings)
     check_rollout(config)
     check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
     rollout, n = config.actor_rollout_ref.rollout, config.presample.n

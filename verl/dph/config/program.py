@@ -1,19 +1,19 @@
 """Hydra programs on the YAML files of this folder: `python -m verl.dph.main`, presample and evaluate."""
 
 import functools
+import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import hydra
 from omegaconf import OmegaConf
 
 from rl.common.cli import user_errors_exit
-from rl.common.config_help import program_help
+from rl.configuration import CONFIG_DIR
+from rl.configuration.compose import check_additions, override_errors_explained
+from rl.configuration.programs import program_help
+from rl.configuration.variables import settle
 from verl.dph.config.device_choice import add_device, check_device
-from verl.dph.config.override_errors import check_additions, override_errors_explained
-
-CONFIG_DIR = Path(__file__).parent
 
 
 def run_main(job: Callable, config_name: str) -> None:
@@ -36,9 +36,11 @@ def run_main(job: Callable, config_name: str) -> None:
     @functools.wraps(job)
     def guarded(config):
         with user_errors_exit(resumes=True):
+            settle(config)
             check_additions(config, sys.argv[1:])
             check_device(OmegaConf.select(config, "trainer.device"))
             job(config)
 
-    with user_errors_exit(), override_errors_explained(str(CONFIG_DIR), config_name):
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises its errors and those of the job, and prints neither
+    with user_errors_exit(), override_errors_explained(config_name):
         hydra.main(config_path=str(CONFIG_DIR), config_name=config_name, version_base=None)(guarded)()

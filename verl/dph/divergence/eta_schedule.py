@@ -1,31 +1,22 @@
 """eta, the weight of the divergence, in every training step: constant, a schedule, or a controller with a KL budget."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import make_dataclass
 from typing import Any
 
 from rl.common.errors import UserError
-
-TYPES = ("constant", "warmup", "cosine", "target_kl")
+from rl.configuration.setting import dataclass_fields
+from rl.configuration.training import ETA, REHEARSAL
 
 # The relative error of the KL is clipped to this much either way (Ziegler et al. 2019, section 2.2).
 ERROR_CLIP = 0.2
 
-# gain stays below it, so that the factor 1 + gain e of an update is positive.
-GAIN_LIMIT = 1 / ERROR_CLIP
+
+_Settings: Any = make_dataclass("_Settings", dataclass_fields(REHEARSAL, ETA), frozen=True)
 
 
-@dataclass(frozen=True)
-class CoefficientControl:
-    """`actor.sft_loss_control` (see verl/dph/config/dph_trainer.yaml for each)."""
-
-    type: str = "constant"
-    warmup_steps: int = 0
-    final_ratio: float = 0.0
-    target_kl: float | None = None
-    min_coeff: float = 1e-4
-    max_coeff: float = 1.0
-    gain: float = 0.1
+class CoefficientControl(_Settings):
+    """`actor.sft_loss_control` (rl/configuration/training.py)."""
 
 
 class Coefficient:

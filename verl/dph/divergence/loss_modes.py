@@ -12,7 +12,7 @@ from functools import partial
 from verl.dph.divergence import f_divergences
 from verl.dph.divergence.f_divergences import Divergence
 
-# The whole divergence of each mode. A new divergence is a function of f_divergences.py and a line here.
+# The whole divergence of each mode of sft_loss_mode (rl/configuration/training.py).
 MODES: dict[str, Divergence] = {
     "forward": f_divergences.forward_kl,
     "js": f_divergences.js_doubled,
@@ -30,9 +30,6 @@ TAIL_FORMS: dict[Divergence, Divergence] = {
     f_divergences.alpha_divergence: f_divergences.alpha_tail,
     f_divergences.hellinger: f_divergences.hellinger_tail,
 }
-
-# auto: as the paper has it. generator, policy: the whole divergence on D_pef, or on D_exp.
-FORMS = ("auto", "generator", "policy")
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ def forms_of(mode: str, form: str, has_data: bool) -> tuple[bool, bool]:
 
     Args:
         mode: a name of MODES, or "none".
-        form: one of FORMS.
+        form: auto (as the paper has it), generator (the whole divergence on D_pef) or policy (on D_exp).
         has_data: whether D_pef is there: in its absence the alpha divergence takes the policy form.
     """
     if mode == "none":

@@ -17,7 +17,6 @@ from rl.common.errors import UserError
 from rl.common.ray_cpus import PER_ROLLOUT_RANK
 from rl.common.signals import own_sigterm
 from verl.dph import plugin
-from verl.dph.config.schema import SCORER, Setting, check_schema, flag, number, whole
 from verl.dph.cpu import vllm_plugin
 from verl.dph.sampling.ray_cluster import join_running
 
@@ -26,22 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)
-
-ROLLOUT = "actor_rollout_ref.rollout"
-SCHEMA = (
-    whole("trainer.nnodes", 1),
-    whole("trainer.n_gpus_per_node", 1),
-    number(f"{ROLLOUT}.temperature", lambda x: x >= 0, "a number, 0 (greedy) or more"),
-    number(f"{ROLLOUT}.top_p", lambda x: 0 < x <= 1, "a number above 0, at most 1"),
-    Setting(f"{ROLLOUT}.top_k", (int,), lambda k: k == -1 or k > 0, "must be a number of tokens, or -1 for all"),
-    whole(f"{ROLLOUT}.seed", 0),
-    whole(f"{ROLLOUT}.tensor_model_parallel_size", 1),
-    whole(f"{ROLLOUT}.max_num_seqs", 1),
-    whole("data.max_prompt_length", 1),
-    whole("data.max_response_length", 1),
-    flag("data.filter_overlong_prompts"),
-    *SCORER,
-)
 
 
 @asynccontextmanager
@@ -135,13 +118,12 @@ def replica_count(config: DictConfig) -> int:
 
 
 def check_rollout(config: DictConfig) -> None:
-    """Reject, before Ray starts, rollout settings that cannot work.
+    """Reject, before Ray starts, rollout settings that cannot work together or here.
 
     Raises:
         UserError: naming the setting.
     """
     check_platform(config)
-    check_schema(config, SCHEMA)
     rollout = config.actor_rollout_ref.rollout
     if "dummy" in rollout.load_format:
         raise UserError(

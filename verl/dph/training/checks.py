@@ -1,4 +1,4 @@
-"""Validate a training run's settings before anything starts: each by itself (settings.py), then rules across several.
+"""Validate a training run's settings before anything starts: each by itself, then rules across several.
 
 A new rule is a function that yields a sentence for what is wrong, listed in RULES.
 """
@@ -8,16 +8,20 @@ from collections.abc import Iterator
 from itertools import chain
 
 import ray
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
+from verl.utils.tracking import Tracking
 
 from rl.common.errors import UserError
 from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
+from rl.configuration import setting
+from rl.configuration.programs import PROGRAMS
 from verl.dph.config import attention
-from verl.dph.config.schema import check_schema
 from verl.dph.sampling.rollout_engine import check_platform
 from verl.dph.training import model_checks, objective_checks, preflight
 from verl.dph.training.config import has_keep_probe
-from verl.dph.training.settings import SCHEMA
+
+LOGGERS = (*Tracking.supported_backend, "tracking")
 
 
 def read_none(config: DictConfig) -> None:
@@ -36,11 +40,25 @@ def check(config: DictConfig) -> None:
         UserError: one line per violation, naming the setting, what was found and what to do.
     """
     check_platform(config)
-    check_schema(config, SCHEMA)
+    setting.check(config, PROGRAMS["dph_trainer"].settings)
     attention.complete(config)
     for violation in chain.from_iterable(rule(config) for rule in RULES):
         raise UserError(violation)
     preflight.check_files(config)
+
+
+def registered(config: DictConfig) -> Iterator[str]:
+    """Names of verl's registries, which the table of settings cannot have without verl."""
+    choices = {
+        "algorithm.adv_estimator": ADV_ESTIMATOR_REGISTRY,
+        "actor_rollout_ref.actor.policy_loss.loss_mode": POLICY_LOSS_REGISTRY,
+        "trainer.logger": LOGGERS,
+    }
+    for key, names in choices.items():
+        value = OmegaConf.select(config, key)
+        chosen = [value] if isinstance(value, str) else value
+        if unknown := [name for name in chosen if name not in names]:
+            yield f"{key}={unknown[0]!r} is unknown: use one of {', '.join(names)}."
 
 
 def trainer_mode(config: DictConfig) -> Iterator[str]:
@@ -120,6 +138,7 @@ def _too_few_cpus(config: DictConfig, found: float) -> str | None:
 
 # In this order: a later rule may rely on what an earlier one holds.
 RULES = (
+    registered,
     trainer_mode,
     ray_cpus,
     model_checks.models,

@@ -1,36 +1,30 @@
 """The actor's settings with rehearsal, and what they say of a run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field, make_dataclass
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 from verl.workers.config import FSDPActorConfig
 
+from rl.configuration.setting import dataclass_fields
+from rl.configuration.training import ACTOR, REHEARSAL
 from verl.dph.divergence.eta_schedule import CoefficientControl
 from verl.dph.divergence.loss_modes import forms_of
 
+_Settings: Any = make_dataclass(
+    "_Settings",
+    [
+        *dataclass_fields(REHEARSAL, ACTOR),
+        ("sft_loss_control", CoefficientControl, field(default_factory=CoefficientControl)),
+    ],
+    bases=(FSDPActorConfig,),
+)
 
-@dataclass
-class DPHActorConfig(FSDPActorConfig):
-    """verl's FSDP actor settings and the rehearsal's; dph_trainer.yaml explains each and has the same defaults."""
 
-    sft_loss_mode: str = "none"
-    sft_loss_coeff: float = 0.01
-    sft_loss_control: CoefficientControl = field(default_factory=CoefficientControl)
-    sft_loss_normalization: str = "joint"
-    sft_loss_form: str = "auto"
-    sft_loss_estimator: str = "sampled"
-    sft_kl_estimator: str = "k1"
-    sft_log_ratio_max: float | None = 1.0
-    sft_baseline: str = "centred"
-    sft_js_exp_weight: float | None = None
-    sft_importance_max: float = 2.0
-    sft_policy_log_ratio_max: float = 10.0
-    alpha_coeff: float = 0.2
-    sft_grad_norm_freq: int = 0
-    policy_loss_coeff: float = 1.0
-    generate_sft: bool = False
+class DPHActorConfig(_Settings):
+    """verl's FSDP actor settings and the rehearsal's (rl/configuration/training.py)."""
 
 
 def files_of(setting: str | Sequence[str] | None) -> list[Path]:

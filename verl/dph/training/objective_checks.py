@@ -9,10 +9,11 @@ from verl.dph.divergence.loss_modes import MODES, TAIL_FORMS
 from verl.dph.training.advantages import GRPO_PASSK, PKPO, W_REINFORCE
 from verl.dph.training.config import DPHActorConfig, active_forms, mini_batches, rehearses
 from verl.dph.training.model_checks import config_json, data_parallel_ranks, roles
-from verl.dph.training.settings import ETA
 
 # verl's policy losses that divide by a number of responses, whatever loss_agg_mode says.
 RESPONSE_MEANS = ("geo_mean", "sapo")
+
+ETA = "actor.sft_loss_control"
 
 
 def store_writing(config: DictConfig) -> Iterator[str]:

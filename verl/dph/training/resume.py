@@ -10,14 +10,17 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, short, tokenizer_hash
+from rl.configuration.nesting import flat
+from rl.configuration.programs import PROGRAMS
 from rl.data.training_run import MANIFEST, NEWEST, newest_checkpoint, read_manifest
-from verl.dph.config.schema import flat
 from verl.dph.training.config import files_of
 
 logger = logging.getLogger(__name__)
 
-# What may change when a run is resumed, as patterns of full names; every other setting must be what it was.
+# What may change when a run is resumed: those of our settings that say so, and verl's settings with these names. Every
+# other setting must be what it was.
 MAY_CHANGE = (
+    *(setting.key for setting in PROGRAMS["dph_trainer"].settings if setting.may_change),
     # Memory and speed, with the same gradient.
     *("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz", "*ulysses_sequence_parallel_size"),
     *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
@@ -32,23 +35,16 @@ MAY_CHANGE = (
     *(f"*rollout.{name}" for name in ("scheduling_policy", "multi_stage_wake_up")),
     *(f"*rollout.{name}" for name in ("skip_tokenizer_init", "checkpoint_engine.*", "disaggregation.*", "router_*")),
     # What is logged, validated or written.
-    *("*.checkpoint.*", "*profiler.*", "*.calculate_*", "*.sft_grad_norm_freq", "*.trace.*", "*.prometheus.*"),
+    *("*.checkpoint.*", "*profiler.*", "*.calculate_*", "*.trace.*", "*.prometheus.*"),
     *("*.val_kwargs.*", "*.moe_load_balance_metrics_interval", "data.val_*", "data.validation_shuffle"),
-    *(f"trainer.{name}" for name in ("project_name", "experiment_name", "logger", "tags", "best_metric", "log_val_*")),
+    *(f"trainer.{name}" for name in ("project_name", "experiment_name", "logger", "log_val_*")),
     *(f"trainer.{name}" for name in ("*_dir", "*_freq", "*_ckpt_to_keep", "val_before_train", "val_only")),
     *(f"trainer.{name}" for name in ("esi_redundant_time", "checkpoint_callback_class", "del_local_ckpt_after_load")),
-    "trainer.keep_probe.*",
-    # How the D_pef store is written, which this run reads.
-    *("data.sft_top_k", "data.sft_reference_rows", "data.sft_check_tolerance", "data.sft_refinement_failures"),
-    *("data.sft_wrong_files", "data.sft_coverage", "data.sft_responses*", "data.sft_samples"),
-    "data.sft_verify_responses",
     # Where a run stops, and how it goes on. A schedule that spans the run's steps fixes them (_fixed_by_others).
-    *("trainer.total_epochs", "trainer.total_training_steps", "trainer.resume_*", "trainer.max_failed_rollouts"),
-    # Scorer servers and how patiently they are asked.
-    *(f"reward.custom_reward_function.reward_kwargs.{name}" for name in ("scorer", "timeout", "retries", "busy_limit")),
+    *("trainer.total_epochs", "trainer.total_training_steps", "trainer.resume_mode", "trainer.resume_from_path"),
     *("*sandbox_fusion.url", "*sandbox_fusion.max_concurrent"),
-    # Compared by content: weights, tokenizer and prompts here, the store's rows by the saved order of visits.
-    *("*model.path", "*model.tokenizer_path", "data.train_files", "data.sft_files", "data.sft_pt"),
+    # Compared by content.
+    *("*model.path", "*model.tokenizer_path", "data.train_files"),
     # Completed by verl, or copies of other settings.
     *("*optim.total_training_steps", "data.gen_batch_size", "*.rollout_n", "*._target_"),
 )

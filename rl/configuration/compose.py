@@ -1,0 +1,103 @@
+"""Compose a program's configuration as the program does itself, in a second: without importing verl."""
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import hydra
+from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+
+from rl.common.errors import UserError
+from rl.configuration import CONFIG_DIR, variables
+from rl.configuration.nesting import flat
+from rl.configuration.programs import PROGRAMS
+
+# The file of CONFIG_DIR by the program's module.
+CONFIG_OF = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample", "verl.dph.evaluate": "evaluate"}
+
+_UNKNOWN_KEY = re.compile(r"Could not (?:override|delete from config)[: .']+(?P<key>[\w.]+)")
+_UNKNOWN_OPTION = re.compile(
+    r"Could not find '(?P<group>.+)/(?P<found>.+)'\s+Available options in '.+':\n(?P<options>(?:\t.+\n?)+)"
+)
+_SHOWN = 3
+
+# What the files of CONFIG_DIR are composed with: resolvers, and the settings' defaults, which the files include.
+variables.register()
+for _name, _program in PROGRAMS.items():
+    ConfigStore.instance().store(f"{_name}_settings", _program.defaults())
+
+
+def compose(config_name: str, overrides: Sequence[str] = (), folder: Path | None = None) -> DictConfig:
+    """The configuration of `verl/dph/config/<config_name>.yaml` with overrides, as hydra.main composes it.
+
+    Args:
+        folder: a further one for the groups `experiment` and `method`, as Hydra's --config-dir.
+
+    Raises:
+        UserError: an override names no setting or no option.
+    """
+    verl = find_spec("verl")
+    if verl is None or verl.origin is None:  # a checkout's own verl/ is a namespace
+        raise UserError("This Python has no verl: activate the environment (make install, then . .venv/bin/activate).")
+    searched = [f"file://{Path(verl.origin).parent / 'trainer' / 'config'}"]
+    searched += [f"file://{folder.resolve()}"] if folder else []
+    places = "[" + ",".join(f"'{place}'" for place in searched) + "]"
+    with override_errors_explained(config_name):
+        return _compose(config_name, [f"hydra.searchpath={places}", *overrides])
+
+
+def _compose(config_name: str, overrides: Sequence[str]) -> DictConfig:
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        return hydra.compose(config_name, list(overrides))
+
+
+@contextmanager
+def override_errors_explained(config_name: str) -> Iterator[None]:
+    """Turn Hydra's errors about the command line into UserErrors."""
+    try:
+        yield
+    except HydraException as error:
+        raise UserError(explain(str(error), config_name)) from error
+
+
+def explain(error: str, config_name: str) -> str:
+    """One sentence for the text of a Hydra error."""
+    if unknown := _UNKNOWN_KEY.search(error):
+        return _no_setting(unknown["key"], [name for name, _ in flat(OmegaConf.to_container(compose(config_name)))])
+    if option := _UNKNOWN_OPTION.search(error):
+        return f"{option['group']}={option['found']} is unknown: use one of {', '.join(option['options'].split())}."
+    said = [line.strip() for line in error.splitlines() if line.strip() and not line.startswith("See ")]
+    return f"The command line cannot be read: {'; '.join(said)}. Give KEY=VALUE; quote a value with , = or [ in it."
+
+
+def check_additions(config: DictConfig, overrides: Sequence[str]) -> None:
+    """Reject +KEY=VALUE with the abbreviated name of a setting: it would add a key that nothing reads.
+
+    Args:
+        config: composed with the overrides.
+    """
+    added = [word.lstrip("+").split("=")[0] for word in overrides if word.startswith("+")]
+    if not added:
+        return
+    names = [name for name, _ in flat(OmegaConf.to_container(config)) if name not in added]
+    for key in added:
+        if any(name.endswith(f".{key}") for name in names):
+            raise UserError(_no_setting(key, names))
+
+
+def _no_setting(key: str, names: Sequence[str]) -> str:
+    if full := [name for name in names if name.endswith(f".{key}")]:
+        return f"{key} is no setting: its full name is {' or '.join(full[:_SHOWN])}."
+    by_end = {name.split(".")[-1]: name for name in names}
+    near = difflib.get_close_matches(key, names, n=_SHOWN)
+    near = near or [by_end[end] for end in difflib.get_close_matches(key.split(".")[-1], by_end, n=_SHOWN)]
+    hint = f"did you mean {' or '.join(near)}?" if near else "--help lists the program's own, --help-all verl's too."
+    return f"{key} is no setting: {hint}"

@@ -1,0 +1,122 @@
+"""Settings of the evaluation, `python -m verl.dph.evaluate`; those of the engine are in sampling.py."""
+
+from typing import Annotated, Any, Literal
+
+from rl.configuration.setting import MISSING, Count, Path, Setting
+
+_Mapping = Annotated[dict, "a mapping, such as {NAME:...}"]
+
+EVALUATE = (
+    Setting(
+        "evaluate.models",
+        _Mapping,
+        MISSING,
+        "Models by their name in the report, e.g. {base: /models/base, grpo: outputs/grpo, dph_js: "
+        "outputs/js/global_step_80}: a Hugging Face folder, a checkpoint of verl's trainer (its FSDP shards are "
+        "merged), or a run (its newest checkpoint).",
+    ),
+    Setting(
+        "evaluate.checkpoints",
+        Annotated[list[int] | Literal["all"], "a list of training steps, such as [40,80], or all"] | None,
+        None,
+        "Earlier checkpoints of the models that are runs, by training step, e.g. [40, 80], or all. The report then "
+        "plots Pass@8 and greedy accuracy against steps. A model that is global_step_N has those up to N.",
+    ),
+    Setting(
+        "evaluate.methods",
+        _Mapping | None,
+        None,
+        'What the report says of a model, e.g. {dph_js: {label: "DPH-JS, eta 0.2", family: DPH-JS, eta: 0.2}}: models '
+        "of one family differ only in eta and make one line of eta against greedy accuracy.",
+    ),
+    Setting(
+        "evaluate.benchmarks",
+        list,
+        [],
+        "Benchmarks with the paper's settings, the trained one first: bird, spider, aime24, aime25, amc23, math500, "
+        "olympiadbench, minerva_math, college_math; bird_mini, bird_mini_pg, spider_syn, spider_dk, spider_realistic, "
+        "spider2_lite.",
+    ),
+    Setting(
+        "evaluate.data_folder", Path, "data", "Folder of the benchmarks' files, where the data commands write them."
+    ),
+    Setting(
+        "evaluate.splits",
+        _Mapping | None,
+        None,
+        "Additional or other parquet files by the name of the split, e.g. {in_domain: a.parquet, out_of_domain: "
+        "b.parquet}.",
+    ),
+    Setting(
+        "evaluate.settings",
+        _Mapping | None,
+        None,
+        "Overrides for single benchmarks and splits, e.g. {aime24: {n: 32, temperature: 1.0}}: n, temperature, top_p, "
+        "top_k, max_prompt_length, max_response_length, greedy.",
+    ),
+    Setting(
+        "evaluate.rescored",
+        _Mapping | None,
+        None,
+        "Splits whose responses are scored once more, with the ground truths of another file of the same prompts, "
+        "e.g. {bird_corrected: {of: bird, files: data/sql/bird_dev_corrected.parquet}}: the report has both side by "
+        "side.",
+    ),
+    Setting(
+        "evaluate.groups",
+        Annotated[list[str], "a list of keys, such as [difficulty]"] | None,
+        None,
+        "Keys of the rows' extra_info by which the report groups results, e.g. [difficulty, source]; null: "
+        "difficulty, where rows have it.",
+    ),
+    Setting(
+        "evaluate.output",
+        Path,
+        MISSING,
+        "Folder for <model>/<split>.jsonl and, with a base, report.json, report.html, tables.md and tables.tex.",
+    ),
+    Setting(
+        "evaluate.n",
+        Count,
+        32,
+        "Samples per prompt of evaluate.splits, drawn with actor_rollout_ref.rollout's temperature, top_p, top_k and "
+        "seed; Pass@k is reported for k up to n.",
+    ),
+    Setting("evaluate.greedy", bool, True, "Draw one greedy response per prompt too."),
+    Setting(
+        "evaluate.base",
+        Path | None,
+        None,
+        "Output folder of an earlier evaluation of base on the same prompts with the same settings, used instead of a "
+        "model named base.",
+    ),
+    Setting(
+        "evaluate.base_again",
+        bool,
+        True,
+        "Sample the base model a second time, independently, as base_again: the keep rate's noise floor.",
+    ),
+    Setting("evaluate.solved_in", Count, 8, "The base solves a prompt if one of this many first samples is correct."),
+    Setting(
+        "evaluate.styles_by",
+        Literal["structure", "prefix", "none"],
+        "structure",
+        "Solution styles of SQL: structure (of the syntax tree), prefix (the leading comment, as in the paper) or "
+        "none.",
+    ),
+    Setting(
+        "evaluate.databases",
+        Any,
+        None,
+        "Accepted for older commands; the scorer sends a digest of each SQL result with its score.",
+    ),
+    Setting("evaluate.report", bool, True, "Write the report if there is a base."),
+    Setting("evaluate.title", Any, "Evaluation", "Title of the report."),
+    Setting("evaluate.summary", Any, "", "First paragraph of the report."),
+    Setting(
+        "evaluate.paper",
+        Literal["llama-sql", "omnisql-32b", "llama-math", "qwen-math"] | None,
+        None,
+        "The paper's experiment whose figures the tables show beside ours; null: ours alone.",
+    ),
+)

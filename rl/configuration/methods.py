@@ -1,0 +1,128 @@
+"""Methods and experiments, as the files of verl/dph/config/method and verl/dph/config/experiment have them."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rl.common.errors import UserError
+from rl.configuration import CONFIG_DIR
+
+# Folders of scripts/, and the experiment that their scripts stand for unless SETTINGS names another.
+FOLDERS = {"llama": "llama_sql", "qwen": "qwen_math"}
+DEFAULT_EXPERIMENT = FOLDERS["llama"]
+
+PAPER, BASELINE, PREPARATION = "paper", "baseline", "preparation"
+_VARIABLE = re.compile(r"^ *(?P<key>\w+): \$\{(?:text|value|files|files_or_none):(?P<name>[A-Z][A-Z_]*),")
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A file of a group, with the files that its `defaults` name.
+
+    Attributes:
+        path: the file.
+    """
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.path.read_text(encoding="utf-8").splitlines()
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        return yaml.safe_load("\n".join(self.lines))
+
+    @property
+    def description(self) -> str:
+        """The comment at its head."""
+        head = self.lines[: next(i for i, line in enumerate(self.lines) if not line.startswith("#"))]
+        return "\n".join(line.removeprefix("# ") for line in head if not line.startswith("# @package"))
+
+    @property
+    def summary(self) -> str:
+        """The comment's first sentence."""
+        return " ".join(self.description.split("\n")).partition(". ")[0].removesuffix(".")
+
+    @property
+    def parts(self) -> "list[ConfigFile]":
+        """This file, then those that it takes its defaults from."""
+        named = [name for name in self.content.get("defaults", []) if name != "_self_"]
+        below = [ConfigFile(_found(self.path.parent, name)) for name in named]
+        return [self, *(part for file in below for part in file.parts)]
+
+    @property
+    def launch(self) -> dict[str, Any]:
+        """What the file and its parts set below `launch`, as written."""
+        merged: dict[str, Any] = {}
+        for part in reversed(self.parts):
+            merged |= part.content.get("launch", {})
+        return merged
+
+    @property
+    def program(self) -> str:
+        """Of a method: the module that runs it."""
+        return self.launch["program"]
+
+    @property
+    def arguments(self) -> list[str]:
+        """Of a method: what its command line may give by position, in brackets if it may be left out."""
+        names = self.launch["arguments"]
+        return [name if name in ("NAME", "[NAME]") else f"[{name}]" for name in names]
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables that the file itself reads, and the keys, by their last part, that they set."""
+        found = (_VARIABLE.match(line) for line in self.lines)
+        return {match["name"]: match["key"] for match in found if match}
+
+
+def _found(folder: Path, name: str) -> Path:
+    """A file that stands beside another one; of a user's own, in ours."""
+    path = folder / f"{name}.yaml"
+    return path if path.is_file() else CONFIG_DIR / folder.name / f"{name}.yaml"
+
+
+def files(group: str) -> dict[str, ConfigFile]:
+    """The files of a group, `method` or `experiment`, by name."""
+    return {path.stem: ConfigFile(path) for path in sorted((CONFIG_DIR / group).glob("*.yaml"))}
+
+
+def methods(*kinds: str) -> dict[str, ConfigFile]:
+    """The methods of these kinds (all: of every kind)."""
+    return {name: file for name, file in files("method").items() if not kinds or file.launch["kind"] in kinds}
+
+
+def known_variables() -> set[str]:
+    """Every environment variable that a method or an experiment reads."""
+    return {
+        name
+        for group in ("method", "experiment")
+        for path in (CONFIG_DIR / group).rglob("*.yaml")
+        for name in ConfigFile(path).variables()
+    }
+
+
+def experiment(name: str) -> ConfigFile:
+    """An experiment by name, or a file of one's own by its path.
+
+    Raises:
+        UserError: there is none.
+    """
+    ours = files("experiment")
+    if name in ours:
+        return ours[name]
+    path = Path(name)
+    if path.suffix == ".yaml" and path.is_file() and path.resolve().parent.name == "experiment":
+        return ConfigFile(path.resolve())
+    raise UserError(
+        f"the settings {name} do not exist: give {', '.join(ours)}, or a file of your own in SETTINGS, in a folder "
+        "named experiment (mine/experiment/my_sql.yaml)."
+    )

@@ -1,0 +1,71 @@
+"""The programs that Hydra configures, their settings, and their `--help`."""
+
+import json
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+from rl.configuration import CONFIG_DIR
+from rl.configuration.evaluate import EVALUATE
+from rl.configuration.nesting import nested
+from rl.configuration.presample import PRESAMPLE
+from rl.configuration.sampling import SAMPLING
+from rl.configuration.scorer import SCORER
+from rl.configuration.setting import VERLS, Setting
+from rl.configuration.training import TRAINING
+
+WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of verl.dph: `settings` are all that it checks."""
+
+    description: str
+    settings: tuple[Setting, ...]
+
+    def changed(self) -> list[Setting]:
+        """Those that it adds to verl's or whose default it changes."""
+        return [setting for setting in self.settings if setting.default is not VERLS]
+
+    def defaults(self) -> dict[str, Any]:
+        """What its configuration has in place of verl's, nested."""
+        return nested({setting.key: setting.default for setting in self.changed()})
+
+
+# By the name of its file in verl/dph/config.
+PROGRAMS = {
+    "dph_trainer": Program("Train.", (*TRAINING, *SCORER)),
+    "presample": Program(
+        "Pre-sample. Of verl's settings, those of the model, the rollout, the data and the trainer's sizes count.",
+        (*PRESAMPLE, *SAMPLING, *SCORER),
+    ),
+    "evaluate": Program(
+        "Evaluate models. Of verl's settings, those of the rollout, the data and the trainer's sizes count.",
+        (*EVALUATE, *SAMPLING, *SCORER),
+    ),
+}
+
+
+def program_help(command: str, config: str) -> str:
+    """Help text of a program: one KEY=DEFAULT per line below its meaning, for all that it adds to verl's or changes.
+
+    Args:
+        command: how it is started.
+        config: a name of PROGRAMS.
+    """
+    program = PROGRAMS[config]
+    devices = ", ".join(sorted(path.stem for path in (CONFIG_DIR / "device").glob("*.yaml")))
+    head = [
+        f"usage: {command} [KEY=VALUE ...] [--cfg job [--resolve]] [--help] [--help-all]",
+        f"\n{program.description}\n\n--cfg job prints the composed configuration, --help-all every key of verl's too.",
+        f"\n# Machine: {devices}. Without a GPU, the default is cpu.\ndevice=cuda",
+    ]
+    wrapped = textwrap.TextWrapper(WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    settings = [f"\n{wrapped.fill(s.help)}\n{s.key}={shown(s.default)}" for s in program.changed()]
+    return "\n".join([*head, *settings]) + "\n"
+
+
+def shown(default: Any) -> str:
+    """A default as the command line takes it."""
+    return default if isinstance(default, str) and default else json.dumps(default)

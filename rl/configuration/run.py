@@ -1,0 +1,238 @@
+"""The run that a launch script or `dph train` starts: its method, experiment, overrides, and composed configuration."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from rl.common.errors import UserError
+from rl.configuration import compose, methods, variables
+from rl.configuration.nesting import flat
+
+# What stands on the command line by position, the key that it sets, what it must look like, and what to give.
+_NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_POSITIONS = {
+    "sft_loss_coeff": ("actor_rollout_ref.actor.sft_loss_coeff", _NUMBER, "a number, 0 or more, such as 0.2"),
+    "alpha": ("actor_rollout_ref.actor.alpha_coeff", _NUMBER, "a number between 0 and 1, such as 0.2"),
+    "seed": ("launch.seed", re.compile("0|[1-9][0-9]*"), "a whole number"),
+}
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_VARIABLE = re.compile(r"[A-Z][A-Z_]*=")
+_OPTION = re.compile(r"-[^0-9.]")
+DRY_RUNS = {"--dry-run": "command", "--dry-run=command": "command", "--dry-run=config": "config"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a launch script starts.
+
+    Attributes:
+        script: as the user named it, such as "scripts/llama/js_kl.sh".
+        method, experiment: their files.
+        given: overrides of the command line, without the method and the experiment; a later one of a key counts.
+        dry_run: "command", "config", or "" to start it.
+        help: only the help is asked for.
+    """
+
+    script: str
+    method: methods.ConfigFile
+    experiment: methods.ConfigFile
+    given: list[str] = field(default_factory=list)
+    dry_run: str = ""
+    help: bool = False
+
+    @property
+    def program(self) -> str:
+        return self.method.program
+
+    @property
+    def usage(self) -> str:
+        words = " ".join(self.method.arguments)
+        return f"usage: {self.script} {words} [--dry-run[=config]] [--help] [KEY=VALUE ...]"
+
+    @cached_property
+    def composed(self) -> DictConfig:
+        """The program's configuration as Hydra composes it, with the part `launch`, before anything is resolved."""
+        config = compose.compose(compose.CONFIG_OF[self.program], self.overrides, self.folder)
+        compose.check_additions(config, self.given)
+        return config
+
+    @property
+    def launch(self) -> DictConfig:
+        return self.composed.launch
+
+    @cached_property
+    def config(self) -> DictConfig:
+        """The program's configuration as the program sees it."""
+        config = self.composed.copy()
+        variables.settle(config)
+        return config
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """Every setting of `config` by its full name, resolved."""
+        return dict(flat(OmegaConf.to_container(self.config, resolve=True)))
+
+    @property
+    def folder(self) -> Path | None:
+        """Of an experiment of one's own: what Hydra takes as --config-dir."""
+        ours = methods.files("experiment")
+        return None if self.experiment.path in (file.path for file in ours.values()) else self.experiment.path.parents[1]
+
+    @cached_property
+    def device(self) -> str:
+        """The file of verl/dph/config/device: DEVICE, else the CPU if this machine has no NVIDIA GPU."""
+        named = [word.removeprefix("device=") for word in self.given if word.startswith("device=")]
+        return (named or [os.environ.get("DEVICE") or ("cuda" if has_gpu() else "cpu")])[-1]
+
+    @property
+    def overrides(self) -> list[str]:
+        """What the program is given."""
+        nodes, gpus = _count("NNODES", 1), _count("GPUS_PER_NODE", devices(self.device))
+        scoring = _count("SCORER_NODES", 0)
+        if nodes < 1:
+            raise UserError("NNODES is 0: there is at least this node.")
+        if scoring >= nodes:
+            raise UserError(f"SCORER_NODES={scoring} of NNODES={nodes} leave no node to train on: lower SCORER_NODES.")
+        return [
+            f"experiment={self.experiment.name}",
+            f"method={self.method.name}",
+            *([] if any(word.startswith("device=") for word in self.given) else [f"device={self.device}"]),
+            f"trainer.nnodes={nodes - scoring}",
+            f"trainer.n_gpus_per_node={gpus}",
+            *self.given,
+        ]
+
+    @property
+    def words(self) -> list[str]:
+        """The program's command line behind the interpreter."""
+        folder = ["--config-dir", str(self.folder)] if self.folder else []
+        # Hydra wants all overrides on one side of its options.
+        return ["-m", self.program, *folder, *self.overrides]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that the launcher sets for the program."""
+        found = {"DPH_SCORER": os.environ["DPH_SCORER"]} if os.environ.get("DPH_SCORER") else {}
+        if self.device.startswith("cpu"):
+            # Two busy processes with one thread each beat two threads each.
+            found |= {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+        return found
+
+    def parts(self) -> list[methods.ConfigFile]:
+        """The files that the run's settings stand in: the method's, then the experiment's."""
+        return list({part.path: part for part in [*self.method.parts, *self.experiment.parts]}.values())
+
+    def variables(self) -> list[str]:
+        """The environment variables that these files read."""
+        return list(dict.fromkeys(name for part in self.parts() for name in part.variables()))
+
+    def with_overrides(self, overrides: Sequence[str]) -> "Run":
+        return Run(self.script, self.method, self.experiment, [*self.given, *overrides], self.dry_run)
+
+
+def run_of(script: str, arguments: Sequence[str]) -> Run:
+    """The run of a launch script or method.
+
+    Args:
+        script: a path such as scripts/llama/js_kl.sh, or the name of a method, such as js_kl.
+        arguments: NAME and numbers by position, then Hydra overrides; --dry-run[=config] and --help anywhere.
+
+    Raises:
+        UserError: there is no such script, or the arguments are wrong.
+    """
+    path, known = Path(script), methods.methods()
+    if path.stem not in known or (path.suffix == ".sh" and path.parent.name not in methods.FOLDERS):
+        raise UserError(
+            f"'{script}' is no launch script: give one of a checkout, such as scripts/llama/js_kl.sh "
+            "(docs/reference/scripts.md)."
+        )
+    folder = methods.FOLDERS.get(path.parent.name if path.suffix else "", methods.DEFAULT_EXPERIMENT)
+    shown = f"bash {script}" if path.suffix else f"dph train {script}"
+    run = Run(shown, known[path.stem], methods.experiment(os.environ.get("SETTINGS") or folder))
+    return _read(run, arguments)
+
+
+def _read(run: Run, arguments: Sequence[str]) -> Run:
+    dry_run, rest = "", []
+    for word in arguments:
+        if word in ("-h", "--help"):
+            return Run(run.script, run.method, run.experiment, [], "", help=True)
+        if word in DRY_RUNS:
+            dry_run = DRY_RUNS[word]
+        elif word.startswith(("--dry-run=", "--dry", "-dry")):
+            raise UserError(f"{word} is unknown: did you mean --dry-run or --dry-run=config?")
+        else:
+            rest.append(word)
+    given: list[str] = []
+    for position in run.method.launch["arguments"]:
+        if not rest or is_override(rest[0]):
+            break
+        given.append(_positional(run, position.strip("[]"), rest.pop(0)))
+    if run.method.launch["arguments"][0] == "NAME" and not given:
+        raise UserError(f"the run has no NAME; {run.usage}")
+    for previous, word in zip(["", *rest], rest, strict=False):
+        if _VARIABLE.match(word):
+            raise UserError(
+                f"{word} is a setting, an environment variable: put it before {run.script.partition(' ')[0]}, {word} "
+                f"{run.script} ..."
+            )
+        if not is_override(word) and not previous.startswith("-"):
+            raise UserError(f"'{word}' is neither KEY=VALUE nor a positional argument; {run.usage}")
+    return Run(run.script, run.method, run.experiment, [*given, *rest], dry_run)
+
+
+def _positional(run: Run, position: str, word: str) -> str:
+    if position == "NAME":
+        if _NUMBER.fullmatch(word):
+            raise UserError(f"NAME is '{word}', a number: the run's NAME comes first; {run.usage}")
+        if not _NAME.fullmatch(word):
+            raise UserError(f"NAME is '{word}': it names a folder; use letters, digits, _ . and -.")
+        return f"trainer.experiment_name={word}"
+    key, pattern, wanted = _POSITIONS[position]
+    if not pattern.fullmatch(word):
+        raise UserError(f"{position} is '{word}': give {wanted}; {run.usage}")
+    return f"{key}={word}"
+
+
+def is_override(word: str) -> bool:
+    """Whether a word is Hydra's: KEY=VALUE, +KEY=VALUE, ~KEY, or an option."""
+    return "=" in word or word.startswith("~") or bool(_OPTION.match(word))
+
+
+def has_gpu() -> bool:
+    """Whether this machine has an NVIDIA GPU (/dev/dxg: on WSL 2)."""
+    return any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists()
+
+
+def devices(device: str) -> int:
+    """How many processes train on this machine: one per visible GPU, or one on the CPU; 8 if the GPUs that
+    DEVICE=cuda asks for are elsewhere."""
+    if device.startswith("cpu"):
+        return 1
+    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return len(visible.split(","))
+    return len(list(Path("/dev").glob("nvidia[0-9]*"))) or 8
+
+
+def _count(name: str, default: int) -> int:
+    text = os.environ.get(name) or str(default)
+    if not re.fullmatch("0|[1-9][0-9]{0,8}", text):
+        raise UserError(f"{name} is '{text}': give a whole number.")
+    return int(text)
+
+
+def set_variables(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
+    """The run's variables that are set, which decide its configuration; those of the machine are overrides already."""
+    own = {part.name: part.variables() for part in run.parts()}
+    machine = {**own.get("machine", {}), **own.get("cluster", {})}
+    return {
+        name: environment[name]
+        for name in run.variables()
+        if name not in machine and (environment.get(name) or (name == "VAL_FILES" and name in environment))
+    }

@@ -1,0 +1,61 @@
+"""`python -m rl.launch SCRIPT ARGUMENTS...`: check a run, plan it, and start its program (scripts/lib/run.sh).
+
+SCRIPT is a launch script's path or a method's name. On a node of several the program is that of all nodes (rl.cluster).
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+from omegaconf import OmegaConf
+
+from rl.common.cli import user_errors_exit
+from rl.configuration.methods import known_variables
+from rl.configuration.run import Run, run_of, set_variables
+from rl.configuration.variables import misspelt
+from rl.launch.checks import check
+from rl.launch.help import help_text
+from rl.launch.nodes import node_words
+from rl.planning.at_start import plan_at_start
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    script, *rest = sys.argv[1:] if arguments is None else arguments
+    with user_errors_exit():
+        run = run_of(script, rest)
+        if run.help:
+            sys.stdout.write(help_text(run))
+            return
+        if not (os.environ.get("DEVICE") or run.device == "cuda"):
+            sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
+        for sentence in misspelt(os.environ, known_variables()):
+            sys.stderr.write(f"Warning: {sentence}\n")
+        check(run, files=not run.dry_run)
+        if run.launch.plan == "check":
+            run = run.with_overrides(plan_at_start(run))
+        _start(run)
+
+
+def _start(run: Run) -> None:
+    if run.dry_run == "config":
+        sys.stdout.write(OmegaConf.to_yaml(run.config, resolve=True))
+    elif run.dry_run:
+        sys.stdout.write(printed(run))
+    else:
+        words = [run.launch.python, *run.words]
+        words = node_words(run, words) or words
+        os.execvpe(words[0], words, os.environ | run.environment)
+
+
+def printed(run: Run) -> str:
+    """The command with its environment, ready to paste."""
+    # The address of a run's own scorer is known when it has started. A place for it is shown, which no program takes for
+    # an address.
+    environment = {"DPH_SCORER": "http://HOST:PORT"} | set_variables(run, os.environ) | run.environment
+    words = ["env", *(f"{name}={value}" for name, value in environment.items()), run.launch.python, *run.words]
+    return " \\\n  ".join(shlex.quote(word) for word in words) + "\n"
+
+
+if __name__ == "__main__":
+    main()

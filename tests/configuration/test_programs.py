@@ -1,0 +1,76 @@
+"""The tables of settings: whole, quick to import, and in step with what implements them."""
+
+import subprocess
+import sys
+from typing import get_args
+
+import pytest
+
+from rl.configuration.evaluate import EVALUATE
+from rl.configuration.nesting import flat, nested
+from rl.configuration.programs import PROGRAMS
+from rl.configuration.setting import MISSING, VERLS
+from rl.configuration.training import ETA, TRAINING
+from rl.evaluation.paper.published import SETTINGS
+from rl.evaluation.spec_writer import NO_STYLES
+from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
+from verl.dph.divergence.eta_schedule import ERROR_CLIP, Coefficient, CoefficientControl
+from verl.dph.divergence.loss_modes import MODES, terms_of
+
+TABLE = {setting.key: setting for setting in (*TRAINING, *EVALUATE)}
+ACTOR = "actor_rollout_ref.actor."
+
+
+def names(key: str) -> tuple[str, ...]:
+    return get_args(TABLE[key].type)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_setting_is_stated_once_and_its_default_is_allowed(program):
+    settings = PROGRAMS[program].settings
+    keys = [setting.key for setting in settings]
+    assert len(set(keys)) == len(keys)
+    for setting in settings:
+        assert (setting.default is VERLS) == (not setting.help), setting.key
+        if setting.default not in (VERLS, MISSING) and "${" not in str(setting.default):
+            assert setting.violation(setting.default) is None
+
+
+def test_the_divergences_forms_and_schedules_are_those_that_are_implemented():
+    modes = names(f"{ACTOR}sft_loss_mode")
+    assert modes == ("none", *MODES)
+    forms = {
+        form: terms_of("js", form, True, alpha=0.2, kl_estimator="k1", baseline="centred")
+        for form in names(f"{ACTOR}sft_loss_form")
+    }
+    assert {form: (terms.pef is not None, terms.exp is not None) for form, terms in forms.items()} == {
+        "auto": (True, True),
+        "generator": (True, False),
+        "policy": (False, True),
+    }
+    etas = {}
+    for kind in names(f"{ETA}.type"):
+        schedule = Coefficient(CoefficientControl(type=kind, warmup_steps=4, target_kl=0.1), 1.0, 10)
+        schedule.observe(0.2)
+        etas[kind] = (schedule.value(1), round(schedule.value(10), 6))
+    assert etas == {"constant": (1, 1), "warmup": (0.25, 1), "cosine": (0.25, 0), "target_kl": (1.0, 1.0)}
+
+
+def test_a_gain_never_turns_eta_negative():
+    assert TABLE[f"{ETA}.gain"].violation(1 / ERROR_CLIP) and not TABLE[f"{ETA}.gain"].violation(0.99 / ERROR_CLIP)
+
+
+def test_the_evaluation_s_names_are_those_of_the_report():
+    assert names("evaluate.styles_by") == (BY_STRUCTURE, BY_PREFIX, NO_STYLES)
+    assert get_args(names("evaluate.paper")[0]) == SETTINGS
+
+
+def test_names_and_nesting():
+    values = {"a.b": 1, "a.c.d": [], "e": {}}
+    assert nested(values) == {"a": {"b": 1, "c": {"d": []}}, "e": {}}
+    assert dict(flat(nested(values))) == values
+
+
+def test_the_tables_need_neither_verl_nor_hydra():
+    code = "import sys, rl.configuration.programs; print({'torch', 'verl', 'hydra'} & {*sys.modules})"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
