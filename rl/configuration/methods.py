@@ -15,8 +15,8 @@ from rl.configuration import CONFIG_DIR
 FOLDERS = {"llama": "llama_sql", "qwen": "qwen_math"}
 DEFAULT_EXPERIMENT = FOLDERS["llama"]
 
+_READS = re.compile(r"\w+: \$\{(?:text|value|files|files_or_none):([A-Z][A-Z_]*),")
 PAPER, BASELINE, PREPARATION = "paper", "baseline", "preparation"
-_VARIABLE = re.compile(r"^ *(?P<key>\w+): \$\{(?:text|value|files|files_or_none):(?P<name>[A-Z][A-Z_]*),")
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,23 @@ class ConfigFile:
         names = self.launch["arguments"]
         return [name if name in ("NAME", "[NAME]") else f"[{name}]" for name in names]
 
-    def variables(self) -> dict[str, str]:
-        """The environment variables that the file itself reads, and the keys, by their last part, that they set."""
-        found = (_VARIABLE.match(line) for line in self.lines)
-        return {match["name"]: match["key"] for match in found if match}
+    def variables(self) -> list[str]:
+        """The environment variables that the file itself reads."""
+        return [name for _, names in self.paragraphs() for name in names]
+
+    def paragraphs(self) -> list[tuple[list[str], list[str]]]:
+        """The file's comments in their order, each with the environment variables that are read below it."""
+        found: list[tuple[list[str], list[str]]] = [([], [])]
+        previous = ""
+        for line in map(str.strip, self.lines):
+            if line.startswith("#") and not previous.startswith("#"):
+                found.append(([], []))
+            if line.startswith("#"):
+                found[-1][0].append(line)
+            elif match := _READS.match(line):
+                found[-1][1].append(match[1])
+            previous = line
+        return found
 
 
 def _found(folder: Path, name: str) -> Path:

@@ -229,8 +229,7 @@ def _count(name: str, default: int) -> int:
 
 def set_variables(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
     """The run's variables that are set, which decide its configuration; those of the machine are overrides already."""
-    own = {part.name: part.variables() for part in run.parts()}
-    machine = {**own.get("machine", {}), **own.get("cluster", {})}
+    machine = {name for part in run.parts() if part.name in ("machine", "cluster") for name in part.variables()}
     return {
         name: environment[name]
         for name in run.variables()

@@ -63,9 +63,15 @@ def check(config: DictConfig, settings: Iterable[Setting]) -> None:
     Raises:
         UserError: one line per wrong value, naming the setting, what was found and what it must be.
     """
-    violations = [setting.violation(value) for setting, value in _values(config, settings)]
-    if found := [sentence for sentence in violations if sentence]:
+    if found := [sentence for _, sentence in violations(config, settings)]:
         raise UserError("\n".join(found))
+
+
+def violations(config: DictConfig, settings: Iterable[Setting]) -> Iterator[tuple[Setting, str]]:
+    """Each setting with a wrong value, and the sentence for it."""
+    for setting, value in _values(config, settings):
+        if sentence := setting.violation(value):
+            yield setting, sentence
 
 
 def dataclass_fields(settings: Iterable[Setting], section: str) -> list[tuple[str, Any, DataclassField]]:

@@ -10,6 +10,7 @@ compute what follows from these settings. `settle` replaces all of them by their
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, ListConfig, Node, OmegaConf, open_dict
 
 from rl.common.errors import UserError
 
@@ -29,6 +30,10 @@ _PAPER_FOLDERS = {"llama-3.1-8b-instruct": "llama3.1-8b"}
 _PAPER_GROUPS = {"llama-3.1-8b-instruct": "llama", "omnisql-32b": "omnisql", "qwen2.5-math-7b": "qwen"}
 _TRACKERS = {"SWANLAB_API_KEY": "swanlab", "WANDB_API_KEY": "wandb"}
 _AS_NEAR = 0.85
+
+# A variable, as the whole value of a key.
+VARIABLE = re.compile(r"\$\{(?:text|value|files|files_or_none):(?P<name>[A-Z][A-Z_]*),")
+_RESOLVED_HERE = re.compile(r"\$\{(launch\.|(text|value|files|files_or_none|equal|sum|quarter|trackers|group|model_name):)")
 
 
 def register() -> None:
@@ -90,23 +95,26 @@ def _number(value: Any) -> int:
     raise UserError(f"'{value}' is no whole number, and another setting follows from it.")
 
 
+def variable_of(config: DictConfig, key: str) -> str | None:
+    """The environment variable that gives a key its value; None if an override or a default does."""
+    section, _, name = key.rpartition(".")
+    holder = OmegaConf.select(config, section) if section else config
+    node = holder._get_node(name) if isinstance(holder, DictConfig) else None
+    found = VARIABLE.match(str(node._value())) if isinstance(node, Node) else None
+    return found["name"] if found and os.environ.get(found["name"]) else None
+
+
 def settle(config: DictConfig) -> None:
     """Replace what depends on variables and on `launch` by its value, and leave `launch` out."""
     if LAUNCH not in config:
         return
     for holder, key in list(_leaves(config)):
         text = holder._get_node(key)._value()
-        if isinstance(text, str) and f"${{{LAUNCH}." in text or _reads_variable(text):
+        if isinstance(text, str) and _RESOLVED_HERE.search(text):
             value = holder[key]
             holder[key] = list(value) if isinstance(value, ListConfig) else value
     with open_dict(config):
         config.pop(LAUNCH)
-
-
-def _reads_variable(text: Any) -> bool:
-    return isinstance(text, str) and any(
-        f"${{{name}:" in text for name in ("text", "value", "files", "files_or_none", "equal", "sum", "quarter")
-    )
 
 
 def _leaves(config: DictConfig) -> Iterator[tuple[DictConfig, str]]:

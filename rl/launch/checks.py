@@ -4,7 +4,13 @@ import os
 from pathlib import Path
 
 from rl.common.errors import UserError
+from rl.configuration.compose import CONFIG_OF
+from rl.configuration.programs import PROGRAMS
 from rl.configuration.run import Run
+from rl.configuration.setting import violations
+from rl.configuration.variables import variable_of
+
+TRAINING = "verl.dph.main"
 
 
 def check(run: Run, files: bool) -> None:
@@ -26,15 +32,25 @@ def check(run: Run, files: bool) -> None:
         raise UserError(
             f"EXPLORED={os.environ['EXPLORED']} is for methods that rehearse D_pef, and this one does not: unset it."
         )
+    _check_settings(run)
     check_batch_of(run)
     if files:
         check_files(run)
 
 
+def _check_settings(run: Run) -> None:
+    sentences = []
+    for setting, sentence in violations(run.composed, PROGRAMS[CONFIG_OF[run.program]].settings):
+        variable = variable_of(run.composed, setting.key)
+        sentences.append(sentence.replace(setting.key, variable, 1) if variable else sentence)
+    if sentences:
+        raise UserError("\n".join(sentences))
+
+
 def check_batch_of(run: Run) -> None:
     """Compare a training run's batch with its prompts, where these are files that can be read."""
     values = run.values
-    if run.program != "verl.dph.main" or values["actor_rollout_ref.actor.generate_sft"]:
+    if run.program != TRAINING or values["actor_rollout_ref.actor.generate_sft"]:
         return
     import pyarrow.parquet as pq
 
@@ -60,9 +76,13 @@ def check_files(run: Run) -> None:
         raise UserError(
             f"the model folder {model} does not exist: give a folder or a name on the Hugging Face Hub in MODEL_PATH."
         )
-    # The command that writes the store does not need it.
-    writes = values.get("actor_rollout_ref.actor.generate_sft")
-    for key in ("train_files", "val_files", "sft_files", *(() if writes else ("sft_pt",))):
+    if run.program != TRAINING:
+        keys = ["train_files"]
+    elif values["actor_rollout_ref.actor.generate_sft"]:
+        keys = ["sft_files"]
+    else:
+        keys = ["train_files", "val_files", "sft_files", "sft_pt"]
+    for key in keys:
         value = values.get(f"data.{key}")
         for path in files_of(None if value == "None" else value):
             if "://" not in str(path) and not path.is_file():

@@ -6,6 +6,7 @@ import functools
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration import compose
 from rl.configuration.nesting import flat
-from rl.configuration.run import Run, run_of
 from rl.configuration.variables import settle
 from rl.launch import __main__ as launch
 
@@ -66,7 +66,7 @@ class Started:
     @classmethod
     def of(cls, words: list[str], environment: dict[str, str]) -> "Started":
         flag, module, *overrides = words
-        assert flag == "-m" and overrides[:2] == [next(word for word in overrides if word.startswith(group)) for group in GROUPS[:2]]
+        assert flag == "-m" and [word.partition("=")[0] for word in overrides[:2]] == ["experiment", "method"]
         return cls(module, overrides, environment)
 
     def config(self) -> DictConfig:
@@ -122,6 +122,8 @@ class Launcher:
 
     def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
         """The script's launcher in this process: what it prints, and its exit code; what it would start is recorded."""
+        if environment.get("SETTINGS", "").endswith(".sh"):  # which bash alone can read
+            return self.script(script, *arguments, **environment)
         words, out, err, code = [str(SCRIPTS / f"{script}.sh"), *arguments], io.StringIO(), io.StringIO(), 0
         with self.inside(environment), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
@@ -157,9 +159,10 @@ class Launcher:
         finished = self.run(script, *arguments, "--dry-run", **environment)
         assert finished.returncode == 0, finished.stderr
         assert self.started() is None and not (self.folder / "out").exists()
-        with self.inside(environment):
-            run: Run = run_of(str(SCRIPTS / f"{script}.sh"), arguments)
-            return Started.of(run.words, dict(os.environ) | run.environment)
+        words = shlex.split(finished.stdout.replace("\\\n", " "))[1:]
+        start = words.index("-m")
+        printed = dict(word.split("=", 1) for word in words[: start - 1])
+        return Started.of(words[start:], self.environment | environment | printed)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The plan that a script makes before a run on GPUs: its line, what it chooses, and what it does not start."""
+"""The plan that a script makes before a run on GPUs: its line, what it chooses, and what it warns of."""
 
 import json
 
@@ -54,7 +54,7 @@ def test_what_is_open_is_chosen(launcher, llama):
     key = "actor_rollout_ref.actor.fsdp_config.offload_policy"
     assert values(started) == values(defaults) | {key: "True"}
     shown = launcher.run("llama/js_kl", "run", ATTENTION, "--dry-run", **llama, GPUS_PER_NODE="2")
-    assert f"  {key}=True \\\n" in shown.stdout and shown.stderr == finished.stderr
+    assert "  launch.offload=policy\n" in shown.stdout and shown.stderr == finished.stderr
 
 
 @pytest.mark.parametrize(
@@ -69,19 +69,20 @@ def test_what_is_open_is_chosen(launcher, llama):
     ids=["settings", "override"],
 )
 def test_what_the_user_sets_stays(launcher, llama, arguments, settings):
-    """And is not started if it does not fit."""
+    """And is started with a warning if it does not fit: the plan's figures are estimates."""
     words = ["llama/js_kl", "run", ATTENTION, *arguments]
     finished = launcher.run(*words, **llama | settings, GPUS_PER_NODE="4")
-    assert finished.returncode == 2 and launcher.started() is None and not finished.stdout
-    plan, error = finished.stderr.splitlines()
+    assert finished.returncode == 0 and not finished.stdout
+    plan, warning = finished.stderr.splitlines()
     assert plan.startswith("Plan: 47 of 80 GB in the update, 84 of 80 GB in the rollout, ")
-    assert error.startswith(
-        "Error: it would not fit (estimated): the second rollout needs 84 of 80 GB: set OFFLOAD=True"
+    assert warning.startswith(
+        "Warning: it would not fit (estimated): the second rollout needs 84 of 80 GB: set OFFLOAD=True"
     )
-    assert error.endswith(" or GPU_MEMORY_UTILIZATION=0.6, or PLAN=ignore to start all the same.")
+    assert warning.endswith(" or GPU_MEMORY_UTILIZATION=0.6.")
+    assert engine(launcher.started())["OFFLOAD"] == "False"
 
     finished = launcher.run(*words, **llama | settings, GPUS_PER_NODE="4", PLAN="ignore")
-    assert finished.returncode == 0 and "Warning: it would not fit" in finished.stderr
+    assert finished.returncode == 0 and not finished.stderr  # no plan is made
     assert engine(launcher.started())["OFFLOAD"] == "False"
     shown = launcher.run(*words, "--dry-run", **llama | settings, GPUS_PER_NODE="4")
     assert shown.returncode == 0 and "Warning: it would not fit" in shown.stderr
@@ -114,8 +115,6 @@ def test_the_paper_s_experiments_on_its_cluster(launcher, experiment, method):
     shown = launcher.run(f"{folder}/{method}", "run", ATTENTION, "--dry-run", **cluster)
     assert shown.returncode == 0 and shown.stderr.startswith("Plan: ") and "chose" not in shown.stderr
     assert shown.stderr.endswith("on 32 x a800 (estimated).\n") and shown.stderr.count("\n") == 1
-    defaults = launcher.run(f"{folder}/{method}", "run", ATTENTION, "--dry-run", **cluster, PYTHON="no-python")
-    assert shown.stdout.replace(str(launcher.folder / "recorder"), "no-python") == defaults.stdout
 
 
 def test_without_a_plan_the_defaults_count(launcher, files):
@@ -130,8 +129,6 @@ def test_without_a_plan_the_defaults_count(launcher, files):
         finished = launcher.run("llama/grpo", "run", *arguments, **files | settings)
         assert finished.returncode == 0 and finished.stderr.startswith(f"Plan: not made: {sentence}")
         assert engine(launcher.started())["GPU_MEMORY_UTILIZATION"] == "0.7"
-    finished = launcher.run("llama/grpo", "run", "--dry-run", PYTHON="no-python")
-    assert finished.returncode == 0 and finished.stderr == "Plan: not made: no-python was not found.\n"
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
