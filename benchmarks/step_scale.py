@@ -31,7 +31,6 @@ from peak_memory import reset_peak, resident
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 from verl.utils import transferqueue_utils
 
@@ -41,7 +40,8 @@ from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.batch_fields import jagged
 from verl.dph.pef.store import Row
 from verl.dph.training import mixed_batch
-from verl.dph.training.rollout_accounting import CheckedRollouts
+from verl.dph.training.rollout_ledger import RolloutLedger
+from verl.dph.training.trainer import SyncTrainer
 
 N, MINI_BATCHES, PEF_SHARE = 16, 4, 8  # rollouts per prompt; optimizer steps; D_exp rows to a D_pef row
 PUT_ROWS = 256  # at a time; verl's agent loops put one by one, in many processes
@@ -128,12 +128,12 @@ class Ranks:
         return lengths
 
 
-class Driver(CheckedRollouts, PPOTrainerSync):
-    """Of the trainer, what runs in the driver between the rollouts and the update; verl's methods, without workers."""
+class Driver(SyncTrainer):
+    """Of the trainer, what runs in the driver between the rollouts and the update, without workers."""
 
     def __init__(self, config, ranks: int):
         self.config, self.use_critic, self.global_steps, self.trainer_mode = config, False, 1, "sync"
-        self.scored, self.reward_infos, self.unjudged_rollouts = [], [], 0
+        self.ledger = RolloutLedger(config)
         self.tokenizer = SimpleNamespace(eos_token_id=0)
         self.actor_rollout_wg = Ranks(ranks)
 

@@ -1,26 +1,92 @@
-"""Training runs among `evaluate.models`: their earlier checkpoints and their logs.
+"""The folder of a training run: the names of its files, its checkpoints and its record.
 
-A run is named by its folder, by a checkpoint of it (global_step_N: what came later does not count) or by the actor
-folder in that.
+A run among `evaluate.models` is named by its folder, by a checkpoint of it (global_step_N: what came later does not
+count) or by the actor folder in that.
 """
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from rl.common.errors import UserError
 
-# What verl names the newest checkpoint in (trainer.default_local_dir).
-NEWEST = "latest_checkpointed_iteration.txt"
-ALL: Final = "all"
-# Where verl's file logger writes, below the run (verl/dph/training/tracking.py).
+# In the run's folder: the steps of the newest checkpoint, which verl writes last, and of the best one that is there
+# (verl/dph/training/run_record.py).
+NEWEST, BEST = "latest_checkpointed_iteration.txt", "best_checkpointed_iteration.txt"
+# Where verl's file logger writes (verl/dph/training/tracking.py).
 LOGS = "metrics"
 # What the run has reached (verl/dph/training/run_record.py), and what it printed (rl/common/console_log.py).
 RECORD, CONSOLE = "dph_run.json", "log.txt"
+# In a checkpoint: code, data and settings (verl/dph/training/run_manifest.py), and the state of what is ours in the
+# trainer (verl/dph/training/checkpoint_parts.py).
+MANIFEST, STATE = "manifest.json", "dph_state.json"
+
+RECORD_FORMAT, MANIFEST_FORMAT = "dph-run/1", "dph-manifest/1"
+
+ALL: Final = "all"
 
 _CHECKPOINT = re.compile(r"global_step_(\d+)")
+
+
+def checkpoint_folder(run: Path, step: int | str) -> Path:
+    """Where verl writes the checkpoint of a step."""
+    return run / f"global_step_{step}"
+
+
+def newest_checkpoint(run: Path) -> Path | None:
+    """The checkpoint that verl has named the newest of a run's folder, once it was whole; None without one.
+
+    Raises:
+        UserError: the file names no step.
+    """
+    path = run / NEWEST
+    if not path.is_file():
+        return None
+    named = path.read_text().strip()
+    if not named.isdecimal():
+        raise UserError(f"{path} holds {named!r} and no training step: copy the run again, or write the step into it.")
+    return checkpoint_folder(run, named)
+
+
+def step_of(checkpoint: Path) -> int | None:
+    """The step of a folder global_step_N; None for another name."""
+    named = _CHECKPOINT.fullmatch(checkpoint.name)
+    return int(named[1]) if named else None
+
+
+def read_record(run: Path) -> dict[str, Any] | None:
+    """The content of dph_run.json; None without one.
+
+    Raises:
+        UserError: the file is damaged or something else.
+    """
+    fields = ("step", "total_steps", "validations")
+    return _read(run / RECORD, RECORD_FORMAT, fields, "delete it, training writes it anew")
+
+
+def read_manifest(checkpoint: Path) -> dict[str, Any] | None:
+    """The content of manifest.json; None without one.
+
+    Raises:
+        UserError: the file is damaged or something else.
+    """
+    fields = ("model", "data", "settings")
+    return _read(checkpoint / MANIFEST, MANIFEST_FORMAT, fields, "delete it to resume without comparing settings")
+
+
+def _read(path: Path, format: str, fields: Iterable[str], advice: str) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_text())
+        if content["format"] == format and all(name in content for name in fields):
+            return content
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError):
+        pass
+    raise UserError(f"{path} is no {format}: {advice}.")
 
 
 @dataclass(frozen=True)
@@ -43,20 +109,17 @@ class Run:
             UserError: the run does not say which checkpoint is its newest.
         """
         folder = Path(model).expanduser()
-        if (folder / NEWEST).is_file():
-            newest = (folder / NEWEST).read_text().strip()
-            if not newest.isdecimal():
-                raise UserError(f"{folder / NEWEST} holds {newest!r} and no training step: copy the run again.")
-            return cls(folder, int(newest))
-        checkpoint = folder.parent if folder.name == "actor" else folder
-        named = _CHECKPOINT.fullmatch(checkpoint.name)
-        return cls(checkpoint.parent, int(named[1])) if named and checkpoint.is_dir() else None
+        newest = newest_checkpoint(folder)
+        checkpoint = newest or (folder.parent if folder.name == "actor" else folder)
+        step = step_of(checkpoint)
+        if step is None or (newest is None and not checkpoint.is_dir()):
+            return None
+        return cls(checkpoint.parent, step)
 
     def checkpoints(self) -> dict[int, Path]:
         """{step: folder} of the checkpoints up to `step`, ascending."""
-        named = ((_CHECKPOINT.fullmatch(path.name), path) for path in self.folder.iterdir() if path.is_dir())
-        found = {int(match[1]): path for match, path in named if match and int(match[1]) <= self.step}
-        return dict(sorted(found.items()))
+        steps = {step_of(path): path for path in self.folder.iterdir() if path.is_dir()}
+        return {step: steps[step] for step in sorted(step for step in steps if step is not None and step <= self.step)}
 
     def log(self) -> Path | None:
         """The folder of its training log, where it has one."""

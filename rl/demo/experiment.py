@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rl.common.errors import UserError
+from rl.data.training_run import checkpoint_folder
 from rl.demo.methods import EXPERT, METHODS, NEEDS, STORES, Method
 from rl.demo.scorer_process import REPOSITORY, scorer_server
 from rl.demo.stages import Pipeline, Stage
@@ -218,7 +219,7 @@ class Experiment:
 
     def checkpoint(self, name: str) -> Path:
         """The last checkpoint of the training run `name`, as a Hugging Face folder."""
-        return self.out / "runs" / name / f"global_step_{self.steps}" / "actor" / "huggingface"
+        return checkpoint_folder(self.out / "runs" / name, self.steps) / "actor" / "huggingface"
 
     def evaluate_base(self) -> Stage:
         """Two draws of the base: the second one is the noise floor."""

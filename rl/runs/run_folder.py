@@ -1,12 +1,11 @@
 """What a training run's folder says of the run: its metrics by step, how far it is, how long a step takes."""
 
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from rl.common.errors import UserError
-from rl.data.training_run import CONSOLE, LOGS, NEWEST, RECORD
+from rl.data.training_run import CONSOLE, LOGS, NEWEST, RECORD, read_record
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 
 STEP_SECONDS, VALIDATION_SECONDS = "timing_s/step", "timing_s/testing"
@@ -63,7 +62,7 @@ def read_run(folder: Path) -> RunFolder:
     """
     if not folder.is_dir():
         raise UserError(f"There is no run {folder}: give a run's folder, such as outputs/llama-sql/my_run.")
-    logs, record = folder / LOGS, _record(folder)
+    logs, record = folder / LOGS, read_record(folder)
     if record is None and not any((folder / name).exists() for name in (LOGS, NEWEST, CONSOLE)):
         raise UserError(
             f"{folder} is no training run: it has neither {LOGS}/ nor {RECORD}; give trainer.default_local_dir of one."
@@ -82,16 +81,3 @@ def read_run(folder: Path) -> RunFolder:
     # A resumed run has not reached again what the stopped one had logged behind its last checkpoint.
     log = {metric: {at: value for at, value in values.items() if at <= steps[-1]} for metric, values in log.items()}
     return RunFolder(folder, log, steps[-1], total_steps, silent)
-
-
-def _record(folder: Path) -> dict | None:
-    """The content of dph_run.json; None without one."""
-    path = folder / RECORD
-    try:
-        content = json.loads(path.read_text())
-        int(content["step"]), int(content["total_steps"])
-        return content
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError):
-        raise UserError(f"{path} is no record of a run: delete it, training writes it anew.") from None

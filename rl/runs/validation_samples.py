@@ -12,8 +12,8 @@ from pathlib import Path
 from rl.common.errors import UserError
 from rl.common.outcomes import is_correct
 from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
+from rl.data.training_run import MANIFEST, checkpoint_folder, read_manifest
 
-MANIFEST = "manifest.json"  # beside every checkpoint (verl/dph/training/run_manifest.py)
 FOLDER = "validation"  # where a run's dumps are looked for if it has no checkpoint that says it
 
 # {data source: {id of a prompt: its samples}}
@@ -37,9 +37,9 @@ class Validations:
     def of(cls, run: Path) -> "Validations | None":
         """None for a run without dumps, or without a checkpoint, whose manifest has the settings of sampling."""
         manifests = sorted(run.glob(f"global_step_*/{MANIFEST}"), key=lambda path: path.stat().st_mtime)
-        if not manifests:
+        manifest = read_manifest(manifests[-1].parent) if manifests else None
+        if manifest is None:
             return None
-        manifest = json.loads(manifests[-1].read_text())
         settings = manifest["settings"]
         folder = Path(settings["trainer"].get("validation_data_dir") or run / FOLDER)
         folder = folder if folder.is_dir() else run / FOLDER  # of a run that was moved
@@ -67,7 +67,7 @@ class Validations:
         metadata = dataclasses.replace(self.metadata, rows=rows)
         if step == 0:
             return metadata
-        model = f"{self.folder}/global_step_{step}"
+        model = str(checkpoint_folder(self.folder, step))
         return dataclasses.replace(metadata, model=model, model_hash=model)
 
 

@@ -50,7 +50,8 @@ def test_the_divergences_forms_and_schedules_are_those_that_are_implemented():
     }
     etas = {}
     for kind in names(f"{ETA}.type"):
-        schedule = Coefficient(CoefficientControl(type=kind, warmup_steps=4, target_kl=0.1), 1.0, 10)
+        schedule = Coefficient(CoefficientControl(type=kind, warmup_steps=4, target_kl=0.1), 1.0)
+        schedule.span(10)
         schedule.observe(0.2)
         etas[kind] = (schedule.value(1), round(schedule.value(10), 6))
     assert etas == {"constant": (1, 1), "warmup": (0.25, 1), "cosine": (0.25, 0), "target_kl": (1.0, 1.0)}

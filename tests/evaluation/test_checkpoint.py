@@ -114,7 +114,7 @@ def test_what_needs_no_merge_and_what_is_none(saved, run, tmp_path):
     with pytest.raises(UserError, match="neither weights .* nor a checkpoint of verl .* no run folder"):
         model_folder(str(tmp_path))
     (run / "latest_checkpointed_iteration.txt").write_text("9")
-    with pytest.raises(UserError, match="says step 9, but there is no .*global_step_9"):
+    with pytest.raises(UserError, match="names global_step_9 as the newest checkpoint, but there is no"):
         model_folder(str(run))
 
 

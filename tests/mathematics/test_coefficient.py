@@ -12,7 +12,9 @@ from verl.dph.divergence.eta_schedule import Coefficient, CoefficientControl
 
 
 def made(eta=0.2, total_steps=100, **control) -> Coefficient:
-    return Coefficient(CoefficientControl(**control), eta, total_steps)
+    coefficient = Coefficient(CoefficientControl(**control), eta)
+    coefficient.span(total_steps)
+    return coefficient
 
 
 def held_at(target_kl, eta=0.2, **control) -> Coefficient:

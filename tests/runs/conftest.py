@@ -15,7 +15,7 @@ class MadeUpRun:
         folder.mkdir(parents=True)
 
     def record(self, step: int, total_steps: int) -> "MadeUpRun":
-        content = {"format": "dph-run/1", "step": step, "total_steps": total_steps}
+        content = {"format": "dph-run/1", "step": step, "total_steps": total_steps, "validations": {}}
         (self.folder / "dph_run.json").write_text(json.dumps(content))
         return self
 

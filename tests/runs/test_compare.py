@@ -14,6 +14,7 @@ from rl import cli
 
 LOG = {0: {"dph/val/bird/pass@1": 0.5}, 1: {"critic/rewards/mean": 0.1}, 2: {"critic/rewards/mean": 0.4}}
 MANIFEST = {
+    "format": "dph-manifest/1",
     "model": {"path": "/models/base", "model_hash": "base", "tokenizer_hash": "tokenizer"},
     "data": {"val_files": {"/data/test.parquet": "sha"}},
     "settings": {

@@ -3,26 +3,19 @@
 import functools
 import json
 import logging
-import math
 import re
-import shlex
 
 import pandas as pd
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from rl.common.errors import UserError
 from rl.configuration.nesting import flat
-from tests.trainer.conftest import ACTOR, ETA, SCORER, dataset_row
-from verl.dph import main
-from verl.dph.config.program import CONFIG_DIR
+from tests.trainer.conftest import ACTOR, ETA, dataset_row
 from verl.dph.pef.store import Row, Store
-from verl.dph.training import resume
+from verl.dph.training import checkpoint_parts, resume
+from verl.dph.training.pef_feed import PefFeed
 from verl.dph.training.run_manifest import Manifest
-from verl.dph.training.run_record import RunRecord
-from verl.dph.training.trainer import SyncTrainer
 
 STEP, BY_PATH = 4, {"trainer.resume_mode": "resume_path"}
 
@@ -36,8 +29,7 @@ def save_checkpoint(run, step=STEP, ranks=1, **changes):
         (folder / "actor").mkdir(parents=True, exist_ok=True)
         (folder / "actor" / f"model_world_size_{ranks}_rank_{rank}.pt").touch()
     Manifest(config).write(folder, step=step, resources={})
-    order = resume.visit_order(Store.load(config.data.sft_pt), config)
-    (folder / resume.STATE_FILE).write_text(json.dumps({"order": order.state_dict()}))
+    checkpoint_parts.save(folder, checkpoint_parts.parts_of(PefFeed.of(config)))
     (run.folder / "latest_checkpointed_iteration.txt").write_text(str(step))
     return folder
 
@@ -179,9 +171,9 @@ def test_a_checkpoint_of_an_older_version_is_continued_with_a_warning(run, caplo
     del manifest["settings"]["actor_rollout_ref"]["actor"]["sft_loss_mode"]
     (folder / "manifest.json").write_text(json.dumps(manifest))
     run.prepare()
-    state = json.loads((folder / resume.STATE_FILE).read_text())
+    state = json.loads((folder / "dph_state.json").read_text())
     del state["order"]["store"]
-    (folder / resume.STATE_FILE).write_text(json.dumps(state))
+    (folder / "dph_state.json").write_text(json.dumps(state))
     (folder / "manifest.json").unlink()
     with caplog.at_level(logging.WARNING):
         run.prepare()
@@ -237,7 +229,7 @@ def test_a_checkpoint_of_other_ranks_is_rejected(run):
 @pytest.mark.parametrize(
     ("changes", "newest", "sentence"),
     [
-        ({}, "5", "names step '5' as the newest checkpoint, and"),
+        ({}, "5", "names global_step_5 as the newest checkpoint, and"),
         (BY_PATH, "4", "trainer.resume_from_path=None is no folder global_step_N"),
         (BY_PATH | {"trainer.resume_from_path": "global_step_9"}, "4", "global_step_9 is no"),
     ],
@@ -264,122 +256,3 @@ def test_a_store_is_never_written_from_a_checkpoint(run):
     assert config.trainer.default_local_dir == run.store.removesuffix("pt") + "run"  # its log, beside the store
     by_path = BY_PATH | {"trainer.resume_from_path": str(folder)}
     assert f"trainer.resume_from_path={folder} would load another policy" in run.rejection(writes | by_path)
-
-
-# ------------------------------------------------------------------------------------------------ the run's record
-
-
-def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
-    folder = save_checkpoint(run)
-    record = RunRecord(run.folder, step=STEP, total_steps=STEP, steps_per_epoch=1, seconds=4000.0)
-    record.validated(STEP, {"val-core/sql/acc/mean@2": 0.5}, None)
-    record.saved(STEP)
-    record.save()
-    monkeypatch.setattr(main.main_ppo, "run_ppo", lambda *args, **kwargs: pytest.fail("training starts"))
-    changes = {"trainer.total_training_steps": STEP, "trainer.total_epochs": 9, "trainer.experiment_name": "my_run"}
-    changes |= {"data.val_files": [run.data], SCORER: "http://127.0.0.1:9"}  # nobody is asked
-    config = run.config(changes)
-    capsys.readouterr()
-    main.main(config)
-    said = capsys.readouterr().out.splitlines()
-    assert said[:3] == [
-        main.FINISHED,
-        "my_run: step 4 of 4, 67 min of training, 0 failed rollouts.",
-        "Validation (val-core/sql/acc/mean@2): last 0.5 (step 4), best 0.5 (step 4).",
-    ]
-    assert said[3] == f"Checkpoint: {folder}, best: {folder}"
-    program, *overrides = shlex.split(said[4])[3:]
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        evaluation = compose("evaluate", overrides).evaluate
-    assert (program, said[4].split()[:2]) == ("verl.dph.evaluate", ["Next:", "python"])
-    assert evaluation.models == {"base": run.model, "my_run": str(folder)}
-    assert evaluation.splits == {"data": run.data}
-
-
-@pytest.mark.parametrize(
-    ("trainer", "finished"),
-    [
-        ({"total_training_steps": 4}, True),
-        ({"total_training_steps": 5}, False),
-        ({"total_training_steps": 9, "total_epochs": 2}, True),  # the epochs end first
-        ({"total_epochs": 3}, False),
-        ({"total_training_steps": 4, "val_only": True}, False),
-    ],
-)
-def test_a_run_is_finished_when_no_step_is_left(run, trainer, finished):
-    config = run.config({f"trainer.{name}": value for name, value in trainer.items()})
-    assert RunRecord(run.folder, steps_per_epoch=2).is_finished(config, STEP) == finished
-    assert not RunRecord(run.folder).is_finished(config, STEP)  # of an older version
-
-
-def record_with(folder, values, checkpoints, metric=None):
-    """A record after validations {step: value}, with checkpoints of some steps."""
-    record = RunRecord(folder)
-    for step in checkpoints:
-        (folder / f"global_step_{step}" / "actor").mkdir(parents=True, exist_ok=True)
-        record.saved(step)
-    for step, value in values.items():
-        assert record.validated(step, {"val-core/a/acc/mean@1": value, "val-core/b/reward/mean@1": 0.0}, metric) is None
-    record.save()
-    return RunRecord.load(folder)
-
-
-def best_file(folder):
-    path = folder / "best_checkpointed_iteration.txt"
-    return path.read_text() if path.exists() else None
-
-
-def test_the_best_is_the_highest_validation_that_has_a_checkpoint(tmp_path):
-    record = record_with(tmp_path, {0: 0.9, 10: 0.4, 20: 0.6, 25: 0.8, 30: 0.6}, [10, 20, 30])
-    assert record.best() == 20 and best_file(tmp_path) == "20"
-    assert record.metric == "mean of val-core/a/acc/mean@1, val-core/b/reward/mean@1"
-    assert record.validations[20] == 0.3
-    (tmp_path / "global_step_20" / "actor").rmdir()  # as max_actor_ckpt_to_keep does
-    record.save()
-    assert best_file(tmp_path) == "30"
-    record.resumed_at(10)
-    record.save()
-    assert record.validations == {0: 0.45, 10: 0.2} and best_file(tmp_path) == "10"
-    record.resumed_at(0)
-    record.validated(10, {"val-core/a/acc/mean@1": 1.0}, None)
-    record.save()
-    assert best_file(tmp_path) is None  # the checkpoint of that step is one of the run that was begun anew
-
-
-def test_the_metric_can_be_named(tmp_path):
-    record = record_with(tmp_path, {1: 0.3, 2: 0.1}, [1, 2], metric="val-core/a/acc/mean@1")
-    assert record.best() == 1
-    sentence = record.validated(3, {"val-core/a/acc/mean@1": 1.0}, "val-core/c/acc")
-    assert sentence.startswith("trainer.best_metric=val-core/c/acc is not among the metrics of validation (val-core/a/")
-    assert "is nan in step 3" in record.validated(3, {"val-core/a/acc/mean@1": math.nan}, None)
-    assert 3 not in record.validations
-    record.validated(3, {"dph/keep_rate": 0.7}, "dph/keep_rate")
-    assert record.validations == {3: 0.7} and record.metric == "dph/keep_rate"
-
-
-def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
-    record = record_with(tmp_path, {1: 0.3, 2: 0.1}, [2])
-    record.step = record.total_steps = 2
-    summary = record.summary(run.config({"trainer.max_actor_ckpt_to_keep": 1}))
-    assert "Step 1 has no checkpoint (trainer.save_freq=-1, max_actor_ckpt_to_keep=1); the best that" in summary
-    empty = RunRecord(tmp_path / "none", step=2, total_steps=2)
-    assert "evaluate.splits={FILE:FILE.parquet}" in summary  # its validation file is that of its prompts
-    assert empty.summary(run.config()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"format": "dph-run/1", "validations": {}, "colour": 1}'])
-def test_a_file_that_is_no_record_is_named(tmp_path, content):
-    (tmp_path / "dph_run.json").write_text(content)
-    with pytest.raises(UserError, match="dph_run.json is no record of a run"):
-        RunRecord.load(tmp_path)
-
-
-def test_a_cosine_ends_where_the_run_ends_with_its_epochs(run):
-    """8 prompts in batches of 4 make 2 steps per epoch; the limit of steps is beyond the last epoch's."""
-    changes = {f"{ETA}type": "cosine", f"{ETA}final_ratio": 0.25, f"{ACTOR}sft_loss_coeff": 0.2}
-    changes |= {"data.train_batch_size": 4, "data.sft_batch_size": 4, "data.dataloader_num_workers": 0}
-    trainer = SyncTrainer(run.prepare(changes | {"trainer.total_epochs": 3, "trainer.total_training_steps": 100}))
-    trainer._init_tokenizer()
-    trainer._init_dataloader()
-    assert trainer.record.total_steps == 6
-    assert trainer.coefficient.value(1) == 0.2 and trainer.coefficient.value(6) == pytest.approx(0.05)

@@ -8,7 +8,7 @@ import torch
 from transfer_queue import KVBatchMeta
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from verl.dph.training import rollout_accounting, validation_dump
+from verl.dph.training import rollout_ledger, validation_dump
 from verl.dph.training.diversity import response_of, rollout_metrics, validation_metrics
 
 JOIN, IN = "SELECT a.x FROM a JOIN b ON a.id = b.id", "SELECT x FROM a WHERE id IN (SELECT id FROM b)"
@@ -91,13 +91,13 @@ def batch(monkeypatch) -> KVBatchMeta:
             ("q", 0, 0, 0),
         ]
     }
-    for module in (rollout_accounting, validation_dump):
+    for module in (rollout_ledger, validation_dump):
         monkeypatch.setattr(module, "tq", Queue(rows))
     return KVBatchMeta(partition_id="train", keys=list(rows), tags=[{} for _ in rows])
 
 
 def test_a_step_is_read_in_the_order_of_the_data(batch):
-    assert rollout_accounting.scored(batch) == [
+    assert rollout_ledger.scored(batch) == [
         ("p_0_1", "bird", 1.0, {"acc": 1}),  # the last output of the sample
         ("p_1_0", "bird", 0.0, {"acc": 0}),
         ("q_0_0", "bird", 0.0, {"acc": 0}),

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from verl.dph.training.config import DPHActorConfig
-from verl.dph.training.rehearsal_loss import REMOVED_WEIGHT, UNBOUNDED_WEIGHT
+from verl.dph.training.rehearsal_loss import REMOVED_WEIGHT, UNBOUNDED_WEIGHT, update_metrics
 
 WORKER = Path(__file__).with_name("gradient_worker.py")
 ETA, CLIP_LOW, CLIP_HIGH, ALPHA = 0.2, 0.2, 0.28, 0.3
@@ -507,11 +507,9 @@ def test_what_the_bound_takes_off_the_gradient_is_counted(found, random_model):
 
 
 def test_the_share_that_the_bound_removes_is_that_of_the_steps_sums():
-    from verl.dph.training.trainer import _update_metrics
-
     for unbounded, share in ([4.0, 1.0], 0.4), ([0.0, 0.0], 0.0):
         removed = [min(weight, 1.0) for weight in unbounded]
-        found = _update_metrics({UNBOUNDED_WEIGHT: unbounded, REMOVED_WEIGHT: removed, "mfu": [0.1]})
+        found = update_metrics({UNBOUNDED_WEIGHT: unbounded, REMOVED_WEIGHT: removed, "mfu": [0.1]})
         assert found["dph/clip_weight"] == share
         assert not {UNBOUNDED_WEIGHT, REMOVED_WEIGHT} & found.keys()
 

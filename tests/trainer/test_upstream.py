@@ -28,30 +28,30 @@ from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutReplica
 
 from rl.common import ray_cpus
-from verl.dph.training.rollout_accounting import NOTHING_CAME
+from verl.dph.training.rollout_ledger import NOTHING_CAME
 from verl.dph.training.trainer import TRAINERS
 
 UPSTREAM = {
-    "verl.dph.training.trainer.Rehearsal._update_actor": (PPOTrainer._update_actor, "d7009bd8a69d40b9"),
+    "verl.dph.training.trainer.DPHTrainer._update_actor": (PPOTrainer._update_actor, "d7009bd8a69d40b9"),
     "verl.dph.training.keep_probe.KeepProbe.measure": (PPOTrainer._validate, "f1d58a70e91d7883"),
-    "verl.dph.training.rollout_accounting.CheckedRollouts._fetch_one_gen_batch": (
+    "verl.dph.training.rollout_ledger.RolloutLedger.name_prompts": (
         PPOTrainer._fetch_one_gen_batch,
         "d62e586d52057413",
     ),
-    "verl.dph.training.rollout_accounting._timed_look": (ReplayBuffer._wait_for_next_poll, "10088bf03da69383"),
-    "verl.dph.training.rollout_accounting.CheckedRollouts._build_replay_buffer": (
+    "verl.dph.training.rollout_ledger._timed_look": (ReplayBuffer._wait_for_next_poll, "10088bf03da69383"),
+    "verl.dph.training.trainer.DPHTrainer._build_replay_buffer": (
         PPOTrainerSeparateAsync._step_had_idle,
         "34eff7633b9b0383",
     ),
-    "verl.dph.training.rollout_accounting.CheckedRollouts._evict_groups": (
+    "verl.dph.training.rollout_ledger.RolloutLedger._evict": (
         ReplayBuffer._evict_terminal_groups,
         "c2c224967f20c54b",
     ),
-    "verl.dph.training.rollout_accounting.CheckedRollouts._val_metrics_update": (
+    "verl.dph.training.trainer.DPHTrainer._val_metrics_update": (
         PPOTrainer._val_metrics_update,
         "8cecd418b5011bfc",
     ),
-    "verl.dph.training.rollout_accounting._select_in_order": (ReplayBuffer._select_prompt_uids, "d54921984c037a78"),
+    "verl.dph.training.rollout_ledger._select_in_order": (ReplayBuffer._select_prompt_uids, "d54921984c037a78"),
     "verl.dph.training.trainer.SeparateAsyncTrainer._setup": (PPOTrainerSeparateAsync._setup, "792593a969da40cf"),
     "verl.dph.cpu.engine.save_copies": (fsdp2_sharded_save_to_cpu, "ecdb335bb1d3948f"),
     "verl.dph.cpu.agent_loop.BurstQueue": (

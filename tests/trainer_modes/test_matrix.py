@@ -9,7 +9,7 @@ import torch.distributed.tensor  # makes sharded tensors known to torch.load
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 
-from verl.dph.training.trainer import Rehearsal
+from verl.dph.training.trainer import DPHTrainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -120,7 +120,7 @@ def test_shuffling_keeps_a_ranks_rows_on_the_rank():
         trainer = SimpleNamespace(config=config, global_steps=step, local_trigger_step=0, data_parallel_size=lambda: 2)
         keys = [f"row{i:02d}" for i in range(16)]
         batch = KVBatchMeta(keys=list(keys), tags=[{"row": key} for key in keys], partition_id="train")
-        Rehearsal._shuffle(trainer, batch)
+        DPHTrainer._shuffle(trainer, batch)
         assert [tag["row"] for tag in batch.tags] == batch.keys
         assert sorted(batch.keys[:8]) == keys[:8] and sorted(batch.keys[8:]) == keys[8:]
         return batch.keys

@@ -135,7 +135,7 @@ def _store(config: DictConfig) -> Finding:
     if not _has_weights(str(config.actor_rollout_ref.model.path)):
         return skipped("the model's weights, with which it is compared, are not here yet")
     resumed, _ = main.checkpoint_to_resume(config)
-    main.check_store(config, resumed)
+    main.check_feed(config, resumed)
     return ok(f"{config.data.sft_pt} is of this model, tokenizer and temperature")
 
 

@@ -11,10 +11,8 @@ from transformers import AutoModelForCausalLM
 from rl.cli import export_parser
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.data.training_run import Run
+from rl.data.training_run import BEST, MANIFEST, Run, checkpoint_folder
 from verl.dph.sampling.checkpoint import check_model, temporary_model_folder
-from verl.dph.training.run_manifest import FILE as MANIFEST
-from verl.dph.training.run_record import BEST_FILE
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -45,12 +43,12 @@ def checkpoint_of(model: str, *, best: bool) -> Path:
     step = run.step
     if best:
         try:
-            step = int((run.folder / BEST_FILE).read_text())
+            step = int((run.folder / BEST).read_text())
         except OSError:
             raise UserError(
-                f"{run.folder} has no {BEST_FILE}: no validation was at a step with a checkpoint; leave out --best."
+                f"{run.folder} has no {BEST}: no validation was at a step with a checkpoint; leave out --best."
             ) from None
-    return run.folder / f"global_step_{step}"
+    return checkpoint_folder(run.folder, step)
 
 
 def export(checkpoint: Path, out: Path, *, dtype: str | None = None, trust_remote_code: bool = False) -> None:

@@ -25,6 +25,7 @@ from rl.common.errors import UserError
 from rl.common.run_lock import sole_run
 from rl.common.signals import stoppable_when_armed
 from rl.data.rows import Row
+from rl.data.training_run import step_of
 from verl.dph.config.program import run_main
 from verl.dph.cpu.in_process import InProcessActorClass
 from verl.dph.pef.origin import origin_of
@@ -33,8 +34,9 @@ from verl.dph.pef.row_sources import check_given_rows, prompt_settings
 from verl.dph.pef.store import Store
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.ray_cluster import join_running, on_head
-from verl.dph.training import checks, disk, preflight, resume, tracking
-from verl.dph.training.config import rehearses
+from verl.dph.training import checkpoint_parts, checks, disk, preflight, resume, tracking
+from verl.dph.training.config import has_divergence, rehearses
+from verl.dph.training.pef_feed import PefFeed
 from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
@@ -63,12 +65,20 @@ class TaskRunner(_TaskRunnerV1):
         return super().run(config)
 
 
-def check_store(config: DictConfig, resumed: Path | None) -> None:
-    """Reject a D_pef store that does not belong to this run or lacks something, before anything is started.
+def check_feed(config: DictConfig, resumed: Path | None) -> None:
+    """Reject a D_pef store that does not belong to this run, and a checkpoint that the run cannot continue with it.
 
     Args:
-        resumed: the checkpoint that the run continues, which must have been trained with this store.
+        config: of a run with a divergence.
+        resumed: the checkpoint that the run continues.
     """
+    feed = PefFeed(config, _checked_store(config) if rehearses(config) else None)
+    if resumed is not None:
+        checkpoint_parts.load(resumed, checkpoint_parts.parts_of(feed))
+
+
+def _checked_store(config: DictConfig) -> Store:
+    """The rows of data.sft_pt that the run can use."""
     path = os.path.expanduser(config.data.sft_pt)
     store = Store.load(path)
     store.check_origin(path, origin_of(config))
@@ -79,8 +89,6 @@ def check_store(config: DictConfig, resumed: Path | None) -> None:
             "use sft_loss_estimator=sampled."
         )
     rows = usable(store, config)
-    if resumed is not None:
-        resume.load_state(resumed, {"order": resume.visit_order(rows.store, config)})
     logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), rows)
     actor = config.actor_rollout_ref.actor
     is_sft = (actor.sft_loss_mode, actor.sft_loss_estimator, actor.sft_kl_estimator) == ("forward", "sampled", "k1")
@@ -91,6 +99,7 @@ def check_store(config: DictConfig, resumed: Path | None) -> None:
             path,
             actor.sft_loss_mode,
         )
+    return rows.store
 
 
 def _turn_off_validation(config: DictConfig) -> None:
@@ -121,7 +130,7 @@ def checkpoint_to_resume(config: DictConfig) -> tuple[Path | None, str | None]:
     if resumed is not None:
         resume.check(config, resumed)
         record = RunRecord.load(Path(config.trainer.default_local_dir))
-        if record.is_finished(config, int(resumed.name.removeprefix("global_step_"))):
+        if record.is_finished(config, step_of(resumed) or 0):
             return resumed, f"{FINISHED}\n{record.summary(config)}"
     return resumed, None
 
@@ -169,8 +178,8 @@ def prepare(config: DictConfig) -> str | None:
     disk.check_room(config, resumed)
     join_running(config)
     rows = check_rows(config)
-    if rehearses(config):
-        check_store(config, resumed)
+    if has_divergence(config):
+        check_feed(config, resumed)
     elif config.actor_rollout_ref.actor.generate_sft:
         check_given_rows(config)
     asyncio.run(check_scorer(config, rows))

@@ -126,7 +126,7 @@ class SharedAgentLoopManager(AgentLoopManagerTQ):
         super().generate_sequences(prompts)
 
     def _names(self, prompts: TensorDict) -> list[tuple]:
-        """What tells a prompt of the run from all others: in training its uid (see CheckedRollouts).
+        """What tells a prompt of the run from all others: in training its uid (training/rollout_ledger.py).
 
         In validation, where verl's uids are random, the step and how many prompts it validated before.
         """

@@ -37,20 +37,25 @@ class Coefficient:
     Args:
         control: the settings, validated (training/checks.py).
         eta: sft_loss_coeff.
-        total_steps: training steps of the whole run, which are known only when the data are loaded.
-
-    Raises:
-        UserError: the warm-up leaves no step to the cosine.
     """
 
-    def __init__(self, control: CoefficientControl, eta: float, total_steps: int):
-        if control.type == "cosine" and control.warmup_steps >= total_steps:
-            raise UserError(
-                f"actor.sft_loss_control.warmup_steps={control.warmup_steps} leaves nothing of the run's {total_steps} "
-                "steps to the cosine: use fewer."
-            )
-        self.control, self.eta, self.total_steps = control, eta, total_steps
+    def __init__(self, control: CoefficientControl, eta: float):
+        self.control, self.eta = control, eta
         self.controlled = eta
+        self.total_steps = 0
+
+    def span(self, total_steps: int) -> None:
+        """Set the training steps of the whole run, which are known only when the data are loaded.
+
+        Raises:
+            UserError: the warm-up leaves no step to the cosine.
+        """
+        if self.control.type == "cosine" and self.control.warmup_steps >= total_steps:
+            raise UserError(
+                f"actor.sft_loss_control.warmup_steps={self.control.warmup_steps} leaves nothing of the run's "
+                f"{total_steps} steps to the cosine: use fewer."
+            )
+        self.total_steps = total_steps
 
     def value(self, step: int) -> float:
         """eta of the update in `step`."""

@@ -23,7 +23,7 @@ from verl.model_merger.fsdp_model_merger import FSDPModelMerger, merge_non_dtens
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.common.run_lock import sole_run
-from rl.data.training_run import NEWEST
+from rl.data.training_run import NEWEST, newest_checkpoint
 
 SHARDS, SAVED, MERGED = "model_world_size_{world}_rank_{rank}.pt", "huggingface", "huggingface_merged"
 MERGED_FROM = "merged_from.json"
@@ -94,11 +94,10 @@ def _find(model: str) -> tuple[str, Path | None]:
 
 def _checkpoint(folder: Path) -> Path:
     """The actor folder of a checkpoint or run."""
-    if (folder / NEWEST).is_file():
-        step = (folder / NEWEST).read_text().strip()
-        if not (folder / f"global_step_{step}").is_dir():
-            raise UserError(f"{folder / NEWEST} says step {step}, but there is no {folder / f'global_step_{step}'}.")
-        folder = folder / f"global_step_{step}"
+    newest = newest_checkpoint(folder)
+    if newest is not None and not newest.is_dir():
+        raise UserError(f"{folder / NEWEST} names {newest.name} as the newest checkpoint, but there is no {newest}.")
+    folder = newest or folder
     if (folder / "actor").is_dir():
         folder = folder / "actor"
     if (folder / "fsdp_config.json").is_file() or _has_weights(folder / SAVED):

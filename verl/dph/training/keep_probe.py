@@ -26,7 +26,7 @@ from rl.data.rows import SAMPLES
 from rl.data.split import BASE_CORRECT
 from verl.dph.cpu.agent_loop import SEED
 from verl.dph.training.diversity import response_of
-from verl.dph.training.rollout_accounting import scored
+from verl.dph.training.rollout_ledger import scored
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))

@@ -10,7 +10,8 @@ import math
 import torch
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
-from verl.utils.metric import AggregationType, Metric
+from verl.utils.metric import AggregationType, Metric, reduce_metrics
+from verl.utils.py_functional import rename_dict
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
@@ -24,10 +25,11 @@ from verl.dph.training import topk_loss
 COEFFICIENT, COMPONENT = "sft_loss_coeff", "dph_component"
 POLICY, REHEARSAL = "policy", "rehearsal"
 
-# Counts of the log-ratio over the D_pef tokens of a micro-batch, which the trainer turns into quantiles.
+# Counts of the log-ratio over the D_pef tokens of a micro-batch, which `update_metrics` turns into quantiles.
 HISTOGRAM = "dph/log_ratio_histogram"
 
-# Per D_pef token, |weight of grad log pi_theta| without a bound, and what the bound takes off it. The trainer divides.
+# Per D_pef token, |weight of grad log pi_theta| without a bound, and what the bound takes off it; `update_metrics`
+# divides.
 UNBOUNDED_WEIGHT, REMOVED_WEIGHT = "dph/unbounded_weight", "dph/removed_weight"
 
 # dph/kl_ref_policy is k3, linear above this log-ratio, whatever bound the loss has: one token that has become e^5 times
@@ -217,3 +219,27 @@ def _token_means(metrics: dict, share: float) -> dict:
         else m
         for key, m in metrics.items()
     }
+
+
+def update_metrics(output: dict) -> dict:
+    """The metrics of an update, for the trainer.
+
+    Args:
+        output: the workers' metrics, one list per key.
+
+    Returns:
+        A number per key; ours without verl's prefix.
+    """
+    histograms = output.pop(HISTOGRAM, None)
+    output = rename_dict(output, "actor/")
+    output["perf/mfu/actor"] = output.pop("actor/mfu")
+    output = {name.removeprefix("actor/") if name.startswith("actor/dph/") else name: v for name, v in output.items()}
+    metrics = reduce_metrics(output)
+    if UNBOUNDED_WEIGHT in metrics:
+        removed, unbounded = metrics.pop(REMOVED_WEIGHT), metrics.pop(UNBOUNDED_WEIGHT)
+        metrics["dph/clip_weight"] = removed / unbounded if unbounded else 0.0
+    if histograms is not None:
+        metrics |= {
+            f"dph/ratio_{name}": math.exp(d) for name, d in log_ratio_histogram.quantiles(sum(histograms)).items()
+        }
+    return metrics

@@ -1,12 +1,10 @@
-"""What a run continues: its checkpoint, looked at before Ray starts, and the state that is saved beside verl's."""
+"""What a run continues: its checkpoint, looked at before Ray starts."""
 
 import fnmatch
-import json
 import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -14,15 +12,10 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, short, tokenizer_hash
 from rl.configuration.nesting import flat
 from rl.configuration.programs import PROGRAMS
-from verl.dph.pef.store import Store
-from verl.dph.pef.visit_order import RehearsalOrder
-from verl.dph.training import run_manifest
+from rl.data.training_run import MANIFEST, NEWEST, newest_checkpoint, read_manifest
 from verl.dph.training.config import files_of
 
 logger = logging.getLogger(__name__)
-
-NEWEST = "latest_checkpointed_iteration.txt"  # verl writes it last
-STATE_FILE = "dph_state.json"
 
 # What may change when a run is resumed: those of our settings that say so, and verl's settings with these names. Every
 # other setting must be what it was.
@@ -69,16 +62,6 @@ DROPPED = {"data.sft_refresh": 0}
 _SHOWN = 8  # changes in one message
 
 
-class Stateful(Protocol):
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
-
-
-def newest(run: Path) -> Path | None:
-    """The checkpoint that verl has named the newest of a run's folder, once it was whole; None without one."""
-    named = run / NEWEST
-    return run / f"global_step_{named.read_text().strip()}" if named.exists() else None
-
-
 def checkpoint_of(config: DictConfig) -> Path | None:
     """The folder global_step_N that verl will load (trainer_base.py, _load_checkpoint); None: the run starts anew.
 
@@ -96,15 +79,12 @@ def checkpoint_of(config: DictConfig) -> Path | None:
                 "trainer.resume_mode=auto."
             )
         return Path(named)
-    folder = newest(Path(trainer.default_local_dir))
-    if folder is None:
-        return None
-    step = folder.name.removeprefix("global_step_")
-    if not step.isdigit() or not (folder / "actor").is_dir():
+    folder = newest_checkpoint(Path(trainer.default_local_dir))
+    if folder is not None and not (folder / "actor").is_dir():
         raise UserError(
-            f"{folder.with_name(NEWEST)} names step {step!r} as the newest checkpoint, and "
-            f"{folder}/actor does not exist: restore it, "
-            "write the step of another checkpoint into the file, or set trainer.resume_mode=disable to start anew."
+            f"{folder.with_name(NEWEST)} names {folder.name} as the newest checkpoint, and {folder}/actor does not "
+            "exist: restore it, write the step of another checkpoint into the file, or set trainer.resume_mode=disable "
+            "to start anew."
         )
     return folder
 
@@ -119,8 +99,11 @@ def check(config: DictConfig, folder: Path) -> None:
         UserError: naming both values of what differs.
     """
     _check_ranks(config, folder)
-    manifest = _manifest(folder)
+    manifest = read_manifest(folder)
     if manifest is None:
+        logger.warning(
+            "%s is missing: whether the checkpoint was trained with this run's settings is not known", folder / MANIFEST
+        )
         return
     changes = [*_other_files(config, manifest), *_other_settings(config, manifest["settings"])]
     if not changes:
@@ -148,20 +131,6 @@ def _check_ranks(config: DictConfig, folder: Path) -> None:
             f"(trainer.nnodes x trainer.n_gpus_per_node): use {written} (GPUS_PER_NODE in the scripts), or start "
             "another run from its merged weights (python -m verl.model_merger merge --backend fsdp)."
         )
-
-
-def _manifest(folder: Path) -> dict | None:
-    path = folder / run_manifest.FILE
-    try:
-        manifest = json.loads(path.read_text())
-    except FileNotFoundError:
-        logger.warning("%s is missing: whether the checkpoint was trained with this run's settings is not known", path)
-        return None
-    except ValueError:
-        manifest = None
-    if not isinstance(manifest, dict) or manifest.get("format") != run_manifest.FORMAT:
-        raise UserError(f"{path} is no {run_manifest.FORMAT}: delete it to resume without comparing settings.")
-    return manifest
 
 
 def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
@@ -224,39 +193,3 @@ def _fixed_by_others(config: DictConfig) -> tuple[str, ...]:
 
 def _among(patterns: tuple[str, ...], key: str) -> bool:
     return any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
-
-
-# ---------------------------------------------------------------------------------------- our state in a checkpoint
-
-
-def visit_order(store: Store, config: DictConfig) -> RehearsalOrder:
-    """The order in which a run visits the rows that it can use."""
-    return RehearsalOrder([row.id for row in store.rows], config.data.sft_seed, store.fingerprint())
-
-
-def load_state(folder: Path, parts: dict[str, Stateful]) -> None:
-    """Let each part continue where folder/dph_state.json has it.
-
-    Raises:
-        UserError: there is no such file, it lacks a part, or a part is one of another store or setting.
-    """
-    path = folder / STATE_FILE
-    try:
-        state = json.loads(path.read_text())
-        for name, part in parts.items():
-            part.load_state_dict(state[name])
-    except FileNotFoundError:
-        raise UserError(
-            f"{path} is missing: the checkpoint was written with sft_loss_mode=none; start another run "
-            "(trainer.default_local_dir) or continue with sft_loss_mode=none."
-        ) from None
-    except KeyError as part:
-        raise UserError(
-            f"{path} has no {part}: an older version of DPH-RL wrote it; resume with that version, or start another "
-            "run."
-        ) from None
-    except ValueError as error:
-        raise UserError(
-            f"{path} does not fit this run: {error}; resume with the same store, length limits, sft_seed and "
-            "sft_loss_control.type."
-        ) from error

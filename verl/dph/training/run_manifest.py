@@ -15,10 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 from rl.common import atomic_write
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
 from rl.common.git_state import git_state
+from rl.data.training_run import MANIFEST, MANIFEST_FORMAT
 from verl.dph.training.config import files_of
-
-FORMAT = "dph-manifest/1"
-FILE = "manifest.json"
 
 _DATA_KEYS = ("train_files", "val_files", "sft_files", "sft_pt")
 
@@ -48,7 +46,7 @@ class Manifest:
             UserError: a file of the model or data could not be hashed; nothing is written.
         """
         content = self._of_run | {"step": step, "written": datetime.now(UTC).isoformat(), "ray_resources": resources}
-        path = Path(folder) / FILE
+        path = Path(folder) / MANIFEST
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write.write_text(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
@@ -62,7 +60,7 @@ class Manifest:
     @cached_property
     def _of_run(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": MANIFEST_FORMAT,
             "git": git_state(Path(__file__).parent),
             "python": platform.python_version(),
             "platform": platform.platform(),

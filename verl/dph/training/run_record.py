@@ -4,21 +4,16 @@ import json
 import math
 import re
 import shlex
-from dataclasses import asdict, dataclass, field
+import time
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from omegaconf import DictConfig
 
 from rl.common import atomic_write
 from rl.common.duration import duration
-from rl.common.errors import UserError
-from rl.data.training_run import RECORD
+from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, checkpoint_folder, read_record
 from verl.dph.training.config import files_of
-
-FORMAT = "dph-run/1"
-
-# As verl's latest_checkpointed_iteration.txt: the step of the best checkpoint that is still there.
-BEST_FILE = "best_checkpointed_iteration.txt"
 
 # verl's mean accuracy of each data source at validation (trainer_base.py, _val_metrics_update).
 _MEAN_ACCURACY = re.compile(r"val-core/.+/(acc|reward)/mean@\d+")
@@ -48,36 +43,39 @@ class RunRecord:
     failed_rollouts: int = 0
     validations: dict[int, float] = field(default_factory=dict)
     checkpoints: list[int] = field(default_factory=list)
+    _counted_at: float | None = field(default=None, init=False)
 
     @classmethod
     def load(cls, folder: Path) -> "RunRecord":
         """The record of `folder`, an empty one if there is none.
 
         Raises:
-            UserError: the file is not one.
+            UserError: the file is damaged or something else.
         """
-        path = folder / RECORD
-        try:
-            content = json.loads(path.read_text())
-            if content.pop("format") != FORMAT:
-                raise ValueError
-            validations = {int(step): value for step, value in content.pop("validations").items()}
-            return cls(folder, validations=validations, **content)
-        except FileNotFoundError:
+        content = read_record(folder)
+        if content is None:
             return cls(folder)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise UserError(f"{path} is no record of a run ({FORMAT}): delete it, it is written anew.") from None
+        content["validations"] = {int(step): value for step, value in content["validations"].items()}
+        known = {field.name for field in fields(cls) if field.init} & content.keys()
+        return cls(folder, **{name: content[name] for name in known})
+
+    def start(self) -> None:
+        """Count the seconds of training from now on."""
+        self._counted_at = time.monotonic()
 
     def save(self) -> None:
         """Write both files, each atomically."""
-        content = {name: value for name, value in asdict(self).items() if name != "folder"}
+        if self._counted_at is not None:
+            now = time.monotonic()
+            self.seconds, self._counted_at = self.seconds + now - self._counted_at, now
+        content = {name: value for name, value in asdict(self).items() if name not in ("folder", "_counted_at")}
         self.folder.mkdir(parents=True, exist_ok=True)
-        atomic_write.write_text(self.folder / RECORD, json.dumps({"format": FORMAT} | content, indent=2) + "\n")
+        atomic_write.write_text(self.folder / RECORD, json.dumps({"format": RECORD_FORMAT} | content, indent=2) + "\n")
         best = self.best()
         if best is None:
-            (self.folder / BEST_FILE).unlink(missing_ok=True)
+            (self.folder / BEST).unlink(missing_ok=True)
         else:
-            atomic_write.write_text(self.folder / BEST_FILE, str(best))
+            atomic_write.write_text(self.folder / BEST, str(best))
 
     def resumed_at(self, step: int) -> None:
         """Forget what lies after the checkpoint that the run continues from; step 0 is a new run."""
@@ -86,6 +84,11 @@ class RunRecord:
         self.step = step
         self.validations = {at: value for at, value in self.validations.items() if at <= step}
         self.checkpoints = [at for at in self.checkpoints if at <= step]
+
+    def trained(self, step: int, failed_rollouts: int) -> None:
+        """Record a training step."""
+        self.step = step
+        self.failed_rollouts += failed_rollouts
 
     def validated(self, step: int, metrics: dict[str, float], metric: str | None) -> str | None:
         """Record a validation.
@@ -122,10 +125,7 @@ class RunRecord:
 
     def _is_there(self, step: int) -> bool:
         """Whether this run saved a checkpoint in `step`, of which verl has not deleted the weights."""
-        return step in self.checkpoints and (self._folder_of(step) / "actor").is_dir()
-
-    def _folder_of(self, step: int) -> Path:
-        return self.folder / f"global_step_{step}"
+        return step in self.checkpoints and (checkpoint_folder(self.folder, step) / "actor").is_dir()
 
     def is_finished(self, config: DictConfig, step: int) -> bool:
         """Whether a run that continues after `step` has no step left, as verl counts them (trainer_base.py, fit)."""
@@ -135,7 +135,7 @@ class RunRecord:
 
     def summary(self, config: DictConfig) -> str:
         """What was trained, the last and the best validation, the checkpoints and the next command, in lines."""
-        best, newest = self.best(), self._folder_of(self.step)
+        best, newest = self.best(), checkpoint_folder(self.folder, self.step)
         lines = [
             f"{config.trainer.experiment_name}: step {self.step} of {self.total_steps}, {duration(self.seconds)} of "
             f"training, {self.failed_rollouts} failed rollouts."
@@ -154,7 +154,7 @@ class RunRecord:
                 )
         if not self._is_there(self.step):
             return "\n".join([*lines, f"No checkpoint (trainer.save_freq={config.trainer.save_freq})."])
-        of_best = "" if best is None else f", best: {self._folder_of(best)}"
+        of_best = "" if best is None else f", best: {checkpoint_folder(self.folder, best)}"
         return "\n".join([*lines, f"Checkpoint: {newest}{of_best}", f"Next: {self._next_command(config, newest)}"])
 
     def _next_command(self, config: DictConfig, checkpoint: Path) -> str:

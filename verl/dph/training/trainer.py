@@ -1,45 +1,39 @@
-"""verl's trainers with rehearsal: D_pef rows in every optimizer mini-batch, their weight eta, and both in checkpoints.
+"""verl's trainers with rehearsal. A trainer owns a ledger of rollouts, a feed of D_pef and the keep probe.
 
-Only hooks are overridden. `_update_actor` is the one method of verl's that had to be written again, because it fixes
-the mini-batch size; tests/trainer/test_upstream.py fails when upstream's changes.
+Only hooks are overridden, each once. `_update_actor` is the one method of verl's that had to be written again, because
+it fixes the mini-batch size; tests/trainer/test_upstream.py fails when upstream's changes.
 """
 
-import json
 import logging
-import math
 import os
-import time
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import ray
 from omegaconf import DictConfig
+from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1.replay_buffer import DAPO_FILTERED_REWARD_COUNTS_KEY, ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import omega_conf_to_dataclass
-from verl.utils.metric import reduce_metrics
-from verl.utils.py_functional import rename_dict
 from verl.workers.rollout.llm_server import LLMServerClient
 
-from rl.common import atomic_write
-from verl.dph.divergence.eta_schedule import Coefficient
-from verl.dph.divergence.log_ratio_histogram import quantiles
-from verl.dph.pef.row_filter import usable
-from verl.dph.pef.store import Row, Store
-from verl.dph.pef.visit_order import RehearsalOrder
+from rl.data.training_run import checkpoint_folder, newest_checkpoint
+from verl.dph.pef.build import write_store
 from verl.dph.sampling.rollout_engine import client_of
-from verl.dph.training import mixed_batch, resume
+from verl.dph.training import checkpoint_parts, mixed_batch, resume
 from verl.dph.training.actor_worker import DPHCriticWorker, DPHDetachWorker, DPHReferenceWorker, DPHWorker
-from verl.dph.training.config import has_divergence, has_keep_probe, mini_batches, rehearses
+from verl.dph.training.config import has_keep_probe
 from verl.dph.training.disk import full_disk_explained
 from verl.dph.training.keep_probe import KeepProbe
-from verl.dph.training.rehearsal_loss import HISTOGRAM, REMOVED_WEIGHT, UNBOUNDED_WEIGHT, rehearsal_loss
-from verl.dph.training.rollout_accounting import CheckedRollouts
+from verl.dph.training.pef_feed import PefFeed
+from verl.dph.training.rehearsal_loss import rehearsal_loss, update_metrics
+from verl.dph.training.rollout_ledger import RolloutLedger
 from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord
 
@@ -47,41 +41,45 @@ logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 
-class Rehearsal(CheckedRollouts, PPOTrainer):
-    """Rehearsal on D_pef when `actor.sft_loss_mode` is not none, for each of verl's trainers.
+class DPHTrainer(PPOTrainer):
+    """What our trainers of verl's modes share: what each hook of verl's calls, and in which order.
 
     Attributes:
-        store: the rows of D_pef that this run can use; None if it does not rehearse.
-        order: in which they are visited.
+        ledger: of the rollouts.
+        feed: of D_pef rows and eta; None without a divergence.
+        keep_probe: of validations; None where it is off.
+        parts: what a checkpoint holds of these, by name.
+        record: what the run has reached.
+        manifest: what a checkpoint says of code, data and settings.
     """
 
-    store: Store | None = None
-    keep_probe: KeepProbe | None = None
-
     def __init__(self, config: DictConfig):
+        self.ledger = RolloutLedger(config)  # verl's constructor makes the replay buffer
         super().__init__(config)
-        self.has_divergence = has_divergence(config)
-        self.manifest = Manifest(config)
+        self.feed = PefFeed.of(config)
+        self.keep_probe: KeepProbe | None = None
+        self.parts = checkpoint_parts.parts_of(self.feed)
         self.record = RunRecord.load(Path(config.trainer.default_local_dir))
-        self._recorded_at = time.monotonic()
-        if rehearses(config):
-            self.store = usable(Store.load(os.path.expanduser(config.data.sft_pt)), config).store
-            self.order = resume.visit_order(self.store, config)
-            self.rows_per_mini_batch = config.data.sft_batch_size // mini_batches(config)
+        self.manifest = Manifest(config)
+
+    # ------------------------------------------------------------------------------------------------ set-up
+
+    def _build_replay_buffer(self) -> ReplayBuffer:
+        buffer = super()._build_replay_buffer()
+        # separate_async compares its idle time with verl's interval (_step_had_idle).
+        self.ledger.watch(buffer, own_interval=self.trainer_mode != "separate_async")
+        return buffer
 
     def _init_dataloader(self):
         super()._init_dataloader()  # counts the run's steps
         of_all_epochs = self.steps_per_epoch * self.config.trainer.total_epochs
         self.record.steps_per_epoch = self.steps_per_epoch
         self.record.total_steps = min(self.total_training_steps, of_all_epochs)
+        if self.feed is not None:
+            self.feed.eta.span(self.record.total_steps)
         if has_keep_probe(self.config):
-            stored = None if self.store is None else {row.id for row in self.store.rows}
-            self.keep_probe = KeepProbe(self.config, self.tokenizer, self.processor, stored)
-        if self.has_divergence:
-            actor_config = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-            self.coefficient = Coefficient(
-                actor_config.sft_loss_control, actor_config.sft_loss_coeff, self.record.total_steps
-            )
+            rehearsed = None if self.feed is None else self.feed.ids
+            self.keep_probe = KeepProbe(self.config, self.tokenizer, self.processor, rehearsed)
 
     def _init_resource_pool_mgr(self):
         super()._init_resource_pool_mgr()
@@ -94,55 +92,51 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         }
 
     def on_init_end(self):
-        actor_config = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-        if self.has_divergence:
-            self.actor_rollout_wg.set_loss_fn(partial(rehearsal_loss, config=actor_config))
-        if self.store is not None:
-            logger.info(
-                "rehearsing %s on %d rows (%d response tokens) of %s, %d per mini-batch",
-                actor_config.sft_loss_mode,
-                len(self.store),
-                self.store.num_tokens,
-                self.config.data.sft_pt,
-                self.rows_per_mini_batch,
-            )
+        if self.feed is not None:
+            actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
+            self.actor_rollout_wg.set_loss_fn(partial(rehearsal_loss, config=actor))
+            logger.info("rehearsing %s on %s", actor.sft_loss_mode, self.feed)
         super().on_init_end()
 
     def fit(self, agent_loop_manager):
-        if not self.config.actor_rollout_ref.actor.generate_sft:
-            self.manifest.start()
-            self._recorded_at = time.monotonic()
-            logger.info("The model is loaded: step %d of %d begins.", self.global_steps + 1, self.record.total_steps)
-            self._save_record()  # dph watch reads how many steps there will be
-            super().fit(agent_loop_manager)
-            self._save_record()
+        if self.config.actor_rollout_ref.actor.generate_sft:
+            write_store(self)
             return
-        from verl.dph.pef.build import write_store
-
-        write_store(self)
-
-    def _save_record(self) -> None:
-        now = time.monotonic()
-        self.record.seconds, self._recorded_at = self.record.seconds + now - self._recorded_at, now
+        self.manifest.start()
+        self.record.start()
+        logger.info("The model is loaded: step %d of %d begins.", self.global_steps + 1, self.record.total_steps)
+        self.record.save()  # dph watch reads how many steps there will be
+        super().fit(agent_loop_manager)
         self.record.save()
 
     # ------------------------------------------------------------------------------------------------ one step
 
-    def step(self, metrics: dict, timing_raw: dict) -> KVBatchMeta:
-        batch = super().step(metrics, timing_raw)
-        self.record.step = self.global_steps
-        self.record.failed_rollouts += metrics["dph/failed_rollouts"]
+    def _fetch_one_gen_batch(self) -> TensorDict:
+        batch = super()._fetch_one_gen_batch()
+        self.ledger.name_prompts(batch, self.global_steps)
         return batch
 
+    def step(self, metrics: dict, timing_raw: dict) -> KVBatchMeta:
+        batch = super().step(metrics, timing_raw)
+        counts = self.ledger.take_counts(self.global_steps)
+        metrics |= counts
+        if self.feed is not None:
+            metrics |= self.feed.take_metrics()
+        self.record.trained(self.global_steps, counts["dph/failed_rollouts"])
+        return batch
+
+    def _balance_batch(self, batch: KVBatchMeta, metrics, *args, **kwargs) -> KVBatchMeta:
+        return super()._balance_batch(self.ledger.trainable(batch, self.global_steps), metrics, *args, **kwargs)
+
     def _update_actor(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
-        if not self.has_divergence:
+        if self.feed is None:
             return super()._update_actor(batch, metrics)
         config, actor = self.config, self.config.actor_rollout_ref.actor
         if actor.shuffle:
             self._shuffle(batch)
         mini_batch_rows = actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
-        pef = [self._next_rows() for _ in range(len(batch.keys) // mini_batch_rows)]
-        coefficient = self.coefficient.value(self.global_steps)
+        pef = self.feed.take(len(batch.keys) // mini_batch_rows)
+        eta = self.feed.eta.value(self.global_steps)
         topk = actor.sft_loss_estimator == "topk"
         with mixed_batch.mixed(batch, pef, ranks=self.data_parallel_size(), top_k=topk) as mixed:
             mixed.extra_info.update(
@@ -155,17 +149,13 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
                 seed=actor.data_loader_seed,
                 dataloader_kwargs={"shuffle": False},
                 temperature=config.actor_rollout_ref.rollout.temperature,
-                sft_loss_coeff=coefficient,
+                sft_loss_coeff=eta,
             )
             if actor.sft_grad_norm_freq and self.global_steps % actor.sft_grad_norm_freq == 0:
                 metrics.update(self._gradient_norms(mixed))
             output = self.actor_rollout_wg.update_actor(mixed)
-        metrics.update(_update_metrics(output["metrics"]))
-        metrics["dph/coefficient"] = coefficient
-        if self.store is not None:
-            self.coefficient.observe(metrics["dph/kl_ref_policy"])
-            metrics["dph/rows"] = sum(len(rows) for rows in pef)
-            metrics["dph/epoch"] = self.order.epochs
+        metrics |= update_metrics(output["metrics"]) | {"dph/coefficient": eta}
+        self.feed.observe(metrics)
         return batch  # without the D_pef rows: verl's metrics and clean-up see D_exp only
 
     def _shuffle(self, batch: KVBatchMeta) -> None:
@@ -191,10 +181,11 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         """Ranks that see different rows."""
         return max(self.actor_rollout_wg._query_dispatch_info("actor")) + 1
 
-    def _next_rows(self) -> list[Row]:
-        if self.store is None:
-            return []
-        return [self.store.rows[i] for i in self.order.take(self.rows_per_mini_batch)]
+    def _compute_metrics(self, batch: KVBatchMeta, metrics: dict, *args, **kwargs) -> None:
+        super()._compute_metrics(batch, metrics, *args, **kwargs)
+        metrics |= self.ledger.take_metrics(metrics.get(DAPO_FILTERED_REWARD_COUNTS_KEY, {}))
+
+    # ------------------------------------------------------------------------------------------------ validation
 
     def _validate(self) -> dict[str, float]:
         metrics = super()._validate()
@@ -203,63 +194,54 @@ class Rehearsal(CheckedRollouts, PPOTrainer):
         missing = self.record.validated(self.global_steps, metrics, self.config.trainer.best_metric)
         if missing:
             logger.warning(missing)
-        self._save_record()
+        self.record.save()
         return metrics
+
+    def _val_metrics_update(
+        self, data_sources: list, sample_uids: list, infos: dict, turns: list, expected_acc_counts: dict
+    ) -> dict:
+        # Without expected_acc_counts verl's metrics are of the rollouts that were scored.
+        metrics = super()._val_metrics_update(data_sources, sample_uids, infos, turns)
+        step, expected = self.global_steps, expected_acc_counts
+        return metrics | self.ledger.validation_metrics(step, data_sources, sample_uids, infos, expected)
+
+    def _dump_generations(self, inputs, outputs, gts, scores, reward_extra_infos_dict: dict, dump_path: str) -> None:
+        infos = self.ledger.dump_columns(reward_extra_infos_dict, dump_path)
+        super()._dump_generations(inputs, outputs, gts, scores, infos, dump_path)
 
     # ------------------------------------------------------------------------------------------------ checkpoints
 
-    def _state(self) -> dict[str, RehearsalOrder | Coefficient]:
-        """What is saved beside verl's checkpoint and verified on resume, by name."""
-        state = {"coefficient": self.coefficient}
-        return state if self.store is None else state | {"order": self.order}
-
     def _save_checkpoint(self):
         # Before super(): it writes the file that names the newest checkpoint last.
-        folder = Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}")
-        with full_disk_explained(folder, resume.newest(folder.parent)):
+        run = Path(self.config.trainer.default_local_dir)
+        folder = checkpoint_folder(run, self.global_steps)
+        with full_disk_explained(folder, newest_checkpoint(run)):
             self.manifest.write(folder, step=self.global_steps, resources=ray.cluster_resources())
-            if self.has_divergence:
-                state = {name: part.state_dict() for name, part in self._state().items()}
-                atomic_write.write_text(folder / resume.STATE_FILE, json.dumps(state))
+            checkpoint_parts.save(folder, self.parts)
             super()._save_checkpoint()
         self.record.saved(self.global_steps)
-        self._save_record()
+        self.record.save()
 
     def _load_checkpoint(self):
         super()._load_checkpoint()
         self.record.resumed_at(self.global_steps)
         folder = resume.checkpoint_of(self.config)
-        if self.has_divergence and folder is not None:
-            resume.load_state(folder, self._state())
+        if folder is not None:
+            checkpoint_parts.load(folder, self.parts)
 
 
-def _update_metrics(output: dict) -> dict:
-    """The workers' metrics of an update (one list per key) reduced to the step; ours without verl's prefix."""
-    histograms = output.pop(HISTOGRAM, None)
-    output = rename_dict(output, "actor/")
-    output["perf/mfu/actor"] = output.pop("actor/mfu")
-    output = {name.removeprefix("actor/") if name.startswith("actor/dph/") else name: v for name, v in output.items()}
-    metrics = reduce_metrics(output)
-    if UNBOUNDED_WEIGHT in metrics:
-        removed, unbounded = metrics.pop(REMOVED_WEIGHT), metrics.pop(UNBOUNDED_WEIGHT)
-        metrics["dph/clip_weight"] = removed / unbounded if unbounded else 0.0
-    if histograms is not None:
-        metrics |= {f"dph/ratio_{name}": math.exp(d) for name, d in quantiles(sum(histograms)).items()}
-    return metrics
-
-
-class SyncTrainer(Rehearsal, PPOTrainerSync):
+class SyncTrainer(DPHTrainer, PPOTrainerSync):
     """Rollouts and updates take turns on the same devices."""
 
     def get_llm_client(self) -> LLMServerClient:
         return client_of(self.llm_server_manager)
 
 
-class ColocateAsyncTrainer(Rehearsal, PPOTrainerColocateAsync):
+class ColocateAsyncTrainer(DPHTrainer, PPOTrainerColocateAsync):
     """Partial rollouts carry over to the next step."""
 
 
-class SeparateAsyncTrainer(Rehearsal, PPOTrainerSeparateAsync):
+class SeparateAsyncTrainer(DPHTrainer, PPOTrainerSeparateAsync):
     """Rollouts have devices of their own and continue during the update."""
 
     def _setup(self):
@@ -270,13 +252,6 @@ class SeparateAsyncTrainer(Rehearsal, PPOTrainerSeparateAsync):
         verls_logger.setLevel(logging.WARNING)
         super()._setup()
         verls_logger.setLevel(level)
-
-    def step(self, metrics: dict, timing_raw: dict) -> KVBatchMeta:
-        batch = super().step(metrics, timing_raw)
-        if "dph/rows" in metrics:  # verl averages over the mini-batches of a step; these two are the step's
-            metrics["dph/rows"] *= self.parameter_sync_step
-            metrics["dph/epoch"] = self.order.epochs
-        return batch
 
 
 TRAINERS = {"sync": SyncTrainer, "colocate_async": ColocateAsyncTrainer, "separate_async": SeparateAsyncTrainer}

@@ -1,4 +1,4 @@
-"""What a run writes beside its checkpoints, and what it tells wandb and swanlab; tests/end_to_end has a real run's."""
+"""What a run writes beside its checkpoints about code, data and settings; tests/end_to_end has a real run's."""
 
 import importlib.metadata
 import json
@@ -14,7 +14,8 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.common.git_state import git_state
-from verl.dph.training import run_manifest, tracking
+from rl.data.training_run import MANIFEST_FORMAT
+from verl.dph.training import run_manifest
 from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord
 from verl.dph.training.trainer import SyncTrainer
@@ -31,9 +32,7 @@ def config(tmp_path):
             "actor_rollout_ref": {"model": {"path": str(tmp_path), "tokenizer_path": None}},
             "data": data | {"sft_files": None, "sft_pt": None},
             "trainer": {
-                "logger": ["console", "wandb", "swanlab"],
                 "tags": ["js", "${data.sft_pt}", 3],
-                "default_local_dir": str(tmp_path / "run"),
             },
         }
     )
@@ -45,7 +44,7 @@ def test_a_manifest_names_code_packages_data_and_settings(config, tmp_path, monk
     written.write(folder, step=4, resources={"GPU": 8.0})
     assert os.listdir(folder) == ["manifest.json"]
     content = json.loads((folder / "manifest.json").read_text())
-    assert (content["format"], content["step"], content["ray_resources"]) == (run_manifest.FORMAT, 4, {"GPU": 8.0})
+    assert (content["format"], content["step"], content["ray_resources"]) == (MANIFEST_FORMAT, 4, {"GPU": 8.0})
     assert content["packages"]["verl"] == importlib.metadata.version("verl")
     assert content["settings"]["trainer"]["tags"] == ["js", None, 3]
     files = {f"{tmp_path}/{name}.parquet": file_sha256(tmp_path / f"{name}.parquet") for name in ("a", "b")}
@@ -111,45 +110,3 @@ def test_the_revision_is_that_of_the_checkout(tmp_path):
     assert len(state["revision"]) == 40 and not state["changed"]
     (package / "x.py").write_text("2")
     assert git_state(package) == state | {"changed": True}
-
-
-@pytest.fixture
-def environment(tmp_path, monkeypatch):
-    """No key and no login: HOME is empty."""
-    for name in [name for name in os.environ if name.startswith(("WANDB_", "SWANLAB_", "NETRC"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    before = dict(os.environ)
-    yield os.environ
-    for name in set(os.environ) - set(before):
-        del os.environ[name]
-
-
-def test_without_a_key_the_services_that_are_used_log_offline(config, environment):
-    loggers, config.trainer.logger = config.trainer.logger, ["console", "file"]
-    tracking.set_environment(config)
-    assert not {"WANDB_MODE", "WANDB_TAGS", "SWANLAB_MODE", "SWANLAB_TAGS"} & set(environment)
-    config.trainer.logger = loggers
-    tracking.set_environment(config)
-    assert (environment["WANDB_MODE"], environment["SWANLAB_MODE"]) == ("offline", "offline")
-    assert environment["WANDB_TAGS"] == environment["SWANLAB_TAGS"] == "js,None,3"
-
-
-def test_a_key_or_a_mode_of_the_users_is_left_alone(config, environment):
-    environment.update(WANDB_API_KEY="secret", WANDB_TAGS="mine", SWANLAB_MODE="disabled")
-    tracking.set_environment(config)
-    assert "WANDB_MODE" not in environment and environment["WANDB_TAGS"] == "mine"
-    assert environment["SWANLAB_MODE"] == "disabled"
-
-
-def test_a_login_counts_as_a_key(config, environment, tmp_path):
-    (tmp_path / ".swanlab").mkdir()
-    for file, host in ((".netrc", "api.wandb.ai"), (".swanlab/.netrc", "api.swanlab.cn")):
-        (tmp_path / file).write_text(f"machine {host}\nlogin user\npassword secret\n")
-        (tmp_path / file).chmod(0o600)
-    tracking.set_environment(config)
-    assert "WANDB_MODE" not in environment and "SWANLAB_MODE" not in environment
-    environment["WANDB_BASE_URL"] = "https://wandb.example.org"
-    tracking.set_environment(config)
-    assert environment["WANDB_MODE"] == "offline"

@@ -1,4 +1,4 @@
-"""What ours changes in verl's replay buffer: failures are counted, prompts come in order, looks are rare if costly."""
+"""verl's replay buffer under the ledger: failures are counted, prompts come in order, looks are rare if costly."""
 
 from types import SimpleNamespace
 
@@ -9,8 +9,8 @@ from verl.trainer.ppo.v1 import replay_buffer
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from rl.common.errors import UserError
-from verl.dph.training import rollout_accounting
-from verl.dph.training.rollout_accounting import CheckedRollouts
+from verl.dph.training import rollout_ledger
+from verl.dph.training.rollout_ledger import RolloutLedger
 
 N = 2
 
@@ -43,41 +43,34 @@ class Queue:
             self.items.pop(key)
 
 
-class Upstream:
-    """Of verl's trainer, what makes the replay buffer and samples a step from it."""
+class Trainer:
+    """Of the trainer, what makes the replay buffer and samples a step from it."""
 
-    trainer_mode = "colocate_async"
+    def __init__(self, config, queue):
+        self.config, self.queue, self.global_steps, self.refilled = config, queue, 1, 0
+        self.ledger = RolloutLedger(config)
+        self.build_replay_buffer("colocate_async")
 
-    def __init__(self, config):
-        self.config, self.global_steps, self.refilled = config, 1, 0
-        self.replay_buffer = self._build_replay_buffer()
-
-    def _build_replay_buffer(self):
-        return (ReplayBuffer if self.trainer_mode == "sync" else ReplayBufferAsync)(
-            trainer_mode=self.trainer_mode,
+    def build_replay_buffer(self, mode, own_interval=True):
+        self.replay_buffer = (ReplayBuffer if mode == "sync" else ReplayBufferAsync)(
+            trainer_mode=mode,
             trainer_config={},
             max_off_policy_threshold=2,
             max_off_policy_strategy="drop",
             sampler_kwargs={},
             refill_fn=self._refill,
         )
+        self.ledger.watch(self.replay_buffer, own_interval=own_interval)
 
     def _refill(self, count):
         for _ in range(count):
             self.refilled += 1
             self.queue.add(f"new{self.refilled}", step=self.global_steps)
 
-    def step(self, metrics, timing_raw):
+    def sample(self):
         size = self.config.data.train_batch_size
         batch, _ = self.replay_buffer.sample(global_steps=self.global_steps, partition_id="train", batch_size=size)
-        return self._balance_batch(batch, metrics)
-
-    def _balance_batch(self, batch, metrics):
-        return batch
-
-
-class Trainer(CheckedRollouts, Upstream):
-    pass
+        return self.ledger.trainable(batch, self.global_steps)
 
 
 CONFIG = {
@@ -91,16 +84,14 @@ CONFIG = {
 @pytest.fixture
 def trainer(monkeypatch):
     queue = Queue()
-    for module in replay_buffer, rollout_accounting:
+    for module in replay_buffer, rollout_ledger:
         monkeypatch.setattr(module, "tq", queue)
-    trainer = Trainer(OmegaConf.create(CONFIG))
-    trainer.queue = queue
-    return trainer
+    return Trainer(OmegaConf.create(CONFIG), queue)
 
 
 def step(trainer) -> SimpleNamespace:
-    metrics = {}
-    batch = trainer.step(metrics, {})
+    batch = trainer.sample()
+    metrics = trainer.ledger.take_counts(trainer.global_steps)
     trainer.global_steps += 1
     failed, unjudged = metrics["dph/failed_rollouts"], metrics["dph/unjudged_rollouts"]
     return SimpleNamespace(keys=sorted(batch.keys), failed=failed, unjudged=unjudged)
@@ -130,18 +121,17 @@ def test_failed_groups_that_are_allowed_are_replaced_and_counted_by_step(trainer
 def test_a_limit_is_a_count_or_a_share_of_the_step_rounded_down(trainer, limit, allowed):
     trainer.config.actor_rollout_ref.rollout.n = 3
     trainer.config.trainer.max_failed_rollouts = limit  # of 6 rollouts
-    assert trainer._may_fail(6) == allowed
-    trainer._count_failed(allowed, step=1)
+    assert trainer.ledger.may_fail(6) == allowed
+    trainer.ledger.count_failed(allowed, step=1)
     with pytest.raises(UserError, match=f"{allowed + 1} of 6 rollouts failed in step 1 .* allows {allowed}"):
-        trainer._count_failed(1, step=1)
-    trainer._count_failed(allowed, step=2)
+        trainer.ledger.count_failed(1, step=1)
+    trainer.ledger.count_failed(allowed, step=2)
 
 
 @pytest.fixture
-def groups_of_3(trainer, monkeypatch):
+def groups_of_3(trainer):
     """A synchronous trainer of 3 prompts a step, which trains on what is left of a group."""
-    monkeypatch.setattr(Trainer, "trainer_mode", "sync")
-    trainer.replay_buffer = trainer._build_replay_buffer()
+    trainer.build_replay_buffer("sync")
     trainer.config.actor_rollout_ref.rollout.n = trainer.config.data.train_batch_size = 3
     trainer.config.trainer.max_failed_rollouts = 9
     return trainer
@@ -229,7 +219,7 @@ def test_prompts_come_in_the_order_of_the_data(trainer):
         trainer.queue.add(name)
     taken = []
     for _ in range(5):
-        batch = trainer.step({}, {})
+        batch = trainer.sample()
         taken += sorted({key.split("_")[0] for key in batch.keys})
         for key in batch.keys:
             trainer.queue.items.pop(key)
@@ -238,7 +228,7 @@ def test_prompts_come_in_the_order_of_the_data(trainer):
 
 def test_the_next_look_waits_in_proportion_to_the_last(trainer, monkeypatch):
     times = iter([0.0, 0.001, 5.0, 5.013, 9.0, 9.178])  # a small step, 2,048 keys, 32,768 keys
-    monkeypatch.setattr(rollout_accounting, "time", SimpleNamespace(perf_counter=times.__next__))
+    monkeypatch.setattr(rollout_ledger, "time", SimpleNamespace(perf_counter=times.__next__))
     buffer, intervals = trainer.replay_buffer, []
     for _ in range(3):
         buffer.get_sampleable_count(1, "train")
@@ -246,9 +236,9 @@ def test_the_next_look_waits_in_proportion_to_the_last(trainer, monkeypatch):
     assert intervals == pytest.approx([0.03, 0.26, 2.0])
 
 
-def test_separate_async_keeps_verls_interval(trainer, monkeypatch):
+def test_separate_async_keeps_verls_interval(trainer):
     """Its adaptive threshold takes a wait longer than the interval for an idle trainer."""
-    monkeypatch.setattr(Trainer, "trainer_mode", "separate_async")
-    buffer = trainer._build_replay_buffer()
+    trainer.build_replay_buffer("separate_async", own_interval=False)
+    buffer = trainer.replay_buffer
     buffer.get_sampleable_count(1, "train")
     assert buffer.poll_interval == 2.0

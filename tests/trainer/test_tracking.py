@@ -1,0 +1,57 @@
+"""What wandb and swanlab are told of a run."""
+
+import os
+
+import pytest
+from omegaconf import OmegaConf
+
+from verl.dph.training import tracking
+
+
+@pytest.fixture
+def config(tmp_path):
+    settings = {"logger": ["console", "wandb", "swanlab"], "tags": ["js", "${data.sft_pt}", 3]}
+    settings["default_local_dir"] = str(tmp_path / "run")
+    return OmegaConf.create({"data": {"sft_pt": None}, "trainer": settings})
+
+
+@pytest.fixture
+def environment(tmp_path, monkeypatch):
+    """No key and no login: HOME is empty."""
+    for name in [name for name in os.environ if name.startswith(("WANDB_", "SWANLAB_", "NETRC"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    before = dict(os.environ)
+    yield os.environ
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+
+
+def test_without_a_key_the_services_that_are_used_log_offline(config, environment):
+    loggers, config.trainer.logger = config.trainer.logger, ["console", "file"]
+    tracking.set_environment(config)
+    assert not {"WANDB_MODE", "WANDB_TAGS", "SWANLAB_MODE", "SWANLAB_TAGS"} & set(environment)
+    config.trainer.logger = loggers
+    tracking.set_environment(config)
+    assert (environment["WANDB_MODE"], environment["SWANLAB_MODE"]) == ("offline", "offline")
+    assert environment["WANDB_TAGS"] == environment["SWANLAB_TAGS"] == "js,None,3"
+
+
+def test_a_key_or_a_mode_of_the_users_is_left_alone(config, environment):
+    environment.update(WANDB_API_KEY="secret", WANDB_TAGS="mine", SWANLAB_MODE="disabled")
+    tracking.set_environment(config)
+    assert "WANDB_MODE" not in environment and environment["WANDB_TAGS"] == "mine"
+    assert environment["SWANLAB_MODE"] == "disabled"
+
+
+def test_a_login_counts_as_a_key(config, environment, tmp_path):
+    (tmp_path / ".swanlab").mkdir()
+    for file, host in ((".netrc", "api.wandb.ai"), (".swanlab/.netrc", "api.swanlab.cn")):
+        (tmp_path / file).write_text(f"machine {host}\nlogin user\npassword secret\n")
+        (tmp_path / file).chmod(0o600)
+    tracking.set_environment(config)
+    assert "WANDB_MODE" not in environment and "SWANLAB_MODE" not in environment
+    environment["WANDB_BASE_URL"] = "https://wandb.example.org"
+    tracking.set_environment(config)
+    assert environment["WANDB_MODE"] == "offline"

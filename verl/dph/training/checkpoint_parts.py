@@ -1,0 +1,70 @@
+"""What of ours a checkpoint holds beside verl's: the state of each part, by name, in dph_state.json.
+
+The check before Ray starts (main.py) and the trainer call the same `load`, so that what the check accepts is what the
+trainer loads.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Protocol
+
+from rl.common import atomic_write
+from rl.common.errors import UserError
+from rl.data.training_run import STATE
+from verl.dph.training.pef_feed import PefFeed
+
+
+class Part(Protocol):
+    def state_dict(self) -> dict[str, Any]:
+        """JSON values."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Raises: ValueError if the state is of another run."""
+
+
+def parts_of(feed: PefFeed | None) -> dict[str, Part]:
+    """The parts that a run has state of, by their names in the file."""
+    if feed is None:
+        return {}
+    parts: dict[str, Part] = {"coefficient": feed.eta}
+    return parts if feed.order is None else parts | {"order": feed.order}
+
+
+def save(checkpoint: Path, parts: dict[str, Part]) -> None:
+    """Write the file, atomically; none without parts."""
+    if parts:
+        state = {name: part.state_dict() for name, part in parts.items()}
+        atomic_write.write_text(checkpoint / STATE, json.dumps(state))
+
+
+def load(checkpoint: Path, parts: dict[str, Part]) -> None:
+    """Let each part continue where the checkpoint has it.
+
+    Args:
+        checkpoint: global_step_N.
+
+    Raises:
+        UserError: there is no such file, it lacks a part, or a part is one of another store or setting.
+    """
+    if not parts:
+        return
+    path = checkpoint / STATE
+    try:
+        state = json.loads(path.read_text())
+        for name, part in parts.items():
+            part.load_state_dict(state[name])
+    except FileNotFoundError:
+        raise UserError(
+            f"{path} is missing: the checkpoint was written with sft_loss_mode=none; start another run "
+            "(trainer.default_local_dir) or continue with sft_loss_mode=none."
+        ) from None
+    except KeyError as part:
+        raise UserError(
+            f"{path} has no {part}: an older version of DPH-RL wrote it; resume with that version, or start another "
+            "run."
+        ) from None
+    except ValueError as error:
+        raise UserError(
+            f"{path} does not fit this run: {error}; resume with the same store, length limits, sft_seed and "
+            "sft_loss_control.type."
+        ) from error

@@ -1,0 +1,325 @@
+"""What becomes of a run's rollouts: their names and order, which failed, which are trained on, and their metrics."""
+
+import logging
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import transfer_queue as tq
+from omegaconf import DictConfig
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.core_algos import AdvantageEstimator
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.utils import tensordict_utils as tu
+
+from rl.common.errors import UserError
+from verl.dph.reward.metrics import reward_metrics
+from verl.dph.training.advantages import W_REINFORCE, check_rewards
+from verl.dph.training.diversity import response_of, rollout_metrics, validation_metrics
+from verl.dph.training.validation_dump import Described, describe, with_columns
+
+logger = logging.getLogger(__name__)
+logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
+
+# How often the trainer looks whether all rollouts are in. verl's 2 s is a loss on every step of a small model, and
+# nothing in verl's configuration sets it. A look lists all keys of TransferQueue, whose controller serves nobody else
+# meanwhile: a millisecond for a small step, over 100 for 16,384 rollouts. So looks get at most a twentieth of the time.
+POLL_SECONDS = 0.03
+PAUSE_PER_LOOK = 20
+
+# Advantage estimators that would mistake a score of 0 that judges nothing for a wrong response, even when all of a
+# group are 0.
+LEARN_FROM_ZEROS = (W_REINFORCE, AdvantageEstimator.GAE)
+
+# In verl's error when not one rollout of a step came back (replay_buffer.py, sample).
+NOTHING_CAME = "no materializable trajectories"
+
+
+class Scored(NamedTuple):
+    """A sample's last output: its key, data source, reward, and what the reward function returned beside it."""
+
+    key: str
+    data_source: str
+    reward: float
+    info: dict[str, Any]
+
+    @property
+    def prompt(self) -> str:
+        """The name of its prompt."""
+        return self.key.split("_")[0]
+
+
+class RolloutLedger:
+    """The rollouts of a run, from the prompts that are sampled to the rows that a step trains on.
+
+    The trainer (training/trainer.py) calls it in verl's hooks. A checkpoint holds nothing of it: a run is resumed
+    between steps, when the ledger is empty.
+
+    Args:
+        config: verl's trainer settings.
+    """
+
+    def __init__(self, config: DictConfig):
+        self.config = config
+        self._prompts_named: dict[int, int] = {}  # the last step that fetched prompts: how many
+        self._failed: Counter[int] = Counter()  # by training step
+        self._validated: dict[str, Described] = {}  # what verl's dump of the validation under way lacks
+        # Of the step, which has several mini-batches in separate_async:
+        self._scored: list[Scored] = []  # what is trained on
+        self._reward_infos: list[dict] = []  # also of masked rollouts
+        self._unjudged = 0
+
+    # ------------------------------------------------------------------------------------------------ sampling
+
+    def name_prompts(self, batch: TensorDict, step: int) -> None:
+        """Name prompts by the step and their number in it instead of at random.
+
+        A batch can be put in order by the names, samples take their seeds from them (verl/dph/cpu/agent_loop.py), and a
+        resumed run gives the same names without meeting those of prompts that its checkpoint brings back.
+        """
+        first = self._prompts_named.get(step, 0)
+        self._prompts_named = {step: first + len(batch)}
+        names = [f"step{step:08d}-{number:06d}" for number in range(first, first + len(batch))]
+        batch["uid"] = tu.get_tensordict({"uid": np.array(names, dtype=object)})["uid"]
+
+    def watch(self, buffer: ReplayBuffer, *, own_interval: bool) -> None:
+        """See every sample and eviction of the trainer's replay buffer, and let it select prompts in order.
+
+        Args:
+            own_interval: look for rollouts at our intervals instead of verl's.
+        """
+        if own_interval:
+            look = partial(_timed_look, buffer, buffer._sync_metadata_from_transfer_queue, buffer.poll_interval)
+            buffer._sync_metadata_from_transfer_queue = look
+        buffer.sample = partial(self._sample, buffer.sample)
+        buffer._evict_terminal_groups = partial(self._evict, buffer, buffer._evict_terminal_groups)
+        buffer._select_prompt_uids = partial(_select_in_order, buffer._select_prompt_uids)
+
+    def _sample(
+        self, sample: Callable, *, global_steps: int, partition_id: str, batch_size: int, samples: int | None = None
+    ) -> tuple[KVBatchMeta, dict]:
+        """The replay buffer's sample, in training and validation, unless too many rollouts are missing from it.
+
+        Missing rollouts are masked: verl fills up a training batch with rows without a token that counts, and
+        validation goes without them (`validation_metrics`). An asynchronous trainer takes another prompt (`_evict`).
+        When all rollouts of a group but one failed, that one is left out too: without a group there is no baseline, and
+        verl would take its reward for its advantage (`trainable`).
+
+        Args:
+            samples: per prompt, if not the number that the settings give for the partition.
+
+        Raises:
+            UserError: more than trainer.max_failed_rollouts are missing.
+        """
+        rollout = self.config.actor_rollout_ref.rollout
+        n = samples or (rollout.val_kwargs.n if partition_id == "val" else rollout.n)
+        expected = batch_size * n
+        try:
+            batch, metrics = sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+        except RuntimeError as error:
+            if NOTHING_CAME not in str(error):
+                raise
+            raise self._too_many_failed(expected, expected, global_steps) from None
+        if partition_id == "val" and samples is None and self.config.trainer.validation_data_dir:
+            self._validated |= describe(batch)
+        there = _samples_there(batch.keys)
+        lone = _lone(there, n) if partition_id == "train" else set()
+        failed = expected - there.total() + len(lone)
+        if partition_id == "train":
+            self.count_failed(failed, global_steps)
+            if lone == there.keys():
+                raise self._too_many_failed(expected, expected, global_steps)
+        elif samples is not None and failed:  # of the keep probe; verl's validation is checked as a whole
+            self._check_failed(failed, expected, global_steps)
+        return batch, metrics
+
+    def _evict(
+        self, buffer: ReplayBuffer, evict: Callable, global_steps: int, partition_id: str, reasons: tuple
+    ) -> tuple:
+        """The replay buffer's eviction; the failed rollouts of a failed group count in this step.
+
+        An asynchronous trainer (and sync with sampler.sync_refill_failed_groups) replaces a group with a failed rollout
+        by another prompt, for ever: a scorer that is down would not be noticed.
+
+        Args:
+            reasons: prompts that are stale, that dynamic sampling filters out, and that failed; and a count.
+
+        Raises:
+            UserError: more than trainer.max_failed_rollouts failed in this step.
+        """
+        if reasons[2]:
+            there, n = _samples_there(buffer.partitions[partition_id]), self.config.actor_rollout_ref.rollout.n
+            self.count_failed(sum(n - there[prompt] for prompt in reasons[2]), global_steps)
+        return evict(global_steps, partition_id, reasons)
+
+    # ------------------------------------------------------------------------------------------------ a step's rows
+
+    def trainable(self, batch: KVBatchMeta, step: int) -> KVBatchMeta:
+        """A step's rows in the order of the data, without groups of one rollout and groups whose reference cannot be
+        evaluated, which leave TransferQueue.
+
+        Rollouts arrive in the order in which they end, which differs every time. In the order of the data, mini-batches
+        are the same for the same seed. The rollouts that are left out have a score of 0, which says nothing about them.
+        If there are no others, they stay, as a step needs rows.
+
+        Raises:
+            UserError: w_reinforce or a critic would mistake unjudged responses, or w_reinforce correct ones, for wrong.
+        """
+        batch.reorder(sorted(range(len(batch.keys)), key=lambda row: _place(batch.keys[row])))
+        rows, estimator = scored(batch), self.config.algorithm.adv_estimator
+        masked = _lone(_samples_there(batch.keys), self.config.actor_rollout_ref.rollout.n)
+        self._reward_infos += [row.info for row in rows]
+        if estimator == W_REINFORCE:
+            check_rewards(row.info for row in rows)
+        judged = {row.prompt for row in rows if row.prompt not in masked}
+        unjudged = {row.prompt for row in rows if row.info.get("gold_error")} & judged
+        self._unjudged += sum(row.prompt in unjudged for row in rows)
+        if unjudged != judged:
+            masked |= unjudged
+        elif estimator in LEARN_FROM_ZEROS:
+            raise UserError(
+                f"No reference of step {step} can be evaluated, and {estimator} would take every response of it for "
+                "wrong: leave such prompts out, `dph audit` lists them."
+            )
+        else:
+            logger.warning("No reference of step %d can be evaluated; `dph audit` lists them", step)
+        self._scored += [row for row in rows if row.prompt not in masked]
+        if not masked:
+            return batch
+        kept = [key for key in batch.keys if key.split("_")[0] not in masked]
+        tq.kv_clear(keys=sorted(set(batch.keys) - set(kept)), partition_id=batch.partition_id)
+        return batch.select_keys(kept)
+
+    # ------------------------------------------------------------------------------------------------ failures
+
+    def count_failed(self, failed: int, step: int) -> None:
+        """Add to the failed rollouts of a training step.
+
+        Raises:
+            UserError: they are more than trainer.max_failed_rollouts.
+        """
+        if failed:
+            self._failed[step] += failed
+            rollouts = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
+            self._check_failed(self._failed[step], rollouts, step)
+
+    def _check_failed(self, failed: int, rollouts: int, step: int) -> None:
+        if failed > self.may_fail(rollouts):
+            raise self._too_many_failed(failed, rollouts, step)
+        left_out = "%d of %d rollouts failed in step %d and are left out (their errors are above)"
+        logger.warning(left_out, failed, rollouts, step)
+
+    def may_fail(self, rollouts: int) -> int:
+        """trainer.max_failed_rollouts of so many: an int is a count, a float a share, rounded down."""
+        limit = self.config.trainer.max_failed_rollouts
+        return limit if isinstance(limit, int) else math.floor(limit * rollouts)
+
+    def _too_many_failed(self, failed: int, rollouts: int, step: int) -> UserError:
+        return UserError(
+            f"{failed} of {rollouts} rollouts failed in step {step} (their errors are above; a scorer that is down?), "
+            f"and trainer.max_failed_rollouts={self.config.trainer.max_failed_rollouts} allows "
+            f"{self.may_fail(rollouts)}: fix the cause and re-run the same command, training resumes from the last "
+            "checkpoint."
+        )
+
+    # ------------------------------------------------------------------------------------------------ metrics
+
+    def take_counts(self, step: int) -> dict[str, int]:
+        """dph/failed_rollouts and dph/unjudged_rollouts of a step that has ended."""
+        unjudged, self._unjudged = self._unjudged, 0
+        return {"dph/failed_rollouts": self._failed.pop(step, 0), "dph/unjudged_rollouts": unjudged}
+
+    def take_metrics(self, filtered: Mapping[float, int]) -> dict[str, float]:
+        """What the rewards say of a step that has ended, and the diversity of its responses.
+
+        Args:
+            filtered: groups that dynamic sampling left out, by their reward.
+        """
+        rows = sorted(self._scored, key=lambda row: _place(row.key))
+        responses = [(row.prompt, response_of(row.data_source, row.reward, row.info)) for row in rows]
+        n = self.config.actor_rollout_ref.rollout.n
+        metrics = reward_metrics(self._reward_infos) | rollout_metrics(responses, n, filtered)
+        self._scored, self._reward_infos = [], []
+        return metrics
+
+    def validation_metrics(
+        self, step: int, data_sources: list, sample_uids: list, infos: dict, expected: dict[tuple[str, str], int]
+    ) -> dict[str, float]:
+        """Metrics over the rollouts that were scored; verl counts the others as wrong.
+
+        Args:
+            step: which the validation follows.
+            data_sources, sample_uids: of each response that was scored: where its prompt is from, and its name.
+            infos: columns of what the reward function returned.
+            expected: rollouts of each (data source, prompt), in the order of the data; a row's column __rollout_n__
+                counts before val_kwargs.n.
+
+        Raises:
+            UserError: more than trainer.max_failed_rollouts are missing.
+        """
+        total = sum(expected.values())
+        failed = total - len(sample_uids)
+        if failed:
+            self._check_failed(failed, total, step)
+        n, order = self.config.actor_rollout_ref.rollout.val_kwargs.n, (prompt for _, prompt in expected)
+        found = validation_metrics(data_sources, sample_uids, infos, order, n)
+        return {"dph/failed_validation_rollouts": failed} | found
+
+    def dump_columns(self, infos: dict[str, list], dump_path: str) -> dict[str, list]:
+        """The columns of a dump of generations; of a validation's, also those that `dph compare` needs."""
+        if not self._validated or dump_path != self.config.trainer.validation_data_dir:
+            return infos
+        described, self._validated = self._validated, {}
+        return with_columns(infos, described)
+
+
+def _samples_there(keys: Iterable[str]) -> Counter[str]:
+    """How many samples of each prompt are among keys "<prompt>_<sample>_<output>"."""
+    return Counter(sample.split("_")[0] for sample in {key.rsplit("_", 1)[0] for key in keys})
+
+
+def _lone(there: Counter[str], n: int) -> set[str]:
+    """Prompts of which all rollouts but one failed."""
+    return {prompt for prompt, count in there.items() if count == 1 < n}
+
+
+def scored(batch: KVBatchMeta) -> list[Scored]:
+    """A step's samples in their order; to be called before verl adds rows of padding."""
+    last = {key.rsplit("_", 1)[0]: key for key in sorted(batch.keys, key=_place)}
+    keys, fields = list(last.values()), ["data_source", "rm_scores", "extra_fields"]
+    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=fields)
+    infos = [extra.get("reward_extra_info", {}) for extra in data["extra_fields"]]
+    rewards = data["rm_scores"].sum(dim=1).tolist()
+    return list(map(Scored, keys, data["data_source"], rewards, infos))
+
+
+def _place(key: str) -> tuple[str, int, int]:
+    """Prompt, sample and output of a key: verl names the i-th output of the s-th sample "<prompt>_<s>_<i>"."""
+    prompt, sample, output = key.split("_")
+    return prompt, int(sample), int(output)
+
+
+def _timed_look(buffer: ReplayBuffer, look: Callable, longest: float) -> None:
+    """The replay buffer's look at TransferQueue; how long it took decides when the next one is.
+
+    Args:
+        longest: seconds between two looks, verl's interval.
+    """
+    started = time.perf_counter()
+    look()
+    pause = PAUSE_PER_LOOK * (time.perf_counter() - started)
+    buffer.poll_interval = min(max(POLL_SECONDS, pause), longest)
+
+
+def _select_in_order(select: Callable, partition_id: str, prompts: set[str], batch_size: int) -> tuple:
+    """The replay buffer's selection of the oldest prompts; among those of one step, the first of the data.
+
+    verl takes these in the order of a set of strings, which is another one in every process.
+    """
+    return select(partition_id, sorted(prompts), batch_size)
