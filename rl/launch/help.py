@@ -1,5 +1,6 @@
 """--help of a launch script: its usage, its method, and every variable with its current value."""
 
+import re
 from collections.abc import Iterator
 
 from omegaconf import DictConfig
@@ -15,7 +16,8 @@ def help_text(run: Run) -> str:
     shown.append("Settings, as environment variables, with their current values:")
     for file in sorted(run.parts(), key=lambda part: part.name == "cluster"):
         for comment, names in file.paragraphs():
-            new = [name for name in names if name not in seen]
+            # A method may set what its parts leave to a variable.
+            new = [name for name in names if name in values and name not in seen]
             seen |= set(new)
             if new:
                 shown += ["", *comment, *(f"  {name}={values[name]}" for name in new)]
@@ -35,4 +37,6 @@ def _values(config: DictConfig) -> Iterator[tuple[str, str]]:
 def _shown(value: object) -> str:
     if value is None:
         return "null"
-    return str(value) if isinstance(value, str | int | float) else ",".join(map(str, value))  # type: ignore[call-overload]
+    if isinstance(value, float):
+        return re.sub(r"e-0", "e-", str(value))  # 1e-6, as people write it
+    return str(value) if isinstance(value, str | int) else ",".join(map(str, value))  # type: ignore[call-overload]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from rl.demo import experiment, stages, study
 from rl.demo.experiment import SCRIPTS
@@ -76,9 +77,9 @@ def test_a_baseline_trains_with_its_settings_on_what_it_needs(tmp_path):
     }
     # The script's default is what the stage writes.
     environment = os.environ | stages["train_zero_success_s1"].environment
-    command = [*stages["train_zero_success_s1"].command, "--dry-run"]
+    command = [*stages["train_zero_success_s1"].command, "--dry-run=config"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert f"data.train_files='{stages['unsolved'].outputs[1]}'" in done.stdout
+    assert yaml.safe_load(done.stdout)["data"]["train_files"] == str(stages["unsolved"].outputs[1])
     assert "--keep-zero" in stages["unsolved"].command and "--keep-zero" not in stages["split"].command
     without = study.Study(tmp_path, ["kl_cov"], [1], steps=4, at_once=2)
     assert "unsolved" not in {stage.name for stage in without.stages()}

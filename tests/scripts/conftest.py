@@ -76,6 +76,13 @@ class Started:
             settle(config)
             return config
 
+    def composed_by_hydra(self) -> DictConfig:
+        """The same without the tests' shortcut."""
+        with mock.patch.dict(os.environ, self.environment, clear=True):
+            config = _compose(compose.CONFIG_OF[self.module], self.overrides)
+            settle(config)
+            return config
+
 
 def values(started: Started) -> dict[str, str]:
     """Every setting of a program as text."""

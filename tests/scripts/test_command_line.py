@@ -21,6 +21,11 @@ KEYS = {
     "experiment_name": "trainer.experiment_name",
     "n": "presample.n",
 }
+# Variables of its experiment that a method reads nothing of.
+FIXED = {
+    "chord_mu": {"SFT_NORMALIZATION"},
+    "get_correct_data_tensor": {"VAL_FILES", "SAVE_FREQ", "TEST_FREQ", "LOGGER"},
+}
 ALL = sorted(f"{path.parent.name}/{path.stem}" for folder in ("llama", "qwen") for path in (SCRIPTS / folder).glob("*"))
 
 
@@ -34,7 +39,8 @@ def test_help_shows_every_setting_with_its_current_value(launcher, script):
     experiment = "llama_sql" if script.startswith("llama") else "qwen_math"
     method = script.split("/")[1]
     for read in [*methods()[method].parts, *files("experiment")[experiment].parts]:
-        assert set(read.variables()) <= set(shown)
+        assert set(read.variables()) - FIXED.get(method, set()) <= set(shown)
+    assert not FIXED.get(method, set()) & set(shown)
     assert (shown["MODEL_PATH"], shown["TRAIN_BATCH_SIZE"], shown["VAL_N"]) == ("/models/mine", "32", "1")
     assert shown.get("SAMPLES_PER_PROMPT") == ("8" if method == "offline_sampling" else None)
     assert "cluster_" not in finished.stdout and finished.stdout.endswith("RAY_START_ARGS=\n")

@@ -11,7 +11,6 @@ from verl.utils.config import validate_config
 from rl.configuration.nesting import flat
 from rl.data.prepare.math import TEST_SETS
 from rl.data.questions import scorer_question
-from tests.scripts.conftest import composed
 from verl.dph.config import attention
 from verl.dph.training import checks
 from verl.dph.training import config as training_config
@@ -239,7 +238,7 @@ def test_the_files_are_those_that_the_data_commands_write(launcher):
 def test_hydra_composes_the_same(launcher, script):
     """What the other tests compose faster (conftest.py)."""
     started = launcher.dry_run(script, "name")
-    assert started.config() == composed(started.module, *started.overrides)
+    assert started.config() == started.composed_by_hydra()
 
 
 def test_every_script_of_one_folder_is_in_the_other():
