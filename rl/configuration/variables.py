@@ -17,10 +17,11 @@ from difflib import get_close_matches
 from typing import Any
 
 import yaml
-from omegaconf import DictConfig, ListConfig, Node, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rl.common.errors import UserError
 from rl.configuration.names import CHECKOUT, group, model_name
+from rl.configuration.nesting import flat
 
 # What the launcher alone reads; no program sees it.
 LAUNCH = "launch"
@@ -83,36 +84,29 @@ def _number(value: Any) -> int:
     raise UserError(f"'{value}' is no whole number, and another setting follows from it.")
 
 
-def variable_of(config: DictConfig, key: str) -> str | None:
-    """The environment variable that gives a key its value; None if an override or a default does."""
-    section, _, name = key.rpartition(".")
-    holder = OmegaConf.select(config, section) if section else config
-    node = holder._get_node(name) if isinstance(holder, DictConfig) else None
-    found = VARIABLE.match(str(node._value())) if isinstance(node, Node) else None
-    return found["name"] if found and os.environ.get(found["name"]) else None
+def raw(config: DictConfig) -> dict[str, Any]:
+    """Every setting by its full name, interpolations as they are written."""
+    return dict(flat(OmegaConf.to_container(config, resolve=False)))  # type: ignore[arg-type]
+
+
+def variable_of(value: Any) -> str | None:
+    """The environment variable that a setting, as raw() has it, is read from."""
+    found = VARIABLE.match(value) if isinstance(value, str) else None
+    return found["name"] if found else None
 
 
 def settle(config: DictConfig) -> None:
     """Replace what depends on variables and on `launch` by its value, and leave `launch` out."""
     if LAUNCH not in config:
         return
-    for holder, key in list(_leaves(config)):
-        text = holder._get_node(key)._value()
-        if isinstance(text, str) and _RESOLVED_HERE.search(text):
-            value = holder[key]
-            holder[key] = list(value) if isinstance(value, ListConfig) else value
+    for key, value in raw(config).items():
+        if not key.startswith(f"{LAUNCH}.") and _RESOLVED_HERE.search(str(value)):
+            found = OmegaConf.select(config, key)
+            OmegaConf.update(
+                config, key, OmegaConf.to_container(found, resolve=True) if OmegaConf.is_config(found) else found
+            )
     with open_dict(config):
         config.pop(LAUNCH)
-
-
-def _leaves(config: DictConfig) -> Iterator[tuple[DictConfig, str]]:
-    for key in config:
-        node = config._get_node(key)
-        if isinstance(node, DictConfig) and not node._is_interpolation() and not node._is_none():
-            if not node._is_missing():
-                yield from _leaves(node)
-        else:
-            yield config, str(key)
 
 
 def misspelt(environment: Iterable[str], known: Iterable[str]) -> Iterator[str]:

@@ -1,14 +1,15 @@
 """What a launcher checks before it starts a program: settings, and that the run's files are there."""
 
 import os
-from pathlib import Path
 
+from rl.checks.batch import check_batch
+from rl.checks.files import check_files, check_model, files_of
 from rl.common.errors import UserError
 from rl.configuration.compose import CONFIG_OF
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.run import Run
 from rl.configuration.setting import violations
-from rl.configuration.variables import variable_of
+from rl.configuration.variables import raw, variable_of
 
 TRAINING = "verl.dph.main"
 
@@ -35,14 +36,15 @@ def check(run: Run, files: bool) -> None:
     _check_settings(run)
     check_batch_of(run)
     if files:
-        check_files(run)
+        check_files_of(run)
 
 
 def _check_settings(run: Run) -> None:
-    sentences = []
+    sentences, written = [], raw(run.composed)
     for setting, sentence in violations(run.composed, PROGRAMS[CONFIG_OF[run.program]].settings):
-        variable = variable_of(run.composed, setting.key)
-        sentences.append(sentence.replace(setting.key, variable, 1) if variable else sentence)
+        variable = variable_of(written.get(setting.key))
+        given = variable and os.environ.get(variable)
+        sentences.append(sentence.replace(setting.key, str(variable), 1) if given else sentence)
     if sentences:
         raise UserError("\n".join(sentences))
 
@@ -54,8 +56,6 @@ def check_batch_of(run: Run) -> None:
         return
     import pyarrow.parquet as pq
 
-    from rl.common.batch_size import check_batch
-
     try:
         prompts = sum(pq.read_metadata(file).num_rows for file in files_of(values["data.train_files"]))
     except (OSError, ValueError):
@@ -64,44 +64,15 @@ def check_batch_of(run: Run) -> None:
         check_batch(values["data.train_batch_size"], prompts)
 
 
-def files_of(value: object) -> list[Path]:
-    return [Path(str(file)).expanduser() for file in ([value] if isinstance(value, str) else value or [])]  # type: ignore
-
-
-def check_files(run: Run) -> None:
-    values = run.values
-    model = str(values["actor_rollout_ref.model.path"])
-    looks_local = (model.startswith(("/", ".", "~")) or model.count("/") > 1) and "://" not in model
-    if looks_local and not Path(model).expanduser().is_dir():
-        raise UserError(
-            f"the model folder {model} does not exist: give a folder or a name on the Hugging Face Hub in MODEL_PATH."
-        )
+def check_files_of(run: Run) -> None:
+    """Reject a run that names a file or a model's folder that is not there."""
+    check_model("actor_rollout_ref.model.path", str(run.values["actor_rollout_ref.model.path"]), ask_hub=False)
     if run.program != TRAINING:
-        keys = ["train_files"]
-    elif values["actor_rollout_ref.actor.generate_sft"]:
-        keys = ["sft_files"]
+        names = ["train_files"]
+    elif run.values["actor_rollout_ref.actor.generate_sft"]:  # which writes the store
+        names = ["sft_files"]
     else:
-        keys = ["train_files", "val_files", "sft_files", "sft_pt"]
-    for key in keys:
-        value = values.get(f"data.{key}")
-        for path in files_of(None if value == "None" else value):
-            if "://" not in str(path) and not path.is_file():
-                raise UserError(f"data.{key}={path} does not exist: {_origin(run, key, path)}.")
-
-
-def _origin(run: Run, key: str, path: Path) -> str:
-    """How to get a file."""
-    if key == "sft_pt" and str(path) == str(run.launch.foreign_store):
-        return "get_correct_data_tensor.sh writes it with data.sft_responses=FILE, FOREIGN_PT names it"
-    if key == "sft_pt":
-        return "get_correct_data_tensor.sh writes it, SFT_PT names it"
-    if key == "val_files":
-        return "the commands of docs/howto/data.md write it, VAL_FILES names it; VAL_FILES= trains without validation"
-    if path.name == "train_wrong.parquet" and path.parent.name == "unsolved":
-        return (
-            f"dph split --threshold 1 --keep-zero --out {path.parent} writes it after offline_sampling.sh, "
-            "TRAIN_UNSOLVED names it"
-        )
-    if path.name in ("train_wrong.parquet", "train_correct.parquet"):
-        return "exact_correct_id.py writes it after offline_sampling.sh"
-    return "the commands of docs/howto/data.md write it, TRAIN_FILE names it"
+        names = ["train_files", "val_files", "sft_files", "sft_pt"]
+    for name in names:
+        setting = run.values[f"data.{name}"]
+        check_files(name, None if setting == "None" else setting)

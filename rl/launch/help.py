@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration.run import Run
-from rl.configuration.variables import VARIABLE
+from rl.configuration.variables import raw, variable_of
 
 
 def help_text(run: Run) -> str:
@@ -26,12 +26,9 @@ def help_text(run: Run) -> str:
 
 def _values(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Each variable's name, and its value as it would be written."""
-    for key in config:
-        node = config._get_node(key)
-        if isinstance(node, DictConfig) and not node._is_interpolation() and not node._is_none():
-            yield from _values(node)
-        elif isinstance(text := node._value(), str) and (match := VARIABLE.match(text)):
-            yield match["name"], _shown(config[key])
+    for key, text in raw(config).items():
+        if name := variable_of(text):
+            yield name, _shown(OmegaConf.select(config, key))
 
 
 def _shown(value: object) -> str:

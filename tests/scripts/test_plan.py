@@ -119,9 +119,7 @@ def test_the_paper_s_experiments_on_its_cluster(launcher, experiment, method):
 
 def test_without_a_plan_the_defaults_count(launcher, files):
     """A model of which nothing is known here, and a run that is not modelled."""
-    (launcher.folder / "model" / "config.json").unlink()
     for arguments, settings, sentence in (
-        ([], {}, f"the shape of {files['MODEL_PATH']} is not known here: give the model's folder, "),
         ([], {"MODEL_PATH": "me/mine"}, "the shape of me/mine is not known here"),
         (["algorithm.adv_estimator=gae"], {"MODEL_PATH": "Qwen/Qwen3-8B"}, "a critic (algorithm.adv_estimator=gae)"),
         ([], {"GPU_TYPE": "v100", "MODEL_PATH": "Qwen/Qwen3-8B"}, "'v100' is no GPU type"),

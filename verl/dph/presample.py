@@ -11,6 +11,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from rl.checks.files import check_model
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.signals import Stopped, run_stoppable
@@ -22,7 +23,6 @@ from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
 from verl.dph.sampling.sampler import Drawn, SamplingSettings
-from verl.dph.training.preflight import check_model
 
 
 def main(config: DictConfig) -> None:

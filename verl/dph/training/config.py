@@ -1,8 +1,6 @@
 """The actor's settings with rehearsal, and what they say of a run."""
 
-from collections.abc import Sequence
 from dataclasses import field, make_dataclass
-from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
@@ -25,11 +23,6 @@ _Settings: Any = make_dataclass(
 
 class DPHActorConfig(_Settings):
     """verl's FSDP actor settings and the rehearsal's (rl/configuration/training.py)."""
-
-
-def files_of(setting: str | Sequence[str] | None) -> list[Path]:
-    """The paths of a setting that names one file, several or none; `~` is expanded."""
-    return [Path(file).expanduser() for file in ([setting] if isinstance(setting, str) else setting or [])]
 
 
 def rehearses(config: DictConfig) -> bool:

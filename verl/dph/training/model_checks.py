@@ -11,9 +11,9 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.fs import copy_to_local
 from verl.utils.torch_dtypes import PrecisionType
 
+from rl.checks.files import check_model
 from rl.common.errors import UserError
 from verl.dph.config import attention
-from verl.dph.training import preflight
 from verl.dph.training.config import has_divergence
 
 
@@ -57,7 +57,7 @@ def models(config: DictConfig) -> Iterator[str]:
     device, ranks = config.trainer.device, config.trainer.n_gpus_per_node * config.trainer.nnodes
     # The actor and its reference share a model: the Hub is asked once.
     for name, path in dict.fromkeys((role.model_name, str(role.model.path)) for role in roles(config)):
-        preflight.check_model(f"{name}.path", path)
+        check_model(f"{name}.path", path)
     for role in roles(config):
         if device == "cpu" and role.settings.strategy != "fsdp2":
             yield (

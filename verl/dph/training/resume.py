@@ -8,12 +8,12 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from rl.checks.files import files_of
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, short, tokenizer_hash
 from rl.configuration.nesting import flat
 from rl.configuration.programs import PROGRAMS
 from rl.data.training_run import MANIFEST, NEWEST, newest_checkpoint, read_manifest
-from verl.dph.training.config import files_of
 
 logger = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from rl.checks.files import files_of
 from rl.common import atomic_write
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
 from rl.common.git_state import git_state
 from rl.data.training_run import MANIFEST, MANIFEST_FORMAT
-from verl.dph.training.config import files_of
 
 _DATA_KEYS = ("train_files", "val_files", "sft_files", "sft_pt")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from rl.checks.files import files_of
 from rl.common import atomic_write
 from rl.common.duration import duration
 from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, checkpoint_folder, read_record
-from verl.dph.training.config import files_of
 
 # verl's mean accuracy of each data source at validation (trainer_base.py, _val_metrics_update).
 _MEAN_ACCURACY = re.compile(r"val-core/.+/(acc|reward)/mean@\d+")
