@@ -1,9 +1,12 @@
-"""Names that experiments share with programs that compose nothing: the checkout, folders by model, this machine."""
+"""What experiments share with programs that compose nothing: names of folders, this machine, variables' names."""
 
 import os
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+_AS_NEAR = 0.85
 
 # The paper's names of folders and projects, by model.
 _PAPER_FOLDERS = {"llama-3.1-8b-instruct": "llama3.1-8b"}
@@ -44,3 +47,11 @@ def devices(device: str) -> int:
     if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
         return len(visible.split(","))
     return len(list(Path("/dev").glob("nvidia[0-9]*"))) or 8
+
+
+def misspelt(environment: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    """A sentence for each variable that is nearly the name of a setting."""
+    known = set(known)
+    for name in sorted(set(environment) - known):
+        if near := get_close_matches(name, known, 1, _AS_NEAR):
+            yield f"{name} is no setting; did you mean {near[0]}?"

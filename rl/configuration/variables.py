@@ -12,8 +12,6 @@ compute what follows from these settings. `settle` replaces all of them by their
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from typing import Any
 
 import yaml
@@ -26,7 +24,6 @@ from rl.configuration.nesting import flat
 # What the launcher alone reads; no program sees it.
 LAUNCH = "launch"
 _TRACKERS = {"SWANLAB_API_KEY": "swanlab", "WANDB_API_KEY": "wandb"}
-_AS_NEAR = 0.85
 
 # A variable, as the whole value of a key.
 VARIABLE = re.compile(r"\$\{(?:text|value|files|files_or_none):(?P<name>[A-Z][A-Z_]*),")
@@ -107,11 +104,3 @@ def settle(config: DictConfig) -> None:
             )
     with open_dict(config):
         config.pop(LAUNCH)
-
-
-def misspelt(environment: Iterable[str], known: Iterable[str]) -> Iterator[str]:
-    """A sentence for each variable that is nearly the name of a setting."""
-    known = set(known)
-    for name in sorted(set(environment) - known):
-        if near := get_close_matches(name, known, 1, _AS_NEAR):
-            yield f"{name} is no setting; did you mean {near[0]}?"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from rl.configuration.methods import known_variables
+from rl.configuration.names import misspelt
 from rl.doctor import hardware, installation
 from rl.doctor.all_reduce import all_reduce
 from rl.doctor.finding import Finding, fail, skipped, warn
@@ -81,23 +82,24 @@ def findings(script: list[str]) -> Iterator[tuple[str, Finding]]:
     Raises:
         UserError: the script rejects its arguments.
     """
-    from rl.configuration.run import run_of
-    from rl.configuration.variables import misspelt
-
-    run = run_of(script[0], script[1:]) if script else None
+    run, missing = None, None
+    if script:
+        try:
+            from rl.configuration.run import run_of
+            from rl.doctor.run_checks import run_findings
+        except ImportError as error:
+            missing = error
+        else:
+            run = run_of(script[0], script[1:])
     machine = Machine.of(run)
     for sentence in misspelt(os.environ, known_variables()):
         yield "variables", warn(sentence, "")
     for name, check in CHECKS.items():
         yield name, finding_of(check, machine)
-    if run is None:
-        return
-    try:
-        from rl.doctor.run_checks import run_findings
-    except ImportError as error:
-        yield "settings", fail(f"{sys.executable} cannot check a run ({error})", installation.INSTALL)
-        return
-    yield from run_findings(machine, run)
+    if missing is not None:
+        yield "settings", fail(f"{sys.executable} cannot check a run ({missing})", installation.INSTALL)
+    elif run is not None:
+        yield from run_findings(machine, run)
 
 
 def finding_of(check: Callable[[Machine], Finding], machine: Machine) -> Finding:

@@ -49,7 +49,7 @@ class Machine:
 
     device: str
     why: str
-    python: str = sys.executable
+    python: str = field(default_factory=lambda: os.environ.get("PYTHON") or sys.executable)
     run: "Run | None" = None
     probes: dict[str, dict | Broken] = field(default_factory=dict)
 

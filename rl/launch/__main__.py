@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 
 from rl.common.cli import user_errors_exit
 from rl.configuration.methods import known_variables
+from rl.configuration.names import misspelt
 from rl.configuration.run import Run, run_of, set_variables
-from rl.configuration.variables import misspelt
 from rl.launch.checks import check
 from rl.launch.help import help_text
 from rl.launch.nodes import node_words

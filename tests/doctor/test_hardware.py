@@ -137,6 +137,6 @@ def test_ray_s_folder(monkeypatch, tmp_path):
 )
 def test_the_device_is_chosen_as_a_script_chooses_it(monkeypatch, given, devices, device):
     monkeypatch.setenv("DEVICE", given)
-    monkeypatch.setattr("rl.doctor.machine.Path.glob", lambda path, pattern: iter(devices))
-    monkeypatch.setattr("rl.doctor.machine.Path.exists", lambda path: False)
+    monkeypatch.setattr("rl.configuration.names.Path.glob", lambda path, pattern: iter(devices))
+    monkeypatch.setattr("rl.configuration.names.Path.exists", lambda path: False)
     assert Machine.of(None).device == device
