@@ -1,6 +1,6 @@
 """Memory of a GPU in one step of training, part by part, in bytes: estimates from verl's code.
 
-docs/reference/planning.md has the formulas.
+docs/howto/plan.md has the formulas.
 
 Symbols: N parameters, N_l of one layer; V vocabulary, d hidden size, L layers, a width of the queries, k of the keys,
 m of the MLP's middle; T tokens of a micro-batch on a GPU; R ranks that share the parameters; b bytes of a number of the

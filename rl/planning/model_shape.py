@@ -20,7 +20,7 @@ class ModelShape:
         name: as messages call it.
         family: config.json's model_type.
         hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary: d, L, h, g, c, m, V of
-            docs/reference/planning.md.
+            docs/howto/plan.md.
         tied: the output layer is the embedding.
         qkv_bias, output_bias, mlp_bias: whether the projections to queries, keys and values, that of the attention's
             output, and those of the MLP have biases.
@@ -57,7 +57,7 @@ class ModelShape:
 
     @property
     def layer_parameters(self) -> int:
-        """N_l of docs/reference/planning.md: matrices, biases and norms of one layer."""
+        """N_l of docs/howto/plan.md: matrices, biases and norms of one layer."""
         d, a, k, m = self.hidden, self.attention_width, self.kv_width, self.intermediate
         matrices = d * a + 2 * d * k + a * d + 3 * d * m
         biases = self.qkv_bias * (a + 2 * k) + self.output_bias * d + self.mlp_bias * (2 * m + d)
@@ -66,7 +66,7 @@ class ModelShape:
 
     @property
     def parameters(self) -> int:
-        """N of docs/reference/planning.md."""
+        """N of docs/howto/plan.md."""
         return self.layers * self.layer_parameters + self.hidden + self.embedding_parameters * (1 if self.tied else 2)
 
 

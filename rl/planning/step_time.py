@@ -1,4 +1,4 @@
-"""Seconds of one step of training, phase by phase. Estimates (docs/reference/planning.md), the rollout's a rough one.
+"""Seconds of one step of training, phase by phase. Estimates (docs/howto/plan.md), the rollout's a rough one.
 
 Symbols: N parameters, L layers, a width of the queries; F FLOP/s that training reaches, B bytes/s of a GPU's memory;
 T tokens of a micro-batch; G GPUs; P GPUs of a replica.

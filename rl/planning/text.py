@@ -50,7 +50,7 @@ def report(plan: Plan, hint: str, chosen: Mapping[str, str]) -> str:
         f"{shape.name}, {shape.parameters / 1e9:.2f}B parameters, on {nodes} x {gpu.name} ({gpu.memory:g} GB) with "
         f"{run.attention}.",
         *([_assumption(plan)] if plan.gpu.assumed else []),
-        "All figures are estimated (docs/reference/planning.md); none was measured on a GPU.",
+        "All figures are estimated (docs/howto/plan.md); none was measured on a GPU.",
         "",
         "  ".join(f"{name}={value}" for name, value in run.engine_settings().items()),
         *([_chosen(chosen)] if chosen else []),

@@ -135,7 +135,7 @@ def test_moving_weights():
 
 
 def test_the_page_has_every_formula():
-    page = (CHECKOUT / "docs" / "reference" / "planning.md").read_text()
+    page = (CHECKOUT / "docs" / "howto" / "plan.md").read_text()
     for module in (memory, step_time):
         own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
         assert own and not [name for name in own if f"`{name}`" not in page]

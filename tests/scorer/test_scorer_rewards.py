@@ -166,7 +166,7 @@ def test_a_job_scores_by_its_reward_model(score: Callable[..., tuple[str, float,
 
 TWO = "SELECT count(*) FROM player WHERE team = 'Reds'"
 SCORERS = "SELECT name, team FROM player WHERE goals > 2"
-# What guesses get, as docs/reference/reward-models.md shows it: gold, the guess, and its scores by
+# What guesses get, as docs/reference/scorer.md shows it: gold, the guess, and its scores by
 # SqlDetailRewardModel, SqlReleasedRewardModel, SqlRewardModel and SqlSoftF1RewardModel.
 GUESSES = [
     # A constant for one of four columns of a row.

@@ -5,7 +5,7 @@ or TABLE; its transaction is read-only, limited by statement_timeout and rolled 
 do more than read; functions that change something, wait or draw lots are refused by their names, as no privilege keeps
 a role from them; values, rows and bytes are limited. The session's settings are fixed: one result for one content.
 
-The statement runs in the server, so its memory and its disk are the server's to limit (docs/howto/engines.md), and its
+The statement runs in the server, so its memory and its disk are the server's to limit (docs/howto/scorer.md), and its
 time is by the clock.
 """
 

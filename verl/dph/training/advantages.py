@@ -84,7 +84,7 @@ def check_rewards(infos: Iterable[dict]) -> None:
         if info.get("acc") == 1 and not is_correct(info.get("score", 1)):
             raise UserError(
                 f"A correct response has a reward of {info['score']:g}, and algorithm.adv_estimator={W_REINFORCE} "
-                "knows one by a reward of 1: use a reward model that gives 1 (docs/reference/reward-models.md)."
+                "knows one by a reward of 1: use a reward model that gives 1 (docs/reference/scorer.md)."
             )
 
 
