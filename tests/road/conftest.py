@@ -239,8 +239,9 @@ def trained(stored):
         (
             "wrong values",
             f"{train} actor_rollout_ref.actor.sft_loss_mode=jss trainer.total_training_steps=two",
-            {"LOGGER": "[console,fiel]"},
+            {},
         ),
+        ("wrong logger", train, {"LOGGER": "[console,fiel]"}),
     ):
         stored.output[name] = stored.wrong_turn(command, **settings)
     stored.output["train"] = stored.walk(train)

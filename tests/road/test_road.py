@@ -40,7 +40,7 @@ def test_prompts_are_split(split):
 
 
 def test_a_store_is_written(stored):
-    assert "get_correct_data_tensor.sh writes it" in stored.output["no store"]
+    assert "run get_correct_data_tensor.sh" in stored.output["no store"]
     assert (stored.mine / "data" / "pef.pt").is_file()
 
 
@@ -50,7 +50,8 @@ def test_typical_mistakes_are_named(trained):
         "wrong eta": "sft_loss_coeff is 'much': give a number",
         "setting behind": "put it before bash",
         "wrong key": "actor_rollout_ref.actor.sft_loss_estimator",
-        "wrong values": "total_training_steps='two'(.*\n)+.*fiel(.*\n)+.*sft_loss_mode='jss'",
+        "wrong values": "sft_loss_mode='jss'(.*\n)+.*total_training_steps='two'",
+        "wrong logger": "fiel",
         "another method": "sft_loss_mode was js_low_var and is forward",
     }.items():
         assert re.search(words, trained.output[mistake]), (mistake, trained.output[mistake])
@@ -95,7 +96,7 @@ def test_a_task_of_ones_own_is_trained_as_the_page_says(tmp_path, word_llama):
     template = "{{ messages[0]['content'] }}"
     traveller.network = word_llama(traveller.model, words, template=template, max_position_embeddings=64)
     said = [(text, text if number % 2 else "Answer: 1") for number, text in enumerate(right)]
-    traveller.teach("countdown/train.parquet", said, lr=1e-2, steps=300)
+    traveller.teach("countdown/train.parquet", said, lr=4e-3, steps=400)
     output = [traveller.walk(command, MAX_PROMPT_LENGTH="40") for command in commands]
     assert len(commands) == 5 and "a scorer was started at http://127.0.0.1:" in output[1]
     assert "step:2 " in output[-1] and "outputs/countdown/first/global_step_2" in output[-1]
