@@ -37,7 +37,7 @@ FUNCTIONS: dict[str, f_divergences.Divergence] = {
 class Size:
     """Vocabulary, stored tokens per position, and how many tokens and rows the checks take.
 
-    micro_batch is that of the launch scripts (MAX_TOKENS_PER_GPU of verl/dph/config/experiment/base/paper.yaml).
+    micro_batch has the launch scripts' default (MAX_TOKENS_PER_GPU).
     """
 
     def __init__(self, small: bool):

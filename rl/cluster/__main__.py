@@ -1,4 +1,4 @@
-"""`python -m rl.cluster [options] -- COMMAND`: one node of a run; scripts/lib/cluster.sh calls it."""
+"""`python -m rl.cluster [options] -- COMMAND`: one node of a run; the launcher calls it."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Settings of one node, which cluster.sh passes as options of `python -m rl.cluster`."""
+"""Settings of one node, which the launcher passes as options of `python -m rl.cluster`."""
 
 import argparse
 import hashlib
@@ -41,7 +41,7 @@ class Deadline:
 
 
 def parse(arguments: list[str] | None) -> Settings:
-    """Parse the command line. Each option's help names the environment variable from which cluster.sh takes it."""
+    """Parse the command line. Each option's help names the environment variable from which the launcher takes it."""
     parser = argparse.ArgumentParser(
         prog="python -m rl.cluster",
         description="Run COMMAND on the first of several nodes, with Ray on all and scorer servers on the others.",

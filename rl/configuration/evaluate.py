@@ -1,4 +1,4 @@
-"""Settings of the evaluation, `python -m verl.dph.evaluate`; those of the engine are in sampling.py."""
+"""Settings of the evaluation, `python -m verl.dph.evaluate`. sampling.py has the engine's settings."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,6 +1,5 @@
 """Methods and experiments, as the files of verl/dph/config/method and verl/dph/config/experiment have them."""
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,12 +7,12 @@ from typing import Any
 
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR
+from rl.configuration.names import READS_VARIABLE
 
 # Folders of scripts/, and the experiment that their scripts stand for unless SETTINGS names another.
 FOLDERS = {"llama": "llama_sql", "qwen": "qwen_math"}
 DEFAULT_EXPERIMENT = FOLDERS["llama"]
 
-_READS = re.compile(r"\w+: \$\{(?:text|value|files|files_or_none):([A-Z][A-Z_]*),")
 PAPER, BASELINE, PREPARATION = "paper", "baseline", "preparation"
 
 
@@ -91,7 +90,7 @@ class ConfigFile:
                 found.append(([], []))
             if line.startswith("#"):
                 found[-1][0].append(line)
-            elif match := _READS.match(line):
+            elif match := READS_VARIABLE.match(line.partition(": ")[2]):
                 found[-1][1].append(match[1])
             previous = line
         return found
@@ -127,7 +126,7 @@ def experiment(name: str) -> ConfigFile:
     """An experiment by name, or a file of one's own by its path.
 
     Raises:
-        UserError: there is none.
+        UserError: no experiment and no file has this name.
     """
     ours = files("experiment")
     if name in ours:

@@ -1,12 +1,15 @@
 """What experiments share with programs that compose nothing: names of folders, this machine, variables' names."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 _AS_NEAR = 0.85
+# How a file of CONFIG_DIR reads an environment variable, as the whole value of a key (variables.py).
+READS_VARIABLE = re.compile(r"\$\{(?:text|value|files|files_or_none):([A-Z][A-Z_]*),")
 
 # The paper's names of folders and projects, by model.
 _PAPER_FOLDERS = {"llama-3.1-8b-instruct": "llama3.1-8b"}

@@ -1,4 +1,4 @@
-"""Settings of pre-sampling, `python -m verl.dph.presample`; those of the engine are in sampling.py."""
+"""Settings of pre-sampling, `python -m verl.dph.presample`. sampling.py has the engine's settings."""
 
 from rl.configuration.setting import MISSING, Count, Path, Paths, Section, Setting, settings_of
 

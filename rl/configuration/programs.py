@@ -37,11 +37,11 @@ class Program:
 PROGRAMS = {
     "dph_trainer": Program("Train.", (*TRAINING, *SCORER)),
     "presample": Program(
-        "Pre-sample. Of verl's settings, those of the model, the rollout, the data and the trainer's sizes count.",
+        "Pre-sample. It reads verl's settings of the model, the rollout, the data and the trainer's sizes.",
         (*PRESAMPLE, *SAMPLING, *SCORER),
     ),
     "evaluate": Program(
-        "Evaluate models. Of verl's settings, those of the rollout, the data and the trainer's sizes count.",
+        "Evaluate models. It reads verl's settings of the rollout, the data and the trainer's sizes.",
         (*EVALUATE, *SAMPLING, *SCORER),
     ),
 }

@@ -11,7 +11,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
-from rl.configuration import compose, methods, variables
+from rl.configuration import CONFIG_DIR, compose, methods, variables
 from rl.configuration.names import devices, has_gpu
 from rl.configuration.nesting import flat
 
@@ -82,16 +82,24 @@ class Run:
     @property
     def folder(self) -> Path | None:
         """Of an experiment of one's own: what Hydra takes as --config-dir."""
-        ours = methods.files("experiment")
-        return (
-            None if self.experiment.path in (file.path for file in ours.values()) else self.experiment.path.parents[1]
-        )
+        path = self.experiment.path
+        return None if path.is_relative_to(CONFIG_DIR) else path.parents[1]
 
-    @cached_property
-    def device(self) -> str:
-        """The file of verl/dph/config/device: DEVICE, else the CPU if this machine has no NVIDIA GPU."""
+    @property
+    def named_device(self) -> str:
+        """What an override or DEVICE says; "" if neither does."""
         named = [word.removeprefix("device=") for word in self.given if word.startswith("device=")]
-        return (named or [os.environ.get("DEVICE") or ("cuda" if has_gpu() else "cpu")])[-1]
+        return named[-1] if named else os.environ.get("DEVICE", "")
+
+    @property
+    def found_no_gpu(self) -> bool:
+        """Whether the run is on the CPU because this machine has no NVIDIA GPU."""
+        return not self.named_device and not has_gpu()
+
+    @property
+    def device(self) -> str:
+        """The file of verl/dph/config/device: the one that is named, else the CPU if this machine has no NVIDIA GPU."""
+        return self.named_device or ("cuda" if has_gpu() else "cpu")
 
     @property
     def overrides(self) -> list[str]:
@@ -222,7 +230,7 @@ def _count(name: str, default: int) -> int:
 
 
 def set_variables(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
-    """The run's variables that are set, which decide its configuration; those of the machine are overrides already."""
+    """The run's variables that are set and decide its configuration. The machine's are overrides already."""
     machine = {name for part in run.parts() if part.name in ("machine", "cluster") for name in part.variables()}
     return {
         name: environment[name]

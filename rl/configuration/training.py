@@ -1,4 +1,4 @@
-"""Settings of training, `python -m verl.dph.main`. The paper's values are those of the launch scripts."""
+"""Settings of training, `python -m verl.dph.main`. The experiments of verl/dph/config have the paper's values."""
 
 from typing import Annotated, Any, Literal
 

@@ -12,44 +12,27 @@ compute what follows from these settings. `settle` replaces all of them by their
 import os
 import re
 import sys
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
 import yaml
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rl.common.errors import UserError
-from rl.configuration.names import CHECKOUT, group, model_name
+from rl.configuration.names import CHECKOUT, READS_VARIABLE, group, model_name
 from rl.configuration.nesting import flat
+from rl.configuration.setting import Setting, violations
 
 # What the launcher alone reads; no program sees it.
 LAUNCH = "launch"
 _TRACKERS = {"SWANLAB_API_KEY": "swanlab", "WANDB_API_KEY": "wandb"}
 
-# A variable, as the whole value of a key.
-VARIABLE = re.compile(r"\$\{(?:text|value|files|files_or_none):(?P<name>[A-Z][A-Z_]*),")
-_RESOLVED_HERE = re.compile(
-    r"\$\{(launch\.|(text|value|files|files_or_none|equal|sum|quarter|trackers|group|model_name):)"
+# What can be wrong in `launch`: other keys follow from these, and would follow in silence.
+_CHOICES = (
+    Setting("launch.plan", Literal["check", "ignore"]),
+    Setting("launch.explored", Literal["exp", "all"]),
+    Setting("launch.offload", Literal[True, False, "policy"]),
 )
-
-
-def register() -> None:
-    """Make the resolvers known to OmegaConf; needed before a configuration is composed or read."""
-    resolvers = {
-        "text": _text,
-        "value": _value,
-        "files": _files,
-        "files_or_none": lambda name, default: None if os.environ.get(name) == "" else _files(name, default),
-        "checkout": lambda: os.environ.get("PROJECT_DIR") or str(CHECKOUT),
-        "interpreter": lambda: sys.executable,
-        "model_name": model_name,
-        "group": group,
-        "trackers": lambda: ["console", "file", *(name for key, name in _TRACKERS.items() if os.environ.get(key))],
-        "equal": lambda found, wanted, yes=True, no=False: yes if str(found) == str(wanted) else no,
-        "sum": lambda *numbers: sum(_number(number) for number in numbers),
-        "quarter": lambda number: _number(number) // 4,
-    }
-    for name, resolver in resolvers.items():
-        OmegaConf.register_new_resolver(name, resolver, replace=True)
 
 
 def _text(name: str, default: Any) -> Any:
@@ -75,10 +58,33 @@ def _files(name: str, default: Any) -> list[str]:
     return [default] if isinstance(default, str) else list(default)
 
 
-def _number(value: Any) -> int:
-    if isinstance(value, int):
-        return value
-    raise UserError(f"'{value}' is no whole number, and another setting follows from it.")
+def _sum(*numbers: Any) -> Any:
+    """A word among the numbers is what the check of settings finds, and names."""
+    words = [number for number in numbers if not isinstance(number, int)]
+    return words[0] if words else sum(numbers)
+
+
+_RESOLVERS: dict[str, Callable] = {
+    "text": _text,
+    "value": _value,
+    "files": _files,
+    "files_or_none": lambda name, default: None if os.environ.get(name) == "" else _files(name, default),
+    "checkout": lambda: os.environ.get("PROJECT_DIR") or str(CHECKOUT),
+    "interpreter": lambda: sys.executable,
+    "model_name": model_name,
+    "group": group,
+    "trackers": lambda: ["console", "file", *(name for key, name in _TRACKERS.items() if os.environ.get(key))],
+    "equal": lambda found, wanted, yes=True, no=False: yes if str(found) == str(wanted) else no,
+    "sum": _sum,
+    "quarter": lambda number: number // 4 if isinstance(number, int) else number,
+}
+_RESOLVED_HERE = re.compile(rf"\$\{{({LAUNCH}\.|({'|'.join(_RESOLVERS)}):)")
+
+
+def register() -> None:
+    """Make the resolvers known to OmegaConf; needed before a configuration is composed or read."""
+    for name, resolver in _RESOLVERS.items():
+        OmegaConf.register_new_resolver(name, resolver, replace=True)
 
 
 def raw(config: DictConfig) -> dict[str, Any]:
@@ -88,14 +94,37 @@ def raw(config: DictConfig) -> dict[str, Any]:
 
 def variable_of(value: Any) -> str | None:
     """The environment variable that a setting, as raw() has it, is read from."""
-    found = VARIABLE.match(value) if isinstance(value, str) else None
-    return found["name"] if found else None
+    found = READS_VARIABLE.match(value) if isinstance(value, str) else None
+    return found[1] if found else None
+
+
+def check_composed(config: DictConfig, settings: Iterable[Setting] = ()) -> None:
+    """Check `launch` and these settings, before settle; a wrong value that a variable gave is named by the variable.
+
+    Raises:
+        UserError: one line per wrong value.
+    """
+    launch, written, sentences = config[LAUNCH], raw(config), []
+    choices = [choice for choice in _CHOICES if choice.key.removeprefix(f"{LAUNCH}.") in launch]
+    for setting, sentence in violations(config, [*choices, *settings]):
+        variable = variable_of(written.get(setting.key)) or ""
+        sentences.append(sentence.replace(setting.key, variable, 1) if os.environ.get(variable) else sentence)
+    explored = os.environ.get("EXPLORED") or "exp"
+    if "explored" not in launch and explored != "exp":
+        sentences.append(f"EXPLORED={explored} is for methods that rehearse D_pef, and this one does not: unset it.")
+    if sentences:
+        raise UserError("\n".join(sentences))
 
 
 def settle(config: DictConfig) -> None:
-    """Replace what depends on variables and on `launch` by its value, and leave `launch` out."""
+    """Replace what depends on variables and on `launch` by its value, and leave `launch` out.
+
+    Raises:
+        UserError: a value of `launch` is wrong.
+    """
     if LAUNCH not in config:
         return
+    check_composed(config)
     for key, value in raw(config).items():
         if not key.startswith(f"{LAUNCH}.") and _RESOLVED_HERE.search(str(value)):
             found = OmegaConf.select(config, key)

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if run.help:
             sys.stdout.write(help_text(run))
             return
-        if not (os.environ.get("DEVICE") or run.device == "cuda"):
+        if run.found_no_gpu:
             sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
         for sentence in misspelt(os.environ, known_variables()):
             sys.stderr.write(f"Warning: {sentence}\n")

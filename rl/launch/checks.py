@@ -1,15 +1,11 @@
 """What a launcher checks before it starts a program: settings, and that the run's files are there."""
 
-import os
-
 from rl.checks.batch import check_batch
 from rl.checks.files import check_files, check_model, files_of
-from rl.common.errors import UserError
 from rl.configuration.compose import CONFIG_OF
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.run import Run
-from rl.configuration.setting import violations
-from rl.configuration.variables import raw, variable_of
+from rl.configuration.variables import check_composed
 
 TRAINING = "verl.dph.main"
 
@@ -23,30 +19,10 @@ def check(run: Run, files: bool) -> None:
     Raises:
         UserError: naming the setting, or the variable that gave it.
     """
-    launch = run.launch
-    explored = launch.get("explored")
-    if launch.plan not in ("check", "ignore"):
-        raise UserError(f"PLAN is '{launch.plan}': give check, or ignore to make no plan.")
-    if explored not in (None, "exp", "all"):
-        raise UserError(f"EXPLORED is '{explored}': give exp (TRAIN_WRONG) or all (BASELINE_FILES).")
-    if explored is None and os.environ.get("EXPLORED", "exp") not in ("", "exp"):
-        raise UserError(
-            f"EXPLORED={os.environ['EXPLORED']} is for methods that rehearse D_pef, and this one does not: unset it."
-        )
-    _check_settings(run)
+    check_composed(run.composed, PROGRAMS[CONFIG_OF[run.program]].settings)
     check_batch_of(run)
     if files:
         check_files_of(run)
-
-
-def _check_settings(run: Run) -> None:
-    sentences, written = [], raw(run.composed)
-    for setting, sentence in violations(run.composed, PROGRAMS[CONFIG_OF[run.program]].settings):
-        variable = variable_of(written.get(setting.key))
-        given = variable and os.environ.get(variable)
-        sentences.append(sentence.replace(setting.key, str(variable), 1) if given else sentence)
-    if sentences:
-        raise UserError("\n".join(sentences))
 
 
 def check_batch_of(run: Run) -> None:

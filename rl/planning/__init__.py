@@ -1,1 +1,1 @@
-"""What a run needs, before it starts: the settings of a launch script, the memory and the time of its step."""
+"""The memory and the time of a run's step, estimated before it starts."""

@@ -113,7 +113,7 @@ class Cluster:
         return node
 
     def node(self, rank: int, nodes: int, *command: str, wait_seconds: float = PATIENCE_S, **options: object) -> Node:
-        """`python -m rl.cluster` as cluster.sh starts it; options in place of the usual ones."""
+        """`python -m rl.cluster` as the launcher starts it; options in place of the usual ones."""
         options = {
             "nodes": nodes,
             "rank": rank,

@@ -62,7 +62,7 @@ class MadeUpRay:
 
 
 def settings(rank: int, *options: str):
-    # cluster.sh passes what is not set as an empty option.
+    # The launcher passes what is not set as an empty option.
     return parse(["--nodes=3", "--scorer-nodes=1", f"--rank={rank}", "--scorer=", *options, "--", "true"])
 
 

@@ -5,6 +5,7 @@ import pytest
 from rl.common.errors import UserError
 from rl.configuration.names import CHECKOUT
 from rl.configuration.run import run_of
+from rl.configuration.variables import settle
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +53,22 @@ def test_an_experiment_of_ones_own(environment, tmp_path):
     assert run.values["trainer.total_epochs"] == 9 and run.values["data.max_prompt_length"] == 16000
     assert run.words[2:5] == ["--config-dir", str(tmp_path), "experiment=mine"]
     assert "EPOCHS" in run.variables()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        ("OFFLOAD", "polcy", "OFFLOAD='polcy' is unknown: use one of True, False, policy."),
+        ("EXPLORED", "both", "EXPLORED='both' is unknown: use one of exp, all."),
+    ],
+)
+def test_a_program_without_the_launcher_checks_what_it_drops(environment, variable, value, sentence):
+    """Keys follow from them: another word would be taken for False, or for exp."""
+    environment(DEVICE="cpu", **{variable: value})
+    config = run_of("js_kl", ["my_run"]).composed
+    with pytest.raises(UserError) as error:
+        settle(config)
+    assert str(error.value) == sentence
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def test_arguments(launcher, files, arguments, words):
         ("SAVE_FREQ", "-2", "a whole number, -1 or more"),
         ("LEARNING_RATE", "1e-6x", "a number, 0 or more"),
         ("SFT_LOSS_COEFF", "much", "a number, 0 or more"),
+        ("OFFLOAD", "polcy", "use one of True, False, policy"),
         ("SFT_NORMALIZATION", "both", "use one of joint, per_set"),
     ],
 )

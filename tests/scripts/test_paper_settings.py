@@ -203,7 +203,7 @@ def test_coverage_given_responses_and_what_is_explored(launcher, files, tmp_path
     config = dry_run(launcher, "llama_sql", "chord_mu", "name", **files, EXPLORED="exp").config()
     assert config.data.train_files == files["TRAIN_WRONG"]  # all of them without the variable
     refused = launcher.run("llama/js_kl", "name", "--dry-run", **files, EXPLORED="both")
-    assert refused.returncode == 2 and "EXPLORED is 'both': give exp" in refused.stderr
+    assert refused.returncode == 2 and "EXPLORED='both' is unknown: use one of exp, all." in refused.stderr
 
 
 def test_the_files_are_those_that_the_data_commands_write(launcher):

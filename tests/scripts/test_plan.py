@@ -152,4 +152,6 @@ def test_no_plan_on_a_cpu_and_a_wrong_setting(launcher, llama):
     finished = launcher.run("llama/grpo", "run", **llama | {"DEVICE": "cpu"})
     assert finished.returncode == 0 and not finished.stderr
     finished = launcher.run("llama/grpo", "run", **llama | {"PLAN": "no"})
-    assert finished.returncode == 2 and finished.stderr.startswith("Error: PLAN is 'no': give check, or ignore")
+    assert finished.returncode == 2 and finished.stderr.startswith(
+        "Error: PLAN='no' is unknown: use one of check, ignore."
+    )
