@@ -133,10 +133,13 @@ class CriticMicroBatch(Section, at="critic", may_change=True):
 
 
 class Baselines(Section, at="algorithm"):
-    """Parameters of advantage estimators (verl/dph/training/advantages.py)."""
+    """Parameters of advantages (verl/dph/training/advantages.py and success_cap.py)."""
 
     pkpo_k: Annotated[int, Field(ge=2)] = 8
     """adv_estimator=pkpo: the k of Pass@k, from 2 to rollout.n (docs/explanation/baselines.md)."""
+    success_cap: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The success cap: a group of which at least this share of the responses is correct has advantage 0, whatever the
+    estimator. null: no cap (docs/explanation/method.md)."""
     w_reinforce_lambda: PositiveOrZero = 0.1
     """adv_estimator=w_reinforce: the advantage of a correct response, where a wrong one has -1; 0: negative-sample
     reinforcement."""

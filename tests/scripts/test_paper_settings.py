@@ -68,6 +68,11 @@ BASELINES = {
         "actor_rollout_ref.actor.sft_loss_control.final_ratio": 0.05,
     },
 }
+# What an extension sets, and the method that it extends.
+EXTENSIONS = {
+    "grpo_cap": ("grpo", {"algorithm.success_cap": 0.6}),
+    "js_kl_cap": ("js_kl", {"algorithm.success_cap": 0.75}),
+}
 # Settings without a value that nothing reads: of a reward model, of which there is none.
 NOT_ASKED = {"reward.reward_model.rollout.name"}
 
@@ -118,14 +123,17 @@ def test_training(launcher, files, monkeypatch, experiment, method):
     assert actor.ppo_max_token_len_per_gpu == max(16384, paper["prompt"] + paper["response"])
 
 
-@pytest.mark.parametrize("method", BASELINES)
-def test_a_baseline_is_grpo_with_its_settings(launcher, files, monkeypatch, method):
-    started = {script: dry_run(launcher, "llama_sql", script, "name", **files) for script in ("grpo", method)}
+@pytest.mark.parametrize(
+    ("method", "base", "own"),
+    [*((name, "grpo", own) for name, own in BASELINES.items()), *((name, *own) for name, own in EXTENSIONS.items())],
+)
+def test_a_method_is_another_one_with_its_settings(launcher, files, monkeypatch, method, base, own):
+    started = {script: dry_run(launcher, "llama_sql", script, "name", **files) for script in (base, method)}
     settings = {script: dict(flat(OmegaConf.to_container(run.config()))) for script, run in started.items()}
-    changed = {key: value for key, value in settings[method].items() if value != settings["grpo"][key]}
+    changed = {key: value for key, value in settings[method].items() if value != settings[base][key]}
     paths = files | {"BASELINE_FILES": files["BASELINE_FILES"].split(",")}
-    expected = {key: paths.get(value, value) for key, value in BASELINES[method].items()}
-    defaults = {key for key, value in expected.items() if settings["grpo"][key] == value}
+    expected = {key: paths.get(value, value) for key, value in own.items()}
+    defaults = {key for key, value in expected.items() if settings[base][key] == value}
     assert {key: settings[method][key] for key in expected} == expected
     assert changed.keys() == expected.keys() - defaults and changed
     accept(started[method].config(), files, monkeypatch)
@@ -244,4 +252,4 @@ def test_hydra_composes_the_same(launcher, script):
 def test_every_script_of_one_folder_is_in_the_other():
     for folder in ("llama", "qwen"):
         names = {path.stem for path in (REPOSITORY / "scripts" / folder).glob("*.sh")}
-        assert names == {*RUNS, *BASELINES, "offline_sampling", "get_correct_data_tensor"}
+        assert names == {*RUNS, *BASELINES, *EXTENSIONS, "offline_sampling", "get_correct_data_tensor"}

@@ -26,6 +26,7 @@ from verl.dph.pef.batch_fields import (
     PEF_TOP_LOG_PROBS,
 )
 from verl.dph.pef.store import Row
+from verl.dph.training import success_cap
 from verl.dph.training.actor_worker import DPHPasses
 from verl.dph.training.config import rehearses
 from verl.dph.training.mixed_batch import deal, interleave
@@ -33,6 +34,8 @@ from verl.dph.training.rehearsal_loss import HISTOGRAM
 from verl.dph.training.standalone_worker import actor_worker, batch_of
 
 EXP_ROWS, PEF_ROWS, MINI_BATCHES = 16, 8, 2
+# Which responses are correct, for the success cap: four groups of four, one after the other.
+GROUP, CORRECT = 4, (1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1)
 VOCABULARY, TOP_K = 64, 8
 
 
@@ -117,6 +120,12 @@ def rows_of_rank(rank, ranks, config):
     exp, pef = whole_step()
     for row in config.trainer.get("masked_rows", []):
         exp[row] = padding_like(exp[row])
+    if config.algorithm.success_cap is not None:
+        verdicts = ((str(row // GROUP), float(correct)) for row, correct in enumerate(CORRECT))
+        prompts, _ = success_cap.capped(verdicts, config.algorithm.success_cap)
+        for prompt in prompts:
+            for row in exp[int(prompt) * GROUP :][:GROUP]:
+                row["advantages"] = torch.zeros_like(row["advantages"])
     actor, has_pef = config.actor_rollout_ref.actor, rehearses(config)
     per, size = EXP_ROWS // MINI_BATCHES // ranks, PEF_ROWS // MINI_BATCHES
     mini_batches = [pef[k * size : (k + 1) * size] for k in range(MINI_BATCHES)]

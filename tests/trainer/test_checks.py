@@ -182,6 +182,10 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             {"algorithm.adv_estimator": "grpo_passk", "actor_rollout_ref.rollout.n": 1},
             "adv_estimator=grpo_passk compares the best two responses of a prompt, and rollout.n=1",
         ),
+        (
+            {"algorithm.success_cap": 0.6, "actor_rollout_ref.rollout.n": 1},
+            "success_cap=0.6 counts the correct responses of a group, and rollout.n=1 makes none: use 2 or more",
+        ),
         (W_REINFORCE | {"algorithm.use_kl_in_reward": True}, "knows a correct response by its reward of 1, which"),
         (
             W_REINFORCE | {"algorithm.filter_groups.enable": True},
@@ -251,6 +255,9 @@ def test_reference_and_critic_are_checked_as_the_actor_is(run):
     critic = {"algorithm.adv_estimator": "gae", "critic.model.path": run.model}
     run.prepare(critic)
     assert "critic.strategy=fsdp does not run with" in run.rejection(critic | {"critic.strategy": "fsdp"})
+    assert "success_cap=0.6 sets the advantages of whole groups to 0" in run.rejection(
+        critic | {"algorithm.success_cap": 0.6}
+    )
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,8 @@ KL_COV = ("loss_mode=kl_cov", f"kl_cov_ratio={KL_COV_SHARE}", f"ppo_kl_coef={KL_
 # All tokens between the bounds, where verl draws some of them at random.
 CLIP_COV = ("loss_mode=clip_cov", "clip_cov_ratio=1.0", f"clip_cov_lb={COV_LOW}", f"clip_cov_ub={COV_HIGH}")
 KL_COV, CLIP_COV = ([POLICY_LOSS + setting for setting in settings] for settings in (KL_COV, CLIP_COV))
+# Of four groups of four (gradient_worker.py) 3, 2, 0 and 4 responses are correct.
+CAP, CAPPED_ROWS = "algorithm.success_cap=0.75", {0, 1, 2, 3, 12, 13, 14, 15}
 RANK, LORA_ALPHA = 4, 8
 LORA = (f"actor_rollout_ref.model.lora_rank={RANK}", f"actor_rollout_ref.model.lora_alpha={LORA_ALPHA}")
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation=packed_attention"
@@ -104,6 +106,7 @@ ONE_RANK = {
     "js_bypass_micro_1": mode("js", REFERENCE, PER_SET, BYPASS, micro(1)),
     "kl_cov_micro_4": mode("forward", PER_SET, *KL_COV, micro(4)),
     "clip_cov": mode("js_low_var", *CLIP_COV, micro(12)),
+    "cap": mode("js_low_var", micro(12), CAP),
     "per_set_no_rollout": mode("js_low_var", PER_SET, micro(3), NO_ROLLOUT),
     "reverse_kl_no_rollout": mode("reverse_kl", REFERENCE, NO_PEF, micro(4), NO_ROLLOUT),
     "js_per_set_masked": mode("js", REFERENCE, PER_SET, micro(4), MASKED),
@@ -116,6 +119,7 @@ TWO_RANKS = {
     "reverse_kl_2_ranks": mode("reverse_kl", REFERENCE, NO_PEF, *DYNAMIC),
     "topk_2_ranks_packed": mode("js_low_var", TOPK, *DYNAMIC, PACKED),
     "lora_2_ranks": mode("js_low_var", micro(3), *LORA),
+    "cap_2_ranks": mode("js_low_var", micro(3), CAP),
     "joint_ulysses": mode("js_low_var", *ULYSSES),
     "js_ulysses": mode("js", REFERENCE, *ULYSSES),
     "topk_ulysses": mode("js_low_var", TOPK, *ULYSSES),
@@ -275,6 +279,7 @@ class Formula:
         policy_loss: of each token, from the log-probs, old log-probs and advantages of a micro-batch.
         rows: D_exp rows of a micro-batch; None: all those of the mini-batch.
         bonus: weight of the entropy.
+        capped: D_exp rows whose advantages are 0; their tokens count.
     """
 
     normalization: str
@@ -289,6 +294,7 @@ class Formula:
     policy_loss: Callable = clipped
     rows: int | None = None
     bonus: float = 0.0
+    capped: frozenset[int] | set[int] = frozenset()
 
 
 def distributions(model, row):
@@ -325,9 +331,11 @@ def plain_gradients(model_path, formula, eta=ETA, without=()):
         policy, on_exp, on_pef = torch.zeros(()), torch.zeros(()), torch.zeros(())
         n_exp, n_pef, tokens = 0, 0, []
         size = worker.EXP_ROWS // worker.MINI_BATCHES
-        for row in (exp_rows[i] for i in range(k * size, (k + 1) * size) if i not in without):
+        for i in (i for i in range(k * size, (k + 1) * size) if i not in without):
+            row = exp_rows[i]
             log_probs = log_probs_of(model, row)
-            tokens.append((log_probs, row["old_log_probs"], row["advantages"]))
+            advantages = torch.zeros_like(row["advantages"]) if i in formula.capped else row["advantages"]
+            tokens.append((log_probs, row["old_log_probs"], advantages))
             n_exp += len(log_probs)
             if formula.bonus:
                 log_p = distributions(model, row)
@@ -389,6 +397,7 @@ FORMULAS = {
     "bonus": Formula("joint", pef=js_doubled, bonus=0.1),
     "kl_cov_micro_4": Formula("per_set", pef=lambda d: -d, policy_loss=kl_cov, rows=4),
     "clip_cov": Formula("joint", pef=js_doubled, policy_loss=clip_cov),
+    "cap": Formula("joint", pef=js_doubled, capped=CAPPED_ROWS),
 }
 
 
@@ -415,6 +424,7 @@ def test_gradient_is_the_formulas(found, random_model, variant):
         ("topk_packed", "topk"),
         ("topk_2_ranks_packed", "topk"),
         ("lora_2_ranks", "lora"),
+        ("cap_2_ranks", "cap"),
         ("joint_ulysses", "joint"),
         ("js_ulysses", "js"),
         ("topk_ulysses", "topk"),

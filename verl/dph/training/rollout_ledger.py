@@ -196,6 +196,13 @@ class RolloutLedger:
         tq.kv_clear(keys=sorted(set(batch.keys) - set(kept)), partition_id=batch.partition_id)
         return batch.select_keys(kept)
 
+    def accuracies(self, batch: KVBatchMeta) -> list[tuple[str, float | None]]:
+        """(prompt, `acc` of the scorer) of the rollouts of a batch that are trained on and were judged; None where the
+        reward function gave none."""
+        there = {key.split("_")[0] for key in batch.keys}
+        rows = (row for row in self._scored if row.prompt in there and not row.info.get("gold_error"))
+        return [(row.prompt, row.info.get("acc")) for row in rows]
+
     # ------------------------------------------------------------------------------------------------ failures
 
     def count_failed(self, failed: int, step: int) -> None:

@@ -26,7 +26,7 @@ from verl.workers.rollout.llm_server import LLMServerClient
 from rl.data.training_run import checkpoint_folder, newest_checkpoint
 from verl.dph.pef.build import write_store
 from verl.dph.sampling.rollout_engine import client_of
-from verl.dph.training import checkpoint_parts, mixed_batch, resume
+from verl.dph.training import checkpoint_parts, mixed_batch, resume, success_cap
 from verl.dph.training.actor_worker import DPHCriticWorker, DPHDetachWorker, DPHReferenceWorker, DPHWorker
 from verl.dph.training.config import has_keep_probe
 from verl.dph.training.disk import full_disk_explained
@@ -127,6 +127,16 @@ class DPHTrainer(PPOTrainer):
 
     def _balance_batch(self, batch: KVBatchMeta, metrics, *args, **kwargs) -> KVBatchMeta:
         return super()._balance_batch(self.ledger.trainable(batch, self.global_steps), metrics, *args, **kwargs)
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
+        batch = super()._compute_advantage(batch, metrics)
+        cap = self.config.algorithm.success_cap
+        if cap is not None:
+            prompts, groups = success_cap.capped(self.ledger.accuracies(batch), cap)
+            success_cap.apply(batch, prompts)
+            metrics["dph/capped_groups"] = len(prompts) / groups if groups else 0.0
+        metrics["dph/teaching_tokens"] = success_cap.share_that_teaches(batch)
+        return batch
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         if self.feed is None:
