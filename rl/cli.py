@@ -390,7 +390,7 @@ COMMANDS = {
     ),
     "train": Command("train with a method or a baseline", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
     "watch": Command(
-        "follow a training run: curves, time left, alerts", "outputs/llama-sql/my_run --once", "rl.runs.watch"
+        "follow a training run: curves, time left, alerts", "outputs/llama-sql/my_run --once", "rl.evaluation.watch"
     ),
     "evaluate": Command(
         "sample checkpoints and report Pass@k, keep rate and styles",
@@ -410,7 +410,7 @@ COMMANDS = {
     "compare": Command(
         "report finished runs side by side, also over seeds",
         "outputs/llama-sql/grpo outputs/llama-sql/my_run --out outputs/compared",
-        "rl.runs.compare",
+        "rl.evaluation.compare",
     ),
     "inspect": Command(
         "show what data files hold and what is wrong with them",

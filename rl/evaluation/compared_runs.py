@@ -23,8 +23,8 @@ from rl.evaluation.spec import (
 from rl.evaluation.spec_writer import DEFAULT_GROUPS
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES, announces_styles
-from rl.runs.run_folder import RunFolder, read_run
-from rl.runs.validation_samples import Dump, Validations, read_dump, write_samples
+from rl.evaluation.run_folder import RunFolder, read_run
+from rl.evaluation.validation_samples import Dump, Validations, read_dump, write_samples
 
 SPEC, EVALUATION = "spec.json", "evaluation"
 
