@@ -53,8 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.seeds:
         _compare_seeds(runs_of_methods(options.seeds), options.baselines, options.out)
         return 0
-    from rl.evaluation.report.write import write_report
     from rl.evaluation.compared_runs import comparison_spec, names_of
+    from rl.evaluation.report.write import write_report
 
     spec = comparison_spec(names_of(options.runs), options.out)
     spec.write(options.out / "spec.json")
@@ -99,8 +99,8 @@ def _compare_seeds(methods: dict[str, list[Path]], baselines: str | None, out: P
 
 def _specs(methods: dict[str, list[Path]], out: Path) -> "tuple[dict[int, ReportSpec], dict[str, str]]":
     """{seed, counted from 1: specification of its report}, all with one base; {method: its name in them}."""
-    from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, WITH_DIVERGENCE
     from rl.evaluation.compared_runs import comparison_spec, distinct, method_name
+    from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, WITH_DIVERGENCE
 
     runs = [(method, seed) for method, of in methods.items() for seed, _ in enumerate(of, start=1)]
     folders = distinct([run for of in methods.values() for run in of])

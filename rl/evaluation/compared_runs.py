@@ -10,6 +10,7 @@ from rl.data.questions import answer_kind
 from rl.data.sample_file import SampleRecord, read_metadata
 from rl.data.training_run import LOGS
 from rl.evaluation.analysis.questions import groups_of
+from rl.evaluation.run_folder import RunFolder, read_run
 from rl.evaluation.spec import (
     BASE,
     BASE_AGAIN,
@@ -21,10 +22,9 @@ from rl.evaluation.spec import (
     specification,
 )
 from rl.evaluation.spec_writer import DEFAULT_GROUPS
+from rl.evaluation.validation_samples import Dump, Validations, read_dump, write_samples
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES, announces_styles
-from rl.evaluation.run_folder import RunFolder, read_run
-from rl.evaluation.validation_samples import Dump, Validations, read_dump, write_samples
 
 SPEC, EVALUATION = "spec.json", "evaluation"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rl.evaluation.training_metrics import ALL
 
 REPOSITORY = Path(__file__).parents[2]
-# Pass@k, majority and styles get their prefix where they are logged; these are sums that update_metrics turns into others.
+# Sums from which update_metrics makes metrics.
 INTERNAL = {"dph/log_ratio_histogram", "dph/unbounded_weight", "dph/removed_weight"}
 LOGGED = re.compile(r'"(dph/[a-z_]+(?:/[a-z_{}]+)?)"')
 

@@ -50,7 +50,7 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
 def plotted_metrics(logs: dict[str, TrainingLog]) -> tuple[dict[str, str], dict[str, float]]:
     """Which metrics get a panel, and which are constant: ({name: title} in order, {name: the constant}).
 
-    The metrics with the use DRAWN come first, then the others of the rehearsal. A metric is constant if it has one value
+    Metrics with the use DRAWN come first, then the others of the rehearsal. A metric is constant if it has one value
     in all runs and steps.
     """
     others = [m for m in _occurring(logs, REHEARSAL_PREFIX) if not m.startswith(SCORER_PREFIX)]
