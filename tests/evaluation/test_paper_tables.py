@@ -6,8 +6,7 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.benchmarks import BENCHMARKS
-from rl.evaluation.paper.published import SETTINGS, paper_tables
-from rl.evaluation.paper.tables import main, results_of, tables_of
+from rl.evaluation.paper.tables import SETTINGS, main, paper_tables, results_of, tables_of
 from rl.evaluation.table import Cell, Row, Table, latex, latex_escape, markdown
 
 ALL = list(BENCHMARKS)

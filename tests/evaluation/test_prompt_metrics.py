@@ -7,9 +7,8 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata
-from rl.evaluation.analysis.prompt_metrics import prompt_metrics
+from rl.evaluation.analysis.prompt_metrics import prompt_metrics, summarise
 from rl.evaluation.analysis.samples import SampleSet
-from rl.evaluation.analysis.summary import summarise
 from rl.metrics.distinct_answers import NO_VOTE
 
 STYLES = ("JOIN", "IN", "Others")

@@ -17,8 +17,7 @@ from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
 from rl.evaluation.analysis.prompt_metrics import transition_shares
 from rl.evaluation.report import question_browser
-from rl.evaluation.report.answer_figure import answer_figure
-from rl.evaluation.report.answer_grid import MOST_QUESTIONS, AnswerGrid
+from rl.evaluation.report.answer_grid import MOST_QUESTIONS, AnswerGrid, answer_figure
 from rl.evaluation.report.figures import Figures
 from rl.evaluation.report.headline import Headline
 from rl.evaluation.report.page import LINKS

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rl.common.errors import UserError
-from rl.evaluation.analysis.prompt_metrics import prompt_metrics
+from rl.evaluation.analysis.prompt_metrics import prompt_metrics, summarise, summarise_group
 from rl.evaluation.analysis.questions import Questions, read_questions
 from rl.evaluation.analysis.samples import (
     JudgedSamples,
@@ -15,7 +15,6 @@ from rl.evaluation.analysis.samples import (
     require_same_prompts,
     styles_are_announced,
 )
-from rl.evaluation.analysis.summary import summarise, summarise_group
 from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, SplitFiles
 from rl.metrics.bootstrap import Interval, mean_interval
 from rl.metrics.pass_at_k import pass_at_k
