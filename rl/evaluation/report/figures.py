@@ -1,4 +1,4 @@
-"""The figures of report.html: plots with their captions, grouped by the question that they answer."""
+"""The figures of report.html: plots with captions, grouped by the question that they answer."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -48,12 +48,12 @@ class Group:
     title: str
     about: str
     panels: list[Panel]
-    lines: Iterable[Look] = ()  # the key: whose line is whose
+    lines: Iterable[Look] = ()  # the key of lines
     fills: dict[str, str] = field(default_factory=dict)  # the key of stacked bars
 
 
 class Figures:
-    """The groups of one report; those without data have no panels and are left out."""
+    """The groups of a report; groups without data are left out."""
 
     def __init__(self, comparison: Comparison):
         self.comparison, self.spec = comparison, comparison.spec
@@ -67,7 +67,7 @@ class Figures:
         return [group for group in groups if group.panels]
 
     def of_styles(self) -> list[Group]:
-        """How accurate the base is in each style, and how often every method answers in it; of splits of SQL."""
+        """The base's accuracy in each style, and how often every method answers in it, for splits of SQL."""
         splits = [split for split in self.spec.splits if self.comparison.samples[BASE][split].style_names]
         if not splits:
             return []
@@ -105,9 +105,9 @@ class Figures:
         return Group("Pass@k against k", about, panels, looks.values())
 
     def _transitions(self) -> Group:
-        """What became of the prompts; the noise floor is the first row."""
+        """Shares of retained, forgotten, gained and unsolved prompts; the first row is the noise floor."""
         floor, m = self.spec.noise_floor, self.spec.solved_in
-        # The base's own row is called what it shows: its later samples, compared with its first.
+        # The base's own row compares its later samples with its first ones.
         looks = self.looks | {BASE: replace(self.looks[BASE], label=f"{self.looks[BASE].label}, later samples")}
         panels, has_floor = [], False
         for split in self.spec.splits if self.spec.trained else ():
@@ -119,17 +119,17 @@ class Figures:
         if has_floor:
             of_floor = "a second draw of the base" if floor == BASE_AGAIN else "the base’s own later samples"
             about_floor = (
-                f"The first row is {of_floor}, the noise floor: what an unchanged model forgets and gains by chance."
+                f"The first row is {of_floor}: the noise floor, which an unchanged model forgets and gains by chance."
             )
         else:
             about_floor = (
-                "There is no noise floor, what an unchanged model forgets and gains by chance: it requires a second "
+                "There is no noise floor (what an unchanged model forgets and gains by chance): it requires a second "
                 f"draw of the base, or {2 * m} samples of it."
             )
         about = (
             f"Per cent of all prompts. The base solved the retained and forgotten ones in its first {m} samples, the "
             f"gained and unsolved ones not; a method solves a prompt with probability Pass@{m}, so that both have {m} "
-            f"attempts. {about_floor} Lost in the tables is stricter: not a single one of all samples is correct."
+            f"attempts. {about_floor} Lost, in the tables, is stricter: none of all samples is correct."
         )
         return Group("Retained, forgotten and gained against the base", about, panels, fills=TRANSITION_FILLS)
 
@@ -174,7 +174,7 @@ class Figures:
         return {name: self.comparison.summaries[name][split] for name in self.spec.methods}
 
     def _panel(self, kind: str, split: str, says: str, plot: Callable[..., Figure], *data: Any, caption="") -> Panel:
-        """A split's name may hold what no id may: its position stands for it."""
+        """Ids use the split's position, because its name may have characters that an id may not."""
         return Panel.draw(split_name(split) + caption, says, f"{kind}-{self.spec.splits.index(split)}", plot, *data)
 
     def _stacked(

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def write_report(spec: "ReportSpec", out: Path) -> dict:
     """Measure all methods, write out/report.{json,html} and out/answers.svg, and return the content of report.json.
 
-    report.json is {method: {split: summary}} (prompt_metrics.summarise) with these further keys: "_definitions" {term:
-    meaning}, "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, if a method has
-    checkpoints, "_progress" (comparison.Progress). "groups" in a summary is {key of extra_info: {value: summary of the
-    group}} (prompt_metrics.summarise_group).
+    report.json is {method: {split: summary}} (prompt_metrics.summarise) with further keys: "_definitions" {term: text},
+    "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, if a method has
+    checkpoints, "_progress" (comparison.Progress). A summary has "groups": {key of extra_info: {value: summary of the
+    group (prompt_metrics.summarise_group)}}.
 
     Raises:
         UserError: the files cannot be compared; nothing is written then.
