@@ -310,7 +310,7 @@ def export_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m verl.dph.export",
         description="Write a trained policy as a Hugging Face folder: weights, configuration, tokenizer and the run's\n"
-        "manifest (docs/howto/export.md).",
+        "manifest (docs/howto/runs.md).",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="RUN", help="a run's folder, or one of its checkpoints (global_step_N)")
