@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
-from rl.data.questions import answer_kind
-from rl.data.sample_file import SampleRecord, read_metadata
+from rl.data.sample_file import read_metadata
 from rl.data.training_run import LOGS
 from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.outputs import DEFAULT_GROUPS
@@ -24,7 +23,6 @@ from rl.evaluation.spec import (
 )
 from rl.evaluation.validation_samples import Dump, Validations, read_dump, write_samples
 from rl.metrics.pass_at_k import SOLVED_IN
-from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES, announces_styles
 
 SPEC, EVALUATION = "spec.json", "evaluation"
 
@@ -167,7 +165,7 @@ def _of_evaluations(candidates: list[Candidate]) -> ReportSpec:
         "styles": first.styles,
         "styles_by": first.styles_by,
         "solved_in": first.solved_in,
-        "caveats": [f"Left out, because not all were evaluated on it: {', '.join(left_out)}."] if left_out else [],
+        "caveats": [f"Left out, because not all runs were evaluated on it: {', '.join(left_out)}."] if left_out else [],
     }
     return _described(candidates, "their evaluations", content)
 
@@ -190,13 +188,13 @@ def _require_same_base(candidate: Candidate, spec: ReportSpec, first: ReportSpec
     if hashes[0] != hashes[1]:
         raise UserError(
             f"{candidate.folder} was evaluated against another base model ({of_both[1]}) than the first run "
-            f"({of_both[0]}): compare runs of one base."
+            f"({of_both[0]}): compare runs with one base."
         )
     for key in ("styles", "styles_by", "solved_in"):
         if getattr(spec, key) != getattr(first, key):
             raise UserError(
                 f"{candidate.folder} was evaluated with {key} {getattr(spec, key)} and the first run with "
-                f"{getattr(first, key)}: evaluate it again with the same (its samples are kept)."
+                f"{getattr(first, key)}: evaluate it again with the same settings (its samples are kept)."
             )
 
 
@@ -214,10 +212,11 @@ def _of_validations(candidates: list[Candidate], found: dict[str, Validations], 
     base = found[with_base[0]].metadata
     for candidate in candidates:
         if found[candidate.name].metadata.model_hash != base.model_hash:
-            raise UserError(f"{candidate.folder} starts from another model than {with_base[0]}: compare runs of one.")
+            raise UserError(
+                f"{candidate.folder} starts from another model than {with_base[0]}: compare runs with one base."
+            )
     again = next((name for name in with_base if found[name].metadata.seed != base.seed), None)
-    everything = [dump for of_steps in dumps.values() for dump in of_steps.values()]
-    ids, dropped = _common_prompts(everything, base.n)
+    ids, dropped = _common_prompts([dump for of_steps in dumps.values() for dump in of_steps.values()], base.n)
 
     def files(name: str, step: int) -> dict[str, dict[str, Path]]:
         splits = {}
@@ -236,17 +235,14 @@ def _of_validations(candidates: list[Candidate], found: dict[str, Validations], 
         of_steps = {str(step): {"splits": files(candidate.name, step)} for step in steps}
         entry = {"splits": of_steps[str(steps[-1])]["splits"], "checkpoints": of_steps if len(steps) > 1 else {}}
         methods[candidate.method] = entry | candidate.described()
-    queries = [r.pred for dump in everything for r in _correct_sql(dump) if r.pred]
-    caveats = ["The samples are those of validation during training, drawn with its settings; there is no greedy one."]
+    caveats = ["The samples are those of validation during training, with its settings. There are no greedy ones."]
     if dropped:
         prompts = "1 prompt" if dropped == 1 else f"{dropped} prompts"
-        caveats.append(f"{prompts} left out: a rollout failed in one of the validations or more.")
+        caveats.append(f"{prompts} left out, because a rollout failed in at least one validation.")
     validated = [Path(file) for file in base.data_files]
     content = {
         "methods": methods,
         **_questions({_file_name(source): validated for source in ids}, DEFAULT_GROUPS),
-        "styles": list(KNOWN_STYLES) if queries else [],
-        "styles_by": BY_PREFIX if announces_styles(queries, KNOWN_STYLES) else BY_STRUCTURE,
         # Without a second draw, the base's later samples are its noise floor.
         "solved_in": min(SOLVED_IN, base.n if again else max(base.n // 2, 1)),
         "caveats": caveats,
@@ -268,11 +264,6 @@ def _common_prompts(dumps: list[Dump], n: int) -> tuple[dict[str, list[int]], in
     return ids, len(seen) - sum(map(len, ids.values()))
 
 
-def _correct_sql(dump: Dump) -> list[SampleRecord]:
-    records = [r for prompts in dump.values() for samples in prompts.values() for r in samples]
-    return [r for r in records if r.acc and answer_kind(r.data_source) == "sql"]
-
-
 def _file_name(source: str) -> str:
     return source.replace("/", "_").replace(":", "_")
 
@@ -281,7 +272,7 @@ def _described(candidates: list[Candidate], samples: str, content: dict[str, Any
     named = ", ".join(candidate.name for candidate in candidates)
     about = {
         "title": "Training runs compared",
-        "summary": f"{named}, compared by the samples of {samples} (dph compare).",
+        "summary": f"{named}, compared on the samples of {samples} (dph compare).",
         "settings": {candidate.name: str(candidate.folder) for candidate in candidates},
     }
     return specification(about | content, Path.cwd())

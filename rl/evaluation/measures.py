@@ -53,14 +53,14 @@ MEASURES = (
         "maj@k",
         "Probability that the most frequent of k answers is correct: the expectation over all subsets of k of the n "
         "samples. Samples without an answer, or with SQL that fails, do not vote; each of t tied answers wins with "
-        "probability 1/t. maj_by defines equal answers.",
+        "probability 1/t. maj_by says which answers are equal.",
         used=(ANSWERS, TESTED),
     ),
     Measure(
         "keep_rate",
         "Mean Pass@{solved_in} on the prompts that the base solved: the probability that they are still solved. An "
         "unchanged model stays below 1, because a prompt can be solved once by luck; a second draw of the base shows "
-        "this noise floor. The base itself is measured on the samples after its first {solved_in}, which did not "
+        "this noise floor. The base itself is measured on its samples after the first {solved_in}, which did not "
         "decide what it solved (null if there are too few).",
         used=EVERYWHERE,
     ),
@@ -146,8 +146,8 @@ _TERMS = {
 _STYLES = {
     BY_PREFIX: "A style is the leading comment of the SQL, such as /*JOIN*/ ({names}); anything else, including a mix, "
     "is '{others}' and counts as one more style.",
-    BY_STRUCTURE: "A style is the structure of the SQL, the first that fits of CTE (WITH), AGG (an aggregate of a "
-    "condition), EXISTS (or a subquery in a comparison), IN (with a subquery) and JOIN, among {names}; anything else "
+    BY_STRUCTURE: "A style is the structure of the SQL: of {names}, the first that fits in the order CTE (WITH), AGG "
+    "(an aggregate of a condition), EXISTS (or a subquery in a comparison), IN (with a subquery), JOIN; anything else "
     "is '{others}' and counts as one more style.",
 }
 

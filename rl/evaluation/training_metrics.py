@@ -54,8 +54,8 @@ TRAINING_METRICS = {
         TrainingMetric(
             "dph/kl_ref_policy",
             "KL(pi_ref‖pi_theta) in nats per token, at the positions of the stored responses. With the topk estimator "
-            "it is exact. Otherwise it is the mean of k3 over the stored tokens, which are linear above d = 1, so that "
-            "it is somewhat too small once tokens lie above.",
+            "it is exact. Otherwise it is the mean of k3 over the stored tokens, which are correct samples from the "
+            "nucleus; this k3 is linear above d = 1, so that the metric is somewhat too small if tokens lie above.",
             "KL(π_ref‖π_θ) on D_pef",
             (WATCHED, DRAWN),
         ),
@@ -73,8 +73,8 @@ TRAINING_METRICS = {
         ),
         TrainingMetric(
             "dph/clip_weight",
-            "What sft_log_ratio_max removes from the gradient's weights over the step: the sum of what it removes, in "
-            "absolute value, over the sum of the unbounded weights, in absolute value.",
+            "Share of the gradient's weights that sft_log_ratio_max removes over the step: the sum of what it removes "
+            "over the sum of the unbounded weights, both in absolute value.",
             "Share of the rehearsal's gradient that the bound removes",
             (DRAWN,),
         ),

@@ -113,7 +113,7 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
     if not any(name.startswith("dapo") for name in spec.methods):
         texts.append(
             "DAPO without a divergence term is not among the methods. Clip-higher and training on the hard prompts "
-            "alone raise Pass@8 too, so a gain over GRPO may not be the divergence’s."
+            "alone raise Pass@8 too, so a gain over GRPO may not come from the divergence."
         )
     return texts + list(spec.caveats)
 

@@ -11,11 +11,10 @@ from rl.common import atomic_write
 from rl.evaluation.analysis.over_seeds import SIGNIFICANT, Difference, OverSeeds, SeedComparison, compare_seeds
 from rl.evaluation.report.seeds_figure import seeds_figure
 from rl.evaluation.report.write import write_report
-from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec
+from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, ReportSpec
 from rl.evaluation.table import STRONG, Cell, Row, Table, markdown, plain_columns
 
 SIDES = {"Higher": 1, "Lower": -1}
-BASE_LABELS = {BASE: "base", BASE_AGAIN: "base, second draw"}
 
 
 def write_seeds(
@@ -86,7 +85,7 @@ def seeds_page(found: SeedComparison, labels: Mapping[str, str], seeds: Sequence
 def _values(found: SeedComparison, labels: Mapping[str, str], columns: Sequence[str]) -> Table:
     shown = [column for column in columns if all(column in of for of in found.methods.values())]
     rows = [
-        Row(BASE_LABELS[name], "", [Cell(values[c], digits=3) if c in values else None for c in shown])
+        Row(LABELS[name].lower(), "", [Cell(values[c], digits=3) if c in values else None for c in shown])
         for name, values in found.bases.items()
     ]
     rows += [Row(labels[name], "", [_cell(values[c]) for c in shown]) for name, values in found.methods.items()]
