@@ -75,8 +75,8 @@ class Figures:
         for split in splits:
             found = self._summaries(split)[BASE]["style_accuracy"]
             values = {style: interval for style, interval in found.items() if interval}
-            description = "Accuracy: " + ", ".join(f"{style} {100 * value[0]:.1f}" for style, value in values.items())
-            accuracies.append(self._panel("accuracy", split, description, interval_plot, values, style_looks(names)))
+            alt = "Accuracy: " + ", ".join(f"{style} {100 * value[0]:.1f}" for style, value in values.items())
+            accuracies.append(self._panel("accuracy", split, alt, interval_plot, values, style_looks(names)))
             of_methods = {name: summary["style_share"] for name, summary in self._summaries(split).items()}
             shares.append(self._stacked("share", split, of_methods, style_fills(names), self.looks))
         about = "Per cent of the base’s samples in a style that are correct, with 95 % intervals over questions."
@@ -96,11 +96,9 @@ class Figures:
             n = of_split[BASE]["n"]
             for i, (title, summaries) in enumerate(parts.items()):
                 curves = {name: {int(k): of for k, of in found["pass@k"].items()} for name, found in summaries.items()}
-                description = self._in_words({name: curve[n] for name, curve in curves.items()}, f"Pass@{n}")
+                alt = self._in_words({name: curve[n] for name, curve in curves.items()}, f"Pass@{n}")
                 questions = f": {summaries[BASE]['prompts']} {title}questions"
-                panels.append(
-                    self._panel(f"pass{i}", split, description, pass_at_k_plot, curves, looks, caption=questions)
-                )
+                panels.append(self._panel(f"pass{i}", split, alt, pass_at_k_plot, curves, looks, caption=questions))
         about = (
             "Per cent of questions with a correct response among k samples. Bands are 95 % intervals over questions."
         )
@@ -145,10 +143,8 @@ class Figures:
                 if curve.keys() - {0}:
                     curves[name] = curve
             if curves:
-                description = self._in_words({name: list(curve.values())[-1] for name, curve in curves.items()}, title)
-                panels.append(
-                    self._panel(f"steps-{metric[0]}", split, description, checkpoints_plot, curves, self.looks)
-                )
+                alt = self._in_words({name: list(curve.values())[-1] for name, curve in curves.items()}, title)
+                panels.append(self._panel(f"steps-{metric[0]}", split, alt, checkpoints_plot, curves, self.looks))
                 shown |= {name: self.looks[name] for name in curves}
         about = "Per cent; step 0 is the base. Bands are 95 % intervals over prompts."
         return Group(f"{title} against training steps", about, panels, shown.values())
@@ -163,8 +159,8 @@ class Figures:
             found = {name: mean_interval(of[metric]) for name, of in of_prompts.items() if metric in of}
             values = {name: interval for name, interval in found.items() if interval}
             if families := eta_families(self.spec, values):
-                description, data = self._in_words(values, metric), (families, references(values), values, self.looks)
-                panels.append(self._panel(f"eta-{metric[0]}", split, description, eta_plot, *data))
+                alt, data = self._in_words(values, metric), (families, references(values), values, self.looks)
+                panels.append(self._panel(f"eta-{metric[0]}", split, alt, eta_plot, *data))
         about = (
             "Per cent against eta, the divergence coefficient. A point is a run with its 95 % interval over prompts; a "
             "line goes through the mean of the runs of one family with equal eta. Dashed: methods without an eta."
@@ -177,22 +173,18 @@ class Figures:
     def _summaries(self, split: str) -> dict[str, dict]:
         return {name: self.comparison.summaries[name][split] for name in self.spec.methods}
 
-    def _panel(
-        self, kind: str, split: str, description: str, plot: Callable[..., Figure], *data: Any, caption=""
-    ) -> Panel:
+    def _panel(self, kind: str, split: str, alt: str, plot: Callable[..., Figure], *data: Any, caption="") -> Panel:
         """Ids use the split's position, because its name may have characters that an id may not."""
-        return Panel.draw(
-            split_name(split) + caption, description, f"{kind}-{self.spec.splits.index(split)}", plot, *data
-        )
+        return Panel.draw(split_name(split) + caption, alt, f"{kind}-{self.spec.splits.index(split)}", plot, *data)
 
     def _stacked(
         self, kind: str, split: str, shares: dict[str, dict[str, float]], fills: dict[str, str], looks: dict[str, Look]
     ) -> Panel:
-        description = "; ".join(
+        alt = "; ".join(
             f"{self.looks[name].label}: " + ", ".join(f"{piece} {100 * part:.0f}" for piece, part in share.items())
             for name, share in shares.items()
         )
-        return self._panel(kind, split, description, stacked_plot, shares, fills, looks)
+        return self._panel(kind, split, alt, stacked_plot, shares, fills, looks)
 
     def _in_words(self, values: Mapping[str, Interval | None], metric: str) -> str:
         parts = [

@@ -8,7 +8,7 @@ from rl.evaluation.spec import ReportSpec
 from rl.evaluation.training_metrics import DRAWN, titles
 
 REHEARSAL_PREFIX = "dph/"
-# Not drawn: the cost of scoring description nothing about a method.
+# Not drawn: the cost of scoring says nothing about a method.
 SCORER_PREFIX = "dph/scorer/"
 # verl's: val-core/<data source>/<acc or reward>/<mean@n, best@n/mean or maj@n/mean>.
 VALIDATION_PREFIX = "val-core/"
@@ -22,10 +22,8 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
         found = []
         for i, (metric, title) in enumerate(metrics.items()):
             last = {name: list(log[metric].values())[-1] for name, log in logs.items() if metric in log}
-            description = f"{metric}, last: " + ", ".join(f"{name} {value:g}" for name, value in last.items())
-            found.append(
-                Panel.draw(title, description, f"{kind}-{i}", training_plot, metric, smoothed_steps, logs, looks)
-            )
+            alt = f"{metric}, last: " + ", ".join(f"{name} {value:g}" for name, value in last.items())
+            found.append(Panel.draw(title, alt, f"{kind}-{i}", training_plot, metric, smoothed_steps, logs, looks))
         return found
 
     plotted, constants = plotted_metrics(logs)
