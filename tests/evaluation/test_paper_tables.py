@@ -6,6 +6,7 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.benchmarks import BENCHMARKS
+from rl.evaluation.measures import MEASURES
 from rl.evaluation.paper.tables import SETTINGS, main, paper_tables, results_of, tables_of
 from rl.evaluation.table import Cell
 
@@ -16,10 +17,8 @@ def summary(n: int, value: float) -> dict:
     interval = [value, value - 0.02, value + 0.03]
     powers = [1 << i for i in range(n.bit_length())]
     of_k = {str(k): interval for k in powers}
-    names = ("greedy", "keep_rate", "newly_solved", "distinct_correct", "style_entropy")
-    return {"n": n, "prompts": 30, "pass@k": of_k, "maj@k": of_k, "mean@k": {str(n): interval}} | dict.fromkeys(
-        names, interval
-    )
+    of_all = {"pass@k": of_k, "maj@k": of_k, "mean@k": {str(n): interval}}
+    return {"n": n, "prompts": 30} | {m.name: interval for m in MEASURES if m.name != "truncated"} | of_all
 
 
 def report(splits=ALL, methods=("base", "base_again", "grpo", "mine"), labels=None) -> dict:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rl.common.errors import UserError
+from rl.evaluation.measures import MEASURES
 from rl.evaluation.report.page import LINKS
 from rl.evaluation.report.write import main, write_report
 from rl.evaluation.spec import read_spec
@@ -20,22 +21,19 @@ from tests.evaluation.conftest import PROMPTS, STYLES, N
 KS = ["1", "2", "4", "8", "16"]
 INTERVAL = {"type": "array", "items": {"type": "number"}, "minItems": 3, "maxItems": 3}
 OF_K = {"required": KS, "additionalProperties": INTERVAL, "maxProperties": len(KS)}
-NULLABLE = "greedy keep_rate lost newly_solved styles style_entropy distinct_correct distinct_results"
-ALWAYS = "distinct_1 distinct_2 distinct_3 distinct_4 response_tokens"
+NULLABLE = {"anyOf": [INTERVAL, {"type": "null"}]}
 SUMMARY_PROPERTIES = {
+    **{measure.name: OF_K if measure.name.endswith("@k") else NULLABLE for measure in MEASURES},
     "n": {"const": N},
     "prompts": {"const": PROMPTS},
-    "pass@k": OF_K,
-    "maj@k": OF_K,
     "unparsed_sql": {"const": 0},
     "maj_by": {"const": "syntax"},
     "mean@k": {"required": ["16"], "additionalProperties": INTERVAL},
     "style_share": {"required": [*STYLES, "Others"], "additionalProperties": {"type": "number"}},
     "truncated": {"type": "number"},
     "style_accuracy": {"required": [*STYLES, "Others"]},
+    "response_tokens": INTERVAL,
     "groups": {"required": ["hard", "difficulty"], "maxProperties": 2},
-    **dict.fromkeys(NULLABLE.split(), {"anyOf": [INTERVAL, {"type": "null"}]}),
-    **dict.fromkeys(ALWAYS.split(), INTERVAL),
 }
 SUMMARY = {"required": list(SUMMARY_PROPERTIES), "additionalProperties": False, "properties": SUMMARY_PROPERTIES}
 TEXTS = {"additionalProperties": {"type": "string"}}
