@@ -308,7 +308,7 @@ def export_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m verl.dph.export",
         description="Write a trained policy as a Hugging Face folder: weights, configuration, tokenizer and the run's\n"
-        "manifest (docs/howto/export.md).",
+        "manifest (docs/howto/runs.md).",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="RUN", help="a run's folder, or one of its checkpoints (global_step_N)")
@@ -388,7 +388,7 @@ COMMANDS = {
     ),
     "train": Command("train with a method or a baseline", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
     "watch": Command(
-        "follow a training run: curves, time left, alerts", "outputs/llama-sql/my_run --once", "rl.runs.watch"
+        "follow a training run: curves, time left, alerts", "outputs/llama-sql/my_run --once", "rl.evaluation.watch"
     ),
     "evaluate": Command(
         "sample checkpoints and report Pass@k, keep rate and styles",
@@ -408,7 +408,7 @@ COMMANDS = {
     "compare": Command(
         "report finished runs side by side, also over seeds",
         "outputs/llama-sql/grpo outputs/llama-sql/my_run --out outputs/compared",
-        "rl.runs.compare",
+        "rl.evaluation.compare",
     ),
     "inspect": Command(
         "show what data files hold and what is wrong with them",

@@ -23,6 +23,7 @@ GENERATORS = {
     "settings of pre-sampling": partial(reference.settings, "presample"),
     "settings of the evaluation": partial(reference.settings, "evaluate"),
     "measures": reference.measures,
+    "training metrics": reference.training_metrics,
     "settings of the scorer": reference.scorer_settings,
     "script variables": reference.script_variables,
     "methods of the paper": partial(reference.methods_of, "paper"),

@@ -14,6 +14,7 @@ from rl.configuration.programs import PROGRAMS, shown
 from rl.configuration.run import run_of
 from rl.configuration.setting import Setting
 from rl.evaluation.measures import MEASURES, definitions
+from rl.evaluation.training_metrics import TRAINING_METRICS
 from rl.launch.help import help_text
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import BY_STRUCTURE, KNOWN_STYLES
@@ -71,6 +72,15 @@ def measures() -> str:
     for name, meaning in definitions("n", SOLVED_IN, KNOWN_STYLES, BY_STRUCTURE).items():
         rows.append(f"| `{name}` | {units.get(name, '')} | {_cell(meaning.replace('n = n', 'n'))} |")
     return "\n".join(rows)
+
+
+def training_metrics() -> str:
+    """What training logs: a table under each heading."""
+    parts = []
+    for heading, metrics in TRAINING_METRICS.items():
+        rows = [f"| `{metric.name}` | {_cell(metric.definition)} |" for metric in metrics]
+        parts.append("\n".join([f"## {heading}", "", "| metric | definition |", "|---|---|", *rows]))
+    return "\n\n".join(parts)
 
 
 def scorer_settings() -> str:

@@ -11,8 +11,8 @@ from rl.configuration.nesting import flat, nested
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.setting import MISSING, VERLS
 from rl.configuration.training import ETA, TRAINING
-from rl.evaluation.paper.published import SETTINGS
-from rl.evaluation.spec_writer import NO_STYLES
+from rl.evaluation.outputs import NO_STYLES
+from rl.evaluation.paper.tables import SETTINGS
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 from verl.dph.divergence.eta_schedule import ERROR_CLIP, Coefficient, CoefficientControl
 from verl.dph.divergence.loss_modes import MODES, terms_of

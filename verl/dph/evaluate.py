@@ -33,12 +33,10 @@ from rl.configuration.programs import PROGRAMS
 from rl.data.training_run import Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.benchmarks import Split, splits_of
+from rl.evaluation.outputs import GREEDY, SAMPLED, evaluation_spec, pass_table, stored_base
 from rl.evaluation.paper.tables import write_tables
-from rl.evaluation.pass_table import pass_table
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description
-from rl.evaluation.spec_writer import GREEDY, SAMPLED, evaluation_spec
-from rl.evaluation.stored_base import stored_base
 from verl.dph.config.device_choice import with_overrides
 from verl.dph.config.program import run_main
 from verl.dph.reward.preflight import check_scorer

@@ -1,6 +1,6 @@
 """What verl's dumps of a validation (trainer.validation_data_dir) lack to be samples that can be compared.
 
-`dph compare` reads them (rl/runs/validation_samples.py).
+`dph compare` reads them (rl/evaluation/validation_samples.py).
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The specification of a report of several runs, from their evaluations or else from their validations."""
+"""The specification of a report of several runs: from their evaluations, or from their validations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
-from rl.data.questions import answer_kind
-from rl.data.sample_file import SampleRecord, read_metadata
+from rl.data.sample_file import read_metadata
 from rl.data.training_run import LOGS
 from rl.evaluation.analysis.questions import groups_of
+from rl.evaluation.outputs import DEFAULT_GROUPS
+from rl.evaluation.run_folder import RunFolder, read_run
 from rl.evaluation.spec import (
     BASE,
     BASE_AGAIN,
@@ -20,23 +21,20 @@ from rl.evaluation.spec import (
     read_spec,
     specification,
 )
-from rl.evaluation.spec_writer import DEFAULT_GROUPS
+from rl.evaluation.validation_samples import Dump, Validations, read_dump, write_samples
 from rl.metrics.pass_at_k import SOLVED_IN
-from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, KNOWN_STYLES, announces_styles
-from rl.runs.run_folder import RunFolder, read_run
-from rl.runs.validation_samples import Dump, Validations, read_dump, write_samples
 
 SPEC, EVALUATION = "spec.json", "evaluation"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What was named on the command line.
+    """A folder that was named on the command line: a run, or the output of an evaluation.
 
     Attributes:
-        name: as short as the others allow.
-        run: None for the output folder of an evaluation.
-        evaluation: its specification, if there is one.
+        name: the end of its path, as short as the other names allow.
+        run: None for the output of an evaluation.
+        evaluation: the specification of the run's evaluation, if it has one.
     """
 
     name: str
@@ -46,18 +44,18 @@ class Candidate:
 
     @property
     def method(self) -> str:
-        """The report's name of the run."""
+        """The name of the run in the report."""
         assert self.run is not None
         return method_name(self.name, rehearses="dph/coefficient" in self.run.log)
 
     def described(self) -> dict[str, Any]:
-        """What the report needs of the run beside its samples."""
+        """The run's label and training log, for the specification."""
         assert self.run is not None
         return {"label": self.name} | ({"training_log": self.folder / LOGS} if self.run.log else {})
 
 
 def method_name(name: str, rehearses: bool) -> str:
-    """The report's name of a run: those that begin with dph have a divergence."""
+    """The name of a run in the report, where methods with a divergence begin with dph."""
     if rehearses:
         return name if name.startswith(WITH_DIVERGENCE) else f"{WITH_DIVERGENCE}_{name}"
     reserved = name.startswith(WITH_DIVERGENCE) or name in (BASE, BASE_AGAIN)
@@ -68,26 +66,28 @@ def comparison_spec(named: Mapping[str, Path], out: Path) -> ReportSpec:
     """The specification of the report of {name: folder}; samples files of validations are written below `out`.
 
     Raises:
-        UserError: a folder is no run, or one that has not ended; one has no samples; or they have nothing in common.
+        UserError: a folder is no run, or the run has not ended; a run has no samples; or the runs have no samples in
+            common.
     """
     candidates = [_candidate(name, folder) for name, folder in named.items()]
     lacking = [candidate for candidate in candidates if candidate.evaluation is None]
     if not lacking:
         return _of_evaluations(candidates)
-    validations = {c.name: None if c.run is None else Validations.of(c.folder) for c in candidates}
-    found = {name: v for name, v in validations.items() if v is not None and len(v.steps.keys() - {0}) > 0}
-    if without := [candidate for candidate in lacking if candidate.name not in found]:
-        raise UserError(
-            f"{without[0].folder} has no samples to compare: evaluate it into {without[0].folder / EVALUATION} (the "
-            "command that training ends with), or train with trainer.validation_data_dir, val_before_train=True and "
-            "save_freq."
-        )
-    if len(found) < len(candidates):
-        other = next(candidate for candidate in candidates if candidate.name not in found)
-        raise UserError(
-            f"{lacking[0].folder} has no evaluation and {other.folder} no validations, so that they have no samples "
-            f"in common: evaluate {lacking[0].folder} too."
-        )
+    validations = {c.name: Validations.of(c.folder) for c in candidates if c.run is not None}
+    found = {name: of for name, of in validations.items() if of is not None and of.steps.keys() - {0}}
+    for candidate in lacking:
+        if candidate.name not in found:
+            raise UserError(
+                f"{candidate.folder} has no samples to compare: evaluate it into {candidate.folder / EVALUATION} (the "
+                "command that training ends with), or train with trainer.validation_data_dir, val_before_train=True "
+                "and save_freq."
+            )
+    for candidate in candidates:
+        if candidate.name not in found:
+            raise UserError(
+                f"{lacking[0].folder} has no evaluation and {candidate.folder} no validations, so that they have no "
+                f"samples in common: evaluate {lacking[0].folder} too."
+            )
     return _of_validations(candidates, found, out)
 
 
@@ -108,7 +108,7 @@ def _run_of(folder: Path) -> Path:
 
 
 def names_of(folders: Sequence[Path]) -> dict[str, Path]:
-    """{name: folder}: the last parts of its path, as many as tell all apart.
+    """{name: folder}; a name is the last parts of the folder's path, as many as make all names differ.
 
     Raises:
         UserError: a run is named twice.
@@ -165,13 +165,13 @@ def _of_evaluations(candidates: list[Candidate]) -> ReportSpec:
         "styles": first.styles,
         "styles_by": first.styles_by,
         "solved_in": first.solved_in,
-        "caveats": [f"Left out, because not all were evaluated on it: {', '.join(left_out)}."] if left_out else [],
+        "caveats": [f"Left out, because not all runs were evaluated on it: {', '.join(left_out)}."] if left_out else [],
     }
     return _described(candidates, "their evaluations", content)
 
 
 def _on(splits: Sequence[str], method: MethodSpec) -> MethodSpec:
-    """The method's files of these splits alone."""
+    """The method with its files of these splits only."""
     parts = {
         step: {split: files for split, files in checkpoint.splits.items() if split in splits}
         for step, checkpoint in method.checkpoints.items()
@@ -188,18 +188,18 @@ def _require_same_base(candidate: Candidate, spec: ReportSpec, first: ReportSpec
     if hashes[0] != hashes[1]:
         raise UserError(
             f"{candidate.folder} was evaluated against another base model ({of_both[1]}) than the first run "
-            f"({of_both[0]}): compare runs of one base."
+            f"({of_both[0]}): compare runs with one base."
         )
     for key in ("styles", "styles_by", "solved_in"):
         if getattr(spec, key) != getattr(first, key):
             raise UserError(
                 f"{candidate.folder} was evaluated with {key} {getattr(spec, key)} and the first run with "
-                f"{getattr(first, key)}: evaluate it again with the same (its samples are kept)."
+                f"{getattr(first, key)}: evaluate it again with the same settings (its samples are kept)."
             )
 
 
 def _of_validations(candidates: list[Candidate], found: dict[str, Validations], out: Path) -> ReportSpec:
-    """The first run that validated the initial policy gives the base, another one with another seed its second draw."""
+    """The base is step 0 of the first run that has one; its second draw is step 0 of a run with another seed."""
     dumps = {
         name: {step: read_dump(path, of.metadata) for step, path in of.steps.items()} for name, of in found.items()
     }
@@ -212,10 +212,11 @@ def _of_validations(candidates: list[Candidate], found: dict[str, Validations], 
     base = found[with_base[0]].metadata
     for candidate in candidates:
         if found[candidate.name].metadata.model_hash != base.model_hash:
-            raise UserError(f"{candidate.folder} starts from another model than {with_base[0]}: compare runs of one.")
+            raise UserError(
+                f"{candidate.folder} starts from another model than {with_base[0]}: compare runs with one base."
+            )
     again = next((name for name in with_base if found[name].metadata.seed != base.seed), None)
-    everything = [dump for of_steps in dumps.values() for dump in of_steps.values()]
-    ids, dropped = _common_prompts(everything, base.n)
+    ids, dropped = _common_prompts([dump for of_steps in dumps.values() for dump in of_steps.values()], base.n)
 
     def files(name: str, step: int) -> dict[str, dict[str, Path]]:
         splits = {}
@@ -234,17 +235,14 @@ def _of_validations(candidates: list[Candidate], found: dict[str, Validations], 
         of_steps = {str(step): {"splits": files(candidate.name, step)} for step in steps}
         entry = {"splits": of_steps[str(steps[-1])]["splits"], "checkpoints": of_steps if len(steps) > 1 else {}}
         methods[candidate.method] = entry | candidate.described()
-    queries = [r.pred for dump in everything for r in _correct_sql(dump) if r.pred]
-    caveats = ["The samples are those of validation during training, drawn with its settings; there is no greedy one."]
+    caveats = ["The samples are those of validation during training, with its settings. There are no greedy ones."]
     if dropped:
         prompts = "1 prompt" if dropped == 1 else f"{dropped} prompts"
-        caveats.append(f"{prompts} left out: a rollout failed in one of the validations or more.")
+        caveats.append(f"{prompts} left out, because a rollout failed in at least one validation.")
     validated = [Path(file) for file in base.data_files]
     content = {
         "methods": methods,
         **_questions({_file_name(source): validated for source in ids}, DEFAULT_GROUPS),
-        "styles": list(KNOWN_STYLES) if queries else [],
-        "styles_by": BY_PREFIX if announces_styles(queries, KNOWN_STYLES) else BY_STRUCTURE,
         # Without a second draw, the base's later samples are its noise floor.
         "solved_in": min(SOLVED_IN, base.n if again else max(base.n // 2, 1)),
         "caveats": caveats,
@@ -253,7 +251,7 @@ def _of_validations(candidates: list[Candidate], found: dict[str, Validations], 
 
 
 def _common_prompts(dumps: list[Dump], n: int) -> tuple[dict[str, list[int]], int]:
-    """Ids by data source of the prompts that have n samples in every dump; and how many others there are."""
+    """{data source: ids of the prompts that have n samples in every dump}, and the number of other prompts."""
     sources = [source for source in dumps[0] if all(source in dump for dump in dumps)]
     ids = {
         source: sorted(id for id in dumps[0][source] if all(len(dump[source].get(id, [])) == n for dump in dumps))
@@ -266,11 +264,6 @@ def _common_prompts(dumps: list[Dump], n: int) -> tuple[dict[str, list[int]], in
     return ids, len(seen) - sum(map(len, ids.values()))
 
 
-def _correct_sql(dump: Dump) -> list[SampleRecord]:
-    records = [r for prompts in dump.values() for samples in prompts.values() for r in samples]
-    return [r for r in records if r.acc and answer_kind(r.data_source) == "sql"]
-
-
 def _file_name(source: str) -> str:
     return source.replace("/", "_").replace(":", "_")
 
@@ -279,14 +272,14 @@ def _described(candidates: list[Candidate], samples: str, content: dict[str, Any
     named = ", ".join(candidate.name for candidate in candidates)
     about = {
         "title": "Training runs compared",
-        "summary": f"{named}, compared by the samples of {samples} (dph compare).",
+        "summary": f"{named}, compared on the samples of {samples} (dph compare).",
         "settings": {candidate.name: str(candidate.folder) for candidate in candidates},
     }
     return specification(about | content, Path.cwd())
 
 
 def _questions(asked: dict[str, list[Path]], groups: Iterable[str]) -> dict[str, Any]:
-    """Where the questions of each split are, as far as the files are still there, and the keys that group them."""
+    """The data files of each split's questions, if they still exist, and the keys that group the questions."""
     found = {split: files for split, files in asked.items() if all(file.is_file() for file in files)}
     keys = list(dict.fromkeys(groups))
     return {"questions": found, "groups": groups_of([file for files in found.values() for file in files], keys)}

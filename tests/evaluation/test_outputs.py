@@ -1,4 +1,4 @@
-"""A stored base run: what is found, and what cannot be compared."""
+"""A stored base: which files are found, and what cannot be compared."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
-from rl.evaluation.stored_base import stored_base
+from rl.evaluation.outputs import stored_base
 
 METADATA = SampleMetadata("base", "hash", "hash", 1.0, 0.95, -1, 2, 0, 64, {"/there/a.parquet": "sha"}, 3)
 GREEDY = replace(METADATA, n=1, temperature=0.0)

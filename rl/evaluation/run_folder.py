@@ -1,4 +1,4 @@
-"""What a training run's folder says of the run: its metrics by step, how far it is, how long a step takes."""
+"""The state of a training run, read from its folder: its metrics by step, how far it is, how long a step takes."""
 
 import time
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from rl.data.training_run import CONSOLE, LOGS, NEWEST, RECORD, read_record
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 
 STEP_SECONDS, VALIDATION_SECONDS = "timing_s/step", "timing_s/testing"
-KEEP_RATE = "dph/keep_rate"
 # Steps that the time of the next ones is estimated from.
 RECENT_STEPS = 20
 
@@ -20,7 +19,7 @@ class RunFolder:
 
     Attributes:
         log: {metric: {step: value}}; empty before the first step.
-        step: the last one that was logged; 0 is the validation of the initial policy; None before anything is.
+        step: the last one that was logged; 0 is the validation of the initial policy; None if nothing was logged yet.
         total_steps: of the whole run; None if the folder does not say (a run of an earlier version).
         silent_seconds: since the last line of the log.
     """
@@ -41,24 +40,11 @@ class RunFolder:
         steps, validations = self.log.get(STEP_SECONDS, {}), self.log.get(VALIDATION_SECONDS, {})
         return [seconds + validations.get(step, 0.0) for step, seconds in [*steps.items()][-RECENT_STEPS:]]
 
-    @property
-    def step_seconds(self) -> float | None:
-        """Mean of recent_seconds."""
-        recent = self.recent_seconds
-        return sum(recent) / len(recent) if recent else None
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Estimated, from now; None before the first step, or if the number of steps is not known."""
-        if self.step_seconds is None or self.total_steps is None or self.step is None:
-            return None
-        return max(0.0, (self.total_steps - self.step) * self.step_seconds - self.silent_seconds)
-
 
 def read_run(folder: Path) -> RunFolder:
     """
     Raises:
-        UserError: there is no run, its log is damaged, or it writes none.
+        UserError: there is no run, its log is damaged, or it logs no metrics to files.
     """
     if not folder.is_dir():
         raise UserError(f"There is no run {folder}: give a run's folder, such as outputs/llama-sql/my_run.")
@@ -78,6 +64,6 @@ def read_run(folder: Path) -> RunFolder:
     silent = max(0.0, time.time() - newest.stat().st_mtime)
     if not steps:
         return RunFolder(folder, {}, None, total_steps, silent)
-    # A resumed run has not reached again what the stopped one had logged behind its last checkpoint.
+    # What a stopped run logged after its last checkpoint is dropped: the resumed run will log it again.
     log = {metric: {at: value for at, value in values.items() if at <= steps[-1]} for metric, values in log.items()}
     return RunFolder(folder, log, steps[-1], total_steps, silent)

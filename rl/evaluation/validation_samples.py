@@ -1,6 +1,6 @@
-"""Validation generations of a run as samples files: verl's dumps (trainer.validation_data_dir), one file a step.
+"""A run's validations as samples files, from the dumps that verl writes (trainer.validation_data_dir), one per step.
 
-Step 0 (trainer.val_before_train) is the initial policy, the base of the comparison.
+Step 0 (trainer.val_before_train) has the samples of the initial policy, the base of the comparison.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from rl.common.outcomes import is_correct
 from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
 from rl.data.training_run import MANIFEST, checkpoint_folder, read_manifest
 
-FOLDER = "validation"  # where a run's dumps are looked for if it has no checkpoint that says it
+FOLDER = "validation"  # of the dumps, in the run's folder, if the settings do not name an existing one
 
 # {data source: {id of a prompt: its samples}}
 Dump = dict[str, dict[int, list[SampleRecord]]]
@@ -26,7 +26,7 @@ class Validations:
 
     Attributes:
         steps: {training step: file}, ascending.
-        metadata: of all of them but for model, model_hash and rows.
+        metadata: of the samples of step 0, but for the number of rows.
     """
 
     folder: Path
@@ -35,14 +35,14 @@ class Validations:
 
     @classmethod
     def of(cls, run: Path) -> "Validations | None":
-        """None for a run without dumps, or without a checkpoint, whose manifest has the settings of sampling."""
+        """None for a run without dumps, or without a checkpoint: its manifest has the settings of sampling."""
         manifests = sorted(run.glob(f"global_step_*/{MANIFEST}"), key=lambda path: path.stat().st_mtime)
         manifest = read_manifest(manifests[-1].parent) if manifests else None
         if manifest is None:
             return None
         settings = manifest["settings"]
         folder = Path(settings["trainer"].get("validation_data_dir") or run / FOLDER)
-        folder = folder if folder.is_dir() else run / FOLDER  # of a run that was moved
+        folder = folder if folder.is_dir() else run / FOLDER  # the run was moved
         steps = {int(path.stem): path for path in folder.glob("*.jsonl") if path.stem.isdecimal()}
         if not steps:
             return None
@@ -74,7 +74,7 @@ class Validations:
 def read_dump(path: Path, metadata: SampleMetadata) -> Dump:
     """
     Raises:
-        UserError: a line is none of a dump, or the dump is of an earlier version.
+        UserError: a line is not one of a dump, or an earlier version wrote the dump.
     """
     dump: Dump = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -89,12 +89,12 @@ def read_dump(path: Path, metadata: SampleMetadata) -> Dump:
                 "(dph evaluate)."
             ) from None
         except (ValueError, TypeError):
-            raise UserError(f"{path} line {number} is no line of a validation: delete the file.") from None
+            raise UserError(f"{path} line {number} is not a line of a validation: delete the file.") from None
     return dump
 
 
 def write_samples(path: Path, prompts: dict[int, list[SampleRecord]], ids: Iterable[int], metadata) -> None:
-    """A samples file of these prompts, anew."""
+    """Write a samples file of these prompts; an existing file is replaced."""
     path.unlink(missing_ok=True)
     with SampleWriter(path, metadata) as writer:
         for id in ids:

@@ -1,4 +1,4 @@
-"""The program `dph compare`: reports of finished runs, from the samples that they have, also over training seeds."""
+"""The program `dph compare`: report finished runs side by side, or methods over training seeds, without sampling."""
 
 import argparse
 import re
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description="Report several finished runs side by side (report.html, report.json), from their evaluations\n"
-        "(RUN/evaluation, or an output folder of dph evaluate), or else from their validations\n"
-        "(trainer.validation_data_dir, with step 0), and their training curves. Nothing is sampled.\n"
+        description="Report several finished runs side by side (report.html, report.json), with their training\n"
+        "curves. The samples come from their evaluations (RUN/evaluation, or an output folder of dph evaluate), or\n"
+        "from their validations (trainer.validation_data_dir, with step 0). Nothing is sampled.\n"
         "With --seeds, compare methods over training seeds: means, intervals and paired tests (seeds.md, seeds.json,\n"
         "seeds.svg), and a report of each seed.",
     )
@@ -53,8 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.seeds:
         _compare_seeds(runs_of_methods(options.seeds), options.baselines, options.out)
         return 0
+    from rl.evaluation.compared_runs import comparison_spec, names_of
     from rl.evaluation.report.write import write_report
-    from rl.runs.comparable import comparison_spec, names_of
 
     spec = comparison_spec(names_of(options.runs), options.out)
     spec.write(options.out / "spec.json")
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def runs_of_methods(words: Sequence[str]) -> dict[str, list[Path]]:
-    """{method: its runs} of METHOD=RUN,RUN; a method's runs may be spread over several words.
+    """{method: its runs} from words METHOD=RUN,RUN; several words may name runs of one method.
 
     Raises:
         UserError: a word has another form, or the methods have different numbers of runs.
@@ -98,9 +98,9 @@ def _compare_seeds(methods: dict[str, list[Path]], baselines: str | None, out: P
 
 
 def _specs(methods: dict[str, list[Path]], out: Path) -> "tuple[dict[int, ReportSpec], dict[str, str]]":
-    """{seed, counted from 1: specification of its report}, all with one base; {method: its name in them}."""
+    """{seed, counted from 1: specification of its report}, all with the same base, and {method: its name there}."""
+    from rl.evaluation.compared_runs import comparison_spec, distinct, method_name
     from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, WITH_DIVERGENCE
-    from rl.runs.comparable import comparison_spec, distinct, method_name
 
     runs = [(method, seed) for method, of in methods.items() for seed, _ in enumerate(of, start=1)]
     folders = distinct([run for of in methods.values() for run in of])

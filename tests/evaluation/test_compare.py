@@ -82,7 +82,7 @@ def test_evaluations_become_one_report(evaluated, tmp_path, capsys):
     assert spec["questions"] == {"in_domain": ["../js/evaluation/in_domain.parquet"]}
     page = (out / "report.html").read_text()
     assert "0 of in_domain?" in page and "dph train js" in page and "dph train grpo" in page
-    assert "Left out, because not all were evaluated on it: out_of_domain." in page and "Mean reward" in page
+    assert "Left out, because not all runs were evaluated on it: out_of_domain." in page and "Mean reward" in page
     # the specification is one that dph report takes
     assert cli.main(["report", "--spec", str(out / "spec.json"), "--out", str(out)]) == 0
 
@@ -201,7 +201,8 @@ def test_validations_become_one_report(validated, tmp_path, capsys, monkeypatch)
     assert list(report["grpo"]["bird"]["groups"]["difficulty"]) == ["simple", "moderate"]
     assert "Which 1?" in (out / "report.html").read_text()
     spec = json.loads((out / "spec.json").read_text())
-    assert spec["styles_by"] == "structure" and [*spec["methods"]["grpo"]["checkpoints"]] == ["1", "2"]
+    assert [*spec["methods"]["grpo"]["checkpoints"]] == ["1", "2"]
+    assert "the structure of the SQL" in report["_definitions"]["styles"]
     assert compare(capsys, *runs, out=out)[0] == 0  # again, into the same folder
     # One seed, without greedy responses: no interval, and columns only of what all runs have.
     assert cli.main(["compare", "--seeds", f"grpo={runs[0]}", f"js={runs[1]}", "--out", str(out)]) == 0
