@@ -55,8 +55,8 @@ from scorer_traffic import (
     workers_of,
 )
 
-from rl.scorer.niceness import may_renice
-from rl.scorer.sandbox.support import offered
+from rl.scorer.pool import may_renice
+from rl.scorer.sandbox.confine import offered
 
 SLOW_QUERY_SECONDS = 2.0
 SMALL_REQUESTS = 5_000

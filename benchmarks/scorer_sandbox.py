@@ -26,11 +26,10 @@ from scorer_traffic import ANSWERS, make_databases, math_pairs, say, small_batch
 
 from rl.scorer.config import MathSettings, SqlSettings
 from rl.scorer.fork_server import ForkServer
-from rl.scorer.math_scoring import MathQuestion, MathScorer
+from rl.scorer.math.scoring import MathQuestion, MathScorer
 from rl.scorer.process import WorkerProcess
 from rl.scorer.scoring import WorkerScorer
-from rl.scorer.sql.question import SqlQuestion
-from rl.scorer.sql_scoring import SqlScorer
+from rl.scorer.sql.scoring import SqlQuestion, SqlScorer
 
 BLOCKS = 40  # of each worker of a pair
 WARM_BLOCKS = 4

@@ -19,9 +19,9 @@ import pytest
 import yaml
 
 from rl.scorer.config import SqlSettings
-from rl.scorer.sandbox import support
+from rl.scorer.sandbox import confine
 from rl.scorer.scoring import WorkerScorer
-from rl.scorer.sql_scoring import SqlScorer
+from rl.scorer.sql.scoring import SqlScorer
 from tests.scorer.postgresql import Postgresql
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ SHOP = "shop/shop.sqlite"
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 
 confined = pytest.mark.skipif(
-    support.offered() != support.MECHANISMS, reason="the kernel lacks Landlock or seccomp on this architecture"
+    confine.offered() != confine.MECHANISMS, reason="the kernel lacks Landlock or seccomp on this architecture"
 )
 
 

@@ -1,4 +1,4 @@
-"""The audit's results: what it prints, a table of the questions to look at, and the file without them."""
+"""The audit's results: the printed summary, the table of questions to look at, and the data without them."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ _SUFFIXES = (".csv", ".jsonl", ".parquet")
 _SLOWEST = 5
 _SHOWN_FAILURES = 20
 _SHOWN_CHARS = 80
-# What is wrong with a query that runs.
+# Descriptions of what is wrong with a query that runs.
 _IN_WORDS = {
     "empty": "the query returns no rows",
     "all_null": "the query returns nothing but NULL",
@@ -31,7 +31,7 @@ _IN_WORDS = {
 
 
 class Entry(NamedTuple):
-    """A line of the table: something that is wrong with a problem's gold, of FAILURES or DOUBTS."""
+    """A line of the table. outcome: one of FAILURES or DOUBTS."""
 
     problem: Problem
     outcome: str
@@ -55,10 +55,10 @@ def check_out(files: list[Path], out: Path, drop: Path | None) -> None:
 
 
 def entries(problems: list[Problem], findings: Findings, contradicted: Mapping[Problem, str]) -> list[Entry]:
-    """What is wrong, in the order of the files.
+    """What is wrong with each problem, in the order of the files.
 
     Args:
-        contradicted: why of problems that others contradict.
+        contradicted: the reason for each problem that another one contradicts.
     """
     found = []
     for problem in problems:
@@ -101,7 +101,7 @@ def _write_parquet(rows: list[tuple], path: Path) -> None:
 
 
 def write_without(found: list[Entry], drop_for: Collection[str], source: Path, path: Path) -> str:
-    """Write the rows of `source` without an entry of these outcomes, every column as it is; say what was dropped."""
+    """Write the rows of `source` that have no entry with these outcomes. Returns a sentence about the dropped rows."""
     parquet = import_parquet()
     dropped_for = {entry.problem.position: entry.outcome for entry in reversed(found) if entry.outcome in drop_for}
     dropped = dropped_for.keys()
@@ -119,7 +119,7 @@ def write_without(found: list[Entry], drop_for: Collection[str], source: Path, p
 
 
 def summary(dataset: Dataset, findings: Findings, found: list[Entry], root: Path | None) -> str:
-    """Counts by outcome, the slowest queries, what failed, what is doubtful and what was not checked."""
+    """Counts by outcome, the slowest queries, failures, doubts, and rows that were not checked."""
     problems = Counter(findings[problem.query].outcome for problem in dataset.problems)
     queries = Counter(finding.outcome for finding in findings.values())
     lines = [f"{dataset.rows} rows, {len(dataset.problems)} SQL questions, {len(findings)} different gold queries."]
@@ -145,7 +145,7 @@ def summary(dataset: Dataset, findings: Findings, found: list[Entry], root: Path
             wrong = f"{outcome}: {error or _IN_WORDS[outcome]}"
             lines.append(f"  {problem.id}  {problem.query.db_id}  {_shortened(wrong)}")
         if len(shown) > _SHOWN_FAILURES:
-            lines.append(f"  ... and {len(shown) - _SHOWN_FAILURES} more, which the table has.")
+            lines.append(f"  ... and {len(shown) - _SHOWN_FAILURES} more, which are in the table.")
     if problems["unknown_database"] and root is not None:
         lines.append(f"Databases are looked for below {root}; if they lie elsewhere, pass --database-path DIR.")
     return "\n".join(lines) + "\n"

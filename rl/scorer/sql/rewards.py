@@ -1,30 +1,19 @@
-"""Reward models for SQL, by the class_name of the scorer's settings: what responses are worth beside a right one.
+"""Reward models for SQL: what a response gets whose result is not equal to gold's.
 
-A result that is equal to gold's has the score 1, and nothing else has. Two models give training another number than
-the score: SqlEfficiencyRewardModel for equal results, by their time, and SqlFormatRewardModel for no answer.
+A result that is equal to gold's scores 1 with every model, and no other result does. The tables of
+docs/reference/scorer.md, the server's --help and the check of class_name come from REWARD_MODELS.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from itertools import zip_longest
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rl.scorer.sql.compare import GoldRows, column_sets
 from rl.scorer.sql.execute import Row
 
 MATCH_SCORE = 1.0
 PARTIAL_CREDIT = 0.8
-
-# Processor time of a query below which it counts as no faster: it is the noise of measuring.
-TIME_FLOOR_SECONDS = 0.001
-# A ratio of times this little below a step reaches it, else a query as fast as gold would get .75 half of the time.
-RATIO_TOLERANCE = 0.1
-# BIRD's steps: the least ratio of gold's time to the prediction's, and the reward.
-EFFICIENCY_STEPS = ((2.0, 1.25), (1.0, 1.0), (0.5, 0.75), (0.25, 0.5), (0.0, 0.25))
-# Above the highest step, a time of gold that is stopped at this many times the prediction's.
-HIGHEST_RATIO = 2.5
-# What a round of timing takes at most, in time limits of a prediction: a run of its own, and gold's.
-TIMED_LIMITS = 1 + HIGHEST_RATIO
 
 Credit = Callable[[GoldRows, list[Row]], float]
 
@@ -47,10 +36,10 @@ def column_credit(gold: GoldRows, predicted: list[Row]) -> float:
 
 
 def released_column_credit(gold: GoldRows, predicted: list[Row]) -> float:
-    """As column_credit, but one predicted column may stand for several of gold's: the released server's credit.
+    """The released server's credit: as column_credit, but one predicted column may match several of gold's.
 
     0.8 min(1, c^2 / (gold columns * predicted columns)), c: how many columns of gold have the set of values of some
-    predicted column. One constant can have .8: with gold (1, 1, 1, name), `SELECT 1` does.
+    predicted column. One constant can get .8: where gold is (1, 1, 1, name), `SELECT 1` does.
     """
     if not gold.rows or not predicted:
         return 0.0
@@ -61,17 +50,17 @@ def released_column_credit(gold: GoldRows, predicted: list[Row]) -> float:
 
 
 def soft_f1_credit(gold: GoldRows, predicted: list[Row]) -> float:
-    """0.8 soft-F1: without the factor, `SELECT 1` would have 1 where gold is (1, 1)."""
+    """0.8 soft-F1. Without the factor, `SELECT 1` would get 1 where gold is (1, 1)."""
     return PARTIAL_CREDIT * soft_f1(gold.rows, predicted)
 
 
 def soft_f1(gold: list[Row], predicted: list[Row]) -> float:
     """BIRD's soft F1 score, in [0, 1] (evaluation_f1 of bird-bench/mini_dev).
 
-    Repeated rows count once. The i-th row of one side is held against the i-th of the other: the predicted values that
-    are in gold's row are true positives, those that are not are false positives, gold's values that are not in the
-    predicted row are false negatives, each divided by gold's number of columns. A row without a partner is one false
-    positive or one false negative. The order of columns does not count, that of rows does.
+    Repeated rows count once. The i-th row of one side is compared with the i-th row of the other: predicted values are
+    true positives if they are in gold's row, else false positives; gold's values that are not in the predicted row are
+    false negatives. Each is divided by gold's number of columns. A row without a partner is one false positive or one
+    false negative. The order of rows counts, the order of columns does not.
     """
     if not gold and not predicted:
         return 1.0
@@ -91,38 +80,44 @@ def soft_f1(gold: list[Row], predicted: list[Row]) -> float:
     return 2 * true_positives / (2 * true_positives + false_positives + false_negatives)
 
 
-def efficiency_reward(gold_seconds: float, predicted_seconds: float) -> float:
-    """BIRD's R-VES reward of an equal result, by the processor times of both queries.
-
-    (evaluation_ves of bird-bench/mini_dev, which takes the time by the clock.)
-    """
-    ratio = max(gold_seconds, TIME_FLOOR_SECONDS) / max(predicted_seconds, TIME_FLOOR_SECONDS)
-    return next(reward for step, reward in EFFICIENCY_STEPS if ratio >= step * (1 - RATIO_TOLERANCE))
-
-
 class RewardModel(NamedTuple):
-    """credit: the score of a result that is not equal to gold's. timed: whether the reward of an equal one is
-    efficiency_reward. no_answer: the reward of a response without SQL, if it is not its score, 0."""
+    """A reward model.
+
+    credit: the score of a result that is not equal to gold's, from gold and the predicted rows. pays: the same in
+    words. source: where the model comes from. no_answer: what training gets for a response without SQL; None: the score
+    of such a response, 0.
+    """
 
     credit: Credit
-    timed: bool = False
+    pays: str
+    source: str
     no_answer: float | None = None
 
 
-SqlClassName = Literal[
-    "SqlDetailRewardModel",
-    "SqlRewardModel",
-    "SqlReleasedRewardModel",
-    "SqlSoftF1RewardModel",
-    "SqlEfficiencyRewardModel",
-    "SqlFormatRewardModel",
-]
-REWARD_MODELS: dict[SqlClassName, RewardModel] = {
-    "SqlDetailRewardModel": RewardModel(column_credit),
-    "SqlRewardModel": RewardModel(no_credit),
-    "SqlReleasedRewardModel": RewardModel(released_column_credit),
-    "SqlSoftF1RewardModel": RewardModel(soft_f1_credit),
-    "SqlEfficiencyRewardModel": RewardModel(no_credit, timed=True),
-    # SkyRL-SQL's -1, 0 and 1 (NovaSky-AI/SkyRL, skyrl_gym.envs.sql); a query that fails gets 0 there too.
-    "SqlFormatRewardModel": RewardModel(no_credit, no_answer=-1.0),
+REWARD_MODELS: dict[str, RewardModel] = {
+    "SqlDetailRewardModel": RewardModel(
+        column_credit,
+        "0.8 * c² / (gold columns * predicted columns), c: gold columns that can be paired one to one with predicted "
+        "columns of the same set of values",
+        "the default: the paper's, with its columns paired",
+    ),
+    "SqlReleasedRewardModel": RewardModel(
+        released_column_credit,
+        "0.8 * min(1, c² / (gold columns * predicted columns)), c: gold columns with the set of values of some "
+        "predicted column",
+        "the released server's, to reproduce results of the paper's code (with order_check: false)",
+    ),
+    "SqlRewardModel": RewardModel(no_credit, "0", "execution match, the field's default (BIRD's EX)"),
+    "SqlSoftF1RewardModel": RewardModel(soft_f1_credit, "0.8 * soft F1", "BIRD mini-dev's soft F1"),
+    "SqlFormatRewardModel": RewardModel(
+        no_credit,
+        "0, and -1 without an answer",
+        "SkyRL-SQL's rewards (NovaSky-AI/SkyRL, skyrl_gym.envs.sql), where a query that fails gets 0 too",
+        no_answer=-1.0,
+    ),
 }
+
+if TYPE_CHECKING:
+    SqlClassName = str
+else:
+    SqlClassName = Literal[tuple(REWARD_MODELS)]

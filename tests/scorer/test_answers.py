@@ -5,7 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rl.scorer.math.extract import read_answer
+from rl.scorer.answers import read_answer
 
 RESPONSES = [
     # Boxes.

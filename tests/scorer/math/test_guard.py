@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from rl.scorer.config import MathSettings
-from rl.scorer.math_scoring import MathScorer
+from rl.scorer.math.scoring import MathScorer
 from tests.scorer.conftest import REPOSITORY, running
 
 # Of processor time, for one answer and for the worker, which is killed.

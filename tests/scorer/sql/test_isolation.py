@@ -19,7 +19,7 @@ GOLD = "SELECT name FROM clients ORDER BY id"
 NAMES = [["Ann"], ["Bob"], ["Cid"], ["Dee"], ["Eve"], ["Ann"]]
 NUMBERS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 # FOLDER is the one that state() watches; the server's working and temporary directories lie in it.
-HOSTILE = Path(__file__).with_name("hostile") / "sqlite.sql"
+HOSTILE = Path(__file__).parents[1] / "hostile" / "sqlite.sql"
 SHADOWS = ["CREATE TEMP TABLE clients AS SELECT 'x' AS name", "CREATE TEMP VIEW clients AS SELECT 'x' AS name", "BEGIN"]
 TEXTS = [
     "SELECT 1\0",

@@ -17,15 +17,14 @@ import pytest
 from pyarrow import parquet
 
 from rl.common.errors import UserError
-from rl.scorer import engines, sql_scoring
+from rl.scorer import checks
 from rl.scorer.audit.options import main as audit
 from rl.scorer.config import SqlSettings, load_settings
-from rl.scorer.engines import check_engines, connection_parameters
 from rl.scorer.outcomes import Score, UnknownQuestion
-from rl.scorer.sql import lexer
+from rl.scorer.sql import lexer, scoring
+from rl.scorer.sql.engines import connection_parameters
 from rl.scorer.sql.execute import Limits, Row, StatementError, StatementTimeout
-from rl.scorer.sql.question import SqlQuestion
-from rl.scorer.sql_scoring import SqlScorer
+from rl.scorer.sql.scoring import SqlQuestion, SqlScorer
 from tests.scorer.conftest import LEAGUE, RUNAWAY, Scorer, fenced, make_database, question
 from tests.scorer.postgresql import Postgresql
 
@@ -124,7 +123,7 @@ def test_values_become_what_sqlite_has(engine: str, run) -> None:
 
 def hostile(engine: str, folder: Path) -> list[str]:
     """The statements of hostile/both.sql and of the engine's own file."""
-    texts = [(Path(__file__).parent / "hostile" / f"{name}.sql").read_text() for name in ("both", engine)]
+    texts = [(Path(__file__).parents[1] / "hostile" / f"{name}.sql").read_text() for name in ("both", engine)]
     lines = [line for text in texts for line in text.splitlines() if not line.startswith("--")]
     escapes = {"FOLDER": str(folder), "\\n": "\n", "\\r": "\r", "\\0": "\0"}
     return [re.sub("|".join(map(re.escape, escapes)), lambda match: escapes[match[0]], line) for line in lines]
@@ -428,7 +427,7 @@ def test_what_is_not_the_responses_fault_is_an_infra_error_on_postgresql(
     with asking(settings_of("postgresql", request, connection=guest)) as ask:
         assert "too many connections" in is_infra_error(ask)
 
-    monkeypatch.setattr(sql_scoring, "FIND_DATABASE_S", 1.0)
+    monkeypatch.setattr(scoring, "FIND_DATABASE_S", 1.0)
     with asking(settings_of("postgresql", request)) as ask:
         assert outcomes(ask("league", GOLD, GOLD)) == ["match"]
         with locked_table(server):
@@ -504,12 +503,12 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Mon
     def rejection(keys: str) -> str:
         path.write_text(f"{SECTION}{keys}}}}}")
         with pytest.raises(UserError) as raised:
-            check_engines(load_settings(path).Scorers.items())
+            checks.check_scorers(load_settings(path).Scorers.items())
         return str(raised.value)
 
     for keys, message in WRONG.items():
         assert message in rejection(keys), keys
-    monkeypatch.setattr(engines, "find_spec", lambda name: None)
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
     for keys, package in ((f"{HERE}engine: duckdb", "duckdb"), (f"{SERVER}'host=/x user=y'", "psycopg")):
         assert f"needs the package {package}; install it: pip install '.[engines]'" in rejection(keys)
 

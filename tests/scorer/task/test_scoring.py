@@ -11,7 +11,7 @@ import pytest
 
 from rl.scorer.config import TaskSettings
 from rl.scorer.outcomes import Score
-from rl.scorer.task_scoring import TaskQuestion, TaskScorer
+from rl.scorer.task.scoring import TaskQuestion, TaskScorer
 from tests.scorer.conftest import running
 
 Judge = Callable[..., list[Score]]

@@ -11,7 +11,6 @@ from rl.scorer.sql.jobs import SqlJobs
 from rl.scorer.sql.rewards import (
     REWARD_MODELS,
     column_credit,
-    efficiency_reward,
     released_column_credit,
     soft_f1,
 )
@@ -75,27 +74,6 @@ def test_soft_f1() -> None:
         assert soft_f1(gold, predicted) == pytest.approx(score, abs=1e-12), (gold, predicted)
 
 
-# Processor times of gold and the prediction in seconds; the floor is .001, and a step is reached at .9 of it.
-TIMES = [
-    (4.0, 1.0, 1.25),
-    (1.8, 1.0, 1.25),
-    (0.9, 1.0, 1.0),
-    (0.89, 1.0, 0.75),
-    (0.44, 1.0, 0.5),
-    (0.22, 1.0, 0.25),
-    (0.001, 60.0, 0.25),
-    # Below the floor there is no difference.
-    (0.0009, 0.00001, 1.0),
-    (0.00001, 0.002, 0.75),
-    (0.002, 0.0, 1.25),
-]
-
-
-def test_efficiency_has_birds_steps() -> None:
-    for gold, predicted, reward in TIMES:
-        assert efficiency_reward(gold, predicted) == reward, (gold, predicted)
-
-
 cells = st.sampled_from([0, 1, 1.0, "1", None, b"1", -1, -2])
 any_table = st.integers(1, 4).flatmap(lambda columns: st.lists(st.tuples(*[cells] * columns), min_size=1, max_size=5))
 
@@ -124,20 +102,20 @@ def test_laws_of_the_scores_of_other_results(gold: list, predicted: list, data: 
 
 
 @pytest.fixture(scope="module")
-def score(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[str, float, float]]:
-    """score(reward, gold, predicted): outcome, score and reward of a prediction on league, by a worker's job."""
+def score(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[str, float]]:
+    """score(reward, gold, predicted): outcome and score of a prediction on league, by a worker's job."""
     path = tmp_path_factory.mktemp("rewards") / "league.sqlite"
     make_database(path, LEAGUE)
     limits = {"sql_chars": 100_000, "value_bytes": 1_000_000, "rows": 100_000, "bytes": 10_000_000}
     jobs = SqlJobs("sqlite", {}, limits, held_bytes=0, payload_rows=1, payload_bytes=1000)
     database = {"uri": f"file:{path}?mode=ro", "version": "", "seconds": 5.0}
 
-    def score(reward: str, gold: str, predicted: str) -> tuple[str, float, float]:
+    def score(reward: str, gold: str, predicted: str) -> tuple[str, float]:
         header, body = jobs.reply(database | {"job": "gold", "sql": gold}, b"")
-        job = {"job": "score", "sql": predicted, "gold": gold, "gold_sql": gold, "ordered": header["ordered"]}
+        job = {"job": "score", "sql": predicted, "gold": gold, "ordered": header["ordered"]}
         job |= {"method": "bird", "reward": reward, "digest": False}
         header, _ = jobs.reply(database | job, body)
-        return header["outcome"], header["score"], header.get("reward", header["score"])
+        return header["outcome"], header["score"]
 
     return score
 
@@ -150,18 +128,16 @@ SCORES = {
     "SqlRewardModel": 0.0,
     # tp 1/2 of each of two rows, fn 1/2 of each: F1 2/3.
     "SqlSoftF1RewardModel": 0.8 * 2 / 3,
-    "SqlEfficiencyRewardModel": 0.0,
     "SqlFormatRewardModel": 0.0,
 }
 
 
-def test_a_job_scores_by_its_reward_model(score: Callable[..., tuple[str, float, float]]) -> None:
+def test_a_job_scores_by_its_reward_model(score: Callable[..., tuple[str, float]]) -> None:
     for reward in REWARD_MODELS:
-        outcome, value, _ = score(reward, GOLD, PREDICTED)
+        outcome, value = score(reward, GOLD, PREDICTED)
         assert value == pytest.approx(SCORES[reward], abs=1e-12), reward
         assert outcome == ("partial" if value else "mismatch")
-        # Both take far less than the floor.
-        assert score(reward, GOLD, GOLD + " ORDER BY name DESC") == ("match", 1.0, 1.0)
+        assert score(reward, GOLD, GOLD + " ORDER BY name DESC") == ("match", 1.0)
 
 
 TWO = "SELECT count(*) FROM player WHERE team = 'Reds'"
@@ -186,22 +162,10 @@ GUESSES = [
 ]
 
 
-def test_what_guesses_get(score: Callable[..., tuple[str, float, float]]) -> None:
+def test_what_guesses_get(score: Callable[..., tuple[str, float]]) -> None:
     models = ("SqlDetailRewardModel", "SqlReleasedRewardModel", "SqlRewardModel", "SqlSoftF1RewardModel")
     for gold, guess, *scores in GUESSES:
         assert [score(model, gold, guess)[1] for model in models] == pytest.approx(scores, abs=1e-12), guess
-
-
-COUNT = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r WHERE x < {}) SELECT {} FROM r"
-
-
-@pytest.mark.parametrize(("gold", "predicted", "reward"), [(400_000, 40_000, 1.25), (40_000, 400_000, 0.25)])
-def test_an_equal_result_scores_by_the_processor_time_of_both_queries(
-    score: Callable[..., tuple[str, float, float]], gold: int, predicted: int, reward: float
-) -> None:
-    queries = COUNT.format(gold, "min(x)"), COUNT.format(predicted, "min(x)")
-    assert score("SqlEfficiencyRewardModel", *queries) == ("match", 1.0, reward)
-    assert score("SqlDetailRewardModel", *queries) == ("match", 1.0, 1.0)
 
 
 def test_the_server_scores_format_and_leaves_empty_golds_without_judgement(start_scorer: Callable[..., Scorer]) -> None:

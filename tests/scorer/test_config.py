@@ -9,23 +9,39 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rl.scorer.config import Settings, load_settings
+from rl.scorer.config import (
+    CLASS_NAMES,
+    MathSettings,
+    ScorerSettings,
+    ServerSettings,
+    Settings,
+    SqlSettings,
+    TaskSettings,
+    load_settings,
+)
 from rl.scorer.server import main
+from rl.scorer.sql.engines import ENGINES
 from tests.scorer.conftest import SHIPPED_SETTINGS
 
 
-def test_the_shipped_settings_are_complete_and_the_defaults(tmp_path: Path) -> None:
-    shipped = yaml.safe_load(SHIPPED_SETTINGS.read_text())
-    assert shipped["ScorerServer"] | {"address": "127.0.0.1", "port": 5001} == shipped["ScorerServer"]
-    assert shipped["Scorers"]["Scorer1"]["database_path"] == "/cache/"
+def test_the_shipped_settings_are_the_defaults(tmp_path: Path) -> None:
     least, databases = tmp_path / "least.yaml", {"database_path": tmp_path}
-    least.write_text("Scorers: {Scorer1: {class_name: SqlDetailRewardModel}}")
-    assert load_settings(SHIPPED_SETTINGS, sql=databases) == (defaults := load_settings(least, sql=databases))
-    assert set(shipped["Scorers"]["Scorer1"]) == set(defaults.sql[0].model_dump())
-    assert set(shipped["ScorerServer"]) == set(defaults.ScorerServer.model_dump())
-    math = yaml.safe_load(SHIPPED_SETTINGS.with_name("math.yaml").read_text())
-    least.write_text("Scorers: {Scorer1: {class_name: MathRewardModel}}")
-    assert load_settings(least).Scorers["Scorer1"].model_dump() == math["Scorers"]["Scorer1"]
+    for name, class_name, server in (
+        ("sql", "SqlDetailRewardModel", {}),
+        ("math", "MathRewardModel", {"port": 5002}),
+    ):
+        least.write_text(f"ScorerServer: {server}\nScorers: {{Scorer1: {{class_name: {class_name}}}}}")
+        assert load_settings(SHIPPED_SETTINGS.with_name(f"{name}.yaml"), sql=databases) == load_settings(
+            least, sql=databases
+        )
+    assert yaml.safe_load(SHIPPED_SETTINGS.read_text())["Scorers"]["Scorer1"]["database_path"] == "/cache/"
+
+
+def test_every_setting_has_its_meaning() -> None:
+    for section in (ServerSettings, SqlSettings, MathSettings, TaskSettings):
+        named = {name: field.description for name, field in section.model_fields.items()}
+        # CLASS_NAMES has the meaning of each class_name.
+        assert [name for name, meaning in named.items() if not meaning and name != "class_name"] == []
 
 
 SQL = "Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: "
@@ -138,4 +154,23 @@ def test_the_module_has_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.setattr(sys, "argv", ["rl.scorer", "--help"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("rl.scorer", run_name="__main__")
-    assert ended.value.code == 0 and "--database-path" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert [word for word in ("--database-path", *CLASS_NAMES, *ENGINES) if word not in said] == []
+
+
+def test_what_a_worker_may_do(tmp_path: Path) -> None:
+    (tmp_path / "reward.py").touch()
+    named = {"class_name": "PythonRewardModel", "task": "own", "function": f"{tmp_path}/reward.py:score"}
+    # YAML 1.1 reads an `off` without quotes as false.
+    assert TaskSettings.model_validate(named | {"sandbox": False}).sandbox == "off"
+    allow = ["network", "subprocess", f"write:{tmp_path}"]
+    assert TaskSettings.model_validate(named | {"allow": allow}).allow == tuple(allow)
+    for wrong, why in {
+        "everything": "has 'everything', which is none of network, subprocess and write:PATH",
+        "write:/none/such": "has write:/none/such, but /none/such does not exist",
+    }.items():
+        with pytest.raises(ValueError, match=why):
+            TaskSettings.model_validate(named | {"allow": [wrong]})
+    with pytest.raises(ValueError, match="sandbox"):
+        ScorerSettings.model_validate({"sandbox": True})

@@ -16,11 +16,11 @@ import pytest
 
 from rl.scorer import fork_server
 from rl.scorer.config import MathSettings, SqlSettings, TaskSettings
-from rl.scorer.math_scoring import MathScorer
-from rl.scorer.sandbox import landlock, support
+from rl.scorer.math.scoring import MathScorer
+from rl.scorer.sandbox import confine, landlock
 from rl.scorer.scoring import WorkerScorer
-from rl.scorer.sql_scoring import SqlScorer
-from rl.scorer.task_scoring import TaskQuestion, TaskScorer
+from rl.scorer.sql.scoring import SqlScorer
+from rl.scorer.task.scoring import TaskQuestion, TaskScorer
 from tests.scorer.attacks import ATTACKS, BEGINNING, CHANGING, NETWORK, PROGRAMS, READING, WORK, Targets
 from tests.scorer.conftest import confined, make_database, running
 from tests.scorer.postgresql import Postgresql
@@ -274,7 +274,7 @@ def test_a_task_s_function_does_what_allow_says_and_no_more(run_in_task: Callabl
 @confined
 @pytest.mark.parametrize("mechanism", ["seccomp", "landlock"])
 def test_one_mechanism_alone_still_confines(mechanism: str, targets: Targets, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(support, "offered", lambda: (mechanism,))
+    monkeypatch.setattr(confine, "offered", lambda: (mechanism,))
     take_over(monkeypatch, "sql")
     attacks = ATTACKS if mechanism == "seccomp" else READING | CHANGING
     found = passed(outcomes(one_worker("sql", targets, "auto"), targets, attacks))

@@ -3,9 +3,9 @@
 import time
 from datetime import UTC, datetime
 
-from rl.scorer.sql.extract import TEMPLATE, read_sql
+from rl.scorer.answers import TEMPLATE, read_sql
 from rl.scorer.sql.lexer import has_top_level_order_by, reads_clock, repair
-from rl.scorer.sql_scoring import _GoldQuery
+from rl.scorer.sql.scoring import _GoldQuery
 
 RESPONSES = [
     ("```sql\nSELECT 1\n```", "SELECT 1"),

@@ -1,4 +1,4 @@
-"""The sandbox on kernels and architectures that this one is not, and what the settings ask of it."""
+"""The sandbox on kernels and architectures other than this one."""
 
 import os
 import subprocess
@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.common.errors import UserError
-from rl.scorer.config import ScorerSettings, Settings, TaskSettings
-from rl.scorer.metrics import Metrics
-from rl.scorer.sandbox import landlock, seccomp, support, system_calls
-from rl.scorer.scorers import Scorers
-from rl.scorer.server import main
+from rl.scorer.sandbox import landlock, seccomp, system_calls
 from tests.scorer.conftest import confined
 
 
@@ -37,59 +32,6 @@ def test_every_version_of_landlock_s_interface_confines(known: int, tmp_path: Pa
             raise SystemExit("it is not confined")
     """
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-NEITHER = "Scorers: {Scorer1: {class_name: MathRewardModel, sandbox: SETTING, num_instances: 1}}"
-
-
-def test_a_kernel_without_them_is_one_warning_a_metric_or_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    def settings(sandbox: str) -> Settings:
-        return Settings.model_validate({"Scorers": {"Scorer1": {"class_name": "MathRewardModel", "sandbox": sandbox}}})
-
-    def metric(sandbox: str) -> list[str]:
-        beginning = 'scorer_sandbox{kind="math",mechanism='
-        lines = Metrics(Scorers(settings(sandbox))).text().decode().splitlines()
-        return [line.removeprefix(beginning) for line in lines if line.startswith(beginning)]
-
-    for has, lacking in (((), "Landlock and Seccomp"), (("landlock",), "Seccomp"), (("seccomp",), "Landlock")):
-        monkeypatch.setattr(support, "offered", lambda has=has: has)
-        assert metric("auto") == [f'"{name}"}} {float(name in has)}' for name in support.MECHANISMS]
-        support.check_sandbox(settings("auto").Scorers.items())
-        said = capsys.readouterr().err
-        assert said.startswith(f"Warning: the kernel lacks {lacking}, so") and said.count("\n") == 1
-        support.check_sandbox(settings("off").Scorers.items())
-        assert capsys.readouterr().err == ""
-        with pytest.raises(UserError, match=f"Scorer1.sandbox is 'required', but the kernel lacks {lacking} "):
-            support.check_sandbox(settings("required").Scorers.items())
-    # The server asks before it starts anything.
-    (tmp_path / "a.yaml").write_text(NEITHER.replace("SETTING", "required"))
-    with pytest.raises(SystemExit) as ended:
-        main(["-c", str(tmp_path / "a.yaml"), "--port", "0"])
-    assert ended.value.code == 2 and "sandbox is 'required'" in capsys.readouterr().err
-    monkeypatch.setattr(support, "offered", lambda: support.MECHANISMS)
-    assert metric("auto") == ['"landlock"} 1.0', '"seccomp"} 1.0']
-    assert metric("off") == ['"landlock"} 0.0', '"seccomp"} 0.0']
-    support.check_sandbox(settings("required").Scorers.items())
-    assert capsys.readouterr().err == ""
-
-
-def test_the_settings_are_read(tmp_path: Path) -> None:
-    (tmp_path / "reward.py").touch()
-    named = {"class_name": "PythonRewardModel", "task": "own", "function": f"{tmp_path}/reward.py:score"}
-    # YAML 1.1 reads an `off` without quotes as false.
-    assert TaskSettings.model_validate(named | {"sandbox": False}).sandbox == "off"
-    allow = ["network", "subprocess", f"write:{tmp_path}"]
-    assert TaskSettings.model_validate(named | {"allow": allow}).allow == tuple(allow)
-    for wrong, why in {
-        "everything": "has 'everything', which is none of network, subprocess and write:PATH",
-        "write:/none/such": "has write:/none/such, but /none/such does not exist",
-    }.items():
-        with pytest.raises(ValueError, match=why):
-            TaskSettings.model_validate(named | {"allow": [wrong]})
-    with pytest.raises(ValueError, match="sandbox"):
-        ScorerSettings.model_validate({"sandbox": True})
 
 
 def verdict(program: list, architecture: int, number: int, *arguments: int) -> int:

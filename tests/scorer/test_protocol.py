@@ -7,11 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from rl.scorer import sql_scoring
-from rl.scorer.sql import jobs
+from rl.scorer.sql import jobs, scoring
 from rl.scorer.sql.payload import result_digest
-from rl.scorer.sql.question import SqlQuestion
-from rl.scorer.sql_scoring import SqlScorer
+from rl.scorer.sql.scoring import SqlQuestion, SqlScorer
 from tests.scorer.conftest import RUNAWAY, SHOP, fenced, question, running
 
 
@@ -145,7 +143,7 @@ def test_a_prediction_that_reads_the_clock_runs_again_the_next_day(
         async with running(scorer):
             for day in (22, 22, 23):
                 now = datetime(2026, 11, day, tzinfo=UTC)
-                monkeypatch.setattr(sql_scoring, "datetime", SimpleNamespace(now=lambda zone, now=now: now))
+                monkeypatch.setattr(scoring, "datetime", SimpleNamespace(now=lambda zone, now=now: now))
                 before = scorer.scores.misses
                 await scorer.score(asked, predictions)
                 runs.append(scorer.scores.misses - before)

@@ -1,4 +1,4 @@
-"""Math: from a ground truth and responses to scores, compared in the pool's workers."""
+"""Math: from a ground truth and responses to scores. Workers compare."""
 
 import asyncio
 import json
@@ -6,8 +6,8 @@ from functools import partial
 
 from pydantic import BaseModel, Field
 
+from rl.scorer.answers import read_answer
 from rl.scorer.config import MathSettings
-from rl.scorer.math.extract import read_answer
 from rl.scorer.outcomes import Score, failure, no_answer
 from rl.scorer.scoring import WorkerScorer
 
@@ -15,7 +15,7 @@ _NO_ANSWER = no_answer("the response has neither a \\boxed{} nor an Answer: line
 
 
 class MathQuestion(BaseModel):
-    """What math responses are compared with."""
+    """The reference for math responses."""
 
     ground_truth: str = Field(description="the right answer, as LaTeX or plain text")
 
@@ -28,7 +28,7 @@ class MathScorer(WorkerScorer):
         self._settings = settings
 
     async def score(self, question: MathQuestion, responses: list[str], digests: bool = False) -> list[Score]:
-        # Aside: megabytes of hostile text take seconds to read.
+        # In a thread: megabytes of hostile text take seconds to read.
         answers = await asyncio.to_thread(lambda: [read_answer(response) for response in responses])
         gold = question.ground_truth
         return await self._score_distinct((gold,), answers, partial(self._compare, gold), _NO_ANSWER)

@@ -1,8 +1,16 @@
-"""Reading the answer from a model's response: no evaluation, time linear in the response's length."""
+"""Reads SQL or a mathematical answer from a response, without evaluating anything and in linear time."""
 
 import re
 
-from rl.scorer.response import without_thinking
+from rl.scorer.sql.engines import ENGINES
+from rl.scorer.sql.lexer import repair
+
+_THINK, _END_OF_THINKING = "<think>", "</think>"
+
+# The prompt shows this block as the form of an answer; a response that repeats it has not answered with it.
+TEMPLATE = "```sql\n-- Your SQL query\n```"
+_FENCE = "```"
+_OPENINGS = {name: re.compile(rf"```(?:{engine.fences})(?!\w)", re.IGNORECASE) for name, engine in ENGINES.items()}
 
 # A box with its brace, or without; braces; escaped characters, which decide nothing. One or two backslashes before
 # `boxed`: a response that went through JSON twice has two.
@@ -16,20 +24,43 @@ _UNBRACED_REST = re.compile(r"(?:[^\s${}]|\{[^${}]*\})*+")
 _ANSWER = re.compile(r"(?<![A-Za-z])answer[ \t]*+(?:\*\*|__)?+[ \t]*+:", re.IGNORECASE)
 _LINE = re.compile(r"\S[^\n]*")
 _FULL_STOP = re.compile(r"(?<!\\right)\.$")
-# Around the answer of a line: the delimiters of formulas, code.
+# Delimiters of formulas and code, which may surround the answer of a line.
 _DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("`", "`"))
+
+
+def _without_thinking(response: str) -> str:
+    """What follows the last </think>, up to a <think> that is never closed; all of a response that has neither.
+
+    A draft among the thoughts is no answer, and a response that is cut off while it thinks has none.
+    """
+    return response.rpartition(_END_OF_THINKING)[2].partition(_THINK)[0]
+
+
+def read_sql(response: str, engine: str = "sqlite") -> str | None:
+    """The SQL in the last closed ```sql block of `response`, repaired; None without such a block.
+
+    Each engine has further names for the block (ENGINES), in any case. A block may stand on one line; an empty block is
+    no answer. A second opening fence inside a block ends it, so the last opening decides. Blocks before </think> do not
+    count.
+    """
+    response = _without_thinking(response).replace(TEMPLATE, "")
+    for opening in reversed(list(_OPENINGS[engine].finditer(response))):
+        end = response.find(_FENCE, opening.end())
+        if end >= 0:
+            return repair(response[opening.end() : end].strip(), engine) or None
+    return None
 
 
 def read_answer(response: str) -> str | None:
     r"""The content of the last \boxed{...} (or \fbox), else of the last "Answer:" line, else None.
 
-    The last box is, of those that are closed and not empty, the one that opens last: a response that is cut off, or
-    that repeats the prompt's "\boxed{}", keeps the answer that it gave before. Braces nest, escaped ones do not count.
-    `\boxed 5` reads 5. "Answer:" is read in any case and may be bold; its answer may be on a later line, if the lines
-    between are empty. Emphasis, dollars around it and a full stop are not part of such an answer. The length is not
-    limited here: the comparison refuses what is too long. Thoughts (before </think>) hold no answer.
+    The last box is the one that opens last among those that are closed and not empty, so a response that is cut off, or
+    that repeats the prompt's "\boxed{}", keeps its earlier answer. Braces nest; escaped ones do not count. `\boxed 5`
+    reads 5. "Answer:" is read in any case and may be bold; empty lines may separate it from the answer, whose emphasis,
+    surrounding dollars and full stop are removed. The comparison, not this function, limits the length. Text before
+    </think> holds no answer.
     """
-    response = without_thinking(response)
+    response = _without_thinking(response)
     boxed = _last_box(response)
     return boxed if boxed is not None else _last_answer_line(response)
 

@@ -1,4 +1,4 @@
-"""SQL: from a question and its responses to scores. Gold once, each distinct prediction once, in workers."""
+"""SQL: from a question and its responses to scores. Workers run gold once, and each distinct prediction once."""
 
 import asyncio
 import hashlib
@@ -10,36 +10,76 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError, model_validator
+
 from rl.common.outcomes import GOLD_EMPTY, INFRA_ERROR
 from rl.common.time_limits import FIND_DATABASE_S
-from rl.scorer.config import Engine, SqlSettings
-from rl.scorer.databases import Database, DatabaseUnreadable, find_database
-from rl.scorer.engines import connection_parameters, password_file, port_to_allow
+from rl.scorer.answers import read_sql
+from rl.scorer.config import SqlSettings
+from rl.scorer.databases import STORED_TABLE, Database, DatabaseUnreadable, find_database
 from rl.scorer.outcomes import Score, UnknownQuestion, failure, no_answer
 from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
-from rl.scorer.scoring import WorkerScorer
-from rl.scorer.shared import SharedResults
+from rl.scorer.scoring import SharedResults, WorkerScorer
 from rl.scorer.sql.compare import STORED, Comparison
+from rl.scorer.sql.engines import ENGINES, connection_parameters, password_file, port_to_allow
 from rl.scorer.sql.execute import REVERSED_ROWS
-from rl.scorer.sql.extract import read_sql
 from rl.scorer.sql.lexer import reads_clock, repair
-from rl.scorer.sql.question import SqlQuestion, StoredGold
-from rl.scorer.sql.rewards import REWARD_MODELS, TIMED_LIMITS
+from rl.scorer.sql.rewards import REWARD_MODELS
 
 _NO_ANSWER = no_answer("the response has no closed ```sql block")
 _SILENT = "its server does not answer"
 _EMPTY_GOLD = failure({"outcome": GOLD_EMPTY, "error": "the gold query returns no rows, or nothing but NULL"})
 
 
+class SqlQuestion(BaseModel):
+    """The reference for SQL responses: a gold query, or stored results."""
+
+    db_id: str = Field(
+        description="path of the database below database_path, such as shop/shop.sqlite, after the prefix of its engine"
+    )
+    gold_sql: str = Field(description="the gold query; with cmp_method spider2 JSON of StoredGold")
+    cmp_method: Comparison
+
+    @model_validator(mode="after")
+    def _reads_stored_results(self) -> "SqlQuestion":
+        if self.cmp_method == STORED:
+            StoredGold.read(self.gold_sql)
+        return self
+
+
+class StoredResult(BaseModel):
+    """A CSV file below database_path. columns: the positions (from 0) of those that count; empty: all."""
+
+    file: str
+    columns: list[NonNegativeInt] = []
+
+
+class StoredGold(BaseModel):
+    """Stored results that replace a gold query; a prediction may match any of them."""
+
+    results: list[StoredResult] = Field(min_length=1)
+    ignore_order: bool = False
+
+    @classmethod
+    def read(cls, text: str) -> "StoredGold":
+        """Read JSON of this shape. Raises ValueError."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"gold_sql is no JSON of stored results: {where} {first['msg']}".strip()) from None
+
+
 @dataclass(frozen=True)
 class GoldCheck:
-    """What became of a gold query.
+    """The outcome of running a gold query.
 
-    outcome: gold, empty (it returns no rows), all_null (nothing but NULL), gold_error, gold_timeout; unknown_database;
-    infra_error when nothing can be said of it. seconds: by the clock, from asking to the reply. columns: of the
-    result, if it has rows. ordered: whether the order of its rows counts for `spider`. doubts: of a query that runs,
-    those of rl.scorer.audit.options.DOUBTS that the audit found.
+    outcome: gold, empty (it returns no rows), all_null (nothing but NULL), gold_error, gold_timeout, unknown_database,
+    or infra_error if the query could not be judged. seconds: by the clock, from asking to the reply. columns: of a
+    result with rows. ordered: whether the order of its rows counts for `spider`. doubts: those of
+    rl.scorer.audit.options.DOUBTS that the audit found in a query that runs.
     """
 
     outcome: str
@@ -51,8 +91,11 @@ class GoldCheck:
 
 
 class _GoldQuery(NamedTuple):
-    """day: see _day. tables: of stored results, the identity of each file and the positions of its columns. ordered:
-    whether their rows are."""
+    """A gold query, or stored results.
+
+    day: see _day. tables: the identity of each file of stored results and the positions of its columns. ordered:
+    whether the rows of stored results are ordered.
+    """
 
     sql: str
     day: str = ""
@@ -60,19 +103,19 @@ class _GoldQuery(NamedTuple):
     ordered: bool = False
 
     @classmethod
-    def of(cls, gold_sql: str, engine: Engine) -> "_GoldQuery":
+    def of(cls, gold_sql: str, engine: str) -> "_GoldQuery":
         sql = repair(gold_sql, engine)
         return cls(sql, _day(sql, engine))
 
 
-def _day(sql: str, engine: Engine) -> str:
-    """The day (UTC) for which the result of a query that reads the clock is taken to hold; of another query empty."""
+def _day(sql: str, engine: str) -> str:
+    """The day (UTC) for which the result of a query that reads the clock is kept; empty for any other query."""
     return datetime.now(UTC).date().isoformat() if reads_clock(sql, engine) else ""
 
 
 @dataclass(frozen=True)
 class _Gold:
-    """A worker's reply about gold (sql/jobs.py), and a key that names its result among workers."""
+    """A worker's reply about gold (sql/jobs.py), and the key by which workers hold its result."""
 
     key: str
     header: dict
@@ -80,12 +123,12 @@ class _Gold:
 
     @property
     def failure(self) -> Score | None:
-        """The score of all responses if it failed."""
+        """The score of all responses if gold failed."""
         return None if self.header["outcome"] == "gold" else failure(self.header)
 
     @property
     def null(self) -> bool:
-        """Whether it returned no value other than NULL."""
+        """Whether gold returned no value other than NULL."""
         return self.header.get("null", False)
 
     @property
@@ -103,8 +146,8 @@ class SqlScorer(WorkerScorer):
         if settings.engine == "duckdb":
             arguments = {"memory_bytes": settings.worker_memory_bytes}
             reads += ["/proc/self/cgroup", "/sys/fs/cgroup"]
-        elif settings.engine == "postgresql":
-            arguments = {"connection": connection_parameters(settings)}
+        elif ENGINES[settings.engine].in_server:
+            arguments = {"connection": connection_parameters(settings.connection or "")}
             reads, server_port = [password_file()], port_to_allow(arguments["connection"])
         jobs = {
             "engine": settings.engine,
@@ -123,13 +166,12 @@ class SqlScorer(WorkerScorer):
         self.settings = settings
         self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
         self.caches[settings.kind.replace("sql", "gold", 1)] = self.golds
-        self._reward = REWARD_MODELS[settings.class_name]
-        self._no_answer = replace(_NO_ANSWER, shaped=self._reward.no_answer)
+        self._no_answer = replace(_NO_ANSWER, shaped=REWARD_MODELS[settings.class_name].no_answer)
 
     async def score(self, question: SqlQuestion, responses: list[str], digests: bool = False) -> list[Score]:
-        """As of every scorer. Raises UnknownQuestion for a db_id that names no database."""
+        """As WorkerScorer.score. Raises UnknownQuestion for a db_id that names no database."""
         try:
-            # Aside: a file server may not answer, and megabytes of hostile text take a second to read.
+            # In a thread: a file server may not answer, and megabytes of hostile text take a second to read.
             file, gold_query, predictions, days = await asyncio.to_thread(self._read, question, responses)
             database = file or await self._find_in_server(question.db_id)
         except DatabaseUnreadable as error:
@@ -140,8 +182,7 @@ class SqlScorer(WorkerScorer):
         if unjudged is not None:
             return [replace(unjudged, pred=pred) for pred in predictions]
         method = question.cmp_method
-        timed = {"gold_sql": gold_query.sql} if self._reward.timed and not gold_query.tables else {}
-        run = partial(self._run_prediction, database, gold, method, digests, timed)
+        run = partial(self._run_prediction, database, gold, method, digests)
         return await self._score_distinct((gold.key, method, digests), predictions, run, self._no_answer, days)
 
     async def check_gold(self, db_id: str, gold_sql: str, method: Comparison = "bird") -> GoldCheck:
@@ -162,8 +203,8 @@ class SqlScorer(WorkerScorer):
         return GoldCheck(found, seconds, None, gold.header["columns"], gold.header["ordered"])
 
     def find_file(self, db_id: str) -> Database | None:
-        """The file or folder; None with the engine that has none. Raises as find_database does."""
-        if self.settings.engine == "postgresql":
+        """The file or folder; None if the databases are in a server. Raises as find_database does."""
+        if ENGINES[self.settings.engine].in_server:
             return None
         return find_database(self._root, db_id.removeprefix(self.settings.prefix), self.settings.engine)
 
@@ -182,18 +223,18 @@ class SqlScorer(WorkerScorer):
         return Database(name, (name, *header["identity"]))
 
     async def _identify(self, name: str) -> dict:
-        """The header of the reply about a database in a server."""
+        """The header of a worker's reply about a database in a server."""
         job = {"job": "identify", "uri": name}
         return (await self._ask(lambda _: (job, b""), FIND_DATABASE_S, wall_limit=FIND_DATABASE_S))[0]
 
     async def judge(
         self, db_id: str, gold_sql: str, method: Comparison, pred: str, ordered: bool = False, backwards: bool = False
     ) -> str:
-        """The outcome of a prediction beside a gold query that runs.
+        """The outcome of a prediction that is compared with a gold query that runs.
 
         Args:
             ordered: whether the order of rows counts.
-            backwards: whether the prediction reads tables backwards where no ORDER BY says otherwise; of SQLite only.
+            backwards: whether the prediction reads tables backwards without ORDER BY; SQLite only.
         """
         try:
             database = await self._find(db_id)
@@ -202,11 +243,11 @@ class SqlScorer(WorkerScorer):
         gold = await self._gold(database, _GoldQuery.of(gold_sql, self.settings.engine))
         if gold.failure is not None:
             return gold.failure.outcome
-        # A worker holds gold as ordered or not, by its key.
+        # Workers hold ordered and unordered gold under different keys.
         gold = replace(gold, header=gold.header | {"ordered": ordered}, key=f"{gold.key}/{ordered}")
         if backwards:
             database = replace(database, uri=database.uri.replace("?mode=ro", f"?mode=ro{REVERSED_ROWS}"))
-        return (await self._run_prediction(database, gold, method, False, {}, pred)).outcome
+        return (await self._run_prediction(database, gold, method, False, pred)).outcome
 
     def _read(
         self, question: SqlQuestion, responses: list[str]
@@ -225,7 +266,7 @@ class SqlScorer(WorkerScorer):
         gold = StoredGold.read(gold_sql)
         if self.settings.database_path is None:
             raise UnknownQuestion("stored results are files below a database_path, which PostgreSQL has none of")
-        files = (find_database(self._root, result.file, "csv", "gold_sql").identity for result in gold.results)
+        files = (find_database(self._root, result.file, STORED_TABLE, "gold_sql").identity for result in gold.results)
         columns = (tuple(result.columns) for result in gold.results)
         return _GoldQuery("", "", tuple(zip(files, columns, strict=True)), not gold.ignore_order)
 
@@ -240,13 +281,11 @@ class SqlScorer(WorkerScorer):
             tables = [(identity[0], columns) for identity, columns in query.tables]
             job |= {"tables": tables, "ordered": query.ordered}
         header, body = await self._run(database, lambda _: (job, b""), seconds, "gold")
-        # The file may have changed while gold ran; the key is of the content that was asked about.
+        # The file may have changed while gold ran; the key names the content that was asked about.
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
         return _Gold(key, header, body)
 
-    async def _run_prediction(
-        self, database: Database, gold: _Gold, method: str, digest: bool, timed: dict[str, str], pred: str
-    ) -> Score:
+    async def _run_prediction(self, database: Database, gold: _Gold, method: str, digest: bool, pred: str) -> Score:
         seconds = self.settings.prediction_seconds
         job = {
             "job": "score",
@@ -259,7 +298,6 @@ class SqlScorer(WorkerScorer):
             "method": method,
             "reward": self.settings.class_name,
             "digest": digest,
-            **timed,
         }
 
         def prepare(worker: WorkerProcess) -> tuple[dict, bytes]:
@@ -268,20 +306,19 @@ class SqlScorer(WorkerScorer):
             worker.held.put(gold.key, True, len(gold.body))
             return job, gold.body
 
-        # A digest of the largest result takes seconds, which must not decide the outcome; nor must timing both queries.
-        beside = digest * self.settings.grace_seconds + self._reward.timed * TIMED_LIMITS * seconds
-        header, payload = await self._run(database, prepare, seconds + beside, "pred")
+        # A digest of the largest result takes seconds, which must not decide the outcome.
+        header, payload = await self._run(database, prepare, seconds + digest * self.settings.grace_seconds, "pred")
         if "score" not in header:
             return failure(header, pred)
-        found = header.get("digest"), header.get("rows"), header.get("reward")
+        found = header.get("digest"), header.get("rows")
         return Score(header["outcome"], header["score"], "result", payload.decode(), pred, *found)
 
     async def _run(self, database: Database, prepare: Prepare, seconds: float, side: str) -> Reply:
         limit = seconds + self.settings.grace_seconds
-        if self.settings.engine == "postgresql":
-            # By the clock, as the statement runs elsewhere; the last rows may take as long as all before.
+        if ENGINES[self.settings.engine].in_server:
+            # By the clock, as the statement runs in that server; the last rows may take as long as all before.
             header, body = await self._ask(prepare, limit, side, limit + seconds)
-            # Its worker was killed: the statement does not keep to its limit, unless nobody answers there.
+            # Its worker was killed: either the statement ignored its limit, or the server does not answer.
             if "cpu" not in header and (await self._identify(database.uri))["outcome"] != "identity":
                 header = {"outcome": "fault", "error": _SILENT}
         else:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rl.scorer.math.extract import read_answer
+from rl.scorer.answers import read_answer
 from rl.scorer.math.jobs import MathJobs
 
 CASES = r"""

@@ -1,4 +1,4 @@
-"""Comparison of results by spider's rule, against brute force. Scores: test_scorer_rewards.py."""
+"""Comparison of results by spider's rule, against brute force. Scores: test_rewards.py."""
 
 import asyncio
 from collections import Counter
@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from rl.scorer.outcomes import Score
 from rl.scorer.sql.columns import equal_under_column_permutation
 from rl.scorer.sql.execute import StatementError
-from rl.scorer.sql.question import SqlQuestion
-from rl.scorer.sql_scoring import SqlScorer
+from rl.scorer.sql.scoring import SqlQuestion, SqlScorer
 from tests.scorer.conftest import SHOP, fenced, running
 
-# Which results are equal, case by case: test_scorer_conformance.py.
+# Which results are equal, case by case: test_compare.py.
 
 # Few values, so that columns and rows collide; 1 and 1.0 are equal, "1" is neither; Python hashes -1 and -2 alike.
 cells = st.sampled_from([0, 1, 1.0, "1", None, b"1", -1, -2])

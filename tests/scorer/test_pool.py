@@ -18,10 +18,9 @@ import pytest
 import uvloop
 
 from rl.scorer.config import MathSettings
-from rl.scorer.math_scoring import MathQuestion, MathScorer
-from rl.scorer.niceness import may_renice
-from rl.scorer.pool import SLOW_NICE, SLOW_SECONDS
-from rl.scorer.sql_scoring import GoldCheck, SqlScorer
+from rl.scorer.math.scoring import MathQuestion, MathScorer
+from rl.scorer.pool import SLOW_NICE, SLOW_SECONDS, may_renice
+from rl.scorer.sql.scoring import GoldCheck, SqlScorer
 from tests.scorer.conftest import REPOSITORY, RUNAWAY, SCRIPT, SHOP, Scorer, fenced, question, running, wait_until_gone
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from rl.scorer import math_scoring, sql_scoring
 from rl.scorer.config import MathSettings, Settings
-from rl.scorer.math_scoring import MathQuestion, MathScorer
+from rl.scorer.math import scoring as math_scoring
+from rl.scorer.math.scoring import MathQuestion, MathScorer
 from rl.scorer.outcomes import Score
 from rl.scorer.process import Reply
 from rl.scorer.scorers import Scorers
-from rl.scorer.shared import AT_ONCE, SharedResults
-from rl.scorer.sql.question import SqlQuestion
-from rl.scorer.sql_scoring import SqlScorer
+from rl.scorer.scoring import AT_ONCE, SharedResults
+from rl.scorer.sql import scoring as sql_scoring
+from rl.scorer.sql.scoring import SqlQuestion, SqlScorer
 from tests.scorer.conftest import SHOP, SHOP_TABLES, Scorer, fenced, make_database, question, running
 
 

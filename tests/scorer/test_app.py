@@ -135,7 +135,7 @@ def body(**changes: object) -> dict:
     return content
 
 
-# Other db_ids that name no database: test_scorer_isolation.py.
+# Other db_ids that name no database: sql/test_isolation.py.
 REJECTED = [
     (b"", 400, "JSON"),
     (b"{gen_responses", 400, "JSON"),

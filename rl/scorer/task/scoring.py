@@ -1,4 +1,4 @@
-"""A user's own task: from a ground truth and responses to scores, by the task's function in the pool's workers."""
+"""A user's own task: from a ground truth and responses to scores. Workers call the task's function."""
 
 import json
 from functools import partial
@@ -15,7 +15,7 @@ _NO_ANSWER = no_answer("the reward function found no answer in the response")
 
 
 class TaskQuestion(BaseModel):
-    """What responses to a custom task are compared with."""
+    """The reference for responses to a task."""
 
     task: str = Field(description="the name in the section of its PythonRewardModel")
     ground_truth: Any = Field(description="any JSON value; the task's function gets it")
