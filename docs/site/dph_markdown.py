@@ -24,6 +24,8 @@ GENERATORS = {
     "settings of the evaluation": partial(reference.settings, "evaluate"),
     "measures": reference.measures,
     "settings of the scorer": reference.scorer_settings,
+    "reward models": reference.reward_models,
+    "engines": reference.engines,
     "script variables": reference.script_variables,
     "methods of the paper": partial(reference.methods_of, "paper"),
     "methods of others": partial(reference.methods_of, "baseline"),

@@ -26,16 +26,10 @@ from pydantic_core import PydanticCustomError
 
 from rl.common.errors import UserError
 from rl.common.time_limits import REQUEST_S
+from rl.scorer.rewards import REWARD_MODELS, SQL_CREDITS, SqlClassName
 from rl.scorer.sandbox.confine import NETWORK, PROGRAMS, WRITES, writable
 from rl.scorer.sql.engines import ENGINES, EngineName
-from rl.scorer.sql.rewards import REWARD_MODELS, SqlClassName
 
-# What each class_name scores.
-CLASS_NAMES = {
-    **{name: f"SQL; a result that is not equal to gold's gets {model.pays}" for name, model in REWARD_MODELS.items()},
-    "MathRewardModel": "math; 1 for an answer that math-verify finds equal to the ground truth, else 0",
-    "PythonRewardModel": "a task of your own; the score that the task's function gives",
-}
 # Similarity, from 0 to 1, at which an unknown name counts as a misspelt one of ours.
 _MISSPELT = 0.8
 # The meaning of an empty section of Scorers, as in sql.yaml.
@@ -123,10 +117,10 @@ class ScorerSettings(_Section):
 
 
 class SqlSettings(ScorerSettings):
-    """A section of Scorers whose class_name is one of REWARD_MODELS."""
+    """A section of Scorers whose class_name is one of SQL_CREDITS."""
 
     class_name: SqlClassName
-    """The reward model: what a result gets that is not equal to gold's (docs/reference/scorer.md)."""
+    """The reward model: what a result gets that differs from gold's (docs/reference/scorer.md)."""
     engine: EngineName = "sqlite"
     """sqlite, duckdb or postgresql. A server may have a section for each."""
     prefix: str = ""
@@ -313,7 +307,7 @@ def load_settings(
         scorers = content["Scorers"] or {"Scorer1": None}
         if isinstance(scorers, dict):
             scorers = {name: _with(_scorer(section, sql), every) for name, section in scorers.items()}
-            foreign = [name for name in scorers if _foreign(_class_name(scorers[name]), CLASS_NAMES)]
+            foreign = [name for name in scorers if _foreign(_class_name(scorers[name]), REWARD_MODELS)]
             if len(foreign) < len(scorers):  # if nothing would be served, the first is rejected below
                 ignored += [f"Scorers.{name} (class_name {_class_name(scorers.pop(name))})" for name in foreign]
         content["Scorers"] = scorers
@@ -338,7 +332,7 @@ def _scorer(section: Any, sql: dict | None) -> Any:
     """A section of Scorers, or the default for an empty one; with the values `sql` if it is for SQL."""
     if section in (None, {}):
         section = _DEFAULT_SCORER
-    if _class_name(section) not in REWARD_MODELS:
+    if _class_name(section) not in SQL_CREDITS:
         return section
     other_root = section.get("prefix") or section.get("connection")
     return _with(section, (sql or {}) | ({"database_path": None} if other_root else {}))
@@ -356,11 +350,11 @@ def _foreign(name: Any, ours: Iterable[str]) -> bool:
 def _sentence(path: Path, error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     # pydantic puts the class_name, which chose the model, into the place.
-    key = ".".join(str(part) for part in first["loc"] if part not in CLASS_NAMES)
+    key = ".".join(str(part) for part in first["loc"] if part not in REWARD_MODELS)
     flags = {"database_path": " or pass --database-path DIR", "num_instances": " or pass --workers N"}
     flag = flags.get(str(first["loc"][-1]), "")
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        found, names = _class_name(first["input"]), ", ".join(CLASS_NAMES)
+        found, names = _class_name(first["input"]), ", ".join(REWARD_MODELS)
         return f"The configuration {path} has {key}.class_name = {found!r}; use one of {names}."
     if first["type"] == "extra_forbidden":
         return f"The configuration {path} has an unknown key {key}; remove it or correct its name."

@@ -1,8 +1,11 @@
-"""Options of the scorer server, in a module of their own so that --help does not load FastAPI."""
+"""Options of the scorer server, in a module of their own so that --help does not load the server."""
 
 import argparse
 import textwrap
 from pathlib import Path
+
+from rl.scorer.rewards import REWARD_MODELS
+from rl.scorer.sql.engines import ENGINES
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -12,15 +15,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    from rl.scorer.config import CLASS_NAMES
-    from rl.scorer.sql.engines import ENGINES
-
-    databases = {name: f"a db_id names {engine.databases}" for name, engine in ENGINES.items()}
+    of_models = {
+        name: f"SQL: a result that differs from gold's gets {model.scores}" if model.credit else model.scores
+        for name, model in REWARD_MODELS.items()
+    }
+    of_engines = {name: f"a db_id names {engine.databases}" for name, engine in ENGINES.items()}
     parser = argparse.ArgumentParser(
         prog="scorer_server_without_ray.py",
-        description="Serve scores of SQL, math or a task of your own over HTTP (docs/reference/scorer.md).",
-        epilog=f"{_listed('class_name', CLASS_NAMES)}\n\n{_listed('engine', databases)}\n\n"
-        "All settings: docs/reference/settings.md.",
+        description="Serve scores of SQL, math or a task of your own over HTTP (docs/reference/scorer.md).\n\n"
+        "docs/reference/settings.md has all settings of the YAML file. In a section of its Scorers,\n\n"
+        f"{_listed('class_name', of_models)}\n\n{_listed('engine', of_engines)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     default = Path(__file__).resolve().with_name("sql.yaml")
@@ -36,9 +40,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _listed(key: str, meanings: dict[str, str]) -> str:
-    """The values of a key of a scorer's section, each with its meaning."""
-    lines = (
-        textwrap.fill(f"{name}: {text}", 100, initial_indent="  ", subsequent_indent="    ")
-        for name, text in meanings.items()
-    )
-    return "\n".join([f"{key} in a section of Scorers:", *lines])
+    """The values of a key, each with its meaning."""
+    lines = textwrap.TextWrapper(width=100, initial_indent="  ", subsequent_indent="    ")
+    return "\n".join([f"  {key} is one of", *(lines.fill(f"{name}: {text}") for name, text in meanings.items())])

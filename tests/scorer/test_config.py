@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from rl.scorer.config import (
-    CLASS_NAMES,
     MathSettings,
     ScorerSettings,
     ServerSettings,
@@ -19,6 +18,7 @@ from rl.scorer.config import (
     TaskSettings,
     load_settings,
 )
+from rl.scorer.rewards import REWARD_MODELS
 from rl.scorer.server import main
 from rl.scorer.sql.engines import ENGINES
 from tests.scorer.conftest import SHIPPED_SETTINGS
@@ -40,7 +40,7 @@ def test_the_shipped_settings_are_the_defaults(tmp_path: Path) -> None:
 def test_every_setting_has_its_meaning() -> None:
     for section in (ServerSettings, SqlSettings, MathSettings, TaskSettings):
         named = {name: field.description for name, field in section.model_fields.items()}
-        # CLASS_NAMES has the meaning of each class_name.
+        # REWARD_MODELS has the meaning of each class_name.
         assert [name for name, meaning in named.items() if not meaning and name != "class_name"] == []
 
 
@@ -156,7 +156,7 @@ def test_the_module_has_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         runpy.run_module("rl.scorer", run_name="__main__")
     said = capsys.readouterr().out
     assert ended.value.code == 0
-    assert [word for word in ("--database-path", *CLASS_NAMES, *ENGINES) if word not in said] == []
+    assert [word for word in ("--database-path", *REWARD_MODELS, *ENGINES) if word not in said] == []
 
 
 def test_what_a_worker_may_do(tmp_path: Path) -> None:

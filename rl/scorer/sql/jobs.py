@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import Any
 
 from rl.scorer.lru import ByteLru
+from rl.scorer.rewards import MATCH_SCORE, SQL_CREDITS
 from rl.scorer.sql.compare import COMPARISONS, STORED, GoldRows, equal_bird
 from rl.scorer.sql.engines import ENGINES
 from rl.scorer.sql.execute import (
@@ -32,7 +33,6 @@ from rl.scorer.sql.execute import (
 )
 from rl.scorer.sql.lexer import has_top_level_order_by
 from rl.scorer.sql.payload import result_digest, rows_as_json
-from rl.scorer.sql.rewards import MATCH_SCORE, REWARD_MODELS
 from rl.scorer.sql.stored import read_table
 
 # Python's objects take up to ten times as much memory as when they are marshalled.
@@ -124,7 +124,7 @@ class SqlJobs:
         if COMPARISONS[job["method"]](gold, rows):
             outcome, score = "match", MATCH_SCORE
         else:
-            score = 0.0 if job["method"] == STORED else REWARD_MODELS[job["reward"]].credit(gold, rows)
+            score = 0.0 if job["method"] == STORED else SQL_CREDITS[job["reward"]](gold, rows)
             outcome = "partial" if score > 0 else "mismatch"
         payload = rows_as_json(rows, *self._payload_cap)
         header = {"outcome": outcome, "score": score}

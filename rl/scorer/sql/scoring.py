@@ -20,12 +20,12 @@ from rl.scorer.databases import STORED_TABLE, Database, DatabaseUnreadable, find
 from rl.scorer.outcomes import Score, UnknownQuestion, failure, no_answer
 from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
+from rl.scorer.rewards import REWARD_MODELS
 from rl.scorer.scoring import SharedResults, WorkerScorer
 from rl.scorer.sql.compare import STORED, Comparison
 from rl.scorer.sql.engines import ENGINES, connection_parameters, password_file, port_to_allow
 from rl.scorer.sql.execute import REVERSED_ROWS
 from rl.scorer.sql.lexer import reads_clock, repair
-from rl.scorer.sql.rewards import REWARD_MODELS
 
 _NO_ANSWER = no_answer("the response has no closed ```sql block")
 _SILENT = "its server does not answer"

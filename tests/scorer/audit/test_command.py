@@ -148,7 +148,7 @@ def test_the_failures_are_listed_and_dropped_and_the_table_lies_beside_the_data(
     first = said.index("Failures (id, database, what is wrong):")
     assert said[first + 1] == "  11  shop/shop.sqlite  gold_error: no such column: missing"
     assert said[first + 4].startswith("  14  shop/shop.sqlite  gold_error: ") and "None" in said[first + 8]
-    assert said[first + 21] == "  ... and 14 more, which the table has."
+    assert said[first + 21] == "  ... and 14 more, which are in the table."
     assert said[-2] == f"Wrote 34 rows to {folder / 'sql.gold_audit.csv'}."
     reasons = "dropped 34: gold_error 29, unknown_database 3, empty 1, all_null 1."
     assert said[-1] == f"Wrote 1 of 35 rows to {good}; {reasons}"

@@ -74,7 +74,7 @@ def run(engine: str, request: pytest.FixtureRequest) -> Iterator[Any]:
     else:
         from rl.scorer.sql.postgresql_engine import Executor
 
-        made, of = Executor(LIMITS, connection_parameters(settings_of(engine, request))), "league"
+        made, of = Executor(LIMITS, connection_parameters(settings_of(engine, request).connection)), "league"
 
     def rows(sql: str, seconds: float = 20.0) -> list[Row]:
         return made.execute(of, "1", sql, seconds)

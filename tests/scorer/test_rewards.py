@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.scorer.sql.compare import GoldRows
-from rl.scorer.sql.jobs import SqlJobs
-from rl.scorer.sql.rewards import (
-    REWARD_MODELS,
+from rl.scorer.rewards import (
+    SQL_CREDITS,
     column_credit,
     released_column_credit,
     soft_f1,
 )
+from rl.scorer.sql.compare import GoldRows
+from rl.scorer.sql.jobs import SqlJobs
 from tests.scorer.conftest import LEAGUE, Scorer, fenced, make_database
 
 # Gold, prediction, credit with columns one to one, and as the released server has it.
@@ -82,7 +82,7 @@ any_table = st.integers(1, 4).flatmap(lambda columns: st.lists(st.tuples(*[cells
 @given(any_table, any_table, st.data())
 def test_laws_of_the_scores_of_other_results(gold: list, predicted: list, data: st.DataObject) -> None:
     rows = GoldRows(gold, ordered=False)
-    scores = {name: model.credit(rows, predicted) for name, model in REWARD_MODELS.items()}
+    scores = {name: credit(rows, predicted) for name, credit in SQL_CREDITS.items()}
     assert all(0 <= score <= 0.8 for score in scores.values()), scores
     assert scores["SqlDetailRewardModel"] <= scores["SqlReleasedRewardModel"]
     # What permutations leave as it is. Merging two columns of one set of values into one would change it.
@@ -90,12 +90,12 @@ def test_laws_of_the_scores_of_other_results(gold: list, predicted: list, data: 
     other_columns = [tuple(row[i] for i in order) for row in predicted]
     other_rows = [*data.draw(st.permutations(predicted)), predicted[0]]
     gold_reversed = GoldRows([row[::-1] for row in gold], ordered=False)
-    for name, model in REWARD_MODELS.items():
-        assert model.credit(rows, other_columns) == model.credit(gold_reversed, predicted) == scores[name], name
+    for name, credit in SQL_CREDITS.items():
+        assert credit(rows, other_columns) == credit(gold_reversed, predicted) == scores[name], name
         if name != "SqlSoftF1RewardModel":
-            assert model.credit(rows, other_rows) == scores[name], name
+            assert credit(rows, other_rows) == scores[name], name
     # Full for the same result, and the same from both sides.
-    assert soft_f1(gold, gold) == 1 and REWARD_MODELS["SqlSoftF1RewardModel"].credit(rows, gold) == 0.8
+    assert soft_f1(gold, gold) == 1 and SQL_CREDITS["SqlSoftF1RewardModel"](rows, gold) == 0.8
     assert column_credit(rows, gold) == pytest.approx(0.8, abs=1e-12)
     back = column_credit(GoldRows(predicted, ordered=False), gold)
     assert back == pytest.approx(scores["SqlDetailRewardModel"], abs=1e-12)
@@ -133,7 +133,7 @@ SCORES = {
 
 
 def test_a_job_scores_by_its_reward_model(score: Callable[..., tuple[str, float]]) -> None:
-    for reward in REWARD_MODELS:
+    for reward in SQL_CREDITS:
         outcome, value = score(reward, GOLD, PREDICTED)
         assert value == pytest.approx(SCORES[reward], abs=1e-12), reward
         assert outcome == ("partial" if value else "mismatch")

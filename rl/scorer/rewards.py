@@ -1,7 +1,8 @@
-"""Reward models for SQL: what a response gets whose result is not equal to gold's.
+"""The reward models, by the class_name of a scorer's section.
 
-A result that is equal to gold's scores 1 with every model, and no other result does. The tables of
-docs/reference/scorer.md, the server's --help and the check of class_name come from REWARD_MODELS.
+Those for SQL differ in the score of a result that differs from gold's. An equal result scores 1 with each of them, and
+no other result does. The tables of docs/reference/scorer.md, the server's --help and the check of class_name come
+from REWARD_MODELS. Standard library only: workers for SQLite and --help load this module.
 """
 
 from collections import Counter
@@ -83,41 +84,46 @@ def soft_f1(gold: list[Row], predicted: list[Row]) -> float:
 class RewardModel(NamedTuple):
     """A reward model.
 
-    credit: the score of a result that is not equal to gold's, from gold and the predicted rows. pays: the same in
-    words. source: where the model comes from. no_answer: what training gets for a response without SQL; None: the score
-    of such a response, 0.
+    scores: in words; for SQL the score of a result that differs from gold's. source: where the model comes from.
+    credit: for SQL, the same as a function of gold and the predicted rows. no_answer: what training gets for a response
+    without an answer; None: the score of such a response, 0.
     """
 
-    credit: Credit
-    pays: str
+    scores: str
     source: str
+    credit: Credit | None = None
     no_answer: float | None = None
 
 
 REWARD_MODELS: dict[str, RewardModel] = {
     "SqlDetailRewardModel": RewardModel(
-        column_credit,
         "0.8 * c² / (gold columns * predicted columns), c: gold columns that can be paired one to one with predicted "
         "columns of the same set of values",
         "the default: the paper's, with its columns paired",
+        column_credit,
     ),
     "SqlReleasedRewardModel": RewardModel(
-        released_column_credit,
         "0.8 * min(1, c² / (gold columns * predicted columns)), c: gold columns with the set of values of some "
         "predicted column",
         "the released server's, to reproduce results of the paper's code (with order_check: false)",
+        released_column_credit,
     ),
-    "SqlRewardModel": RewardModel(no_credit, "0", "execution match, the field's default (BIRD's EX)"),
-    "SqlSoftF1RewardModel": RewardModel(soft_f1_credit, "0.8 * soft F1", "BIRD mini-dev's soft F1"),
+    "SqlRewardModel": RewardModel("0", "execution match, the field's default (BIRD's EX)", no_credit),
+    "SqlSoftF1RewardModel": RewardModel("0.8 * soft F1", "BIRD mini-dev's soft F1", soft_f1_credit),
     "SqlFormatRewardModel": RewardModel(
-        no_credit,
         "0, and -1 without an answer",
         "SkyRL-SQL's rewards (NovaSky-AI/SkyRL, skyrl_gym.envs.sql), where a query that fails gets 0 too",
+        no_credit,
         no_answer=-1.0,
     ),
+    "MathRewardModel": RewardModel(
+        "math: 1 for an answer that math-verify finds equal to the ground truth, else 0", "the paper's"
+    ),
+    "PythonRewardModel": RewardModel("a task of your own: the score that the task's function gives", "yours"),
 }
+SQL_CREDITS: dict[str, Credit] = {name: model.credit for name, model in REWARD_MODELS.items() if model.credit}
 
 if TYPE_CHECKING:
     SqlClassName = str
 else:
-    SqlClassName = Literal[tuple(REWARD_MODELS)]
+    SqlClassName = Literal[tuple(SQL_CREDITS)]
