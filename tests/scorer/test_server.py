@@ -1,15 +1,21 @@
-"""Clients that send slowly, too much or nothing, too many of them, and odd headers."""
+"""The program: its start and end, and clients that send slowly, too much or nothing, or are too many."""
 
+import concurrent.futures
 import json
+import os
+import signal
 import socket
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.scorer.conftest import Scorer
+from tests.scorer.conftest import REPOSITORY, RUNAWAY, SCRIPT, Scorer, fenced, wait_until_gone
 
 
 def connect(scorer: Scorer) -> socket.socket:
@@ -79,3 +85,92 @@ def test_no_forwarded_address_breaks_shutdown(scorer: Scorer, forwarded: str) ->
     reply = scorer.client.put("/shutdown", headers={"X-Forwarded-For": forwarded})
     assert reply.status_code == 403 and "own host" in reply.json()["error"]
     assert scorer.client.get("/heartbeat").status_code == 200
+
+
+def test_workers_that_do_not_start_are_one_sentence(tmp_path: Path) -> None:
+    settings = tmp_path / "a.yaml"
+    settings.write_text(f"""
+ScorerServer: {{log_file: {tmp_path / "log"}}}
+Scorers: {{Scorer1: {{class_name: MathRewardModel, num_instances: 1}}}}
+""")
+
+    def error(*program: object, **environment: str) -> str:
+        command = [sys.executable, *program, "-c", settings, "--port", "0"]
+        environ = os.environ | {"PYTHONPATH": str(REPOSITORY)} | environment
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1
+        return done.stderr
+
+    # Without it no time limit would hold. The log file has the rest.
+    code = "import sys, psutil, rl.scorer.server as s; psutil.PROCFS_PATH = '/none'; sys.exit(s.main(sys.argv[1:]))"
+    unreadable = "Error: The workers do not start: the processor time of a worker cannot be read in /pr"
+    assert error("-c", code).startswith(unreadable)
+    (tmp_path / "math_verify.py").write_text("raise ImportError('a broken installation')")
+    said = error(SCRIPT, PYTHONPATH=str(tmp_path))
+    assert "a broken installation" in said
+    assert "\nError: The workers do not start: a worker process did not start; what they wrote is above.\n" in said
+
+
+def test_the_server_needs_no_torch_and_a_worker_no_server() -> None:
+    code = """if True:
+        import sys, rl.scorer.worker
+        print(*sys.modules)
+        import rl.scorer.audit.command, rl.scorer.server
+        from rl.scorer.config import Settings
+        settings = Settings.model_validate({"Scorers": {"Scorer1": {"class_name": "MathRewardModel"}}})
+        rl.scorer.server.create_app(settings, print, print)
+        print(*sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    worker, server = (set(line.split()) for line in done.stdout.splitlines())
+    assert not {"starlette", "pydantic", "asyncio"} & worker
+    assert "starlette" in server and not {"torch", "verl", "omegaconf", "ray", "sympy", "math_verify"} & server
+
+
+@pytest.mark.parametrize(("number", "seconds", "rows"), [(signal.SIGTERM, 20, 200_000), (signal.SIGINT, 1, 6_000_000)])
+def test_a_signal_under_load_answers_every_request_that_was_taken_and_ends_in_time(
+    start_scorer: Callable[..., Scorer], number: int, seconds: int, rows: int
+) -> None:
+    """All that waits is answered, or in one second what can be, and the rest is sent to ask again."""
+    scorer = start_scorer(prediction_seconds=30.0, server={"shutdown_seconds": seconds, "max_waiting": 1000})
+    assert scorer.process.stdout.readline().decode().split()[-1] == scorer.url
+    count = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT {}) SELECT count(*) FROM r"
+
+    def ask(first: int) -> tuple[int, dict]:
+        responses = [fenced(count.format(first, rows)), fenced("SELECT 1"), "nothing"]
+        reply = scorer.put(responses, f"SELECT {rows}")
+        return reply.status_code, reply.json()
+
+    with concurrent.futures.ThreadPoolExecutor(40) as executor:
+        sent = [executor.submit(ask, first) for first in range(40)]
+        deadline = time.monotonic() + 30
+        # Each has one of its own, and one of all.
+        while scorer.metric('scorer_cache_misses_total{cache="sql_answers"}') < len(sent) + 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        workers = scorer.workers()
+        scorer.process.send_signal(number)
+        told = time.monotonic()
+        replies = [each.result() for each in sent]
+    assert scorer.process.wait(timeout=20) == 0
+    assert time.monotonic() - told < seconds + 15
+    wait_until_gone(workers)
+    answered = [body for status, body in replies if status == 200]
+    assert all([score for score, _ in body["Scorer1"]] == [1.0, 0.0, 0.0] for body in answered)
+    refused = [body for status, body in replies if status == 503]
+    assert all("ending" in body["error"] and body["busy"] is True for body in refused)
+    assert len(answered) + len(refused) == len(replies)
+    assert bool(refused) is (seconds == 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers follow a killed server by Linux's parent death signal")
+def test_a_killed_server_leaves_no_process(start_scorer: Callable[..., Scorer]) -> None:
+    scorer = start_scorer(prediction_seconds=300.0)
+    workers = scorer.workers()
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        under_way = executor.submit(scorer.put, [fenced(RUNAWAY)], "SELECT 1")
+        time.sleep(0.3)
+        scorer.process.kill()
+        assert under_way.exception() is not None
+    scorer.process.wait()
+    wait_until_gone(workers)

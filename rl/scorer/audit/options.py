@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--out",
         type=Path,
-        help="the table: .csv, .jsonl or .parquet (default: DATA.gold_audit.csv beside DATA.parquet)",
+        help="the table, a .csv (default: DATA.gold_audit.csv beside DATA.parquet)",
     )
     parser.add_argument(
         "--drop", type=Path, metavar="OUT.parquet", help="write DATA.parquet (one) without the rows in the table"

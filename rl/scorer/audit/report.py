@@ -1,7 +1,6 @@
 """The audit's results: the printed summary, the table of questions to look at, and the data without them."""
 
 import csv
-import json
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -15,7 +14,6 @@ from rl.scorer.audit.options import DOUBTS, FAILURES
 from rl.scorer.audit.problems import Dataset, Problem, import_parquet
 
 COLUMNS = ("id", "file", "db_id", "gold_sql", "outcome", "seconds", "error")
-_SUFFIXES = (".csv", ".jsonl", ".parquet")
 _SLOWEST = 5
 _SHOWN_FAILURES = 20
 _SHOWN_CHARS = 80
@@ -41,11 +39,11 @@ class Entry(NamedTuple):
 
 def check_out(files: list[Path], out: Path, drop: Path | None) -> None:
     """Raise UserError for an output that cannot be written, before anything has run."""
-    for option, path, suffixes in (("--out", out, _SUFFIXES), ("--drop", drop, (".parquet",))):
+    for option, path, suffix in (("--out", out, ".csv"), ("--drop", drop, ".parquet")):
         if path is None:
             continue
-        if path.suffix not in suffixes:
-            raise UserError(f"{option} {path} is none of {', '.join(suffixes)}; give it one of these suffixes.")
+        if path.suffix != suffix:
+            raise UserError(f"{option} {path} is no {suffix} file; give it this suffix.")
         if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
             raise UserError(f"{option} {path} lies in no directory that can be written to; create it or give another.")
         if path.resolve() in (file.resolve() for file in (*files, *([] if path is out else [out]))):
@@ -72,32 +70,13 @@ def entries(problems: list[Problem], findings: Findings, contradicted: Mapping[P
 
 
 def write_table(found: list[Entry], path: Path) -> None:
-    """Write a row for each entry in the format of the path's suffix, atomically."""
+    """Write a CSV with a row for each entry, atomically."""
     rows = [
         (problem.id, problem.file, problem.query.db_id, problem.query.gold_sql, outcome, round(seconds, 3), error)
         for problem, outcome, seconds, error in found
     ]
-    with replacing(path) as temporary:
-        if path.suffix == ".parquet":
-            _write_parquet(rows, temporary)
-            return
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            if path.suffix == ".csv":
-                csv.writer(file).writerows([COLUMNS, *rows])
-            else:
-                lines = (json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False) for row in rows)
-                file.writelines(f"{line}\n" for line in lines)
-
-
-def _write_parquet(rows: list[tuple], path: Path) -> None:
-    parquet = import_parquet()
-    import pyarrow
-
-    numbers = all(isinstance(row[0], int) for row in rows)
-    types = {"id": pyarrow.int64() if numbers else pyarrow.string(), "seconds": pyarrow.float64()}
-    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in COLUMNS])
-    cells = [dict(zip(COLUMNS, row if numbers else (str(row[0]), *row[1:]), strict=True)) for row in rows]
-    parquet.write_table(pyarrow.Table.from_pylist(cells, schema), path)
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *rows])
 
 
 def write_without(found: list[Entry], drop_for: Collection[str], source: Path, path: Path) -> str:
