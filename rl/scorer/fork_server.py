@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rl.common.time_limits import WORKER_START_S
+from rl.scorer.sql.engines import ENGINES
 from rl.scorer.worker import FORK, NUMBER
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -114,8 +115,9 @@ class ForkServer:
     async def start(cls, settings: dict) -> "ForkServer":
         """Start one and wait until it can fork. Raises WorkerLost if it does not start."""
         path = os.pathsep.join(filter(None, [str(_REPOSITORY), os.environ.get("PYTHONPATH")]))
-        # Workers for SQLite need only the standard library: without site-packages they start a third faster.
-        flags = ["-S"] if settings["jobs"].get("engine") == "sqlite" else []
+        # Workers that need only the standard library (SQLite's) start a third faster without site-packages.
+        engine = ENGINES.get(settings["jobs"].get("engine"))
+        flags = ["-S"] if engine is not None and engine.package is None else []
         try:
             control, its = socket.socketpair()
             control.setblocking(False)

@@ -1,11 +1,47 @@
-"""Which answer a mathematical response holds."""
+"""Which SQL and which mathematical answer a response has."""
 
 import time
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rl.scorer.answers import read_answer
+from rl.scorer.answers import TEMPLATE, read_answer, read_sql
+
+SQL_RESPONSES = [
+    ("```sql\nSELECT 1\n```", "SELECT 1"),
+    ("first ```sql\nSELECT 1\n``` then ```sql\nSELECT 2\n```", "SELECT 2"),
+    ("```SQL\nSELECT 1\n```", "SELECT 1"),
+    ("```sqlite\nSELECT 1\n```", "SELECT 1"),
+    ("```Sqlite SELECT 1```", "SELECT 1"),
+    ("```sql SELECT 1```", "SELECT 1"),
+    ("```sql\n-- JOIN\nSELECT 1;\n```", "-- JOIN\nSELECT 1;"),
+    ("```sql\nSELECT 1\n```\n```python\nprint(1)\n```", "SELECT 1"),
+    (f"Answer in the form {TEMPLATE}", None),
+    (f"```sql\nSELECT 1\n```\n{TEMPLATE}", "SELECT 1"),
+    ("```sql\nSELECT 1\n``` and, cut off, ```sql\nSELECT 2", "SELECT 1"),
+    ("```sql\nSELECT 1\n```sql\nSELECT 2\n```", "SELECT 2"),
+    ("```sql\nSELECT 1", None),
+    ("```\nSELECT 1\n```", None),
+    ("```sqlx\nSELECT 1\n```", None),
+    ("```python\nSELECT 1\n```", None),
+    ("SELECT 1", None),
+    ("```sql\n\n```", None),
+    ("", None),
+    ("```sql\nSELECT a > = 1\n```", "SELECT a >= 1"),
+    # Thoughts hold drafts; thoughts that are cut off have no answer behind them.
+    ("<think>```sql\nSELECT 1\n```</think>```sql\nSELECT 2\n```", "SELECT 2"),
+    ("<think>```sql\nSELECT 1\n```</think>I do not know.", None),
+    ("```sql\nSELECT 1\n```</think>I do not know.", None),
+    ("<think>```sql\nSELECT 1\n```", None),
+    ("```sql\nSELECT 1\n```<think>or```sql\nSELECT 2\n```", "SELECT 1"),
+    ("<think>a</think>b<think>```sql\nSELECT 1\n```</think>```sql\nSELECT 2\n```", "SELECT 2"),
+]
+
+
+def test_reads_the_last_closed_sql_block() -> None:
+    for response, sql in SQL_RESPONSES:
+        assert read_sql(response) == sql, response
+
 
 RESPONSES = [
     # Boxes.
@@ -26,7 +62,7 @@ RESPONSES = [
     # JSON that was encoded twice, and a line break before a box.
     (r"\\boxed{\\frac{1}{2}}", r"\\frac{1}{2}"),
     (r"1 \\ \\\boxed{5}", "5"),
-    # Not closed or empty: what the response said before stands.
+    # Not closed or empty: an earlier answer counts.
     (r"\boxed{5} hence \boxed{6", "5"),
     (r"\boxed{5}, in a \boxed{}", "5"),
     (r"\boxed{ \boxed{5} and", "5"),

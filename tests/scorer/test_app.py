@@ -42,7 +42,7 @@ def test_answers_in_order_in_the_paper_s_shape(scorer) -> None:
 
 @pytest.fixture(scope="module")
 def other_scorer(start_scorer):
-    """One worker, other rules than the shipped ones, time enough for a statement to count as slow, any for gold."""
+    """One worker, other rules than the shipped ones, and time for a statement to become slow."""
     return start_scorer(
         order_check=False,
         class_name="SqlRewardModel",
@@ -210,7 +210,7 @@ ENDLESS = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELE
 
 
 def scored(scorer) -> list[dict]:
-    """The lines of its log about requests."""
+    """The log's lines about requests."""
     lines = [json.loads(line) for line in (scorer.directory / "scorer.log").read_text().splitlines()]
     return [line for line in lines if line["message"] == "scored"]
 
@@ -287,7 +287,7 @@ def test_metrics_count_what_was_answered(start_scorer) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device whose disk is full is Linux's")
 def test_without_caches_and_with_a_full_disk_of_the_log(start_scorer) -> None:
-    """Everything runs each time and gets its score; an address for all is written as the host's name."""
+    """Everything runs each time and gets its score; the address 0.0.0.0 is written as the host's name."""
     server = {"log_file": "/dev/full", "address": "0.0.0.0"}
     scorer = start_scorer(server=server, gold_cache_bytes=0, answer_cache_bytes=0)
     assert scorer.client.base_url.host == socket.gethostname().lower()

@@ -31,12 +31,12 @@ def test_only_a_file_that_is_not_there_is_unknown(tmp_path: Path, monkeypatch: p
 
 
 def test_a_database_that_cannot_be_read_is_an_infra_error(scorer: Scorer) -> None:
-    """The server has no descriptor left to look into a file in WAL mode."""
+    """The server has no free descriptor to look into a file in WAL mode."""
     path = scorer.databases / "descriptors.sqlite"
     make_database(path, "PRAGMA journal_mode = WAL; CREATE TABLE t (a)")
     _, hard = resource.prlimit(scorer.process.pid, resource.RLIMIT_NOFILE)
     scorer.client.get("/heartbeat")
-    # What is open stays open, the request's connection too.
+    # Open descriptors, and the request's connection, stay open.
     resource.prlimit(scorer.process.pid, resource.RLIMIT_NOFILE, (3, hard))
     try:
         [[answer]] = scorer.answers(question("SELECT 1", "SELECT 1", db_id="descriptors.sqlite"))
@@ -49,7 +49,7 @@ def test_a_database_that_cannot_be_read_is_an_infra_error(scorer: Scorer) -> Non
 
 
 def test_a_log_whose_index_nobody_uses_is_read_and_left_alone(scorer: Scorer) -> None:
-    """As a database in use looks when it was copied with its log."""
+    """A database in use that was copied with its log."""
     original = scorer.databases / "original.sqlite"
     writer = sqlite3.connect(original, isolation_level=None)
     writer.execute("PRAGMA journal_mode = WAL")
@@ -96,7 +96,7 @@ def test_a_damaged_page_that_gold_does_not_read_is_no_fault_of_the_response(scor
     assert scorer.outcome("SELECT missing FROM t", "SELECT a FROM t", db_id="damaged.sqlite") == "pred_error"
     reply = scorer.put([fenced("SELECT a FROM other")], "SELECT a FROM t", db_id="damaged.sqlite")
     assert reply.status_code == 503 and "malformed" in reply.json()["error"]
-    # Gold that reads it cannot be evaluated, today and tomorrow.
+    # Gold that reads it can never be evaluated.
     assert scorer.outcome("SELECT 1", "SELECT a FROM other", db_id="damaged.sqlite") == "gold_error"
 
 
@@ -112,7 +112,7 @@ def test_a_changed_database_is_read_anew(scorer: Scorer) -> None:
     assert rows() == [[1]]
     make_database(path, "UPDATE t SET a = 2")
     assert rows() == [[2]]
-    # With its old time and size.
+    # It keeps its old time and size.
     shutil.copy(path, other)
     make_database(other, "UPDATE t SET a = 3")
     status = path.stat()

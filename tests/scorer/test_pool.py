@@ -50,7 +50,7 @@ def test_killed_workers_under_load_cost_at_most_their_own_answers(scorer) -> Non
 
 
 def test_a_worker_that_crashes_on_a_query_makes_it_an_error(start_scorer: Callable) -> None:
-    """SIGSEGV stands for a fault of SQLite's own: no query is known that causes one."""
+    """SIGSEGV simulates a fault of SQLite: no query is known that causes one."""
     scorer = start_scorer(prediction_seconds=30.0, num_instances=1)
     runaway = "WITH RECURSIVE r(x) AS (SELECT 5 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
@@ -121,7 +121,7 @@ def test_a_worker_that_cannot_be_started_for_want_of_descriptors_is_an_infra_err
 def test_without_the_right_to_renice_a_slow_statement_costs_no_worker(
     sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """setpriority as the kernel has it for a server without CAP_SYS_NICE: a niceness never falls again."""
+    """setpriority as in a kernel without CAP_SYS_NICE: a niceness never falls again."""
     system = os.setpriority
 
     def setpriority(which: int, who: int, niceness: int) -> None:
@@ -175,14 +175,14 @@ def test_a_slow_statement_s_priority_is_relative_to_the_server_s(sql_scorer: Cal
 def test_a_slow_statement_that_lost_its_worker_begins_again_at_the_server_s_priority(
     sql_scorer: Callable[..., SqlScorer],
 ) -> None:
-    """With its whole limit. Killed again it is an infra_error, and the same for the next who asks."""
+    """It has its whole limit again. Killed again, it is an infra_error; the next question begins anew."""
     limit = 0.6
     scorer = sql_scorer(gold_seconds=limit)
     own = os.getpriority(os.PRIO_PROCESS, 0)
     endless = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 
     async def ask(kills: int) -> tuple[GoldCheck, list[int], float]:
-        """What came of it when so many workers were killed on it, the niceness of each, and the time of the last."""
+        """The outcome after `kills` workers were killed, the niceness of each worker, and the time of the last."""
         check = asyncio.create_task(scorer.check_gold(SHOP, endless))
         niceness: dict[int, int] = {}
         seconds = 0.0

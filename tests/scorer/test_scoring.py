@@ -1,4 +1,4 @@
-"""What the server keeps and sends stays within its budgets, and nothing holds up its event loop."""
+"""Caches and replies stay within their budgets, and nothing blocks the event loop."""
 
 import asyncio
 import re
@@ -122,7 +122,7 @@ def test_errors_of_many_responses_are_sent_within_a_budget(start_scorer: Callabl
 
 
 def peak_bytes(scorer: Scorer) -> int:
-    """The most memory that the server has had."""
+    """The most memory that the server has used."""
     status = Path(f"/proc/{scorer.process.pid}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
 

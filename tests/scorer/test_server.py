@@ -23,7 +23,7 @@ def connect(scorer: Scorer) -> socket.socket:
 
 
 def everything(connection: socket.socket) -> bytes:
-    """What the server sends until it closes the connection."""
+    """Everything that the server sends until it closes the connection."""
     received = b""
     while chunk := connection.recv(65_536):
         received += chunk
@@ -101,7 +101,7 @@ Scorers: {{Scorer1: {{class_name: MathRewardModel, num_instances: 1}}}}
         assert done.returncode == 1
         return done.stderr
 
-    # Without it no time limit would hold. The log file has the rest.
+    # Without /proc no time limit would hold. The log file has the rest.
     code = "import sys, psutil, rl.scorer.server as s; psutil.PROCFS_PATH = '/none'; sys.exit(s.main(sys.argv[1:]))"
     unreadable = "Error: The workers do not start: the processor time of a worker cannot be read in /pr"
     assert error("-c", code).startswith(unreadable)
@@ -131,7 +131,7 @@ def test_the_server_needs_no_torch_and_a_worker_no_server() -> None:
 def test_a_signal_under_load_answers_every_request_that_was_taken_and_ends_in_time(
     start_scorer: Callable[..., Scorer], number: int, seconds: int, rows: int
 ) -> None:
-    """All that waits is answered, or in one second what can be, and the rest is sent to ask again."""
+    """All waiting requests are answered; with one second only some are, and the others are told to ask again."""
     scorer = start_scorer(prediction_seconds=30.0, server={"shutdown_seconds": seconds, "max_waiting": 1000})
     assert scorer.process.stdout.readline().decode().split()[-1] == scorer.url
     count = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT {}) SELECT count(*) FROM r"
@@ -144,7 +144,7 @@ def test_a_signal_under_load_answers_every_request_that_was_taken_and_ends_in_ti
     with concurrent.futures.ThreadPoolExecutor(40) as executor:
         sent = [executor.submit(ask, first) for first in range(40)]
         deadline = time.monotonic() + 30
-        # Each has one of its own, and one of all.
+        # Each request has one prediction of its own and one that all share.
         while scorer.metric('scorer_cache_misses_total{cache="sql_answers"}') < len(sent) + 1:
             assert time.monotonic() < deadline
             time.sleep(0.02)

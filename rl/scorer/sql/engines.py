@@ -16,8 +16,8 @@ class Engine(NamedTuple):
 
     databases: what a db_id names. module: of its Executor, below rl.scorer.sql. fences: a pattern of the names that a
     block of SQL may have in a response. dialect: of the lexer. suffixes: of the files that are its databases. package:
-    its driver; None for the standard library. in_server: whether the databases are in a server, which is reached by a
-    connection, and not below a database_path.
+    its driver; None for the standard library. reads: files outside the databases that a worker needs. in_server:
+    whether the databases are in a server, which is reached by a connection, and not below a database_path.
     """
 
     databases: str
@@ -26,6 +26,7 @@ class Engine(NamedTuple):
     dialect: str
     suffixes: tuple[str, ...] = ()
     package: str | None = None
+    reads: tuple[str, ...] = ()
     in_server: bool = False
 
 
@@ -44,6 +45,7 @@ ENGINES: dict[str, Engine] = {
         dialect="postgresql",
         suffixes=(".duckdb", ".db"),
         package="duckdb",
+        reads=("/proc/self/cgroup", "/sys/fs/cgroup"),
     ),
     "postgresql": Engine(
         databases="a database in a PostgreSQL server",

@@ -141,14 +141,14 @@ class SqlScorer(WorkerScorer):
 
     def __init__(self, settings: SqlSettings):
         self._root = Path(settings.database_path or "").resolve()
-        reads, server_port = [str(self._root)], None
+        engine = ENGINES[settings.engine]
+        reads, server_port = [str(self._root), *engine.reads], None
         arguments: dict[str, Any] = {}
-        if settings.engine == "duckdb":
-            arguments = {"memory_bytes": settings.worker_memory_bytes}
-            reads += ["/proc/self/cgroup", "/sys/fs/cgroup"]
-        elif ENGINES[settings.engine].in_server:
+        if engine.in_server:
             arguments = {"connection": connection_parameters(settings.connection or "")}
             reads, server_port = [password_file()], port_to_allow(arguments["connection"])
+        elif engine.package is not None:
+            arguments = {"memory_bytes": settings.worker_memory_bytes}
         jobs = {
             "engine": settings.engine,
             "arguments": arguments,

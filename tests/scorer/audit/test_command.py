@@ -38,7 +38,7 @@ RUNS_AWAY = (7, "bird", SHOP, RUNAWAY, "gold_timeout")
 
 
 def row(number: int, source: str, truth: object, prompt: str) -> dict:
-    """Of the project's format, as demo, BIRD and Spider have them."""
+    """Write rows in the project's format."""
     reward_model = {"style": "rule", "ground_truth": truth}
     return {"id": number, "data_source": source, "prompt": prompt, "reward_model": reward_model}
 
@@ -65,7 +65,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def audit(folder: Path, *arguments: str) -> int:
-    """In this process, of sql.parquet or another file."""
+    """Run the audit of sql.parquet or another file in this process."""
     files = () if arguments[0].endswith(".parquet") else (str(folder / "sql.parquet"),)
     return main([*files, "--database-path", str(folder / "databases"), *arguments])
 
@@ -154,7 +154,7 @@ def test_what_cannot_be_checked_is_said_and_no_finding(folder: Path) -> None:
     connection = sqlite3.connect(folder / "databases" / SHOP, isolation_level=None)
     connection.execute("BEGIN EXCLUSIVE")
     write_sql(folder / "sql.parquet", QUESTIONS[:1])
-    # In a process of its own: one that holds a lock loses it when it closes the file.
+    # In its own process: a process loses its lock when it closes the file.
     process = start(folder, "sql.parquet", "--out", "a.csv", "--drop", "good.parquet")
     _, said = process.communicate()
     connection.close()
@@ -181,7 +181,7 @@ def test_an_interrupted_audit_leaves_the_table_resumes_and_forgets_what_changed(
     assert table.read_text() == "the one before"
     wait_until_gone(workers)
     journal = folder / "a.csv.progress"
-    # What names no database is not kept: it is found again at once.
+    # A question without a database is not kept, because it is quickly found again.
     assert {json.loads(line)["outcome"] for line in journal.read_text().splitlines()} == {
         *("gold", "gold_error", "empty", "all_null")
     }

@@ -1,10 +1,10 @@
 r"""Which answers are equal: cases over the answer types of AIME, AMC, MATH, Olympiad, Minerva and College Math.
 
-In CASES stands a gold answer, and after each == or != an answer that a response gives in a box; `;;` parts gold
-answers. The verdicts are math-verify's, with two exceptions that compare.py names: equal text is equal, and a full stop
-at the end is not part of an answer. Where math-verify's verdict is not what a mathematician would say, the line stands
-in SURPRISES with the reason; the scorer follows math-verify there too. All verdicts were compared once with math-verify
-0.9.0 as released, with ANTLR 4.13.2.
+A line of CASES has a gold answer, and after each == or != a response's answer; `;;` separates gold answers. The
+verdicts are math-verify's, with two exceptions that compare.py names: equal texts are equal, and a full stop at the end
+is not part of an answer. SURPRISES has the lines, with reasons, where a mathematician would disagree with math-verify;
+the scorer follows math-verify there too. All verdicts were compared once with math-verify 0.9.0 as released, with ANTLR
+4.13.2.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""Attacks on a math worker: answers that run on, that eat memory, that nest, and that would become code.
+"""Attacks on a math worker: answers that never end, take much memory, nest deeply, or would become code.
 
-The worker is the server's own, but without a sandbox: the files that an answer makes would be seen.
+The worker is the server's own, but without a sandbox, so that files made by an answer would be seen.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ KILLED_AFTER_SECONDS = 60.0
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty one, in which the worker runs."""
+    """An empty folder, in which the worker runs."""
     return tmp_path_factory.mktemp("worker")
 
 
@@ -119,7 +119,7 @@ MAKES_DIRECTORY = (
 
 
 def infinite_sum(symbol: str) -> str:
-    """An expression whose numerical value sympy takes by writing it down in Python."""
+    """An expression that sympy evaluates by writing it as Python."""
     return rf"\sum_{{n=0}}^{{\infty}} \frac{{{symbol}^{{n}}}}{{n!}} + 0"
 
 
@@ -190,7 +190,7 @@ CODE = [
 def test_no_answer_runs_as_code(ask: Callable[..., str], folder: Path, gold: str) -> None:
     for code in CODE:
         assert ask(gold, code, seconds=5) in ("mismatch", "pred_timeout"), code
-        # And where the data set is hostile.
+        # The gold answer may be hostile too.
         assert ask(code, "5", seconds=5) in ("mismatch", "gold_error", "gold_timeout", "pred_timeout"), code
         assert list(folder.rglob("*")) == [], code
 

@@ -1,8 +1,7 @@
-"""What the kernel denies a worker that an attacker directs, and what it must go on to do.
+"""What the kernel denies a worker that an attacker controls, and what the worker must still be able to do.
 
 The attacks (attacks.py) run within a real worker: a worker for SQL or math that was taken over (`take_over`), a custom
-task whose function runs what a response says. Every attack must work where nothing confines the worker, else it shows
-nothing.
+task whose function runs the response as code. Every attack must work in an unconfined worker, else it proves nothing.
 """
 
 import asyncio
@@ -77,7 +76,7 @@ def one_worker(kind: str, targets: Targets, sandbox: str, connection: str | None
 def in_turn(
     scorer: WorkerScorer, targets: Targets, attacks: dict[str, str], run: Callable[[str], Awaitable[str]]
 ) -> dict[str, str]:
-    """Of each attack what `run` says of its code on the one worker, or "survived" where it did and its victim did."""
+    """The result of `run` for each attack on the worker, or "survived" if the attack ran and its victim survived."""
 
     async def attack(name: str, code: str) -> str:
         found = await run(targets.code(code))
@@ -91,7 +90,7 @@ def in_turn(
 
 
 def outcomes(scorer: WorkerScorer, targets: Targets, attacks: dict[str, str]) -> dict[str, str]:
-    """Of each attack on the one worker: "done", "survived" (its victim), "lost" (the worker has ended) or the error."""
+    """For each attack on the worker: "done", "survived" (its victim), "lost" (the worker has ended) or the error."""
 
     async def run(code: str) -> str:
         header, _ = await scorer._ask(lambda _: ({"attack": code}, b""), 20.0)
@@ -172,7 +171,7 @@ def test_a_worker_that_does_not_keep_to_the_protocol_is_ended(
 
 @confined
 def test_a_replaced_folder_of_databases_is_read_after_one_failure(targets: Targets, tmp_path: Path) -> None:
-    """Landlock's rule is for the folder that was there when the worker started."""
+    """Landlock's rule is about the folder that existed when the worker started."""
     folder = tmp_path / "databases"
     make_database(folder / "a.sqlite", "CREATE TABLE t (a)")
     scorer = SqlScorer(SqlSettings(class_name="SqlRewardModel", database_path=folder, num_instances=1))

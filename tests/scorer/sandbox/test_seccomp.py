@@ -15,7 +15,7 @@ from tests.scorer.conftest import confined
 @confined
 @pytest.mark.parametrize("known", range(1, landlock.version() + 1))
 def test_every_version_of_landlock_s_interface_confines(known: int, tmp_path: Path) -> None:
-    """As far as this kernel stands for an older one: no right that the older one lacks is asked for."""
+    """As far as this kernel can act as an older one: no right is requested that the older one lacks."""
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "file").write_text("x")
     code = f"""if True:
@@ -35,7 +35,7 @@ def test_every_version_of_landlock_s_interface_confines(known: int, tmp_path: Pa
 
 
 def verdict(program: list, architecture: int, number: int, *arguments: int) -> int:
-    """What a filter returns for a call, by the definition of classic BPF."""
+    """The filter's result for a call, by the definition of classic BPF."""
     words = [number, architecture, 0, 0]
     for argument in (*arguments, *(0,) * (6 - len(arguments))):
         words += [argument & 0xFFFF_FFFF, argument >> 32]

@@ -1,4 +1,4 @@
-"""DuckDB and PostgreSQL: verdicts as SQLite's, hostile statements that change nothing, faults that blame nobody."""
+"""DuckDB and PostgreSQL: verdicts as on SQLite, hostile statements that change nothing, infrastructure faults."""
 
 import asyncio
 import re
@@ -84,7 +84,7 @@ def run(engine: str, request: pytest.FixtureRequest) -> Iterator[Any]:
     made.close(of)
 
 
-# Written by hand, for both engines where the syntax is of both.
+# Written by hand; most for both engines.
 VALUES = [
     ("1.50::numeric, 2.00::numeric, 0.1::numeric + 0.2", (1.5, 2, 0.3)),
     ("12345678901234567890123456789012345678::numeric(38, 0)", (12345678901234567890123456789012345678,)),
@@ -142,7 +142,7 @@ def test_what_is_not_a_select_is_denied(engine: str, run, databases: Path, reque
 
 
 def content(engine: str, request: pytest.FixtureRequest) -> Any:
-    """What statements must leave as it is."""
+    """Everything that statements must not change."""
     folder = request.getfixturevalue("databases")
     files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     if engine == "duckdb":
@@ -307,7 +307,7 @@ def test_a_worker_scores_caches_and_survives(engine: str, request: pytest.Fixtur
         else:
             with pytest.raises(UnknownQuestion, match="stored results are files below a database_path"):
                 ask(of, stored, *results, method="spider2")
-        # Busy, the machine may be too slow for it; a fault it is not.
+        # A busy machine may be too slow for it, but it is not a fault.
         assert ask(of, gold, "SELECT repeat('x', 300000000)")[0].outcome in ("pred_error", "pred_timeout")
         assert outcomes(ask(of, gold, gold + " -- again")) == ["match"]
         for db_id in ("none", "../league.duckdb", "", "x\0y", "league'; DROP DATABASE league; --", "dbname=league"):
@@ -316,7 +316,7 @@ def test_a_worker_scores_caches_and_survives(engine: str, request: pytest.Fixtur
 
 
 def test_a_slow_statement_leaves_its_worker_to_others(engine: str, request: pytest.FixtureRequest) -> None:
-    """PostgreSQL's takes no processor time of the worker."""
+    """PostgreSQL's statement takes no processor time of the worker."""
     with asking(settings_of(engine, request, prediction_seconds=60.0)) as ask:
 
         async def first(*predictions: str) -> str:

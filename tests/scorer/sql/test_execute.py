@@ -56,7 +56,7 @@ def test_explain_is_no_select(run: Callable[[str], list[Row]]) -> None:
     assert run("/* EXPLAIN */ SELECT a AS explain FROM t LIMIT 1") == [(1,)]
 
 
-# What SQLite does not call deterministic, by name, and why it may be called all the same.
+# Functions that SQLite does not call deterministic, and why they may be called.
 MAY_BE_CALLED = {
     "the clock": {"current_date", "current_time", "current_timestamp"},
     "constant, as nothing is written": {"changes", "last_insert_rowid", "total_changes"},
@@ -161,7 +161,7 @@ BOMBS = [
     f"WITH a AS (SELECT 1 AS x), {DOUBLED} SELECT * FROM z",
 ]
 
-# NULL in some versions of SQLite.
+# They return NULL in some versions of SQLite.
 LONG_FORMATS = ["SELECT printf('%.*c', 1000000000, 'x')", "SELECT printf('%1000000000d', 1)"]
 
 RUNAWAYS = [
@@ -196,7 +196,7 @@ _fresh = itertools.count()
 
 
 def answers_right(server) -> None:
-    """A question that no cache knows is judged by gold's rows, in either direction."""
+    """A question that no cache knows is judged right, for a right and a wrong prediction."""
     gold = f"{GOLD} -- {next(_fresh)}"
     right, wrong = f"SELECT name FROM clients -- {next(_fresh)}", f"SELECT city FROM clients -- {next(_fresh)}"
     answer = server.score([fenced(right), fenced(wrong)], gold, "spider")
@@ -213,7 +213,7 @@ def server(start_scorer: Callable):
 
 @pytest.fixture
 def victim(server) -> Iterator:
-    """The server, for one attack; checks afterwards that nothing came of it."""
+    """The server, for one attack; checks afterwards that the attack had no effect."""
     before = state(server.directory)
     yield server
     answers_right(server)
@@ -225,7 +225,7 @@ def victim(server) -> Iterator:
 def test_what_is_not_a_select_is_denied(victim) -> None:
     lines = HOSTILE.read_text().replace("FOLDER", str(victim.directory)).splitlines()
     statements = [line for line in lines if not line.startswith("--")]
-    # Gold is denied as much.
+    # Gold is denied in the same way.
     questions = [question(GOLD, *statements), *(question(gold, "SELECT 1") for gold in statements)]
     as_pred, *as_gold = victim.answers(*questions)
     assert [sql for sql, score in zip(statements, as_pred, strict=True) if score["outcome"] != "pred_error"] == []
@@ -269,7 +269,7 @@ def test_what_never_ends_is_ended(victim) -> None:
 
 
 def with_new_answer(server, label: str) -> set[int]:
-    """The workers after a question that no cache answers, so that one is there."""
+    """The workers after a question that no cache answers, so that at least one exists."""
     assert server.outcome(f"{GOLD} -- {label}", GOLD) == "match"
     return set(server.workers())
 
@@ -360,7 +360,7 @@ def test_reading_a_database_in_wal_mode_creates_nothing(server) -> None:
     connection.execute("CREATE TABLE t (a)")
     connection.execute("INSERT INTO t VALUES (1)")
     connection.commit()
-    # What is still in the log counts while the log is there.
+    # The contents of the log count while it exists.
     assert (server.databases / "wal.sqlite-wal").exists()
     assert server.outcome("SELECT 1", "SELECT a FROM t", db_id="wal.sqlite") == "match"
     connection.close()

@@ -1,47 +1,11 @@
-"""Which SQL a response holds."""
+"""Reading SQL text: repairs, a top-level ORDER BY, and the clock."""
 
 import time
 from datetime import UTC, datetime
 
-from rl.scorer.answers import TEMPLATE, read_sql
+from rl.scorer.answers import read_sql
 from rl.scorer.sql.lexer import has_top_level_order_by, reads_clock, repair
 from rl.scorer.sql.scoring import _GoldQuery
-
-RESPONSES = [
-    ("```sql\nSELECT 1\n```", "SELECT 1"),
-    ("first ```sql\nSELECT 1\n``` then ```sql\nSELECT 2\n```", "SELECT 2"),
-    ("```SQL\nSELECT 1\n```", "SELECT 1"),
-    ("```sqlite\nSELECT 1\n```", "SELECT 1"),
-    ("```Sqlite SELECT 1```", "SELECT 1"),
-    ("```sql SELECT 1```", "SELECT 1"),
-    ("```sql\n-- JOIN\nSELECT 1;\n```", "-- JOIN\nSELECT 1;"),
-    ("```sql\nSELECT 1\n```\n```python\nprint(1)\n```", "SELECT 1"),
-    (f"Answer in the form {TEMPLATE}", None),
-    (f"```sql\nSELECT 1\n```\n{TEMPLATE}", "SELECT 1"),
-    ("```sql\nSELECT 1\n``` and, cut off, ```sql\nSELECT 2", "SELECT 1"),
-    ("```sql\nSELECT 1\n```sql\nSELECT 2\n```", "SELECT 2"),
-    ("```sql\nSELECT 1", None),
-    ("```\nSELECT 1\n```", None),
-    ("```sqlx\nSELECT 1\n```", None),
-    ("```python\nSELECT 1\n```", None),
-    ("SELECT 1", None),
-    ("```sql\n\n```", None),
-    ("", None),
-    ("```sql\nSELECT a > = 1\n```", "SELECT a >= 1"),
-    # Thoughts hold drafts; thoughts that are cut off have no answer behind them.
-    ("<think>```sql\nSELECT 1\n```</think>```sql\nSELECT 2\n```", "SELECT 2"),
-    ("<think>```sql\nSELECT 1\n```</think>I do not know.", None),
-    ("```sql\nSELECT 1\n```</think>I do not know.", None),
-    ("<think>```sql\nSELECT 1\n```", None),
-    ("```sql\nSELECT 1\n```<think>or```sql\nSELECT 2\n```", "SELECT 1"),
-    ("<think>a</think>b<think>```sql\nSELECT 1\n```</think>```sql\nSELECT 2\n```", "SELECT 2"),
-]
-
-
-def test_reads_the_last_closed_sql_block() -> None:
-    for response, sql in RESPONSES:
-        assert read_sql(response) == sql, response
-
 
 REPAIRS = [
     ("a > = 1 AND b < = 2 AND c !  = 3", "a >= 1 AND b <= 2 AND c != 3"),

@@ -164,7 +164,7 @@ def score(response, ground_truth):
 def test_what_a_function_prints_is_passed_on_with_its_task_and_bounded(
     judge: Judge, capfd: pytest.CaptureFixture
 ) -> None:
-    """pytest's stderr is a file, into which a worker may not write."""
+    """pytest's stderr is a file, which a worker may not write."""
     scores = judge(PRINTING, ["first", "loud", "last"], allow=["subprocess"])
     assert [score.outcome for score in scores] == ["match"] * 3
     said = capfd.readouterr().err
