@@ -46,8 +46,8 @@ def check_out(files: list[Path], out: Path, drop: Path | None) -> None:
             raise UserError(f"{option} {path} is no {suffix} file; give it this suffix.")
         if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
             raise UserError(f"{option} {path} lies in no directory that can be written to; create it or give another.")
-        if path.resolve() in (file.resolve() for file in (*files, *([] if path is out else [out]))):
-            raise UserError(f"{option} {path} would replace another file of the audit; give another path.")
+        if path.resolve() in (file.resolve() for file in files):
+            raise UserError(f"{option} {path} would replace a file of the audit; give another path.")
     if drop is not None and len(files) > 1:
         raise UserError(f"--drop takes the rows of one DATA.parquet, not of {len(files)}; audit one after the other.")
 

@@ -137,7 +137,7 @@ class _Gold:
 
 
 class SqlScorer(WorkerScorer):
-    """The reward models for SQL (sql/rewards.py) over an engine's databases below one directory or in one server."""
+    """The reward models for SQL (rewards.py) over an engine's databases below one directory or in one server."""
 
     def __init__(self, settings: SqlSettings):
         self._root = Path(settings.database_path or "").resolve()
