@@ -25,6 +25,8 @@ GENERATORS = {
     "measures": reference.measures,
     "training metrics": reference.training_metrics,
     "settings of the scorer": reference.scorer_settings,
+    "reward models": reference.reward_models,
+    "engines": reference.engines,
     "script variables": reference.script_variables,
     "methods of the paper": partial(reference.methods_of, "paper"),
     "methods of others": partial(reference.methods_of, "baseline"),

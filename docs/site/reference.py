@@ -1,6 +1,7 @@
 """Reference pages from the programs: `dph`'s parsers, the tables of settings, the launch scripts' --help."""
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -18,6 +19,9 @@ from rl.evaluation.training_metrics import TRAINING_METRICS
 from rl.launch.help import help_text
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import BY_STRUCTURE, KNOWN_STYLES
+from rl.scorer.config import MathSettings, ScorerSettings, ServerSettings, SqlSettings, TaskSettings
+from rl.scorer.rewards import REWARD_MODELS
+from rl.scorer.sql.engines import ENGINES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = "scripts/llama/js_kl.sh"
@@ -84,19 +88,40 @@ def training_metrics() -> str:
 
 
 def scorer_settings() -> str:
-    """The keys of the scorer's configuration, each under its comment, as rl/scorer/sql.yaml has them."""
-    blocks, comment, keys = [], [], []  # keys: of the line and of the mappings around it
-    for line in (REPOSITORY / "rl" / "scorer" / "sql.yaml").read_text(encoding="utf-8").splitlines():
-        if line.lstrip().startswith("#"):
-            comment.append(line.strip("# "))
-        elif match := re.fullmatch(r"( *)(\w+):(?: (.*))?", line):
-            keys[len(match[1]) // 2 :] = [match[2]]
-            if match[3] is not None:
-                blocks += [f"### {'.'.join(keys)}\n\nDefault `{match[3] or 'empty'}`.", _cell(" ".join(comment))]
-                comment = []
-        elif not keys:  # the file's own comment ends with a blank line
-            comment = []
-    return "\n\n".join(filter(None, blocks))
+    """The keys of the scorer's configuration, a table for each kind of section."""
+    sections = {
+        "ScorerServer": ServerSettings,
+        "Every section of Scorers": ScorerSettings,
+        "Sections for SQL": SqlSettings,
+        "Sections for math": MathSettings,
+        "Sections for a task of your own": TaskSettings,
+    }
+    parts = []
+    for title, section in sections.items():
+        inherited = set() if section is ScorerSettings else set(ScorerSettings.model_fields)
+        parts.append("\n".join([f"### {title}", "", "| key | default | |", "|---|---|---|"]))
+        for name, field in section.model_fields.items():
+            if field.description and name not in inherited:
+                default = "required" if field.is_required() else f"`{json.dumps(field.default)}`"
+                parts[-1] += f"\n| `{name}` | {default} | {_cell(field.description)} |"
+    return "\n\n".join(parts)
+
+
+def reward_models() -> str:
+    """The reward models for SQL."""
+    rows = ["| `class_name` | a result that differs from gold's | |", "|---|---|---|"]
+    rows += [
+        f"| `{name}` | {_cell(of.scores)} | {_cell(of.source)} |" for name, of in REWARD_MODELS.items() if of.credit
+    ]
+    return "\n".join(rows)
+
+
+def engines() -> str:
+    """The engines for SQL."""
+    rows = ["| `engine` | a `db_id` names | suffixes | driver |", "|---|---|---|---|"]
+    for name, of in ENGINES.items():
+        rows.append(f"| `{name}` | {of.databases} | {', '.join(of.suffixes)} | {of.package or ''} |")
+    return "\n".join(rows)
 
 
 def script_variables() -> str:

@@ -11,7 +11,7 @@ import pytest
 from rl.common.fingerprint import file_sha256
 from rl.data.prepare.token_budget import CHARACTERS_PER_TOKEN
 from rl.data.rows import read_rows
-from rl.scorer.sql.extract import read_sql
+from rl.scorer.answers import read_sql
 from tests.prepare.conftest import read_bad, write_database
 
 

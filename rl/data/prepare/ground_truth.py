@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from rl.data.prepare.row_writer import BadRecord
-from rl.scorer.math.extract import read_answer
+from rl.scorer.answers import read_answer
 
 _EXACT_FLOATS = 2**53
 _LEADING_ZEROS = re.compile(r"^0+(?=\d+$)")
