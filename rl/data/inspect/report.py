@@ -241,7 +241,7 @@ def _passes(passes: dict[str, Any] | None) -> list[str]:
     if passes is None:
         return []
     of = f" of {passes['n']}" if passes["n"] else ""
-    lines = [f"  {line}" for line in histogram(f"correct{of}", passes["prompts"])]
+    lines = [f"  {line}" for line in histogram(f"correct{of}", dict(enumerate(passes["prompts"])))]
     values = "  ".join(f"Pass@{k} {value:.4f}" for k, value in passes["pass@k"].items())
     return lines + ([f"  {values}"] if values else [])
 

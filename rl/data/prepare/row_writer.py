@@ -1,7 +1,8 @@
 """The rows of a prepared file: their ids, their columns, and how they are written.
 
-A row's id is ID_BLOCK times the number of its (dataset, split) in _BLOCKS plus the record's number in it, so it is
-the same in every run over the same input, whatever was left out, and no two datasets or splits share one.
+A row's id is ID_BLOCK times the number of its data set's split (id_blocks in rl/data/benchmarks.py) plus the record's
+number. It is therefore the same in every run over the same input, whatever is left out, and no two data sets or splits
+share one.
 """
 
 import json
@@ -19,12 +20,11 @@ from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.benchmarks import DATASETS
-from rl.data.prepare.download import Input
+from rl.data.prepare.published import Input
 from rl.data.questions import scorer_question
 
 ID_BLOCK = 10_000_000
 FORMAT = "dph-prompts/1"
-_BLOCKS = {(dataset.name, dataset.split): dataset.id_block for dataset in DATASETS}
 _ROW_GROUP = 512
 _MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
 
@@ -62,7 +62,7 @@ def row_id(dataset: str, split: str, number: int) -> int:
     """
     if not 0 <= number < ID_BLOCK:
         raise BadRecord(f"its number {number} is not between 0 and {ID_BLOCK - 1}")
-    return _BLOCKS[dataset, split] * ID_BLOCK + number
+    return DATASETS[dataset].id_blocks[split] * ID_BLOCK + number
 
 
 class RowWriter:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
-from rl.data.prepare.inputs import Record, read_records
+from rl.data.prepare.published import Record, read_records
 
 _LOCAL = re.compile(r"local(\d+)")
 
@@ -18,7 +18,7 @@ def read_tasks(options: argparse.Namespace) -> list[Record]:
     """The tasks whose instance_id begins with "local", those on SQLite files, as records with the key `gold`.
 
     Args:
-        options: of commands.spider2_lite_parser.
+        options: of spider2_lite_parser (commands.py).
 
     Raises:
         UserError: a file cannot be read, --gold is another folder or not below --database-path, or no task is local.
