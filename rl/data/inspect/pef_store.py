@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rl.data.inspect.file_kinds import STORE
-from rl.data.inspect.report import FileReport, Options, text_hash
+from rl.data.inspect.report import STORE, FileReport, Options, text_hash
 from rl.data.wording import number_of
 
 if TYPE_CHECKING:

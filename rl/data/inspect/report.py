@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from rl.common.errors import UserError
-from rl.data.inspect.file_kinds import PROMPTS
 from rl.data.parquet_file import open_parquet
 from rl.data.wording import histogram, named, number_of
 from rl.metrics.pass_at_k import k_values, pass_at_k
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Id = int | str
+PROMPTS, SAMPLES, STORE = "prompts", "samples", "D_pef store"
 # Of a long text the first and the last characters are shown.
 _HEAD, _TAIL = 400, 200
 
