@@ -122,7 +122,7 @@ class _Head:
         return run(self._settings.command, joined, self._tick)
 
     def end(self, code: int) -> None:
-        """Let every other node end with this exit code. One that does not hear it notices that the head is gone."""
+        """End every other node with this exit code. A node that is not reached notices that the head is gone."""
         import ray
 
         if heard := [agent.end.remote(code, "") for agent in self._agents.values()]:
@@ -159,7 +159,7 @@ class _Head:
         say(f"node {rank}, which only scores, is gone; training goes on with the other scorers")
 
     def _welcome(self, node: dict) -> None:
-        """Register a node, or let it end with a sentence where it cannot be one of ours."""
+        """Register a node, or end it with a sentence if it cannot be one of ours."""
         address, labels = node["NodeManagerAddress"], node["Labels"]
         rejection = self._rejection(labels)
         if rejection is None:

@@ -20,7 +20,7 @@ def environment(settings: Settings, folder: Path, address: str) -> dict[str, str
 
 
 def told_to_end(folder: Path) -> tuple[int, str] | None:
-    """Exit code and sentence that the head has given this node's agent; the sentence is empty unless it is rejected."""
+    """Exit code and sentence from the head; the sentence is empty unless it rejects this node."""
     file = folder / _END
     return tuple(json.loads(file.read_text())) if file.exists() else None
 
@@ -29,7 +29,7 @@ class NodeAgent:
     """To be made a Ray actor on the node.
 
     Args:
-        scores: whether to serve a scorer; it starts at once.
+        scores: whether to start a scorer server.
     """
 
     def __init__(self, scores: bool):

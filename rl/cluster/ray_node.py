@@ -1,7 +1,7 @@
-"""Ray on a node: `ray start --block` as a program of ours, so that exactly this Ray ends with us, and nobody else's.
+"""Ray on a node: `ray start --block` as our child process, so that this Ray ends with us, and no other.
 
-`ray symmetric-run` does not fit: its `ray stop` ends every Ray of the machine's user, a lost node is not noticed, and
-the other nodes end with exit code 0 whatever the command's was.
+`ray symmetric-run` does not fit: its `ray stop` ends every Ray of the machine's user, it does not notice a lost node,
+and the other nodes exit with code 0 whatever the command's was.
 """
 
 import ipaddress
@@ -20,7 +20,7 @@ from rl.common.errors import UserError
 # On a CPU Ray's CPUs and GPUs are only names (verl/dph/config/device/cpu.yaml).
 _CPUS_WITHOUT_GPU = 16
 CONNECT_S = 5.0
-# A start that fails sooner fails again.
+# A start that fails within this time would fail again.
 SLOW_S = 20.0
 _STARTED = "Ray runtime started"
 
@@ -77,7 +77,7 @@ class RayNode:
 
 
 def check_port(settings: Settings) -> None:
-    """Reject a port that is taken: another Ray there would be joined by mistake.
+    """Reject a port that is taken, or the nodes would join another Ray by mistake.
 
     Raises:
         UserError: it is taken.
@@ -93,10 +93,10 @@ def check_port(settings: Settings) -> None:
 
 
 def start_ray(settings: Settings, folder: Path, deadline: Deadline) -> RayNode:
-    """Start Ray on this node. It is tried again until the time is over: Ray gives a busy machine only 30 s.
+    """Start Ray on this node, again and again until the time is over: Ray gives a busy machine only 30 s.
 
     Raises:
-        ConnectionError: it has ended each time, or on the head at once.
+        ConnectionError: every start failed, or the first one failed at once on the head.
     """
     while True:
         began = time.monotonic()
@@ -123,7 +123,7 @@ def connection_problem(address: str, port: int) -> OSError | None:
 
 
 def _address_towards(head: str, port: int) -> str:
-    """This node's address on the route to the head; where that leads nowhere else, as on the head, on Ray's choice."""
+    """This node's address on the route to the head; on the head itself, the address that Ray chooses."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(head, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as route:

@@ -1,7 +1,7 @@
 """The folder of a training run: the names of its files, its checkpoints and its record.
 
-A run among `evaluate.models` is named by its folder, by a checkpoint of it (global_step_N: what came later does not
-count) or by the actor folder in that.
+`evaluate.models` names a run by its folder, by a checkpoint in it (global_step_N; later ones do not count) or by the
+checkpoint's actor folder.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from rl.common.errors import UserError
 
-# In the run's folder: the steps of the newest checkpoint, which verl writes last, and of the best one that is there
+# In the run's folder: the steps of the newest checkpoint, which verl writes last, and of the best one that is kept
 # (verl/dph/training/run_record.py).
 NEWEST, BEST = "latest_checkpointed_iteration.txt", "best_checkpointed_iteration.txt"
 # Where verl's file logger writes (verl/dph/training/tracking.py).
@@ -37,7 +37,7 @@ def checkpoint_folder(run: Path, step: int | str) -> Path:
 
 
 def newest_checkpoint(run: Path) -> Path | None:
-    """The checkpoint that verl has named the newest of a run's folder, once it was whole; None without one.
+    """The newest complete checkpoint of a run's folder, which verl names in a file; None without one.
 
     Raises:
         UserError: the file names no step.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-# Items that a sentence names.
+# Items that a sentence lists.
 NAMED = 3
 BAR_WIDTH = 40
 
@@ -22,7 +22,7 @@ def named(ids: Iterable[object]) -> str:
 
 
 def without_reference(ids: Sequence[object]) -> str:
-    """Of prompts whose gold answer failed in every sample. One that fails once may have met a busy scorer."""
+    """A sentence on prompts whose gold answer failed in every sample. One failure may be a busy scorer's."""
     return (
         f"the gold answer of {number_of(len(ids), 'prompt')} failed in every sample ({named(ids)}), so that no "
         "response is rewarded there: dph audit finds such prompts."

@@ -52,7 +52,7 @@ def test_a_head_that_vanishes_ends_the_others(cluster):
     head.vanish()
     assert worker.end() == 1
     [sentence] = worker.errors()
-    assert "is gone without a word" in sentence
+    assert "ended unexpectedly" in sentence
     assert not cluster.processes()
 
 

@@ -81,7 +81,7 @@ def _kind_of_archive(path: Path) -> str:
     except zipfile.BadZipFile as error:
         raise UserError(f"{path} is an archive that was cut short, perhaps a D_pef store: make it again.") from error
     if any(name.endswith("/data.pkl") for name in names):
-        return STORE  # or another file of torch.save, which Store.load refuses with its own message
+        return STORE  # or another file of torch.save, which Store.load rejects
     raise _unknown(path, "a zip archive, but not one of torch.save")
 
 
@@ -101,7 +101,7 @@ def _kind_of_lines(path: Path) -> str:
 
 def _unknown(path: Path, found: str) -> UserError:
     return UserError(
-        f"{path} is none of the project's files ({found}): wanted is a parquet of prompts (prompt, reward_model, id, "
+        f"{path} is none of the project's files ({found}): give a parquet of prompts (prompt, reward_model, id, "
         "data_source), samples (JSON lines with id, output, score) or a D_pef store (.pt); the prepare_*.py of data/ "
         "make a parquet of a downloaded benchmark."
     )
@@ -176,7 +176,7 @@ def _prompt_example(values: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Prompt:
-    """What is known of one prompt's samples."""
+    """Counts over one prompt's samples."""
 
     text: int | None
     seen: int = 0  # a bit for each sample number
@@ -225,7 +225,7 @@ def inspect_samples(path: Path, options: Options) -> FileReport:
 
 
 class _Tally:
-    """What the samples say of the prompts, beside what goes into the report.
+    """Counts by prompt; the rest goes into the report.
 
     Attributes:
         ours: whether the samples are the sampler's; else they are in the paper's format.

@@ -1,6 +1,6 @@
-"""What is known of a file, and of several files together, and its text for a terminal.
+"""The report on a file, what several files share, and the text for a terminal.
 
-A report is filled row by row, and a million rows fit into memory.
+A report is filled row by row; a million rows fit into memory.
 """
 
 import heapq
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Id = int | str
 PROMPTS, SAMPLES, STORE = "prompts", "samples", "D_pef store"
-# Of a long text the first and the last characters are shown.
+# Characters of a long text that are shown, from its start and its end.
 _HEAD, _TAIL = 400, 200
 
 
@@ -45,17 +45,17 @@ class FileReport:
     """One file.
 
     Attributes:
-        rows: of samples: samples.
+        rows: number of rows or samples.
         facts: columns, metadata.
         counts: rows by data_source, by outcome.
         lengths: rows by their length, by what is measured.
         shares: 0..1.
         passes: see pass_summary.
-        examples: what is shown of the chosen rows.
+        examples: the chosen rows, as they are shown.
         ids: rows by id; of samples and stores, prompts.
         texts: the id of the first row with each prompt text. A text is kept as 64 bits of its hash: two of a million
             are the same by chance once in 40 million files.
-        same_texts: ids of two rows with one text, for each row whose text an earlier one has.
+        same_texts: (an earlier row's id, id) for each row that repeats a text.
     """
 
     def __init__(self, path: Path, kind: str, options: Options):
@@ -158,7 +158,7 @@ def text_hash(text: str | bytes) -> int:
 def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
     """Each pair of prompt files that share ids or prompt texts.
 
-    Samples and stores hold the prompts that they were made from: they are compared with `check_against` instead.
+    Samples and stores always share prompts with the file that they were made from; `check_against` compares these.
 
     Returns:
         {"files": [a, b], "ids": number, "texts": number, "problem": a sentence} for each pair that shares any.

@@ -22,7 +22,7 @@ _HINT = "give the benchmark's file as it was published"
 
 @dataclass(frozen=True)
 class Input:
-    """A file that rows are made from, and, where it was downloaded, the repository and commit that it is of."""
+    """A file that rows are made from; a downloaded one has its repository and commit."""
 
     path: Path
     repository: str | None = None
@@ -37,7 +37,7 @@ def download(wanted: Mapping[str, HubFile], *, then: str) -> dict[str, Input]:
         then: what to do with files that were fetched by hand, for the error.
 
     Raises:
-        UserError: a file is not to be had; the sentence names all of them and where they are.
+        UserError: a file cannot be downloaded; the sentence has the addresses of all.
     """
     import httpx
     from huggingface_hub.errors import HfHubHTTPError
@@ -48,7 +48,7 @@ def download(wanted: Mapping[str, HubFile], *, then: str) -> dict[str, Input]:
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         places = ", ".join(f"{_url(hub)} ({name})" for name, hub in wanted.items())
         raise UserError(
-            f"The Hugging Face Hub cannot be used ({reason}): fetch {places} where it can be, and {then}."
+            f"The Hugging Face Hub cannot be used ({reason}): download {places} elsewhere, and {then}."
         ) from error
 
 

@@ -51,7 +51,7 @@ MATH_ROWS = _row_schema(pa.string(), {"source_id": pa.string(), "subject": pa.st
 
 
 class BadRecord(Exception):
-    """A record that makes no row; the text is the reason, as listed in OUTPUT.bad.jsonl."""
+    """A record that makes no row; the text is the reason in OUTPUT.bad.jsonl."""
 
 
 def row_id(dataset: str, split: str, number: int) -> int:
@@ -69,8 +69,8 @@ class RowWriter:
     """Writes a parquet of rows, OUTPUT.meta.json with the checksums of it and of its inputs and the commits that these
     were downloaded at, and, where records are left out, OUTPUT.bad.jsonl with a line for each.
 
-    They are written aside and take their names when the block ends without an exception and at least one row was
-    written. Rows are checked as the sampler and the trainer check them.
+    They have temporary names until the block ends without an exception and with at least one row. Rows are checked as
+    the sampler and the trainer check them.
 
         with RowWriter(output, SQL_ROWS, inputs) as writer:
             writer.add(row) / writer.reject(...)
@@ -84,7 +84,7 @@ class RowWriter:
 
     def __init__(self, output: Path, schema: pa.Schema, inputs: Sequence[Input]):
         if output.suffix != ".parquet":
-            raise UserError(f"The output {output} is no .parquet: give a name that ends so.")
+            raise UserError(f"The output {output} is no .parquet: give a name that ends with .parquet.")
         if any(output.exists() and source.path.exists() and output.samefile(source.path) for source in inputs):
             raise UserError(f"The output {output} is the input: give another --output.")
         self.output, self.bad_list = output, output.with_suffix(".bad.jsonl")

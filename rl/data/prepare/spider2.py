@@ -1,4 +1,4 @@
-"""Spider 2.0-Lite's tasks on SQLite, whose gold are stored results: CSV files, of which any may be matched."""
+"""Spider 2.0-Lite's tasks on SQLite, whose gold answers are stored results: CSV files, any of which may match."""
 
 import argparse
 import json

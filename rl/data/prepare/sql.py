@@ -57,9 +57,9 @@ class Databases:
             raise UserError(f"--example-values is {options.example_values}: give 0 or more.")
         self._layout = Layout("`" if benchmark.on_sqlite else '"', omnisql=options.template == "omnisql")
         self._declared = _read_tables(options.tables) if options.tables is not None else {}
-        # They raise BadRecord: there is no such database, or it cannot be read.
+        # Both raise BadRecord if there is no such database, or it cannot be read.
         self.schema = cache(self._read_schema)
-        # Of the last databases: the questions of one stand together in the published files.
+        # Of the last two databases: published files group questions by database.
         self.values = lru_cache(maxsize=2)(self._index_values)
 
     def missing(self, questions: Counter[str]) -> list[str]:
@@ -78,9 +78,9 @@ class Databases:
 
     @contextmanager
     def _uri(self, db_id: str) -> Iterator[str]:
-        """The address of a database; what is wrong with it in the block is a BadRecord."""
+        """The address of a database; errors about it in the block become BadRecord."""
         try:
-            # The scorer's own search, so that a row's database is one that the scorer finds.
+            # The scorer's own search: it finds the database of every row.
             yield find_database(self._root, self._path(db_id)).uri
         except (SchemaError, UnknownQuestion) as error:
             raise BadRecord(f"database {db_id}: {error}") from error
@@ -165,7 +165,7 @@ def _number(files: Sequence[Path]) -> Iterator[Record]:
 
 
 def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> list[Record]:
-    """The records with what a list of corrections has of them: query, question, evidence."""
+    """The records, with the queries, questions and evidence that a list of corrections replaces."""
     changes: dict[int, dict[str, Any]] = {}
     for position, given in enumerate(read_records(file)):
         found = given if isinstance(given, Mapping) else {}
