@@ -46,8 +46,8 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
         keep_zero: whether prompts without any correct sample stay in the wrong part.
 
     Raises:
-        UserError: a setting is impossible, the samples belong to another parquet or to several runs, an id is unknown or
-            has too few or too many samples, or a part would be empty.
+        UserError: a setting is impossible, the samples belong to another parquet or to several runs, an id is unknown
+            or has too few or too many samples, or a part would be empty.
     """
     if not 1 <= threshold <= n:
         raise UserError(f"The threshold is {threshold} of n = {n} samples: give one from 1 to n.")

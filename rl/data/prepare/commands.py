@@ -48,8 +48,9 @@ def spider2_lite_parser() -> argparse.ArgumentParser:
     parser = _sql_parser(
         "spider2-lite",
         "Convert the tasks of Spider 2.0-Lite on SQLite, for evaluation.",
-        "Their gold answers are stored results, any of which a response may match. The scorer reads them, so --gold lies "
-        "below --database-path. A row's number is the one in instance_id (local003: 3). Tasks on other engines are left out.",
+        "Their gold answers are stored results, any of which a response may match. The scorer reads them, so --gold is "
+        "below --database-path. A row's number is the one in instance_id (local003: 3). Tasks on other engines are "
+        "left out.",
     )
     add = parser.add_argument
     add("--input", type=Path, nargs=1, required=True, metavar="FILE", help="spider2-lite.jsonl")
