@@ -38,7 +38,7 @@ class NodeAgent:
         self._scorer = ScorerServer(Path(config), databases, address, port, self._folder) if scores else None
 
     def scorer_address(self, seconds: float) -> str:
-        """The scorer's address, once it answers; UserError when it does not within so many seconds."""
+        """The scorer's address, once it answers; UserError if it does not answer in time."""
         assert self._scorer is not None  # the head asks agents that score
         return self._scorer.wait_until_ready(seconds)
 

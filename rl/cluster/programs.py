@@ -35,7 +35,7 @@ def supervise(work: Callable[[Path], int]) -> int:
     Ray's client aborts the process that it runs in when Ray is lost; the launcher survives this.
 
     Args:
-        work: takes a folder for logs and for Ray's sockets, which is kept after a failure.
+        work: takes a folder for logs and Ray's sockets; the folder is kept after a failure.
     """
     folder = Path(tempfile.mkdtemp(prefix="dph-", dir=os.environ.get("RAY_TMPDIR", "/tmp")))
     # Orphaned descendants become our children instead of init's, so that we find them.
@@ -120,7 +120,7 @@ def start(
 
 
 def stop(process: subprocess.Popen, number: int = signal.SIGTERM, seconds: float = PROGRAM_GRACE_S) -> None:
-    """Ask a program to end, and kill it if it has not ended after so many seconds."""
+    """Ask a program to end, and kill it after `seconds`."""
     if process.poll() is not None:
         return
     process.send_signal(number)

@@ -41,7 +41,7 @@ class RayNode:
 
     @property
     def started(self) -> bool:
-        """Whether `ray start` has said so."""
+        """Whether `ray start` has reported it."""
         return _STARTED in self._log.read_text(errors="replace")
 
     def check(self) -> None:

@@ -22,7 +22,7 @@ def scorer_question(data_source: str, ground_truth: Any) -> dict[str, Any]:
 
     Args:
         ground_truth: for SQL a mapping of db_id, gold_sql and cmp_method, for math the answer as text or whole number,
-            for a task whatever JSON can hold.
+            for a task any JSON value.
 
     Raises:
         UserError: an unknown data source, or a ground truth of another kind.

@@ -30,7 +30,7 @@ def without_reference(ids: Sequence[object]) -> str:
 
 
 def histogram(name: str, prompts: Mapping[Any, int], parts: Mapping[Any, str] | None = None) -> list[str]:
-    """A headline, then a line for each number of correct samples, with the prompts that have so many.
+    """A headline, then a line for each number of correct samples, with its number of prompts.
 
     Args:
         name: of the numbers.

@@ -1,4 +1,4 @@
-"""Nodes on one machine: each is a process of the launcher with a loopback address of its own, 127.0.1.1 and so on."""
+"""Nodes on one machine: each is a launcher process with its own loopback address, 127.0.1.1 and so on."""
 
 import os
 import random
@@ -29,7 +29,7 @@ def address(rank: int) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Below those that the kernel gives to whatever asks for port 0, as Ray does, and above Ray's for its workers."""
+    """Below the ports that the kernel gives for port 0, which Ray asks for, and above the ports of Ray's workers."""
     free = []
     for port in random.sample(range(20_000, 32_000), 100):
         with suppress(OSError), socket.create_server(("", port)):
@@ -113,7 +113,7 @@ class Cluster:
         return node
 
     def node(self, rank: int, nodes: int, *command: str, wait_seconds: float = PATIENCE_S, **options: object) -> Node:
-        """`python -m rl.cluster` as the launcher starts it; options in place of the usual ones."""
+        """`python -m rl.cluster` as the launcher starts it; options replace the usual ones."""
         options = {
             "nodes": nodes,
             "rank": rank,
@@ -130,7 +130,7 @@ class Cluster:
         return self.start([sys.executable, "-m", "rl.cluster", *words, "--", *(command or ("true",))])
 
     def processes(self, word: str = "") -> list[psutil.Process]:
-        """Those of all nodes that run, or only those of this program or Python module."""
+        """Running processes of all nodes, or only those of this program or Python module."""
         found = []
         for process in psutil.process_iter(["environ", "status", "cmdline"]):
             marked = (process.info["environ"] or {}).get(MARK) == self.mark
@@ -140,7 +140,7 @@ class Cluster:
         return found
 
     def close(self) -> None:
-        """Kill whatever a failed test left."""
+        """Kill what a failed test left."""
         for process in self.processes():
             with suppress(psutil.NoSuchProcess):
                 process.kill()

@@ -37,7 +37,7 @@ def test_a_scorer_serves_as_long_as_the_command_runs(cluster, shop_databases):
 
 
 def said_address(node) -> re.Match | None:
-    """What the command of these tests says, which is later than the launcher's own line of the scorer."""
+    """The line that the command of these tests prints, after the launcher's own line about the scorer."""
     return re.search(r"^at (http://127.0.0.1:\d+)$", node.text(), re.MULTILINE)
 
 

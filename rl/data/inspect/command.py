@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code, 0 or PROBLEMS_EXIT_CODE.
 
     Raises:
-        SystemExit: 2, a file is none of the project's, or an option is wrong.
+        SystemExit: with 2, if a file is no file of the project or an option is wrong.
     """
     options = parser().parse_args(arguments)
     with user_errors_exit():

@@ -1,4 +1,4 @@
-"""Files of prompts and of samples: which kind a file is, by its content whatever its name, and its report.
+"""Files of prompts and of samples: the kind of a file, by its content and not its name, and its report.
 
 Prompts are a parquet of training or evaluation rows, or a part of the split, which has base_correct. Samples are the
 sampler's records, or the paper's JSON lines (id, input, output, score, acc). Damaged files are read as far as possible.
@@ -47,7 +47,7 @@ def kind_of(path: Path) -> str:
     """PROMPTS, SAMPLES or STORE.
 
     Raises:
-        UserError: the file cannot be read or is none of the project's.
+        UserError: the file cannot be read, or is no file of the project.
     """
     try:
         with open(path, "rb") as file:

@@ -177,10 +177,10 @@ def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
 
 
 def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
-    """Add to each report how its ids compare with those of a parquet of prompts.
+    """Add to each report how its ids compare with the ids of a parquet of prompts.
 
     Raises:
-        UserError: the parquet is none, or has no ids.
+        UserError: the file is no parquet, or has no ids.
     """
     hint = "--against wants the parquet of prompts that the files are of"
     with open_parquet(parquet, ["id"], hint) as file:

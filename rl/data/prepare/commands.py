@@ -76,7 +76,7 @@ def dapo_parser() -> argparse.ArgumentParser:
         "Convert DAPO-Math-17K to the math training parquet, without duplicates.",
         "The published file has about 100 rows for each of its 17 thousand problems. Each problem becomes one row, in "
         "order of first appearance; DAPO's instructions around the problem are replaced by ours, which ask for a boxed "
-        "answer. A problem with contradicting answers is left out. A row's number is that of the problem's first row "
+        "answer. A problem with contradicting answers is left out. A row's number is the problem's first row "
         "over all files.",
         "math_dapo",
     )
@@ -204,7 +204,7 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
         type=int,
         default=0,
         metavar="N",
-        help="show values that the question seems to name (BM25), in at most so many tokens (default: %(default)s)",
+        help="show values that the question seems to name (BM25), in at most N tokens (default: %(default)s)",
     )
     add("--tokenizer", type=Path, metavar="DIR", help="local model folder, to count tokens exactly (default: estimate)")
     add(

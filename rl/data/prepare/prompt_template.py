@@ -82,7 +82,7 @@ def sql_prompt(
 
     Args:
         definitions: the CREATE TABLE statements.
-        evidence: what the benchmark says beside the question, or "".
+        evidence: the benchmark's hint for the question, or "".
         layout: of the definitions, which decides on the template.
     """
     if layout.omnisql:

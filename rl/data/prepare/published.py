@@ -105,7 +105,7 @@ def read_json_list(path: Path) -> list[Any]:
 def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[str] = ()) -> Iterator[Any]:
     """The records of a .jsonl, .json, .csv or .parquet file, in order, with a progress bar.
 
-    Only a JSON list is read at once. A line that is no JSON is yielded as None: positions stay those of the file.
+    Only a JSON list is read at once. A line that is no JSON is yielded as None, so that positions are the file's.
 
     Args:
         required: columns that a parquet must have.

@@ -1,8 +1,8 @@
 """The rows of a prepared file: their ids, their columns, and how they are written.
 
 A row's id is ID_BLOCK times the number of its data set's split (id_blocks in rl/data/benchmarks.py) plus the record's
-number. It is therefore the same in every run over the same input, whatever is left out, and no two data sets or splits
-share one.
+number. It is therefore the same in every run over the same input, even if records are left out, and no two data sets
+or splits share one.
 """
 
 import json
@@ -112,7 +112,7 @@ class RowWriter:
             UserError: the disk is full.
         """
         if row["id"] in self._ids:
-            raise BadRecord("its id is that of an earlier record")
+            raise BadRecord("an earlier record has its id")
         try:
             scorer_question(row["data_source"], row["reward_model"]["ground_truth"])
         except UserError as error:

@@ -27,7 +27,7 @@ from rl.data.wording import first_of, named, number_of
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion
 
-# Keys of the corrected query in published lists of corrections, beside the benchmark's own.
+# Keys of the corrected query in published lists of corrections, besides the benchmark's own.
 _CORRECTED_SQL = ("corrected_sql", "gold_sql", "SQL", "query", "sql")
 _CORRECTED_IDS = ("question_id", "id", "idx")
 

@@ -17,7 +17,7 @@ CORRECT = {10: [1, 1, 1, 1], 20: [0, 1, 1, 1], 30: [0, 1, 1, 0], 40: [0, 0, 0, 0
 
 
 def test_counts_and_lengths(tmp_path, inspect):
-    """Lengths are those of all messages of a prompt; the p99 leaves out one of two hundred."""
+    """A length is the sum over a prompt's messages; the p99 leaves out one of two hundred."""
     messages = [{"role": "system", "content": "ab"}, {"role": "user", "content": "x" * 97}]
     rows = [math_row(i, f"{i:03d}") for i in range(199)] + [math_row(199, prompt=messages, data_source="aime24")]
     code, found = inspect(write_parquet(tmp_path / "x", *rows))
@@ -189,7 +189,7 @@ def test_faults_in_a_file(tmp_path, data, inspect):
 
 
 def test_a_prompt_whose_gold_answer_always_fails_is_a_problem(tmp_path, data, inspect):
-    """That of 10 fails in every sample, that of 20 in one of four."""
+    """The gold answer of 10 fails in every sample, that of 20 in one of four."""
     failed = {(10, number): "gold_error" for number in range(4)} | {(10, 2): "gold_timeout", (20, 0): "gold_timeout"}
     records = [
         record(id, i, acc if (id, i) not in failed else 0, outcome=failed.get((id, i), "match" if acc else "mismatch"))

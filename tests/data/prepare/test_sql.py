@@ -104,7 +104,7 @@ def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird
         "its SQL is missing or no text",
         "database gone",
         "its db_id is no name of a folder",
-        "its id is that of an earlier record",
+        "an earlier record has its id",
         "its question_id is no whole number",
         "its question_id is no whole number",
         "it is no JSON object",
