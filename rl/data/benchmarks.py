@@ -4,7 +4,8 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import ClassVar
 
 SQL, MATH = "sql", "math"
@@ -19,7 +20,7 @@ class HubFile:
     revision: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Dataset:
     """A data set that `dph prepare` writes.
 
@@ -39,6 +40,7 @@ class Dataset:
     id_blocks: Mapping[str, int]
     label: str = ""
     samples: int | None = None
+    _: KW_ONLY
     data_sources: tuple[str, ...] = ()
 
     @property
@@ -84,7 +86,7 @@ class MathDataset(Dataset):
     """Problems with answers.
 
     Attributes:
-        hub: what `--download` fetches.
+        hub: what `--download` fetches: repository and file on the Hugging Face Hub, and the commit or branch.
         reader: how a record is read: a key of READERS in rl/data/prepare/math.py.
         aliases: what its folder or file is called elsewhere.
     """
@@ -96,199 +98,61 @@ class MathDataset(Dataset):
     aliases: tuple[str, ...] = ()
 
 
-_MINI_DEV = "https://github.com/bird-bench/mini_dev"
-# Those of a task are in the order of the paper's columns.
-_ALL = (
-    SqlDataset(
-        name="bird",
-        id_blocks={"train": 1, "dev": 2, "test": 3},
-        label="Bird",
-        samples=16,
-        home="https://bird-bench.github.io/",
-        published="train.json, dev.json",
-        program="bird",
-        query="SQL",
-        cmp_method="bird",
-    ),
-    SqlDataset(
-        name="spider",
-        id_blocks={"train": 4, "dev": 5, "test": 6},
-        label="Spider",
-        samples=16,
-        home="https://yale-lily.github.io/spider",
-        published="train_spider.json, train_others.json, dev.json, tables.json",
-        program="spider",
-        query="query",
-        cmp_method="spider",
-    ),
-    MathDataset(
-        name="math_dapo",
-        id_blocks={"train": 7},
-        data_sources=("math_dapo*",),
-        hub=HubFile(
-            "BytedTsinghua-SIA/DAPO-Math-17k", "data/dapo-math-17k.parquet", "65877096c24ffa7abc4e4fa5edb95cf3413a5674"
-        ),
-    ),
-    MathDataset(
-        name="aime24",
-        id_blocks={"test": 8},
-        label="AIME24",
-        samples=64,
-        data_sources=("aime*",),
-        hub=HubFile(
-            "HuggingFaceH4/aime_2024", "data/train-00000-of-00001.parquet", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a"
-        ),
-        aliases=("aime2024", "aime_2024"),
-    ),
-    MathDataset(
-        name="aime25",
-        id_blocks={"test": 9},
-        label="AIME25",
-        samples=64,
-        data_sources=("aime*",),
-        hub=HubFile("math-ai/aime25", "test.jsonl", "563bb8404243c5f09de6ec262f2db674fe5bce9b"),
-        aliases=("aime2025", "aime_2025"),
-    ),
-    MathDataset(
-        name="amc23",
-        id_blocks={"test": 10},
-        label="AMC23",
-        samples=16,
-        data_sources=("amc*",),
-        hub=HubFile("math-ai/amc23", "test-00000-of-00001.parquet", "80815d37005feb82cd7f8fbc6901d5d3eff43057"),
-        aliases=("amc2023", "amc_2023"),
-    ),
-    MathDataset(
-        name="math500",
-        id_blocks={"test": 11},
-        label="Math500",
-        samples=8,
-        data_sources=("math500", "math-500", "math_500"),
-        hub=HubFile("HuggingFaceH4/MATH-500", "test.jsonl", "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be"),
-        aliases=("math-500", "math_500"),
-    ),
-    MathDataset(
-        name="olympiadbench",
-        id_blocks={"test": 12},
-        label="Olympiad",
-        samples=8,
-        data_sources=("olympiadbench*",),
-        hub=HubFile(
-            "Hothan/OlympiadBench",
-            "OlympiadBench/OE_TO_maths_en_COMP/OE_TO_maths_en_COMP.parquet",
-            "91184b52131e7fc9455fef848035173aea8cc01a",
-        ),
-        reader="final_answer",
-        aliases=("olympiad_bench", "olympiad"),
-    ),
-    MathDataset(
-        name="minerva_math",
-        id_blocks={"test": 13},
-        label="Minerva",
-        samples=8,
-        data_sources=("minerva*",),
-        hub=HubFile("math-ai/minervamath", "test.jsonl", "ee46ddc498933b1977577953250ca5c66be64f96"),
-        reader="solution",
-        aliases=("minerva",),
-    ),
-    MathDataset(
-        name="college_math",
-        id_blocks={"test": 14},
-        label="College Math",
-        samples=8,
-        data_sources=("college_math*",),
-        # The Hub's own conversion, whose files have the same names in every repository.
-        hub=HubFile("di-zhang-fdu/College_Math_Test", "default/test/0000.parquet", "refs/convert/parquet"),
-        aliases=("collegemath",),
-    ),
-    MathDataset(
-        name="gsm8k",
-        id_blocks={"test": 15},
-        data_sources=("gsm8k*",),
-        hub=HubFile("openai/gsm8k", "main/test-00000-of-00001.parquet", "740312add88f781978c0658806c59bc2815b9866"),
-        reader="####",
-    ),
-    # Not the paper's; sampled as its SQL benchmarks.
-    SqlDataset(
-        name="bird_mini",
-        id_blocks={"dev": 16},
-        label="Bird mini-dev",
-        samples=16,
-        home=_MINI_DEV,
-        published="mini_dev_sqlite.json",
-        data_sources=("bird_mini*",),
-        program="bird",
-        variant="mini",
-        query="SQL",
-        cmp_method="bird",
-    ),
-    SqlDataset(
-        name="bird_mini_pg",
-        id_blocks={"dev": 17},
-        label="Bird mini-dev, PostgreSQL",
-        samples=16,
-        home=_MINI_DEV,
-        published="mini_dev_postgresql.json",
-        data_sources=("bird_mini*",),
-        program="bird",
-        variant="mini_pg",
-        query="SQL",
-        cmp_method="bird",
-        engine="PostgreSQL",
-    ),
-    SqlDataset(
-        name="spider_syn",
-        id_blocks={"train": 18, "dev": 19},
-        label="Spider-Syn",
-        samples=16,
-        home="https://github.com/ygan/Spider-Syn",
-        published="train_spider.json, dev.json",
-        data_sources=("spider_*",),
-        program="spider",
-        variant="syn",
-        query="query",
-        question="SpiderSynQuestion",
-        cmp_method="spider",
-    ),
-    SqlDataset(
-        name="spider_dk",
-        id_blocks={"dev": 20},
-        label="Spider-DK",
-        samples=16,
-        home="https://github.com/ygan/Spider-DK",
-        published="Spider-DK.json, tables.json",
-        data_sources=("spider_*",),
-        program="spider",
-        variant="dk",
-        query="query",
-        cmp_method="spider",
-    ),
-    SqlDataset(
-        name="spider_realistic",
-        id_blocks={"dev": 21},
-        label="Spider-Realistic",
-        samples=16,
-        home="https://zenodo.org/records/5205322",
-        published="spider-realistic.json",
-        data_sources=("spider_*",),
-        program="spider",
-        variant="realistic",
-        query="query",
-        cmp_method="spider",
-    ),
-    SqlDataset(
-        name="spider2_lite",
-        id_blocks={"dev": 22},
-        label="Spider 2.0-Lite, SQLite",
-        samples=16,
-        home="https://github.com/xlang-ai/Spider2",
-        published="spider2-lite.jsonl, evaluation_suite/gold, resource/documents",
-        program="spider2-lite",
-        query="gold",  # of the records that prepare/spider2.py makes
-        cmp_method="spider2",
-        database="{db_id}.sqlite",
-    ),
+_bird = partial(SqlDataset, program="bird", query="SQL", cmp_method="bird", samples=16)
+_mini_dev = partial(_bird, home="https://github.com/bird-bench/mini_dev", data_sources=("bird_mini*",))
+_spider = partial(SqlDataset, program="spider", query="query", cmp_method="spider", samples=16)
+_of_spider = partial(_spider, data_sources=("spider_*",))
+
+# Those of a task are in the order of the paper's columns; the SQL variants are not the paper's.
+# fmt: off
+_ALL: tuple[Dataset, ...] = (
+    _bird("bird", {"train": 1, "dev": 2, "test": 3}, "Bird",
+          home="https://bird-bench.github.io/", published="train.json, dev.json"),
+    _spider("spider", {"train": 4, "dev": 5, "test": 6}, "Spider", home="https://yale-lily.github.io/spider",
+            published="train_spider.json, train_others.json, dev.json, tables.json"),
+    MathDataset("math_dapo", {"train": 7}, data_sources=("math_dapo*",),
+                hub=HubFile("BytedTsinghua-SIA/DAPO-Math-17k", "data/dapo-math-17k.parquet",
+                            "65877096c24ffa7abc4e4fa5edb95cf3413a5674")),
+    MathDataset("aime24", {"test": 8}, "AIME24", 64, aliases=("aime2024", "aime_2024"), data_sources=("aime*",),
+                hub=HubFile("HuggingFaceH4/aime_2024", "data/train-00000-of-00001.parquet",
+                            "2fe88a2f1091d5048c0f36abc874fb997b3dd99a")),
+    MathDataset("aime25", {"test": 9}, "AIME25", 64, aliases=("aime2025", "aime_2025"), data_sources=("aime*",),
+                hub=HubFile("math-ai/aime25", "test.jsonl", "563bb8404243c5f09de6ec262f2db674fe5bce9b")),
+    MathDataset("amc23", {"test": 10}, "AMC23", 16, aliases=("amc2023", "amc_2023"), data_sources=("amc*",),
+                hub=HubFile("math-ai/amc23", "test-00000-of-00001.parquet",
+                            "80815d37005feb82cd7f8fbc6901d5d3eff43057")),
+    MathDataset("math500", {"test": 11}, "Math500", 8, aliases=("math-500", "math_500"),
+                data_sources=("math500", "math-500", "math_500"),
+                hub=HubFile("HuggingFaceH4/MATH-500", "test.jsonl", "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be")),
+    MathDataset("olympiadbench", {"test": 12}, "Olympiad", 8, aliases=("olympiad_bench", "olympiad"),
+                data_sources=("olympiadbench*",), reader="final_answer",
+                hub=HubFile("Hothan/OlympiadBench", "OlympiadBench/OE_TO_maths_en_COMP/OE_TO_maths_en_COMP.parquet",
+                            "91184b52131e7fc9455fef848035173aea8cc01a")),
+    MathDataset("minerva_math", {"test": 13}, "Minerva", 8, aliases=("minerva",), data_sources=("minerva*",),
+                reader="solution",
+                hub=HubFile("math-ai/minervamath", "test.jsonl", "ee46ddc498933b1977577953250ca5c66be64f96")),
+    # The Hub's own conversion, whose files have the same names in every repository.
+    MathDataset("college_math", {"test": 14}, "College Math", 8, aliases=("collegemath",),
+                data_sources=("college_math*",),
+                hub=HubFile("di-zhang-fdu/College_Math_Test", "default/test/0000.parquet", "refs/convert/parquet")),
+    MathDataset("gsm8k", {"test": 15}, data_sources=("gsm8k*",), reader="####",
+                hub=HubFile("openai/gsm8k", "main/test-00000-of-00001.parquet",
+                            "740312add88f781978c0658806c59bc2815b9866")),
+    _mini_dev("bird_mini", {"dev": 16}, "Bird mini-dev", published="mini_dev_sqlite.json", variant="mini"),
+    _mini_dev("bird_mini_pg", {"dev": 17}, "Bird mini-dev, PostgreSQL", published="mini_dev_postgresql.json",
+              variant="mini_pg", engine="PostgreSQL"),
+    _of_spider("spider_syn", {"train": 18, "dev": 19}, "Spider-Syn", home="https://github.com/ygan/Spider-Syn",
+               published="train_spider.json, dev.json", variant="syn", question="SpiderSynQuestion"),
+    _of_spider("spider_dk", {"dev": 20}, "Spider-DK", home="https://github.com/ygan/Spider-DK",
+               published="Spider-DK.json, tables.json", variant="dk"),
+    _of_spider("spider_realistic", {"dev": 21}, "Spider-Realistic", home="https://zenodo.org/records/5205322",
+               published="spider-realistic.json", variant="realistic"),
+    # `gold` is a key of the records that prepare/spider2.py makes.
+    SqlDataset("spider2_lite", {"dev": 22}, "Spider 2.0-Lite, SQLite", 16, home="https://github.com/xlang-ai/Spider2",
+               published="spider2-lite.jsonl, evaluation_suite/gold, resource/documents", program="spider2-lite",
+               query="gold", cmp_method="spider2", database="{db_id}.sqlite"),
 )
+# fmt: on
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
 SQL_DATASETS = {dataset.name: dataset for dataset in _ALL if isinstance(dataset, SqlDataset)}
 MATH_DATASETS = {dataset.name: dataset for dataset in _ALL if isinstance(dataset, MathDataset)}

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import multimode
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -329,8 +330,7 @@ def _facts(metadata: SampleMetadata | None) -> dict[str, Any]:
 
 def _usual_number(prompts: dict[int | str, _Prompt]) -> int | None:
     """The number of samples that most prompts have, the larger of two."""
-    numbers = Counter(prompt.drawn for prompt in prompts.values() if prompt.drawn)
-    return max(numbers, key=lambda number: (numbers[number], number), default=None)
+    return max(multimode(prompt.drawn for prompt in prompts.values() if prompt.drawn), default=None)
 
 
 def _incomplete_prompts(prompts: dict[int | str, _Prompt], n: int) -> list[str]:
