@@ -33,7 +33,10 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
     with user_errors_exit():
         from rl.data.split import CORRECT_NAME, WRONG_NAME, split, write_split
 
-        settings = settings_of(options.experiment or os.environ.get("SETTINGS") or default)
+        name = options.experiment or os.environ.get("SETTINGS") or default
+        if name.endswith(".sh") and options.data and options.samples and options.out:
+            name = default
+        settings = settings_of(name)
         launch, n = settings.launch, options.n or settings.presample.n
         keep_zero = launch.keep_zero if options.keep_zero is None else options.keep_zero
         if options.threshold is None and n != PAPER_N:
@@ -59,8 +62,8 @@ def settings_of(name: str) -> "DictConfig":
     """
     if name.endswith(".sh"):
         raise UserError(
-            f"SETTINGS={name} is a file of your own, which only the launch scripts read: pass --experiment and, as "
-            "variables, what the file says of TRAIN_FILE, DATA_DIR and SAMPLES."
+            f"SETTINGS={name} is a file of your own, which only the launch scripts read: pass --data, --samples and "
+            "--out, or --experiment and, as variables, what the file says of TRAIN_FILE, DATA_DIR and SAMPLES."
         )
     from omegaconf import OmegaConf
 

@@ -76,8 +76,8 @@ def dapo_parser() -> argparse.ArgumentParser:
         "Convert DAPO-Math-17K to the math training parquet, without duplicates.",
         "The published file has about 100 rows for each of its 17 thousand problems. Each problem becomes one row, in "
         "order of first appearance; DAPO's instructions around the problem are replaced by ours, which ask for a boxed "
-        "answer. A problem with contradicting answers is left out. A row's number is the problem's first row "
-        "over all files.",
+        "answer. A problem with contradicting answers is left out. A row's number counts the published "
+        "rows over all files, up to the problem's first one.",
         "math_dapo",
     )
     parser.add_argument(

@@ -28,7 +28,7 @@ def read_tasks(options: argparse.Namespace) -> list[Record]:
     if not results.is_dir():
         raise UserError(f"--gold {options.gold} has no folder exec_result: give evaluation_suite/gold.")
     if not results.is_relative_to(root):
-        raise UserError(f"--gold {options.gold} is not below --database-path {root}: the scorer needs it so.")
+        raise UserError(f"--gold {options.gold} is not below --database-path {root}: the scorer reads nothing else.")
     rules = {
         rule["instance_id"]: rule
         for rule in read_records(options.gold / "spider2lite_eval.jsonl")

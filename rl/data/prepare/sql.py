@@ -51,7 +51,7 @@ class Databases:
                 raise UserError(f"The database folder {path} does not exist: give the one with <db_id>/<db_id>.sqlite.")
         if not self._folder.is_relative_to(self._root):
             raise UserError(
-                f"--databases {folder} is not below --database-path {database_path}: the scorer needs it so."
+                f"--databases {folder} is not below --database-path {database_path}: the scorer reads nothing else."
             )
         if options.example_values < 0:
             raise UserError(f"--example-values is {options.example_values}: give 0 or more.")
