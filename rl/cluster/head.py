@@ -111,13 +111,13 @@ class _Head:
         return ",".join(addresses)
 
     def run(self, scorer: str) -> int:
-        """Run the command with all nodes. Returns its exit code."""
+        """Run the command on all nodes. Returns its exit code."""
         say(f"{self._settings.nodes} nodes are ready; scorers: {scorer}")
         self._ready = True
         address = self._ray_node.address
         joined = {"RAY_ADDRESS": f"{address}:{self._settings.ray_port}", "DPH_HEAD": address, "DPH_SCORER": scorer}
         if self._settings.scorer is None:
-            # These scorers were started with them; a folder may resolve to another path on another node.
+            # The scorers have these already; a folder may have another path on another node.
             joined |= {"DATABASE_PATH": "", "SCORER_CONFIG": ""}
         return run(self._settings.command, joined, self._tick)
 

@@ -8,13 +8,13 @@ from rl.cluster.scorer import ScorerServer
 from rl.cluster.settings import Settings
 from rl.common.atomic_write import write_text
 
-# Inherited by Ray's processes on a node: its folder, and the configuration, databases, address and port of its scorer.
+# Ray's processes inherit it: the node's folder, and its scorer's configuration, databases, address and port.
 _VARIABLE = "DPH_CLUSTER_NODE"
 _END = "end.json"
 
 
 def environment(settings: Settings, folder: Path, address: str) -> dict[str, str]:
-    """What an agent reads on its node."""
+    """Environment variables for the agent on this node."""
     of_scorer = [str(settings.scorer_config), settings.database_path, address, settings.scorer_port]
     return {_VARIABLE: json.dumps([str(folder), *of_scorer])}
 
@@ -26,7 +26,7 @@ def told_to_end(folder: Path) -> tuple[int, str] | None:
 
 
 class NodeAgent:
-    """To be made a Ray actor on the node.
+    """The head makes it a Ray actor on the node.
 
     Args:
         scores: whether to start a scorer server.

@@ -101,7 +101,7 @@ def pause(seconds: float = POLL_S) -> None:
 def start(
     command: Sequence[str], environment: Mapping[str, str] | None = None, log: Path | None = None
 ) -> subprocess.Popen:
-    """Start a program in a session of its own, so that Ctrl-C reaches it through us alone.
+    """Start a program in its own session, so that Ctrl-C reaches it only through us.
 
     Args:
         environment: in addition to ours.
@@ -144,7 +144,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], tick: Callable[[
         while process.poll() is None:
             tick()
     finally:
-        # The programs of verl.dph then end their own Ray.
+        # On SIGINT the programs of verl.dph end their own Ray.
         stop(process, signal.SIGINT, COMMAND_GRACE_S)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 

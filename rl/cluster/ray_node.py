@@ -26,7 +26,7 @@ _STARTED = "Ray runtime started"
 
 
 class RayNode:
-    """Ray of this node, started at once.
+    """This node's Ray; the constructor starts it.
 
     Attributes:
         address: of this node, as the others reach it.
@@ -57,14 +57,14 @@ class RayNode:
         if settings.rank == HEAD_RANK:
             role = [
                 *("--head", f"--port={settings.ray_port}", "--include-dashboard=false"),
-                # Ray's own choice is a fixed port, on which two Rays of one machine would collide.
+                # Ray's default is a fixed port, on which two Rays of one machine would collide.
                 f"--ray-client-server-port={_free_port()}",
             ]
         else:
             role = [f"--address={settings.head}:{settings.ray_port}"]
         resources = list(settings.ray_argument)
         if settings.rank >= settings.training_nodes:
-            # Nothing of training is placed here, so that the node may be lost.
+            # No part of training runs here, so the node may be lost.
             resources += ["--num-cpus=0", "--num-gpus=0"]
         elif settings.device == "cpu":
             resources = [f"--num-cpus={_CPUS_WITHOUT_GPU}", f"--num-gpus={settings.gpus}", *resources]
@@ -114,7 +114,7 @@ def start_ray(settings: Settings, folder: Path, deadline: Deadline) -> RayNode:
 
 
 def connection_problem(address: str, port: int) -> OSError | None:
-    """Why a port of Ray cannot be connected to, or None; ConnectionRefusedError: the machine is there, Ray is not."""
+    """Why a port of Ray cannot be reached, or None; ConnectionRefusedError: the machine is up, Ray is not."""
     try:
         socket.create_connection((address, port), timeout=CONNECT_S).close()
     except OSError as error:

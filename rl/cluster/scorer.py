@@ -20,7 +20,7 @@ from rl.common.time_limits import LONGEST_PAUSE_S, SERVER_START_S
 
 HEARTBEAT_S = 2.0
 FIRST_PAUSE_S = 1.0
-# A server that served longer than this ended for a new reason.
+# After this time the pause before a restart is short again.
 STEADY_S = 60.0
 
 

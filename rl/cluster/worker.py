@@ -52,7 +52,7 @@ def _wait_for_head(settings: Settings, deadline: Deadline) -> None:
 
 
 def _wait_for_end(settings: Settings) -> None:
-    """Wait until the head's Ray has ended: the next script on this node must not join that one."""
+    """Wait until the head's Ray has ended: the next script on this node must not join it."""
     deadline = Deadline(HEAD_END_S)
     while connection_problem(settings.head, settings.ray_port) is None and deadline.left > 0:
         pause()

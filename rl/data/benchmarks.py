@@ -13,7 +13,7 @@ SQL, MATH = "sql", "math"
 
 @dataclass(frozen=True)
 class HubFile:
-    """A file of a dataset repository on the Hugging Face Hub; `revision` is the commit that is pinned, or a branch."""
+    """A file of a dataset repository on the Hugging Face Hub; `revision` is a pinned commit or a branch."""
 
     repository: str
     file: str
@@ -61,7 +61,7 @@ class SqlDataset(Dataset):
         query, question: keys of a record.
         cmp_method: how the scorer compares results.
         database: a database's file, below --databases.
-        engine: of the queries; the SQLite files of another one only show the schema.
+        engine: of the queries; if it is not SQLite, the SQLite files only show the schema.
     """
 
     kind = SQL
@@ -103,7 +103,7 @@ _mini_dev = partial(_bird, home="https://github.com/bird-bench/mini_dev", data_s
 _spider = partial(SqlDataset, program="spider", query="query", cmp_method="spider", samples=16)
 _of_spider = partial(_spider, data_sources=("spider_*",))
 
-# Those of a task are in the order of the paper's columns; the SQL variants are not the paper's.
+# In the order of the paper's columns. The paper has no SQL variants.
 # fmt: off
 _ALL: tuple[Dataset, ...] = (
     _bird("bird", {"train": 1, "dev": 2, "test": 3}, "Bird",

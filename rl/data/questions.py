@@ -12,8 +12,8 @@ from rl.scorer.sql.compare import COMPARISONS
 
 _SQL_KEYS = ("db_id", "gold_sql", "cmp_method")
 
-# The kind of answer to a task that the scorer's configuration names (PythonRewardModel), and how its rows' data_source
-# begins.
+# A task of the scorer's configuration (PythonRewardModel): the kind of its answers, and the start of its rows'
+# data_source.
 TASK, TASK_PREFIX = "task", "task:"
 
 
@@ -57,7 +57,7 @@ def answer_kind(data_source: str) -> str:
 
 
 def _json_value(value: Any) -> Any:
-    """The value as JSON's types; arrays, as verl's data set has them for a parquet's lists, become lists."""
+    """The value as JSON's types; arrays, which verl's data set makes of a parquet's lists, become lists."""
     try:
         return json.loads(json.dumps(value, allow_nan=False, default=lambda part: part.tolist()))
     except (ValueError, TypeError, AttributeError):

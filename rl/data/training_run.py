@@ -20,7 +20,7 @@ NEWEST, BEST = "latest_checkpointed_iteration.txt", "best_checkpointed_iteration
 LOGS = "metrics"
 # What the run has reached (verl/dph/training/run_record.py), and what it printed (rl/common/console_log.py).
 RECORD, CONSOLE = "dph_run.json", "log.txt"
-# In a checkpoint: code, data and settings (verl/dph/training/run_manifest.py), and the state of what is ours in the
+# In a checkpoint: code, data and settings (verl/dph/training/run_manifest.py), and the state of our parts of the
 # trainer (verl/dph/training/checkpoint_parts.py).
 MANIFEST, STATE = "manifest.json", "dph_state.json"
 
@@ -103,7 +103,7 @@ class Run:
 
     @classmethod
     def of(cls, model: str) -> "Run | None":
-        """The run that a model of `evaluate.models` names; None for every other folder.
+        """The run that a model of `evaluate.models` names; None if it names another folder.
 
         Raises:
             UserError: the run does not say which checkpoint is its newest.
@@ -122,7 +122,7 @@ class Run:
         return {step: steps[step] for step in sorted(step for step in steps if step is not None and step <= self.step)}
 
     def log(self) -> Path | None:
-        """The folder of its training log, where it has one."""
+        """The folder of its training log; None without one."""
         folder = self.folder / LOGS
         return folder if any(folder.glob("*.jsonl")) else None
 

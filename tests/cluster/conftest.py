@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Above what a slow machine takes; what is expected to come sooner is not waited for.
+# Longer than a slow machine takes; the tests go on as soon as the expected thing happens.
 PATIENCE_S = 600.0
 MARK = "CLUSTER_TEST"
 
@@ -52,7 +52,7 @@ class Node:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                # What a shell starts with & inherits that SIGINT is ignored.
+                # A program that a shell starts with & inherits an ignored SIGINT.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
@@ -73,7 +73,7 @@ class Node:
         self.wait_for(lambda: text in self.text())
 
     def end(self, number: int | None = None) -> int:
-        """Its exit code, after this signal."""
+        """Send a signal; returns the exit code."""
         if number is not None:
             self.process.send_signal(number)
         try:

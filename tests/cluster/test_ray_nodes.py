@@ -1,4 +1,4 @@
-"""Two nodes with Ray: what ends them, and that nothing stays."""
+"""Two nodes with Ray: what ends them, and that no process is left."""
 
 import signal
 
@@ -12,7 +12,7 @@ FOR_EVER = ("sleep", "1000000")
 
 
 def test_nodes_join_late_and_end_together(cluster):
-    """A scorer that dies is restarted, a node of a rank that is taken is rejected, SIGTERM to the head ends all."""
+    """A scorer that dies is restarted, a node with a taken rank is rejected, SIGTERM to the head ends all."""
     worker = cluster.node(1, 2)
     worker.wait_for_text("waits for Ray's head")
     head = cluster.node(0, 2, *FOR_EVER)

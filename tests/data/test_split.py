@@ -30,7 +30,7 @@ def accs_of(counts: dict[int, int], n: int = N) -> dict[int, list[int]]:
 
 @pytest.fixture
 def data(tmp_path):
-    """Ids in an order that is not theirs."""
+    """Rows that are not in the order of their ids."""
     return write_parquet(tmp_path / "train.parquet", *(math_row(id) for id in (30, 10, 20, 40)))
 
 

@@ -20,7 +20,7 @@ OF_EIGHT = {10: 8, 20: 7, 30: 6, 40: 0, 50: 1}
 
 @pytest.fixture
 def data(tmp_path):
-    """Ids in an order that is not theirs."""
+    """Rows that are not in the order of their ids."""
     return write_parquet(tmp_path / "train.parquet", *(math_row(id) for id in (30, 10, 20, 40)))
 
 
@@ -38,7 +38,7 @@ def of_eight():
 
 @pytest.fixture
 def run_program(monkeypatch, capsys):
-    """Runs a splitter program: what it prints, by line, as words; or, where it exits with code 2, its sentence."""
+    """Runs a splitter program: the words of each line that it prints, or its sentence if it exits with code 2."""
 
     def run(program, *arguments):
         monkeypatch.setattr(sys, "argv", [str(program), *map(str, arguments)])
@@ -54,7 +54,7 @@ def run_program(monkeypatch, capsys):
 
 
 def test_prompts_without_a_reference_are_counted_apart(tmp_path, data, run_program):
-    """40's gold query failed in every sample; one failure of 30's, such as a timeout, is no such thing."""
+    """40's gold query failed in every sample; 30's failed once, which may be a timeout, and is judged."""
     samples = write_samples(tmp_path / "0.jsonl", data, CORRECT)
     lines = [json.loads(line) for line in samples.read_text().splitlines()]
     for line in lines:

@@ -29,9 +29,9 @@ from rl.data.split import BASE_CORRECT
 from rl.data.wording import named, number_of, without_reference
 
 _PARQUET_MAGIC = b"PAR1"
-# What samples have in every format, the paper's among them.
+# Keys of samples in every format, also the paper's.
 _SAMPLE_KEYS = ("id", "output", "score")
-# Lines that are tried before a file is taken for something else: the first may be damaged.
+# Lines that are tried before a file is rejected: the first may be damaged.
 _TRIED_LINES = 20
 _METADATA_BYTES = 1 << 20
 _SILENT_S = 2
@@ -160,7 +160,7 @@ def _add_prompt(report: FileReport, number: int, values: dict[str, Any], options
 
 
 def _prompt_text(messages: Any) -> str | None:
-    """The contents of the messages, a line break between two; None for what is not a list of messages."""
+    """The contents of the messages, one per line; None if it is no list of messages."""
     if not isinstance(messages, list) or not messages:
         return None
     contents = [message.get("content") if isinstance(message, Mapping) else None for message in messages]
@@ -307,7 +307,7 @@ def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
             bar.update(len(line))
             content = loads_or_none(line)
             ended = line.endswith(b"\n")
-            # The paper's files may end without a line break; a line of the sampler without one is not whole.
+            # The paper's files may end without a line break; a sampler's line without one is torn.
             if _is_sample(content) and (ended or not content.keys() >= REQUIRED_KEYS):
                 yield content
             elif not ended:
@@ -342,7 +342,7 @@ def _incomplete_prompts(prompts: dict[int | str, _Prompt], n: int) -> list[str]:
 
 
 def _parquet_rows(path: Path, columns: Sequence[str], problems: list[str]) -> Iterator[dict[str, Any]]:
-    """The rows that can be read; where the file is damaged it ends, with a sentence in `problems`."""
+    """The rows up to the first damaged one, which is reported in `problems`."""
     number = 0
     with open_parquet(path, (), "make it again") as parquet, _progress(parquet.metadata.num_rows, path, "row") as bar:
         try:
@@ -356,6 +356,6 @@ def _parquet_rows(path: Path, columns: Sequence[str], problems: list[str]) -> It
 
 
 def _progress(total: int, path: Path, unit: str) -> tqdm:
-    """A bar on a terminal, when it takes long."""
+    """A progress bar, on a terminal and for long reads only."""
     scale = unit == "B"
     return tqdm(total=total, desc=path.name, unit=unit, unit_scale=scale, disable=None, delay=_SILENT_S, leave=False)

@@ -13,7 +13,7 @@ from rl.data.prepare.prompt_template import math_prompt
 from rl.data.prepare.published import Input, download, read_records
 from rl.data.prepare.row_writer import MATH_ROWS, BadRecord, RowWriter, row_id
 
-# What DAPO-Math-17K puts around a problem, to ask for a line "Answer: ..." where our prompt asks for a box.
+# The text of DAPO-Math-17K around a problem; it asks for a line "Answer: ...", and our prompt asks for a box.
 _DAPO_HEAD = re.compile(r"Solve the following math problem step by step\.[^\n]*\n+")
 _DAPO_TAIL = re.compile(r"\n+Remember to put your answer on its own line after \"Answer:\"\.?$")
 _IMAGE = re.compile(r"<image_?\d*>")
@@ -70,11 +70,11 @@ def prepare_dapo(files: Sequence[Input], output: Path) -> str:
 def find_test_sets(
     folder: Path | None, files: Sequence[str], wanted: Sequence[str], *, fetch: bool
 ) -> dict[str, Input]:
-    """The file of each test set that is there or that the Hub has, by its name.
+    """The file of each test set that is found or downloaded, by its name.
 
     Args:
         folder: has NAME/test.jsonl, NAME.jsonl or the same as .parquet or .json.
-        files: NAME=FILE each; they go before the folder.
+        files: NAME=FILE each; they override the folder.
         wanted: names; [] for all that are found.
         fetch: whether to download what is not there.
 
@@ -128,8 +128,7 @@ def prepare_test_set(name: str, source: Input, output: Path) -> str:
 
 
 def _in_folder(folder: Path) -> dict[str, Input]:
-    """The first file of each test set; a folder's test file goes before a file of its name."""
-
+    """The first file of each test set; NAME/test.* comes before NAME.*."""
     found = {}
     for name, test_set in MATH_TESTS.items():
         stems = [stem for known_as in (name, *test_set.aliases) for stem in (f"{known_as}/test", known_as)]
@@ -172,7 +171,7 @@ def _dapo_row(text: str, problem: DapoProblem) -> dict[str, Any]:
 def _row(
     dataset: str, split: str, number: int, file: Path, problem: str, answer: str, known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A row; `known` are the record's values, for extra_info."""
+    """A row; `known` has the record's values for extra_info."""
 
     def first(*keys: str) -> str | None:
         return next((str(known[key]) for key in keys if known.get(key) is not None), None)
@@ -205,7 +204,7 @@ def _with_answer(values: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _with_solution(values: Mapping[str, Any]) -> tuple[str, str]:
-    """The Hub's copy has the answer alone, the published file a solution with a box."""
+    """The Hub's copy has only the answer; the published file has a solution with a box."""
     if values.get("solution") is None and values.get("answer") is not None:
         return _problem(values), without_e_notation(answer_text(values["answer"]))
     return _problem(values), boxed_answer(values.get("solution"))

@@ -42,7 +42,7 @@ def _row_schema(ground_truth: pa.DataType, extra_info: dict[str, pa.DataType]) -
     )
 
 
-# One schema for all SQL files and one for all math files: verl concatenates those that it is given together.
+# One schema for all SQL files and one for all math files: verl concatenates the files of a run.
 SQL_ROWS = _row_schema(
     pa.struct({"db_id": pa.string(), "gold_sql": pa.string(), "cmp_method": pa.string()}),
     {"question_id": pa.int64(), "difficulty": pa.string(), "tables_without_examples": pa.int32()},
@@ -142,7 +142,7 @@ class RowWriter:
         lines = [f"Wrote {self.rows} rows to {self.output}."]
         if self.rejected:
             lines.append(f"{self.rejected} records are left out, listed in {self.bad_list}:")
-            # By count, then by name: the same run prints the same lines.
+            # By count, then by name, so that the same run prints the same lines.
             for reason, count in sorted(self.reasons.items(), key=lambda item: (-item[1], item[0])):
                 lines.append(f"{count:>8}  {reason}")
         return "\n".join(lines) + "\n"

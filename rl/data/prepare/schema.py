@@ -32,19 +32,19 @@ _KEYWORDS = frozenset(
     transaction trigger unbounded union unique update using vacuum values view virtual when where window with
     without""".split()  # noqa: SIM905
 )
-# Shadow tables hold what virtual tables, such as a full text index, write.
+# Shadow tables hold the data of virtual tables, such as a full text index.
 _TABLE_NAMES = """
     SELECT name FROM sqlite_master
     WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
     AND name NOT IN (SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow')
     ORDER BY rowid
 """
-# What ends a line, for SQLite, a terminal or an editor: a value must stay within its comment.
+# Characters that end a line for SQLite, a terminal or an editor: a value must stay within its comment.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class SchemaError(Exception):
-    """A database that cannot be shown; the text says why."""
+    """A database whose schema cannot be shown; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def read_schema(uri: str, example_values: int, seed: int | None) -> Schema:
 
 
 def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
-    """The schema with the keys that an entry of Spider's tables.json has and the database does not declare.
+    """The schema with the keys of an entry of Spider's tables.json that the database does not declare.
 
     Args:
         declared: column_names_original, table_names_original, primary_keys and foreign_keys.

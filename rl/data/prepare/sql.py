@@ -63,14 +63,14 @@ class Databases:
         self.values = lru_cache(maxsize=2)(self._index_values)
 
     def missing(self, questions: Counter[str]) -> list[str]:
-        """The databases that have no file."""
+        """The databases without a file."""
         return [db_id for db_id in questions if not (self._folder / self.file(db_id)).is_file()]
 
     def file(self, db_id: str) -> str:
         return self._benchmark.database.format(db_id=db_id)
 
     def scorer_id(self, db_id: str) -> str:
-        """What the scorer finds the database by: of SQLite, its path below the scorer's database_path."""
+        """The db_id for the scorer: for SQLite, the path below the scorer's database_path."""
         return self._path(db_id) if self._benchmark.on_sqlite else self._options.db_id.replace("{db_id}", db_id)
 
     def _path(self, db_id: str) -> str:

@@ -1,4 +1,4 @@
-"""--download through huggingface_hub, whose Hub is a server of the test."""
+"""--download through huggingface_hub, from a server of the test."""
 
 import hashlib
 import http.server
