@@ -115,6 +115,14 @@ def test_the_variables_of_the_scripts_are_read(tmp_path, of_eight, run_program, 
     run_program(PROGRAM, "--experiment", "qwen_math")
 
 
+def test_an_experiment_of_ones_own_is_read(tmp_path):
+    path = tmp_path / "experiment" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text("defaults: [qwen_math, _self_]\nlaunch: {near_perfect: 5}\n")
+    launch = settings_of(str(path)).launch
+    assert (launch.near_perfect, launch.keep_zero, launch.paper.name) == (5, False, "Qwen2.5-Math")
+
+
 @pytest.mark.parametrize("model, folder", [("x/Llama-3.1-8B-Instruct", "llama3.1-8b"), ("a/My-Qwen/", "my-qwen")])
 def test_the_folder_is_named_as_in_the_scripts(model, folder, monkeypatch):
     monkeypatch.setenv("MODEL_PATH", model)
