@@ -22,6 +22,8 @@ GENERATORS = {
     "settings of training": partial(reference.settings, "dph_trainer"),
     "settings of pre-sampling": partial(reference.settings, "presample"),
     "settings of the evaluation": partial(reference.settings, "evaluate"),
+    "benchmarks": reference.benchmarks,
+    "data sources": reference.data_sources,
     "measures": reference.measures,
     "training metrics": reference.training_metrics,
     "settings of the scorer": reference.scorer_settings,

@@ -14,6 +14,8 @@ from rl.configuration.methods import PAPER, PREPARATION, methods
 from rl.configuration.programs import PROGRAMS, shown
 from rl.configuration.run import run_of
 from rl.configuration.setting import Setting
+from rl.data.benchmarks import DATA_SOURCES, DATASETS, MATH, SQL, MathDataset, SqlDataset
+from rl.data.questions import TASK_PREFIX
 from rl.evaluation.measures import MEASURES, definitions
 from rl.evaluation.training_metrics import TRAINING_METRICS
 from rl.launch.help import help_text
@@ -22,6 +24,7 @@ from rl.metrics.styles import BY_STRUCTURE, KNOWN_STYLES
 from rl.scorer.config import MathSettings, ScorerSettings, ServerSettings, SqlSettings, TaskSettings
 from rl.scorer.rewards import REWARD_MODELS
 from rl.scorer.sql.engines import ENGINES
+from rl.scorer.sql.compare import COMPARISONS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = "scripts/llama/js_kl.sh"
@@ -85,6 +88,36 @@ def training_metrics() -> str:
         rows = [f"| `{metric.name}` | {_cell(metric.definition)} |" for metric in metrics]
         parts.append("\n".join([f"## {heading}", "", "| metric | definition |", "|---|---|", *rows]))
     return "\n\n".join(parts)
+
+
+def benchmarks() -> str:
+    """The data sets: their published files, the command that prepares them, responses per prompt in the evaluation."""
+    rows = ["| name | published files | `dph prepare` and | evaluated with |", "|---|---|---|---|"]
+    for data in DATASETS.values():
+        if isinstance(data, SqlDataset):
+            files, home = data.published, data.home
+            variant = f" --variant {data.variant}" if data.variant else ""
+            command = f"{data.program}{variant}" + ("" if data.program == "spider2-lite" else " --split SPLIT")
+        elif isinstance(data, MathDataset):
+            files, home = data.hub.file, f"https://huggingface.co/datasets/{data.hub.repository}"
+            command = f"math-eval --only {data.name}" if "test" in data.id_blocks else "dapo"
+        splits = ", ".join(data.id_blocks)
+        responses = f"{data.samples} responses" if data.samples else ""
+        rows.append(f"| `{data.name}` ({splits}) | [{_cell(files)}]({home}) | `{command}` | {responses} |")
+    return "\n".join(rows)
+
+
+def data_sources() -> str:
+    """The rewards by the rows' data_source."""
+    answers = {
+        SQL: f"`db_id`, `gold_sql`, `cmp_method` ({' or '.join(COMPARISONS)}) | execution of the last SQL block",
+        MATH: "the answer, as text or a whole number | math-verify on the last `\\boxed{}` or Answer: line",
+    }
+    rows = ["| data_source | `reward_model.ground_truth` | reward |", "|---|---|---|"]
+    for kind, patterns in DATA_SOURCES.items():
+        rows.append(f"| {', '.join(f'`{pattern}`' for pattern in patterns)} | {answers[kind]} |")
+    own = "your own Python function ([tutorial](../tutorials/own-task.md))"
+    return "\n".join([*rows, f"| `{TASK_PREFIX}NAME` | any JSON value | {own} |"])
 
 
 def scorer_settings() -> str:

@@ -9,7 +9,7 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
 from rl.configuration.nesting import flat
-from rl.data.prepare.math import TEST_SETS
+from rl.data.benchmarks import MATH_TESTS
 from rl.data.questions import scorer_question
 from verl.dph.config import attention
 from verl.dph.training import checks
@@ -234,7 +234,7 @@ def test_the_files_are_those_that_the_data_commands_write(launcher):
         assert of(experiment, "js_kl").data.train_files == f"{root}/{folder}/train_wrong.parquet"
     names = ["aime24", "aime25", "amc23", "math500", "olympiadbench", "minerva_math", "college_math"]
     assert of("qwen_math", "grpo").data.val_files == [f"{root}/math/{name}.parquet" for name in names]
-    assert set(names) <= set(TEST_SETS)
+    assert set(names) <= set(MATH_TESTS)
     assert all(scorer_question(name, "1") for name in names)
     # The baselines of math see no prompt that no sample solved.
     assert of("qwen_math", "grpo").data.train_files == [

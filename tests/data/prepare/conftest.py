@@ -1,18 +1,15 @@
-"""Small files in the benchmarks' formats, and the commands, run in this process as a user calls them."""
+"""Small files in the benchmarks' formats, and `dph prepare`, run in this process as a user calls it."""
 
 import json
-import runpy
 import sqlite3
-import sys
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from rl import cli
-
-DATA = Path(__file__).parents[2] / "data"
 
 
 @dataclass(frozen=True)
@@ -23,18 +20,13 @@ class Finished:
 
 
 @pytest.fixture
-def command(monkeypatch, capsys):
-    """Runs a program of data/, such as sql/prepare_bird.py, or `dph prepare`; its exit code and what it printed."""
+def prepare(capsys):
+    """Runs dph prepare; its exit code and what it printed."""
 
-    def run(program: str, *arguments) -> Finished:
-        words = list(map(str, arguments))
-        monkeypatch.setattr(sys, "argv", [program, *words])
+    def run(*words) -> Finished:
         exit_code = 0
         try:
-            if program == "prepare":
-                exit_code = cli.main([program, *words])
-            else:
-                runpy.run_path(str(DATA / program), run_name="__main__")
+            exit_code = cli.main(["prepare", *map(str, words)])
         except SystemExit as end:
             exit_code = end.code or 0
         return Finished(exit_code, *capsys.readouterr())
@@ -62,9 +54,19 @@ def read_bad(output: Path) -> list[dict]:
     return [json.loads(line) for line in output.with_suffix(".bad.jsonl").read_text().splitlines()]
 
 
+def contents(path) -> list[str]:
+    """The prompts' texts."""
+    return [row[0]["content"] for row in pq.read_table(path)["prompt"].to_pylist()]
+
+
+def of_bird(*more) -> list:
+    """Arguments for the small dev set below, from its folder."""
+    return ["bird", "--split", "dev", "--input", "dev.json", "--databases", "dev_databases", *more]
+
+
 @pytest.fixture
-def bird(tmp_path) -> Path:
-    """A folder like BIRD's: dev.json, and in dev_databases a shop and a school."""
+def bird(tmp_path, monkeypatch) -> Path:
+    """A folder like BIRD's: dev.json, and in dev_databases a shop and a school. Tests work in it."""
     write_database(
         tmp_path / "dev_databases" / "shop" / "shop.sqlite",
         "CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT, joined DATE)",
@@ -88,4 +90,5 @@ def bird(tmp_path) -> Path:
         for number, (db, text, hint, sql, difficulty) in enumerate(questions)
     ]
     (tmp_path / "dev.json").write_text(json.dumps(records))
+    monkeypatch.chdir(tmp_path)
     return tmp_path

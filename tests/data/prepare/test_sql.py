@@ -1,4 +1,4 @@
-"""prepare_bird.py and prepare_spider.py on small files in the official formats."""
+"""`dph prepare bird` and `spider` on small files in the official formats: rows, variants, corrections, audited rows."""
 
 import json
 import resource
@@ -12,16 +12,15 @@ from rl.common.fingerprint import file_sha256
 from rl.data.prepare.token_budget import CHARACTERS_PER_TOKEN
 from rl.data.rows import read_rows
 from rl.scorer.answers import read_sql
-from tests.prepare.conftest import read_bad, write_database
+from tests.data.prepare.conftest import contents, of_bird, read_bad, write_database, write_lines
 
 
 @pytest.fixture
-def prepare_bird(command, bird):
-    """Runs prepare_bird.py on the small dev set; the result and the parquet's path."""
+def prepare_bird(prepare, bird):
+    """Runs dph prepare bird on the small dev set; the result and the parquet's path."""
 
     def run(*arguments, output="dev.parquet"):
-        options = ["--split", "dev", "--input", bird / "dev.json", "--databases", bird / "dev_databases"]
-        return command("sql/prepare_bird.py", *options, "--output", bird / output, *arguments), bird / output
+        return prepare(*of_bird("--output", bird / output, *arguments)), bird / output
 
     return run
 
@@ -70,8 +69,7 @@ def test_bird_rows(prepare_bird):
     ]
     manifest = json.loads((output.parent / "dev.meta.json").read_text())
     assert (manifest["rows"], manifest["rejected"]) == (3, 0)
-    source = output.parent / "dev.json"
-    assert manifest["inputs"] == [{"file": str(source), "sha256": file_sha256(source)}]
+    assert manifest["inputs"] == [{"file": "dev.json", "sha256": file_sha256("dev.json")}]
 
     _, again = prepare_bird(output="b.parquet")
     _, drawn = prepare_bird("--seed", 3, output="c.parquet")
@@ -106,7 +104,7 @@ def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird
         "its SQL is missing or no text",
         "database gone",
         "its db_id is no name of a folder",
-        "its id is that of an earlier record",
+        "an earlier record has its id",
         "its question_id is no whole number",
         "its question_id is no whole number",
         "it is no JSON object",
@@ -118,11 +116,11 @@ def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird
     assert not output.with_suffix(".bad.jsonl").exists(), "the list of an earlier run stays"
 
 
-def test_train_ids_are_positions_and_databases_may_lie_below_the_scorers(command, bird, monkeypatch):
+def test_train_ids_are_positions_and_databases_may_lie_below_the_scorers(prepare, bird, monkeypatch):
     monkeypatch.chdir(bird)
     change(bird / "dev.json", lambda records: [record.pop("question_id") for record in records])
     options = ["--split", "train", "--input", "dev.json", "--databases", "dev_databases", "--database-path", bird]
-    finished = command("sql/prepare_bird.py", *options)
+    finished = prepare("bird", *options)
     assert "bird train: 100%" in finished.err and "Wrote 3 rows to data/sql/bird_train.parquet." in finished.out
     table = pq.read_table("data/sql/bird_train.parquet")
     assert table["id"].to_pylist() == [10_000_000, 10_000_001, 10_000_002]
@@ -132,7 +130,7 @@ def test_train_ids_are_positions_and_databases_may_lie_below_the_scorers(command
 
 def test_budget_drops_values_then_records(prepare_bird, bird):
     _, output = prepare_bird()
-    shop, _, school = (row[0]["content"] for row in pq.read_table(output)["prompt"].to_pylist())
+    shop, _, school = contents(output)
     below_shop = int(len(shop) / CHARACTERS_PER_TOKEN)
     finished, output = prepare_bird("--max-prompt-tokens", below_shop - 1)
     rows = pq.read_table(output).to_pylist()
@@ -160,7 +158,7 @@ def test_budget_is_counted_with_a_tokenizer(prepare_bird, tmp_path):
         tmp_path / "model"
     )
     _, output = prepare_bird()
-    words = [len(row[0]["content"].split()) + 2 for row in pq.read_table(output)["prompt"].to_pylist()]
+    words = [len(content.split()) + 2 for content in contents(output)]
     finished, output = prepare_bird("--tokenizer", tmp_path / "model", "--max-prompt-tokens", words[1])
     assert "counted" in finished.out
     assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 0, 0]
@@ -208,7 +206,7 @@ def test_wrong_settings_and_files(prepare_bird, bird):
     assert output.read_text() == "an earlier result" and not list(bird.glob("*.tmp"))
 
 
-def test_spider_of_two_files_with_tables(command, tmp_path):
+def test_spider_of_two_files_with_tables(prepare, tmp_path):
     write_database(
         tmp_path / "database" / "concert_singer" / "concert_singer.sqlite",
         "CREATE TABLE stadium (Stadium_ID int, Name text)",
@@ -230,7 +228,7 @@ def test_spider_of_two_files_with_tables(command, tmp_path):
     (tmp_path / "tables.json").write_text(json.dumps([tables]))
     inputs = ["--input", tmp_path / "train_spider.json", tmp_path / "train_others.json"]
     options = ["--split", "train", "--databases", tmp_path / "database", "--output", tmp_path / "train.parquet"]
-    finished = command("sql/prepare_spider.py", *inputs, *options, "--tables", tmp_path / "tables.json")
+    finished = prepare("spider", *inputs, *options, "--tables", tmp_path / "tables.json")
     assert finished.exit_code == 0, finished.err
     rows = read_rows([tmp_path / "train.parquet"])
     assert [row.id for row in rows] == [40_000_000, 40_000_001, 40_000_002, 40_000_003]
@@ -239,7 +237,7 @@ def test_spider_of_two_files_with_tables(command, tmp_path):
     assert "FOREIGN KEY (Stadium_ID) REFERENCES stadium (Stadium_ID)" in content and "'Stark''s Park'" in content
 
     (tmp_path / "tables.json").write_text("[1]")
-    finished = command("sql/prepare_spider.py", *inputs, *options, "--tables", tmp_path / "tables.json")
+    finished = prepare("spider", *inputs, *options, "--tables", tmp_path / "tables.json")
     assert finished.exit_code == 2 and "give Spider's tables.json" in finished.err
 
 
@@ -259,3 +257,83 @@ def test_what_fails_leaves_the_earlier_result(prepare_bird, bird, monkeypatch):
     monkeypatch.setattr("rl.data.prepare.sql.fit_sql_prompt", interrupt)
     assert prepare_bird()[0].exit_code == 130
     assert output.read_bytes() == before and not list(bird.glob("*.tmp"))
+
+
+def test_mini_dev_on_sqlite_and_postgresql(prepare, bird):
+    done = prepare(*of_bird("--variant", "mini"))
+    assert done.exit_code == 0 and "Wrote 3 rows to data/sql/bird_mini_dev.parquet." in done.out, done.err
+    row = read_rows(["data/sql/bird_mini_dev.parquet"])[1]
+    assert (row.id, row.data_source, row.question["db_id"]) == (160_000_001, "bird_mini", "shop/shop.sqlite")
+    assert row.question["cmp_method"] == "bird"
+    done = prepare(*of_bird("--variant", "mini_pg"))
+    assert done.exit_code == 0, done.err
+    row = read_rows(["data/sql/bird_mini_pg_dev.parquet"])[0]
+    assert (row.id, row.data_source, row.question["db_id"]) == (170_000_000, "bird_mini_pg", "postgresql/shop")
+    content = row.messages[0]["content"]
+    assert "engine:\nPostgreSQL\n" in content and '"Total (USD)" REAL' in content and "in double quotes" in content
+    assert prepare(*of_bird("--variant", "mini_pg", "--db-id", "pg/BIRD")).exit_code == 0
+    assert {row.question["db_id"] for row in read_rows(["data/sql/bird_mini_pg_dev.parquet"])} == {"pg/BIRD"}
+    done = prepare("bird", "--split", "train", *of_bird("--variant", "mini")[3:])
+    assert done.exit_code == 2 and "--split is train, but bird_mini has dev: give one of them." in done.err
+
+
+def test_variants_of_spider(prepare, bird):
+    records = [
+        {"db_id": "shop", "query": "SELECT name FROM customer", "question": "Who?", "type": 34},
+        {"db_id": "shop", "query": "SELECT 1", "SpiderQuestion": "Who?", "SpiderSynQuestion": "Which client?"},
+    ]
+    (bird / "spider.json").write_text(json.dumps(records))
+    for variant, split, block, kept in (("syn", "train", 18, 1), ("syn", "dev", 19, 1), ("dk", "dev", 20, 0)):
+        done = prepare(
+            *("spider", "--variant", variant, "--split", split, "--input", "spider.json"),
+            *("--databases", "dev_databases", "--output", "{name}.{split}.parquet"),
+        )
+        assert done.exit_code == 0, done.err
+        [row] = read_rows([f"spider_{variant}.{split}.parquet"])
+        assert (row.id, row.question["cmp_method"]) == (block * 10_000_000 + kept, "spider")
+    assert "Question:\nWhich client?\n" in contents("spider_syn.dev.parquet")[0]
+    assert read_bad(bird / "spider_dk.dev.parquet")[0]["reason"] == "its question is missing or no text"
+
+
+def test_corrections(prepare, bird):
+    fixes = [
+        {"question_id": 1, "corrected_sql": "SELECT DISTINCT name FROM customer"},
+        {"question_id": 2, "corrected_sql": "SELECT max(grade) FROM pupil"},
+        {"question_id": 77, "corrected_sql": "SELECT 1"},
+    ]
+    (bird / "fixes.json").write_text(json.dumps(fixes))
+    write_lines(bird / "fixes.jsonl", fixes)
+    lines = ["question_id,corrected_sql", *(",".join(map(str, fix.values())) for fix in fixes)]
+    (bird / "fixes.csv").write_text("\n".join(lines))
+    for name in ("fixes.json", "fixes.jsonl", "fixes.csv"):
+        done = prepare(*of_bird("--corrections", name, "--output", "c.parquet"))
+        assert done.exit_code == 0 and f"{name} corrects 1 record that --input lacks: id 77.\n" in done.err
+        rows = pq.read_table("c.parquet").to_pylist()
+        assert [row["reward_model"]["ground_truth"]["gold_sql"] for row in rows] == [
+            "SELECT COUNT(*) FROM customer",
+            "SELECT DISTINCT name FROM customer",
+            "SELECT max(grade) FROM pupil",
+        ]
+        assert [row["extra_info"]["source"] for row in rows] == ["dev.json", name, name]
+        assert json.loads((bird / "c.meta.json").read_text())["inputs"][1]["file"] == name
+    for wrong, sentence in (
+        ({"corrected_sql": "SELECT 1"}, "record 0 is no correction: give a question_id and a corrected_sql."),
+        ({"question_id": 1, "note": "wrong"}, "record 0 is no correction"),
+        ({"question_id": 9, "SQL": "SELECT 1"}, "corrects no record of --input (first 9)"),
+    ):
+        (bird / "fixes.json").write_text(json.dumps([wrong]))
+        done = prepare(*of_bird("--corrections", "fixes.json"))
+        assert done.exit_code == 2 and f"fixes.json {sentence}" in done.err
+
+
+def test_audited_rows_are_left_out(prepare, bird):
+    table = "id,outcome\n20000000,gold_error\n20000001,tie\n20000001,distinct\n99,empty\n"
+    (bird / "audit.csv").write_text(table)
+    assert prepare(*of_bird("--audit", "audit.csv", "--output", "a.parquet")).exit_code == 0
+    assert pq.read_table("a.parquet")["id"].to_pylist() == [20_000_001, 20_000_002]
+    done = prepare(*of_bird("--audit", "audit.csv", "--drop-for", "tie", "--output", "a.parquet"))
+    assert done.exit_code == 0 and "       1  the audit found tie\n" in done.out
+    assert pq.read_table("a.parquet")["id"].to_pylist() == [20_000_000, 20_000_002]
+    (bird / "audit.csv").write_text("id,result\n1,x\n")
+    done = prepare(*of_bird("--audit", "audit.csv"))
+    assert done.exit_code == 2 and "audit.csv is no table of dph audit" in done.err

@@ -1,4 +1,4 @@
-"""--download through huggingface_hub, whose Hub is a server of the test."""
+"""--download through huggingface_hub, from a server of the test."""
 
 import hashlib
 import http.server
@@ -11,9 +11,9 @@ import pytest
 from huggingface_hub import constants
 
 from rl.common.fingerprint import file_sha256
-from rl.data.benchmarks import BENCHMARKS, HUB_FILES, MATH
+from rl.data.benchmarks import MATH_DATASETS
 from rl.data.rows import read_rows
-from tests.prepare.test_math import RECORDS, dapo_row
+from tests.data.prepare.test_math import RECORDS, dapo_row
 from tests.sample_files import write_parquet
 
 # Of the Hub's newest version.
@@ -60,24 +60,24 @@ def hub(tmp_path, monkeypatch):
 
 def published(name: str, record: dict, tmp_path) -> bytes:
     """The content of the Hub's file."""
-    if HUB_FILES[name].file.endswith(".parquet"):
+    if MATH_DATASETS[name].hub.file.endswith(".parquet"):
         return write_parquet(tmp_path / "published.parquet", record).read_bytes()
     return (json.dumps(record) + "\n").encode()
 
 
-def test_the_test_sets(hub, command, tmp_path):
-    assert {"math_dapo"} | {name for name, data in BENCHMARKS.items() if data.kind == MATH} <= HUB_FILES.keys()
-    assert [name for name, file in HUB_FILES.items() if len(file.revision) != 40] == ["college_math"]
+def test_the_test_sets(hub, prepare, tmp_path):
+    assert [name for name, data in MATH_DATASETS.items() if len(data.hub.revision) != 40] == ["college_math"]
     for name, record, *_ in RECORDS:
         if name == "minerva_math":  # the Hub's copy
             record = {"question": "P", "answer": "4.5e33"}
-        hub.files[f"{HUB_FILES[name].repository}/{HUB_FILES[name].file}"] = published(name, record, tmp_path)
-    done = command("math/prepare_eval.py", "--download", "--output", "out")
+        file = MATH_DATASETS[name].hub
+        hub.files[f"{file.repository}/{file.file}"] = published(name, record, tmp_path)
+    done = prepare("math-eval", "--download", "--output", "out")
     assert done.exit_code == 0, done.err
     rows = read_rows([tmp_path / "out" / f"{name}.parquet" for name, *_ in RECORDS])
     assert [row.question["ground_truth"] for row in rows] == [answer for *_, answer in RECORDS]
     for name, *_ in RECORDS:
-        file = HUB_FILES[name]
+        file = MATH_DATASETS[name].hub
         manifest = json.loads((tmp_path / "out" / f"{name}.meta.json").read_text())
         [source] = manifest["inputs"]
         assert source.pop("file").endswith(file.file)
@@ -91,27 +91,27 @@ def test_the_test_sets(hub, command, tmp_path):
     # Pinned files are not asked for again, and --file goes before the Hub.
     hub.requested.clear()
     (tmp_path / "mine.jsonl").write_text('{"problem": "1 + 1?", "answer": "2"}\n')
-    done = command("math/prepare_eval.py", "--download", "--only", "aime24", "aime25", "--file", "aime25=mine.jsonl")
+    done = prepare("math-eval", "--download", "--only", "aime24", "aime25", "--file", "aime25=mine.jsonl")
     assert done.exit_code == 0 and not hub.requested, done.err
     assert read_rows([tmp_path / "data" / "math" / "aime25.parquet"])[0].question == {"ground_truth": "2"}
 
 
-def test_dapo_and_no_network(hub, command, tmp_path, monkeypatch):
-    file = HUB_FILES["math_dapo"]
+def test_dapo_and_no_network(hub, prepare, tmp_path, monkeypatch):
+    file = MATH_DATASETS["math_dapo"].hub
     content = write_parquet(tmp_path / "d.parquet", *[dapo_row("What is $1+1$?", "2")] * 3).read_bytes()
     for offline, reason in [(True, "offline mode"), (False, "404")]:
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
-        done = command("math/prepare_dapo.py", "--download")
+        done = prepare("dapo", "--download")
         assert done.exit_code == 2 and done.err.count("\n") == 1 and reason in done.err, done.err
         place = f"{file.repository}/resolve/{file.revision}/{file.file} (math_dapo)"
         assert place in done.err and done.err.endswith("and pass it with --input.\n")
     hub.files[f"{file.repository}/{file.file}"] = content
-    done = command("math/prepare_dapo.py", "--download", "--output", "o.parquet")
+    done = prepare("dapo", "--download", "--output", "o.parquet")
     assert "3 rows, of which 2 repeat an earlier one.\nWrote 1 rows" in done.out, done.err
     # What the cache holds is read without a network, and what it lacks is named in one sentence.
     hub.close()
-    assert command("math/prepare_dapo.py", "--download", "--output", "o.parquet").exit_code == 0
-    done = command("math/prepare_eval.py", "--download", "--only", "aime24", "college_math")
+    assert prepare("dapo", "--download", "--output", "o.parquet").exit_code == 0
+    done = prepare("math-eval", "--download", "--only", "aime24", "college_math")
     assert done.exit_code == 2 and done.err.count("\n") == 1, done.err
     assert "Connection" in done.err and "(aime24)" in done.err and "(college_math)" in done.err
     assert "name each after its test set, such as aime24.parquet, in a folder for --input" in done.err

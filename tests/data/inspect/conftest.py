@@ -1,4 +1,4 @@
-"""The command on small files that the project's own writers make."""
+"""The command on small files from the project's writers."""
 
 import json
 
@@ -20,7 +20,7 @@ def inspect(capsys):
 
 @pytest.fixture
 def refused(capsys):
-    """Runs the command on what it refuses: the sentence."""
+    """Runs the command on input that it rejects; its sentence."""
 
     def run(*arguments) -> str:
         with pytest.raises(SystemExit) as stop:

@@ -1,14 +1,14 @@
-"""prepare_dapo.py and prepare_eval.py on small files in the official formats."""
+"""`dph prepare dapo` and `math-eval` on small files in the official formats."""
 
 import json
 
 import pyarrow.parquet as pq
 import pytest
 
-from rl.data.prepare.math import TEST_SETS
+from rl.data.benchmarks import MATH_TESTS
 from rl.data.prepare.row_writer import BadRecord, row_id
 from rl.data.rows import read_rows
-from tests.prepare.conftest import read_bad, write_lines
+from tests.data.prepare.conftest import read_bad, write_lines
 from tests.sample_files import write_parquet
 
 HEAD = (
@@ -27,7 +27,7 @@ def dapo_row(content, answer, index="i"):
     }
 
 
-def test_dapo_without_its_duplicates(command, tmp_path):
+def test_dapo_without_its_duplicates(prepare, tmp_path):
     """A row per problem, at its first place over all files; bad rows and contradicting answers are listed."""
     first = [
         dapo_row(HEAD + "A?" + TAIL, "1"),
@@ -40,7 +40,7 @@ def test_dapo_without_its_duplicates(command, tmp_path):
     second.append(dapo_row("x", "1") | {"reward_model": None})
     files = [write_parquet(tmp_path / "1.parquet", *first), write_parquet(tmp_path / "2.parquet", *second)]
     output = tmp_path / "o.parquet"
-    finished = command("math/prepare_dapo.py", "--input", *files, "--output", output)
+    finished = prepare("dapo", "--input", *files, "--output", output)
     assert finished.exit_code == 0, finished.err
     assert "9 rows, of which 2 repeat an earlier one.\nWrote 2 rows" in finished.out
     assert "5 records are left out" in finished.out
@@ -70,7 +70,7 @@ def test_dapo_without_its_duplicates(command, tmp_path):
     ]
 
 
-def test_dapo_wrong_files(command, tmp_path):
+def test_dapo_wrong_files(prepare, tmp_path):
     other = write_parquet(tmp_path / "other.parquet", {"x": 1})
     (tmp_path / "broken.parquet").write_bytes(other.read_bytes()[:-9])
     (tmp_path / "list.json").write_text("[1, {}]")
@@ -83,10 +83,10 @@ def test_dapo_wrong_files(command, tmp_path):
         ("list.json", "None of the 2 records makes a row"),
         ("deep.jsonl", "None of the 1 records makes a row"),
     ):
-        finished = command("math/prepare_dapo.py", "--input", tmp_path / name, "--output", tmp_path / "o.parquet")
+        finished = prepare("dapo", "--input", tmp_path / name, "--output", tmp_path / "o.parquet")
         assert finished.exit_code == 2 and sentence in finished.err
         assert not (tmp_path / "o.parquet").exists()
-    finished = command("math/prepare_dapo.py", "--input", other, "--output", other)
+    finished = prepare("dapo", "--input", other, "--output", other)
     assert finished.exit_code == 2 and "is the input" in finished.err
 
 
@@ -125,18 +125,18 @@ RECORDS = [
 ]
 
 
-def test_all_test_sets_of_a_folder(command, tmp_path):
+def test_all_test_sets_of_a_folder(prepare, tmp_path):
     for name, record, *_ in RECORDS:
         write_lines(tmp_path / "in" / name / "test.jsonl", [record])
-    finished = command("math/prepare_eval.py", "--input", tmp_path / "in", "--output", tmp_path / "out")
+    finished = prepare("math-eval", "--input", tmp_path / "in", "--output", tmp_path / "out")
     assert finished.exit_code == 0, finished.err
     assert "Not found" not in finished.out
-    assert [name for name, *_ in RECORDS] == list(TEST_SETS)
-    rows = read_rows([tmp_path / "out" / f"{name}.parquet" for name in TEST_SETS])
-    assert [row.data_source for row in rows] == list(TEST_SETS)
+    assert [name for name, *_ in RECORDS] == list(MATH_TESTS)
+    rows = read_rows([tmp_path / "out" / f"{name}.parquet" for name in MATH_TESTS])
+    assert [row.data_source for row in rows] == list(MATH_TESTS)
     assert [row.messages[0]["content"] for row in rows] == [problem + END for _, _, problem, _ in RECORDS]
     assert [row.question["ground_truth"] for row in rows] == [answer for *_, answer in RECORDS]
-    assert [row.id for row in rows] == [number * 10_000_000 for number in range(8, 16)]
+    assert [row.id for row in rows] == [data.id_blocks["test"] * 10_000_000 for data in MATH_TESTS.values()]
     details = pq.read_table(tmp_path / "out" / "math500.parquet")["extra_info"].to_pylist()[0]
     assert details == {
         "index": 0,
@@ -148,20 +148,20 @@ def test_all_test_sets_of_a_folder(command, tmp_path):
     }
 
 
-def test_parquet_and_json_files_by_name(command, tmp_path):
+def test_parquet_and_json_files_by_name(prepare, tmp_path):
     write_parquet(tmp_path / "a.parquet", {"Problem": "P", "Answer": 25})
     (tmp_path / "b.json").write_text(json.dumps([{"problem": "P", "answer": 3}]))
     write_lines(tmp_path / "c.json", [{"question": "Q", "answer": 4}] * 2)
     named = {"aime25": "a.parquet", "amc23": "b.json", "college_math": "c.json"}
     files = [word for name, file in named.items() for word in ("--file", f"{name}={tmp_path / file}")]
-    finished = command("math/prepare_eval.py", *files, "--output", tmp_path / "out")
+    finished = prepare("math-eval", *files, "--output", tmp_path / "out")
     assert finished.exit_code == 0, finished.err
     rows = read_rows([tmp_path / "out" / f"{name}.parquet" for name in named])
     assert [row.question["ground_truth"] for row in rows] == ["25", "3", "4", "4"]
     assert "Not found: aime24, math500," in finished.out
 
 
-def test_bad_problems_are_listed(command, tmp_path):
+def test_bad_problems_are_listed(prepare, tmp_path):
     path = write_lines(
         tmp_path / "olympiadbench" / "test.jsonl",
         [
@@ -175,7 +175,7 @@ def test_bad_problems_are_listed(command, tmp_path):
     )
     with path.open("a") as file:
         file.write('\n{"question": "cut o')
-    finished = command("math/prepare_eval.py", "--input", tmp_path, "--output", tmp_path / "out")
+    finished = prepare("math-eval", "--input", tmp_path, "--output", tmp_path / "out")
     assert finished.exit_code == 0, finished.err
     output = tmp_path / "out" / "olympiadbench.parquet"
     assert pq.read_table(output)["id"].to_pylist() == [120_000_000]
@@ -190,7 +190,7 @@ def test_bad_problems_are_listed(command, tmp_path):
     assert "       2  it is no JSON object\n" in finished.out
 
 
-def test_wrong_settings(command, tmp_path, monkeypatch):
+def test_wrong_settings(prepare, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text("{}")
     for arguments, sentence in [
@@ -202,7 +202,7 @@ def test_wrong_settings(command, tmp_path, monkeypatch):
         (["--file", "gsm8k=text.txt"], "text.txt is neither .jsonl, .json, .csv nor .parquet"),
         ([], "give --input DIR, --file NAME=FILE or --download"),
     ]:
-        finished = command("math/prepare_eval.py", *arguments, "--output", "out")
+        finished = prepare("math-eval", *arguments, "--output", "out")
         assert finished.exit_code == 2 and sentence in finished.err, arguments
     assert not list(tmp_path.rglob("*.parquet"))
     with pytest.raises(BadRecord):

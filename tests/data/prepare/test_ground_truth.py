@@ -1,4 +1,4 @@
-"""Reference answers as texts; where math-verify reads them, it agrees with what they mean."""
+"""Reference answers as texts, and what math-verify makes of them."""
 
 import math
 

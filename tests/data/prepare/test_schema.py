@@ -3,7 +3,7 @@
 import pytest
 
 from rl.data.prepare.schema import Schema, SchemaError, add_declared_keys, read_schema
-from tests.prepare.conftest import write_database
+from tests.data.prepare.conftest import write_database
 
 
 def schema_of(path, example_values=2, seed=None) -> Schema:

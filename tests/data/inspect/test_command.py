@@ -1,4 +1,4 @@
-"""The command itself: what it prints for people, its exit codes, files that are none of the project's."""
+"""The command: its page, its exit codes, files that it does not know."""
 
 import json
 import runpy

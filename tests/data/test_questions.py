@@ -1,12 +1,10 @@
 """Which questions the data sources of rows become, and which are rejected."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from rl.common.errors import UserError
-from rl.data.questions import DATA_SOURCES, scorer_question
+from rl.data.questions import scorer_question
 
 SQL = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "spider"}
 
@@ -54,9 +52,3 @@ def test_other_sources_and_ground_truths_are_rejected():
             scorer_question("sql", truth)
     with pytest.raises(UserError, match="reward_model.ground_truth is"):
         scorer_question("math", SQL)
-
-
-def test_the_documentation_names_all_of_them():
-    table = (Path(__file__).parents[2] / "docs" / "reference" / "training.md").read_text()
-    for patterns in DATA_SOURCES.values():
-        assert ", ".join(f"`{pattern}`" for pattern in patterns) in table
