@@ -22,6 +22,7 @@ GENERATORS = {
     "settings of training": partial(reference.settings, "dph_trainer"),
     "settings of pre-sampling": partial(reference.settings, "presample"),
     "settings of the evaluation": partial(reference.settings, "evaluate"),
+    "divergences": reference.divergences,
     "measures": reference.measures,
     "settings of the scorer": reference.scorer_settings,
     "script variables": reference.script_variables,

@@ -7,7 +7,7 @@ reward worker and back; writing it to TransferQueue. On GPUs, where a sample tak
 With hf servers every sample has a seed, from the run's seed, its prompt's name and its number, and all samples that are
 asked for at a time are one burst (burst_client.py): the same run gives the same bits.
 
-tests/trainer/test_upstream.py fails when the upstream code that this relies on changes.
+tests/training/test_upstream.py fails when the upstream code that this relies on changes.
 """
 
 import asyncio

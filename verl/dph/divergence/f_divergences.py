@@ -110,7 +110,7 @@ def alpha_divergence(log_ratio: torch.Tensor, alpha: float) -> torch.Tensor:
     return (torch.expm1(beta * log_ratio) - beta * torch.expm1(log_ratio)) / (alpha * (alpha - 1.0))
 
 
-def alpha_tail(log_ratio: torch.Tensor, alpha: float) -> torch.Tensor:
+def alpha_divergence_tail(log_ratio: torch.Tensor, alpha: float) -> torch.Tensor:
     """Alpha divergence, the tail form, f'(inf) = 1/a: (u^(1-a) - 1) / (a (a-1)). Gradient weight -u^(1-a) / a."""
     return torch.expm1((1.0 - alpha) * log_ratio) / (alpha * (alpha - 1.0))
 

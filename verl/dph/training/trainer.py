@@ -1,7 +1,7 @@
 """verl's trainers with rehearsal. A trainer owns a ledger of rollouts, a feed of D_pef and the keep probe.
 
 Only hooks are overridden, each once. `_update_actor` is the one method of verl's that had to be written again, because
-it fixes the mini-batch size; tests/trainer/test_upstream.py fails when upstream's changes.
+it fixes the mini-batch size; tests/training/test_upstream.py fails when upstream's changes.
 """
 
 import logging
