@@ -1,4 +1,4 @@
-"""Which rows of the D_pef store a run can rehearse on: whole responses within the run's limits."""
+"""The rows of the D_pef store that a run can rehearse: whole responses within the run's limits."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from verl.dph.sampling.job import stop_ids
 
 @dataclass(frozen=True)
 class Usable:
-    """The rows that are rehearsed, and how many of the file's were left out for which reason."""
+    """The rows that are rehearsed, and how many were left out for which reason."""
 
     store: Store
     left_out: dict[str, int]  # rows by reason, each row under its first
