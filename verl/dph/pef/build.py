@@ -109,15 +109,8 @@ def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> Non
 
 def _sampled(trainer, correct: Path, samples: Path) -> Store:
     """Sample every prompt of `correct` once more; the correct samples as rows without reference log-probs."""
-    config, rollout = trainer.config, trainer.config.actor_rollout_ref.rollout
-    settings = SamplingSettings(
-        n=1,
-        temperature=rollout.temperature,
-        top_p=rollout.top_p,
-        top_k=rollout.top_k,
-        max_response_length=config.data.max_response_length,
-        seed=config.data.sft_seed + REFINEMENT_SEED,
-    )
+    config = trainer.config
+    settings = SamplingSettings.of(config, n=1, seed=config.data.sft_seed + REFINEMENT_SEED)
     prompts = asyncio.run(
         draw_samples(config, trainer.get_llm_client(), files=[correct], settings=settings, output=samples)
     )

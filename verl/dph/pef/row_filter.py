@@ -4,12 +4,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from omegaconf import DictConfig
-from verl.utils import hf_tokenizer
-from verl.utils.fs import copy_to_local
 
 from rl.common.errors import UserError
 from verl.dph.pef.store import Row, Store
-from verl.dph.sampling.job import stop_ids
+from verl.dph.sampling.job import stop_ids, tokenizer_of
 
 
 @dataclass(frozen=True)
@@ -41,10 +39,7 @@ def usable(store: Store, config: DictConfig) -> Usable:
         UserError: fewer rows are left than one training step takes.
     """
     data, model = config.data, config.actor_rollout_ref.model
-    tokenizer = hf_tokenizer(
-        copy_to_local(model.tokenizer_path or model.path), trust_remote_code=model.trust_remote_code
-    )
-    ends = stop_ids(model, tokenizer)
+    ends = stop_ids(model, tokenizer_of(model))
     rows: list[Row] = []
     left_out: Counter[str] = Counter()
     for row in store.rows:

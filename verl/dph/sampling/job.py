@@ -125,9 +125,7 @@ def tokenized_prompts(config: DictConfig, files: Sequence[str | Path]) -> tuple[
         UserError: see prepare.
     """
     model = config.actor_rollout_ref.model
-    tokenizer = hf_tokenizer(
-        copy_to_local(model.tokenizer_path or model.path), trust_remote_code=model.trust_remote_code
-    )
+    tokenizer = tokenizer_of(model)
     if model.custom_chat_template is not None:
         tokenizer.chat_template = model.custom_chat_template
     model_type = AutoConfig.from_pretrained(
@@ -217,6 +215,12 @@ async def draw_samples(
     job = prepare(config, files=files, settings=settings, output=output)
     await draw(job, lambda: contextlib.nullcontext(client))
     return job.prompts
+
+
+def tokenizer_of(model: DictConfig) -> PreTrainedTokenizerBase:
+    """The tokenizer of actor_rollout_ref.model."""
+    path = copy_to_local(model.tokenizer_path or model.path)
+    return hf_tokenizer(path, trust_remote_code=model.trust_remote_code)
 
 
 def stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

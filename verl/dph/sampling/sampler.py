@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from omegaconf import DictConfig
 from tqdm import tqdm
 
 from rl.common.errors import UserError
@@ -34,6 +35,14 @@ class SamplingSettings:
     max_response_length: int  # tokens
     seed: int
     log_probs: bool = False  # whether records hold the engine's log-probs
+
+    @classmethod
+    def of(cls, config: DictConfig, *, n: int, seed: int, log_probs: bool = False) -> "SamplingSettings":
+        """Those of actor_rollout_ref.rollout and data.max_response_length in verl's settings."""
+        rollout = config.actor_rollout_ref.rollout
+        return cls(
+            n, rollout.temperature, rollout.top_p, rollout.top_k, config.data.max_response_length, seed, log_probs
+        )
 
     def request(self, prompt_id: int, sample: int) -> dict[str, Any]:
         """The sampling_params of one request to verl's rollout server."""
