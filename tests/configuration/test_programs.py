@@ -37,8 +37,7 @@ def test_every_setting_is_stated_once_and_its_default_is_allowed(program):
 
 
 def test_the_divergences_forms_and_schedules_are_those_that_are_implemented():
-    modes = names(f"{ACTOR}sft_loss_mode")
-    assert modes == ("none", *MODES)
+    assert names(f"{ACTOR}sft_loss_mode") == ("none", *MODES)
     forms = {
         form: terms_of("js", form, True, alpha=0.2, kl_estimator="k1", baseline="centred")
         for form in names(f"{ACTOR}sft_loss_form")

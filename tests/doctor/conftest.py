@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rl.common.fingerprint import model_hash, tokenizer_hash
-from tests.trainer.conftest import TEMPLATE, WORDS, dataset_row
+from tests.training.conftest import TEMPLATE, WORDS, dataset_row
 from verl.dph.pef.store import Row, Store
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -27,21 +27,21 @@ from rl.common.signals import stoppable_when_armed
 from rl.data.rows import Row
 from rl.data.training_run import step_of
 from verl.dph.config.program import run_main
-from verl.dph.cpu.in_process import InProcessActorClass
+from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_router
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.row_sources import check_given_rows, prompt_settings
 from verl.dph.pef.store import Store
 from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.ray_cluster import join_running, on_head
-from verl.dph.training import checkpoint_parts, checks, disk, preflight, resume, tracking
+from verl.dph.training import advantages, checkpoint_parts, checks, disk, preflight, resume, tracking
 from verl.dph.training.config import has_divergence, rehearses
 from verl.dph.training.pef_feed import PefFeed
 from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
 
-# What to do instead of waiting for a run in the same folder.
+# Advice if another run uses the folder.
 OTHER_NAME = "give this run another name (NAME in the scripts, trainer.default_local_dir)"
 OTHER_STORE = "name another file in data.sft_pt (SFT_PT in the scripts)"
 FINISHED = "This run is finished: to go on, raise trainer.total_training_steps or trainer.total_epochs."
@@ -60,13 +60,16 @@ class TaskRunner(_TaskRunnerV1):
 
         tracking.set_environment(config)
         checks.check_running_ray(config)
+        advantages.replace_grpo_passk()
+        if config.trainer.device == "cpu":
+            use_in_process_router()
         # The modes keep their names, because verl compares them with "sync" in many places.
         trainer_base.TRAINER_REGISTRY.update(TRAINERS)
         return super().run(config)
 
 
 def check_feed(config: DictConfig, resumed: Path | None) -> None:
-    """Reject a D_pef store that does not belong to this run, and a checkpoint that the run cannot continue with it.
+    """Reject a D_pef store of another run, and a checkpoint that does not go with the store.
 
     Args:
         config: of a run with a divergence.
@@ -125,7 +128,7 @@ def check_settings(config: DictConfig) -> None:
 
 
 def checkpoint_to_resume(config: DictConfig) -> tuple[Path | None, str | None]:
-    """The checkpoint that the run continues, or None, and the summary of a run that is finished, or None."""
+    """The checkpoint that the run continues, or None, and the summary if the run is finished, or None."""
     resumed = resume.checkpoint_of(config)
     if resumed is not None:
         resume.check(config, resumed)
@@ -142,7 +145,7 @@ def check_rows(config: DictConfig) -> list[Row]:
 
 
 def check_with_verl(config: DictConfig) -> None:
-    """Set what the settings leave to the program, and let verl check the whole.
+    """Complete the settings of a store-writing run, and let verl check all settings.
 
     Raises:
         UserError: verl rejects them, in its words.

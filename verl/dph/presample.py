@@ -76,15 +76,7 @@ def check_settings(config: DictConfig) -> SamplingSettings:
         raise UserError(
             f"actor_rollout_ref.rollout.temperature=0 gives the same response {n} times: set presample.n=1."
         )
-    return SamplingSettings(
-        n=n,
-        temperature=rollout.temperature,
-        top_p=rollout.top_p,
-        top_k=rollout.top_k,
-        max_response_length=config.data.max_response_length,
-        seed=rollout.seed,
-        log_probs=config.presample.log_probs,
-    )
+    return SamplingSettings.of(config, n=n, seed=rollout.seed, log_probs=config.presample.log_probs)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from rl.configuration.nesting import flat
-from tests.trainer.conftest import ACTOR, ETA, dataset_row
+from tests.training.conftest import ACTOR, ETA, dataset_row
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import checkpoint_parts, resume
 from verl.dph.training.pef_feed import PefFeed

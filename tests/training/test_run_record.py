@@ -7,8 +7,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
-from tests.trainer.conftest import SCORER
-from tests.trainer.test_continuing import STEP, save_checkpoint
+from tests.training.conftest import SCORER
+from tests.training.test_resume import STEP, save_checkpoint
 from verl.dph import main
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.training.run_record import RunRecord

@@ -7,29 +7,25 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rl.configuration.divergences import DIVERGENCES
 from verl.dph.divergence import f_divergences as dv
+from verl.dph.divergence import loss_modes
 
-ALPHA = {a: partial(dv.alpha_divergence, alpha=a) for a in (0.2, 0.5, 0.8)}
-GENERATORS = {
-    "forward_kl": dv.forward_kl,
-    "reverse_kl": dv.reverse_kl,
-    "js_doubled": dv.js_doubled,
-    "kl_ref_mixture": dv.kl_ref_mixture,
-    "alpha_0.2": ALPHA[0.2],
-    "alpha_0.5": ALPHA[0.5],
-    "alpha_0.8": ALPHA[0.8],
-    "kl_policy_mixture": dv.kl_policy_mixture,
-    "hellinger": dv.hellinger,
-    "chi_square": dv.chi_square,
-}
+ALPHAS = (0.2, 0.5, 0.8)
+
+
+def by_name(names):
+    """{name: function}; the alpha divergence is there for several alpha."""
+    plain = {name: getattr(dv, name) for name in names if not name.startswith("alpha")}
+    return plain | {
+        f"{name}_{a}": partial(getattr(dv, name), alpha=a) for name in names if name not in plain for a in ALPHAS
+    }
+
+
+# In the table's order, once each.
+GENERATORS = by_name(dict.fromkeys(name for divergence in DIVERGENCES.values() for name in divergence.functions))
 # Neither centred nor non-negative: f'(inf) (u - 1) is subtracted.
-TAIL_FORMS = {
-    "forward_kl_k1": dv.forward_kl_k1,
-    "js_doubled_tail": dv.js_doubled_tail,
-    "kl_ref_mixture_tail": dv.kl_ref_mixture_tail,
-    "hellinger_tail": dv.hellinger_tail,
-    **{f"alpha_tail_{a}": partial(dv.alpha_tail, alpha=a) for a in (0.2, 0.5, 0.8)},
-}
+TAIL_FORMS = by_name(["forward_kl_k1", *(form.__name__ for form in loss_modes.TAIL_FORMS.values())])
 BOUND, POLICY_BOUND = 1.0, 10.0
 POINTS = [-5.0, -1.0, 0.0, 0.5, 1.0, 3.0]
 TABLE = {  # values at POINTS
@@ -37,9 +33,9 @@ TABLE = {  # values at POINTS
     "reverse_kl": [0.959572, 0.264241, 0, 0.175639, 1.000000, 41.171074],
     "js_doubled": [0.657367, 0.151758, 0, 0.080256, 0.412521, 10.590890],
     "kl_ref_mixture": [0.189801, 0.063825, 0, 0.043431, 0.239026, 7.187328],
-    "alpha_0.2": [1.169217, 0.281091, 0, 0.169702, 0.931778, 32.782832],
-    "alpha_0.5": [1.685136, 0.309636, 0, 0.161341, 0.841679, 24.244318],
-    "alpha_0.8": [2.709176, 0.342782, 0, 0.153583, 0.764085, 18.718679],
+    "alpha_divergence_0.2": [1.169217, 0.281091, 0, 0.169702, 0.931778, 32.782832],
+    "alpha_divergence_0.5": [1.685136, 0.309636, 0, 0.161341, 0.841679, 24.244318],
+    "alpha_divergence_0.8": [2.709176, 0.342782, 0, 0.153583, 0.764085, 18.718679],
     # 1/2 (sqrt u - 1)^2 and (u - 1)^2 by hand
     "hellinger": [0.421285, 0.077409, 0, 0.040335, 0.210420, 6.061080],
     "chi_square": [0.986569, 0.399576, 0, 0.420839, 2.952492, 364.257720],
@@ -48,9 +44,9 @@ TABLE = {  # values at POINTS
     "js_doubled_tail": [1.345844, 0.589911, 0, -0.369403, -0.778501, -2.638196],
     "kl_ref_mixture_tail": [0.686432, 0.379885, 0, -0.280930, -0.620115, -2.355440],
     "hellinger_tail": [0.917915, 0.393469, 0, -0.284025, -0.648721, -3.481689],
-    "alpha_tail_0.2": [6.135527, 3.441694, 0, -3.073904, -7.659631, -62.644852],
-    "alpha_tail_0.5": [3.671660, 1.573877, 0, -1.136102, -2.594885, -13.926756],
-    "alpha_tail_0.8": [3.950753, 1.132933, 0, -0.657318, -1.383767, -5.138243],
+    "alpha_divergence_tail_0.2": [6.135527, 3.441694, 0, -3.073904, -7.659631, -62.644852],
+    "alpha_divergence_tail_0.5": [3.671660, 1.573877, 0, -1.136102, -2.594885, -13.926756],
+    "alpha_divergence_tail_0.8": [3.950753, 1.132933, 0, -0.657318, -1.383767, -5.138243],
 }
 
 
@@ -89,7 +85,7 @@ def test_samples_of_a_set_have_another_mean():
 def gradient_weight(name, u):
     """u f~'(u) as docs/explanation/derivations.md states it, in probabilities and float64."""
     log, a = torch.log, float(name.split("_")[-1]) if name.startswith("alpha") else None
-    if name.startswith("alpha_tail"):
+    if name.startswith("alpha_divergence_tail"):
         return -(u ** (1 - a)) / a
     return {
         "forward_kl_k1": lambda: -torch.ones_like(u),
@@ -178,16 +174,16 @@ EXACT = {
     "kl_policy_mixture": lambda p, q: (p * (2 * p / (p + q)).log()).sum(),
     "hellinger": lambda p, q: 0.5 * ((p.sqrt() - q.sqrt()) ** 2).sum(),
     "chi_square": lambda p, q: ((p - q) ** 2 / q).sum(),
-    "alpha_0.2": lambda p, q: ((p**0.8 * q**0.2).sum() - 1) / (0.2 * (0.2 - 1)),
-    "alpha_0.5": lambda p, q: ((p**0.5 * q**0.5).sum() - 1) / (0.5 * (0.5 - 1)),
-    "alpha_0.8": lambda p, q: ((p**0.2 * q**0.8).sum() - 1) / (0.8 * (0.8 - 1)),
+    "alpha_divergence_0.2": lambda p, q: ((p**0.8 * q**0.2).sum() - 1) / (0.2 * (0.2 - 1)),
+    "alpha_divergence_0.5": lambda p, q: ((p**0.5 * q**0.5).sum() - 1) / (0.5 * (0.5 - 1)),
+    "alpha_divergence_0.8": lambda p, q: ((p**0.2 * q**0.8).sum() - 1) / (0.8 * (0.8 - 1)),
 }
 OF_TAIL_FORM = {
     "forward_kl_k1": EXACT["forward_kl"],
     "js_doubled_tail": EXACT["js_doubled"],
     "kl_ref_mixture_tail": EXACT["kl_ref_mixture"],
     "hellinger_tail": EXACT["hellinger"],
-    **{f"alpha_tail_{a}": EXACT[f"alpha_{a}"] for a in (0.2, 0.5, 0.8)},
+    **{f"alpha_divergence_tail_{a}": EXACT[f"alpha_divergence_{a}"] for a in ALPHAS},
 }
 
 

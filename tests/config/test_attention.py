@@ -10,7 +10,7 @@ from transformers import LlamaForTokenClassification
 from transformers.dependency_versions_table import deps
 
 from rl.common.errors import UserError
-from tests.trainer.conftest import ACTOR, MODEL
+from tests.training.conftest import ACTOR, MODEL
 from verl.dph.config import attention
 
 TOKENS = f"{ACTOR}ppo_max_token_len_per_gpu"

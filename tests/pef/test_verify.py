@@ -11,8 +11,8 @@ from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
 from verl.dph.config.program import CONFIG_DIR
-from verl.dph.pef.logprob_shards import fill_in_parts
 from verl.dph.pef.origin import engine_dtype
+from verl.dph.pef.ref_logprobs import fill_in_parts
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.verify import (
     CHECKED_ROWS,
@@ -111,7 +111,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("verl.dph.pef.logprob_shards.save_file", full)
+    monkeypatch.setattr("verl.dph.pef.ref_logprobs.save_file", full)
     with pytest.raises(UserError, match=r"00000.safetensors cannot be written \(.*No space left.*make room"):
         fill_in_parts(bare_rows(4), Engine(), folder=tmp_path, size=2, origin=ORIGIN)
     assert list(tmp_path.iterdir()) == []

@@ -1,13 +1,78 @@
-"""The scorer client against servers that misbehave: what is tried again, what raises, and that nothing becomes a 0."""
+"""The scorer client: what it sends, what it tries again, what raises, and how long it waits; nothing becomes a 0."""
 
 import asyncio
+import copy
 import re
+from functools import partial
 
 import pytest
 from aiohttp import web
 
 from rl.common.errors import UserError
-from verl.dph.reward.protocol import ScorerMismatch, ScorerRefused, ScorerUnavailable
+from verl.dph.reward import client as client_module
+from verl.dph.reward.client import BATCH_RESPONSES
+from verl.dph.reward.protocol import ScorerBusy, ScorerMismatch, ScorerRefused, ScorerUnavailable
+
+# ---------------------------------------------------------------------------- what is sent
+
+
+def test_the_request_follows_the_protocol_and_leaves_its_input_alone(fake, ask):
+    question = copy.deepcopy(fake.QUESTION)
+    questions = [question, {"ground_truth": "4"}, dict(reversed(question.items()))]
+    _, server = ask(fake.right, texts=["päivää \ud800", "4", "b"], questions=questions)
+    assert server.requests == [
+        {
+            "questions": [
+                {"question": fake.QUESTION, "responses": ["päivää ?", "b"]},
+                {"question": {"ground_truth": "4"}, "responses": ["4"]},
+            ]
+        }
+    ]
+    assert question == fake.QUESTION
+
+
+def test_responses_to_all_questions_travel_together_and_keep_their_order(fake, ask):
+    numbers = range(300)
+    scores, server = ask(fake.by_parity, texts=[*map(str, numbers)], questions=[fake.question(i % 20) for i in numbers])
+    assert [score.acc for score in scores] == [int(i % 2 == 0) for i in range(300)]
+    assert sorted(server.sizes) == [300 - 9 * BATCH_RESPONSES] + [BATCH_RESPONSES] * 9
+    assert all(len(body["questions"]) <= 20 for body in server.requests)
+    assert abs(sum(score.effort.requests for score in scores) - 10) < 1e-9
+
+
+def test_a_request_is_bounded_in_size_too(fake, ask, monkeypatch):
+    monkeypatch.setattr(client_module, "BATCH_CHARACTERS", 100)
+    _, server = ask(fake.right, texts=["x" * 40] * 8)
+    assert sorted(server.sizes) == [2, 3, 3]
+
+
+def test_requests_go_to_the_server_with_the_least_to_do_and_are_bounded(fake, client_of):
+    async def pause(request, body):
+        await asyncio.sleep(0.05)
+        return fake.right(request, body)
+
+    async def scenario():
+        async with fake(pause) as one, fake(pause) as two:
+            async with client_of([one.address, two.address], max_in_flight=4) as client:
+                await asyncio.gather(*(client.score("text", fake.QUESTION) for _ in range(12 * BATCH_RESPONSES)))
+            return one, two
+
+    one, two = asyncio.run(scenario())
+    assert (len(one.requests), len(two.requests)) == (6, 6)
+    assert (one.most_in_flight, two.most_in_flight) == (2 * BATCH_RESPONSES, 2 * BATCH_RESPONSES)
+
+
+def test_servers_with_equally_much_to_do_take_turns(fake, client_of):
+    async def scenario():
+        async with fake(fake.right) as one, fake(fake.right) as two, client_of([one.address, two.address]) as client:
+            efforts = [(await client.score("text", fake.QUESTION)).effort for _ in range(6)]
+            return efforts, len(one.requests), len(two.requests)
+
+    efforts, *requests = asyncio.run(scenario())
+    assert requests == [3, 3] and [effort.requests for effort in efforts] == [1] * 6
+
+
+# ---------------------------------------------------------------------------- servers that misbehave
 
 STEPS = {
     "500": lambda fake: fake.status(500),
@@ -154,3 +219,75 @@ def test_a_dead_scorer_is_named_at_start(fake, client_of):
                 await client.score("text", fake.QUESTION)
 
     asyncio.run(scenario())
+
+
+# ---------------------------------------------------------------------------- servers that are busy
+
+
+def test_a_busy_server_is_waited_for_as_long_as_it_says_and_not_by_the_number_of_retries(fake, ask):
+    later = partial(fake.busy, seconds="1")
+    [score], server = ask(later, *[fake.busy] * 6, fake.right, retries=0)
+    assert (score.acc, len(server.requests)) == (1, 8)
+    assert (score.effort.busy_waits, score.effort.retries, score.effort.requests) == (7, 0, 8)
+    assert score.effort.seconds > 1
+
+
+def test_another_server_than_a_busy_one_is_preferred_and_asked_at_once(fake, client_of):
+    async def scenario():
+        async with (
+            fake(partial(fake.busy, seconds="60")) as busy,
+            fake(fake.by_parity) as free,
+            client_of([busy.address, free.address], retries=0) as client,
+        ):
+            first = await client.score("0", fake.QUESTION)
+            scores = await asyncio.gather(*(client.score(str(i), fake.question(i)) for i in range(100)))
+            return [first, *scores], len(busy.requests), len(free.requests)
+
+    scores, of_busy, of_free = asyncio.run(scenario())
+    assert [score.acc for score in scores[1:]] == [1, 0] * 50
+    assert of_busy <= 1 and of_free == 1 + 4
+    assert sum(score.effort.busy_waits for score in scores) == 0
+    assert all(score.effort.healthy_servers == 2 for score in scores)
+
+
+def test_a_server_that_stays_busy_has_a_limit_whose_sentence_says_what_to_do(fake, ask):
+    [error], server = ask(fake.busy, busy_limit_s=0.5)
+    assert isinstance(error, ScorerBusy) and len(server.requests) > 1
+    assert re.search(r"healthy, but have been busy for 0.5 s: start more.*busy_limit", str(error))
+
+
+def test_a_score_between_two_busy_answers_begins_the_time_anew(fake, ask):
+    """Each of two responses is busy for less than the limit."""
+
+    def kills(request, body):
+        return fake.answers(body, lambda text: fake.answer("infra_error") if text == "1" else fake.even(text))
+
+    steps = [*[fake.busy] * 2, kills, *[fake.busy] * 2, fake.by_parity]
+    (even, odd), _ = ask(*steps, texts="01", busy_limit_s=0.8)
+    assert (even.acc, odd.acc, odd.effort.busy_waits, odd.effort.infra_errors) == (1, 0, 4, 1)
+
+
+def test_a_dead_server_beside_a_busy_one_ends_nothing(fake, client_of):
+    async def scenario():
+        async with fake(fake.right) as gone:
+            dead = gone.address
+        async with (
+            fake(*[fake.busy] * 5, fake.right) as server,
+            client_of([dead, server.address], retries=2) as client,
+        ):
+            return await asyncio.gather(*(client.score("text", fake.question(i)) for i in range(64)))
+
+    scores = asyncio.run(scenario())
+    assert all(score.acc for score in scores) and scores[-1].effort.healthy_servers == 1
+
+
+@pytest.mark.parametrize(
+    "status, header", [(429, "0"), (503, "-5"), (503, "Wed, 21 Oct 2015 07:28:00 GMT"), (503, "nan"), (503, None)]
+)
+def test_what_else_is_busy_and_a_strange_retry_after_is_a_short_wait(fake, ask, monkeypatch, status, header):
+    monkeypatch.setattr("verl.dph.reward.transport.DEFAULT_BUSY_S", 0.05)
+    headers = {} if header is None else {"Retry-After": header}
+    [score], _ = ask(
+        lambda request, body: web.json_response({"busy": True}, status=status, headers=headers), fake.right, retries=0
+    )
+    assert score.acc == 1 and score.effort.seconds < 20 and score.effort.busy_waits == 1

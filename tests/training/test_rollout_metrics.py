@@ -1,5 +1,7 @@
-"""From what verl has of a step's rollouts and of a validation to Pass@k, majority and styles."""
+"""Pass@k, majority, styles, outcomes and scoring effort of a step's rollouts and of a validation."""
 
+import json
+from dataclasses import asdict
 from math import log
 
 import numpy as np
@@ -8,8 +10,10 @@ import torch
 from transfer_queue import KVBatchMeta
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from verl.dph.training import rollout_ledger, validation_dump
-from verl.dph.training.diversity import response_of, rollout_metrics, validation_metrics
+from rl.common.outcomes import OUTCOMES
+from verl.dph.reward.protocol import Effort
+from verl.dph.training import rollout_ledger
+from verl.dph.training.rollout_metrics import response_of, reward_metrics, rollout_metrics, validation_metrics
 
 JOIN, IN = "SELECT a.x FROM a JOIN b ON a.id = b.id", "SELECT x FROM a WHERE id IN (SELECT id FROM b)"
 
@@ -62,6 +66,38 @@ def test_a_validation_has_them_by_data_source():
     assert metrics == pytest.approx(expected | {f"dph/val/other/{name}": value for name, value in of_other.items()})
 
 
+def scored(outcome: str, **effort) -> dict:
+    return {"score": 1.0, "outcome": outcome, "scorer": json.dumps(asdict(Effort(**effort)))}
+
+
+def test_shares_of_outcomes_and_what_scoring_took():
+    metrics = reward_metrics(
+        [
+            scored("match", seconds=0.2, requests=0.5, healthy_servers=2),
+            scored("match", seconds=0.3, requests=0.5, healthy_servers=2),
+            scored("no_answer", seconds=1.5, requests=2, retries=1, healthy_servers=1),
+            scored("pred_timeout", seconds=2.0, requests=3, busy_waits=4, infra_errors=2, healthy_servers=2),
+        ]
+    )
+    assert {outcome: metrics.pop(f"dph/outcome/{outcome}") for outcome in OUTCOMES} == dict.fromkeys(OUTCOMES, 0) | {
+        "match": 0.5,
+        "no_answer": 0.25,
+        "pred_timeout": 0.25,
+    }
+    assert metrics == pytest.approx(
+        {
+            "dph/scorer/requests": 6,
+            "dph/scorer/retries": 1,
+            "dph/scorer/busy_waits": 4,
+            "dph/scorer/infra_errors": 2,
+            "dph/scorer/seconds_mean": 1.0,
+            "dph/scorer/seconds_max": 2.0,
+            "dph/scorer/healthy_servers": 1,
+        }
+    )
+    assert reward_metrics([{"acc": 1.0}, {}]) == {}, "of another reward function"
+
+
 class Queue:
     """TransferQueue's read of rows, as the tensordict that verl makes of them."""
 
@@ -91,8 +127,7 @@ def batch(monkeypatch) -> KVBatchMeta:
             ("q", 0, 0, 0),
         ]
     }
-    for module in (rollout_ledger, validation_dump):
-        monkeypatch.setattr(module, "tq", Queue(rows))
+    monkeypatch.setattr(rollout_ledger, "tq", Queue(rows))
     return KVBatchMeta(partition_id="train", keys=list(rows), tags=[{} for _ in rows])
 
 
@@ -106,8 +141,8 @@ def test_a_step_is_read_in_the_order_of_the_data(batch):
 
 
 def test_a_dump_of_validation_gets_ids_sources_and_tokens(batch):
-    described = validation_dump.describe(batch)
-    columns = validation_dump.with_columns({"acc": [0, 1], "uid": ["q_0_0", "q_1_0"]}, described)
+    described = rollout_ledger.describe(batch)
+    columns = rollout_ledger.with_columns({"acc": [0, 1], "uid": ["q_0_0", "q_1_0"]}, described)
     assert columns.pop("uid") == ["q_0_0", "q_1_0"] and columns.pop("acc") == [0, 1]
     assert [ids.tolist() for ids in columns.pop("response_ids")] == [[0, 1, 2], [0, 1, 2, 3]]
     assert columns == {"id": [ord("q")] * 2, "data_source": ["bird"] * 2}

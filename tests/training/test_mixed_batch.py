@@ -1,10 +1,12 @@
-"""D_pef rows in a real TransferQueue: what a rank's actor gets of a mixed step, with and without distributions."""
+"""A fixed share of D_pef rows in every mini-batch on every rank: their order, and what ranks get from TransferQueue."""
 
 import pytest
 import ray
 import torch
 import transfer_queue as tq
 from hydra import compose, initialize_config_dir
+from hypothesis import given
+from hypothesis import strategies as st
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
@@ -23,6 +25,64 @@ from verl.dph.training import mixed_batch
 
 K, RANKS, MINI_BATCHES, EXP_ROWS = 4, 2, 2, 8
 FLOATS = ("old_log_probs", "advantages")
+
+
+def cut(order, mini_batches, ranks):
+    """What verl's ranks read: [rank][mini-batch] -> rows."""
+    chunk = len(order) // ranks
+    size = chunk // mini_batches
+    return [[order[r * chunk + k * size :][:size] for k in range(mini_batches)] for r in range(ranks)]
+
+
+def test_two_ranks_two_mini_batches_by_hand():
+    exp = [f"e{i}" for i in range(8)]  # rank 0: e0..e3, rank 1: e4..e7
+    pef = [f"p{i}" for i in range(4)]  # mini-batch 0: p0 p1, mini-batch 1: p2 p3
+    assert mixed_batch.interleave(exp, pef, mini_batches=2, ranks=2) == [
+        *["e0", "e1", "p0", "e2", "e3", "p2"],
+        *["e4", "e5", "p1", "e6", "e7", "p3"],
+    ]
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 5), st.integers(1, 3))
+def test_every_rank_and_mini_batch_holds_its_equal_share(mini_batches, ranks, n_exp, n_pef):
+    parts = mini_batches * ranks
+    exp = [("exp", i) for i in range(n_exp * parts)]
+    pef = [("pef", i) for i in range(n_pef * parts)]
+    order = mixed_batch.interleave(exp, pef, mini_batches=mini_batches, ranks=ranks)
+    assert sorted(order) == sorted(exp + pef)
+    for rank, chunks in enumerate(cut(order, mini_batches, ranks)):
+        assert [row for part in chunks for row in part if row[0] == "exp"] == exp[
+            rank * n_exp * mini_batches : (rank + 1) * n_exp * mini_batches
+        ]
+        for part in chunks:
+            assert sum(kind == "pef" for kind, _ in part) == n_pef
+    for k in range(mini_batches):  # the D_pef rows of a mini-batch do not depend on the ranks
+        held = sorted(row for chunks in cut(order, mini_batches, ranks) for row in chunks[k] if row[0] == "pef")
+        assert held == pef[k * n_pef * ranks : (k + 1) * n_pef * ranks]
+
+
+def test_dealt_rows_are_balanced_by_hand():
+    lengths = [800, 700, 600, 500, 400, 300, 200, 100]  # in their order: 2,600 and 1,000 tokens
+    dealt = mixed_batch.deal(lengths, lengths, ranks=2)
+    assert sorted(dealt) == sorted(lengths)
+    assert sum(dealt[:4]) == sum(dealt[4:]) == 1800
+
+
+@given(st.integers(1, 8), st.data())
+def test_every_rank_is_dealt_as_many_rows_of_about_equal_length(ranks, data):
+    lengths = data.draw(st.lists(st.integers(2, 20_000), min_size=ranks, max_size=8 * ranks))
+    lengths = lengths[: len(lengths) // ranks * ranks]
+    rows = list(enumerate(lengths))
+    dealt = mixed_batch.deal(rows, lengths, ranks)
+    assert sorted(dealt) == rows and dealt == mixed_batch.deal(rows, lengths, ranks)
+    size = len(rows) // ranks
+    work = [sum(24576 * n + n * n for _, n in dealt[r * size :][:size]) for r in range(ranks)]
+    assert max(work) - min(work) <= max(24576 * n + n * n for n in lengths)
+
+
+def test_rows_that_do_not_divide_are_rejected():
+    with pytest.raises(ValueError, match="do not divide"):
+        mixed_batch.interleave([1, 2, 3], [4, 5], mini_batches=2, ranks=1)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """One rank of verl's real TrainingWorker, which computes the gradients of one mixed step and writes them down.
 
-Started by test_gradients.py, one process a rank, with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and VERL_PLATFORM=cpu.
+Started by test_rehearsal_loss.py, one process per rank, with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and
+VERL_PLATFORM=cpu.
 argv: model folder, output folder, then variants `NAME:override,override...` of dph_trainer; each writes
 NAME.safetensors.
 """

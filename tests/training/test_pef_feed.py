@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.trainer.conftest import ACTOR, ETA
-from tests.trainer.test_continuing import save_checkpoint
+from tests.training.conftest import ACTOR, ETA
+from tests.training.test_resume import save_checkpoint
 from verl.dph.training import checkpoint_parts
 from verl.dph.training.pef_feed import PefFeed
 from verl.dph.training.trainer import SyncTrainer

@@ -21,7 +21,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import FSDPActorConfig
 
 from rl.common.errors import UserError
-from tests.trainer.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, dataset_row
+from tests.training.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, dataset_row
 from verl.dph import main
 from verl.dph.config import attention
 from verl.dph.config.program import CONFIG_DIR, run_main

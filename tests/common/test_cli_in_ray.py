@@ -1,4 +1,4 @@
-"""A UserError that is raised in Ray's processes; tests/common/test_cli.py has the exit codes of all kinds of errors."""
+"""A UserError that is raised in processes of Ray; test_cli.py has the exit codes of all kinds of errors."""
 
 import pytest
 import ray

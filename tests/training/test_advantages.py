@@ -8,10 +8,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from verl.protocol import DataProto
-from verl.trainer.ppo.core_algos import compute_grpo_passk_outcome_advantage
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, compute_grpo_passk_outcome_advantage
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-from verl.dph.training.advantages import leave_one_out_max
+from verl.dph.training.advantages import leave_one_out_max, replace_grpo_passk
 
 PKPO = {"adv_estimator": "pkpo", "pkpo_k": 2}
 W_REINFORCE = {"adv_estimator": "w_reinforce", "w_reinforce_lambda": 0.1}
@@ -109,8 +109,10 @@ def test_w_reinforce():
 
 
 @pytest.mark.parametrize("padding", [0, 1, 2])
-def test_grpo_passk_is_not_ended_by_one_padding_row(padding):
+def test_grpo_passk_is_not_ended_by_one_padding_row(padding, monkeypatch):
     """It is PKPO at k = n, divided by n and by the standard deviation."""
+    monkeypatch.setitem(ADV_ESTIMATOR_REGISTRY, "grpo_passk", None)
+    replace_grpo_passk()
     rewards = [0.0, 0.5, 1.0, 1.0, 0.0, 0.0]
     found = advantages(PASSK, rewards, "aaabbb", padding)
     assert found == pytest.approx([0, 0, 0.5, 1, 0, 0] + [0] * padding)

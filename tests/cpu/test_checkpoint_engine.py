@@ -89,7 +89,7 @@ def test_weights_kept_aside_do_not_change_with_the_model(monkeypatch):
     monkeypatch.setattr(fsdp_utils, "fsdp2_sharded_save_to_cpu", fsdp_utils.fsdp2_sharded_save_to_cpu)
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
-        save_copies(fsdp_utils)
+        save_copies()
         model = fully_shard(torch.nn.Linear(3, 2), mesh=dist.init_device_mesh("cpu", (1,)))
         before = {name: weight.full_tensor().clone() for name, weight in model.named_parameters()}
         state, spec = fsdp_utils.fsdp2_sharded_save_to_cpu(model)
