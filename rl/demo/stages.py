@@ -2,11 +2,13 @@
 
 Stages run side by side, each as soon as those that it needs are done.
 
-OUT/stages/<name>.json holds the hash of a stage's command, its settings and the stages before it, and once it is done
-its time. A stage with the same hash that is not done keeps its outputs and continues; with another hash, or if a
+OUT/stages/<name>.json is a stage's mark: the hash of its command, its settings and the stages before it, and once it is
+done its time. A stage with the same hash that is not done keeps its outputs and continues; with another hash, or if a
 finished stage lacks an output, it starts from scratch.
 """
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -15,11 +17,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.common.processes import end_process_tree, end_with_parent, memory_in_use
 from rl.demo.progress import Progress
-from rl.demo.stage_marks import read_mark, settings_hash, write_mark
 
 POLL_SECONDS = 0.5
 # Measuring memory takes about a tenth of a second of a core.
@@ -36,6 +39,7 @@ class Stage:
         command: argv.
         seconds: expected on two cores, start-up included.
         environment: variables that decide its result, beside the caller's.
+        settings: what else decides its result, JSON-serialisable.
         outputs: files and folders that it owns: deleted before it starts from scratch.
         total, count: for progress that counts: how many there will be, and how many there are now, with words for it.
         needs: names of the stages whose results it reads.
@@ -46,6 +50,7 @@ class Stage:
     command: Sequence[str]
     seconds: float
     environment: dict[str, str] = field(default_factory=dict)
+    settings: Any = None
     outputs: Sequence[Path] = ()
     total: int | None = None
     count: Callable[[], tuple[int, str]] | None = None
@@ -122,7 +127,7 @@ class Pipeline:
         if program.process.returncode:
             raise UserError(self._failure(stage))
         self.seconds[stage.name] = time.monotonic() - program.started
-        write_mark(self._mark_path(stage), self._identity(stage), seconds=self.seconds[stage.name])
+        self._write_mark(stage, seconds=self.seconds[stage.name])
 
     def _measure_memory(self, running: Sequence[_Program]) -> None:
         if time.monotonic() - self._measured >= MEMORY_SECONDS:
@@ -133,6 +138,7 @@ class Pipeline:
         return {
             "command": list(stage.command),
             "environment": dict(stage.environment),
+            "settings": stage.settings,
             "needs": {name: self.hashes[name] for name in stage.needs},
         }
 
@@ -140,12 +146,27 @@ class Pipeline:
         return self.out / "stages" / f"{stage.name}.json"
 
     def _mark(self, stage: Stage) -> dict | None:
-        """The stage's mark if it belongs to these settings."""
-        mark = read_mark(self._mark_path(stage))
-        return mark if mark is not None and mark["hash"] == self.hashes[stage.name] else None
+        """The stage's mark if it belongs to these settings.
+
+        Raises:
+            UserError: the file is not a mark.
+        """
+        path = self._mark_path(stage)
+        try:
+            mark = json.loads(path.read_text())
+            return mark if mark["hash"] == self.hashes[stage.name] else None
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError):
+            raise UserError(f"{path} is not the mark of a stage: delete it to run the stage again.") from None
+
+    def _write_mark(self, stage: Stage, **more: float) -> None:
+        mark = {"hash": self.hashes[stage.name], **self._identity(stage), **more}
+        atomic_write.write_text(self._mark_path(stage), json.dumps(mark, indent=2, sort_keys=True) + "\n")
 
     def _is_done(self, stage: Stage) -> bool:
-        self.hashes[stage.name] = settings_hash(self._identity(stage))
+        identity = json.dumps(self._identity(stage), sort_keys=True)
+        self.hashes[stage.name] = hashlib.sha256(identity.encode()).hexdigest()
         mark = self._mark(stage)
         if mark is None or "seconds" not in mark or not all(path.exists() for path in stage.outputs):
             return False
@@ -160,7 +181,7 @@ class Pipeline:
             self._mark_path(stage).unlink(missing_ok=True)
             for path in stage.outputs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-            write_mark(self._mark_path(stage), self._identity(stage))
+            self._write_mark(stage)
         progress.start(stage, continued=continued)
         with open(self.log(stage), "wb") as log:
             # In a session of its own, so that a Ctrl-C reaches it through end_process_tree only.

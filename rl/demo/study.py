@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import Experiment, questions, sample_files
+from rl.demo.experiment import Experiment, ignore_variables, questions, sample_files
 from rl.demo.methods import METHODS, PAPER_METHODS, method_names
 from rl.demo.stages import Stage
 
@@ -92,6 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; exit code 2 after a user error."""
     options = parser().parse_args(arguments)
     exit_on_sigterm()
+    ignore_variables()
     started = time.monotonic()
     with user_errors_exit(resumes=True):
         methods = method_names(options.methods)
