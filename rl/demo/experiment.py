@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -15,10 +15,14 @@ from rl.cluster.scorer import temporary_scorer
 from rl.common.errors import UserError
 from rl.configuration import methods
 from rl.configuration.names import CHECKOUT
+from rl.configuration.nesting import flat
 from rl.configuration.run import Run
 from rl.data.training_run import checkpoint_folder
 from rl.demo.methods import METHODS, STORES, Method, in_store
 from rl.demo.stages import Pipeline, Stage
+
+if TYPE_CHECKING:
+    from rl.evaluation.spec import ReportSpec
 
 EXPERIMENT = "demo"
 SCORER_CONFIG = CHECKOUT / "rl" / "scorer" / "sql.yaml"
@@ -31,14 +35,14 @@ DEVICES = ("cpu", "cuda", "cuda_hf")
 
 
 def ignore_variables() -> None:
-    """Let no variable of the launch scripts that the user has set (docs/reference/scripts.md) reach the demo."""
+    """Forget the launch scripts' variables (docs/reference/scripts.md) that the user has set: the demo has its own."""
     for name in methods.known_variables() & os.environ.keys():
         del os.environ[name]
 
 
 @functools.cache
 def settings(method: str) -> DictConfig:
-    """What the files of the demo and of a method say, interpolations as they are written."""
+    """The settings that the files of the demo and of a method state; interpolations resolve when they are read."""
     return Run("", methods.methods()[method], methods.experiment(EXPERIMENT)).own_settings()
 
 
@@ -72,13 +76,13 @@ class Experiment:
         steps: training steps per run.
         seed: of sampling and the data; each training run has its own.
         device: one of DEVICES.
-        at_once: programs at a time, on a CPU each with one busy core.
+        at_once: programs at a time; on a CPU each keeps one core busy.
     """
 
     def __init__(self, out: Path, steps: int, seed: int, *, device: str = "cpu", at_once: int = 1):
         check_device(device)
         self.out, self.steps, self.seed, self.device, self.at_once = out, steps, seed, device, at_once
-        # Of a program: processes that sample, and threads of the update.
+        # Processes that sample, and threads of an update.
         self.replicas = 2 if device == "cpu" and at_once == 1 else 1
         self.threads = 2 if at_once == 1 else 1
         self.task, self.model, self.data = out / "task", out / "model", out / "data"
@@ -135,14 +139,14 @@ class Experiment:
         return stages + [self._store(name, [in_store(name), *STORES[name]]) for name in stores if name]
 
     def _split(self, name: str, title: str, folder: Path, *options: str) -> Stage:
-        """A split of the training prompts by their samples into two files of the folder."""
+        """Split the training prompts by their samples into two files of the folder."""
         files = (f"--samples={self._presampled}", f"--data={self.task / 'train.parquet'}", f"--out={folder}")
         command = _python("rl.cli", "split", *files, *options, f"--n={SAMPLES_PER_PROMPT}")
         parts = [folder / "train_correct.parquet", folder / "train_wrong.parquet"]
         return Stage(name, title, command, seconds=2, outputs=parts, needs=["presample"])
 
     def _store(self, name: str, words: list[str]) -> Stage:
-        """One of STORES, or the default one, which alone draws new samples."""
+        """Write one of STORES, or the default one, for which alone new samples are drawn."""
         default = name == "store"
         return self.launch(
             name if default else f"store_{name}",
@@ -229,22 +233,45 @@ class Experiment:
             needs=[need],
         )
 
+    def spec(self, runs: dict[str, str], **content: Any) -> "ReportSpec":
+        """The specification of a report on the base model and on these methods.
+
+        Args:
+            runs: {method: its training run}.
+            content: further keys.
+        """
+        from rl.evaluation.spec import specification
+
+        entries: dict[str, dict] = {name: {"splits": _sample_files(name)} for name in ("base", "base_again")}
+        for name, run in runs.items():
+            files = {"splits": _sample_files(run), "training_log": f"runs/{run}/metrics"}
+            entries[name] = METHODS[name].description() | files
+        asked = {split: f"task/test_{split}.parquet" for split in SPLITS}
+        groups = [GROUPED_BY, "family"]
+        return specification({"methods": entries, "questions": asked, "groups": groups, **content}, self.out)
+
+    def stated_settings(self) -> dict[str, Any]:
+        """The settings that demo.yaml states, by name."""
+        config = OmegaConf.merge(settings("js_kl"), {"trainer": {"device": self.device.partition("_")[0]}})
+        names = [name for name, _ in flat(methods.experiment(EXPERIMENT).content) if "." in name]
+        found = {name: OmegaConf.select(config, name) for name in names}
+        return {
+            name: OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
+            for name, value in found.items()
+            if not name.startswith("launch.")
+        }
+
 
 def _needed(method: Method) -> str:
-    """The stage that writes what a method trains on, beside the model."""
+    """The last stage that must be done before a method can train."""
     if method.method == "zero_success":
         return "unsolved"
     rehearses = "explored" in methods.methods()[method.method].launch
     return (f"store_{method.store}" if method.store else "store") if rehearses else "model"
 
 
-def questions() -> dict[str, object]:
-    """The keys of a report's specification that say what was asked, relative to OUT."""
-    return {"questions": {split: f"task/test_{split}.parquet" for split in SPLITS}, "groups": [GROUPED_BY, "family"]}
-
-
-def sample_files(name: str) -> dict[str, dict[str, str]]:
-    """A model's samples files by split, relative to OUT, for a report's specification."""
+def _sample_files(name: str) -> dict[str, dict[str, str]]:
+    """A model's samples files by split, relative to OUT."""
     greedy = "base" if name == "base_again" else name
     return {
         split: {"samples": f"eval/{name}/{split}.jsonl", "greedy": f"eval/{greedy}/{split}.greedy.jsonl"}

@@ -27,8 +27,6 @@ from rl.demo.experiment import (
     TRAIN_PROMPTS,
     Experiment,
     ignore_variables,
-    questions,
-    sample_files,
 )
 from rl.demo.methods import METHODS, method_names
 from rl.demo.stages import Stage
@@ -88,27 +86,19 @@ class Demo(Experiment):
 
     def _report(self) -> dict:
         from rl.evaluation.report.write import write_report
-        from rl.evaluation.spec import specification
 
-        methods: dict[str, dict[str, object]] = {}
-        for name in ("base", "base_again", *self.methods):
-            methods[name] = {"splits": sample_files(name)}
-            if name in METHODS:
-                methods[name] |= METHODS[name].description() | {"training_log": f"runs/{name}/metrics"}
-        content = {
-            "title": "DPH-RL demo",
-            "summary": SUMMARY.format(
-                k=SAMPLES_PER_PROMPT, prompts=TRAIN_PROMPTS, threshold=THRESHOLD, steps=self.steps
-            ),
-            "methods": methods,
-            **questions(),
-            "commands": [f"dph {self.command(self.methods)}"],
-            "caveats": list(CAVEATS),
-            "settings": {"experiment": "demo", "device": self.device, "seed": self.seed, "steps": self.steps}
-            | {f"eta of {METHODS[name].label}": METHODS[name].eta for name in self.methods if METHODS[name].family},
-            "seconds": {name: round(seconds, 1) for name, seconds in self.pipeline.seconds.items()},
-        }
-        spec = specification(content, self.out)
+        etas = {f"eta of {METHODS[name].label}": METHODS[name].eta for name in self.methods if METHODS[name].family}
+        spec = self.spec(
+            {name: name for name in self.methods},
+            title="DPH-RL demo",
+            summary=SUMMARY.format(k=SAMPLES_PER_PROMPT, prompts=TRAIN_PROMPTS, threshold=THRESHOLD, steps=self.steps),
+            commands=[f"dph {self.command(self.methods)}"],
+            caveats=list(CAVEATS),
+            settings=self.stated_settings()
+            | {"device": self.device, "seed": self.seed, "trainer.total_training_steps": self.steps}
+            | etas,
+            seconds={name: round(seconds, 1) for name, seconds in self.pipeline.seconds.items()},
+        )
         spec.write(self.out / "spec.json")
         return write_report(spec, self.out)
 

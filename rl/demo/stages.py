@@ -34,14 +34,15 @@ class Stage:
     """One program.
 
     Attributes:
-        name: of its mark and log file.
+        name: names its mark and its log file.
         title: shown to the user.
         command: argv.
         seconds: expected on two cores, start-up included.
-        environment: variables that decide its result, beside the caller's.
+        environment: further variables that decide its result.
         settings: what else decides its result, JSON-serialisable.
-        outputs: files and folders that it owns: deleted before it starts from scratch.
-        total, count: for progress that counts: how many there will be, and how many there are now, with words for it.
+        outputs: files and folders that it owns; they are deleted before it starts from scratch.
+        total: how many steps or samples it makes; None if nothing is counted.
+        count: how many there are now, and words for it.
         needs: names of the stages whose results it reads.
     """
 
@@ -69,28 +70,28 @@ class Pipeline:
 
     Args:
         out: the folder; marks go to out/stages, logs to out/logs.
-        environment: variables for every stage that do not affect results, such as an address.
+        environment: variables for every stage that do not change its result, such as an address.
     """
 
     def __init__(self, out: Path, environment: dict[str, str]):
         self.out, self.environment = out, environment
         self.hashes: dict[str, str] = {}
-        self.seconds: dict[str, float] = {}  # of the stages that are done
-        self.peak_memory = 0  # bytes in use by the pipeline's programs together, as sampled
+        self.seconds: dict[str, float] = {}  # by finished stage
+        self.peak_memory = 0  # bytes that all programs used together, as sampled
         self._measured = 0.0
         for name in ("stages", "logs"):
             (out / name).mkdir(parents=True, exist_ok=True)
 
     def run(self, stages: Sequence[Stage], *, at_once: int = 1) -> None:
-        """Run the stages that are not done, each as soon as those that it needs are done.
+        """Run the stages that are not done, each as soon as its needs are done.
 
         Args:
-            stages: each after those that it needs; the first that can start does.
+            stages: in the order of preference where several could start.
             at_once: programs at a time.
 
         Raises:
-            UserError: with the error of the program that failed and the path of its log. The other programs are ended
-                then, and continue in the next run.
+            UserError: a program failed; with its error and the path of its log. The other programs are ended, and
+                continue in the next run.
         """
         waiting, running = list(stages), list[_Program]()
         with Progress(stages) as progress:
@@ -146,7 +147,7 @@ class Pipeline:
         return self.out / "stages" / f"{stage.name}.json"
 
     def _mark(self, stage: Stage) -> dict | None:
-        """The stage's mark if it belongs to these settings.
+        """The stage's mark; None if there is none or it has another hash.
 
         Raises:
             UserError: the file is not a mark.
@@ -177,14 +178,14 @@ class Pipeline:
         mark = self._mark(stage)
         continued = mark is not None and "seconds" not in mark
         if not continued:
-            # Without a mark, outputs that are half deleted belong to no settings.
+            # The mark goes first: a half deleted output must not count as this stage's.
             self._mark_path(stage).unlink(missing_ok=True)
             for path in stage.outputs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             self._write_mark(stage)
         progress.start(stage, continued=continued)
         with open(self.log(stage), "wb") as log:
-            # In a session of its own, so that a Ctrl-C reaches it through end_process_tree only.
+            # A session of its own: Ctrl-C reaches the program only through end_process_tree.
             process = subprocess.Popen(
                 stage.command,
                 env=os.environ | self.environment | stage.environment,

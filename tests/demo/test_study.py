@@ -27,7 +27,8 @@ def test_a_wrong_argument_is_one_sentence(arguments, sentence, capsys, tmp_path)
 
 
 def test_seeds_are_compared_on_the_same_base_and_eta_0_is_of_its_family(tmp_path):
-    specs = study.Study(tmp_path, ["dapo_exp", "dph_js"], [1, 2], steps=4, at_once=2)._specs()
+    found = study.Study(tmp_path, ["dapo_exp", "dph_js"], [1, 2], steps=4, at_once=2)
+    specs = {seed: found.spec_of(seed) for seed in found.seeds}
     of_eta = {name: (entry.family, entry.eta) for name, entry in specs[2].methods.items()}
     assert of_eta == {
         "base": (None, None),
