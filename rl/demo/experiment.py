@@ -9,19 +9,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig, OmegaConf
-
 from rl.cluster.scorer import temporary_scorer
 from rl.common.errors import UserError
 from rl.configuration import methods
 from rl.configuration.names import CHECKOUT
 from rl.configuration.nesting import flat
-from rl.configuration.run import Run
 from rl.data.training_run import checkpoint_folder
 from rl.demo.methods import METHODS, STORES, Method, in_store
 from rl.demo.stages import Pipeline, Stage
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from rl.evaluation.spec import ReportSpec
 
 EXPERIMENT = "demo"
@@ -41,8 +40,10 @@ def ignore_variables() -> None:
 
 
 @functools.cache
-def settings(method: str) -> DictConfig:
+def settings(method: str) -> "DictConfig":
     """The settings that the files of the demo and of a method state; interpolations resolve when they are read."""
+    from rl.configuration.run import Run
+
     return Run("", methods.methods()[method], methods.experiment(EXPERIMENT)).own_settings()
 
 
@@ -185,6 +186,8 @@ class Experiment:
             threads: of each.
             more: of the stage.
         """
+        from omegaconf import OmegaConf
+
         command = _python("rl.launch", method, *words, f"device={self.device}", f"trainer.n_gpus_per_node={ranks}")
         environment = {"SETTINGS": EXPERIMENT, "DEMO_DIR": str(self.out), "OMP_NUM_THREADS": str(threads)}
         decides = OmegaConf.to_container(settings(method), resolve=False)
@@ -252,6 +255,8 @@ class Experiment:
 
     def stated_settings(self) -> dict[str, Any]:
         """The settings that demo.yaml states, by name."""
+        from omegaconf import OmegaConf
+
         config = OmegaConf.merge(settings("js_kl"), {"trainer": {"device": self.device.partition("_")[0]}})
         names = [name for name, _ in flat(methods.experiment(EXPERIMENT).content) if "." in name]
         found = {name: OmegaConf.select(config, name) for name in names}
