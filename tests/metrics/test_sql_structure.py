@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.demo.question_families import FAMILIES, Mix, draw_question
-from rl.demo.schemas import SCHEMAS, fill_database
-from rl.demo.sql_solutions import STYLE_NAMES, solve
+from rl.demo.questions import FAMILIES, SCHEMAS, STYLE_NAMES, Mix, draw_question, fill_database, solve
 from rl.metrics.sql_structure import canonical_sql, structure_of
 from rl.metrics.styles import KNOWN_STYLES
 

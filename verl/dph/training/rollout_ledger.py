@@ -289,7 +289,7 @@ class RolloutLedger:
 
 
 def describe(batch: KVBatchMeta) -> dict[str, Described]:
-    """By key, what verl's dump of a validation lacks and `dph compare` reads (rl/runs/validation_samples.py).
+    """By key, what verl's dump of a validation lacks and `dph compare` reads (rl/evaluation/validation_samples.py).
 
     To be called before verl takes the responses out of TransferQueue.
     """

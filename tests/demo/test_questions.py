@@ -1,4 +1,4 @@
-"""The five styles against each other and against an answer that is worked out without SQL."""
+"""Questions say what they mean, and the five styles give the answer that is worked out without SQL."""
 
 import operator
 import random
@@ -6,20 +6,23 @@ import re
 
 import pytest
 
-from rl.demo.question_families import (
+from rl.demo.questions import (
     COUNT,
     COUNT_WORDS,
     FAMILIES,
     NONE,
     RL_MIX,
+    SCHEMAS,
+    SHOP,
+    STYLE_NAMES,
     Condition,
     Family,
     Mix,
     Question,
+    announced_solution,
     draw_question,
+    solve,
 )
-from rl.demo.schemas import SCHEMAS, SHOP
-from rl.demo.sql_solutions import STYLE_NAMES, announced_solution, solve
 
 QUESTIONS_PER_CELL = 12
 COMPARE = {"=": operator.eq, ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le}

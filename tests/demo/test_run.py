@@ -7,7 +7,6 @@ import pytest
 
 from rl import cli
 from rl.demo import run
-from rl.demo.summary import results_tables
 
 
 def summary(prompts: int, pass_at_1: float, styles: tuple | None) -> dict:
@@ -36,7 +35,7 @@ def report() -> dict:
 
 
 def test_the_table_has_both_domains_and_every_group_of_questions(report):
-    blocks = results_tables(report).split("\n\n")
+    blocks = run.results_tables(report).split("\n\n")
     assert [block.splitlines()[0] for block in blocks] == [
         f"{questions}, 32 samples each, with 95 % intervals over questions."
         for questions in (
