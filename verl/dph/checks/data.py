@@ -20,7 +20,7 @@ def rows(config: DictConfig) -> list[Row]:
     if config.actor_rollout_ref.actor.generate_sft:
         names = prompt_settings(config.data)
     else:
-        names = ["train_files", "val_files"]
+        names = ["train_files", *(["val_files"] if config.data.val_files else [])]
         _check_groups(config)
     if has_keep_probe(config):
         _check_probe(config.trainer.keep_probe)

@@ -46,9 +46,11 @@ class Subject(without_verl.Subject):
 
     Attributes:
         scorer_wait_s: seconds that a scorer has to answer; None: as long as a run gives it.
+        finished: the summary of a run that has nothing left to do; None before `checkpoint` has looked, or if there is.
     """
 
     scorer_wait_s: float | None = None
+    finished: str | None = None
 
     @property
     def writes_store(self) -> bool:
@@ -71,16 +73,6 @@ class Subject(without_verl.Subject):
         if found is not None:
             resume.check(self.config, found)
         return found
-
-    @cached_property
-    def finished(self) -> str | None:
-        """The summary of a run that has nothing left to do."""
-        if self.program != MAIN or self.resumed is None:
-            return None
-        record = RunRecord.load(self.folder)
-        if not record.is_finished(self.config, step_of(self.resumed) or 0):
-            return None
-        return f"{FINISHED}\n{record.summary(self.config)}"
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -165,9 +157,14 @@ def other_runs(subject: Subject) -> Finding:
 
 def checkpoint(subject: Subject) -> Finding:
     """The one that is resumed is this run's."""
-    if subject.finished is not None:
-        return ok(subject.finished.splitlines()[0])
-    return ok(f"resumes from {subject.resumed.name}" if subject.resumed is not None else "starts at step 0")
+    resumed = subject.resumed
+    if resumed is None:
+        return ok("starts at step 0")
+    record = RunRecord.load(subject.folder)
+    if record.is_finished(subject.config, step_of(resumed) or 0):
+        subject.finished = f"{FINISHED}\n{record.summary(subject.config)}"
+        return ok(FINISHED)
+    return ok(f"resumes from {resumed.name}")
 
 
 def prompts(subject: Subject) -> Finding:
