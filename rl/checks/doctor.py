@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rl.checks import hardware, installation
-from rl.checks.all_reduce import all_reduce
 from rl.checks.finding import Check, Finding, fail, look_at, skipped, warn
 from rl.checks.machine import Machine, last_line
 from rl.common.errors import UserError
@@ -37,7 +36,7 @@ CHECKS: tuple[Check[Machine], ...] = (
     Check("vLLM", installation.vllm),
     Check("attention", installation.attention),
     Check("cupy", installation.cupy),
-    Check("ranks", all_reduce),
+    Check("ranks", installation.ranks),
     Check("Ray's CPUs", hardware.ray_cpus),
     Check("shared memory", hardware.shared_memory),
     Check("open files", hardware.open_files),

@@ -9,6 +9,10 @@ from rl.checks.machine import Machine
 VERL = "0.9.1"
 OLDEST_PYTHON, PYTHON_OF_GPUS = (3, 11), (3, 12)
 CUPY = "cupy-cuda13x==14.0.1"  # as verl pins it
+_NO_SUM = {
+    "nccl": "look at NCCL_DEBUG=INFO; try NCCL_P2P_DISABLE=1, a larger /dev/shm, NCCL_SOCKET_IFNAME for the interface.",
+    "gloo": "name the network interface in GLOO_SOCKET_IFNAME, or let the host's name resolve (/etc/hosts).",
+}
 INSTALL = (
     "install the environment (make install, with GPUs make install-gpu), and activate it or name its Python in PYTHON."
 )
@@ -120,6 +124,22 @@ def attention(machine: Machine) -> Finding:
     if found["chosen"] == "sdpa":
         return warn(f"sdpa{because}: long packed rows take more time and memory", "install flash-attn 2.8.3.")
     return ok(f"{found['chosen']}{because}")
+
+
+def ranks(machine: Machine) -> Finding:
+    """A sum over this machine's ranks; two processes on a CPU."""
+    count, backend = (2, "gloo") if machine.on_cpu else (min(machine.ranks, len(machine.gpus)), "nccl")
+    library = "gloo"
+    if not machine.on_cpu:
+        torch = machine.probe("torch")
+        if torch["error"] is not None or torch["nccl"] is None or not count:
+            return skipped("torch cannot use the GPUs")
+        library = f"NCCL {torch['nccl']}"
+    try:
+        found = machine.probe("ranks", str(count), backend)
+    except Unknown as error:
+        return fail(f"{library} cannot sum over {count} processes: {error}", _NO_SUM[backend])
+    return ok(f"{library} sums over {count} processes, {found['seconds']:.0f} s with their start")
 
 
 def cupy(machine: Machine) -> Finding:

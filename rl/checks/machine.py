@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -80,7 +81,7 @@ class Machine:
     def gpus(self) -> list[Gpu]:
         return visible_gpus()
 
-    def probe(self, name: str) -> dict:
+    def probe(self, name: str, *arguments: str) -> dict:
         """What a function of probe.py finds in a process of its own, in the run's Python and environment.
 
         Raises:
@@ -88,7 +89,8 @@ class Machine:
         """
         if name not in self.probes:
             try:
-                text = run_program([self.python, "-m", "rl.checks.probe", name], PROBE_LIMIT_S, self.environment)
+                command = [self.python, "-m", "rl.checks.probe", name, *arguments]
+                text = run_program(command, PROBE_LIMIT_S, self.environment)
                 self.probes[name] = json.loads(text.splitlines()[-1])
             except Unknown as error:
                 self.probes[name] = error
@@ -129,22 +131,34 @@ def users_of(gpu: Gpu) -> list[str]:
 
 
 def run_program(command: Sequence[str], limit_s: float, environment: dict[str, str] | None = None) -> str:
-    """A program's standard output.
+    """A program's standard output; when it takes too long, it is killed with all that it started.
 
     Raises:
         Unknown: it cannot be run, fails or takes too long; the text is the last line that it printed.
     """
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            start_new_session=True,
         )
     except OSError as error:
         raise Unknown(f"{command[0]}: {error.strerror}") from error
+    try:
+        output, errors = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired as error:
-        raise Unknown(f"{command[0]} did not answer within {limit_s:g} s") from error
-    if done.returncode:
-        raise Unknown(last_line(done.stderr or done.stdout) or f"{command[0]} ended with {done.returncode}")
-    return done.stdout
+        os.killpg(process.pid, signal.SIGKILL)
+        output, errors = process.communicate()
+        said = last_line(errors or output)
+        raise Unknown(f"no answer within {limit_s:g} s" + (f" ({said})" if said else "")) from error
+    if process.returncode:
+        raise Unknown(last_line(errors or output) or f"{command[0]} ended with {process.returncode}")
+    return output
 
 
 def last_line(text: str) -> str:

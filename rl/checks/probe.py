@@ -1,4 +1,4 @@
-"""`python -m rl.checks.probe NAME`: look into an environment from within, in a process that may die of it.
+"""`python -m rl.checks.probe NAME [ARGUMENT ...]`: look into an environment from within, in a process that may die.
 
 Prints what the function NAME returns as one line of JSON. torch, verl and vLLM are imported here alone.
 """
@@ -6,9 +6,12 @@ Prints what the function NAME returns as one line of JSON. torch, verl and vLLM 
 import importlib
 import importlib.util
 import json
+import os
 import platform
 import sys
 import sysconfig
+import tempfile
+import time
 from importlib import metadata
 from pathlib import Path
 
@@ -76,6 +79,33 @@ def vllm() -> dict:
     return {"version": metadata.version("vllm")}
 
 
+def ranks(count: str, backend: str) -> dict:
+    """One sum over so many processes, as training makes them: NCCL between this machine's GPUs, gloo on a CPU."""
+    import torch.multiprocessing
+
+    started = time.monotonic()
+    os.environ |= {"NCCL_DEBUG": os.environ.get("NCCL_DEBUG", "WARN"), "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory(prefix="dph-doctor-") as folder:
+        torch.multiprocessing.spawn(_rank, (int(count), backend, f"{folder}/meeting"), nprocs=int(count))
+    return {"seconds": time.monotonic() - started}
+
+
+def _rank(rank: int, count: int, backend: str, meeting: str) -> None:
+    import torch
+
+    device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
+    if backend == "nccl":
+        torch.cuda.set_device(device)
+    torch.distributed.init_process_group(backend, init_method=f"file://{meeting}", rank=rank, world_size=count)
+    numbers = torch.full((1 << 20,), float(rank + 1), device=device)
+    torch.distributed.all_reduce(numbers)
+    expected = count * (count + 1) / 2
+    if not (numbers == expected).all():
+        raise ValueError(f"the sum is {numbers[0].item():g}, not {expected:g}")
+    torch.distributed.destroy_process_group()
+
+
 if __name__ == "__main__":
-    probes = {function.__name__: function for function in (packages, torch, plugin, attention, vllm)}
-    sys.stdout.write(json.dumps(probes[sys.argv[1]]()) + "\n")
+    probes = {function.__name__: function for function in (packages, torch, plugin, attention, vllm, ranks)}
+    name, *arguments = sys.argv[1:]
+    sys.stdout.write(json.dumps(probes[name](*arguments)) + "\n")

@@ -7,8 +7,7 @@ from collections import namedtuple
 import pytest
 from hydra import compose, initialize_config_dir
 
-from rl.checks import hardware
-from rl.checks.all_reduce import all_reduce
+from rl.checks import hardware, installation
 from rl.checks.finding import Check, look_at
 from rl.checks.machine import Machine
 from rl.configuration.compose import CONFIG_DIR
@@ -73,7 +72,7 @@ def test_no_driver(nvidia_smi):
     machine = machine_with()
     status, words = line(hardware.driver(machine))
     assert status == "fail" and "couldn't communicate" in words and "DEVICE=cpu" in words
-    checks = [Check("", look) for look in (hardware.gpus, hardware.ray_cpus, all_reduce)]
+    checks = [Check("", look) for look in (hardware.gpus, hardware.ray_cpus, installation.ranks)]
     assert {finding.status for _, finding in look_at(checks, machine)} == {"skipped"}
     nvidia_smi("No devices were found")
     assert "lists no GPU: No devices were found" in hardware.driver(machine_with()).found

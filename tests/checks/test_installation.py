@@ -4,7 +4,7 @@ import psutil
 import pytest
 import torch
 
-from rl.checks import all_reduce, installation
+from rl.checks import installation, probe
 from rl.checks.machine import Machine
 from tests.checks.conftest import eight
 
@@ -85,36 +85,29 @@ def test_a_plugin_that_raises(monkeypatch, tmp_path):
     )
 
 
-def on_cpu(python: str) -> Machine:
-    machine = Machine("cpu", "in a test", python)
-    machine.probes["torch"] = {"version": "2.13.0+cpu", "cuda": None, "devices": 0, "error": None, "nccl": None}
-    return machine
-
-
-def test_ranks_that_fail_or_say_nothing(nvidia_smi, monkeypatch, tmp_path):
-    """Two ranks, of which one would wait for the other for ever."""
+def test_ranks_that_fail_or_do_not_answer(nvidia_smi, monkeypatch, tmp_path):
+    """One of two ranks would wait for the other for ever."""
     others = psutil.Process().children(recursive=True)
-    commands = '[ "$3" = 0 ] && exec sleep 60; echo "RuntimeError: no route" >&2; exit 1'
-    finding = all_reduce.all_reduce(on_cpu(interpreter(tmp_path, commands)))
+    failing = Machine("cpu", "", interpreter(tmp_path, 'echo "RuntimeError: no route" >&2; exit 1'))
+    finding = installation.ranks(failing)
     assert finding.status == "fail" and finding.found.endswith("2 processes: RuntimeError: no route")
     assert "GLOO_SOCKET_IFNAME" in finding.advice
     nvidia_smi(*eight())
     commands = '[ "$4 $5" = "8 nccl" ] || exit 0; echo "NCCL WARN no peer" >&2; exit 1'
     on_gpus = Machine("cuda", "", interpreter(tmp_path, commands))
     on_gpus.probes["torch"] = {"nccl": "2.27.5", "error": None}
-    finding = all_reduce.all_reduce(on_gpus)
+    finding = installation.ranks(on_gpus)
     assert finding.found == "NCCL 2.27.5 cannot sum over 8 processes: NCCL WARN no peer"
-    assert "NCCL_P2P_DISABLE" in finding.advice
-    monkeypatch.setattr(all_reduce, "LIMIT_S", 0.5)
-    silent = on_cpu(interpreter(tmp_path, "exec sleep 61"))
-    assert "no result within 0.5 s (nothing was said)" in all_reduce.all_reduce(silent).found
+    monkeypatch.setattr("rl.checks.machine.PROBE_LIMIT_S", 0.5)
+    silent = Machine("cpu", "", interpreter(tmp_path, "sleep 61 & wait"))
+    assert "no answer within 0.5 s" in installation.ranks(silent).found
     assert psutil.Process().children(recursive=True) == others
 
 
 def test_a_wrong_sum_is_noticed(monkeypatch, tmp_path):
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda numbers: numbers.add_(1))
     try:
-        with pytest.raises(SystemExit, match="the sum is 2, not 1"):
-            all_reduce._rank(0, 1, "gloo", str(tmp_path / "meeting"))
+        with pytest.raises(ValueError, match="the sum is 2, not 1"):
+            probe._rank(0, 1, "gloo", str(tmp_path / "meeting"))
     finally:
         torch.distributed.destroy_process_group()
