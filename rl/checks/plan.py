@@ -61,7 +61,10 @@ def plan_of(run: "Run", gpu: str) -> Plan:
     Raises:
         UserError: no plan can be made; the sentence says why.
     """
-    given = workload(run.program, run.values)
+    try:
+        given = workload(run.program, run.values)
+    except (KeyError, TypeError) as error:
+        raise UserError(f"a setting that the plan reads is missing or no number ({error}).") from error
     shape, of_type = model_shape(given.model), gpu_type(gpu)
     overridden = {word.lstrip("+").partition("=")[0] for word in run.given}
     open_ = [

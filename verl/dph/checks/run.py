@@ -18,7 +18,7 @@ from verl.utils.config import validate_config
 from verl.utils.device import auto_set_device
 
 from rl.checks import run as without_verl
-from rl.checks.files import files_of
+from rl.checks.files import check_model, files_of
 from rl.checks.finding import Check, Finding, enforce, look_at, ok, skipped
 from rl.checks.run import EVALUATE, MAIN, PRESAMPLE
 from rl.common import run_lock
@@ -135,6 +135,8 @@ def _complete(config: DictConfig) -> None:
 def rules_of_sampling(subject: Subject) -> Finding:
     config = subject.config
     check_rollout(config)
+    if subject.program == PRESAMPLE:
+        check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
     rollout = config.actor_rollout_ref.rollout
     if subject.program == PRESAMPLE and rollout.temperature == 0 and config.presample.n > 1:
         raise UserError(

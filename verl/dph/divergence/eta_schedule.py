@@ -35,7 +35,7 @@ class Coefficient:
       grows, the policy is held closer to pi_ref; less: eta shrinks, down to min_coeff, and leaves the policy free.
 
     Args:
-        control: the settings, validated (training/checks.py).
+        control: the settings, validated (checks/objective.py).
         eta: sft_loss_coeff.
     """
 
