@@ -384,7 +384,7 @@ COMMANDS = {
     "plan": Command(
         "estimate memory and time of a launch script's run",
         "--gpu h100 scripts/llama/js_kl.sh my_run 0.2",
-        "rl.planning.command",
+        "rl.checks.plan",
     ),
     "train": Command("train with a method or a baseline", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
     "watch": Command(
@@ -424,7 +424,7 @@ COMMANDS = {
     "doctor": Command(
         "check the machine, its environment and a run before it starts",
         "scripts/llama/js_kl.sh my_run 0.2",
-        "rl.doctor.command",
+        "rl.checks.doctor",
     ),
     "version": Command("print versions", "", ":version"),
 }

@@ -57,7 +57,6 @@ def assert_same(metrics: dict[int, dict[str, float]], again: dict[int, dict[str,
 
 def prepare(config) -> None:
     """The checks of verl.dph.main before it starts Ray."""
-    from verl.dph import main  # which loads all of verl
+    from verl.dph.checks.run import MAIN, check  # which loads all of verl
 
-    main.check_settings(config)
-    main.prepare(config)
+    check(config, MAIN)

@@ -24,8 +24,8 @@ from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import BY_STRUCTURE, KNOWN_STYLES
 from rl.scorer.config import MathSettings, ScorerSettings, ServerSettings, SqlSettings, TaskSettings
 from rl.scorer.rewards import REWARD_MODELS
-from rl.scorer.sql.engines import ENGINES
 from rl.scorer.sql.compare import COMPARISONS
+from rl.scorer.sql.engines import ENGINES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = "scripts/llama/js_kl.sh"

@@ -4,43 +4,98 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from omegaconf import DictConfig, OmegaConf
+
 from rl.common.errors import UserError
 
 _HUB_LIMIT_S = 10
 _SPLIT = "run data/sql/process_data/exact_correct_id.py after offline_sampling.sh"
 _PUBLISHED = "the commands of docs/howto/data.md write it"
-# How to get the file of a setting of `data`.
+# How to get the file of a setting.
 _ORIGIN = {
-    "train_files": f"{_PUBLISHED}, TRAIN_FILE names it",
-    "val_files": f"{_PUBLISHED}, VAL_FILES names it; VAL_FILES= trains without validation",
-    "sft_files": f"{_SPLIT}, which writes train_correct.parquet",
-    "sft_wrong_files": f"{_SPLIT}, which writes train_wrong.parquet",
-    "sft_samples": "run offline_sampling.sh (scripts/llama, scripts/qwen), which writes it",
-    "sft_responses": "give a parquet or JSON lines of responses (docs/howto/foreign-responses.md)",
-    "sft_pt": "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen), which writes it, SFT_PT names it",
+    "data.train_files": f"{_PUBLISHED}, TRAIN_FILE names it",
+    "data.val_files": f"{_PUBLISHED}, VAL_FILES names it; VAL_FILES= trains without validation",
+    "data.sft_files": f"{_SPLIT}, which writes train_correct.parquet",
+    "data.sft_wrong_files": f"{_SPLIT}, which writes train_wrong.parquet",
+    "data.sft_samples": "run offline_sampling.sh (scripts/llama, scripts/qwen), which writes it",
+    "data.sft_responses": "give a parquet or JSON lines of responses (docs/howto/foreign-responses.md)",
+    "data.sft_pt": "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen), which writes it, SFT_PT names it",
 }
 
 
 def files_of(setting: str | Sequence[str] | None) -> list[Path]:
-    """The paths of a setting that names one file, several or none; `~` is expanded."""
-    return [Path(file).expanduser() for file in ([setting] if isinstance(setting, str) else setting or [])]
+    """The paths of a setting that names one file, several or none; `~` is expanded.
+
+    The paper's README writes data.sft_pt=None, which Hydra takes for a word.
+    """
+    named = [] if setting in (None, "None") else [setting] if isinstance(setting, str) else setting
+    return [Path(file).expanduser() for file in named or []]
 
 
-def check_files(name: str, setting: str | Sequence[str] | None) -> None:
-    """Reject a file that is not there.
+def uses_samples(data: DictConfig) -> bool:
+    """Whether a store's rows are samples of the pre-sampling."""
+    return not data.sft_responses and (data.sft_coverage == "solved" or data.sft_responses_per_prompt != 1)
 
-    Args:
-        name: of the setting, below `data`.
+
+def prompt_settings(data: DictConfig) -> list[str]:
+    """Which settings name the prompts that a store is written for."""
+    all_prompts = data.sft_responses or data.sft_coverage == "solved"
+    return ["sft_files", "sft_wrong_files"] if all_prompts and data.sft_wrong_files else ["sft_files"]
+
+
+def needed_files(config: DictConfig, program: str) -> list[str]:
+    """The settings that name the files that a program reads; evaluation finds its own (rl/evaluation/benchmarks.py).
 
     Raises:
-        UserError: naming the first file that is missing, and how to get it.
+        UserError: one that the program cannot do without is not set.
     """
-    for path in files_of(setting):
-        if "://" not in str(path) and not path.is_file():
-            raise UserError(f"data.{name}={path} does not exist: {_origin(name, path)}.")
+    if program.endswith("evaluate"):
+        return []
+    needed, others = ["train_files"], []
+    if program.endswith("main") and config.actor_rollout_ref.actor.generate_sft:
+        needed = prompt_settings(config.data)
+        if config.data.sft_responses:
+            needed.append("sft_responses")
+        elif uses_samples(config.data):
+            needed.append("sft_samples")
+        elif config.data.sft_refinement_failures == "move":
+            needed.append("sft_wrong_files")
+    elif program.endswith("main"):
+        rehearsal = ["data.sft_files", "data.sft_pt"] if config.actor_rollout_ref.actor.sft_loss_mode != "none" else []
+        probe = [f"trainer.keep_probe.{name}_files" for name in ("solved", "unsolved")]
+        others = ["data.val_files", *rehearsal, *(probe if config.trainer.keep_probe.prompts else [])]
+    for name in needed:
+        check_set(config, f"data.{name}")
+    return [*(f"data.{name}" for name in needed), *others]
 
 
-def _origin(name: str, path: Path) -> str:
+def check_set(config: DictConfig, key: str) -> None:
+    """Reject a setting that names no file.
+
+    Raises:
+        UserError: naming it.
+    """
+    if not files_of(OmegaConf.select(config, key)):
+        raise UserError(f"{key} is not set, and this run needs it: name the file.")
+
+
+def check_file(key: str, path: Path) -> bool:
+    """Reject a file that does not exist; one of another file system (hdfs://) is not looked at.
+
+    Returns:
+        Whether it was looked at.
+
+    Raises:
+        UserError: naming the setting `key`, the file, and how to get it.
+    """
+    if ":/" in str(path):  # pathlib makes one slash of two
+        return False
+    if not path.is_file():
+        raise UserError(f"{key}={path} does not exist: {_origin(key, path)}.")
+    return True
+
+
+def _origin(key: str, path: Path) -> str:
     if path.name == "foreign.pt":
         return "get_correct_data_tensor.sh writes it with data.sft_responses=FILE, FOREIGN_PT names it"
     if path.parts[-2:] == ("unsolved", "train_wrong.parquet"):
@@ -50,7 +105,7 @@ def _origin(name: str, path: Path) -> str:
         )
     if path.name in ("train_wrong.parquet", "train_correct.parquet"):
         return f"{_SPLIT}, which writes it"
-    return _ORIGIN[name]
+    return _ORIGIN.get(key, "correct the path")
 
 
 def check_model(key: str, model: str, *, ask_hub: bool = True) -> None:

@@ -40,6 +40,7 @@ SAMPLING = (
     ),
     Setting(f"{_ROLLOUT}.seed", CountOrZero),
     Setting(f"{_ROLLOUT}.max_num_seqs", Count),
+    Setting(f"{_ROLLOUT}.gpu_memory_utilization", Share),
     Setting("trainer.nnodes", Count),
     Setting("trainer.n_gpus_per_node", Count),
     Setting("data.max_prompt_length", Count),

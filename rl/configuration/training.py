@@ -251,6 +251,8 @@ OF_VERL = (
     Setting("actor_rollout_ref.rollout.n", Count),
     Setting("actor_rollout_ref.rollout.temperature", Positive),
     Setting("actor_rollout_ref.rollout.top_p", Share),
+    Setting("actor_rollout_ref.rollout.gpu_memory_utilization", Share),
+    Setting("actor_rollout_ref.rollout.tensor_model_parallel_size", Count),
     Setting(f"{ACTOR}.optim.lr", PositiveOrZero),
     Setting(f"{ACTOR}.ppo_epochs", Count),
     Setting(f"{ACTOR}.ppo_mini_batch_size", Count),

@@ -105,18 +105,18 @@ def variable_of(value: Any) -> str | None:
 
 
 def check_composed(config: DictConfig, settings: Iterable[Setting] = ()) -> None:
-    """Check `launch` and these settings, before settle; a wrong value that a variable gave is named by the variable.
+    """Check `launch`, unless settle has removed it, and these settings; a value from a variable is named by it.
 
     Raises:
         UserError: one line per wrong value.
     """
-    launch, written, sentences = config[LAUNCH], raw(config), []
+    launch, written, sentences = config.get(LAUNCH, {}), raw(config), []
     choices = [choice for choice in _CHOICES if choice.key.removeprefix(f"{LAUNCH}.") in launch]
     for setting, sentence in violations(config, [*choices, *settings]):
         variable = variable_of(written.get(setting.key)) or ""
         sentences.append(sentence.replace(setting.key, variable, 1) if os.environ.get(variable) else sentence)
     explored = os.environ.get("EXPLORED") or "exp"
-    if "explored" not in launch and explored != "exp":
+    if LAUNCH in config and "explored" not in launch and explored != "exp":
         sentences.append(f"EXPLORED={explored} is for methods that rehearse D_pef, and this one does not: unset it.")
     if sentences:
         raise UserError("\n".join(sentences))

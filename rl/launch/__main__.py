@@ -1,6 +1,6 @@
 """`python -m rl.launch SCRIPT ARGUMENTS...`: check a run, plan it, and start its program (scripts/lib/run.sh).
 
-SCRIPT is a launch script's path or a method's name. On a node of several the program is that of all nodes (rl.cluster).
+SCRIPT is a launch script's path or a method's name. With several nodes, rl.cluster starts on each of them.
 """
 
 import os
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 from omegaconf import OmegaConf
 
+from rl.checks import run as checks
+from rl.checks.plan import plan_at_start
 from rl.common.cli import user_errors_exit
 from rl.configuration.methods import known_variables
 from rl.configuration.names import misspelt
 from rl.configuration.run import Run, run_of, set_variables
-from rl.launch.checks import check
 from rl.launch.help import help_text
 from rl.launch.nodes import node_words
-from rl.planning.at_start import plan_at_start
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -31,17 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
         for sentence in misspelt(os.environ, known_variables()):
             sys.stderr.write(f"Warning: {sentence}\n")
-        check(run, files=not run.dry_run)
+        checks.check(run.composed, run.program, without=checks.OF_FILES if run.dry_run else checks.OF_DISK)
         if run.launch.plan == "check":
             run = run.with_overrides(plan_at_start(run))
         _start(run)
 
 
 def _start(run: Run) -> None:
-    if run.dry_run == "config":
-        sys.stdout.write(OmegaConf.to_yaml(run.config, resolve=True))
-    elif run.dry_run:
-        sys.stdout.write(printed(run))
+    if run.dry_run:
+        sys.stdout.write(OmegaConf.to_yaml(run.config, resolve=True) if run.dry_run == "config" else printed(run))
+        sys.stderr.write("Checked: settings and batch. dph doctor checks files, model, store and scorer too.\n")
     else:
         words = [run.launch.python, *run.words]
         words = node_words(run, words) or words
@@ -50,7 +49,7 @@ def _start(run: Run) -> None:
 
 def printed(run: Run) -> str:
     """The command with its environment, ready to paste."""
-    # The address of a run's own scorer is known when it has started: what is shown is no address.
+    # The address of a run's own scorer is not known before it has started: a placeholder stands for it.
     environment = {"DPH_SCORER": "http://HOST:PORT"} | set_variables(run, os.environ) | run.environment
     words = ["env", *(f"{name}={value}" for name, value in environment.items()), run.launch.python, *run.words]
     return " \\\n  ".join(shlex.quote(word) for word in words) + "\n"

@@ -217,7 +217,7 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
     [
         ({"sft_samples": "null"}, "data.sft_samples is not set, and this run needs it"),
         ({"sft_samples": "none.jsonl"}, "data.sft_samples=none.jsonl does not exist: run offline_sampling.sh"),
-        ({"sft_responses": "x.jsonl"}, "data.sft_coverage=solved would take them from the pre-sampling"),
+        ({"sft_responses": __file__}, "data.sft_coverage=solved would take them from the pre-sampling"),
         ({"sft_responses_per_prompt": 0}, "sft_responses_per_prompt=0 must be a whole number, 1 or more, or all"),
         ({"sft_coverage": "all"}, "is unknown: use one of mastered, solved"),
     ],

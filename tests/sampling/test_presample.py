@@ -13,6 +13,7 @@ import hydra
 import psutil
 import pytest
 
+from rl.checks.files import files_of
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
@@ -64,7 +65,7 @@ def prepared(overrides: dict, output: Path | None = None):
     config = compose(overrides)
     return job.prepare(
         config,
-        files=presample.train_files(config),
+        files=files_of(config.data.train_files),
         settings=presample.check_settings(config),
         output=Path(output or config.presample.output),
     )
@@ -199,7 +200,7 @@ def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(
     overrides, tmp_path, make_row, write_parquet, monkeypatch, capsys
 ):
     """Asked before the engine starts, and again while samples are scored: exit code 2 and no traceback."""
-    monkeypatch.setattr(presample, "check_rollout", lambda config: None)
+    monkeypatch.setattr("verl.dph.checks.run.check_rollout", lambda config: None)
     truth = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
     foreign = make_row(2, reward_model={"style": "rule", "ground_truth": truth})
     file = write_parquet(tmp_path / "mixed.parquet", make_row(1), foreign)
@@ -247,7 +248,7 @@ async def no_check(config, rows) -> None:
 @pytest.mark.parametrize(
     "changes, named",
     [
-        ({"data.train_files": "/absent/train.parquet"}, "/absent/train.parquet cannot be read as parquet"),
+        ({"data.train_files": "/absent/train.parquet"}, "data.train_files=/absent/train.parquet does not exist"),
         ({"data.train_files": "null"}, "data.train_files is not set"),
         ({"actor_rollout_ref.model.path": "/absent/model"}, "model.path=/absent/model holds no config.json"),
         ({"actor_rollout_ref.model.path": "nobody/nomodel"}, "and the Hugging Face Hub cannot be reached"),

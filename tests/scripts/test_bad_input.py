@@ -96,7 +96,7 @@ def test_a_variable_of_methods_with_d_pef(launcher, files):
 
 @pytest.mark.parametrize("weight", ["1", "1.0", "0"])
 def test_the_weight_of_the_policy_loss_is_compared_by_the_program_as_a_number(launcher, files, weight):
-    """A method without D_pef gets it too: there training rejects what is not 1 (objective_checks.divergence)."""
+    """A method without D_pef gets it too: there training rejects what is not 1 (verl/dph/checks/objective.py)."""
     finished = launcher.run("llama/grpo", "run", **files, POLICY_LOSS_COEFF=weight)
     assert finished.returncode == 0, finished.stderr
     assert launcher.started().config().actor_rollout_ref.actor.policy_loss_coeff == float(weight)

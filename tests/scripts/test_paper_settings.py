@@ -8,11 +8,12 @@ from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
+from rl.checks.run import settings
 from rl.configuration.nesting import flat
 from rl.data.benchmarks import MATH_TESTS
 from rl.data.questions import scorer_question
+from verl.dph.checks.run import MAIN, Subject, rules_of_training
 from verl.dph.config import attention
-from verl.dph.training import checks
 from verl.dph.training import config as training_config
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -140,14 +141,14 @@ def test_a_method_is_another_one_with_its_settings(launcher, files, monkeypatch,
 
 
 def accept(config, files, monkeypatch):
-    """verl.dph's checks and verl's own, as main.prepare makes them; on a GPU machine with the files in their places."""
+    """verl.dph's checks and verl's own, on a GPU machine with the files in their places."""
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
     monkeypatch.setattr(attention, "why_not", lambda implementation, config: None)  # flash-attn is installed
     assert OmegaConf.missing_keys(config) <= NOT_ASKED
     config.actor_rollout_ref.model.path = files["MODEL_PATH"]
     config.ray_kwargs.ray_init.num_cpus = 128  # what Ray finds on such a machine
-    checks.read_none(config)
-    checks.check(config)
+    subject = Subject(config, MAIN)
+    assert {look(subject).status for look in (settings, rules_of_training)} == {"ok"}
     if not config.actor_rollout_ref.actor.generate_sft:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # verl warns that there is no critic

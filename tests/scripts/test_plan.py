@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rl.planning.run_settings import DECIDED, OVERRIDES
+from rl.checks.engine import DECIDED, OVERRIDES
 from tests.scripts.conftest import values
 from tests.scripts.test_paper_settings import EXPERIMENTS
 
@@ -19,6 +19,7 @@ LLAMA = {
     "intermediate_size": 14336,
     "vocab_size": 128256,
 }
+CHECKED = "Checked: settings and batch. dph doctor checks files, model, store and scorer too.\n"
 ATTENTION = "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
 
 
@@ -38,7 +39,7 @@ def test_a_run_that_fits(launcher, llama):
     finished = launcher.run("llama/js_kl", "run", ATTENTION, **llama, GPUS_PER_NODE="8")
     assert finished.returncode == 0
     assert finished.stderr == (
-        "Plan: 31 of 80 GB in the update, 72 of 80 GB in the rollout, about 10 min a step on 8 x a800 (estimated).\n"
+        "Plan: 36 of 80 GB in the update, 72 of 80 GB in the rollout, about 10 min a step on 8 x a800 (estimated).\n"
     )
     started = launcher.started()
     defaults = launcher.dry_run("llama/js_kl", "run", ATTENTION, **llama, GPUS_PER_NODE="8")
@@ -54,7 +55,7 @@ def test_what_is_open_is_chosen(launcher, llama):
     key = "actor_rollout_ref.actor.fsdp_config.offload_policy"
     assert values(started) == values(defaults) | {key: "True"}
     shown = launcher.run("llama/js_kl", "run", ATTENTION, "--dry-run", **llama, GPUS_PER_NODE="2")
-    assert "  launch.offload=policy\n" in shown.stdout and shown.stderr == finished.stderr
+    assert "  launch.offload=policy\n" in shown.stdout and shown.stderr == finished.stderr + CHECKED
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_what_the_user_sets_stays(launcher, llama, arguments, settings):
     finished = launcher.run(*words, **llama | settings, GPUS_PER_NODE="4")
     assert finished.returncode == 0 and not finished.stdout
     plan, warning = finished.stderr.splitlines()
-    assert plan.startswith("Plan: 47 of 80 GB in the update, 84 of 80 GB in the rollout, ")
+    assert plan.startswith("Plan: 52 of 80 GB in the update, 84 of 80 GB in the rollout, ")
     assert warning.startswith(
         "Warning: it would not fit (estimated): the second rollout needs 84 of 80 GB: set OFFLOAD=True"
     )
@@ -114,7 +115,7 @@ def test_the_paper_s_experiments_on_its_cluster(launcher, experiment, method):
     cluster = dict(NNODES="4", NODE_RANK="0", GPUS_PER_NODE="8", SETTINGS=settings or experiment)
     shown = launcher.run(f"{folder}/{method}", "run", ATTENTION, "--dry-run", **cluster)
     assert shown.returncode == 0 and shown.stderr.startswith("Plan: ") and "chose" not in shown.stderr
-    assert shown.stderr.endswith("on 32 x a800 (estimated).\n") and shown.stderr.count("\n") == 1
+    assert shown.stderr.endswith(f"on 32 x a800 (estimated).\n{CHECKED}") and shown.stderr.count("\n") == 2
 
 
 def test_without_a_plan_the_defaults_count(launcher, files):
@@ -122,7 +123,7 @@ def test_without_a_plan_the_defaults_count(launcher, files):
     for arguments, settings, sentence in (
         ([], {"MODEL_PATH": "me/mine"}, "the shape of me/mine is not known here"),
         (["algorithm.adv_estimator=gae"], {"MODEL_PATH": "Qwen/Qwen3-8B"}, "a critic (algorithm.adv_estimator=gae)"),
-        ([], {"GPU_TYPE": "v100", "MODEL_PATH": "Qwen/Qwen3-8B"}, "'v100' is no GPU type"),
+        ([], {"GPU_TYPE": "v100", "MODEL_PATH": "Qwen/Qwen3-8B"}, "'v100' is no known GPU type"),
     ):
         finished = launcher.run("llama/grpo", "run", *arguments, **files | settings)
         assert finished.returncode == 0 and finished.stderr.startswith(f"Plan: not made: {sentence}")

@@ -10,6 +10,7 @@ from rl.common.errors import UserError
 from tests.training.conftest import SCORER
 from tests.training.test_resume import STEP, save_checkpoint
 from verl.dph import main
+from verl.dph.checks.run import FINISHED
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.training.run_record import RunRecord
 
@@ -28,7 +29,7 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     main.main(config)
     said = capsys.readouterr().out.splitlines()
     assert said[:3] == [
-        main.FINISHED,
+        FINISHED,
         "my_run: step 4 of 4, 67 min of training, 0 failed rollouts.",
         "Validation (val-core/sql/acc/mean@2): last 0.5 (step 4), best 0.5 (step 4).",
     ]

@@ -77,7 +77,7 @@ UPSTREAM = {
     "verl.dph.hf_rollout.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
     "verl.dph.divergence.topk_logprobs.log_probs_of": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
     "verl.dph.config.attention.use_configured_attention": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
-    "verl.dph.training.model_checks._ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
+    "verl.dph.checks.model._ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
 }
 
 
@@ -100,7 +100,7 @@ def test_verls_trainers_are_found_where_ours_are_put():
 
 @pytest.mark.parametrize("in_shared_memory", [True, False])
 def test_a_weight_larger_than_vllms_bucket_goes_alone_unless_it_is_in_shared_memory(monkeypatch, in_shared_memory):
-    """model_checks.weight_transfer relies on it."""
+    """checks.model.weight_transfer relies on it."""
     alone, sent = [], []
     # Its package cannot be imported without vLLM.
     path = f"{rollout.__path__[0]}/vllm_rollout/bucketed_weight_transfer.py"
@@ -125,7 +125,7 @@ def test_a_weight_larger_than_vllms_bucket_goes_alone_unless_it_is_in_shared_mem
 
 
 def test_a_weight_larger_than_a_bucket_goes_to_separate_rollouts_in_pieces():
-    """As model_checks.weight_transfer says of the engines nccl and nixl."""
+    """As checks.model.weight_transfer says of the engines nccl and nixl."""
     weights = {"small": torch.arange(8.0), "large": torch.randn(1001, 3), "last": torch.arange(3.0)}
 
     async def received() -> tuple[int, dict[str, torch.Tensor]]:

@@ -23,13 +23,12 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from rl.checks.run import EVALUATE
 from rl.common import atomic_write
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
-from rl.configuration import setting
-from rl.configuration.programs import PROGRAMS
 from rl.data.training_run import Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.benchmarks import Split, splits_of
@@ -37,12 +36,13 @@ from rl.evaluation.outputs import GREEDY, SAMPLED, evaluation_spec, pass_table, 
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description
+from verl.dph.checks.run import check
+from verl.dph.checks.scorer import check_scorer
 from verl.dph.config.device_choice import with_overrides
 from verl.dph.config.program import run_main
-from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.checkpoint import MERGED, check_model, model_folder, shard_hashes, temporary_model_folder
 from verl.dph.sampling.job import SamplingJob, draw, prepare
-from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
+from verl.dph.sampling.rollout_engine import rollout_client
 from verl.dph.sampling.sampler import SamplingSettings
 
 logger = logging.getLogger(__name__)
@@ -185,7 +185,6 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
     earlier = _earlier(config, runs)
     for path in chain.from_iterable(of_steps.values() for of_steps in earlier.values()):
         check_model(str(path))
-    check_rollout(config)
     models = {}
     for name, model in config.evaluate.models.items():
         models[name] = model_folder(str(model), config.actor_rollout_ref.model.trust_remote_code)
@@ -247,7 +246,7 @@ def _checked(config: DictConfig) -> dict[str, Split]:
         # null in the file: a key could not be added to an empty mapping on the command line.
         for name in MAPPINGS:
             evaluate[name] = evaluate[name] or {}
-    setting.check(config, PROGRAMS["evaluate"].settings)
+    check(config, EVALUATE, without=("model",))
     if not evaluate.models or not (evaluate.benchmarks or evaluate.splits):
         raise UserError(
             "evaluate.models must name at least one model folder, and evaluate.benchmarks a benchmark or "

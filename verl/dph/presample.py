@@ -11,17 +11,16 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from rl.checks.files import check_model
+from rl.checks.files import files_of
+from rl.checks.run import PRESAMPLE
 from rl.common.console_log import console_log
-from rl.common.errors import UserError
 from rl.common.signals import Stopped, run_stoppable
-from rl.configuration import setting
-from rl.configuration.programs import PROGRAMS
 from rl.data.sample_summary import summarize
+from verl.dph.checks.run import check
+from verl.dph.checks.scorer import check_scorer
 from verl.dph.config.program import run_main
-from verl.dph.reward.preflight import check_scorer
 from verl.dph.sampling.job import SamplingJob, draw, prepare
-from verl.dph.sampling.rollout_engine import check_rollout, rollout_client
+from verl.dph.sampling.rollout_engine import rollout_client
 from verl.dph.sampling.sampler import Drawn, SamplingSettings
 
 
@@ -29,7 +28,7 @@ def main(config: DictConfig) -> None:
     settings = check_settings(config)
     job = prepare(
         config,
-        files=train_files(config),
+        files=files_of(config.data.train_files),
         settings=settings,
         output=Path(config.presample.output).expanduser(),
         max_in_flight=config.presample.max_in_flight,
@@ -55,28 +54,16 @@ async def _draw(config: DictConfig, job: SamplingJob) -> Drawn:
     return await draw(job, partial(rollout_client, config))
 
 
-def train_files(config: DictConfig) -> list[str]:
-    files = config.data.train_files
-    if not files:
-        raise UserError("data.train_files is not set: name the parquet of the training prompts.")
-    return [files] if isinstance(files, str) else list(files)
-
-
 def check_settings(config: DictConfig) -> SamplingSettings:
-    """Reject settings that cannot work; those of the sampler.
+    """Reject what cannot work; the settings of the sampler.
 
     Raises:
         UserError: naming the setting.
     """
-    setting.check(config, PROGRAMS["presample"].settings)
-    check_rollout(config)
-    check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
-    rollout, n = config.actor_rollout_ref.rollout, config.presample.n
-    if rollout.temperature == 0 and n > 1:
-        raise UserError(
-            f"actor_rollout_ref.rollout.temperature=0 gives the same response {n} times: set presample.n=1."
-        )
-    return SamplingSettings.of(config, n=n, seed=rollout.seed, log_probs=config.presample.log_probs)
+    # The job reads the prompts, and a finished one needs no scorer.
+    check(config, PRESAMPLE, without=("tokenizer", "data", "scorer"))
+    rollout = config.actor_rollout_ref.rollout
+    return SamplingSettings.of(config, n=config.presample.n, seed=rollout.seed, log_probs=config.presample.log_probs)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ class CPUFSDPEngine(FSDPEngine):
 
         Raises:
             ValueError: when the settings ask for offloading. FSDP1, whose broadcast of the initial weights torch
-                rejects on a CPU, is rejected before anything starts (training/checks.py).
+                rejects on a CPU, is rejected before anything starts (checks/rules.py).
         """
         if self.engine_config.get("offload_policy", False):
             raise ValueError(

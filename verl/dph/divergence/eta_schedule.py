@@ -35,7 +35,7 @@ class Coefficient:
       and holds the policy closer to pi_ref; with less it shrinks, down to min_coeff.
 
     Args:
-        control: the settings, validated (training/checks.py).
+        control: the settings, validated (checks/objective.py).
         eta: sft_loss_coeff.
     """
 

@@ -15,6 +15,7 @@ import torch
 from omegaconf import DictConfig
 from transformers import PreTrainedTokenizerBase
 
+from rl.checks.files import prompt_settings, uses_samples
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.response_file import GivenResponse, prompt_names, read_responses
@@ -40,17 +41,6 @@ REPLACE = "name another file in data.sft_pt (SFT_PT in the scripts), or delete t
 
 # A prompt, its row, and where the response comes from.
 Candidate = tuple[Prompt, Row, str | None]
-
-
-def uses_samples(data: DictConfig) -> bool:
-    """Whether the rows are samples of the pre-sampling."""
-    return not data.sft_responses and (data.sft_coverage == "solved" or data.sft_responses_per_prompt != 1)
-
-
-def prompt_settings(data: DictConfig) -> list[str]:
-    """The settings that name the store's prompts."""
-    all_prompts = data.sft_responses or data.sft_coverage == "solved"
-    return ["sft_files", "sft_wrong_files"] if all_prompts and data.sft_wrong_files else ["sft_files"]
 
 
 def source_of(data: DictConfig) -> dict[str, str | int | float]:

@@ -23,13 +23,13 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.llm_server import LLMServerClient
 
+from rl.checks.disk import full_disk_explained
 from rl.data.training_run import checkpoint_folder, newest_checkpoint
 from verl.dph.pef.build import write_store
 from verl.dph.sampling.rollout_engine import client_of
 from verl.dph.training import checkpoint_parts, mixed_batch, resume, success_cap
 from verl.dph.training.actor_worker import DPHCriticWorker, DPHDetachWorker, DPHReferenceWorker, DPHWorker
 from verl.dph.training.config import has_keep_probe
-from verl.dph.training.disk import full_disk_explained
 from verl.dph.training.keep_probe import KeepProbe
 from verl.dph.training.pef_feed import PefFeed
 from verl.dph.training.rehearsal_loss import rehearsal_loss, update_metrics

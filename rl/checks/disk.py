@@ -1,0 +1,106 @@
+"""Room for checkpoints: compared before a run starts, and a disk that is full while one is written."""
+
+import json
+import math
+import os
+import shutil
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from rl.checks.finding import Finding, ok, skipped
+from rl.checks.model_shape import model_shape
+from rl.common.errors import UserError
+from rl.data.training_run import newest_checkpoint
+
+# Bytes per parameter of what a checkpoint holds (actor.checkpoint.save_contents): float32 weights, Adam's two moments.
+CONTENT_BYTES = {"model": 4, "optimizer": 8, "hf_model": 4}
+# How torch and the system say that a file could not be written: torch's writer hides the error of the disk, and fails
+# where it looks for the position in the file.
+_FULL = ("unexpected pos", "file write failed", "No space left", "Disk quota exceeded", "File too large")
+_ADVICE = "make room, set KEEP_CHECKPOINTS to keep fewer, or OUTPUT_DIR to a larger disk"
+
+
+def check_room(config: DictConfig) -> Finding:
+    """Reject a training run whose checkpoints do not fit on the disk of its folder.
+
+    Raises:
+        UserError: the folder cannot be written, or has too little room.
+    """
+    trainer, actor = config.trainer, config.actor_rollout_ref.actor
+    if trainer.save_freq <= 0:
+        return skipped("this run writes no checkpoints")
+    folder = Path(trainer.default_local_dir).expanduser()
+    existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
+    if not os.access(existing, os.W_OK):
+        raise UserError(f"{existing} cannot be written: make it writable, or set OUTPUT_DIR.")
+    try:
+        count = parameters(str(config.actor_rollout_ref.model.path))
+    except UserError as error:
+        return skipped(f"the size of a checkpoint is not known: {error}")
+    # Several nodes may have a disk each: this is the least that one of them has to hold.
+    size = sum(CONTENT_BYTES.get(part, 0) for part in actor.checkpoint.save_contents) * count / trainer.nnodes
+    free = shutil.disk_usage(existing).free
+    kept = trainer.get("max_actor_ckpt_to_keep")
+    resumes = trainer.resume_mode != "disable" and newest_checkpoint(folder) is not None
+    found = f"a checkpoint takes about {in_bytes(size)}, {in_bytes(free)} are free in {existing}"
+    # A new one is written before the oldest is removed.
+    needed = 1 if resumes else (kept or 0) + 1
+    if free < size * needed:
+        times = f", and {needed} lie there at a time" if needed > 1 else ""
+        raise UserError(f"The checkpoints do not fit: {found}{times}; {_ADVICE}.")
+    return ok(found if kept else f"{found}; all are kept (KEEP_CHECKPOINTS)")
+
+
+def parameters(model: str) -> int:
+    """The number of a model's parameters: of its safetensors files, else by its config.json.
+
+    Raises:
+        UserError: a file is damaged, or neither says it (rl/checks/model_shape.py).
+    """
+    headers = [_header(file) for file in Path(model).expanduser().glob("*.safetensors")]
+    found = {name: entry["shape"] for header in headers for name, entry in header.items() if name != "__metadata__"}
+    return sum(map(math.prod, found.values())) if found else model_shape(model).parameters
+
+
+def _header(file: Path) -> dict:
+    """Name, shape and dtype of each tensor of a safetensors file: a length in 8 bytes, then so much JSON."""
+    try:
+        with open(file, "rb") as opened:
+            return json.loads(opened.read(struct.unpack("<Q", opened.read(8))[0]))
+    except (OSError, ValueError, struct.error) as error:
+        raise UserError(f"{file} is no safetensors file: download the model again.") from error
+
+
+def in_bytes(count: float) -> str:
+    """2.5e9 -> "2.5 GB"."""
+    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
+
+
+@contextmanager
+def full_disk_explained(folder: Path, last: Path | None) -> Iterator[None]:
+    """Turn the error of a full disk into a sentence, and remove the half of a checkpoint that was written.
+
+    Args:
+        folder: global_step_N, which the block writes.
+        last: the newest whole checkpoint, from which the run resumes, or None.
+
+    Raises:
+        UserError: the block could not write the checkpoint.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # those of Ray's workers are both a RayError and one of these
+        if not any(sign in str(error) for sign in _FULL):
+            raise
+        free = in_bytes(shutil.disk_usage(folder.parent).free)
+        if last != folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        resumes = f"resumes from {last.name}" if last is not None else "starts anew"
+        raise UserError(
+            f"The checkpoint {folder} cannot be written, its disk is full ({free} were free): {_ADVICE}; the same "
+            f"command then {resumes}."
+        ) from error

@@ -1,0 +1,160 @@
+"""The program `dph doctor`: every check of the machine, its environment and a run, a line for each as it ends."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rl.checks import hardware, installation
+from rl.checks.finding import Check, Finding, fail, look_at, skipped, warn
+from rl.checks.machine import Machine, last_line
+from rl.common.errors import UserError
+from rl.configuration.methods import known_variables
+from rl.configuration.names import misspelt
+
+if TYPE_CHECKING:
+    from rl.configuration.run import Run
+
+TO_MEND_EXIT_CODE = 1
+
+# Of the machine, in the order of the output: what others depend on comes first.
+CHECKS: tuple[Check[Machine], ...] = (
+    Check("python", installation.python),
+    Check("driver", hardware.driver),
+    Check("GPUs", hardware.gpus),
+    Check("torch", installation.torch),
+    Check("compiler", installation.compiler),
+    Check("verl", installation.verl),
+    Check("plugin", installation.plugin),
+    Check("vLLM", installation.vllm),
+    Check("attention", installation.attention),
+    Check("cupy", installation.cupy),
+    Check("ranks", installation.ranks),
+    Check("Ray's CPUs", hardware.ray_cpus),
+    Check("shared memory", hardware.shared_memory),
+    Check("open files", hardware.open_files),
+    Check("Ray's disk", hardware.disk),
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Check this machine and its environment, and with a launch script what its run needs. Nothing is\n"
+        "started. One line per check: ok, warn (it works, but as the line says), fail (it does not; what to do) or\n"
+        "skipped. DEVICE=cpu checks for the CPU on a machine with GPUs. Exit code 0; 1: a check failed; 2: the script\n"
+        "rejects its arguments (docs/howto/plan.md).",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
+    parser.add_argument(
+        "script",
+        nargs=argparse.REMAINDER,
+        metavar="SCRIPT ARGUMENT ...",
+        help="of a run that is to be started, such as scripts/llama/js_kl.sh my_run 0.2",
+    )
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the findings.
+
+    Returns:
+        The exit code, 0 or TO_MEND_EXIT_CODE.
+
+    Raises:
+        UserError: the script rejects its arguments.
+    """
+    options = parser().parse_args(arguments)
+    failed, listed = False, []
+    for name, finding in findings(options.script):
+        failed |= finding.status == "fail"
+        if options.json:
+            listed.append(finding.as_json(name))
+        else:
+            sys.stdout.write(f"{name:<14} {finding.status:<8} {'; '.join(finding.sentence.splitlines())}\n")
+            sys.stdout.flush()
+    if options.json:
+        sys.stdout.write(json.dumps({"ok": not failed, "checks": listed}, indent=2) + "\n")
+    return TO_MEND_EXIT_CODE if failed else 0
+
+
+def findings(script: Sequence[str]) -> Iterator[tuple[str, Finding]]:
+    """Name and finding of each check, as it ends.
+
+    Args:
+        script: a launch script and its arguments; empty: the machine and its environment alone.
+
+    Raises:
+        UserError: the script rejects its arguments.
+    """
+    run, missing = None, None
+    if script:
+        try:
+            from rl.configuration.run import run_of
+        except ImportError as error:
+            missing = error
+        else:
+            run = run_of(script[0], script[1:])
+    for sentence in misspelt(os.environ, known_variables()):
+        yield "variables", warn(sentence, "")
+    machine = Machine.of(run)
+    yield from look_at(CHECKS, machine)
+    if missing is not None:
+        yield "settings", fail(f"{sys.executable} cannot check a run ({missing})", installation.INSTALL)
+    elif run is not None:
+        yield from run_findings(machine, run)
+
+
+def run_findings(machine: Machine, run: "Run") -> Iterator[tuple[str, Finding]]:
+    """The checks of a run, in a process of the run's Python, with a scorer as the script would start one.
+
+    Yields:
+        Name and finding of each check, as it ends.
+    """
+    from rl.cluster.scorer import temporary_scorer
+
+    launch, environment, instead, begins = run.launch, machine.environment, None, ""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dph-doctor-")))
+        if not launch.scorer and run.values["trainer.nnodes"] > 1:
+            instead = skipped("each node serves it from its own databases; training asks them once all have joined")
+        elif not launch.scorer:  # the script starts its own
+            config, databases = Path(launch.scorer_config), Path(launch.databases) if launch.databases else None
+            server = temporary_scorer(config, databases, folder / "scorer.log", launch.python)
+            try:
+                environment |= {"DPH_SCORER": stack.enter_context(server)}
+                begins = f"{config} starts: "
+            except UserError as error:
+                instead = fail(str(error), f"correct SCORER_CONFIG={config} or DATABASE_PATH={launch.databases}.")
+        for name, finding in _printed_by_the_run(run, environment, folder / "errors.log"):
+            if name == "scorer":
+                finding = instead or replace(finding, found=begins + finding.found)
+            yield name, finding
+
+
+def _printed_by_the_run(run: "Run", environment: dict[str, str], log: Path) -> Iterator[tuple[str, Finding]]:
+    """The findings of `python -m verl.dph.checks`."""
+    command = [run.launch.python, "-m", "verl.dph.checks", *run.words[1:]]
+    with open(log, "wb") as errors:
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            # Libraries print too.
+            if line.startswith('{"check": '):
+                found = json.loads(line)
+                yield found.pop("check"), Finding(**found)
+        if process.wait():
+            said = last_line(log.read_text(errors="replace"))
+            yield "settings", fail(said.removeprefix("Error: ") or f"{command[2]} ended with {process.returncode}")
+    finally:
+        process.kill()
+        process.wait()

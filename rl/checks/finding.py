@@ -1,0 +1,116 @@
+"""What a check finds, and how a list of checks is run: a program stops at the first failure, dph doctor shows all.
+
+A check is a function of what it looks at. It returns a Finding, or raises UserError with a sentence that names the
+setting, what was found and what to do.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from rl.common.cli import find_user_error
+from rl.common.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+Subject = TypeVar("Subject")
+_Seen = TypeVar("_Seen", contravariant=True)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found, a line of dph doctor.
+
+    Attributes:
+        status: ok; warn: it works, but as `found` says; fail: it does not work; skipped: there is nothing to check.
+        found: what is there, or a sentence that also says what to do.
+        advice: what to do; "" if `found` says it.
+    """
+
+    status: Literal["ok", "warn", "fail", "skipped"]
+    found: str
+    advice: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.found.removesuffix('.')}: {self.advice}" if self.advice else self.found
+
+    def as_json(self, name: str) -> dict[str, str]:
+        return {"check": name, "status": self.status, "found": self.found, "advice": self.advice}
+
+
+def ok(found: str) -> Finding:
+    return Finding("ok", found)
+
+
+def warn(found: str, advice: str) -> Finding:
+    return Finding("warn", found, advice)
+
+
+def fail(found: str, advice: str = "") -> Finding:
+    return Finding("fail", found, advice)
+
+
+def skipped(why: str) -> Finding:
+    return Finding("skipped", why)
+
+
+class Unknown(Exception):
+    """What a check looks at cannot be seen, for the reason in the text."""
+
+
+@dataclass(frozen=True)
+class Check(Generic[_Seen]):
+    """An entry in a list of checks.
+
+    Attributes:
+        needs: names of earlier checks; if one of them failed, this one is skipped.
+    """
+
+    name: str
+    look: Callable[[_Seen], Finding]
+    needs: tuple[str, ...] = ()
+
+
+def enforce(checks: Sequence[Check[Subject]], subject: Subject, without: Collection[str] = ()) -> None:
+    """Run checks in their order and stop at the first that fails; log what they warn of.
+
+    Raises:
+        UserError: what the check found, and what to do.
+    """
+    for check in checks:
+        if check.name in without:
+            continue
+        finding = check.look(subject)
+        if finding.status == "fail":
+            raise UserError(finding.sentence)
+        if finding.status == "warn":
+            logger.warning(finding.sentence)
+
+
+def look_at(checks: Sequence[Check[Subject]], subject: Subject) -> Iterator[tuple[str, Finding]]:
+    """Run all checks in their order; a failure is a finding like any other.
+
+    Yields:
+        Name and finding of each check, as it ends.
+    """
+    failed: list[str] = []
+    for check in checks:
+        missing = [name for name in check.needs if name in failed]
+        finding = skipped(f"not checked, because of {' and '.join(missing)}") if missing else _found(check, subject)
+        if finding.status == "fail":
+            failed.append(check.name)
+        yield check.name, finding
+
+
+def _found(check: Check[Subject], subject: Subject) -> Finding:
+    try:
+        return check.look(subject)
+    except Unknown as error:
+        return skipped(f"the environment cannot be examined ({error})")
+    except Exception as error:
+        if sentence := find_user_error(error):
+            return fail(sentence)
+        lines = str(error).strip().splitlines() or [""]
+        return fail(f"the check itself failed ({type(error).__name__}: {lines[0]})", "report it with this line.")

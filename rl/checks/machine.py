@@ -1,0 +1,175 @@
+"""What the checks of a machine look at: the device that a run would use here, its GPUs and its Python."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rl.checks.finding import Unknown
+from rl.configuration.names import has_gpu
+
+if TYPE_CHECKING:
+    from rl.configuration.run import Run
+
+PROBE_LIMIT_S = 120
+SMI_LIMIT_S = 30
+_GPU_FIELDS = ("index", "uuid", "name", "memory.total", "memory.used", "driver_version")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU as nvidia-smi lists it; memory in MiB."""
+
+    index: str
+    uuid: str
+    name: str
+    memory: int
+    used: int
+    driver: str
+
+
+@dataclass
+class Machine:
+    """This machine, and the run that is to be started on it, if there is one.
+
+    Attributes:
+        device: "cuda" or "cpu".
+        why: how the device was chosen.
+        python: the interpreter that the run would use.
+        probes: what probe() has found, or why it could not.
+    """
+
+    device: str
+    why: str
+    python: str = field(default_factory=lambda: os.environ.get("PYTHON") or sys.executable)
+    run: "Run | None" = None
+    probes: dict[str, dict | Unknown] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: "Run | None") -> "Machine":
+        """The device is the run's, else chosen as the launcher chooses it (rl/configuration/run.py)."""
+        if run is not None:
+            device, python = run.device, run.launch.python
+            return cls("cpu" if device.startswith("cpu") else device, f"device={device}", python, run)
+        if device := os.environ.get("DEVICE", ""):
+            return cls("cpu" if device.startswith("cpu") else device, f"DEVICE={device}")
+        return cls("cuda", "there is an NVIDIA GPU") if has_gpu() else cls("cpu", "no NVIDIA GPU: no /dev/nvidia0")
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.device == "cpu"
+
+    @property
+    def ranks(self) -> int:
+        """Processes that train on this machine; without a run, one per visible GPU."""
+        if self.run is not None:
+            return self.run.values["trainer.n_gpus_per_node"]
+        return 1 if self.on_cpu else len(self.gpus)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of the run's programs."""
+        return os.environ | (self.run.environment if self.run is not None else {})
+
+    @cached_property
+    def gpus(self) -> list[Gpu]:
+        return visible_gpus()
+
+    def probe(self, name: str, *arguments: str) -> dict:
+        """What a function of probe.py finds in a process of its own, in the run's Python and environment.
+
+        Raises:
+            Unknown: it failed. It runs once, and every later call fails the same way.
+        """
+        if name not in self.probes:
+            try:
+                command = [self.python, "-m", "rl.checks.probe", name, *arguments]
+                text = run_program(command, PROBE_LIMIT_S, self.environment)
+                self.probes[name] = json.loads(text.splitlines()[-1])
+            except Unknown as error:
+                self.probes[name] = error
+        found = self.probes[name]
+        if isinstance(found, Unknown):
+            raise found
+        return found
+
+
+def visible_gpus() -> list[Gpu]:
+    """The machine's GPUs, as far as CUDA_VISIBLE_DEVICES names them.
+
+    Raises:
+        Unknown: nvidia-smi is missing or fails.
+    """
+    query = ["nvidia-smi", f"--query-gpu={','.join(_GPU_FIELDS)}", "--format=csv,noheader,nounits"]
+    text = run_program(query, SMI_LIMIT_S)
+    found = [
+        Gpu(index, uuid, name, _mebibytes(memory), _mebibytes(used), driver)
+        for index, uuid, name, memory, used, driver in _rows(text, len(_GPU_FIELDS))
+    ]
+    if not found:
+        raise Unknown(f"nvidia-smi lists no GPU: {text.strip().splitlines()[0] if text.strip() else 'nothing'}")
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        return found
+    named = [name.strip() for name in chosen.split(",")]
+    return [gpu for name in named for gpu in found if name == gpu.index or name and gpu.uuid.startswith(name)]
+
+
+def users_of(gpu: Gpu) -> list[str]:
+    """The ids of the processes that use a GPU, as far as a container shows them."""
+    query = ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"]
+    try:
+        return [pid for uuid, pid in _rows(run_program(query, SMI_LIMIT_S), 2) if uuid == gpu.uuid]
+    except Unknown:
+        return []
+
+
+def run_program(command: Sequence[str], limit_s: float, environment: dict[str, str] | None = None) -> str:
+    """A program's standard output; when it takes too long, it is killed with all that it started.
+
+    Raises:
+        Unknown: it cannot be run, fails or takes too long; the text is the last line that it printed.
+    """
+    pipe = subprocess.PIPE
+    try:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Unknown(f"{command[0]}: {error.strerror}") from error
+    try:
+        output, errors = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, errors = process.communicate()
+        said = last_line(errors or output)
+        raise Unknown(f"no answer within {limit_s:g} s" + (f" ({said})" if said else "")) from error
+    if process.returncode:
+        raise Unknown(last_line(errors or output) or f"{command[0]} ended with {process.returncode}")
+    return output
+
+
+def last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+def _rows(text: str, columns: int) -> list[list[str]]:
+    """nvidia-smi's lines of so many columns; others are messages."""
+    return [row for row in csv.reader(text.splitlines(), skipinitialspace=True) if len(row) == columns]
+
+
+def _mebibytes(text: str) -> int:
+    return int(text) if text.isdigit() else 0  # "[N/A]" on machines whose GPU shares the main memory

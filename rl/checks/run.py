@@ -1,0 +1,117 @@
+"""Checks of a run's configuration that need no verl: the launcher, dph plan and the programs of verl.dph make them.
+
+CHECKS lists them. Those that need verl's classes are in verl/dph/checks.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from omegaconf import DictConfig, OmegaConf
+
+from rl.checks import disk
+from rl.checks.files import check_file, check_model, files_of, needed_files
+from rl.checks.finding import Check, Finding, enforce, ok, skipped
+from rl.common.errors import UserError
+from rl.configuration.compose import CONFIG_OF
+from rl.configuration.programs import PROGRAMS
+from rl.configuration.variables import check_composed
+
+MAIN, PRESAMPLE, EVALUATE = "verl.dph.main", "verl.dph.presample", "verl.dph.evaluate"
+
+
+@dataclass
+class Subject:
+    """What is checked.
+
+    Attributes:
+        config: composed for the program; before or after rl.configuration.variables.settle.
+        program: its module.
+    """
+
+    config: DictConfig
+    program: str
+
+    @property
+    def trains(self) -> bool:
+        return self.program == MAIN and not self.config.actor_rollout_ref.actor.generate_sft
+
+
+def check(config: DictConfig, program: str, without: Collection[str] = ()) -> None:
+    """Reject what cannot work.
+
+    Args:
+        without: names of checks that are left out.
+
+    Raises:
+        UserError: one sentence, or one per wrong value; it names the setting, or the variable that gave it.
+    """
+    enforce(CHECKS, Subject(config, program), without)
+
+
+def settings(subject: Subject) -> Finding:
+    """The type and range of each setting (rl/configuration)."""
+    config = subject.config
+    check_composed(config, PROGRAMS[CONFIG_OF[subject.program]].settings)
+    ranks = f"{config.trainer.nnodes} x {config.trainer.n_gpus_per_node} ranks on {config.trainer.device}"
+    if subject.program != MAIN:
+        return ok(ranks)
+    if not subject.trains:
+        return ok(f"write the D_pef store {config.data.sft_pt}, {ranks}")
+    rollouts = f"{config.data.train_batch_size} prompts x {config.actor_rollout_ref.rollout.n} samples a step"
+    return ok(f"sft_loss_mode={config.actor_rollout_ref.actor.sft_loss_mode}, {rollouts}, {ranks}")
+
+
+def batch(subject: Subject) -> Finding:
+    """verl drops the last, partial batch of an epoch: with fewer prompts than a batch there would be no step."""
+    if not subject.trains:
+        return skipped("nothing is trained")
+    import pyarrow.parquet as pq
+
+    size = subject.config.data.train_batch_size
+    try:
+        prompts = sum(pq.read_metadata(file).num_rows for file in files_of(subject.config.data.train_files))
+    except (OSError, ValueError):
+        return skipped("data.train_files cannot be read")
+    if prompts < size:
+        raise UserError(
+            f"data.train_batch_size={size} is more than the {prompts} prompts of data.train_files, and a step needs a "
+            "whole batch: lower it (TRAIN_BATCH_SIZE in the scripts, a multiple of MINI_BATCH_SIZE), or give more "
+            "prompts."
+        )
+    return ok(f"{prompts:,} prompts in batches of {size}")
+
+
+def files(subject: Subject) -> Finding:
+    """The files that the run reads exist."""
+    found = [
+        file
+        for key in needed_files(subject.config, subject.program)
+        for file in files_of(OmegaConf.select(subject.config, key))
+        if check_file(key, file)
+    ]
+    return ok(f"all {len(found)} exist" if found else "none are named")
+
+
+def model(subject: Subject) -> Finding:
+    """The model's folder holds a model; a name on the Hub is taken as it is."""
+    path = str(subject.config.actor_rollout_ref.model.path)
+    check_model("actor_rollout_ref.model.path", path, ask_hub=False)
+    return ok(path)
+
+
+def room(subject: Subject) -> Finding:
+    """The next checkpoints fit on the disk."""
+    return disk.check_room(subject.config) if subject.trains else skipped("this program writes no checkpoints")
+
+
+# In this order. A new check is a function of the subject, and a line here.
+CHECKS = (
+    Check("settings", settings),
+    Check("batch", batch, needs=("settings",)),
+    Check("files", files, needs=("settings",)),
+    Check("model", model),
+    Check("disk", room, needs=("settings", "model")),
+)
+# What a dry run leaves out, and the head's disk, which only the program itself looks at.
+OF_DISK = ("disk",)
+OF_FILES = ("files", "model", *OF_DISK)

@@ -1,1 +1,0 @@
-"""The memory and the time of a run's step, estimated before it starts."""

@@ -1,0 +1,129 @@
+"""A small run of a launch script on the CPU, whose files are all there; nvidia-smi's answers; runs for a plan."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from rl.checks.estimate import Workload, workload
+from rl.common.fingerprint import model_hash, tokenizer_hash
+from rl.configuration.run import run_of
+from tests.reward.conftest import fake  # noqa: F401
+from tests.training.conftest import (  # noqa: F401
+    ACTOR,
+    TEMPLATE,
+    WORDS,
+    dataset_row,
+    random_model,
+    run,
+    run_that_can_start,
+)
+from verl.dph.pef.store import Row, Store
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCRIPT = "scripts/llama/js_kl.sh"
+SMALL = ("data.sft_batch_size=8", "data.train_batch_size=8", "actor_rollout_ref.actor.ppo_mini_batch_size=4")
+
+
+def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto"):
+    found = {"sft_loss_mode": mode, "use_kl_loss": reference, "sft_loss_estimator": estimator, "sft_loss_form": form}
+    no_store = {} if store else {"data.sft_files": None, "data.sft_pt": None}
+    return {ACTOR + name: value for name, value in found.items()} | no_store
+
+
+@pytest.fixture(scope="session")
+def run_files(tmp_path_factory, word_llama, shop_databases) -> Path:
+    """A folder with model, train_wrong.parquet, train_correct.parquet and the store, of 8 prompts on shop_databases."""
+    folder = tmp_path_factory.mktemp("run")
+    model = folder / "model"
+    word_llama(model, WORDS, template=TEMPLATE, max_position_embeddings=128)
+    for name in ("train_wrong", "train_correct"):
+        pd.DataFrame([dataset_row(i) for i in range(8)]).to_parquet(folder / f"{name}.parquet")
+    origin = {"model": str(model), "model_hash": model_hash(model), "tokenizer_hash": tokenizer_hash(model)}
+    rows = [Row(i, torch.tensor([3, 4]), torch.tensor([5, 1]), torch.tensor([-1.0, -2.0])) for i in range(8)]
+    Store(origin | {"temperature": 1.0}, rows).save(str(folder / "all_right.pt"))
+    shutil.copytree(shop_databases, folder / "databases")
+    return folder
+
+
+@pytest.fixture
+def variables(run_files) -> dict[str, str]:
+    """The environment of that run's script, without the machine's own settings."""
+    of_run = {
+        "DEVICE": "cpu",
+        "MODEL_PATH": str(run_files / "model"),
+        "DATA_DIR": str(run_files),
+        "SFT_PT": str(run_files / "all_right.pt"),
+        "VAL_FILES": "",
+        "DATABASE_PATH": str(run_files / "databases"),
+        "OUTPUT_DIR": str(run_files / "outputs"),
+    }
+    left_out = {"DPH_SCORER", "NNODES", "RAY_ADDRESS", "CUDA_VISIBLE_DEVICES", "VERL_PLATFORM", "PYTHON"}
+    return {name: value for name, value in os.environ.items() if name not in left_out} | of_run
+
+
+@pytest.fixture
+def doctor(variables):
+    """Run the program in the checkout; returns what it printed and its exit code."""
+
+    def start(*arguments: str, **changes: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "rl.cli", "doctor", *arguments]
+        return subprocess.run(command, env=variables | changes, cwd=REPOSITORY, capture_output=True, text=True)
+
+    return start
+
+
+# Of nvidia-smi's answers: index, uuid, name, memory.total, memory.used, driver_version.
+H100 = "{index}, GPU-{index}abc, NVIDIA H100 80GB HBM3, 81559, {used}, {driver}"
+A800 = "{index}, GPU-{index}abc, NVIDIA A800-SXM4-80GB, 81920, {used}, {driver}"
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path, monkeypatch):
+    """Put an nvidia-smi onto PATH that lists these GPUs and the processes on them."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def put(*gpus: str, processes: str = "", code: int = 0) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        (folder / "gpus").write_text("".join(f"{gpu}\n" for gpu in gpus))
+        (folder / "processes").write_text(processes)
+        program = folder / "nvidia-smi"
+        answer = f'case "$1" in --query-gpu=*) cat {folder}/gpus ;; *) cat {folder}/processes ;; esac'
+        program.write_text(f"#!/bin/sh\n{answer}\nexit {code}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    return put
+
+
+def eight(kind: str = H100, driver: str = "580.82.07", used: int = 4) -> list[str]:
+    return [kind.format(index=index, used=used, driver=driver) for index in range(8)]
+
+
+@pytest.fixture
+def plain_environment(monkeypatch):
+    """No settings from outside, and the paper's GPUs whatever this machine has."""
+    for name in ("PLAN", "DEVICE", "NNODES", "GPUS_PER_NODE", "MODEL_PATH", "OFFLOAD", "SETTINGS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GPU_TYPE", "a800")
+
+
+@pytest.fixture
+def values(plain_environment, monkeypatch) -> dict:
+    """Every setting of js_kl.sh on 8 GPUs by its full name."""
+    monkeypatch.setenv("GPUS_PER_NODE", "8")
+    monkeypatch.setenv("DEVICE", "cuda")
+    attention = "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
+    return run_of("scripts/llama/js_kl.sh", ["run", attention]).values
+
+
+@pytest.fixture
+def llama_sql(values) -> Workload:
+    """That run, with the engine settings that it has without a plan."""
+    return workload("verl.dph.main", values)

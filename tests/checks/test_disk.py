@@ -1,0 +1,57 @@
+"""Disks without room for a checkpoint: before the run starts, and while one is written."""
+
+import subprocess
+import sys
+
+import pytest
+
+from rl.checks.disk import full_disk_explained
+from rl.common.errors import UserError
+
+# A limit on the size of a file fails a write in torch's writer as a full disk does, wherever the test runs.
+SAVE = """
+import resource, sys, torch
+from pathlib import Path
+from rl.checks.disk import full_disk_explained
+folder, last = Path(sys.argv[1]), Path(sys.argv[2])
+folder.mkdir()
+resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
+with full_disk_explained(folder, last):
+    torch.save({"a": torch.zeros(1_000_000)}, folder / "model.pt")
+"""
+
+
+def test_a_disk_that_is_full_while_a_checkpoint_is_written(tmp_path):
+    """One sentence; what was written of it goes, and the last whole checkpoint stays."""
+    last = tmp_path / "global_step_5"
+    last.mkdir()
+    (last / "model.pt").touch()
+    words = [sys.executable, "-c", SAVE, tmp_path / "global_step_10", last]
+    done = subprocess.run(words, capture_output=True, text=True)
+    said = done.stderr.splitlines()[-1]
+    assert f"The checkpoint {tmp_path}/global_step_10 cannot be written, its disk is full (" in said, done.stderr
+    assert said.endswith("to a larger disk; the same command then resumes from global_step_5.")
+    assert (last / "model.pt").exists() and not (tmp_path / "global_step_10").exists()
+
+
+def test_other_errors_stay(tmp_path):
+    with pytest.raises(RuntimeError, match="shape"), full_disk_explained(tmp_path, None):
+        raise RuntimeError("shape mismatch")
+
+
+def test_a_run_without_room_does_not_start(run, monkeypatch):
+    """20,640 parameters x 12 bytes."""
+    free = 200_000
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage_with(free))
+    sentence = run.rejection({"trainer.save_freq": 5})
+    assert sentence.startswith("The checkpoints do not fit: a checkpoint takes about 0.248 MB, 0.2 MB are free in ")
+    assert "set KEEP_CHECKPOINTS to keep fewer, or OUTPUT_DIR to a larger disk" in sentence
+    run.prepare({"trainer.save_freq": -1})
+    free = 300_000
+    run.prepare({"trainer.save_freq": 5})
+    with pytest.raises(UserError, match="and 3 lie there at a time"):
+        run.prepare({"trainer.save_freq": 5, "trainer.max_actor_ckpt_to_keep": 2})
+
+
+def usage_with(free: int):
+    return type("usage", (), {"free": free})

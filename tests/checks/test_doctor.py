@@ -1,0 +1,175 @@
+"""The program: the whole of it on this machine, and what it says of runs that cannot start."""
+
+import json
+import shutil
+import subprocess
+import sys
+from os import environ
+from pathlib import Path
+
+import pytest
+
+from rl.checks.doctor import findings, run_findings
+from rl.checks.finding import warn
+from rl.checks.machine import Machine
+from rl.common.errors import UserError
+from rl.configuration.run import run_of
+from tests.checks.conftest import REPOSITORY, SCRIPT, SMALL, eight
+from verl.dph.pef.store import Store
+
+PRESAMPLE, STORE = "scripts/llama/offline_sampling.sh", "scripts/llama/get_correct_data_tensor.sh"
+
+
+@pytest.fixture
+def look(variables, monkeypatch):
+    """The findings on a run, by name; of a script and its arguments, with changed variables."""
+
+    def look(*arguments: str, **changes: str) -> dict:
+        for name, value in (variables | changes).items():
+            monkeypatch.setenv(name, value)
+        run = run_of(arguments[0], arguments[1:])
+        return dict(run_findings(Machine.of(run), run))
+
+    return look
+
+
+def test_a_run_that_can_start(doctor):
+    """On this machine, with the scorer that the script would start; every check has its line."""
+    done = doctor(SCRIPT, "mine", "0.2", *SMALL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
+    assert list(lines) == [
+        *("python", "driver", "GPUs", "torch", "compiler", "verl", "plugin", "vLLM", "attention", "cupy", "ranks"),
+        *("Ray's CPUs", "shared memory", "open files", "Ray's disk"),
+        *("settings", "batch", "files", "model", "disk"),
+        *("rules", "tokenizer", "other runs", "checkpoint", "data", "store", "scorer", "verl"),
+    ]
+    of_machine = {"shared memory", "open files", "Ray's disk"}  # a small container may have a word to say there
+    assert {line.split()[0] for name, line in lines.items() if name not in of_machine} <= {"ok", "skipped"}
+    assert lines["driver"] == lines["GPUs"] == "skipped  device=cpu"
+    assert "gloo sums over 2 processes" in lines["ranks"]
+    assert lines["plugin"] == "ok       verl loads verl.dph"
+    assert "sft_loss_mode=js_low_var, 8 prompts x 16 samples a step, 1 x 1 ranks on cpu" in lines["settings"]
+    assert lines["tokenizer"] == "ok       llama, 64 tokens" and "starts at step 0" in lines["checkpoint"]
+    assert "a checkpoint takes about 0.272 MB" in lines["disk"]  # 22,688 parameters x 12 bytes
+    assert "sql.yaml starts: http://127.0.0.1:" in lines["scorer"] and "databases asked: 1" in lines["scorer"]
+
+
+@pytest.mark.slow
+def test_a_machine_that_lacks_much(doctor, nvidia_smi, monkeypatch):
+    """GPUs with an old driver and without a torch for them; as JSON."""
+    nvidia_smi(*eight(driver="535.104.05"))
+    done = doctor("--json", DEVICE="cuda", PATH=environ["PATH"], VERL_USE_EXTERNAL_PLUGINS="none")
+    content = json.loads(done.stdout)
+    checks = {check["check"]: check for check in content["checks"]}
+    assert done.returncode == 1 and content["ok"] is False and not done.stderr
+    assert checks["GPUs"]["status"] == "ok" and checks["GPUs"]["found"].startswith("8 x NVIDIA H100")
+    assert {name for name, check in checks.items() if check["status"] == "fail"} >= {"torch", "plugin", "vLLM"}
+    assert checks["plugin"]["advice"] == "unset it, or add dph to it."
+    assert checks["ranks"]["status"] == "skipped"
+    assert checks["attention"]["found"].startswith("sdpa, because flash-attn is not installed")
+    # It was the last word of each check, not a traceback, that was printed.
+    assert not any("Traceback" in check["found"] or "itself failed" in check["found"] for check in checks.values())
+
+
+def test_a_variable_that_is_nearly_a_setting(monkeypatch):
+    monkeypatch.setenv("TOTAL_STEP", "3")
+    assert next(findings([])) == ("variables", warn("TOTAL_STEP is no setting; did you mean TOTAL_STEPS?", ""))
+
+
+def test_arguments_that_the_script_rejects(doctor):
+    done = doctor(SCRIPT, "0.2")
+    assert done.returncode == 2 and done.stderr.startswith("Error: NAME is '0.2', a number") and not done.stdout
+
+
+def test_a_python_that_does_not_start(variables, monkeypatch, tmp_path):
+    """Nothing can be looked into, and each line says so once."""
+    fake = tmp_path / "python"
+    fake.write_text(
+        "#!/bin/sh\necho \"$@\" >> $0.calls; echo 'error while loading shared libraries: libpython' >&2; exit 127\n"
+    )
+    fake.chmod(0o755)
+    for name, value in (variables | {"PYTHON": str(fake)}).items():
+        monkeypatch.setenv(name, value)
+    found = dict(findings([SCRIPT, "mine", *SMALL]))
+    assert found["python"].status == found["settings"].status == "fail"
+    assert {found[name].status for name in ("verl", "plugin", "vLLM", "compiler", "cupy")} == {"skipped"}
+    assert "libpython" in found["python"].found and "libpython" in found["settings"].found
+    probes = [line for line in Path(f"{fake}.calls").read_text().splitlines() if "rl.checks.probe" in line]
+    assert len(probes) == len(set(probes))
+
+
+def test_an_environment_without_packages(variables, tmp_path):
+    """A line each, no traceback: not even what the doctor itself imports for a run is there."""
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    command = [bare, "-m", "rl.cli", "doctor", "--json", SCRIPT, "mine"]
+    environment = variables | {"PYTHON": str(bare)}
+    done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 1 and not done.stderr, done.stderr
+    checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
+    assert "No module named 'torch'" in checks["torch"]["found"] and "make install" in checks["torch"]["advice"]
+    assert checks["verl"]["found"] == "not installed"
+    assert checks["plugin"]["status"] == checks["ranks"]["status"] == "skipped"
+    assert "cannot check a run (No module named 'omegaconf')" in checks["settings"]["found"]
+
+
+def test_a_wrong_model_and_a_scorer_without_databases(look, tmp_path):
+    found = look(SCRIPT, "mine", *SMALL, MODEL_PATH=str(tmp_path), DATABASE_PATH=str(tmp_path / "none"))
+    assert found["model"].found.startswith(f"actor_rollout_ref.model.path={tmp_path} holds no config.json")
+    assert found["settings"].status == "ok"
+    assert {found[name].found for name in ("rules", "tokenizer", "disk")} == {"not checked, because of model"}
+    assert found["store"].status == "skipped"
+    assert found["data"].found == "8 prompts"
+    assert f"database_path is '{tmp_path}/none', which is no directory" in found["scorer"].found
+    assert "SCORER_CONFIG=" in found["scorer"].advice
+
+
+def test_a_store_of_another_model_a_full_disk_and_a_running_scorer_without_the_database(
+    look, run_files, scorer_class, tmp_path
+):
+    """All are named in one run; that the disk is full says shutil in the process that checks it."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import collections, shutil\n"
+        "usage = collections.namedtuple('usage', 'total used free')\n"
+        "shutil.disk_usage = lambda path: usage(10**9, 10**9, 600_000)\n"
+    )
+    variables = {"SFT_PT": str(tmp_path / "other.pt"), "PYTHONPATH": str(tmp_path)}
+    store = Store.load(str(run_files / "all_right.pt"))
+    store.meta["model_hash"] = "0" * 64
+    store.save(str(tmp_path / "other.pt"))
+    (tmp_path / "databases").mkdir()
+    scorer = scorer_class(tmp_path / "databases", tmp_path)
+    scorer.start()
+    try:
+        checkpoints = ("trainer.save_freq=5", "trainer.max_actor_ckpt_to_keep=2")
+        variables |= {"DATABASE_PATH": "", "DPH_SCORER": scorer.address}
+        found = look(SCRIPT, "mine", *SMALL, *checkpoints, **variables)
+    finally:
+        scorer.stop()
+    assert "other.pt was made with another model (000000000000" in found["store"].found
+    assert found["scorer"].status == "fail" and "shop/shop.sqlite" in found["scorer"].found
+    # Two that are kept and the one that is being written: 3 x 272,256 bytes.
+    assert found["disk"].status == "fail" and "0.6 MB are free" in found["disk"].found
+    assert "3 lie there at a time; make room, set KEEP_CHECKPOINTS" in found["disk"].found
+    assert {found[name].status for name in ("settings", "rules", "data", "tokenizer", "verl")} == {"ok"}
+
+
+def test_a_tokenizer_of_another_model(look, run_files, tmp_path):
+    """Pre-sampling, where nothing else loads a tokenizer before Ray; no scorer answers at an address that is given."""
+    model = tmp_path / "model"
+    shutil.copytree(run_files / "model", model)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"vocab_size": 60}))
+    data = {"TRAIN_FILE": str(run_files / "train_wrong.parquet"), "DPH_SCORER": "http://127.0.0.1:1"}
+    found = look(PRESAMPLE, MODEL_PATH=str(model), **data)
+    assert list(found) == ["settings", "batch", "files", "model", "disk", "rules", "tokenizer", "data", "scorer"]
+    assert found["settings"].found == "1 x 1 ranks on cpu"
+    assert "has 64 tokens and its config.json a vocab_size of 60" in found["tokenizer"].found
+    assert found["scorer"].status == "fail" and "127.0.0.1:1" in found["scorer"].found
+
+
+def test_a_misspelt_setting_of_a_store_writing_run(look):
+    with pytest.raises(UserError, match="data.sft_topk is no setting: did you mean data.sft_top_k"):
+        look(STORE, "data.sft_topk=64")

@@ -1,0 +1,241 @@
+"""Rules between settings: what contradicts each other is named in one sentence, before Ray starts."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rl.common.errors import UserError
+from tests.checks.conftest import of_mode
+from tests.training.conftest import ACTOR, ETA, MODEL
+from verl.dph.checks import model, rules
+from verl.dph.config import attention
+
+BUDGET = {f"{ETA}type": "target_kl", f"{ETA}target_kl": 0.05}
+PACKED = {f"{MODEL}use_remove_padding": True}
+FLASH = {f"{MODEL}override_config.attn_implementation": attention.FLASH}
+ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node": 2} | PACKED | FLASH
+LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
+
+POLICY_LOSS = f"{ACTOR}policy_loss."
+PKPO, W_REINFORCE = {"algorithm.adv_estimator": "pkpo"}, {"algorithm.adv_estimator": "w_reinforce"}
+
+WRITES = {f"{ACTOR}generate_sft": True, "data.sft_refinement_failures": "drop"}
+COLOCATE = {"trainer.v1.trainer_mode": "colocate_async"}
+STEPS, OWN_DEVICES = "trainer.v1.separate_async.parameter_sync_step", "actor_rollout_ref.rollout.nnodes"
+BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
+SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
+
+
+UNBOUNDED = {f"{ACTOR}sft_log_ratio_max": None}
+TAIL = {f"{ACTOR}sft_baseline": "tail"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"trainer.device": "cuda"}, "trainer.device=cuda does not go with VERL_PLATFORM='cpu'"),
+        (COLOCATE | WRITES, "needs no trainer.v1.trainer_mode=colocate_async: use sync"),
+        (SEPARATE | {STEPS: 4}, "data.train_batch_size=8 is not trainer.v1.separate_async.parameter_sync_step=4"),
+        (SEPARATE | {OWN_DEVICES: 0}, "set actor_rollout_ref.rollout.nnodes and"),
+        (SEPARATE | {BACKEND: "nccl"}, "checkpoint_engine.backend=nccl does not carry weights"),
+        ({"trainer.n_gpus_per_node": 8}, "8 ranks (trainer.nnodes x trainer.n_gpus_per_node"),
+        ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
+        ({f"{ACTOR}strategy": "fsdp"}, "actor.strategy=fsdp does not run with trainer.device=cpu"),
+        ({"algorithm.adv_estimator": "gae"}, "critic.model.path=~/models/deepseek-llm-7b-chat holds no config.json"),
+        ({f"{ACTOR}ulysses_sequence_parallel_size": 2}, "size=2 does not divide the trainer's 1 ranks"),
+        ({f"{ACTOR}fsdp_config.ulysses_sequence_parallel_size": 2}, "size=2 does not divide the trainer's 1 ranks"),
+        (ULYSSES | {f"{MODEL}use_remove_padding": False}, "set actor_rollout_ref.model.use_remove_padding=True"),
+        (
+            ULYSSES | {f"{MODEL}override_config.attn_implementation": "sdpa"},
+            "attn_implementation=sdpa every rank would see its own piece of a sequence only",
+        ),
+        ({f"{MODEL}lora_rank": 8}, "lora_rank=8 does not go with the hf rollout"),
+        ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which goes by lora_rank"),
+        ({f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b makes no adapter"),
+        (
+            LORA | {f"{ACTOR}checkpoint.save_contents": ["model", "hf_model"]},
+            "save_contents has hf_model, which with actor_rollout_ref.model.lora_rank=8",
+        ),
+        (of_mode("reverse_kl"), "sft_loss_mode=reverse_kl compares the policy's own samples"),
+        (of_mode("js_low_var", form="policy"), "js_low_var with sft_loss_form=policy compares the policy's own"),
+        (of_mode("reverse_kl", reference=True), "has no term on D_pef, but data.sft_files="),
+        (of_mode("alpha", store=False), "set actor.use_kl_loss=True (or name the D_pef store in data.sft_pt)"),
+        (of_mode("reverse_kl", store=False, reference=True, estimator="topk"), "topk compares stored"),
+        (
+            of_mode("js_low_var", estimator="topk") | {f"{MODEL}use_fused_kernels": True},
+            "use_fused_kernels=True does not go with actor.sft_loss_estimator=topk",
+        ),
+        (
+            of_mode("js_low_var", estimator="topk") | {f"{ACTOR}sft_log_ratio_max": 3},
+            "sft_log_ratio_max=3 bounds sampled tokens, and actor.sft_loss_estimator=topk compares whole distributions",
+        ),
+        (TAIL, "actor.sft_log_ratio_max=1.0 would bias it: set actor.sft_log_ratio_max=null"),
+        (of_mode("chi_square") | TAIL | UNBOUNDED, "tail does not exist for actor.sft_loss_mode=chi_square"),
+        (of_mode("forward") | TAIL | UNBOUNDED, "tail is what actor.sft_kl_estimator=k1, the default, gives"),
+        (of_mode("js_low_var", estimator="topk") | TAIL | UNBOUNDED, "is for sampled tokens of D_pef"),
+        ({"distillation.enabled": True}, "does not go with distillation.enabled=True"),
+        ({f"{ACTOR}loss_agg_mode": "seq-mean-token-sum"}, "loss_agg_mode=seq-mean-token-sum does not go with"),
+        ({f"{POLICY_LOSS}loss_mode": "geo_mean"}, "loss_mode=geo_mean does not go with actor.sft_loss_mode=js"),
+        (
+            {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{POLICY_LOSS}clip_cov_lb": 5.0},
+            "clip_cov_lb=5.0 is not below clip_cov_ub=5.0, so that loss_mode=clip_cov leaves no token out",
+        ),
+        (PKPO, "algorithm.pkpo_k=8 is more than the rollout.n=4 samples of a prompt: lower it"),
+        (
+            {"algorithm.adv_estimator": "grpo_passk", "actor_rollout_ref.rollout.n": 1},
+            "adv_estimator=grpo_passk compares the best two responses of a prompt, and rollout.n=1",
+        ),
+        (
+            {"algorithm.success_cap": 0.6, "actor_rollout_ref.rollout.n": 1},
+            "success_cap=0.6 counts the correct responses of a group, and rollout.n=1 makes none: use 2 or more",
+        ),
+        (W_REINFORCE | {"algorithm.use_kl_in_reward": True}, "knows a correct response by its reward of 1, which"),
+        (
+            W_REINFORCE | {"algorithm.filter_groups.enable": True},
+            "w_reinforce learns from groups without a correct response, which algorithm.filter_groups.enable=True",
+        ),
+        ({f"{ETA}type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
+        ({f"{ETA}warmup_steps": 3}, "warmup_steps=3 must be 0 with type=constant, which has no warm-up"),
+        ({f"{ETA}target_kl": 0.1}, "target_kl=0.1 must be null with type=constant"),
+        ({f"{ETA}type": "target_kl"}, "target_kl=None must be a positive budget in nats per token"),
+        (BUDGET | {f"{ETA}max_coeff": 1e-5}, "max_coeff=1e-05 must be at least min_coeff"),
+        (BUDGET | {f"{ETA}min_coeff": 0.3}, "sft_loss_coeff=0.01 is where actor.sft_loss_control.type=target_kl"),
+        (BUDGET | of_mode("none"), "target_kl follows the KL on D_pef rows, which sft_loss_mode=none does not"),
+        (
+            {f"{ACTOR}ppo_mini_batch_size": 3},
+            "data.train_batch_size=8 is not a multiple of actor.ppo_mini_batch_size=3",
+        ),
+        ({"data.sft_batch_size": 7}, "sft_batch_size=7 does not divide over 2 mini-batches x 1 data-parallel ranks"),
+        # 4 ranks in Ulysses groups of 2 are 2 data-parallel ranks
+        (
+            ULYSSES | {"trainer.n_gpus_per_node": 4, "data.sft_batch_size": 6},
+            "6 does not divide over 2 mini-batches x 2 data-parallel ranks",
+        ),
+        (
+            of_mode("none", store=False) | {"trainer.n_gpus_per_node": 3},
+            "3 data-parallel ranks (trainer.nnodes x trainer.n_gpus_per_node) do not divide the 16 D_exp rows of a "
+            "mini-batch (actor.ppo_mini_batch_size=4 x rollout.n=4): use a number of ranks that divides 16, or "
+            "ppo_mini_batch_size=3.",
+        ),
+        (
+            {f"{ACTOR}use_dynamic_bsz": False, f"{ACTOR}ppo_micro_batch_size_per_gpu": 3},
+            "ppo_micro_batch_size_per_gpu=3 does not divide the 20 rows of a mini-batch per rank",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
+    message = run.rejection(changes)
+    assert sentence in message and "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        of_mode("reverse_kl", reference=True) | {"data.sft_files": "None", "data.sft_pt": "None"},  # the paper's README
+        of_mode("reverse_kl", form="generator"),
+        of_mode("alpha"),
+        of_mode("alpha", store=False, reference=True),
+        of_mode("forward", store=False, reference=True, form="policy"),
+        of_mode("js", reference=True) | TAIL | UNBOUNDED,
+        # The baselines beside a divergence, and without one.
+        PKPO | {"algorithm.pkpo_k": 4},
+        W_REINFORCE | of_mode("js", reference=True),
+        {"algorithm.adv_estimator": "grpo_passk", f"{POLICY_LOSS}loss_mode": "kl_cov"},
+        {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{ACTOR}entropy_coeff": 0.001},
+        of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "geo_mean"},
+        BUDGET,
+        COLOCATE,
+        SEPARATE,
+        ULYSSES | {"trainer.n_gpus_per_node": 4},
+        # the reference of a LoRA run is no model of its own
+        of_mode("js", reference=True) | LORA | {"actor_rollout_ref.ref.strategy": "fsdp"},
+    ],
+)
+def test_settings_that_go_together_are_accepted(run, changes):
+    run.prepare(changes)
+
+
+def test_reference_and_critic_are_checked_as_the_actor_is(run):
+    reference = of_mode("js", reference=True) | {"actor_rollout_ref.ref.strategy": "fsdp"}
+    assert "ref.strategy=fsdp does not run with trainer.device=cpu" in run.rejection(reference)
+    critic = {"algorithm.adv_estimator": "gae", "critic.model.path": run.model}
+    run.prepare(critic)
+    assert "critic.strategy=fsdp does not run with" in run.rejection(critic | {"critic.strategy": "fsdp"})
+    capped = critic | {"algorithm.success_cap": 0.6}
+    assert "success_cap=0.6 sets the advantages of whole groups to 0" in run.rejection(capped)
+
+
+@pytest.mark.parametrize(
+    ("device", "rollout", "dtype", "bucket", "rejected"),
+    [
+        ("cpu", "vllm", "fp32", 2003, True),
+        ("cpu", "vllm", "fp32", 2004, False),
+        ("cpu", "vllm", "bf16", 1002, False),
+        ("cuda", "vllm", "fp32", 2003, False),  # goes by a handle of its own
+        ("cpu", "hf", "fp32", 2003, False),  # every bucket takes one tensor at least
+    ],
+)
+def test_an_embedding_that_fills_no_bucket_on_its_way_to_vllm(run, tmp_path, device, rollout, dtype, bucket, rejected):
+    """That of Llama-3.1-8B is 128,256 x 4,096 x 4 bytes = 2,004 MiB."""
+    size = {"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096}
+    (tmp_path / "config.json").write_text(json.dumps(size))
+    config = run.config({f"{MODEL}path": str(tmp_path), f"{ACTOR}fsdp_config.model_dtype": dtype})
+    config.trainer.device, config.actor_rollout_ref.rollout.name = device, rollout
+    config.actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes = bucket
+    sentences = list(model.weight_transfer(config))
+    assert len(sentences) == rejected
+    assert all("megabytes=2003 is less than the 2004 MiB of the model's embedding" in s for s in sentences)
+
+
+def test_a_model_of_images_is_rejected_where_rows_are_token_ids_alone(run, tmp_path):
+    for file in Path(run.model).iterdir():
+        shutil.copy(file, tmp_path)
+    text = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava", "text_config": text, "vision_config": {}}))
+    model = {f"{MODEL}path": str(tmp_path)}
+    sentence = f"trains on token ids alone, and {tmp_path} (llava) also takes vision inputs, which would be left out"
+    writes = of_mode("none") | {f"{ACTOR}generate_sft": True, "data.sft_wrong_files": run.data}
+    for changes in ({}, writes, of_mode("reverse_kl", store=False, reference=True)):
+        assert sentence in run.rejection(model | changes)
+    (tmp_path / "config.json").write_text("{}")
+    assert f"The config.json of actor_rollout_ref.model.path={tmp_path} cannot be used" in run.rejection(model)
+    run.prepare(of_mode("none", store=False))
+
+
+def test_what_verl_rejects_is_a_sentence_too(run):
+    rollout = "actor_rollout_ref.rollout.log_prob_micro_batch_size"
+    wrong = {rollout: 1, f"{rollout}_per_gpu": 1}
+    wrong |= {f"{ACTOR}use_dynamic_bsz": False, f"{ACTOR}ppo_micro_batch_size_per_gpu": 4}
+    assert run.rejection(wrong).startswith("verl rejects these settings: [actor_rollout_ref.rollout] You have set both")
+
+
+def test_a_store_is_written_with_the_initial_policy_and_whole_sequences(run):
+    writes = of_mode("none") | {f"{ACTOR}generate_sft": True, "data.sft_wrong_files": run.data}
+    run.prepare(writes | {"data.sft_top_k": 64})
+    for changes, sentence in (
+        (LORA | {f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b would change it"),
+        (ULYSSES | {"data.sft_top_k": 16}, "data.sft_top_k=16 is taken from whole sequences"),
+        ({"data.sft_top_k": 100}, "data.sft_top_k=100 is more than the 64 tokens of"),
+        ({"data.sft_pt": None}, "data.sft_pt is not set: name its file"),
+        ({"data.sft_wrong_files": None}, "data.sft_wrong_files is not set"),
+    ):
+        assert sentence in run.rejection(writes | changes)
+
+
+def test_ray_s_cpus_are_counted_on_gpus_too(run, monkeypatch):
+    """3 a GPU and 10: with verl's settings for GPUs, TransferQueue has 8 storage units."""
+    units, cpus = "transfer_queue.backend.SimpleStorage.num_data_storage_units", "ray_kwargs.ray_init.num_cpus"
+    config = run.config({"trainer.device": "cuda", "trainer.n_gpus_per_node": 8, units: 8, cpus: None})
+    monkeypatch.setattr(rules, "cpus_of_machine", lambda: 34)
+    assert not list(rules.ray_cpus(config))
+    monkeypatch.setattr(rules, "cpus_of_machine", lambda: 33)
+    [sentence] = rules.ray_cpus(config)
+    assert "8 ranks" in sentence and "reserve 34 of Ray's CPUs, and Ray has 33" in sentence
+    monkeypatch.setattr(rules.ray, "cluster_resources", lambda: {"CPU": 33.0})
+    with pytest.raises(UserError, match="reserve 34 of Ray's CPUs, and Ray has 33"):
+        rules.check_running_ray(config)
+    # One that runs already is asked when it has been joined.
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    assert not list(rules.ray_cpus(config))

@@ -1,0 +1,276 @@
+"""What a program rejects before Ray starts: one sentence that names the setting, file or row, and exit code 2."""
+
+import math
+import os
+import pickle
+import re
+import subprocess
+import sys
+import time
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.config import FSDPActorConfig
+
+from rl.common.errors import UserError
+from tests.checks.conftest import of_mode
+from tests.training.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, dataset_row
+from verl.dph import main
+from verl.dph.checks import scorer
+from verl.dph.config.program import CONFIG_DIR, run_main
+from verl.dph.divergence import topk_logprobs
+from verl.dph.divergence.eta_schedule import CoefficientControl
+from verl.dph.pef.store import Row, Store
+from verl.dph.training.config import DPHActorConfig
+
+
+def test_a_run_that_can_start_passes(run):
+    assert run.prepare().actor_rollout_ref.actor.sft_loss_mode == "js_low_var"
+    run.prepare({PROBE + "prompts": 0, PROBE + "unsolved_files": "/nowhere"})  # a probe that is off reads nothing
+
+
+def test_a_worker_gets_the_actor_s_settings_as_a_dataclass():
+    """As verl's workers make it, and as Ray carries it to them."""
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        composed = compose("dph_trainer", [f"{ACTOR}ppo_micro_batch_size_per_gpu=1", f"{ETA}gain=0.3"])
+    actor = pickle.loads(pickle.dumps(omega_conf_to_dataclass(composed.actor_rollout_ref.actor)))
+    assert isinstance(actor, DPHActorConfig) and isinstance(actor, FSDPActorConfig)
+    assert (actor.sft_loss_mode, actor.sft_log_ratio_max, actor.ppo_max_token_len_per_gpu) == ("none", 1.0, None)
+    assert actor.sft_loss_control == CoefficientControl(gain=0.3)
+    with pytest.raises(FrozenInstanceError):
+        actor.sft_loss_control.gain = 0.1
+
+
+# ---------------------------------------------------------------------------------------------------- single settings
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "sentence"),
+    [
+        # One per kind of setting, and those with a range of their own.
+        (f"{ACTOR}sft_loss_mode", "jss", "sft_loss_mode='jss' is unknown: use one of none, forward, js, js_low_var"),
+        (f"{ACTOR}generate_sft", "yes", "actor.generate_sft='yes' must be True or False"),
+        ("data.sft_batch_size", 4.0, "data.sft_batch_size=4.0 must be a whole number, 1 or more"),
+        ("data.sft_batch_size", True, "data.sft_batch_size=True must be a whole number, 1 or more"),
+        ("data.sft_seed", None, "data.sft_seed=None must be a whole number, 0 or more"),
+        ("trainer.total_training_steps", 0, "trainer.total_training_steps=0 must be a whole number, 1 or more"),
+        ("data.sft_pt", 3, "data.sft_pt=3 must be a path"),
+        ("data.train_files", [1], "data.train_files=[1] must be a path or a list of paths"),
+        (f"{ACTOR}sft_loss_coeff", -0.1, "sft_loss_coeff=-0.1 must be a number, 0 or more"),
+        (f"{ACTOR}sft_loss_coeff", "abc", "sft_loss_coeff='abc' must be a number"),
+        (f"{ACTOR}sft_loss_coeff", math.nan, "sft_loss_coeff=nan must be a number"),
+        (f"{ACTOR}sft_loss_coeff", math.inf, "sft_loss_coeff=inf must be a number"),
+        (f"{ACTOR}sft_loss_coeff", None, "sft_loss_coeff=None must be a number"),
+        (f"{ACTOR}sft_log_ratio_max", 0, "sft_log_ratio_max=0 must be a number above 0, or null"),
+        (f"{ACTOR}sft_importance_max", 0.5, "sft_importance_max=0.5 must be a number, 1 or more"),
+        (f"{ACTOR}alpha_coeff", 1.0, "alpha_coeff=1.0 must be a number above 0, below 1"),
+        (f"{ACTOR}policy_loss_coeff", -1, "policy_loss_coeff=-1 must be a number, 0 or more"),
+        (f"{ETA}final_ratio", 1.5, "final_ratio=1.5 must be a number from 0 to 1"),
+        (f"{ETA}gain", 5.0, "gain=5.0 must be a number above 0, below 5"),
+        ("data.sft_top_k", 4, "data.sft_top_k=4 must be 0, or a whole number from 8 to 128."),
+        ("trainer.logger", ["console", "fiel"], "trainer.logger='fiel' is unknown: use one of wandb, mlflow"),
+        ("trainer.logger", "fiel", "trainer.logger='fiel' is unknown: use one of wandb, mlflow"),
+        ("trainer.tags", "js", "trainer.tags='js' must be a list"),
+        ("trainer.best_metric", 1, "trainer.best_metric=1 must be the name of a metric, or null"),
+        ("trainer.max_failed_rollouts", "x", "trainer.max_failed_rollouts='x' must be a number of rollouts (whole"),
+        ("trainer.max_failed_rollouts", 1.0, "trainer.max_failed_rollouts=1.0 must be a number of rollouts (whole"),
+        (f"{ACTOR}policy_loss.loss_mode", "klcov", "loss_mode='klcov' is unknown: use one of vanilla"),
+        (f"{ACTOR}policy_loss.kl_cov_ratio", 0, "kl_cov_ratio=0 must be a number above 0, at most 1"),
+        ("algorithm.adv_estimator", "pass_k", "adv_estimator='pass_k' is unknown: use one of gae, grpo"),
+        ("actor_rollout_ref.rollout.temperature", 0, "rollout.temperature=0 must be a number above 0"),
+        (SCORER.replace("scorer", "retries"), "many", "reward_kwargs.retries='many' must be a whole number, 0 or more"),
+    ],
+)
+def test_a_wrong_value_is_named(run, setting, value, sentence):
+    assert sentence in run.rejection({setting: value})
+
+
+def test_every_wrong_value_has_a_sentence_of_its_own(run):
+    first, second = run.rejection({f"{ACTOR}sft_loss_coeff": "abc", "data.sft_seed": "one"}).splitlines()
+    assert "actor.sft_loss_coeff='abc'" in first and "data.sft_seed='one'" in second
+
+
+# ------------------------------------------------------------------------------------------------- files and scorer
+
+
+def test_a_batch_that_the_prompts_do_not_fill(run):
+    """8 prompts and 8 rows of D_pef; verl would divide by the 0 steps of an epoch."""
+    sentence = run.rejection({"data.train_batch_size": 16})
+    assert sentence.startswith("data.train_batch_size=16 is more than the 8 prompts of data.train_files, and a step")
+    assert "holds 8 rows, but data.sft_batch_size=16 are used in every" in run.rejection({"data.sft_batch_size": 16})
+
+
+def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):
+    """verl samples such a row as often as it says; in validation nothing needs groups of one size."""
+    other = Path(run.data).with_name("other.parquet")
+    pd.DataFrame([dataset_row(100 + i) | {"__rollout_n__": 1 + i % 2} for i in range(8)]).to_parquet(other)
+    assert run.rejection({"data.train_files": [run.data, str(other)]}).startswith(
+        f"{other} of data.train_files has a column __rollout_n__, and training needs groups of rollout.n=4 responses: "
+    )
+    run.prepare({"data.val_files": str(other)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (of_mode("js", store=False, reference=True), "data.sft_files is not set"),
+        ({"data.sft_pt": None}, "data.sft_pt is not set"),
+        ({"data.sft_pt": "/nowhere/pef.pt"}, "get_correct_data_tensor.sh .scripts/llama, scripts/qwen., which writes"),
+        ({"data.train_files": "/nowhere/a.parquet"}, "data.train_files=/nowhere/a.parquet does not exist"),
+        ({PROBE + "prompts": 4, PROBE + "solved_files": None}, "keep_probe.solved_files is not set"),
+        (
+            {PROBE + "prompts": 4, PROBE + "unsolved_files": "/nowhere.parquet"},
+            "keep_probe.unsolved_files=/nowhere.parquet does not exist: correct the path",
+        ),
+        ({PROBE + "prompts": 4}, "data.parquet has no column base_correct, by which dph/newly_solved"),
+        ({SCORER: "http://127.0.0.1:9"}, "127.0.0.1:9.*scorer_server_without_ray.py"),
+        ({"data.sft_batch_size": 16}, "holds 8 rows, but data.sft_batch_size=16"),
+        ({f"{ACTOR}sft_loss_estimator": "topk"}, "pef.pt holds no next-token distributions"),
+        ({"actor_rollout_ref.rollout.temperature": 0.6}, "made with another temperature"),
+    ],
+)
+def test_a_file_store_or_scorer_that_does_not_serve_is_named(run, monkeypatch, changes, sentence):
+    monkeypatch.setattr(scorer, "SCORER_WAIT_S", 0.2)
+    message = run.rejection(changes)
+    assert re.search(sentence, message) and "\n" not in message
+
+
+def test_without_validation_files_nothing_is_validated(run):
+    config = run.prepare({"data.val_files": [], "trainer.test_freq": 5})
+    assert (config.trainer.test_freq, config.trainer.val_before_train) == (-1, False)
+    assert config.data.val_files == run.data
+    assert "keep_probe.prompts=4 is measured in validations, and there is none" in run.rejection(
+        {"data.val_files": None, PROBE + "prompts": 4}
+    )
+
+
+def test_without_a_policy_loss_there_is_a_rehearsal(run):
+    run.prepare({f"{ACTOR}policy_loss_coeff": 0})
+    message = run.rejection(of_mode("none") | {f"{ACTOR}policy_loss_coeff": 0.5})
+    assert message.startswith("actor.policy_loss_coeff=0.5 weighs the policy loss against a rehearsal, and sft_loss")
+
+
+@pytest.mark.parametrize(("mode", "warned"), [("forward", False), ("js_low_var", True)])
+def test_a_divergence_on_responses_from_elsewhere_is_warned_of(run, caplog, mode, warned):
+    Store(run.store_origin | {"responses": "0" * 64}, run.store_rows).save(run.store)
+    run.prepare(of_mode(mode))
+    assert (f"sft_loss_mode={mode} as set here is no divergence on them" in caplog.text) == warned
+
+
+def test_a_store_with_distributions_serves_topk(run):
+    logits = torch.arange(64.0).expand(2, 64)
+    rows = [Row(r.id, r.prompt, r.response, r.ref_log_probs, *topk_logprobs.largest(logits, 8)) for r in run.store_rows]
+    Store(run.store_origin, rows).save(run.store)
+    run.prepare(of_mode("js_low_var", estimator="topk"))
+
+
+@pytest.mark.parametrize(
+    ("origin", "changes", "what"),
+    [
+        ({"model_hash": "0" * 64}, {}, "model"),
+        ({"tokenizer_hash": "0" * 64}, {}, "tokenizer"),
+        ({"engine_dtype": "bfloat16"}, {}, "engine dtype (bfloat16"),
+        ({"chat_template": "{}"}, {"+data.apply_chat_template_kwargs.enable_thinking": False}, "chat template"),
+        ({"chat_template": "{}"}, {f"{MODEL}custom_chat_template": "{{ messages }}"}, "chat template"),
+    ],
+)
+def test_a_store_of_another_origin_is_rejected(run, origin, changes, what):
+    Store(run.store_origin | origin, run.store_rows).save(run.store)
+    assert f"was made with another {what}" in run.rejection(changes)
+    Store(run.store_origin | {"engine_dtype": "float32"}, run.store_rows).save(run.store)
+    run.prepare(changes)  # one that was written before templates were recorded
+
+
+ZOO = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
+
+
+@pytest.mark.parametrize(
+    ("first", "changes", "sentence"),
+    [
+        (3, {"prompt": "no list"}, "data.parquet row 0: prompt"),
+        (0, {"reward_model": {"style": "rule", "ground_truth": {"db_id": "shop/shop.sqlite"}}}, "data.parquet row 3"),
+        (0, {"data_source": "poetry"}, "data.parquet row 3: There is no reward for data_source 'poetry'"),
+        (0, {"id": 0}, "id 0 .*also in"),
+        (0, {"reward_model": {"style": "rule", "ground_truth": ZOO}}, "data.parquet row 3: .*zoo/zoo.sqlite"),
+    ],
+)
+def test_a_row_that_cannot_be_trained_on_is_named(run, first, changes, sentence):
+    whole_column = {"prompt": changes["prompt"]} if "prompt" in changes else {}  # a parquet column has one type
+    rows = [dataset_row(i) | (changes if i == 3 else whole_column) for i in range(first, first + 8)]
+    pd.DataFrame(rows).to_parquet(run.data)
+    assert re.search(sentence, run.rejection())
+
+
+def test_an_unregistered_plugin_is_rejected(run, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("verl.dph.plugin.registered", False)
+        assert "verl.plugins" in run.rejection()
+    for policy in ("auto", "other, DPH"):
+        monkeypatch.setenv("VERL_USE_EXTERNAL_PLUGINS", policy)
+        run.prepare()
+    for policy in ("none", "other"):
+        monkeypatch.setenv("VERL_USE_EXTERNAL_PLUGINS", policy)
+        assert f"VERL_USE_EXTERNAL_PLUGINS={policy} in the environment keeps verl from loading" in run.rejection()
+
+
+def test_the_program_ends_with_the_sentence_and_code_2(run, monkeypatch, tmp_path, capsys):
+    """Through the real command line; nothing is started, so nothing can be left."""
+    overrides = [f"{name}={value}" for name, value in (run.overrides | {f"{ACTOR}sft_loss_mode": "jss"}).items()]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["main", *overrides, f"hydra.run.dir={tmp_path}"])
+    with pytest.raises(SystemExit) as ended:
+        run_main(main.main, "dph_trainer")
+    GlobalHydra.instance().clear()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.startswith("Error: actor_rollout_ref.actor.sft_loss_mode='jss' is unknown")
+
+
+@pytest.mark.parametrize("writes_store", [False, True])
+def test_a_second_run_in_the_folder_of_one_under_way_is_refused(run, monkeypatch, tmp_path, writes_store):
+    """The real command in a process of its own, while the first would train."""
+    changes = {"trainer.default_local_dir": run.folder, "hydra.run.dir": tmp_path}
+    if writes_store:
+        changes |= {f"{ACTOR}generate_sft": True, f"{ACTOR}sft_loss_mode": "none", "data.sft_wrong_files": run.data}
+        changes |= {"data.sft_pt": tmp_path / "new.pt"}
+    overrides = [f"{name}={value}" for name, value in (run.overrides | changes).items()]
+    command, second = [sys.executable, "-m", "verl.dph.main", *overrides], []
+
+    def train(*args, **kwargs):
+        second.append(subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100))
+        raise UserError("That was the first.")
+
+    monkeypatch.setattr(main.main_ppo, "run_ppo", train)
+    monkeypatch.setattr(sys, "argv", ["main", *overrides])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        run_main(main.main, "dph_trainer")
+    GlobalHydra.instance().clear()
+    folder = tmp_path / "new.run" if writes_store else run.folder
+    otherwise = "name another file in data.sft_pt (SFT_PT in the scripts)"
+    if not writes_store:
+        otherwise = "give this run another name (NAME in the scripts, trainer.default_local_dir)"
+    [refused] = second
+    assert refused.returncode == 2, refused.stderr
+    said = refused.stderr.strip().splitlines()[-1]
+    assert said.startswith(f"Error: A run is under way in {folder} (process {os.getpid()} on ")
+    assert said.endswith(f": wait for it, or {otherwise}.")
+    assert [path.name for path in folder.iterdir()] == ["log.txt"]
+
+
+def test_a_model_that_is_neither_a_folder_nor_on_the_hub(run, tmp_path, monkeypatch):
+    """The Hub is asked once; a/b is a path where the folder a is."""
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.chdir(tmp_path)
+    began = time.monotonic()
+    sentence = run.rejection({f"{MODEL}path": "nobody/nomodel"})
+    assert sentence.startswith("The model nobody/nomodel is no folder here, and the Hugging Face Hub cannot be reached")
+    assert time.monotonic() - began < 15
+    (tmp_path / "mine").mkdir()
+    assert "path=mine/nomodel holds no config.json" in run.rejection({f"{MODEL}path": "mine/nomodel"})

@@ -1,0 +1,94 @@
+"""What a user reads when the scorer cannot score a run's prompts: one sentence, before anything slow starts."""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+from omegaconf import OmegaConf
+
+from rl.common.errors import UserError
+from rl.data.rows import Row
+from verl.dph.checks import scorer
+from verl.dph.checks.scorer import OUR_REWARD, check_scorer
+
+
+def settings(scorer: str, path: str = OUR_REWARD):
+    kwargs = {"scorer": scorer, "retries": 8}
+    return OmegaConf.create({"reward": {"custom_reward_function": {"path": path, "reward_kwargs": kwargs}}})
+
+
+@pytest.fixture
+def rows(fake):
+    math = Row(3, "math", [], {"ground_truth": "4"}, "b.parquet row 7")
+    return [Row(id, "sql", [], fake.question(id), f"a.parquet row {id}") for id in (0, 1)] + [math]
+
+
+def test_every_database_task_and_math_is_asked_about_once(fake, rows):
+    async def scenario():
+        async with fake(fake.right) as server:
+            await check_scorer(settings(server.address), iter(rows * 2))
+            await check_scorer(settings(server.address, path="own.py"), rows)
+            return server.requests
+
+    [request] = asyncio.run(scenario())
+    assert [asked["question"] for asked in request["questions"]] == [rows[0].question, rows[2].question]
+
+
+def test_a_scorer_without_math_is_named(scorer_server, rows):
+    asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
+    with pytest.raises(UserError, match="^b.parquet row 7: .*scores no math"):
+        asyncio.run(check_scorer(settings(scorer_server), rows))
+
+
+def test_a_scorer_that_serves_something_else_is_named(
+    scorer_server, shop_databases, rows, tmp_path, monkeypatch, fake, caplog
+):
+    """$DATABASE_PATH and $SCORER_CONFIG are for a run's own scorer; one that runs already may have others."""
+    monkeypatch.setenv("DATABASE_PATH", str(shop_databases))
+    asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
+    monkeypatch.setenv("DATABASE_PATH", str(tmp_path))
+    with pytest.raises(UserError, match=f"DATABASE_PATH={tmp_path}, and the scorer at .* serves {shop_databases}: uns"):
+        asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
+
+    async def of_an_older_server():
+        async with fake(fake.right) as server:
+            await check_scorer(settings(server.address), rows)
+
+    asyncio.run(of_an_older_server())
+    assert "does not say what it serves" in caplog.text
+    monkeypatch.delenv("DATABASE_PATH")
+    (tmp_path / "other.yaml").write_text("ScorerServer:")
+    monkeypatch.setenv("SCORER_CONFIG", str(tmp_path / "other.yaml"))
+    with pytest.raises(UserError, match="was started with another configuration"):
+        asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
+    monkeypatch.setenv("SCORER_CONFIG", str(tmp_path / "absent.yaml"))
+    with pytest.raises(UserError, match="absent.yaml is no file: correct it, or unset it"):
+        asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
+
+
+FAULTS = {
+    "HTTP 500": (lambda fake: fake.status(500, error="it broke"), "answers, but fails (3 attempts; ", "500 it broke"),
+    "HTTP 404": (lambda fake: fake.status(404, error="no such database."), "rejects", "(HTTP 404): no such database."),
+    "a lost worker": (lambda fake: fake.failing_workers, "3 of its workers failed", "a worker was lost"),
+    "a reward of 2": (lambda fake: fake.always(score=2.0), "'score': 2.0", "its version does not match"),
+    "a web page": (
+        lambda fake: lambda request, body: web.Response(text="<html>"),
+        "answers '<html>', which is not the scorer's protocol: give the address of rl/scorer",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_one_sentence(fake, rows, monkeypatch, fault):
+    monkeypatch.setattr(scorer, "SCORER_WAIT_S", 0.0)
+    step, *parts = FAULTS[fault]
+
+    async def scenario():
+        async with fake(step(fake)) as server:
+            with pytest.raises(UserError) as error:
+                await check_scorer(settings(server.address), rows)
+            return server.address, str(error.value)
+
+    address, sentence = asyncio.run(scenario())
+    assert sentence.startswith("a.parquet row 0: ") and "\n" not in sentence
+    assert all(part in sentence for part in [address, *parts]), sentence

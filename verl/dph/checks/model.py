@@ -1,0 +1,212 @@
+"""Rules on the models of a run, how they are built and spread over the ranks (rules.py lists them); the tokenizer."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig
+from transformers import AutoConfig, PretrainedConfig
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils import hf_tokenizer
+from verl.utils.fs import copy_to_local
+from verl.utils.torch_dtypes import PrecisionType
+
+from rl.checks.files import check_model
+from rl.checks.finding import Finding, ok, warn
+from rl.common.errors import UserError
+from verl.dph.config import attention
+from verl.dph.training.config import has_divergence
+
+
+@dataclass
+class Role:
+    """A trained or frozen model of the run, and where its settings stand."""
+
+    name: str
+    settings: DictConfig
+    engine: DictConfig
+    model_name: str
+    model: DictConfig
+
+    @property
+    def ulysses(self) -> int:
+        """Ranks that share one sequence; verl has an old and a new name for it, and the old one wins."""
+        old = self.settings.ulysses_sequence_parallel_size
+        return old if old > 1 else self.engine.ulysses_sequence_parallel_size
+
+    @property
+    def attention(self) -> str:
+        """verl's default is in its HFModelConfig (workers/config/model.py)."""
+        return self.model.override_config.get("attn_implementation", attention.FLASH)
+
+
+def roles(config: DictConfig) -> Iterator[Role]:
+    """The models that this run builds, the actor first; with LoRA the reference is the actor's base."""
+    model_name, model = "actor_rollout_ref.model", config.actor_rollout_ref.model
+    names = ["actor"] + (["ref"] if need_reference_policy(config) and not model.lora_rank else [])
+    for name in names:
+        settings = config.actor_rollout_ref[name]
+        yield Role(f"actor_rollout_ref.{name}", settings, settings.fsdp_config, model_name, model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # verl warns at every look that there is no critic
+        if need_critic(config):
+            yield Role("critic", config.critic, config.critic.fsdp, "critic.model", config.critic.model)
+
+
+def models(config: DictConfig) -> Iterator[str]:
+    """What would fail in the workers, or would silently compute something else."""
+    device, ranks = config.trainer.device, config.trainer.n_gpus_per_node * config.trainer.nnodes
+    # The actor and its reference share a model: the Hub is asked once.
+    for name, path in dict.fromkeys((role.model_name, str(role.model.path)) for role in roles(config)):
+        check_model(f"{name}.path", path)
+    for role in roles(config):
+        if device == "cpu" and role.settings.strategy != "fsdp2":
+            yield (
+                f"{role.name}.strategy={role.settings.strategy} does not run with trainer.device=cpu, because torch "
+                "distributes FSDP1's initial weights on GPUs only: use fsdp2."
+            )
+        if role.ulysses > 1:
+            yield from _ulysses(role, ranks)
+
+
+def _ulysses(role: Role, ranks: int) -> Iterator[str]:
+    setting = f"{role.name}.ulysses_sequence_parallel_size={role.ulysses}"
+    if ranks % role.ulysses:
+        yield f"{setting} does not divide the trainer's {ranks} ranks: use a divisor of {ranks}."
+    if not role.model.use_remove_padding:
+        yield f"{setting} cuts packed sequences into pieces: set {role.model_name}.use_remove_padding=True."
+    # verl exchanges the pieces in the call of flash attention's kernel (models/transformers/monkey_patch.py).
+    if "flash" not in role.attention:
+        yield (
+            f"{setting} needs flash attention, that is, GPUs: with "
+            f"{role.model_name}.override_config.attn_implementation={role.attention} every rank would see its own "
+            "piece of a sequence only; install flash-attn, or use size 1."
+        )
+
+
+def text_only(config: DictConfig) -> Iterator[str]:
+    """D_pef rows, and D_exp rows beside them, are sent to the actor as token ids alone."""
+    actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
+    if not (actor.generate_sft or has_divergence(config)):
+        return
+    described = config_json(model)
+    inputs = [kind for kind in ("vision", "audio") if hasattr(described, f"{kind}_config")]
+    if inputs:
+        setting = "actor.generate_sft=True" if actor.generate_sft else f"actor.sft_loss_mode={actor.sft_loss_mode}"
+        yield (
+            f"{setting} trains on token ids alone, and {model.path} ({described.model_type}) also takes "
+            f"{' and '.join(inputs)} inputs, which would be left out: use a text model, or sft_loss_mode=none."
+        )
+
+
+def config_json(model: DictConfig) -> PretrainedConfig:
+    """The model's config.json.
+
+    Raises:
+        UserError: it cannot be read, or transformers does not know such a model.
+    """
+    try:
+        return AutoConfig.from_pretrained(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"The config.json of actor_rollout_ref.model.path={model.path} cannot be used: {reason}"
+        ) from error
+
+
+def lora(config: DictConfig) -> Iterator[str]:
+    prefix, model = "actor_rollout_ref.model", config.actor_rollout_ref.model
+    if not model.lora_rank:
+        for name, value in (("lora.rank", model.lora.rank), ("lora_adapter_path", model.lora_adapter_path)):
+            if value:
+                yield (
+                    f"{prefix}.{name}={value} makes no adapter with FSDP, which goes by lora_rank: set "
+                    f"{prefix}.lora_rank."
+                )
+        return
+    if config.actor_rollout_ref.rollout.name == "hf" and not model.lora.merge:
+        yield (
+            f"{prefix}.lora_rank={model.lora_rank} does not go with the hf rollout, which takes whole weights, unless "
+            f"they are merged: set {prefix}.lora.merge=True."
+        )
+    if "hf_model" in config.actor_rollout_ref.actor.checkpoint.save_contents:
+        yield (
+            f"actor.checkpoint.save_contents has hf_model, which with {prefix}.lora_rank={model.lora_rank} verl writes "
+            "unmerged and under names that no program loads: leave it out, and use python -m verl.model_merger on the "
+            "checkpoint."
+        )
+
+
+def weight_transfer(config: DictConfig) -> Iterator[str]:
+    """verl sends vLLM the weights in buckets, and what does not fit into one depends on the way they take.
+
+    On a GPU a larger tensor goes by a CUDA IPC handle of its own (vllm_rollout/bucketed_weight_transfer.py), and nccl
+    and nixl cut it into pieces (checkpoint_engine/base.py, split_weight_chunks). In shared memory, on a CPU, the sender
+    ends with an assertion and the run waits for ever.
+    """
+    rollout, actor, model = (config.actor_rollout_ref[name] for name in ("rollout", "actor", "model"))
+    if config.trainer.device != "cpu" or rollout.name != "vllm":
+        return
+    described = config_json(model).get_text_config()
+    element = PrecisionType.to_dtype(actor.fsdp_config.model_dtype).itemsize
+    # The embedding is the largest tensor of a language model.
+    needed = math.ceil(described.vocab_size * described.hidden_size * element / 2**20)
+    setting = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes"
+    bucket = rollout.checkpoint_engine.update_weights_bucket_megabytes
+    if needed > bucket:
+        yield (
+            f"{setting}={bucket} is less than the {needed} MiB of the model's embedding ({described.vocab_size} x "
+            f"{described.hidden_size}, {actor.fsdp_config.model_dtype}), which vLLM on a CPU takes as a whole: set "
+            f"{needed} or more."
+        )
+
+
+def data_parallel_ranks(config: DictConfig) -> int:
+    """Ranks that see different rows: those of a Ulysses group share theirs."""
+    return config.trainer.n_gpus_per_node * config.trainer.nnodes // next(roles(config)).ulysses
+
+
+def check_tokenizer(config: DictConfig) -> Finding:
+    """The tokenizer can be loaded, belongs to config.json and has a chat template; whether there are weights.
+
+    Raises:
+        UserError: naming the model.
+    """
+    model = config.actor_rollout_ref.model
+    text = config_json(model).get_text_config()
+    source = model.get("tokenizer_path") or model.path
+    tokenizer = hf_tokenizer(copy_to_local(source), trust_remote_code=model.trust_remote_code)
+    if not (model.custom_chat_template or tokenizer.chat_template):
+        raise UserError(
+            f"The tokenizer of {model.path} has no chat template, which prompts are made with: give an "
+            "instruction-tuned model, or set actor_rollout_ref.model.custom_chat_template."
+        )
+    if len(tokenizer) > text.vocab_size:
+        raise UserError(
+            f"The tokenizer of {model.path} has {len(tokenizer)} tokens and its config.json a vocab_size of "
+            f"{text.vocab_size}: give a folder whose files belong together."
+        )
+    found = f"{text.model_type}, {len(tokenizer)} tokens"
+    if not _has_weights(str(model.path)):
+        return warn(f"{found}; no weights at {model.path} yet", "the run downloads them from the Hugging Face Hub.")
+    return ok(found)
+
+
+def _has_weights(model: str) -> bool:
+    """Whether they are in the folder, or in the cache of the Hub."""
+    folder = Path(model).expanduser()
+    in_folder = folder.is_dir()
+    if not in_folder:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+        try:
+            folder = Path(snapshot_download(model, local_files_only=True))
+        except (HFValidationError, LocalEntryNotFoundError):
+            return False
+    found = any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
+    if in_folder and not found:
+        raise UserError(f"The model folder {folder} holds no weights: give a complete model folder.")
+    return found

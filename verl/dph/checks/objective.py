@@ -1,0 +1,240 @@
+"""Rules on the objective of a run: the D_pef store, the divergence, eta, the baselines (rules.py lists them)."""
+
+import math
+from collections.abc import Iterator
+
+from omegaconf import DictConfig, OmegaConf
+
+from verl.dph.checks.model import config_json, data_parallel_ranks, roles
+from verl.dph.divergence.loss_modes import MODES, TAIL_FORMS
+from verl.dph.training.advantages import GRPO_PASSK, PKPO, W_REINFORCE
+from verl.dph.training.config import DPHActorConfig, active_forms, mini_batches, rehearses
+
+# verl's policy losses that divide by a number of responses, whatever loss_agg_mode says.
+RESPONSE_MEANS = ("geo_mean", "sapo")
+
+ETA = "actor.sft_loss_control"
+
+
+def store_writing(config: DictConfig) -> Iterator[str]:
+    data, model = config.data, config.actor_rollout_ref.model
+    if not config.actor_rollout_ref.actor.generate_sft:
+        return
+    if config.trainer.resume_mode == "resume_path":
+        yield (
+            f"actor.generate_sft=True stores the initial policy's log-probs, and trainer.resume_from_path="
+            f"{config.trainer.resume_from_path} would load another policy: leave trainer.resume_mode=auto, which loads "
+            "none here."
+        )
+    if not data.sft_pt:
+        yield "actor.generate_sft=True writes the D_pef store, but data.sft_pt is not set: name its file."
+    if data.sft_responses and data.sft_coverage == "solved":
+        yield (
+            f"data.sft_responses={data.sft_responses} gives the store its rows, and data.sft_coverage=solved would "
+            "take them from the pre-sampling: leave sft_coverage=mastered, or sft_responses=null."
+        )
+    if model.lora_adapter_path:
+        yield (
+            "actor.generate_sft=True samples the model of actor_rollout_ref.model.path, and "
+            f"actor_rollout_ref.model.lora_adapter_path={model.lora_adapter_path} would change it: set it to null."
+        )
+    if not data.sft_top_k:
+        return
+    ulysses = next(roles(config)).ulysses
+    if ulysses > 1:
+        yield (
+            f"data.sft_top_k={data.sft_top_k} is taken from whole sequences, and "
+            f"actor.ulysses_sequence_parallel_size={ulysses} cuts them: write the store with size 1, it fits every "
+            "size."
+        )
+    vocabulary = config_json(model).get_text_config().vocab_size
+    if data.sft_top_k > vocabulary:
+        yield (
+            f"data.sft_top_k={data.sft_top_k} is more than the {vocabulary} tokens of {model.path}: use {vocabulary} "
+            "or less."
+        )
+
+
+def divergence(config: DictConfig) -> Iterator[str]:
+    """What a mode needs and what it cannot use (docs/explanation/method.md, "Modes")."""
+    actor, data = config.actor_rollout_ref.actor, config.data
+    if actor.sft_loss_mode == "none":
+        if actor.policy_loss_coeff != 1:
+            yield (
+                f"actor.policy_loss_coeff={actor.policy_loss_coeff} weighs the policy loss against a rehearsal, and "
+                "sft_loss_mode=none has none: choose a mode, or leave it at 1."
+            )
+        return
+    mode = f"actor.sft_loss_mode={actor.sft_loss_mode}"
+    mode += "" if actor.sft_loss_form == "auto" else f" with sft_loss_form={actor.sft_loss_form}"
+    if actor.loss_agg_mode != "token-mean":
+        yield (
+            f"actor.loss_agg_mode={actor.loss_agg_mode} does not go with {mode}: its normalizations are token means, "
+            "use loss_agg_mode=token-mean."
+        )
+    if actor.policy_loss.loss_mode in RESPONSE_MEANS:
+        yield (
+            f"actor.policy_loss.loss_mode={actor.policy_loss.loss_mode} does not go with {mode}: it is a mean over "
+            "responses, where the normalizations are token means; use another loss, such as vanilla or kl_cov."
+        )
+    if actor.strategy not in ("fsdp", "fsdp2"):
+        yield f"actor.strategy={actor.strategy} does not go with {mode}: use fsdp or fsdp2."
+    if config.get("distillation") and config.distillation.enabled:
+        yield f"{mode} does not go with distillation.enabled=True, which has a loss of its own: switch one off."
+    on_pef, on_exp = active_forms(config)
+    if on_exp and not actor.use_kl_loss:
+        has_both = (actor.sft_loss_mode, actor.sft_loss_form) == ("alpha", "auto")
+        hint = " (or name the D_pef store in data.sft_pt)" if has_both else ""
+        yield (
+            f"{mode} compares the policy's own samples with the initial policy and needs a reference model: set "
+            f"actor.use_kl_loss=True{hint}; verl's own KL term is left out."
+        )
+    if not on_pef and (data.sft_files or data.sft_pt):
+        yield (
+            f"{mode} has no term on D_pef, but data.sft_files={data.sft_files} and data.sft_pt={data.sft_pt} are set: "
+            "set both to null."
+        )
+    yield from _baseline(actor, mode, on_pef)
+    if actor.sft_loss_estimator != "topk":
+        return
+    if actor.sft_log_ratio_max not in (None, DPHActorConfig.sft_log_ratio_max):
+        yield (
+            f"actor.sft_log_ratio_max={actor.sft_log_ratio_max} bounds sampled tokens, and "
+            "actor.sft_loss_estimator=topk compares whole distributions: leave it out, or use sampled."
+        )
+    if not on_pef:
+        yield f"actor.sft_loss_estimator=topk compares stored distributions, and {mode} uses none: use sampled."
+    for key, holder in (("use_fused_kernels", config.actor_rollout_ref.model), ("pad_to_length", actor.fsdp_config)):
+        if holder.get(key):
+            yield (
+                f"{key}={holder.get(key)} does not go with actor.sft_loss_estimator=topk: verl gives no logits then; "
+                "switch it off, or use sft_loss_estimator=sampled."
+            )
+
+
+def _baseline(actor: DictConfig, mode: str, on_pef: bool) -> Iterator[str]:
+    if actor.sft_baseline == "centred":
+        return
+    setting = f"actor.sft_baseline={actor.sft_baseline}"
+    if not on_pef or actor.sft_loss_estimator == "topk":
+        yield f"{setting} is for sampled tokens of D_pef, which {mode} does not compare here: use centred."
+    elif actor.sft_loss_mode == "forward":
+        yield f"{setting} is what actor.sft_kl_estimator=k1, the default, gives {mode}: use centred."
+    elif MODES[actor.sft_loss_mode] not in TAIL_FORMS:
+        yield f"{setting} does not exist for {mode}, whose f'(inf) is infinite: use centred."
+    elif actor.sft_log_ratio_max is not None:
+        yield (
+            f"{setting} takes the bound's place, and actor.sft_log_ratio_max={actor.sft_log_ratio_max} would bias it: "
+            "set actor.sft_log_ratio_max=null."
+        )
+
+
+def advantages(config: DictConfig) -> Iterator[str]:
+    """What would change an advantage estimator of the baselines without a word (docs/explanation/baselines.md)."""
+    algorithm, reward, n = config.algorithm, config.reward, config.actor_rollout_ref.rollout.n
+    estimator = f"algorithm.adv_estimator={algorithm.adv_estimator}"
+    yield from _success_cap(algorithm, n)
+    if algorithm.adv_estimator == PKPO and algorithm.pkpo_k > n:
+        yield f"algorithm.pkpo_k={algorithm.pkpo_k} is more than the rollout.n={n} samples of a prompt: lower it."
+    if algorithm.adv_estimator == GRPO_PASSK and n < 2:
+        yield f"{estimator} compares the best two responses of a prompt, and rollout.n={n}: use 2 or more."
+    if algorithm.adv_estimator != W_REINFORCE:
+        return
+    if algorithm.use_kl_in_reward or OmegaConf.select(reward, "reward_kwargs.overlong_buffer_cfg.enable"):
+        yield (
+            f"{estimator} knows a correct response by its reward of 1, which algorithm.use_kl_in_reward and overlong "
+            "shaping (reward.reward_kwargs.overlong_buffer_cfg) change: switch them off."
+        )
+    if algorithm.filter_groups.enable:
+        yield (
+            f"{estimator} learns from groups without a correct response, which algorithm.filter_groups.enable=True "
+            "drops: switch it off."
+        )
+
+
+def _success_cap(algorithm: DictConfig, n: int) -> Iterator[str]:
+    cap = f"algorithm.success_cap={algorithm.success_cap}"
+    if algorithm.success_cap is None:
+        return
+    if n < 2:
+        yield f"{cap} counts the correct responses of a group, and rollout.n={n} makes none: use 2 or more, or null."
+    if algorithm.adv_estimator == "gae":
+        yield (
+            f"{cap} sets the advantages of whole groups to 0, and algorithm.adv_estimator=gae has a critic instead of "
+            "groups: use grpo, or success_cap=null."
+        )
+
+
+def clip_cov(config: DictConfig) -> Iterator[str]:
+    policy_loss = config.actor_rollout_ref.actor.policy_loss
+    if policy_loss.loss_mode == "clip_cov" and policy_loss.clip_cov_lb >= policy_loss.clip_cov_ub:
+        yield (
+            f"actor.policy_loss.clip_cov_lb={policy_loss.clip_cov_lb} is not below clip_cov_ub="
+            f"{policy_loss.clip_cov_ub}, so that loss_mode=clip_cov leaves no token out: lower it."
+        )
+
+
+def eta_schedule(config: DictConfig) -> Iterator[str]:
+    """Settings of actor.sft_loss_control that do nothing or contradict each other."""
+    actor, control = config.actor_rollout_ref.actor, config.actor_rollout_ref.actor.sft_loss_control
+    kind, steps, eta = control.type, control.warmup_steps, actor.sft_loss_coeff
+    if kind == "warmup" and steps == 0:
+        yield f"{ETA}.warmup_steps=0 must be at least 1 with type=warmup."
+    if kind not in ("warmup", "cosine") and steps > 0:
+        yield f"{ETA}.warmup_steps={steps} must be 0 with type={kind}, which has no warm-up."
+    if kind != "target_kl" and control.target_kl is not None:
+        yield f"{ETA}.target_kl={control.target_kl} must be null with type={kind}; use type=target_kl."
+    if kind != "target_kl":
+        return
+    if control.target_kl is None:
+        yield f"{ETA}.target_kl=None must be a positive budget in nats per token with type=target_kl."
+    if control.max_coeff < control.min_coeff:
+        yield f"{ETA}.max_coeff={control.max_coeff} must be at least min_coeff={control.min_coeff}."
+    if not control.min_coeff <= eta <= control.max_coeff:
+        yield (
+            f"actor.sft_loss_coeff={eta} is where {ETA}.type=target_kl starts, and must lie between "
+            f"min_coeff={control.min_coeff} and max_coeff={control.max_coeff}."
+        )
+    if not (rehearses(config) or actor.generate_sft):
+        yield (
+            f"{ETA}.type=target_kl follows the KL on D_pef rows, which sft_loss_mode={actor.sft_loss_mode} does not "
+            "use here: choose another type."
+        )
+
+
+def ranks_of_d_exp(config: DictConfig) -> Iterator[str]:
+    """verl cuts every mini-batch into as many equal parts as there are data-parallel ranks."""
+    actor, n = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
+    rows, ranks = actor.ppo_mini_batch_size * n, data_parallel_ranks(config)
+    if rows % ranks and not actor.generate_sft:
+        step = ranks // math.gcd(ranks, n)
+        nearest = max(step, round(actor.ppo_mini_batch_size / step) * step)
+        yield (
+            f"{ranks} data-parallel ranks (trainer.nnodes x trainer.n_gpus_per_node) do not divide the {rows} D_exp "
+            f"rows of a mini-batch (actor.ppo_mini_batch_size={actor.ppo_mini_batch_size} x rollout.n={n}): use a "
+            f"number of ranks that divides {rows}, or ppo_mini_batch_size={nearest}."
+        )
+
+
+def rehearsal_shares(config: DictConfig) -> Iterator[str]:
+    """D_pef rows must divide evenly over mini-batches and ranks, and into micro-batches of a fixed size."""
+    if not rehearses(config):
+        return
+    actor, rows = config.actor_rollout_ref.actor, config.data.sft_batch_size
+    prompts, mini = config.data.train_batch_size, actor.ppo_mini_batch_size
+    if prompts % mini:
+        yield f"data.train_batch_size={prompts} is not a multiple of actor.ppo_mini_batch_size={mini}."
+    ranks = data_parallel_ranks(config)
+    parts = mini_batches(config) * ranks
+    if rows % parts:
+        yield (
+            f"data.sft_batch_size={rows} does not divide over {mini_batches(config)} mini-batches x {ranks} "
+            f"data-parallel ranks: use a positive multiple of {parts}."
+        )
+    micro = actor.ppo_micro_batch_size_per_gpu
+    rows_per_rank = rows // parts + mini * config.actor_rollout_ref.rollout.n // ranks
+    if not actor.use_dynamic_bsz and micro and rows_per_rank % micro:
+        yield (
+            f"actor.ppo_micro_batch_size_per_gpu={micro} does not divide the {rows_per_rank} rows of a mini-batch per "
+            "rank (D_exp and D_pef together): use a divisor, or actor.use_dynamic_bsz=True."
+        )

@@ -1,0 +1,158 @@
+"""The rules between the settings of a training run, and the names that verl knows.
+
+A rule is a function that yields a sentence for what is wrong, listed in RULES.
+"""
+
+import os
+from collections.abc import Iterator
+from itertools import chain
+
+import ray
+from omegaconf import DictConfig, OmegaConf
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
+from verl.utils.tracking import Tracking
+
+from rl.checks.files import check_set
+from rl.common.errors import UserError
+from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
+from verl.dph.checks import model, objective
+from verl.dph.config import attention
+from verl.dph.sampling.rollout_engine import check_platform
+from verl.dph.training.config import has_keep_probe, rehearses
+
+LOGGERS = (*Tracking.supported_backend, "tracking")
+
+
+def check(config: DictConfig) -> None:
+    """Reject settings that contradict each other: the first rule that is broken.
+
+    The attention of the models (config/attention.py) is settled first, because rules depend on it.
+
+    Args:
+        config: its values have the right types (rl/checks/run.py).
+
+    Raises:
+        UserError: naming the settings, what was found and what to do.
+    """
+    check_platform(config)
+    attention.complete(config)
+    for violation in chain.from_iterable(rule(config) for rule in RULES):
+        raise UserError(violation)
+    if rehearses(config):
+        check_set(config, "data.sft_files")
+        check_set(config, "data.sft_pt")
+
+
+def registered(config: DictConfig) -> Iterator[str]:
+    """Names of verl's registries, which rl/configuration cannot list without verl."""
+    choices = {
+        "algorithm.adv_estimator": ADV_ESTIMATOR_REGISTRY,
+        "actor_rollout_ref.actor.policy_loss.loss_mode": POLICY_LOSS_REGISTRY,
+        "trainer.logger": LOGGERS,
+    }
+    for key, names in choices.items():
+        value = OmegaConf.select(config, key)
+        chosen = [value] if isinstance(value, str) else value
+        if unknown := [name for name in chosen if name not in names]:
+            yield f"{key}={unknown[0]!r} is unknown: use one of {', '.join(names)}."
+
+
+def trainer_mode(config: DictConfig) -> Iterator[str]:
+    mode = config.trainer.v1.trainer_mode
+    if mode != "sync" and config.actor_rollout_ref.actor.generate_sft:
+        yield f"actor.generate_sft=True trains nothing and needs no trainer.v1.trainer_mode={mode}: use sync."
+    if mode != "separate_async":
+        return
+    rollout, on_cpu = config.actor_rollout_ref.rollout, config.trainer.device == "cpu"
+    prompts, mini = config.data.train_batch_size, config.actor_rollout_ref.actor.ppo_mini_batch_size
+    updates, backend = config.trainer.v1.separate_async.parameter_sync_step, rollout.checkpoint_engine.backend
+    if prompts != updates * mini:
+        yield (
+            f"data.train_batch_size={prompts} is not trainer.v1.separate_async.parameter_sync_step={updates} x "
+            f"actor.ppo_mini_batch_size={mini}, and separate_async updates the policy once per mini-batch: make it so."
+        )
+    if rollout.nnodes < 1 or rollout.n_gpus_per_node < 1:
+        yield (
+            "trainer.v1.trainer_mode=separate_async gives rollouts devices of their own: set "
+            "actor_rollout_ref.rollout.nnodes and rollout.n_gpus_per_node, both above 0."
+        )
+    if backend == "naive" or on_cpu != (backend == "gloo"):
+        yield (
+            f"actor_rollout_ref.rollout.checkpoint_engine.backend={backend} does not carry weights to rollouts on "
+            f"devices of their own: use {'gloo' if on_cpu else 'nccl, or another one of verl for this device'}."
+        )
+
+
+def keep_probe(config: DictConfig) -> Iterator[str]:
+    """It is measured in validations, on prompts of two kinds."""
+    trainer = config.trainer
+    if not has_keep_probe(config):
+        return
+    prompts = f"trainer.keep_probe.prompts={trainer.keep_probe.prompts}"
+    if trainer.test_freq <= 0 and not (trainer.val_before_train or trainer.val_only):
+        yield (
+            f"{prompts} is measured in validations, and there is none (data.val_files, trainer.test_freq, "
+            "trainer.val_before_train): validate, or set prompts to 0."
+        )
+    for key in ("solved_files", "unsolved_files"):
+        if not trainer.keep_probe[key]:
+            yield f"trainer.keep_probe.{key} is not set, and {prompts} needs it: name the file, or set prompts to 0."
+
+
+def ray_cpus(config: DictConfig) -> Iterator[str]:
+    """The CPUs of the Ray that this run starts; check_running_ray asks one that runs already."""
+    if os.environ.get("RAY_ADDRESS"):
+        return
+    found = config.ray_kwargs.ray_init.num_cpus
+    if (sentence := _too_few_cpus(config, cpus_of_machine() if found is None else found)) is not None:
+        on_cpu = config.trainer.device == "cpu"  # where Ray's CPUs are only names
+        yield f"{sentence}: use fewer ranks (GPUS_PER_NODE in the scripts), or " + (
+            "raise ray_kwargs.ray_init.num_cpus." if on_cpu else "give the machine or container more CPUs."
+        )
+
+
+def check_running_ray(config: DictConfig) -> None:
+    """Reject a Ray, once it runs, that has too few CPUs on all of its nodes together.
+
+    Raises:
+        UserError: saying how many there are.
+    """
+    sentence = _too_few_cpus(config, ray.cluster_resources().get("CPU", 0))
+    if sentence is not None:
+        raise UserError(f"{sentence}: use fewer ranks, or nodes with more CPUs (ray start --num-cpus).")
+
+
+def _too_few_cpus(config: DictConfig, found: float) -> str | None:
+    trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
+    ranks = trainer.nnodes * trainer.n_gpus_per_node
+    separate = rollout.nnodes * rollout.n_gpus_per_node if trainer.v1.trainer_mode == "separate_async" else 0
+    queue = config.transfer_queue.backend
+    units = queue.SimpleStorage.num_data_storage_units if queue.storage_backend == "SimpleStorage" else 0
+    needed = cpus_reserved(ranks, units, separate)
+    if needed <= found:
+        return None
+    others = f", {separate} ranks of rollouts" if separate else ""
+    return (
+        f"{ranks} ranks (trainer.nnodes x trainer.n_gpus_per_node){others} and TransferQueue ({units} storage units) "
+        f"reserve {needed} of Ray's CPUs, and Ray has {found:g} and would wait for the others for ever"
+    )
+
+
+# In this order: a later rule may rely on what an earlier one holds.
+RULES = (
+    registered,
+    trainer_mode,
+    ray_cpus,
+    model.models,
+    model.lora,
+    model.weight_transfer,
+    keep_probe,
+    objective.store_writing,
+    objective.divergence,
+    objective.advantages,
+    objective.clip_cov,
+    model.text_only,
+    objective.eta_schedule,
+    objective.ranks_of_d_exp,
+    objective.rehearsal_shares,
+)

@@ -1,0 +1,243 @@
+"""Everything that is checked before a program starts Ray: the list of rl/checks/run.py, then the one of this file.
+
+main, presample and evaluate call `check`, which stops at the first failure. `dph doctor` shows `findings`, all of them.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Collection, Iterator
+from functools import cached_property
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import validate_config
+from verl.utils.device import auto_set_device
+
+from rl.checks import run as without_verl
+from rl.checks.files import check_model, files_of
+from rl.checks.finding import Check, Finding, enforce, look_at, ok, skipped
+from rl.checks.run import EVALUATE, MAIN, PRESAMPLE
+from rl.common import run_lock
+from rl.common.errors import UserError
+from rl.data.rows import Row, read_rows
+from rl.data.training_run import step_of
+from verl.dph.checks import data, model, rules, scorer, store
+from verl.dph.pef.row_sources import check_given_rows
+from verl.dph.reward.settings import scorer_settings
+from verl.dph.sampling.rollout_engine import check_rollout
+from verl.dph.training import resume
+from verl.dph.training.config import rehearses
+from verl.dph.training.run_record import RunRecord
+
+logger = logging.getLogger(__name__)
+
+# What to do instead of waiting for a run in the same folder.
+OTHER_NAME = "give this run another name (NAME in the scripts, trainer.default_local_dir)"
+OTHER_STORE = "name another file in data.sft_pt (SFT_PT in the scripts)"
+FINISHED = "This run is finished: to go on, raise trainer.total_training_steps or trainer.total_epochs."
+
+
+class Subject(without_verl.Subject):
+    """A run and what its checks read, once.
+
+    Attributes:
+        scorer_wait_s: seconds that a scorer has to answer; None: as long as a run gives it.
+        finished: the summary of a run that has nothing left to do; None before `checkpoint` has looked, or if there is.
+    """
+
+    scorer_wait_s: float | None = None
+    finished: str | None = None
+
+    @property
+    def writes_store(self) -> bool:
+        return self.program == MAIN and self.config.actor_rollout_ref.actor.generate_sft
+
+    @property
+    def folder(self) -> Path:
+        """Of a run of verl.dph.main."""
+        return Path(self.config.trainer.default_local_dir)
+
+    @property
+    def instead(self) -> str:
+        """What to do while another run is in the folder."""
+        return OTHER_STORE if self.writes_store else OTHER_NAME
+
+    @cached_property
+    def resumed(self) -> Path | None:
+        """The checkpoint that the run continues."""
+        found = resume.checkpoint_of(self.config)
+        if found is not None:
+            resume.check(self.config, found)
+        return found
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The rows of the prompts, each of them checked."""
+        if self.program == MAIN:
+            return data.rows(self.config)
+        return read_rows(files_of(self.config.data.train_files))
+
+
+def check(config: DictConfig, program: str, without: Collection[str] = ()) -> Subject:
+    """Reject what cannot work, and complete the settings of a training run.
+
+    Args:
+        program: the module, such as "verl.dph.main".
+        without: names of checks that are left out, because the program makes them itself, or does not need them.
+
+    Raises:
+        UserError: one sentence, or one per wrong value; it names the setting, what was found and what to do.
+    """
+    subject = Subject(config, program)
+    without_verl.check(config, program, without)
+    enforce(CHECKS[program], subject, without)
+    return subject
+
+
+def findings(config: DictConfig, program: str, scorer_wait_s: float) -> Iterator[tuple[str, Finding]]:
+    """Name and finding of every check, as it ends; nothing is rejected."""
+    subject = Subject(config, program)
+    subject.scorer_wait_s = scorer_wait_s
+    yield from look_at([*without_verl.CHECKS, *CHECKS[program]], subject)
+
+
+def rules_of_training(subject: Subject) -> Finding:
+    """The rules between settings (rules.py); before and after them, what the user leaves to the program is set."""
+    config = subject.config
+    _complete(config)
+    rules.check(config)
+    if subject.writes_store:
+        # Its log-probs are the initial policy's, whatever checkpoint lies in the folder. Its log lies beside the store;
+        # verl's default is ./checkpoints.
+        config.trainer.resume_mode = "disable"
+        config.trainer.default_local_dir = str(Path(config.data.sft_pt).expanduser().with_suffix(".run"))
+    return ok("no two settings contradict each other")
+
+
+def _complete(config: DictConfig) -> None:
+    for key in ("sft_files", "sft_pt", "sft_wrong_files"):
+        if config.data[key] == "None":  # as in the paper's README
+            config.data[key] = None
+    config.trainer.default_local_dir = os.path.expanduser(config.trainer.default_local_dir)  # verl makes a folder "~"
+    if config.actor_rollout_ref.actor.generate_sft:
+        return
+    if not config.data.val_files:
+        # verl loads a file in any case.
+        config.data.val_files = config.data.train_files
+        config.trainer.update(test_freq=-1, val_before_train=False)
+        logger.info("There are no data.val_files: no validation.")
+
+
+def rules_of_sampling(subject: Subject) -> Finding:
+    config = subject.config
+    check_rollout(config)
+    if subject.program == PRESAMPLE:
+        check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
+    rollout = config.actor_rollout_ref.rollout
+    if subject.program == PRESAMPLE and rollout.temperature == 0 and config.presample.n > 1:
+        raise UserError(
+            f"actor_rollout_ref.rollout.temperature=0 gives the same response {config.presample.n} times: set "
+            "presample.n=1."
+        )
+    return ok(f"the rollout engine {rollout.name} can be used")
+
+
+def tokenizer(subject: Subject) -> Finding:
+    return model.check_tokenizer(subject.config)
+
+
+def other_runs(subject: Subject) -> Finding:
+    if (subject.folder / run_lock.FILE).exists():
+        with run_lock.sole_run(subject.folder, subject.instead):
+            pass
+    return ok(f"none is under way in {subject.folder}")
+
+
+def checkpoint(subject: Subject) -> Finding:
+    """The one that is resumed is this run's."""
+    resumed = subject.resumed
+    if resumed is None:
+        return ok("starts at step 0")
+    record = RunRecord.load(subject.folder)
+    if record.is_finished(subject.config, step_of(resumed) or 0):
+        subject.finished = f"{FINISHED}\n{record.summary(subject.config)}"
+        return ok(FINISHED)
+    return ok(f"resumes from {resumed.name}")
+
+
+def prompts(subject: Subject) -> Finding:
+    if subject.finished is not None:
+        return skipped("the run is finished")
+    return ok(f"{len({row.origin for row in subject.rows}):,} prompts")  # validation may be of the same file
+
+
+def pef_store(subject: Subject) -> Finding:
+    """The store that is read belongs to this run, or the one that is written can be."""
+    config = subject.config
+    if subject.finished is not None:
+        return skipped("the run is finished")
+    if subject.writes_store:
+        check_given_rows(config)
+        return ok(f"{config.data.sft_pt} can be written")
+    store.check_feed(config, subject.resumed)
+    return ok(f"{config.data.sft_pt} fits the run") if rehearses(config) else skipped("this run reads none")
+
+
+def answers(subject: Subject) -> Finding:
+    """The scorer answers, and has every database and task of the prompts."""
+    config, path = subject.config, subject.config.reward.custom_reward_function.path
+    if path != scorer.OUR_REWARD:
+        return skipped(f"rewards come from {path}")
+    if subject.finished is not None:
+        return skipped("the run is finished")
+    asyncio.run(scorer.check_scorer(config, subject.rows, subject.scorer_wait_s))
+    databases = len({row.question["db_id"] for row in subject.rows if "db_id" in row.question})
+    return ok(f"{scorer_settings(config)['scorer']} answers" + (f"; databases asked: {databases}" if databases else ""))
+
+
+def with_verl(subject: Subject) -> Finding:
+    """verl's own validation of the completed settings."""
+    config = subject.config
+    if subject.writes_store:
+        with open_dict(config):
+            config.data.train_files = config.data.val_files = config.data.sft_files
+            config.data.train_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size = 1
+    auto_set_device(config)
+    try:
+        # verl prints that all is well, and warns that there is no critic.
+        with warnings.catch_warnings(), contextlib.redirect_stdout(None):
+            warnings.simplefilter("ignore")
+            reference, critic = need_reference_policy(config), need_critic(config)
+            validate_config(config=config, use_reference_policy=reference, use_critic=critic)
+    except (AssertionError, ValueError) as error:
+        raise UserError(f"verl rejects these settings: {error}") from error
+    OmegaConf.resolve(config)
+    return ok("verl accepts the settings")
+
+
+_VALID = ("settings", "files", "model")
+# In this order. A new check is a function of the subject, and a line here.
+CHECKS: dict[str, tuple[Check[Subject], ...]] = {
+    MAIN: (
+        Check("rules", rules_of_training, needs=("settings", "model")),
+        Check("tokenizer", tokenizer, needs=("model",)),
+        Check("other runs", other_runs, needs=(*_VALID, "rules")),
+        Check("checkpoint", checkpoint, needs=(*_VALID, "rules", "other runs")),
+        Check("data", prompts, needs=("settings", "files")),
+        Check("store", pef_store, needs=(*_VALID, "rules", "tokenizer", "checkpoint")),
+        Check("scorer", answers, needs=("data",)),
+        Check("verl", with_verl, needs=(*_VALID, "rules")),
+    ),
+    PRESAMPLE: (
+        Check("rules", rules_of_sampling, needs=("settings", "model")),
+        Check("tokenizer", tokenizer, needs=("model",)),
+        Check("data", prompts, needs=("settings", "files")),
+        Check("scorer", answers, needs=("data",)),
+    ),
+    # It checks its benchmarks itself, and its models when their turn comes.
+    EVALUATE: (Check("rules", rules_of_sampling),),
+}
