@@ -141,3 +141,11 @@ Pipeline(Path({str(tmp_path)!r}), {{}}).run([Stage("a", "A", {forever!r}, second
     program.wait()
     _, alive = psutil.wait_procs(tree[1:], timeout=10)
     assert len(tree) == 2 and not alive
+
+
+@pytest.mark.parametrize("text", ["no json", "[]", '{"settings": {}}'])
+def test_a_file_that_is_no_mark_is_named(text, tmp_path):
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "stages" / "a.json").write_text(text)
+    with pytest.raises(UserError, match="a.json is not the mark of a stage: delete it"):
+        Pipeline(tmp_path, {}).run([stage(tmp_path, "a")])
