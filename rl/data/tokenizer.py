@@ -1,5 +1,6 @@
-"""Tokenizers of local model folders."""
+"""Tokenizers of local model folders, and the token budget of a prompt."""
 
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,9 @@ from rl.common.errors import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+# SQL schemas have 2.5 to 4 characters per token with the tokenizers of Llama 3 and Qwen: this estimates high.
+CHARACTERS_PER_TOKEN = 2.5
 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
@@ -26,3 +30,48 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
             f"--tokenizer {folder} holds no tokenizer that can be loaded ({type(error).__name__}): give a local model "
             "or tokenizer folder."
         ) from error
+
+
+class Budget:
+    """A limit on the tokens of a chat with one message of the user.
+
+    Without a tokenizer the tokens are estimated from the characters (CHARACTERS_PER_TOKEN).
+    """
+
+    def __init__(self, max_tokens: int, tokenizer: Path | None):
+        """
+        Args:
+            tokenizer: a local folder.
+
+        Raises:
+            UserError: the limit is no positive number, or the folder holds no tokenizer.
+        """
+        if max_tokens < 1:
+            raise UserError(f"--max-prompt-tokens is {max_tokens}: give a number of at least 1.")
+        self.max_tokens = max_tokens
+        self._tokenizer = load_tokenizer(tokenizer) if tokenizer is not None else None
+        self._template_tokens = _count(self._tokenizer, "") if self._tokenizer is not None else 0
+
+    @property
+    def estimated(self) -> bool:
+        return self._tokenizer is None
+
+    def count(self, text: str) -> int:
+        """Tokens of a part of a prompt."""
+        if self._tokenizer is None:
+            return ceil(len(text) / CHARACTERS_PER_TOKEN)
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def fits(self, content: str) -> bool:
+        if self._tokenizer is None:
+            return len(content) <= self.max_tokens * CHARACTERS_PER_TOKEN
+        # A token of a byte-level or SentencePiece tokenizer holds a byte or more, so most prompts need no counting.
+        most = self._template_tokens + len(content.encode())
+        return most <= self.max_tokens or _count(self._tokenizer, content) <= self.max_tokens
+
+
+def _count(tokenizer: "PreTrainedTokenizerBase", content: str) -> int:
+    if tokenizer.chat_template is None:
+        return len(tokenizer.encode(content))
+    messages = [{"role": "user", "content": content}]
+    return len(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))

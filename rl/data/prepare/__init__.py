@@ -9,7 +9,6 @@
     math.py             rows of DAPO-Math-17K and the math test sets
     ground_truth.py     reference answers as texts that the scorer can read
     prompt_template.py  the prompts
-    token_budget.py     the token budget of a prompt
     row_writer.py       ids, the row format, the output file and the list of records that are left out
 
 docs/howto/data.md describes the commands.

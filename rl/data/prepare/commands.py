@@ -2,6 +2,8 @@
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 
@@ -23,12 +25,8 @@ def bird_parser() -> argparse.ArgumentParser:
         "number is its question_id or, if the file has none, the position in it.",
     )
     parser.add_argument("--input", type=Path, nargs=1, required=True, metavar="FILE", help="train.json or dev.json")
-    parser.add_argument(
-        "--db-id",
-        default="postgresql/{db_id}",
-        metavar="TEXT",
-        help="db_id of mini_pg's rows, by which the scorer finds a PostgreSQL database (default: %(default)s)",
-    )
+    db_id = "db_id of mini_pg's rows, by which the scorer finds a PostgreSQL database (default: %(default)s)"
+    parser.add_argument("--db-id", default="postgresql/{db_id}", metavar="TEXT", help=db_id)
     return parser
 
 
@@ -59,18 +57,6 @@ def spider2_lite_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def bird(arguments: list[str]) -> None:
-    _prepare_sql("bird", bird_parser().parse_args(arguments))
-
-
-def spider(arguments: list[str]) -> None:
-    _prepare_sql("spider", spider_parser().parse_args(arguments))
-
-
-def spider2_lite(arguments: list[str]) -> None:
-    _prepare_sql("spider2-lite", spider2_lite_parser().parse_args(arguments))
-
-
 def dapo_parser() -> argparse.ArgumentParser:
     parser = _parser(
         "Convert DAPO-Math-17K to the math training parquet, without duplicates.",
@@ -80,9 +66,8 @@ def dapo_parser() -> argparse.ArgumentParser:
         "rows over all files, up to the problem's first one.",
         "math_dapo",
     )
-    parser.add_argument(
-        "--output", type=Path, default="data/math/dapo_train.parquet", metavar="FILE", help="default: %(default)s"
-    )
+    output = Path("data/math/dapo_train.parquet")
+    parser.add_argument("--output", type=Path, default=output, metavar="FILE", help="default: %(default)s")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--input", type=Path, nargs="+", metavar="FILE", help="the published parquet")
     source.add_argument(
@@ -133,11 +118,16 @@ def math_eval(arguments: list[str]) -> None:
         sys.stdout.write(f"Not found: {', '.join(missing)}.\n")
 
 
-def _prepare_sql(program: str, options: argparse.Namespace) -> None:
+def _prepare_sql(parser: Callable[[], argparse.ArgumentParser], arguments: list[str]) -> None:
     from rl.data.prepare.sql import prepare
 
-    [data] = [data for data in SQL_DATASETS.values() if (data.program, data.variant) == (program, options.variant)]
-    sys.stdout.write(prepare(data, options))
+    options = parser().parse_args(arguments)
+    known = {(data.program, data.variant): data for data in SQL_DATASETS.values()}
+    sys.stdout.write(prepare(known[options.program, options.variant], options))
+
+
+bird, spider = partial(_prepare_sql, bird_parser), partial(_prepare_sql, spider_parser)
+spider2_lite = partial(_prepare_sql, spider2_lite_parser)
 
 
 def _parser(summary: str, details: str, *names: str) -> argparse.ArgumentParser:
@@ -159,14 +149,8 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
     own = [data for data in SQL_DATASETS.values() if data.program == program]
     parser = _parser(summary, details, *(data.name for data in own))
     add = parser.add_argument
-    add(
-        "--output",
-        type=Path,
-        default="data/sql/{name}_{split}.parquet",
-        metavar="FILE",
-        help="default: %(default)s",
-    )
-    parser.set_defaults(variant="", tables=None, corrections=None)
+    add("--output", type=Path, default="data/sql/{name}_{split}.parquet", metavar="FILE", help="default: %(default)s")
+    parser.set_defaults(program=program, variant="", tables=None, corrections=None)
     splits = list(dict.fromkeys(split for data in own for split in data.id_blocks))
     if len(splits) == 1:
         parser.set_defaults(split=splits[0])
@@ -175,51 +159,22 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
         listed = ", ".join(f"{name}: {label}" for name, label in variants.items())
         add("--variant", choices=variants, default="", help=f"{listed} (default: the benchmark itself)")
         add("--split", choices=splits, required=True, help="determines the ids")
-        add(
-            "--corrections",
-            type=Path,
-            metavar="FILE",
-            help="corrected queries: JSON, JSON lines, CSV or parquet with question_id and corrected_sql",
-        )
+        formats = "corrected queries: JSON, JSON lines, CSV or parquet with question_id and corrected_sql"
+        add("--corrections", type=Path, metavar="FILE", help=formats)
     files = own[0].database.replace("{db_id}", "<db_id>")
     add("--databases", type=Path, required=True, metavar="DIR", help=f"has {files}")
-    add(
-        "--database-path",
-        type=Path,
-        metavar="DIR",
-        help="the scorer's database_path, if it is a folder above --databases (default: --databases)",
-    )
+    above = "the scorer's database_path, if it is a folder above --databases (default: --databases)"
+    add("--database-path", type=Path, metavar="DIR", help=above)
     add("--audit", type=Path, metavar="FILE", help="a table of dph audit: leave its rows out")
-    add(
-        "--drop-for",
-        nargs="+",
-        choices=OUTCOMES,
-        default=FAILURES,
-        metavar="OUTCOME",
-        help=f"with --audit, for which outcomes (default: {' '.join(FAILURES)}; others: {' '.join(DOUBTS)})",
-    )
+    outcomes = f"for which outcomes of --audit (default: {' '.join(FAILURES)}; others: {' '.join(DOUBTS)})"
+    add("--drop-for", nargs="+", choices=OUTCOMES, default=FAILURES, metavar="OUTCOME", help=outcomes)
     add("--template", choices=TEMPLATES, default=TEMPLATES[0], help="of the prompts (default: %(default)s)")
-    add(
-        "--value-tokens",
-        type=int,
-        default=0,
-        metavar="N",
-        help="show values that the question seems to name (BM25), in at most N tokens (default: %(default)s)",
-    )
+    named = "show values that the question seems to name (BM25), in at most N tokens (default: %(default)s)"
+    add("--value-tokens", type=int, default=0, metavar="N", help=named)
     add("--tokenizer", type=Path, metavar="DIR", help="local model folder, to count tokens exactly (default: estimate)")
-    add(
-        "--max-prompt-tokens",
-        type=int,
-        default=MAX_PROMPT_TOKENS,
-        metavar="N",
-        help="longest prompt: drop example values, then the record, to meet it (default: %(default)s)",
-    )
-    add(
-        "--example-values",
-        type=int,
-        default=EXAMPLE_VALUES,
-        metavar="N",
-        help="values shown for a column, 0 for none (default: %(default)s)",
-    )
+    longest = "longest prompt: drop example values, then the record, to meet it (default: %(default)s)"
+    add("--max-prompt-tokens", type=int, default=MAX_PROMPT_TOKENS, metavar="N", help=longest)
+    examples = "values shown for a column, 0 for none (default: %(default)s)"
+    add("--example-values", type=int, default=EXAMPLE_VALUES, metavar="N", help=examples)
     add("--seed", type=int, help="draw the example values from a table's first 1000 rows (default: the first values)")
     return parser

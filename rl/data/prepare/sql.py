@@ -21,8 +21,8 @@ from rl.data.prepare.published import Input, Record, read_json_list, read_record
 from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
 from rl.data.prepare.schema import Layout, Schema, SchemaError, add_declared_keys, read_schema
 from rl.data.prepare.spider2 import read_tasks
-from rl.data.prepare.token_budget import Budget
 from rl.data.prepare.values import ValueIndex
+from rl.data.tokenizer import Budget
 from rl.data.wording import first_of, named, number_of
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion

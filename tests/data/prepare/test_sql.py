@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rl.common.fingerprint import file_sha256
-from rl.data.prepare.token_budget import CHARACTERS_PER_TOKEN
 from rl.data.rows import read_rows
+from rl.data.tokenizer import CHARACTERS_PER_TOKEN
 from rl.scorer.answers import read_sql
 from tests.data.prepare.conftest import contents, of_bird, read_bad, write_database, write_lines
 
