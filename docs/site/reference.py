@@ -17,8 +17,8 @@ from rl.configuration.run import run_of
 from rl.configuration.setting import Setting
 from rl.data.benchmarks import DATA_SOURCES, DATASETS, MATH, SQL, MathDataset, SqlDataset
 from rl.data.questions import TASK_PREFIX
+from rl.evaluation import training_metrics as training
 from rl.evaluation.measures import MEASURES, definitions
-from rl.evaluation.training_metrics import TRAINING_METRICS
 from rl.launch.help import help_text
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import BY_STRUCTURE, KNOWN_STYLES
@@ -105,7 +105,7 @@ def measures() -> str:
 def training_metrics() -> str:
     """What training logs: a table under each heading."""
     parts = []
-    for heading, metrics in TRAINING_METRICS.items():
+    for heading, metrics in training.training_metrics().items():
         rows = [f"| `{metric.name}` | {_cell(metric.definition)} |" for metric in metrics]
         parts.append("\n".join([f"## {heading}", "", "| metric | definition |", "|---|---|", *rows]))
     return "\n\n".join(parts)
