@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from rl import cli
+from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.nesting import flat
 from rl.configuration.programs import PROGRAMS
 
@@ -89,6 +90,11 @@ def test_every_setting_and_script_variable_is_in_the_reference():
     )
     text = made.script_variables()
     assert "  LEARNING_RATE=1e-6" in text and "  SCORER_PORT=0" in text and str(REPOSITORY) not in text
+
+
+def test_the_methods_page_has_every_divergence():
+    rows = _module("reference").divergences().splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == list(DIVERGENCES)
 
 
 def test_the_figures_are_computed():
