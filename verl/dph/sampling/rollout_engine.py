@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from verl.dph.hf_rollout.server import HFServer
 
 logger = logging.getLogger(__name__)
-logger.setLevel(logging.INFO)
 
 
 @asynccontextmanager
