@@ -30,7 +30,7 @@ class Request:
         burst: requests with the same number form a batch; requests with None join the next batch.
         token_ids: the response, filled in by a `Generation`.
         log_probs: log-probability of each response token under softmax(logits / temperature) over the whole vocabulary,
-            before any restriction, as verl's actor computes it. At temperature 0 that of temperature 1.
+            before any restriction, as verl's actor computes it. At temperature 0 it is computed at temperature 1.
         finished: a stop id or max_tokens was reached.
     """
 
