@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from rl import cli
+from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.programs import PROGRAMS
 from rl.scorer.config import MathSettings, ServerSettings, SqlSettings, TaskSettings
 
@@ -91,6 +92,11 @@ def test_every_setting_and_script_variable_is_in_the_reference():
     assert "| `SqlRewardModel` | 0 |" in made.reward_models() and "| `duckdb` | a file, or a folder" in made.engines()
     text = made.script_variables()
     assert "  LEARNING_RATE=1e-6" in text and "  SCORER_PORT=0" in text and str(REPOSITORY) not in text
+
+
+def test_the_methods_page_has_every_divergence():
+    rows = _module("reference").divergences().splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == list(DIVERGENCES)
 
 
 def test_the_figures_are_computed():

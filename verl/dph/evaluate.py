@@ -277,7 +277,7 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
     """Check the entries for the report's specification now, not when everything is sampled.
 
     Args:
-        drawn: what is reported besides evaluate.models.
+        drawn: names that are reported in addition to evaluate.models.
     """
     known = dict.fromkeys([*([BASE] if evaluate.base is not None else []), *evaluate.models, *drawn])
     if unknown := [name for name in evaluate.methods if name not in known]:
@@ -291,8 +291,8 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
 
 def with_variables(arguments: list[str]) -> list[str]:
     """The arguments, and the settings of VARIABLES that they leave open."""
-    said = {argument.partition("=")[0] for argument in arguments}
-    found = {key: os.environ.get(name) for name, key in VARIABLES.items() if key not in said}
+    named = {argument.partition("=")[0] for argument in arguments}
+    found = {key: os.environ.get(name) for name, key in VARIABLES.items() if key not in named}
     return with_overrides(arguments, [f"{key}={value}" for key, value in found.items() if value])
 
 

@@ -35,7 +35,7 @@ def checkpoint_of(model: str, *, best: bool) -> Path:
         best: of a run the one with the best validation, else the newest.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such checkpoint.
     """
     run = Run.of(model)
     if run is None:

@@ -52,6 +52,7 @@ def register() -> None:
     global registered
     set_platform(sys.orig_argv)
     mark_messages()
+    logging.getLogger("verl.dph").setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # Ray's workers log warnings only
     register_post_import_hook("verl.dph.training.advantages:register", "verl.trainer.ppo.core_algos")
     register_post_import_hook("verl.dph.hf_rollout:register_rollout", "verl.workers.rollout.replica")
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":

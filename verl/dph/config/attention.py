@@ -37,14 +37,14 @@ def complete(config: DictConfig) -> None:
     Raises:
         UserError: the attention that is configured cannot be used here.
     """
-    said = _set_attention(config) if config.trainer.device == "cuda" else ""
+    chosen = _set_attention(config) if config.trainer.device == "cuda" else ""
     _set_micro_batch(config)
-    if said:
-        logger.info(said + _price(config))
+    if chosen:
+        logger.info(chosen + _price(config))
 
 
 def _set_attention(config: DictConfig) -> str:
-    """The attention of the actor and its reference, and that of a critic, which is the same if it has none."""
+    """Set the attention of the actor, its reference and a critic; returns the sentence about it."""
     models = {"actor_rollout_ref.model": config.actor_rollout_ref.model, "critic.model": config.critic.model}
     for name, model in models.items():
         _check_configured(f"{name}.override_config.{KEY}", model.override_config.get(KEY), config)

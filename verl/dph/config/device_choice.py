@@ -23,9 +23,9 @@ def has_accelerator() -> bool:
 
 def chosen_device(arguments: Sequence[str]) -> str:
     """The file of verl/dph/config/device for a program with these arguments."""
-    said = [word.removeprefix("device=") for word in arguments if word.startswith("device=")]
-    if said or os.environ.get("DEVICE"):
-        return said[-1] if said else os.environ["DEVICE"]
+    named = [word.removeprefix("device=") for word in arguments if word.startswith("device=")]
+    if named or os.environ.get("DEVICE"):
+        return named[-1] if named else os.environ["DEVICE"]
     return "cuda" if has_accelerator() and os.environ.get("VERL_PLATFORM") != "cpu" else "cpu"
 
 

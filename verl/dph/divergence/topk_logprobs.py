@@ -1,7 +1,7 @@
 """Next-token distributions cut down to k tokens and one bucket for all others, from logits, in chunks (torch only).
 
 Shapes: T tokens of a packed micro-batch, V vocabulary, N tokens among the T at which the k tokens are given, K = k.
-No more than a chunk of the logits is ever held in float32 beside the logits themselves.
+At most a chunk of the logits is in float32 at a time.
 """
 
 import torch

@@ -36,7 +36,7 @@ class Burst:
 
     @contextmanager
     def member(self) -> Iterator[None]:
-        """A block, in a task of its own, whose first request belongs to the burst; it may end without one."""
+        """A block in a separate task whose first request belongs to the burst; it may end without a request."""
         place = [self]
         token = _place.set(place)
         try:

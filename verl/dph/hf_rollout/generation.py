@@ -27,10 +27,10 @@ class Request:
         params: how to sample.
         stop_ids: ids after which the response ends, the model's end-of-sequence ids among them.
         uniforms: the request's own random numbers, one is taken per token.
-        burst: requests of one number form batches of their own, those with None join whatever batch is next.
+        burst: requests with the same number form a batch; requests with None join the next batch.
         token_ids: the response, filled in by a `Generation`.
         log_probs: log-probability of each response token under softmax(logits / temperature) over the whole vocabulary,
-            before any restriction: what verl's actor computes. At temperature 0 it is that of temperature 1.
+            before any restriction, as verl's actor computes it. At temperature 0 it is computed at temperature 1.
         finished: a stop id or max_tokens was reached.
     """
 

@@ -23,7 +23,7 @@ class HFReplica(RolloutReplica):
     max_concurrency = 100_000
 
     async def init_standalone(self) -> None:
-        """Start a server that reads its weights from the model's path, on a device of its own.
+        """Start a server that reads its weights from the model's path, on a separate device.
 
         It needs a worker only when a trainer will send it weights (another checkpoint_engine.backend than naive).
         """
@@ -65,7 +65,7 @@ class HFReplica(RolloutReplica):
         self._server_address = await server.get_server_address.remote()
 
     async def _placement(self) -> dict[str, Any]:
-        """Ray's options for a device of the server's own, or for that of the replica's worker, if it has one.
+        """Ray's options for a separate device, or for the device of the replica's worker if it has one.
 
         Ray counts the worker's device as taken, so the environment shows it to the server, as verl does with vLLM's.
         """

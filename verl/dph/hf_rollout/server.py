@@ -41,7 +41,7 @@ class HFServer:
         model_config: verl's HFModelConfig.
         rollout_mode: a hybrid server with load_format "dummy" waits for its weights; others load them from the path.
         replica_rank: part of the seed of requests without one.
-        device: "cpu", or "cuda" for the first GPU that this process sees; None: as verl's platform says.
+        device: "cpu", or "cuda" for the first GPU that this process sees; None: the device of verl's platform.
     """
 
     def __init__(

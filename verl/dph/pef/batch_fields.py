@@ -1,4 +1,4 @@
-"""D_pef rows as fields of a batch of verl's: names, and jagged columns."""
+"""D_pef rows as fields of verl's batches: names and jagged columns."""
 
 import torch
 

@@ -12,7 +12,6 @@ nothing is sampled, and no prompt moves.
 
 import asyncio
 import logging
-import os
 import shutil
 from functools import partial
 from pathlib import Path
@@ -34,7 +33,6 @@ from verl.dph.sampling.job import draw_samples
 from verl.dph.sampling.sampler import SamplingSettings
 
 logger = logging.getLogger(__name__)
-logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 # Added to data.sft_seed, so that the refinement sample is a new one and not a sample of the pre-sampling repeated.
 REFINEMENT_SEED = 1_000_003

@@ -5,7 +5,6 @@ build.py draws the refinement's samples, which the paper stores.
 
 import asyncio
 import logging
-import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +28,6 @@ from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 from verl.dph.sampling.job import stop_ids, tokenized_prompts
 
 logger = logging.getLogger(__name__)
-logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 # Responses sent to the scorer at a time.
 SCORED_AT_ONCE = 1024

@@ -131,10 +131,10 @@ def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> li
 
 
 def _read_score(address: str, answer: Any) -> Score | str:
-    said = answer if isinstance(answer, dict) else {}
-    outcome, score, pred, error = (said.get(name) for name in ("outcome", "score", "pred", "error"))
+    fields = answer if isinstance(answer, dict) else {}
+    outcome, score, pred, error = (fields.get(name) for name in ("outcome", "score", "pred", "error"))
     # An older server sends none of these.
-    digest, rows, shaped = (said.get(name) for name in ("digest", "result_rows", "reward"))
+    digest, rows, shaped = (fields.get(name) for name in ("digest", "result_rows", "reward"))
     if outcome == INFRA_ERROR:
         return str(error)[:300]
     if (
@@ -163,7 +163,7 @@ def says_busy(status: int, text: str) -> bool:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The JSON object of a body; empty if it is none."""
+    """The JSON object of a body, or an empty one."""
     try:
         body = json.loads(text)
     except ValueError:

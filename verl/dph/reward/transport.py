@@ -131,10 +131,10 @@ class Transport:
         limit = aiohttp.ClientTimeout(total=HEARTBEAT_TIMEOUT_S)
         try:
             async with self._open_session().get(f"{address}/v1/info", timeout=limit) as answer:
-                said = await answer.json() if answer.status == 200 else None
+                body = await answer.json() if answer.status == 200 else None
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
             return None
-        return said if isinstance(said, dict) and isinstance(said.get("scorers"), list) else None
+        return body if isinstance(body, dict) and isinstance(body.get("scorers"), list) else None
 
     def silence(self, effort: str, reason: str) -> str:
         """The message for servers that do not respond."""
@@ -245,5 +245,5 @@ class Transport:
 def _seconds(retry_after: str | None) -> float:
     try:
         return min(max(int(retry_after or ""), SHORTEST_BUSY_S), LONGEST_BUSY_S)
-    except ValueError:  # there is none, or it is a date
+    except ValueError:  # no header, or a date
         return DEFAULT_BUSY_S

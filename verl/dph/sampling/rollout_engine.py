@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from verl.dph.hf_rollout.server import HFServer
 
 logger = logging.getLogger(__name__)
-logger.setLevel(logging.INFO)
 
 
 @asynccontextmanager
@@ -202,5 +201,5 @@ def _stop_servers(manager: LLMServerManager) -> None:
         if replica.resource_pool is not None:
             for group in replica.resource_pool.get_placement_groups():
                 ray.util.remove_placement_group(group)
-    if isinstance(manager.global_load_balancer, ray.actor.ActorHandle):  # on a CPU it lives here
+    if isinstance(manager.global_load_balancer, ray.actor.ActorHandle):  # on a CPU it is in this process
         ray.kill(manager.global_load_balancer)

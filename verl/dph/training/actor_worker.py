@@ -28,7 +28,7 @@ from verl.dph.training.rehearsal_loss import COMPONENT, POLICY, REHEARSAL
 class TopKRecorder:
     """A loss function that records the k likeliest tokens at every response position.
 
-    Rows carry their number in the field `ROW`, because the engine makes micro-batches of its own.
+    Rows carry their number in the field `ROW`, because the engine orders them into micro-batches.
     """
 
     ROW = "dph_row"

@@ -30,7 +30,7 @@ def parts_of(feed: PefFeed | None) -> dict[str, Part]:
 
 
 def save(checkpoint: Path, parts: dict[str, Part]) -> None:
-    """Write the file atomically; without parts there is none."""
+    """Write the file atomically, unless there are no parts."""
     if parts:
         state = {name: part.state_dict() for name, part in parts.items()}
         atomic_write.write_text(checkpoint / STATE, json.dumps(state))

@@ -8,7 +8,6 @@ prompts were chosen by samples that it solved; trainer.val_before_train measures
 """
 
 import logging
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +27,6 @@ from verl.dph.training.rollout_ledger import scored
 from verl.dph.training.rollout_metrics import response_of
 
 logger = logging.getLogger(__name__)
-logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
 KEEP_PROMPTS = "dph/keep_prompts"

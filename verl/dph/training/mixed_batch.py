@@ -141,7 +141,7 @@ def columns_of(rows: list[Row], counts: list[int], dtypes: dict[str, torch.dtype
     Args:
         rows: D_pef rows.
         counts: for each of them the D_pef tokens of its mini-batch.
-        dtypes: of verl's fields in this run, by name.
+        dtypes: the dtypes of verl's fields in this run, by name.
         top_k: with the stored distributions, in the dtypes of the store.
     """
     lengths = [len(row.response) for row in rows]

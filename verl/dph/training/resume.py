@@ -161,7 +161,7 @@ def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
         if (key not in now or key not in trained_with) and not _among(ADDED_BY_USERS, key):
             continue
         was, value = trained_with.get(key), now.get(key)
-        differs = was != value and not (was in (None, {}) and value in (None, {}))  # an empty section is none
+        differs = was != value and not (was in (None, {}) and value in (None, {}))  # an empty section counts as null
         if differs and (_among(fixed, key) or not _among(MAY_CHANGE, key)):
             yield f"{key} was {was} and is {value}"
 

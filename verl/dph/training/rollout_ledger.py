@@ -2,7 +2,6 @@
 
 import logging
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +23,6 @@ from verl.dph.training.advantages import W_REINFORCE, check_rewards
 from verl.dph.training.rollout_metrics import response_of, reward_metrics, rollout_metrics, validation_metrics
 
 logger = logging.getLogger(__name__)
-logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 # How often the trainer looks whether all rollouts have arrived. verl's interval of 2 s, which no setting changes, slows
 # every step of a small model. A look lists all keys of TransferQueue, whose controller is blocked meanwhile: a

@@ -25,7 +25,7 @@ class RunRecord:
 
     Attributes:
         folder: of the run, trainer.default_local_dir.
-        metric: of `validations`: trainer.best_metric, or the mean over data sources of verl's mean accuracy.
+        metric: the metric of `validations`: trainer.best_metric, or the mean over data sources of verl's mean accuracy.
         step: the last one trained; total_steps of the whole run.
         steps_per_epoch: training steps that the prompts make.
         seconds: spent in training, over all sessions.

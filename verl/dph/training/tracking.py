@@ -13,7 +13,6 @@ from requests.utils import get_netrc_auth
 from rl.data.training_run import LOGS
 
 logger = logging.getLogger(__name__)
-logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 
 def set_environment(config: DictConfig) -> None:

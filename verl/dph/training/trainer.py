@@ -5,7 +5,6 @@ tests/training/test_upstream.py fails when verl's method changes.
 """
 
 import logging
-import os
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +37,6 @@ from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
-logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 
 class DPHTrainer(PPOTrainer):
