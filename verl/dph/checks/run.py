@@ -216,7 +216,7 @@ def with_verl(subject: Subject) -> Finding:
     except (AssertionError, ValueError) as error:
         raise UserError(f"verl rejects these settings: {error}") from error
     OmegaConf.resolve(config)
-    return ok("verl accepts the settings")
+    return ok("they accept the settings")
 
 
 _VALID = ("settings", "files", "model")
@@ -230,7 +230,7 @@ CHECKS: dict[str, tuple[Check[Subject], ...]] = {
         Check("data", prompts, needs=("settings", "files")),
         Check("store", pef_store, needs=(*_VALID, "rules", "tokenizer", "checkpoint")),
         Check("scorer", answers, needs=("data",)),
-        Check("verl", with_verl, needs=(*_VALID, "rules")),
+        Check("verl's checks", with_verl, needs=(*_VALID, "rules")),
     ),
     PRESAMPLE: (
         Check("rules", rules_of_sampling, needs=("settings", "model")),
