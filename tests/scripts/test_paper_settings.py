@@ -69,7 +69,7 @@ BASELINES = {
         "actor_rollout_ref.actor.sft_loss_control.final_ratio": 0.05,
     },
 }
-# Settings without a value that nothing reads: of a reward model, of which there is none.
+# Settings without a value that nothing reads: no run has a reward model.
 NOT_ASKED = {"reward.reward_model.rollout.name"}
 
 
