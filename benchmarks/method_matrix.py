@@ -2,7 +2,7 @@
 
     python benchmarks/method_matrix.py [--out outputs/method_matrix] [--methods pkpo,chord_mu]
 
-Each launch script trains two steps on the demo's task with two ranks and a checkpoint per step. Then the second step is
+Each method trains two steps on the demo's task with two ranks and a checkpoint per step. Then the second step is
 taken back, as if the run had been killed after its first checkpoint, and the same command runs again: every metric of
 step 2 but times and memory must have the same bits as before. Writes OUT/matrix.md; exit code 1 if a method failed.
 Re-run the same command to resume.
@@ -26,7 +26,7 @@ from rl.demo.stages import Stage
 from rl.evaluation.analysis.training_log import read_training_log
 
 STEPS, RANKS = 2, 2
-# One for each launch script.
+# One for each file of verl/dph/config/method that trains.
 DEFAULT = (
     "grpo,dapo,rkl,dph_f,dph_js,dph_js_def,dph_alpha,kl_cov,clip_cov,entropy_bonus,grpo_passk,pkpo,nsr,"
     "w_reinforce,zero_success,chord_mu"
@@ -48,7 +48,7 @@ class Matrix(Experiment):
         Raises:
             UserError: a program failed.
         """
-        self.run_stages([*self.prepare(self.methods), *(self._on_two_ranks(name) for name in self.methods)])
+        self.run_stages([*self.prepare(self.methods), *(self._on_two_ranks(name, name) for name in self.methods)])
         for name in self.methods:
             take_back_last_step(self._run(name), self._run(resumed(name)))
         self.run_stages([self._resumption(name) for name in self.methods])
@@ -60,7 +60,7 @@ class Matrix(Experiment):
             if found:
                 most = max(found.values())
                 of_metrics = f"{len(found)} of {count} differ, by at most {most:.0e} of the value: {', '.join(found)}"
-            rows.append(f"| {METHODS[name].label} | `{METHODS[name].script}` | {RANKS} | {of_metrics} |")
+            rows.append(f"| {METHODS[name].label} | `{METHODS[name].method}.sh` | {RANKS} | {of_metrics} |")
         table = self.out / "matrix.md"
         atomic_write.write_text(table, "\n".join(rows) + "\n")
         return table, not any(found for _, found in different.values())
@@ -68,17 +68,16 @@ class Matrix(Experiment):
     def _run(self, name: str) -> Path:
         return self.out / "runs" / name
 
-    def _on_two_ranks(self, name: str) -> Stage:
-        stage = self.train(name, METHODS[name], seed=1)
-        settings = {"GPUS_PER_NODE": str(RANKS), "SAVE_FREQ": "1", "OMP_NUM_THREADS": "1"}
-        return replace(stage, environment=stage.environment | settings)
+    def _on_two_ranks(self, name: str, run: str) -> Stage:
+        stage = self.train(run, METHODS[name], seed=1)
+        words = [f"trainer.n_gpus_per_node={RANKS}", "trainer.save_freq=1"]
+        environment = stage.environment | {"OMP_NUM_THREADS": "1"}
+        return replace(stage, command=[*stage.command, *words], environment=environment)
 
     def _resumption(self, name: str) -> Stage:
-        whole = self._on_two_ranks(name)
-        command = [resumed(name) if argument == name else argument for argument in whole.command]
+        stage = self._on_two_ranks(name, resumed(name))
         # The run's folder is there before the stage starts, and stays.
-        title = f"{whole.title}, resumed"
-        return replace(whole, name=f"{whole.name}_resumed", title=title, command=command, outputs=[], needs=[])
+        return replace(stage, title=f"{stage.title}, resumed", outputs=[], needs=[])
 
     def _different(self, name: str) -> tuple[int, dict[str, float]]:
         """How many metrics step 2 has, and the relative difference of those with other bits (inf: one run lacks it)."""

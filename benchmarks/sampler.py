@@ -200,14 +200,15 @@ def _cpu_seconds(pid: int) -> float:
 def speed(options: argparse.Namespace) -> None:
     import psutil
 
+    from rl.cluster.scorer import temporary_scorer
     from rl.common.processes import end_process_tree
-    from rl.demo.scorer_process import scorer_server
+    from rl.demo.experiment import SCORER_CONFIG
 
     ratios = []  # of tokens/s, and of tokens a second of CPU
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_inputs(folder, options.prompts, options.response)
-        with scorer_server(folder, folder / "task" / "databases") as scorer:
+        with temporary_scorer(SCORER_CONFIG, folder / "task" / "databases", folder / "scorer.log") as scorer:
             (server,) = psutil.Process().children()
             arguments = ["--folder", name, "--response", str(options.response), "--scorer", scorer]
             variants = [Variant(name, [name, *arguments], folder / f"{name}.log") for name in ("bare", "ours")]
@@ -255,9 +256,10 @@ def memory(options: argparse.Namespace) -> None:
     import pyarrow.parquet as pq
     from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
+    from rl.cluster.scorer import temporary_scorer
     from rl.data.rows import PromptFiles
     from rl.data.sample_file import SampleMetadata, SampleWriter
-    from rl.demo.scorer_process import scorer_server
+    from rl.demo.experiment import SCORER_CONFIG
     from rl.demo.task import TaskSettings, make_task
     from rl.demo.tokenizer import build_tokenizer
     from verl.dph.reward.client import ScorerClient
@@ -303,7 +305,7 @@ def memory(options: argparse.Namespace) -> None:
                 many = [row | {"id": start + place} for place, row in enumerate(rows)]
                 writer.write_table(pa.Table.from_pylist(many, schema=writer.schema))
         prompts = PromptFiles([folder / "many.parquet"], builder, 128)
-        with scorer_server(folder, folder / "task" / "databases") as scorer:
+        with temporary_scorer(SCORER_CONFIG, folder / "task" / "databases", folder / "scorer.log") as scorer:
             asyncio.run(run(prompts, folder, scorer))
 
 

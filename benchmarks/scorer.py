@@ -5,12 +5,11 @@
 sql: training-shaped traffic on a shop of 300,000 orders: each question has 16 responses, each in a request of its own,
 64 at a time; a third of the SQL repeats. Baselines: plain SQLite in one thread (the predicted queries only, one open
 file); a pool of as many processes that run gold and prediction for every response, without HTTP; this server without
-caches. Runaway queries are endless; their scores are not waited for, and throughput is that of the other responses up
-to the last of them. small: queries of a tenth of a millisecond through POST /v1/score. memory: of the workers over
-100,000 responses. math: against math-verify called in this process. served: what a client meets: start, latency,
-memory, and the longest silence after all workers were killed under load. slow: a query of two seconds beside as many
-busy processes as twice the cores, and ordinary responses beside a full slow lane. All ratios come from this run. The
-sandbox's cost: scorer_sandbox.py; hours of mixed load: scorer_soak.py.
+caches. Runaway queries are endless: throughput counts the other responses, until the last of them. small: queries of a
+tenth of a millisecond through POST /v1/score. memory: of the workers over 100,000 responses. math: against math-verify
+in this process. served: start, latency and memory as a client sees them, and the longest silence after all workers were
+killed under load. slow: a query of two seconds beside twice as many busy processes as cores, and ordinary responses
+beside a full slow lane. All ratios come from this run. Hours of mixed load: scorer_soak.py.
 """
 
 import argparse
@@ -55,8 +54,8 @@ from scorer_traffic import (
     workers_of,
 )
 
-from rl.scorer.niceness import may_renice
-from rl.scorer.sandbox.support import offered
+from rl.scorer.pool import may_renice
+from rl.scorer.sandbox.confine import offered
 
 SLOW_QUERY_SECONDS = 2.0
 SMALL_REQUESTS = 5_000
@@ -77,7 +76,7 @@ def _is_over(deadline: float) -> bool:
 
 
 def run_both(path: str, item: Item) -> None:
-    """What a server without caches does with one response, an endless one included."""
+    """The work of a server without caches for one response, which may be endless."""
     for sql in (item.gold, item.sql):
         deadline = time.monotonic() + RUNAWAY_SECONDS
         with closing(sqlite3.connect(path, uri=True)) as connection, suppress(sqlite3.OperationalError):
@@ -141,7 +140,7 @@ def measure_memory(root: Path) -> None:
 
 
 def plain_math_verify(pairs: list[tuple[str, str]]) -> float:
-    """Comparisons a second in this process, without time limits: those take signals, and end nothing in C."""
+    """Comparisons a second in this process, without time limits, which would need signals and not end C code."""
     from math_verify import parse, verify
 
     started = time.perf_counter()
@@ -179,7 +178,7 @@ async def latencies(address: str, bodies: list[dict], at_once: int) -> list[floa
 
 
 async def training_client(address: str, bodies: list[dict]) -> list[float]:
-    """The same through the training side's client, which sends what comes within 5 ms together."""
+    """The same through the training side's client, which joins what comes within 5 ms into one request."""
     from verl.dph.reward.client import ScorerClient
 
     async with ScorerClient(address) as client:

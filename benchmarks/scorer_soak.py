@@ -1,12 +1,12 @@
-"""Mixed load on one scorer server for as long as it is given: no wrong answer, and memory that stays flat.
+"""Mixed load on one scorer server for a given time: no wrong answer, and memory that stays flat.
 
     python benchmarks/scorer_soak.py --minutes 40
 
 SQL, math and a custom task, each response with the verdict it must get: right and wrong ones, errors, endless queries,
 answers that have been asked before and distinct ones, PUT /api and POST /v1/score. Meanwhile every KILL_SECONDS all
 workers are killed (every third time the processes that fork them instead), and some clients leave before their answer.
-An infra_error, or a 503, says nothing about a response: it is counted and asked again, as by a training client. Exit
-code 1: a wrong answer, a request that failed, or memory that grew.
+After an infra_error or a 503, which judge nothing, the question is counted and asked again, as by a training client.
+Exit code 1: a wrong answer, a request that failed, or memory that grew.
 """
 
 import argparse
@@ -144,7 +144,7 @@ class Soak:
             for case, outcome in zip(cases, found, strict=True):
                 self.counts[outcome] += 1
                 if outcome not in (case.outcome, "again"):
-                    self.wrong.append(f"{outcome} in place of {case.outcome}: {case.question} {case.response!r}")
+                    self.wrong.append(f"{outcome} instead of {case.outcome}: {case.question} {case.response!r}")
             if not again:
                 return
             cases = again
@@ -172,7 +172,7 @@ class Soak:
 
     async def _kill(self) -> None:
         number = 0
-        while time.monotonic() + KILL_SECONDS < self._ends:  # what is under way at the end is let finish
+        while time.monotonic() + KILL_SECONDS < self._ends:  # requests in progress at the end may finish
             await asyncio.sleep(KILL_SECONDS)
             number += 1
             killed = kill_workers(self._process, fork_servers=number % 3 == 0)

@@ -1,4 +1,4 @@
-"""What the benchmarks of the scorer share: databases, traffic, servers and clients."""
+"""Databases, traffic, servers and clients of the scorer's benchmarks."""
 
 import asyncio
 import os
@@ -123,7 +123,7 @@ async def send(
     endless: Collection[int] = (),
     heartbeats: list[float] | None = None,
 ) -> float:
-    """Seconds until all replies but those to the bodies numbered in `endless` are there; these hold their place."""
+    """Seconds until all replies are there, except those to the bodies numbered in `endless`, which keep their slots."""
     slots = asyncio.Semaphore(concurrency)
     limits = {"connector": aiohttp.TCPConnector(limit=0), "timeout": aiohttp.ClientTimeout(600)}
     async with aiohttp.ClientSession(address, **limits) as session:
@@ -176,7 +176,7 @@ def small_batch(number: int) -> dict:
     return {"questions": questions}
 
 
-# Kinds of answers as AIME, MATH and Minerva have them; {0} makes each one different.
+# Kinds of answers in AIME, MATH and Minerva; {0} makes each one different.
 ANSWERS = (
     ("{0}", "0{0}"),
     (r"\frac{{{0}}}{{7}}", r"\dfrac{{{0}}}{{7}}"),
@@ -222,7 +222,7 @@ def children_of(process: psutil.Process) -> list[psutil.Process]:
 
 
 def kill_workers(process: psutil.Process, fork_servers: bool) -> int:
-    """SIGKILL to all workers of a server, or to its fork servers with which their workers end; returns how many."""
+    """Send SIGKILL to all workers of a server, or to its fork servers, and so to their workers; returns how many."""
     victims = process.children() if fork_servers else workers_of(process)
     for victim in victims:
         with suppress(psutil.NoSuchProcess):

@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 from peak_memory import resident
 
-from verl.dph.pef.logprob_shards import fill_in_parts
+from verl.dph.pef.ref_logprobs import fill_in_parts
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.verify import Tolerance, check_reference
 from verl.dph.pef.visit_order import RehearsalOrder

@@ -15,10 +15,8 @@ from types import ModuleType
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.configuration.methods import BASELINE, DEFAULT_EXPERIMENT, PAPER, files, methods
+from rl.configuration.methods import DEFAULT_EXPERIMENT, KINDS, files, methods
 
-# Groups of `dph train --list`, by the kind that a method's file names.
-METHOD_GROUPS = {PAPER: "The paper's", BASELINE: "Baselines (docs/explanation/baselines.md)"}
 # Options of store and train that set a script's variable: the variable, the values it can have (None: any), the help.
 SCRIPT_OPTIONS: dict[str, dict[str, tuple[str, tuple[str, ...] | None, str]]] = {
     "store": {
@@ -207,7 +205,7 @@ def train_parser() -> argparse.ArgumentParser:
 def train(arguments: list[str]) -> None:
     """Run a method's launch script, or name the methods."""
     if arguments in ([], ["--list"]):
-        for kind, group in METHOD_GROUPS.items():
+        for kind, group in KINDS.items():
             listed = "".join(f"  {name:<14} {method.summary}\n" for name, method in methods(kind).items())
             sys.stdout.write(f"{group}\n{listed}\n")
         sys.stdout.write(f"{_example('train')}\n")
@@ -235,7 +233,7 @@ def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
     for option, (variable, values, what) in SCRIPT_OPTIONS.get(name, {}).items():
         parser.add_argument(option, dest=variable, choices=values, metavar=None if values else "VALUE", help=what)
     if name == "train":
-        names = [*methods(PAPER, BASELINE)]
+        names = [*methods(*KINDS)]
         parser.add_argument("method", type=_method, choices=names, metavar="METHOD", help="see dph train --list")
     parser.add_argument(
         "--experiment",
@@ -246,7 +244,7 @@ def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def _method(name: str) -> str:
-    known = [*methods(PAPER, BASELINE)]
+    known = [*methods(*KINDS)]
     if name not in known:
         raise UserError(f"'{name}' is no method; {_hint(name, known, '', 'dph train --list')}")
     return name
@@ -310,7 +308,7 @@ def export_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m verl.dph.export",
         description="Write a trained policy as a Hugging Face folder: weights, configuration, tokenizer and the run's\n"
-        "manifest (docs/howto/export.md).",
+        "manifest (docs/howto/runs.md).",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="RUN", help="a run's folder, or one of its checkpoints (global_step_N)")
@@ -390,7 +388,7 @@ COMMANDS = {
     ),
     "train": Command("train with a method or a baseline", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
     "watch": Command(
-        "follow a training run: curves, time left, alerts", "outputs/llama-sql/my_run --once", "rl.runs.watch"
+        "follow a training run: curves, time left, alerts", "outputs/llama-sql/my_run --once", "rl.evaluation.watch"
     ),
     "evaluate": Command(
         "sample checkpoints and report Pass@k, keep rate and styles",
@@ -410,7 +408,7 @@ COMMANDS = {
     "compare": Command(
         "report finished runs side by side, also over seeds",
         "outputs/llama-sql/grpo outputs/llama-sql/my_run --out outputs/compared",
-        "rl.runs.compare",
+        "rl.evaluation.compare",
     ),
     "inspect": Command(
         "show what data files hold and what is wrong with them",

@@ -19,19 +19,13 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 from verl.utils import torch_functional
 
+from rl.configuration.divergences import DIVERGENCES
 from verl.dph.divergence import f_divergences, topk_logprobs
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-FUNCTIONS: dict[str, f_divergences.Divergence] = {
-    "forward_kl": f_divergences.forward_kl,
-    "reverse_kl": f_divergences.reverse_kl,
-    "js_doubled": f_divergences.js_doubled,
-    "kl_ref_mixture": f_divergences.kl_ref_mixture,
-    "kl_policy_mixture": f_divergences.kl_policy_mixture,
-    "alpha_0.2": partial(f_divergences.alpha_divergence, alpha=0.2),
-    "hellinger": f_divergences.hellinger,
-    "chi_square": f_divergences.chi_square,
-}
+NAMES = sorted({name for divergence in DIVERGENCES.values() for name in divergence.functions})
+FUNCTIONS: dict[str, f_divergences.Divergence] = {name: getattr(f_divergences, name) for name in NAMES}
+FUNCTIONS["alpha_divergence"] = partial(f_divergences.alpha_divergence, alpha=0.2)
 
 
 class Size:

@@ -2,8 +2,9 @@
 
     python check_training.py REPORT.json [--device cuda_hf] [--steps 10] [--out FOLDER] [--small]
 
-The programs are those of the launch scripts, with the demo's settings: verl's trainer, FSDP2, TransferQueue, the
-scorer. Fails if a program does, if a step is missing or was done twice, or if rollout and actor are not one policy.
+The programs are those of the launch scripts, with the demo's settings (verl/dph/config/experiment/demo.yaml): verl's
+trainer, FSDP2, TransferQueue, the scorer. Fails if a program does, if a step is missing or was done twice, or if
+rollout and actor are not one policy.
 """
 
 import argparse
@@ -16,15 +17,14 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rl.cluster.scorer import temporary_scorer
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.processes import end_process_tree
 from rl.common.signals import exit_on_sigterm
-from rl.demo.base_model import ModelSettings, make_model
-from rl.demo.experiment import DEVICES, SCRIPTS, SETTINGS, Experiment
+from rl.demo.base_model import SftSettings, make_model
+from rl.demo.experiment import DEVICES, EXPERIMENT, SCORER_CONFIG, check_device
 from rl.demo.methods import METHODS
-from rl.demo.scorer_process import REPOSITORY, scorer_server
-from rl.demo.sft import SftSettings
 from rl.demo.task import TaskSettings, make_task
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 
@@ -53,13 +53,14 @@ LEAST_CORRELATION = 0.99
 
 @dataclass(frozen=True)
 class Size:
-    """The demo's numbers; `settings` are the variables of llama_sql that differ from the demo's."""
+    """The demo's numbers; `overrides` are of training, which rehearses `pef_rows` per step."""
 
     task: TaskSettings = field(default_factory=TaskSettings)
     sft: SftSettings = field(default_factory=SftSettings)
     samples: int = 8
     threshold: int = 6
-    settings: dict[str, str] = field(default_factory=dict)
+    pef_rows: int = 32
+    overrides: tuple[str, ...] = ()
 
 
 FULL = Size()
@@ -68,7 +69,11 @@ SMALL = Size(
     SftSettings(steps=300),
     samples=4,
     threshold=1,
-    settings={"TRAIN_BATCH_SIZE": "4", "MINI_BATCH_SIZE": "2", "ROLLOUT_N": "4", "SFT_BATCH_SIZE": "4"},
+    pef_rows=4,
+    overrides=(
+        *("data.train_batch_size=4", "data.sft_batch_size=4"),
+        *("actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=4"),
+    ),
 )
 
 
@@ -81,44 +86,48 @@ class Check:
     """
 
     def __init__(self, folder: Path, device: str, steps: int, size: Size):
-        self.experiment, self.size, self.steps = Experiment(folder, steps, seed=1, device=device), size, steps
+        check_device(device)
+        self.folder, self.device, self.size, self.steps = folder, device, size, steps
         self.run_folder = folder / "runs" / RUN
-        self.settings = self.experiment.settings | size.settings
-        self.settings |= {"SAMPLES_PER_PROMPT": str(size.samples), "GPUS_PER_NODE": "1", "SAVE_FREQ": str(steps)}
+        self.environment = {"SETTINGS": EXPERIMENT, "DEMO_DIR": str(folder), "OMP_NUM_THREADS": "1"}
         self.seconds: dict[str, float] = {}
 
     def run(self) -> None:
         """All stages; the last one resumes from the checkpoint of the one before."""
-        task, model, data = self.experiment.task, self.experiment.model, self.experiment.data
+        task, data = self.folder / "task", self.folder / "data"
+        (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         start = time.monotonic()
         make_task(task, self.size.task)
-        make_model(task, model, ModelSettings(sft=self.size.sft))
+        make_model(task, self.folder / "model", self.size.sft)
         self._took("task_and_model", start)
-        with scorer_server(self.experiment.out, task / "databases") as address:
-            self.settings["DPH_SCORER"] = address
-            self._program("presample", "bash", str(SCRIPTS / "offline_sampling.sh"), "sampling")
+        with temporary_scorer(SCORER_CONFIG, task / "databases", self.folder / "logs" / "scorer.log") as address:
+            self.environment["DPH_SCORER"] = address
+            self._launch("presample", "offline_sampling", f"presample.n={self.size.samples}")
             self._program(
-                "split",
-                *(sys.executable, str(REPOSITORY / "data" / "sql" / "process_data" / "exact_correct_id.py")),
-                *("--samples", str(data / "generate_data" / "0.jsonl"), "--data", str(task / "train.parquet")),
-                *("--out", str(data), "--threshold", str(self.size.threshold), "--n", str(self.size.samples)),
+                *("split", "rl.cli", "split", f"--samples={data / 'generate_data' / '0.jsonl'}"),
+                *(f"--data={task / 'train.parquet'}", f"--out={data}"),
+                *(f"--threshold={self.size.threshold}", f"--n={self.size.samples}"),
             )
-            self._program("store", "bash", str(SCRIPTS / "get_correct_data_tensor.sh"))
+            self._launch("store", "get_correct_data_tensor")
             for name, steps in (("train", self.steps), ("resume", 2 * self.steps)):
-                self.settings["TOTAL_STEPS"] = str(steps)
-                self._program(name, "bash", str(SCRIPTS / "js_kl.sh"), RUN, *METHODS["dph_js"].arguments, *OVERRIDES)
+                lengths = (f"trainer.total_training_steps={steps}", f"trainer.save_freq={self.steps}")
+                words = (*METHODS["dph_js"].words, *OVERRIDES, *self.size.overrides, *lengths)
+                self._launch(name, METHODS["dph_js"].method, RUN, *words)
 
-    def _program(self, name: str, *command: str) -> None:
-        """Run a program of the repository.
+    def _launch(self, name: str, method: str, *words: str) -> None:
+        self._program(name, "rl.launch", method, *words, f"device={self.device}", "trainer.n_gpus_per_node=1")
+
+    def _program(self, name: str, module: str, *words: str) -> None:
+        """Run a program.
 
         Raises:
             UserError: it failed; with the end of its log.
         """
-        start, path = time.monotonic(), self.experiment.pipeline.out / "logs" / f"{name}.log"
+        start, path = time.monotonic(), self.folder / "logs" / f"{name}.log"
         with open(path, "wb") as log:
             process = subprocess.Popen(
-                command,
-                env=os.environ | self.experiment.pipeline.environment | self.settings,
+                [sys.executable, "-m", module, *words],
+                env=os.environ | self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -139,13 +148,13 @@ class Check:
 
     def failures(self, log: TrainingLog) -> list[str]:
         """What the runs' log says against them."""
-        settings, steps = SETTINGS | self.size.settings, list(range(1, 2 * self.steps + 1))
+        steps = list(range(1, 2 * self.steps + 1))
         found = []
         for metric in ("actor/grad_norm", "dph/divergence", "dph/kl_ref_policy", CORRELATION):
             if list(log.get(metric, {})) != steps:
                 found.append(f"{metric} is finite in steps {list(log.get(metric, {}))}, not in all of 1 to {steps[-1]}")
-        if set(log.get("dph/rows", {}).values()) != {float(settings["SFT_BATCH_SIZE"])}:
-            found.append(f"D_pef rows: {log.get('dph/rows')}, not {settings['SFT_BATCH_SIZE']} in every step")
+        if set(log.get("dph/rows", {}).values()) != {float(self.size.pef_rows)}:
+            found.append(f"D_pef rows: {log.get('dph/rows')}, not {self.size.pef_rows} in every step")
         if min(log.get(CORRELATION, {}).values(), default=1) < LEAST_CORRELATION:
             found.append(f"the rollout is not the actor's policy: {CORRELATION} {log[CORRELATION]}")
         lines = sum(path.read_bytes().count(b"\n") for path in (self.run_folder / "metrics").glob("*.jsonl"))
@@ -155,7 +164,7 @@ class Check:
 
     def report(self, log: TrainingLog) -> dict:
         means = {name: statistics.mean(log[name].values()) for name in REPORTED if log.get(name)}
-        return {"device": self.experiment.device, "steps": 2 * self.steps, "seconds": self.seconds, "means": means}
+        return {"device": self.device, "steps": 2 * self.steps, "seconds": self.seconds, "means": means}
 
 
 def main(arguments: list[str] | None = None) -> int:

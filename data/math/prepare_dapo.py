@@ -6,7 +6,9 @@
 docs/reference/files.md describes the rows.
 """
 
-from rl.data.prepare.commands import dapo
+import sys
+
+from rl.cli import main
 
 if __name__ == "__main__":
-    dapo()
+    sys.exit(main(["prepare", "dapo", *sys.argv[1:]]))

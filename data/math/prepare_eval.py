@@ -7,7 +7,9 @@
 docs/reference/files.md describes the rows.
 """
 
-from rl.data.prepare.commands import math_eval
+import sys
+
+from rl.cli import main
 
 if __name__ == "__main__":
-    math_eval()
+    sys.exit(main(["prepare", "math-eval", *sys.argv[1:]]))

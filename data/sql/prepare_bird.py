@@ -6,7 +6,9 @@
 docs/reference/files.md describes the rows.
 """
 
-from rl.data.prepare.commands import bird
+import sys
+
+from rl.cli import main
 
 if __name__ == "__main__":
-    bird()
+    sys.exit(main(["prepare", "bird", *sys.argv[1:]]))

@@ -8,7 +8,9 @@
 docs/reference/files.md describes the rows.
 """
 
-from rl.data.prepare.commands import spider
+import sys
+
+from rl.cli import main
 
 if __name__ == "__main__":
-    spider()
+    sys.exit(main(["prepare", "spider", *sys.argv[1:]]))

@@ -1,6 +1,7 @@
 """Reference pages from the programs: `dph`'s parsers, the tables of settings, the launch scripts' --help."""
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -9,14 +10,22 @@ from pathlib import Path
 from unittest import mock
 
 from rl import cli
+from rl.configuration.divergences import DIVERGENCES, Divergence
 from rl.configuration.methods import PAPER, PREPARATION, methods
 from rl.configuration.programs import PROGRAMS, shown
 from rl.configuration.run import run_of
 from rl.configuration.setting import Setting
+from rl.data.benchmarks import DATA_SOURCES, DATASETS, MATH, SQL, MathDataset, SqlDataset
+from rl.data.questions import TASK_PREFIX
 from rl.evaluation.measures import MEASURES, definitions
+from rl.evaluation.training_metrics import TRAINING_METRICS
 from rl.launch.help import help_text
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import BY_STRUCTURE, KNOWN_STYLES
+from rl.scorer.config import MathSettings, ScorerSettings, ServerSettings, SqlSettings, TaskSettings
+from rl.scorer.rewards import REWARD_MODELS
+from rl.scorer.sql.compare import COMPARISONS
+from rl.scorer.sql.engines import ENGINES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = "scripts/llama/js_kl.sh"
@@ -64,6 +73,26 @@ def _setting(setting: Setting) -> str:
     return f"### {setting.key}\n\nDefault `{shown(setting.default)}`.\n\n{_cell(setting.help)}"
 
 
+_ON = {
+    "pef": ("D_pef", "D_pef"),
+    "exp": ("D_exp", "a reference model, no D_pef"),
+    "both": ("the first term on D_pef, the second on D_exp", "D_pef and a reference model"),
+    "either": ("D_pef, or without D_pef D_exp", "D_pef, or a reference model"),
+}
+
+
+def divergences() -> str:
+    """The modes of sft_loss_mode: what each computes, on which rows, what it needs and reads, and the paper's eta."""
+    rows = ["| `sft_loss_mode` | divergence | on | needs | eta in the paper | source |", "|---|---|---|---|---|---|"]
+    return "\n".join([*rows, *map(_divergence, DIVERGENCES.values())])
+
+
+def _divergence(divergence: Divergence) -> str:
+    name = " ".join(f"`{word}`" for word in (divergence.mode, *divergence.reads))
+    on, needs = _ON[divergence.on]
+    return f"| {name} | {_cell(divergence.definition)} | {on} | {needs} | {divergence.eta} | {divergence.source} |"
+
+
 def measures() -> str:
     """What a report measures, with n samples per prompt and the known styles."""
     units = {measure.name: measure.unit for measure in MEASURES}
@@ -73,20 +102,80 @@ def measures() -> str:
     return "\n".join(rows)
 
 
+def training_metrics() -> str:
+    """What training logs: a table under each heading."""
+    parts = []
+    for heading, metrics in TRAINING_METRICS.items():
+        rows = [f"| `{metric.name}` | {_cell(metric.definition)} |" for metric in metrics]
+        parts.append("\n".join([f"## {heading}", "", "| metric | definition |", "|---|---|", *rows]))
+    return "\n\n".join(parts)
+
+
+def benchmarks() -> str:
+    """The data sets: their published files, the command that prepares them, responses per prompt in the evaluation."""
+    rows = ["| name | published files | `dph prepare` and | evaluated with |", "|---|---|---|---|"]
+    for data in DATASETS.values():
+        if isinstance(data, SqlDataset):
+            files, home = data.published, data.home
+            variant = f" --variant {data.variant}" if data.variant else ""
+            command = f"{data.program}{variant}" + ("" if data.program == "spider2-lite" else " --split SPLIT")
+        elif isinstance(data, MathDataset):
+            files, home = data.hub.file, f"https://huggingface.co/datasets/{data.hub.repository}"
+            command = f"math-eval --only {data.name}" if "test" in data.id_blocks else "dapo"
+        splits = ", ".join(data.id_blocks)
+        responses = f"{data.samples} responses" if data.samples else ""
+        rows.append(f"| `{data.name}` ({splits}) | [{_cell(files)}]({home}) | `{command}` | {responses} |")
+    return "\n".join(rows)
+
+
+def data_sources() -> str:
+    """The rewards by the rows' data_source."""
+    answers = {
+        SQL: f"`db_id`, `gold_sql`, `cmp_method` ({' or '.join(COMPARISONS)}) | execution of the last SQL block",
+        MATH: "the answer, as text or a whole number | math-verify on the last `\\boxed{}` or Answer: line",
+    }
+    rows = ["| data_source | `reward_model.ground_truth` | reward |", "|---|---|---|"]
+    for kind, patterns in DATA_SOURCES.items():
+        rows.append(f"| {', '.join(f'`{pattern}`' for pattern in patterns)} | {answers[kind]} |")
+    own = "your own Python function ([tutorial](../tutorials/own-task.md))"
+    return "\n".join([*rows, f"| `{TASK_PREFIX}NAME` | any JSON value | {own} |"])
+
+
 def scorer_settings() -> str:
-    """The keys of the scorer's configuration, each under its comment, as rl/scorer/sql.yaml has them."""
-    blocks, comment, keys = [], [], []  # keys: of the line and of the mappings around it
-    for line in (REPOSITORY / "rl" / "scorer" / "sql.yaml").read_text(encoding="utf-8").splitlines():
-        if line.lstrip().startswith("#"):
-            comment.append(line.strip("# "))
-        elif match := re.fullmatch(r"( *)(\w+):(?: (.*))?", line):
-            keys[len(match[1]) // 2 :] = [match[2]]
-            if match[3] is not None:
-                blocks += [f"### {'.'.join(keys)}\n\nDefault `{match[3] or 'empty'}`.", _cell(" ".join(comment))]
-                comment = []
-        elif not keys:  # the file's own comment ends with a blank line
-            comment = []
-    return "\n\n".join(filter(None, blocks))
+    """The keys of the scorer's configuration, a table for each kind of section."""
+    sections = {
+        "ScorerServer": ServerSettings,
+        "Every section of Scorers": ScorerSettings,
+        "Sections for SQL": SqlSettings,
+        "Sections for math": MathSettings,
+        "Sections for a task of your own": TaskSettings,
+    }
+    parts = []
+    for title, section in sections.items():
+        inherited = set() if section is ScorerSettings else set(ScorerSettings.model_fields)
+        parts.append("\n".join([f"### {title}", "", "| key | default | |", "|---|---|---|"]))
+        for name, field in section.model_fields.items():
+            if field.description and name not in inherited:
+                default = "required" if field.is_required() else f"`{json.dumps(field.default)}`"
+                parts[-1] += f"\n| `{name}` | {default} | {_cell(field.description)} |"
+    return "\n\n".join(parts)
+
+
+def reward_models() -> str:
+    """The reward models for SQL."""
+    rows = ["| `class_name` | a result that differs from gold's | |", "|---|---|---|"]
+    rows += [
+        f"| `{name}` | {_cell(of.scores)} | {_cell(of.source)} |" for name, of in REWARD_MODELS.items() if of.credit
+    ]
+    return "\n".join(rows)
+
+
+def engines() -> str:
+    """The engines for SQL."""
+    rows = ["| `engine` | a `db_id` names | suffixes | driver |", "|---|---|---|---|"]
+    for name, of in ENGINES.items():
+        rows.append(f"| `{name}` | {of.databases} | {', '.join(of.suffixes)} | {of.package or ''} |")
+    return "\n".join(rows)
 
 
 def script_variables() -> str:

@@ -40,7 +40,7 @@ def _node(settings: Settings, folder: Path) -> int:
 
 
 def _run_alone(settings: Settings, folder: Path) -> int:
-    """One machine: the command starts a Ray of its own. Another run may be on it, so that the scorer is this run's."""
+    """One machine: the command starts its own Ray. Other runs may use the machine, so this run has its own scorer."""
     scorer = settings.scorer
     if scorer is None:
         server = ScorerServer(settings.scorer_config, settings.database_path, LOOPBACK, settings.scorer_port, folder)

@@ -111,18 +111,18 @@ class _Head:
         return ",".join(addresses)
 
     def run(self, scorer: str) -> int:
-        """Run the command with all nodes. Returns its exit code."""
+        """Run the command on all nodes. Returns its exit code."""
         say(f"{self._settings.nodes} nodes are ready; scorers: {scorer}")
         self._ready = True
         address = self._ray_node.address
         joined = {"RAY_ADDRESS": f"{address}:{self._settings.ray_port}", "DPH_HEAD": address, "DPH_SCORER": scorer}
         if self._settings.scorer is None:
-            # These scorers were started with them; a folder may resolve to another path on another node.
+            # The scorers have these already; a folder may have another path on another node.
             joined |= {"DATABASE_PATH": "", "SCORER_CONFIG": ""}
         return run(self._settings.command, joined, self._tick)
 
     def end(self, code: int) -> None:
-        """Let every other node end with this exit code. One that does not hear it notices that the head is gone."""
+        """End every other node with this exit code. A node that is not reached notices that the head is gone."""
         import ray
 
         if heard := [agent.end.remote(code, "") for agent in self._agents.values()]:
@@ -159,7 +159,7 @@ class _Head:
         say(f"node {rank}, which only scores, is gone; training goes on with the other scorers")
 
     def _welcome(self, node: dict) -> None:
-        """Register a node, or let it end with a sentence where it cannot be one of ours."""
+        """Register a node, or end it with a sentence if it cannot be one of ours."""
         address, labels = node["NodeManagerAddress"], node["Labels"]
         rejection = self._rejection(labels)
         if rejection is None:

@@ -8,28 +8,28 @@ from rl.cluster.scorer import ScorerServer
 from rl.cluster.settings import Settings
 from rl.common.atomic_write import write_text
 
-# Inherited by Ray's processes on a node: its folder, and the configuration, databases, address and port of its scorer.
+# Ray's processes inherit it: the node's folder, and its scorer's configuration, databases, address and port.
 _VARIABLE = "DPH_CLUSTER_NODE"
 _END = "end.json"
 
 
 def environment(settings: Settings, folder: Path, address: str) -> dict[str, str]:
-    """What an agent reads on its node."""
+    """Environment variables for the agent on this node."""
     of_scorer = [str(settings.scorer_config), settings.database_path, address, settings.scorer_port]
     return {_VARIABLE: json.dumps([str(folder), *of_scorer])}
 
 
 def told_to_end(folder: Path) -> tuple[int, str] | None:
-    """Exit code and sentence that the head has given this node's agent; the sentence is empty unless it is rejected."""
+    """Exit code and sentence from the head; the sentence is empty unless it rejects this node."""
     file = folder / _END
     return tuple(json.loads(file.read_text())) if file.exists() else None
 
 
 class NodeAgent:
-    """To be made a Ray actor on the node.
+    """The head makes it a Ray actor on the node.
 
     Args:
-        scores: whether to serve a scorer; it starts at once.
+        scores: whether to start a scorer server.
     """
 
     def __init__(self, scores: bool):
@@ -38,7 +38,7 @@ class NodeAgent:
         self._scorer = ScorerServer(Path(config), databases, address, port, self._folder) if scores else None
 
     def scorer_address(self, seconds: float) -> str:
-        """The scorer's address, once it answers; UserError when it does not within so many seconds."""
+        """The scorer's address, once it answers; UserError if it does not answer in time."""
         assert self._scorer is not None  # the head asks agents that score
         return self._scorer.wait_until_ready(seconds)
 

@@ -1,4 +1,4 @@
-"""Programs of one node, and their end: no process that they started outlives the launcher."""
+"""Start and end the programs of one node: no process that they start outlives the launcher."""
 
 import ctypes
 import os
@@ -32,13 +32,13 @@ _received: list[signal.Signals] = []
 def supervise(work: Callable[[Path], int]) -> int:
     """Run `work` in a child process, then end all its descendants. Returns its exit code.
 
-    A process of its own, since Ray's client aborts the one that it runs in when Ray is lost.
+    Ray's client aborts the process that it runs in when Ray is lost; the launcher survives this.
 
     Args:
-        work: takes a folder for logs and for Ray's sockets, which is kept after a failure.
+        work: takes a folder for logs and Ray's sockets; the folder is kept after a failure.
     """
     folder = Path(tempfile.mkdtemp(prefix="dph-", dir=os.environ.get("RAY_TMPDIR", "/tmp")))
-    # Orphans among our descendants become our children instead of init's, so that they are found.
+    # Orphaned descendants become our children instead of init's, so that we find them.
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     pid = os.fork()
     if pid == 0:
@@ -51,7 +51,7 @@ def supervise(work: Callable[[Path], int]) -> int:
             traceback.print_exc()
         finally:
             sys.stderr.flush()
-            # Without what Ray would do at exit.
+            # Skip Ray's exit handlers.
             os._exit(code)
 
     def forward(number: signal.Signals) -> None:
@@ -82,7 +82,7 @@ def handle_signals(forward: Callable[[signal.Signals], object] = lambda number: 
             forward(signal.Signals(number))
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # One that is ignored, as under nohup, stays so.
+        # Signals that are ignored, as under nohup, stay ignored.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, handle)
 
@@ -101,11 +101,11 @@ def pause(seconds: float = POLL_S) -> None:
 def start(
     command: Sequence[str], environment: Mapping[str, str] | None = None, log: Path | None = None
 ) -> subprocess.Popen:
-    """Start a program in a session of its own, so that Ctrl-C reaches it through us alone.
+    """Start a program in its own session, so that Ctrl-C reaches it only through us.
 
     Args:
         environment: in addition to ours.
-        log: takes its output; None: our output takes it.
+        log: file for its output; None: it shares ours.
     """
     with nullcontext() if log is None else open(log, "ab") as output:
         return subprocess.Popen(
@@ -120,7 +120,7 @@ def start(
 
 
 def stop(process: subprocess.Popen, number: int = signal.SIGTERM, seconds: float = PROGRAM_GRACE_S) -> None:
-    """Ask a program to end; kill it when it has not after so many seconds."""
+    """Ask a program to end, and kill it after `seconds`."""
     if process.poll() is not None:
         return
     process.send_signal(number)
@@ -132,7 +132,7 @@ def stop(process: subprocess.Popen, number: int = signal.SIGTERM, seconds: float
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], tick: Callable[[], None] = pause) -> int:
-    """Run a command to its end, with our output; what tick() raises meanwhile interrupts it, as Ctrl-C does.
+    """Run a command to its end, with our output. An exception of tick() interrupts it, as Ctrl-C does.
 
     Returns its exit code, 128 + n where signal n ended it.
     """
@@ -144,7 +144,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], tick: Callable[[
         while process.poll() is None:
             tick()
     finally:
-        # The programs of verl.dph then end their own Ray.
+        # On SIGINT the programs of verl.dph end their own Ray.
         stop(process, signal.SIGINT, COMMAND_GRACE_S)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 

@@ -1,7 +1,7 @@
-"""Ray on a node: `ray start --block` as a program of ours, so that exactly this Ray ends with us, and nobody else's.
+"""Ray on a node: `ray start --block` as our child process, so that this Ray ends with us, and no other.
 
-`ray symmetric-run` does not fit: its `ray stop` ends every Ray of the machine's user, a lost node is not noticed, and
-the other nodes end with exit code 0 whatever the command's was.
+`ray symmetric-run` does not fit: its `ray stop` ends every Ray of the machine's user, it does not notice a lost node,
+and the other nodes exit with code 0 whatever the command's was.
 """
 
 import ipaddress
@@ -20,13 +20,13 @@ from rl.common.errors import UserError
 # On a CPU Ray's CPUs and GPUs are only names (verl/dph/config/device/cpu.yaml).
 _CPUS_WITHOUT_GPU = 16
 CONNECT_S = 5.0
-# A start that fails sooner fails again.
+# A start that fails within this time would fail again.
 SLOW_S = 20.0
 _STARTED = "Ray runtime started"
 
 
 class RayNode:
-    """Ray of this node, started at once.
+    """This node's Ray; the constructor starts it.
 
     Attributes:
         address: of this node, as the others reach it.
@@ -41,7 +41,7 @@ class RayNode:
 
     @property
     def started(self) -> bool:
-        """Whether `ray start` has said so."""
+        """Whether `ray start` has reported it."""
         return _STARTED in self._log.read_text(errors="replace")
 
     def check(self) -> None:
@@ -57,14 +57,14 @@ class RayNode:
         if settings.rank == HEAD_RANK:
             role = [
                 *("--head", f"--port={settings.ray_port}", "--include-dashboard=false"),
-                # Ray's own choice is a fixed port, on which two Rays of one machine would collide.
+                # Ray's default is a fixed port, on which two Rays of one machine would collide.
                 f"--ray-client-server-port={_free_port()}",
             ]
         else:
             role = [f"--address={settings.head}:{settings.ray_port}"]
         resources = list(settings.ray_argument)
         if settings.rank >= settings.training_nodes:
-            # Nothing of training is placed here, so that the node may be lost.
+            # No part of training runs here, so the node may be lost.
             resources += ["--num-cpus=0", "--num-gpus=0"]
         elif settings.device == "cpu":
             resources = [f"--num-cpus={_CPUS_WITHOUT_GPU}", f"--num-gpus={settings.gpus}", *resources]
@@ -77,7 +77,7 @@ class RayNode:
 
 
 def check_port(settings: Settings) -> None:
-    """Reject a port that is taken: another Ray there would be joined by mistake.
+    """Reject a port that is taken, or the nodes would join another Ray by mistake.
 
     Raises:
         UserError: it is taken.
@@ -93,10 +93,10 @@ def check_port(settings: Settings) -> None:
 
 
 def start_ray(settings: Settings, folder: Path, deadline: Deadline) -> RayNode:
-    """Start Ray on this node. It is tried again until the time is over: Ray gives a busy machine only 30 s.
+    """Start Ray on this node, again and again until the time is over: Ray gives a busy machine only 30 s.
 
     Raises:
-        ConnectionError: it has ended each time, or on the head at once.
+        ConnectionError: every start failed, or the first one failed at once on the head.
     """
     while True:
         began = time.monotonic()
@@ -114,7 +114,7 @@ def start_ray(settings: Settings, folder: Path, deadline: Deadline) -> RayNode:
 
 
 def connection_problem(address: str, port: int) -> OSError | None:
-    """Why a port of Ray cannot be connected to, or None; ConnectionRefusedError: the machine is there, Ray is not."""
+    """Why a port of Ray cannot be reached, or None; ConnectionRefusedError: the machine is up, Ray is not."""
     try:
         socket.create_connection((address, port), timeout=CONNECT_S).close()
     except OSError as error:
@@ -123,7 +123,7 @@ def connection_problem(address: str, port: int) -> OSError | None:
 
 
 def _address_towards(head: str, port: int) -> str:
-    """This node's address on the route to the head; where that leads nowhere else, as on the head, on Ray's choice."""
+    """This node's address on the route to the head; on the head itself, the address that Ray chooses."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(head, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as route:

@@ -1,9 +1,8 @@
-"""A scorer server: of a node, restarted when it ends, or for as long as a block runs; and whether one answers."""
+"""Scorer servers: one that is restarted when it ends, one for the duration of a block; and whether a server answers."""
 
 import http.client
 import json
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -16,20 +15,20 @@ from pathlib import Path
 from rl.cluster.programs import POLL_S, last_line, say, start
 from rl.common.atomic_write import write_text
 from rl.common.errors import UserError
-from rl.common.processes import end_process_tree, end_with_parent
+from rl.common.processes import end_process_tree
 from rl.common.time_limits import LONGEST_PAUSE_S, SERVER_START_S
 
 HEARTBEAT_S = 2.0
 FIRST_PAUSE_S = 1.0
-# A server that served longer than this ended for a new reason.
+# After this time the pause before a restart is short again.
 STEADY_S = 60.0
 
 
 class ScorerServer:
-    """A scorer server on `host`. When it ends, it is restarted after growing pauses, which clients' retries cover.
+    """A scorer server on `host`. If it ends, it is restarted after growing pauses, which the clients' retries bridge.
 
     Args:
-        databases: in place of the configuration's, if given.
+        databases: instead of the configuration's, if given.
         port: 0 takes a free one.
         folder: for its log and its port.
     """
@@ -51,8 +50,7 @@ class ScorerServer:
         """Returns its address when it answers.
 
         Raises:
-            UserError: another scorer held the port, it ended at once, with its own sentence, or does not answer within
-                so many seconds.
+            UserError: another scorer holds the port, or ours ended (with its own sentence) or does not answer in time.
         """
         deadline = time.monotonic() + seconds
         if self._taken:
@@ -85,7 +83,7 @@ class ScorerServer:
 
 
 def _own_port(host: str, folder: Path) -> int:
-    """A free port; the same one when a node's agent starts again, since the head has told it to the clients."""
+    """A free port, and the same one when a node's agent starts again: the clients know it already."""
     kept = folder / "scorer.port"
     if not kept.exists():
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -96,7 +94,7 @@ def _own_port(host: str, folder: Path) -> int:
 
 def is_healthy(address: str) -> bool:
     """Whether a scorer server says that it is healthy."""
-    # ValueError: no JSON. Other servers answer as well: Ray's metrics exporter says 200 to every path.
+    # ValueError: no JSON. Other servers may answer: Ray's metrics exporter answers every path with 200.
     other = (OSError, http.client.HTTPException, ValueError)
     with suppress(*other), urllib.request.urlopen(f"{address}/heartbeat", timeout=HEARTBEAT_S) as response:
         return json.load(response) == {"status": "healthy"}
@@ -109,23 +107,17 @@ def temporary_scorer(config: Path, databases: Path | None, log: Path, python: st
 
     Args:
         config: its YAML.
-        databases: the folder that db_ids are relative to, in place of the configuration's.
+        databases: the folder that db_ids are relative to, instead of the configuration's.
 
     Raises:
         UserError: it does not start.
     """
-    with tempfile.TemporaryDirectory(prefix="dph-scorer-") as folder, open(log, "wb") as output:
+    with tempfile.TemporaryDirectory(prefix="dph-scorer-") as folder:
+        log.unlink(missing_ok=True)
         address_file = Path(folder, "address")
         command = [python, "-m", "rl.scorer", "-c", str(config), "--port", "0", "--address-file", str(address_file)]
         command += [] if databases is None else ["--database-path", str(databases)]
-        process = subprocess.Popen(
-            command,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=end_with_parent,
-        )
+        process = start(command, log=log)
         try:
             deadline = time.monotonic() + SERVER_START_S
             while not (address_file.exists() and is_healthy(address := f"http://{address_file.read_text().strip()}")):

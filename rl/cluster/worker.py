@@ -1,4 +1,4 @@
-"""A node that is not the head: runs Ray until the head's agent says that it is to end."""
+"""A node other than the head: runs Ray until the head's agent ends it."""
 
 from pathlib import Path
 
@@ -30,9 +30,9 @@ def run_worker(settings: Settings, folder: Path) -> int:
                 raise UserError(sentence)
             _wait_for_end(settings)
             return exit_code
-        # Where the machine itself is gone, Ray on this node ends after a minute.
+        # If the machine itself is lost, Ray on this node ends after a minute.
         if isinstance(problem, ConnectionRefusedError):
-            raise ConnectionError(f"The head at {settings.head} is gone without a word: look at its output.")
+            raise ConnectionError(f"The head at {settings.head} ended unexpectedly: look at its output.")
         ray_node.check()
         pause(POLL_S)
 
@@ -52,7 +52,7 @@ def _wait_for_head(settings: Settings, deadline: Deadline) -> None:
 
 
 def _wait_for_end(settings: Settings) -> None:
-    """Wait until the head's Ray has ended: the next script on this node must not join that one."""
+    """Wait until the head's Ray has ended: the next script on this node must not join it."""
     deadline = Deadline(HEAD_END_S)
     while connection_problem(settings.head, settings.ray_port) is None and deadline.left > 0:
         pause()

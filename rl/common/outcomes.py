@@ -9,7 +9,7 @@ OUTCOMES = (*COMPARED, "no_answer", "pred_error", "pred_timeout", *GOLD_FAILURES
 # No score at all: the response must be scored again.
 INFRA_ERROR = "infra_error"
 
-# A score is between 0 and 1, and so is a reward, except SkyRL-SQL's for no answer and BIRD's R-VES for a fast query.
+# A score is between 0 and 1, and so is a reward, except SkyRL-SQL's for no answer; older servers gave up to 1.25.
 LOWEST_REWARD, HIGHEST_REWARD = -1.0, 1.25
 CORRECT_TOLERANCE = 1e-6
 

@@ -1,7 +1,4 @@
-"""Time limits that depend on each other, in seconds: whoever waits allows more time than what it waits for takes.
-
-The scorer's YAML states its settings a second time, for the comments there; a test compares them.
-"""
+"""Time limits that depend on each other, in seconds: whoever waits allows more time than what it waits for takes."""
 
 # From a worker's or a fork server's start until it is ready, and from a scorer server's start until it serves: its fork
 # server comes first, then all workers at the same time.

@@ -22,9 +22,8 @@ class Evaluate(Section, at="evaluate"):
     """What the report says of a model, e.g. {dph_js: {label: "DPH-JS, eta 0.2", family: DPH-JS, eta: 0.2}}: models of
     one family differ only in eta and make one line of eta against greedy accuracy."""
     benchmarks: list = []
-    """Benchmarks with the paper's settings, the trained one first: bird, spider, aime24, aime25, amc23, math500,
-    olympiadbench, minerva_math, college_math; bird_mini, bird_mini_pg, spider_syn, spider_dk, spider_realistic,
-    spider2_lite."""
+    """Benchmarks with the paper's settings, the trained one first, by their names in docs/howto/data.md, e.g. [bird,
+    spider]."""
     data_folder: Path = "data"
     """Folder of the benchmarks' files, where the data commands write them."""
     splits: _Mapping | None = None

@@ -13,7 +13,13 @@ from rl.configuration.names import READS_VARIABLE
 FOLDERS = {"llama": "llama_sql", "qwen": "qwen_math"}
 DEFAULT_EXPERIMENT = FOLDERS["llama"]
 
-PAPER, BASELINE, PREPARATION = "paper", "baseline", "preparation"
+PAPER, EXTENSION, BASELINE, PREPARATION = "paper", "extension", "baseline", "preparation"
+# The kinds of methods that train, with their headings.
+KINDS = {
+    PAPER: "The paper's",
+    EXTENSION: "Beyond the paper (docs/explanation/method.md)",
+    BASELINE: "Baselines (docs/explanation/baselines.md)",
+}
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,8 @@ def _settings(section: type[Section]) -> Iterator[Setting]:
     lines = pairwise(_classes(section.__module__)[section.__name__].body)
     below = {ast.unparse(line.target): text for line, text in lines if isinstance(line, ast.AnnAssign)}
     for name, kind in section.__annotations__.items():
-        text = " ".join(ast.literal_eval(ast.unparse(below[name])).split())
+        # An f-string takes its names from a table that the module imports.
+        text = " ".join(eval(ast.unparse(below[name]), vars(sys.modules[section.__module__])).split())  # noqa: S307
         yield Setting(f"{section._at}.{name}", kind, getattr(section, name), text, section._may_change)
 
 

@@ -1,9 +1,10 @@
 """Settings of training, `python -m verl.dph.main`. The experiments of verl/dph/config have the paper's values."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from rl.configuration.divergences import DIVERGENCES, definitions, modes_with_tail_form
 from rl.configuration.setting import (
     Count,
     CountOrZero,
@@ -20,8 +21,10 @@ from rl.configuration.setting import (
 ACTOR = "actor_rollout_ref.actor"
 ETA = f"{ACTOR}.sft_loss_control"
 
-# What each computes: MODES of verl/dph/divergence/loss_modes.py.
-_Divergence = Literal["none", "forward", "js", "js_low_var", "reverse_kl", "alpha", "hellinger", "chi_square"]
+if TYPE_CHECKING:
+    _Mode = str
+else:
+    _Mode = Literal["none", *DIVERGENCES]
 
 # data.sft_top_k: fewer than 8 next tokens leave much to the bucket of all others; more than 128 take 6 bytes each per
 # token of the store and hardly change the divergence.
@@ -39,9 +42,9 @@ _FailedRollouts = Annotated[
 class Rehearsal(Section, at=ACTOR):
     """The divergence to the initial policy, and how it is estimated."""
 
-    sft_loss_mode: _Divergence = "none"
-    """Divergence to the initial policy: none (plain GRPO or DAPO), forward, js, js_low_var, reverse_kl, alpha,
-    hellinger or chi_square; docs/explanation/method.md says what each computes and needs."""
+    sft_loss_mode: _Mode = "none"
+    f"""Divergence to the initial policy: none (plain GRPO or DAPO), or with M = (pi_theta + pi_ref) / 2 one of
+    {definitions()}. docs/explanation/method.md says what each needs."""
     sft_loss_coeff: PositiveOrZero = 0.01
     """eta, the weight of the divergence: 0.01 is the paper's for forward, alpha and reverse_kl. Its 0.2 for js and
     js_low_var, which are bounded and flatter near the initial policy, is the default of their launch scripts."""
@@ -62,9 +65,9 @@ class Rehearsal(Section, at=ACTOR):
     linearly; the share of the gradient that this removes is logged as dph/clip_weight. null: no bound, as in the
     paper."""
     sft_baseline: Literal["centred", "tail"] = "centred"
-    """What is subtracted from the generator f(u) on sampled D_pef tokens: centred, f'(1) (u - 1), or tail, f'(inf) (u -
-    1), which takes the bound's place (sft_log_ratio_max=null) and has more variance while the policy is near the
-    initial one. For js, js_low_var, alpha and hellinger; the forward KL has sft_kl_estimator."""
+    f"""What is subtracted from the generator f(u) on sampled D_pef tokens: centred, f'(1) (u - 1), or tail,
+    f'(inf) (u - 1), which takes the bound's place (sft_log_ratio_max=null) and has more variance while the policy is
+    near the initial one. For {modes_with_tail_form()}; the forward KL has sft_kl_estimator."""
     sft_js_exp_weight: PositiveOrZero | None = None
     """js: factor of its D_exp half. null: the halves count alike, as in the paper (joint: D_pef tokens over D_exp
     tokens of the mini-batch; per_set: 1)."""
@@ -133,10 +136,13 @@ class CriticMicroBatch(Section, at="critic", may_change=True):
 
 
 class Baselines(Section, at="algorithm"):
-    """Parameters of advantage estimators (verl/dph/training/advantages.py)."""
+    """Parameters of advantages (verl/dph/training/advantages.py and success_cap.py)."""
 
     pkpo_k: Annotated[int, Field(ge=2)] = 8
     """adv_estimator=pkpo: the k of Pass@k, from 2 to rollout.n (docs/explanation/baselines.md)."""
+    success_cap: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The success cap: a group of which at least this share of the responses is correct has advantage 0, whatever the
+    estimator. null: no cap (docs/explanation/method.md)."""
     w_reinforce_lambda: PositiveOrZero = 0.1
     """adv_estimator=w_reinforce: the advantage of a correct response, where a wrong one has -1; 0: negative-sample
     reinforcement."""

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Literal
 
 import yaml
@@ -58,6 +59,11 @@ def _files(name: str, default: Any) -> list[str]:
     return [default] if isinstance(default, str) else list(default)
 
 
+def _checkout() -> str:
+    """Of an installed package: the working folder."""
+    return os.environ.get("PROJECT_DIR") or str(CHECKOUT if (CHECKOUT / "scripts").is_dir() else Path.cwd())
+
+
 def _sum(*numbers: Any) -> Any:
     """A word among the numbers is what the check of settings finds, and names."""
     words = [number for number in numbers if not isinstance(number, int)]
@@ -69,7 +75,7 @@ _RESOLVERS: dict[str, Callable] = {
     "value": _value,
     "files": _files,
     "files_or_none": lambda name, default: None if os.environ.get(name) == "" else _files(name, default),
-    "checkout": lambda: os.environ.get("PROJECT_DIR") or str(CHECKOUT),
+    "checkout": _checkout,
     "interpreter": lambda: sys.executable,
     "model_name": model_name,
     "group": group,

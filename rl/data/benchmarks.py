@@ -1,93 +1,170 @@
-"""The data sets of the paper, and others of its tasks: names, row ids, files, and how the paper samples them."""
+"""The data sets of the paper and others of its tasks: the one place that names them.
 
-from dataclasses import dataclass
+`dph prepare`, the data sources that the scorer knows, the evaluation's benchmarks and tables in pages derive from it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import ClassVar
 
 SQL, MATH = "sql", "math"
 
 
 @dataclass(frozen=True)
-class Dataset:
-    """One split of a data set that `dph prepare` writes.
-
-    Attributes:
-        name: also its rows' data_source.
-        id_block: its rows' ids are id_block * 10,000,000 + the record's number. Prepared files hold these: add entries
-            with new numbers, change none. 214 blocks fit into 31 bits.
-        label: the paper's name for a benchmark.
-        samples: per prompt in the paper's evaluation; None if `evaluate` has no preset.
-        aliases: what its folder or file is called elsewhere.
-    """
-
-    name: str
-    split: str
-    kind: str
-    id_block: int
-    label: str = ""
-    samples: int | None = None
-    aliases: tuple[str, ...] = ()
-
-    @property
-    def file(self) -> str:
-        """Where the commands of docs/howto/data.md write it, relative to the data folder."""
-        return f"sql/{self.name}_{self.split}.parquet" if self.kind == SQL else f"math/{self.name}.parquet"
-
-
-DATASETS = (
-    Dataset("bird", "train", SQL, 1),
-    Dataset("bird", "dev", SQL, 2, "Bird", samples=16),
-    Dataset("bird", "test", SQL, 3),
-    Dataset("spider", "train", SQL, 4),
-    Dataset("spider", "dev", SQL, 5, "Spider", samples=16),
-    Dataset("spider", "test", SQL, 6),
-    Dataset("math_dapo", "train", MATH, 7),
-    Dataset("aime24", "test", MATH, 8, "AIME24", samples=64, aliases=("aime2024", "aime_2024")),
-    Dataset("aime25", "test", MATH, 9, "AIME25", samples=64, aliases=("aime2025", "aime_2025")),
-    Dataset("amc23", "test", MATH, 10, "AMC23", samples=16, aliases=("amc2023", "amc_2023")),
-    Dataset("math500", "test", MATH, 11, "Math500", samples=8, aliases=("math-500", "math_500")),
-    Dataset("olympiadbench", "test", MATH, 12, "Olympiad", samples=8, aliases=("olympiad_bench", "olympiad")),
-    Dataset("minerva_math", "test", MATH, 13, "Minerva", samples=8, aliases=("minerva",)),
-    Dataset("college_math", "test", MATH, 14, "College Math", samples=8, aliases=("collegemath",)),
-    Dataset("gsm8k", "test", MATH, 15),
-    # Not the paper's; sampled as its SQL benchmarks.
-    Dataset("bird_mini", "dev", SQL, 16, "Bird mini-dev", samples=16),
-    Dataset("bird_mini_pg", "dev", SQL, 17, "Bird mini-dev, PostgreSQL", samples=16),
-    Dataset("spider_syn", "train", SQL, 18),
-    Dataset("spider_syn", "dev", SQL, 19, "Spider-Syn", samples=16),
-    Dataset("spider_dk", "dev", SQL, 20, "Spider-DK", samples=16),
-    Dataset("spider_realistic", "dev", SQL, 21, "Spider-Realistic", samples=16),
-    Dataset("spider2_lite", "dev", SQL, 22, "Spider 2.0-Lite, SQLite", samples=16),
-)
-
-
-@dataclass(frozen=True)
 class HubFile:
-    """A file of a dataset repository on the Hugging Face Hub; `revision` is the commit that is pinned, or a branch."""
+    """A file of a dataset repository on the Hugging Face Hub; `revision` is a pinned commit or a branch."""
 
     repository: str
     file: str
     revision: str
 
 
-# What `dph prepare --download` fetches, by the data set's name.
-HUB_FILES = {
-    "math_dapo": HubFile(
-        "BytedTsinghua-SIA/DAPO-Math-17k", "data/dapo-math-17k.parquet", "65877096c24ffa7abc4e4fa5edb95cf3413a5674"
-    ),
-    "aime24": HubFile(
-        "HuggingFaceH4/aime_2024", "data/train-00000-of-00001.parquet", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a"
-    ),
-    "aime25": HubFile("math-ai/aime25", "test.jsonl", "563bb8404243c5f09de6ec262f2db674fe5bce9b"),
-    "amc23": HubFile("math-ai/amc23", "test-00000-of-00001.parquet", "80815d37005feb82cd7f8fbc6901d5d3eff43057"),
-    "math500": HubFile("HuggingFaceH4/MATH-500", "test.jsonl", "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be"),
-    "olympiadbench": HubFile(
-        "Hothan/OlympiadBench",
-        "OlympiadBench/OE_TO_maths_en_COMP/OE_TO_maths_en_COMP.parquet",
-        "91184b52131e7fc9455fef848035173aea8cc01a",
-    ),
-    "minerva_math": HubFile("math-ai/minervamath", "test.jsonl", "ee46ddc498933b1977577953250ca5c66be64f96"),
+@dataclass(frozen=True)
+class Dataset:
+    """A data set that `dph prepare` writes.
+
+    Attributes:
+        kind: SQL or MATH.
+        name: also its rows' data_source.
+        id_blocks: the rows' ids of a split are id_blocks[split] * 10,000,000 + the record's number. Prepared files hold
+            these: add new numbers, change none. 214 blocks fit into 31 bits.
+        label: the paper's name for a benchmark.
+        samples: responses per prompt in the evaluation; None if `evaluate.benchmarks` does not offer it.
+        data_sources: patterns of the data_source of rows with the same kind of answer; (): the name alone.
+    """
+
+    kind: ClassVar[str]
+
+    name: str
+    id_blocks: Mapping[str, int]
+    label: str = ""
+    samples: int | None = None
+    _: KW_ONLY
+    data_sources: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """Where `dph prepare` writes the split that is evaluated, relative to the data folder."""
+        return f"sql/{self.name}_dev.parquet" if self.kind == SQL else f"math/{self.name}.parquet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqlDataset(Dataset):
+    """Questions with gold queries, and SQLite databases.
+
+    Attributes:
+        home: its address.
+        published: the files of it that are needed, without the databases.
+        program: of `dph prepare`.
+        variant: what the program's --variant names; "": the program's own data set.
+        query, question: keys of a record.
+        cmp_method: how the scorer compares results.
+        database: a database's file, below --databases.
+        engine: of the queries; if it is not SQLite, the SQLite files only show the schema.
+    """
+
+    kind = SQL
+
+    home: str
+    published: str
+    program: str
+    variant: str = ""
+    query: str
+    question: str = "question"
+    cmp_method: str
+    database: str = "{db_id}/{db_id}.sqlite"
+    engine: str = "SQLite"
+
+    @property
+    def on_sqlite(self) -> bool:
+        return self.engine == "SQLite"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MathDataset(Dataset):
+    """Problems with answers.
+
+    Attributes:
+        hub: what `--download` fetches: repository and file on the Hugging Face Hub, and the commit or branch.
+        reader: how a record is read: a key of READERS in rl/data/prepare/math.py.
+        aliases: what its folder or file is called elsewhere.
+    """
+
+    kind = MATH
+
+    hub: HubFile
+    reader: str = "answer"
+    aliases: tuple[str, ...] = ()
+
+
+_bird = partial(SqlDataset, program="bird", query="SQL", cmp_method="bird", samples=16)
+_mini_dev = partial(_bird, home="https://github.com/bird-bench/mini_dev", data_sources=("bird_mini*",))
+_spider = partial(SqlDataset, program="spider", query="query", cmp_method="spider", samples=16)
+_of_spider = partial(_spider, data_sources=("spider_*",))
+
+# In the order of the paper's columns. The paper has no SQL variants.
+# fmt: off
+_ALL: tuple[Dataset, ...] = (
+    _bird("bird", {"train": 1, "dev": 2, "test": 3}, "Bird",
+          home="https://bird-bench.github.io/", published="train.json, dev.json"),
+    _spider("spider", {"train": 4, "dev": 5, "test": 6}, "Spider", home="https://yale-lily.github.io/spider",
+            published="train_spider.json, train_others.json, dev.json, tables.json"),
+    MathDataset("math_dapo", {"train": 7}, data_sources=("math_dapo*",),
+                hub=HubFile("BytedTsinghua-SIA/DAPO-Math-17k", "data/dapo-math-17k.parquet",
+                            "65877096c24ffa7abc4e4fa5edb95cf3413a5674")),
+    MathDataset("aime24", {"test": 8}, "AIME24", 64, aliases=("aime2024", "aime_2024"), data_sources=("aime*",),
+                hub=HubFile("HuggingFaceH4/aime_2024", "data/train-00000-of-00001.parquet",
+                            "2fe88a2f1091d5048c0f36abc874fb997b3dd99a")),
+    MathDataset("aime25", {"test": 9}, "AIME25", 64, aliases=("aime2025", "aime_2025"), data_sources=("aime*",),
+                hub=HubFile("math-ai/aime25", "test.jsonl", "563bb8404243c5f09de6ec262f2db674fe5bce9b")),
+    MathDataset("amc23", {"test": 10}, "AMC23", 16, aliases=("amc2023", "amc_2023"), data_sources=("amc*",),
+                hub=HubFile("math-ai/amc23", "test-00000-of-00001.parquet",
+                            "80815d37005feb82cd7f8fbc6901d5d3eff43057")),
+    MathDataset("math500", {"test": 11}, "Math500", 8, aliases=("math-500", "math_500"),
+                data_sources=("math500", "math-500", "math_500"),
+                hub=HubFile("HuggingFaceH4/MATH-500", "test.jsonl", "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be")),
+    MathDataset("olympiadbench", {"test": 12}, "Olympiad", 8, aliases=("olympiad_bench", "olympiad"),
+                data_sources=("olympiadbench*",), reader="final_answer",
+                hub=HubFile("Hothan/OlympiadBench", "OlympiadBench/OE_TO_maths_en_COMP/OE_TO_maths_en_COMP.parquet",
+                            "91184b52131e7fc9455fef848035173aea8cc01a")),
+    MathDataset("minerva_math", {"test": 13}, "Minerva", 8, aliases=("minerva",), data_sources=("minerva*",),
+                reader="solution",
+                hub=HubFile("math-ai/minervamath", "test.jsonl", "ee46ddc498933b1977577953250ca5c66be64f96")),
     # The Hub's own conversion, whose files have the same names in every repository.
-    "college_math": HubFile("di-zhang-fdu/College_Math_Test", "default/test/0000.parquet", "refs/convert/parquet"),
-    "gsm8k": HubFile("openai/gsm8k", "main/test-00000-of-00001.parquet", "740312add88f781978c0658806c59bc2815b9866"),
-}
-# By name: what `evaluate.benchmarks` knows, those of a task in the order of the paper's columns.
-BENCHMARKS = {dataset.name: dataset for dataset in DATASETS if dataset.samples is not None}
+    MathDataset("college_math", {"test": 14}, "College Math", 8, aliases=("collegemath",),
+                data_sources=("college_math*",),
+                hub=HubFile("di-zhang-fdu/College_Math_Test", "default/test/0000.parquet", "refs/convert/parquet")),
+    MathDataset("gsm8k", {"test": 15}, data_sources=("gsm8k*",), reader="####",
+                hub=HubFile("openai/gsm8k", "main/test-00000-of-00001.parquet",
+                            "740312add88f781978c0658806c59bc2815b9866")),
+    _mini_dev("bird_mini", {"dev": 16}, "Bird mini-dev", published="mini_dev_sqlite.json", variant="mini"),
+    _mini_dev("bird_mini_pg", {"dev": 17}, "Bird mini-dev, PostgreSQL", published="mini_dev_postgresql.json",
+              variant="mini_pg", engine="PostgreSQL"),
+    _of_spider("spider_syn", {"train": 18, "dev": 19}, "Spider-Syn", home="https://github.com/ygan/Spider-Syn",
+               published="train_spider.json, dev.json", variant="syn", question="SpiderSynQuestion"),
+    _of_spider("spider_dk", {"dev": 20}, "Spider-DK", home="https://github.com/ygan/Spider-DK",
+               published="Spider-DK.json, tables.json", variant="dk"),
+    _of_spider("spider_realistic", {"dev": 21}, "Spider-Realistic", home="https://zenodo.org/records/5205322",
+               published="spider-realistic.json", variant="realistic"),
+    # `gold` is a key of the records that prepare/spider2.py makes.
+    SqlDataset("spider2_lite", {"dev": 22}, "Spider 2.0-Lite, SQLite", 16, home="https://github.com/xlang-ai/Spider2",
+               published="spider2-lite.jsonl, evaluation_suite/gold, resource/documents", program="spider2-lite",
+               query="gold", cmp_method="spider2", database="{db_id}.sqlite"),
+)
+# fmt: on
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
+SQL_DATASETS = {dataset.name: dataset for dataset in _ALL if isinstance(dataset, SqlDataset)}
+MATH_DATASETS = {dataset.name: dataset for dataset in _ALL if isinstance(dataset, MathDataset)}
+MATH_TESTS = {name: dataset for name, dataset in MATH_DATASETS.items() if "test" in dataset.id_blocks}
+# What `evaluate.benchmarks` offers.
+BENCHMARKS = {name: dataset for name, dataset in DATASETS.items() if dataset.samples is not None}
+
+
+def _patterns(kind: str, general: tuple[str, ...]) -> tuple[str, ...]:
+    own = [pattern for data in _ALL if data.kind == kind for pattern in data.data_sources or (data.name,)]
+    return tuple(dict.fromkeys([*general, *own]))
+
+
+# By kind of answer, the patterns of the rows' data_source.
+DATA_SOURCES = {SQL: _patterns(SQL, ("sql",)), MATH: _patterns(MATH, ("math", "math-lighteval"))}

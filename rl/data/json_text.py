@@ -30,7 +30,7 @@ def loads_or_none(text: str | bytes) -> Any:
 
 
 def line_of(record: Any) -> bytes:
-    """A dataclass as one line. ASCII only: a torn line is then never half a character."""
+    """A dataclass as one line. ASCII only, so that a torn line never ends within a character."""
     return json.dumps(vars(record)).encode("ascii") + b"\n"
 
 

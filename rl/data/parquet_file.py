@@ -17,11 +17,11 @@ _BUFFER_BYTES = 1 << 20
 
 @contextmanager
 def open_parquet(path: Path, columns: Sequence[str], hint: str) -> Iterator[pq.ParquetFile]:
-    """The open file; what Arrow cannot read inside the block is a UserError, too.
+    """The open file; a read error of Arrow inside the block becomes a UserError too.
 
     Args:
         columns: that the file must have.
-        hint: what to do if it is not such a file.
+        hint: what to do if it is another kind of file.
 
     Raises:
         UserError: the file cannot be read as parquet, or a column is missing.

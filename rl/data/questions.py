@@ -1,53 +1,54 @@
 """The question that the scorer needs to score responses to a dataset row, by data source."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from numbers import Integral
 from typing import Any
 
 from rl.common.errors import UserError
+from rl.data.benchmarks import DATA_SOURCES, SQL
 from rl.scorer.sql.compare import COMPARISONS
 
 _SQL_KEYS = ("db_id", "gold_sql", "cmp_method")
 
-# Of the data_source of a task that the scorer's configuration names (PythonRewardModel, docs/tutorials/own-task.md).
-TASK_PREFIX = "task:"
+# A task of the scorer's configuration (PythonRewardModel): the kind of its answers, and the start of its rows'
+# data_source.
+TASK, TASK_PREFIX = "task", "task:"
 
 
 def scorer_question(data_source: str, ground_truth: Any) -> dict[str, Any]:
     """The question of a scorer request (docs/reference/scorer.md) for a row's data_source and ground truth.
 
     Args:
-        data_source: its name is compared with DATA_SOURCES in lower case and without the organisation before a /, so
-            that HuggingFaceH4/MATH-500 is math-500. task:NAME is a custom task.
         ground_truth: for SQL a mapping of db_id, gold_sql and cmp_method, for math the answer as text or whole number,
-            for a task whatever JSON can hold.
+            for a task any JSON value.
 
     Raises:
         UserError: an unknown data source, or a ground truth of another kind.
     """
-    if data_source.startswith(TASK_PREFIX) and data_source != TASK_PREFIX:
+    kind = answer_kind(data_source)
+    if kind == TASK:
         return {"task": data_source.removeprefix(TASK_PREFIX), "ground_truth": _json_value(ground_truth)}
-    return _builder(data_source)(ground_truth)
+    return _sql_question(ground_truth) if kind == SQL else _math_question(ground_truth)
 
 
 def answer_kind(data_source: str) -> str:
-    """What the answers to rows of a data source are: sql, math or task (a custom one).
+    """What the answers to rows of a data source are: SQL, MATH or TASK.
+
+    Args:
+        data_source: task:NAME is a custom task; other names are compared with DATA_SOURCES in lower case and without
+            the organisation before a /, so that HuggingFaceH4/MATH-500 is math-500.
 
     Raises:
         UserError: an unknown data source.
     """
-    if data_source.startswith(TASK_PREFIX):
-        return "task"
-    return "sql" if _builder(data_source) is _sql_question else "math"
-
-
-def _builder(data_source: str) -> Callable[[Any], dict[str, str]]:
+    if data_source.startswith(TASK_PREFIX) and data_source != TASK_PREFIX:
+        return TASK
     name = data_source.lower().rsplit("/", 1)[-1]
-    for build, patterns in DATA_SOURCES.items():
+    for kind, patterns in DATA_SOURCES.items():
         if any(fnmatchcase(name, pattern) for pattern in patterns):
-            return build
+            return kind
     known = ", ".join(pattern for patterns in DATA_SOURCES.values() for pattern in patterns)
     raise UserError(
         f"There is no reward for data_source {data_source!r}: use one of {known}, or {TASK_PREFIX}NAME for a task of "
@@ -56,7 +57,7 @@ def _builder(data_source: str) -> Callable[[Any], dict[str, str]]:
 
 
 def _json_value(value: Any) -> Any:
-    """The value as JSON's types; arrays, as verl's data set has them for a parquet's lists, become lists."""
+    """The value as JSON's types; arrays, which verl's data set makes of a parquet's lists, become lists."""
     try:
         return json.loads(json.dumps(value, allow_nan=False, default=lambda part: part.tolist()))
     except (ValueError, TypeError, AttributeError):
@@ -94,23 +95,3 @@ def _math_question(ground_truth: Any) -> dict[str, str]:
             "whole number: write the answer as text, such as '27' or '\\frac{1}{2}'."
         )
     return {"ground_truth": ground_truth}
-
-
-# docs/reference/training.md has this table.
-DATA_SOURCES: dict[Callable[[Any], dict[str, str]], tuple[str, ...]] = {
-    _sql_question: ("sql", "bird", "bird_mini*", "spider", "spider_*", "spider2_lite"),
-    _math_question: (
-        "math",
-        "math_dapo*",
-        "math-lighteval",
-        "math500",
-        "math-500",
-        "math_500",
-        "aime*",
-        "amc*",
-        "olympiadbench*",
-        "minerva*",
-        "college_math*",
-        "gsm8k*",
-    ),
-}

@@ -22,7 +22,7 @@ _HINT = "it needs response, and id or prompt"
 class GivenResponse:
     """One row of the file."""
 
-    prompt: int | str  # an id, or what prompt_names has of the prompt
+    prompt: int | str  # one of prompt_names
     response: str
     source: str | None
 
@@ -31,7 +31,7 @@ def read_responses(path: Path) -> Iterator[GivenResponse]:
     """The rows of the file, in order.
 
     Raises:
-        UserError: the file cannot be read, or a row lacks something.
+        UserError: the file cannot be read, or a row lacks a key.
     """
     rows = _parquet_rows(path) if path.suffix == ".parquet" else _json_rows(path)
     for number, row in enumerate(rows, start=1):
@@ -39,7 +39,7 @@ def read_responses(path: Path) -> Iterator[GivenResponse]:
 
 
 def prompt_names(row: Row) -> tuple[int | str, ...]:
-    """What a response may name a prompt by: its id, its messages, or the text of the last one."""
+    """The names by which a response may refer to a prompt: its id, its messages, the text of the last one."""
     return row.id, _messages(row.messages), row.messages[-1]["content"]
 
 

@@ -15,9 +15,9 @@ from rl.data.parquet_file import open_parquet, rows_in
 from rl.data.questions import scorer_question
 
 COLUMNS = ("id", "data_source", "prompt", "reward_model")
-SAMPLES = "__rollout_n__"  # verl's column for prompts that are not sampled as often as the settings say
+SAMPLES = "__rollout_n__"  # verl's column for the number of samples of a prompt that has its own
 _HINT = "make it with the project's data scripts"
-# A bar for what takes longer.
+# Seconds before a progress bar appears.
 BAR_DELAY_S = 3.0
 
 
@@ -28,13 +28,13 @@ class Row:
     id: int
     data_source: str
     messages: list[dict[str, str]]  # role and content of each
-    question: dict[str, str]  # what the scorer needs beside a response
+    question: dict[str, str]  # what the scorer needs to score a response
     origin: str  # file and row number, for errors
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A row with its prompt's token ids, which are made when they are asked for."""
+    """A row with its prompt's token ids, computed on first use."""
 
     row: Row
     builder: Any = field(repr=False)  # verl's continuous token builder
@@ -52,7 +52,7 @@ class Prompt:
 class PromptFiles:
     """The prompts of parquet files that are short enough, in order, re-read in every iteration.
 
-    All rows are read and checked once, here; what stays in memory are the ids.
+    All rows are read and checked once at the start; only the ids stay in memory.
 
     Args:
         files: in the row format.
@@ -60,8 +60,8 @@ class PromptFiles:
         max_prompt_length: tokens; longer prompts are left out.
 
     Attributes:
-        rows: number of rows, those left out among them.
-        overlong: tokens of each prompt that is left out, by its id.
+        rows: number of rows, including those left out.
+        overlong: number of tokens of each prompt that is left out, by its id.
 
     Raises:
         UserError: see read_rows.
@@ -111,7 +111,7 @@ def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> It
     """
     seen: set[int] = set()
     total = 0
-    for file in files:  # whatever is none is named before the first is read
+    for file in files:  # a file that is no parquet is reported before any is read
         with open_parquet(Path(file), COLUMNS, _HINT) as parquet:
             total += parquet.metadata.num_rows
     with tqdm(desc=progress, total=total, unit="row", delay=BAR_DELAY_S, disable=progress is None) as bar:

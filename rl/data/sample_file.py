@@ -1,9 +1,9 @@
 """Sample records: a model's responses and their scores, one JSON line per sample.
 
-F.jsonl is append-only, so a program that dies loses at most the line it was writing; the next one cuts that line off
-and resumes. F.drawn beside it holds, until all samples are there, every response as it came from the engine, so that
-the engine's work survives the program; those whose record F.jsonl has are passed over when it is read. F.meta.json says
-where the samples come from; those of another model or of other settings are not mixed in.
+F.jsonl is append-only: a program that dies loses at most the line it was writing, which the next one cuts off. F.drawn
+beside it holds every response as it came from the engine until all samples are there, so that none is drawn twice;
+responses that already have their record in F.jsonl are skipped. F.meta.json says where the samples come from, so that
+those of another model or other settings are rejected.
 """
 
 import dataclasses
@@ -40,14 +40,14 @@ class SampleRecord:
     outcome: str  # the scorer's: match, partial, mismatch, no_answer, ...
     data_source: str
     truncated: bool  # cut off at max_response_length
-    # The rollout engine's, of each response token, rounded to LOG_PROB_DECIMALS; None if they were not requested.
+    # Of each response token under the rollout engine, rounded to LOG_PROB_DECIMALS; None if they were not requested.
     response_log_probs: list[float] | None = None
-    # Of what `pred` returned, equal for equal results; None if it is no SQL, did not run, or the scorer gave none.
+    # Digest of the result of `pred`, equal for equal results; None if there is no result or the scorer sent none.
     result_digest: str | None = None
-    result_rows: int | None = None  # the number of rows that `pred` returned
+    result_rows: int | None = None  # number of rows of that result
 
 
-# What every record has; older files may lack the others.
+# Keys of every record; older files may lack the others.
 REQUIRED_KEYS = frozenset(
     field.name for field in dataclasses.fields(SampleRecord) if field.default is dataclasses.MISSING
 )
@@ -61,7 +61,7 @@ class PendingResponse:
     sample: int  # 0..n-1
     response_ids: list[int]
     response_log_probs: list[float] | None  # as in SampleRecord
-    seconds: float  # of sampling, in all runs together, until it was there
+    seconds: float  # of sampling before it arrived, over all runs
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class SampleMetadata:
     overlong_ids: list[int] = dataclasses.field(default_factory=list)
 
     def difference(self, other: "SampleMetadata") -> str | None:
-        """The first setting in which samples of `other` are not samples of this, or None. Paths do not count."""
+        """The first setting in which `other` differs so that samples cannot be mixed, or None. Paths do not count."""
         for name, mine in vars(self).items():
             theirs = getattr(other, name)
             if name == "data_files":
@@ -155,9 +155,9 @@ class SampleWriter:
     """Writes a samples file, new or resumed. Use it in `with`; only one process at a time may hold a file.
 
     Attributes:
-        done: the (id, sample) pairs that the file holds.
-        waiting: the responses that were drawn and have no record, by (id, sample).
-        seconds: sampling time of the file in all runs together, as far as its responses say.
+        done: the (id, sample) pairs in the file.
+        waiting: the drawn responses without a record, by (id, sample).
+        seconds: sampling time of the file over all runs, as its responses record it.
 
     Raises:
         UserError: the file belongs to other samples, is held by another process, is damaged before its last line, or
@@ -186,7 +186,7 @@ class SampleWriter:
         return self
 
     def __exit__(self, *exception) -> None:
-        # A run that failed before its first response leaves nothing behind.
+        # A run that fails before its first response leaves no file.
         empty = self._file.size == 0 and not self.waiting
         if self._journal is not None and (empty or len(self.done) == self._wanted):
             self._journal.delete()
@@ -196,7 +196,7 @@ class SampleWriter:
         self._close()
 
     def keep(self, response: PendingResponse) -> None:
-        """Write a response down until it has its record.
+        """Keep a response on the disk until it has its record.
 
         Raises:
             UserError: see append.

@@ -32,7 +32,8 @@ class SampleSummary:
         return float(pass_at_k(correct, self.n, k).mean())
 
     def __str__(self) -> str:
-        lines = histogram(f"correct of {self.n}", [self.prompts_by_correct[count] for count in range(self.n + 1)])
+        counts = {correct: self.prompts_by_correct[correct] for correct in range(self.n + 1)}
+        lines = histogram(f"correct of {self.n}", counts)
         passes = "  ".join(f"Pass@{k} {self.pass_at(k):.4f}" for k in k_values(self.n))
         lines.append(f"{passes}  ({self.samples} samples of {self.prompts_by_correct.total()} prompts)")
         truncated, tokens = self.truncated / self.samples, self.response_tokens / self.samples

@@ -1,8 +1,7 @@
 """Split of a training parquet by the pass counts of its samples: near-perfect prompts (D_pef) and the rest (D_exp).
 
 A prompt with at least `threshold` correct samples of n is near-perfect (docs/explanation/method.md). Both parts keep
-the number of correct samples in a column of its own, BASE_CORRECT: the prompts that the initial policy did not solve
-have 0 there.
+the number of correct samples in a column BASE_CORRECT; it is 0 for prompts that the initial policy did not solve.
 """
 
 from collections import Counter
@@ -34,7 +33,7 @@ class Split:
     pass_counts: Counter[int]  # prompts by their number of correct samples, 0..n, without those of gold_failed
     gold_failed: list[int]  # ids whose reference failed in every sample: no response can be rewarded
     dropped_zero: int  # prompts without a correct sample that were left out
-    overlong: int  # prompts that were never sampled because they are too long, left out too
+    overlong: int  # prompts that were too long to be sampled, also left out
 
 
 def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_zero: bool) -> Split:
@@ -47,8 +46,8 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
         keep_zero: whether prompts without any correct sample stay in the wrong part.
 
     Raises:
-        UserError: a setting is impossible, the samples are of another parquet or of several runs, an id lacks samples,
-            has too many, or is unknown, or a part would be empty.
+        UserError: a setting is impossible, the samples belong to another parquet or to several runs, an id is unknown
+            or has too few or too many samples, or a part would be empty.
     """
     if not 1 <= threshold <= n:
         raise UserError(f"The threshold is {threshold} of n = {n} samples: give one from 1 to n.")
@@ -105,7 +104,7 @@ def _empty_part(part: str, found: Counter[int], threshold: int, n: int, lowest_k
     """
 
     def sizes(lowest: int) -> tuple[int, int]:
-        """Of D_pef and D_exp at another threshold."""
+        """Of D_pef and D_exp at a threshold."""
         near_perfect = sum(found[count] for count in range(lowest, n + 1))
         return near_perfect, sum(found[count] for count in range(lowest_kept, lowest))
 
@@ -139,7 +138,7 @@ def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetad
 
 
 def _correct_counts(samples: Sequence[Path], n: int) -> tuple[dict[int, int], set[int]]:
-    """Number of correct samples of each id, which has n, and the ids whose reference failed in all of them."""
+    """Number of correct samples by id, and the ids whose reference failed in every sample; each id must have n."""
     correct: Counter[int] = Counter()
     drawn: Counter[int] = Counter()
     gold_failures: Counter[int] = Counter()

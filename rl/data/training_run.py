@@ -1,7 +1,7 @@
 """The folder of a training run: the names of its files, its checkpoints and its record.
 
-A run among `evaluate.models` is named by its folder, by a checkpoint of it (global_step_N: what came later does not
-count) or by the actor folder in that.
+`evaluate.models` names a run by its folder, by a checkpoint in it (global_step_N; later ones do not count) or by the
+checkpoint's actor folder.
 """
 
 import json
@@ -13,14 +13,14 @@ from typing import Any, Final, Literal
 
 from rl.common.errors import UserError
 
-# In the run's folder: the steps of the newest checkpoint, which verl writes last, and of the best one that is there
+# In the run's folder: the steps of the newest checkpoint, which verl writes last, and of the best one that is kept
 # (verl/dph/training/run_record.py).
 NEWEST, BEST = "latest_checkpointed_iteration.txt", "best_checkpointed_iteration.txt"
 # Where verl's file logger writes (verl/dph/training/tracking.py).
 LOGS = "metrics"
 # What the run has reached (verl/dph/training/run_record.py), and what it printed (rl/common/console_log.py).
 RECORD, CONSOLE = "dph_run.json", "log.txt"
-# In a checkpoint: code, data and settings (verl/dph/training/run_manifest.py), and the state of what is ours in the
+# In a checkpoint: code, data and settings (verl/dph/training/run_manifest.py), and the state of our parts of the
 # trainer (verl/dph/training/checkpoint_parts.py).
 MANIFEST, STATE = "manifest.json", "dph_state.json"
 
@@ -37,7 +37,7 @@ def checkpoint_folder(run: Path, step: int | str) -> Path:
 
 
 def newest_checkpoint(run: Path) -> Path | None:
-    """The checkpoint that verl has named the newest of a run's folder, once it was whole; None without one.
+    """The newest complete checkpoint of a run's folder, which verl names in a file; None without one.
 
     Raises:
         UserError: the file names no step.
@@ -103,7 +103,7 @@ class Run:
 
     @classmethod
     def of(cls, model: str) -> "Run | None":
-        """The run that a model of `evaluate.models` names; None for every other folder.
+        """The run that a model of `evaluate.models` names; None if it names another folder.
 
         Raises:
             UserError: the run does not say which checkpoint is its newest.
@@ -122,7 +122,7 @@ class Run:
         return {step: steps[step] for step in sorted(step for step in steps if step is not None and step <= self.step)}
 
     def log(self) -> Path | None:
-        """The folder of its training log, where it has one."""
+        """The folder of its training log; None without one."""
         folder = self.folder / LOGS
         return folder if any(folder.glob("*.jsonl")) else None
 

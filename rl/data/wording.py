@@ -1,8 +1,9 @@
 """Counts, lists and histograms in what programs print."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-# Items that a sentence names.
+# Items that a sentence lists.
 NAMED = 3
 BAR_WIDTH = 40
 
@@ -21,25 +22,27 @@ def named(ids: Iterable[object]) -> str:
 
 
 def without_reference(ids: Sequence[object]) -> str:
-    """Of prompts whose gold answer failed in every sample. One that fails once may have met a busy scorer."""
+    """A sentence on prompts whose gold answer failed in every sample. One failure may be a busy scorer's."""
     return (
         f"the gold answer of {number_of(len(ids), 'prompt')} failed in every sample ({named(ids)}), so that no "
         "response is rewarded there: dph audit finds such prompts."
     )
 
 
-def histogram(name: str, prompts: Sequence[int]) -> list[str]:
-    """A line for each number of correct samples, with the prompts that have so many, below a headline.
+def histogram(name: str, prompts: Mapping[Any, int], parts: Mapping[Any, str] | None = None) -> list[str]:
+    """A headline, then a line for each number of correct samples, with its number of prompts.
 
     Args:
         name: of the numbers.
-        prompts: with 0, 1, ... correct samples.
+        prompts: by the number of correct samples.
+        parts: a word for each number, shown before its bar.
     """
-    scale = BAR_WIDTH / (max(prompts, default=0) or 1)
-    bars = enumerate(prompts)
-    return [f"{name:>13}  prompts"] + [
-        f"{n:>13} {count:>8,}  {'#' * round(scale * count)}".rstrip() for n, count in bars
-    ]
+    scale = BAR_WIDTH / (max(prompts.values(), default=0) or 1)
+    lines = [f"{name:>13}  prompts"]
+    for number, count in prompts.items():
+        part = f"{parts[number]:<7} " if parts else ""
+        lines.append(f"{number:>13} {count:>8,}  {part}{'#' * round(scale * count)}".rstrip())
+    return lines
 
 
 def number_of(count: int, noun: str) -> str:

@@ -1,1 +1,1 @@
-"""The demo's text-to-SQL task and its tiny base model, both generated from a seed (docs/explanation/demo.md)."""
+"""The demo and the study: a text-to-SQL task and a tiny model, made from a seed (docs/explanation/demo.md)."""

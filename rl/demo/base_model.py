@@ -2,30 +2,32 @@
 
     python -m rl.demo.base_model --task outputs/demo/task --out outputs/demo/model
 
-About 250,000 parameters, one to two minutes on one CPU core. demo_model.json in it holds the settings and their hash; a
-rerun with the same settings is skipped.
+About 250,000 parameters, one to two minutes on one CPU core. On one kind of machine the weights are exact for a seed:
+torch computes with one thread.
 """
 
 import argparse
+import math
+import random
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+from tqdm import tqdm
 
 from rl.common.atomic_write import replacing
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.demo.sft import SftSettings, fine_tune, load_examples
-from rl.demo.stage_marks import read_mark, settings_hash, write_mark
-from rl.demo.task import MARK as TASK_MARK
-from rl.demo.tokenizer import CHAT_TEMPLATE, build_tokenizer
+from rl.demo.tokenizer import build_tokenizer, response_text
 
 if TYPE_CHECKING:
-    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+    import torch
+    from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-# Raise it when training or the written files change without a change of the settings.
-FORMAT = "dph-demo-model/1"
-MARK = "demo_model.json"
+IGNORED = -100
+SEED = 0
 
 
 @dataclass(frozen=True)
@@ -42,50 +44,81 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class ModelSettings:
-    """Everything beside the task that decides the weights. Results are exact for a fixed number of threads."""
+class SftSettings:
+    """AdamW with a linear warm-up and a cosine decay to `final_lr_share` of the learning rate."""
 
-    seed: int = 0
-    threads: int = 1
-    shape: Shape = field(default_factory=Shape)
-    sft: SftSettings = field(default_factory=SftSettings)
+    steps: int = 500
+    batch_size: int = 64
+    lr: float = 3e-3
+    betas: tuple[float, float] = (0.9, 0.98)
+    weight_decay: float = 0.01
+    warmup_steps: int = 50
+    final_lr_share: float = 0.05
+    max_grad_norm: float = 1.0
 
 
-def make_model(task: Path, folder: Path, settings: ModelSettings) -> bool:
-    """Train the base model on `task`'s sft.parquet and write `folder`; False if it exists with these settings.
+SFT, SHAPE = SftSettings(), Shape()
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question's token ids, and those of its solutions, END included."""
+
+    prompt: list[int]
+    solutions: list[list[int]]
+
+
+def make_model(task: Path, folder: Path, sft: SftSettings = SFT, shape: Shape = SHAPE, seed: int = SEED) -> None:
+    """Train the base model on the questions of `task`'s sft.parquet and write `folder`.
 
     Raises:
-        UserError: the task does not exist, or `folder` holds something else.
+        UserError: there is no task, or `folder` exists.
     """
-    task_mark = read_mark(task / TASK_MARK)
-    if task_mark is None:
+    if not (task / "sft.parquet").is_file():
         raise UserError(f"{task} holds no demo task; write it first: python -m rl.demo.task --out {task}")
-    identity = {"format": FORMAT, "task": task_mark["hash"], "chat_template": CHAT_TEMPLATE, **asdict(settings)}
-    mark = read_mark(folder / MARK)
-    if mark is not None and mark["hash"] == settings_hash(identity):
-        return False
-    if mark is None and folder.exists() and any(folder.iterdir()):
-        raise UserError(f"{folder} holds files but no {MARK}, so it is not a demo model; choose another folder.")
+    tokenizer = build_tokenizer()
+    rows = pq.read_table(task / "sft.parquet", columns=["prompt", "solutions"]).to_pylist()
+    train_model(folder, tokenizer, [tokenized(tokenizer, **row) for row in rows], sft, shape, seed)
 
+
+def train_model(
+    folder: Path,
+    tokenizer: "PreTrainedTokenizerFast",
+    examples: list[Example],
+    sft: SftSettings,
+    shape: Shape,
+    seed: int = SEED,
+) -> None:
+    """Train a model on the examples with one thread and write it with its tokenizer.
+
+    Raises:
+        UserError: `folder` exists.
+    """
+    if folder.exists():
+        raise UserError(f"{folder} exists: delete it or choose another folder.")
     import torch
 
-    torch.set_num_threads(settings.threads)
-    tokenizer = build_tokenizer()
-    model = build_model(tokenizer, settings.shape, settings.seed)
-    fine_tune(model, load_examples(task / "sft.parquet", tokenizer), settings.sft, settings.seed)
-
+    torch.set_num_threads(1)
+    model = build_model(tokenizer, shape, seed)
+    fine_tune(model, examples, sft, seed)
     with replacing(folder) as temporary:
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
-        write_mark(temporary / MARK, identity)
-    return True
+
+
+def tokenized(tokenizer: "PreTrainedTokenizerFast", prompt: list[dict], solutions: list[str]) -> Example:
+    """Tokenize a prompt's messages, and its SQL solutions as responses."""
+    text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
+    answers = [response_text(solution) + tokenizer.eos_token for solution in solutions]
+    prompt_ids, *solution_ids = tokenizer([text, *answers], add_special_tokens=False)["input_ids"]
+    return Example(prompt_ids, solution_ids)
 
 
 def build_model(tokenizer: "PreTrainedTokenizerFast", shape: Shape, seed: int) -> "LlamaForCausalLM":
     """A model with random float32 weights and one embedding per token.
 
-    Of type llama, because transformers forces Qwen's own tokenizer class on any model of type qwen2; only the biases of
-    queries, keys and values differ.
+    Its type is llama, because transformers forces Qwen's own tokenizer class on any model of type qwen2; only the
+    biases of queries, keys and values differ.
     """
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
@@ -104,21 +137,73 @@ def build_model(tokenizer: "PreTrainedTokenizerFast", shape: Shape, seed: int) -
     return model
 
 
+def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSettings, seed: int) -> list[float]:
+    """Train `model` in place; returns the loss per step, the mean negative log-likelihood per response token in nats.
+
+    Examples are drawn with replacement and their solutions uniformly, from `seed` alone.
+    """
+    import torch
+    import torch.nn.functional as F
+
+    rng = random.Random(f"{seed}/sft")
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay
+    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _lr_share(step, settings))
+    model.train()
+    losses = []
+    progress = tqdm(range(settings.steps), desc="fine-tuning the tiny model", unit="step")
+    for _ in progress:
+        batch = rng.choices(examples, k=settings.batch_size)
+        input_ids, labels = collate([(example.prompt, rng.choice(example.solutions)) for example in batch])
+        logits = model(input_ids=input_ids).logits
+        loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.item())
+        progress.set_postfix(loss=f"{losses[-1]:.3f}", refresh=False)
+    model.eval()
+    return losses
+
+
+def collate(pairs: list[tuple[list[int], list[int]]]) -> "tuple[torch.Tensor, torch.Tensor]":
+    """Input ids and labels, both [batch, longest] int64, of (prompt, response) pairs.
+
+    Rows are padded on the right, which causal attention never sees, so no mask is needed. Labels are IGNORED except on
+    the response.
+    """
+    import torch
+
+    longest = max(len(prompt) + len(response) for prompt, response in pairs)
+    input_ids = torch.zeros(len(pairs), longest, dtype=torch.long)
+    labels = torch.full_like(input_ids, IGNORED)
+    for row, (prompt, response) in enumerate(pairs):
+        end = len(prompt) + len(response)
+        input_ids[row, :end] = torch.tensor(prompt + response)
+        labels[row, len(prompt) : end] = torch.tensor(response)
+    return input_ids, labels
+
+
+def _lr_share(step: int, settings: SftSettings) -> float:
+    warmup = min(1.0, (step + 1) / settings.warmup_steps)
+    cosine = 0.5 * (1 + math.cos(math.pi * step / settings.steps))
+    return warmup * (settings.final_lr_share + (1 - settings.final_lr_share) * cosine)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m rl.demo.base_model", description="Train the demo's base model from scratch."
     )
     parser.add_argument("--task", type=Path, required=True, metavar="DIR", help="folder of the demo's task")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the model")
-    parser.add_argument("--seed", type=int, default=ModelSettings.seed, help="default %(default)s")
-    parser.add_argument("--threads", type=int, default=ModelSettings.threads, help="CPU threads, default %(default)s")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the model, not yet there")
+    parser.add_argument("--seed", type=int, default=SEED, help="default %(default)s")
     arguments = parser.parse_args()
     with user_errors_exit():
-        settings = ModelSettings(seed=arguments.seed, threads=arguments.threads)
-        if make_model(arguments.task, arguments.out, settings):
-            sys.stdout.write(f"Wrote the demo's base model to {arguments.out}.\n")
-        else:
-            sys.stdout.write(f"The demo's base model in {arguments.out} already has these settings: skipped.\n")
+        make_model(arguments.task, arguments.out, seed=arguments.seed)
+        sys.stdout.write(f"Wrote the demo's base model to {arguments.out}.\n")
 
 
 if __name__ == "__main__":

@@ -1,61 +1,50 @@
-"""The experiment on the tiny task: settings, and its programs as stages in one folder."""
+"""The experiment on the tiny task as stages in one folder. Its settings are verl/dph/config/experiment/demo.yaml."""
 
+import functools
 import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from rl.cluster.scorer import temporary_scorer
 from rl.common.errors import UserError
+from rl.configuration import methods
+from rl.configuration.names import CHECKOUT
+from rl.configuration.nesting import flat
 from rl.data.training_run import checkpoint_folder
-from rl.demo.methods import EXPERT, METHODS, NEEDS, STORES, Method
-from rl.demo.scorer_process import REPOSITORY, scorer_server
+from rl.demo.methods import METHODS, STORES, Method, in_store
 from rl.demo.stages import Pipeline, Stage
 
-SCRIPTS = REPOSITORY / "scripts" / "llama"
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
+    from rl.evaluation.spec import ReportSpec
+
+EXPERIMENT = "demo"
+SCORER_CONFIG = CHECKOUT / "rl" / "scorer" / "sql.yaml"
 TRAIN_PROMPTS, EVAL_PROMPTS, SAMPLES_PER_PROMPT, THRESHOLD, EVAL_SAMPLES = 384, 96, 8, 6, 32
 SPLITS = ("in_domain", "out_of_domain")
 # Key of extra_info whose two kinds of questions have results of their own.
 GROUPED_BY = "ambiguous"
-
 # Files of verl/dph/config/device.
 DEVICES = ("cpu", "cuda", "cuda_hf")
 
-# Variables of verl/dph/config/experiment/llama_sql.yaml.
-SETTINGS = {
-    "MAX_PROMPT_LENGTH": "40",
-    "MAX_RESPONSE_LENGTH": "48",
-    "TRAIN_BATCH_SIZE": "16",
-    # Four mini-batches per step: with two, GRPO is only halfway to one style after 80 steps (unambiguous questions).
-    "MINI_BATCH_SIZE": "4",
-    "ROLLOUT_N": "16",
-    "SFT_BATCH_SIZE": "32",
-    "SFT_NORMALIZATION": "per_set",
-    "LEARNING_RATE": "3e-4",
-    "TOP_P": "1.0",
-    "MAX_TOKENS_PER_GPU": "20000",
-    "EPOCHS": "1000",
-    "SAVE_FREQ": "20",
-    "TEST_FREQ": "-1",
-    "OVERLONG_BUFFER": "4",
-}
-OVERRIDES = [
-    # Evaluation reads the checkpoint's Hugging Face folder.
-    "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
-    "actor_rollout_ref.actor.optim.weight_decay=0.0",
-    # 240 updates in all: with verl's second beta, .999, the first would never be forgotten.
-    "actor_rollout_ref.actor.optim.betas=[0.9,0.99]",
-    "trainer.max_actor_ckpt_to_keep=2",
-    # The hf rollout's log-probs equal the actor's to 1e-7 in float32 (tests/end_to_end).
-    "algorithm.rollout_correction.bypass_mode=True",
-    "actor_rollout_ref.actor.calculate_entropy=True",
-    # Over one rank: a sixth of the driver's time for nothing.
-    "trainer.balance_batch=False",
-]
-# In bf16 the rollout's log-probs differ from the actor's.
-OVERRIDES_ON_GPU = ["algorithm.rollout_correction.bypass_mode=False"]
+
+def ignore_variables() -> None:
+    """Forget the launch scripts' variables (docs/reference/scripts.md) that the user has set: the demo has its own."""
+    for name in methods.known_variables() & os.environ.keys():
+        del os.environ[name]
+
+
+@functools.cache
+def settings(method: str) -> "DictConfig":
+    """The settings that the files of the demo and of a method state; interpolations resolve when they are read."""
+    from rl.configuration.run import Run
+
+    return Run("", methods.methods()[method], methods.experiment(EXPERIMENT)).own_settings()
 
 
 def check_device(device: str) -> None:
@@ -88,134 +77,121 @@ class Experiment:
         steps: training steps per run.
         seed: of sampling and the data; each training run has its own.
         device: one of DEVICES.
-        at_once: programs at a time, on a CPU each with one busy core.
+        at_once: programs at a time; on a CPU each keeps one core busy.
     """
 
     def __init__(self, out: Path, steps: int, seed: int, *, device: str = "cpu", at_once: int = 1):
         check_device(device)
-        if not SCRIPTS.is_dir():
-            raise UserError(f"{SCRIPTS} does not exist: run the demo from a checkout installed with `make install`.")
         self.out, self.steps, self.seed, self.device, self.at_once = out, steps, seed, device, at_once
-        # Of a program: processes that sample, and threads of the update.
+        # Processes that sample, and threads of an update.
         self.replicas = 2 if device == "cpu" and at_once == 1 else 1
         self.threads = 2 if at_once == 1 else 1
         self.task, self.model, self.data = out / "task", out / "model", out / "data"
         self._presampled = self.data / "generate_data" / "0.jsonl"
-        self._expert = self.data / "expert.jsonl"
-        self.settings = SETTINGS | {
-            "DEVICE": device,
-            "PYTHON": sys.executable,
-            "MODEL_PATH": str(self.model),
-            "TRAIN_FILE": str(self.task / "train.parquet"),
-            "VAL_FILES": str(self.task / "test_in_domain.parquet"),
-            "DATA_DIR": str(self.data),
-            "SFT_PT": str(self.data / "pef.pt"),
-            "OUTPUT_DIR": str(out / "runs"),
-            "SEED": str(seed),
-        }
-        self.pipeline = Pipeline(out, {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"})
+        self.pipeline = Pipeline(
+            out, {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
+        )
 
     def run_stages(self, stages: Sequence[Stage]) -> None:
         """Run the stages with a scorer beside them."""
         databases = self.task / "databases"
         databases.mkdir(parents=True, exist_ok=True)
-        with scorer_server(self.out, databases) as address:
+        with temporary_scorer(SCORER_CONFIG, databases, self.out / "logs" / "scorer.log") as address:
             # Not part of a stage's settings: the port changes every time.
             self.pipeline.environment["DPH_SCORER"] = address
             self.pipeline.run(stages, at_once=self.at_once)
 
-    def prepare(self, methods: Iterable[str]) -> list[Stage]:
-        """Everything before training `methods`."""
-        sizes = ["--train", str(TRAIN_PROMPTS), "--eval", str(EVAL_PROMPTS)]
-        command = [sys.executable, "-m", "rl.demo.task", "--out", str(self.task), *sizes]
-        task = Stage("task", "Task: databases and questions", command, seconds=3)
-        command = [sys.executable, "-m", "rl.demo.base_model", "--task", str(self.task), "--out", str(self.model)]
-        model = Stage("model", "Base model, from scratch", command, seconds=70, needs=["task"])
-        presample = Stage(
+    def prepare(self, names: Iterable[str]) -> list[Stage]:
+        """Everything before the methods of these names are trained."""
+        task = Stage(
+            "task",
+            "Task: databases and questions",
+            _python("rl.demo.task", f"--out={self.task}", f"--train={TRAIN_PROMPTS}", f"--eval={EVAL_PROMPTS}"),
+            seconds=3,
+            outputs=[self.task / "sft.parquet"],
+        )
+        model = Stage(
+            "model",
+            "Base model, from scratch",
+            _python("rl.demo.base_model", f"--task={self.task}", f"--out={self.model}"),
+            seconds=70,
+            outputs=[self.model],
+            needs=["task"],
+        )
+        presample = self.launch(
             "presample",
             "Pre-sampling",
-            ["bash", str(SCRIPTS / "offline_sampling.sh"), "sampling"],
-            environment=self.settings | {"GPUS_PER_NODE": str(self.replicas)},
+            "offline_sampling",
+            [f"presample.n={SAMPLES_PER_PROMPT}", f"launch.seed={self.seed}"],
+            ranks=self.replicas,
             seconds=25,
             outputs=[self._presampled.parent],
             total=TRAIN_PROMPTS * SAMPLES_PER_PROMPT,
             count=lambda: _samples([self._presampled], TRAIN_PROMPTS * SAMPLES_PER_PROMPT),
             needs=["model"],
         )
-        split = self._split("split", "Split into D_exp and D_pef", self.data, "--threshold", str(THRESHOLD))
-        store = Stage(
-            "store",
-            "Reference log-probs of D_pef",
-            ["bash", str(SCRIPTS / "get_correct_data_tensor.sh")],
-            environment=self.settings | {"GPUS_PER_NODE": "1"},
-            seconds=50,
-            outputs=[self.data / "pef.pt", self.data / "pef.samples.jsonl"],
-            needs=["split"],
-        )
-        stages = [task, model, presample, split, store]
-        if "zero_success" in methods:
-            options = ("--threshold", "1", "--keep-zero")
+        split = self._split("split", "Split into D_exp and D_pef", self.data, f"--threshold={THRESHOLD}")
+        stages = [task, model, presample, split, self._store("store", [])]
+        if "zero_success" in names:
+            options = ("--threshold=1", "--keep-zero")
             stages.append(self._split("unsolved", "Unsolved prompts", self.data / "unsolved", *options))
-        others = dict.fromkeys(METHODS[name].store for name in methods)
-        if EXPERT in others:
-            command = [sys.executable, "-m", "rl.demo.expert", "--task", str(self.task), "--out", str(self._expert)]
-            stages.append(Stage(EXPERT, "Expert responses", command, seconds=2, outputs=[self._expert], needs=["task"]))
-        return stages + [self._store(name) for name in others if name]
-
-    def _store(self, name: str) -> Stage:
-        """The store `name` of STORES. The default one comes first, because it moves prompts from D_pef to D_exp."""
-        settings = STORES[name] | ({"SFT_RESPONSES": str(self._expert)} if name == EXPERT else {})
-        return Stage(
-            f"store_{name}",
-            f"Reference log-probs of {name}",
-            ["bash", str(SCRIPTS / "get_correct_data_tensor.sh")],
-            environment=self.settings | {"GPUS_PER_NODE": "1"} | settings | {"SFT_PT": str(self._store_path(name))},
-            seconds=50,
-            outputs=[self._store_path(name).parent],
-            needs=["store", EXPERT] if name == EXPERT else ["store"],
-        )
-
-    def _store_path(self, name: str) -> Path:
-        return self.data / name / "pef.pt"
+        # The default store comes first, because it moves prompts from D_pef to D_exp.
+        stores = dict.fromkeys(METHODS[name].store for name in names)
+        return stages + [self._store(name, [in_store(name), *STORES[name]]) for name in stores if name]
 
     def _split(self, name: str, title: str, folder: Path, *options: str) -> Stage:
-        """A split of the training prompts by their samples into two files of the folder."""
-        command = [
-            *(sys.executable, str(REPOSITORY / "data" / "sql" / "process_data" / "exact_correct_id.py")),
-            *("--samples", str(self._presampled), "--data", str(self.task / "train.parquet"), "--out", str(folder)),
-            *(*options, "--n", str(SAMPLES_PER_PROMPT)),
-        ]
+        """Split the training prompts by their samples into two files of the folder."""
+        files = (f"--samples={self._presampled}", f"--data={self.task / 'train.parquet'}", f"--out={folder}")
+        command = _python("rl.cli", "split", *files, *options, f"--n={SAMPLES_PER_PROMPT}")
         parts = [folder / "train_correct.parquet", folder / "train_wrong.parquet"]
         return Stage(name, title, command, seconds=2, outputs=parts, needs=["presample"])
+
+    def _store(self, name: str, words: list[str]) -> Stage:
+        """Write one of STORES, or the default one, for which alone new samples are drawn."""
+        default = name == "store"
+        return self.launch(
+            name if default else f"store_{name}",
+            f"Reference log-probs of {'D_pef' if default else name}",
+            "get_correct_data_tensor",
+            [*words, f"launch.seed={self.seed}"],
+            seconds=50,
+            outputs=[self.data / "pef.pt", self.data / "pef.samples.jsonl"] if default else [self.data / name],
+            needs=["split"] if default else ["store"],
+        )
 
     def train(self, name: str, method: Method, seed: int) -> Stage:
         """The training run `name`."""
         run = self.out / "runs" / name
-        variable = "FOREIGN_PT" if method.store == EXPERT else "SFT_PT"
-        store = {variable: str(self._store_path(method.store))} if method.store else {}
-        overrides = OVERRIDES + ([] if self.device == "cpu" else OVERRIDES_ON_GPU)
-        return Stage(
+        return self.launch(
             f"train_{name}",
             f"Training {method.label}",
-            ["bash", str(SCRIPTS / method.script), name, *method.arguments, *overrides],
-            environment=self.settings
-            | {
-                "SEED": str(seed),
-                "GPUS_PER_NODE": "1",
-                "TOTAL_STEPS": str(self.steps),
-                "OMP_NUM_THREADS": str(self.threads),
-                "OMP_WAIT_POLICY": "PASSIVE",
-            }
-            | store
-            | method.settings,
+            method.method,
+            [name, *method.words, f"launch.seed={seed}", f"trainer.total_training_steps={self.steps}"],
+            threads=self.threads,
             seconds=50 + 3.0 * self.steps,
             outputs=[run],
             total=self.steps,
             count=lambda: _steps(run, self.steps),
-            needs=[
-                f"store_{method.store}" if method.store else NEEDS.get(method.script.removesuffix(".sh"), "store"),
-            ],
+            needs=[_needed(method)],
         )
+
+    def launch(
+        self, name: str, title: str, method: str, words: list[str], *, ranks: int = 1, threads: int = 1, **more: Any
+    ) -> Stage:
+        """A stage that starts a method as a launch script does.
+
+        Args:
+            words: the method's arguments.
+            ranks: processes that train or sample.
+            threads: of each.
+            more: of the stage.
+        """
+        from omegaconf import OmegaConf
+
+        command = _python("rl.launch", method, *words, f"device={self.device}", f"trainer.n_gpus_per_node={ranks}")
+        environment = {"SETTINGS": EXPERIMENT, "DEMO_DIR": str(self.out), "OMP_NUM_THREADS": str(threads)}
+        decides = OmegaConf.to_container(settings(method), resolve=False)
+        return Stage(name, title, command, environment=environment, settings=decides, **more)
 
     def checkpoint(self, name: str) -> Path:
         """The last checkpoint of the training run `name`, as a Hugging Face folder."""
@@ -232,21 +208,20 @@ class Experiment:
     def _evaluate(self, name: str, title: str, model: Path, need: str, draws: int = 1) -> Stage:
         """Sample a model into OUT/eval/<name>."""
         splits = {split: self.task / f"test_{split}.parquet" for split in SPLITS}
-        folder = self.out / "eval"
-        command = [
-            *(sys.executable, "-m", "verl.dph.evaluate", f"device={self.device}"),
-            f"trainer.n_gpus_per_node={self.replicas}",
+        folder, config = self.out / "eval", settings("offline_sampling")
+        command = _python(
+            *("verl.dph.evaluate", f"device={self.device}", f"trainer.n_gpus_per_node={self.replicas}"),
             f"evaluate.models={_mapping({name: model})}",
             f"evaluate.splits={_mapping(splits)}",
             f"evaluate.output={folder}",
             f"evaluate.n={EVAL_SAMPLES}",
             "evaluate.report=False",
-            f"data.max_prompt_length={SETTINGS['MAX_PROMPT_LENGTH']}",
-            f"data.max_response_length={SETTINGS['MAX_RESPONSE_LENGTH']}",
-            "actor_rollout_ref.rollout.max_model_len=88",
-            "actor_rollout_ref.rollout.top_p=1.0",
+            f"data.max_prompt_length={config.data.max_prompt_length}",
+            f"data.max_response_length={config.data.max_response_length}",
+            f"actor_rollout_ref.rollout.max_model_len={config.actor_rollout_ref.rollout.max_model_len}",
+            f"actor_rollout_ref.rollout.top_p={config.actor_rollout_ref.rollout.top_p}",
             f"actor_rollout_ref.rollout.seed={self.seed + 100}",
-        ]
+        )
         total = (draws * EVAL_SAMPLES + 1) * EVAL_PROMPTS * len(splits)
         folders = [folder / name, folder / "base_again"][:draws]
         return Stage(
@@ -261,19 +236,56 @@ class Experiment:
             needs=[need],
         )
 
+    def spec(self, runs: dict[str, str], **content: Any) -> "ReportSpec":
+        """The specification of a report on the base model and on these methods.
 
-def questions() -> dict[str, object]:
-    """The keys of a report's specification that say what was asked, relative to OUT."""
-    return {"questions": {split: f"task/test_{split}.parquet" for split in SPLITS}, "groups": [GROUPED_BY, "family"]}
+        Args:
+            runs: {method: its training run}.
+            content: further keys.
+        """
+        from rl.evaluation.spec import specification
+
+        entries: dict[str, dict] = {name: {"splits": _sample_files(name)} for name in ("base", "base_again")}
+        for name, run in runs.items():
+            files = {"splits": _sample_files(run), "training_log": f"runs/{run}/metrics"}
+            entries[name] = METHODS[name].description() | files
+        asked = {split: f"task/test_{split}.parquet" for split in SPLITS}
+        groups = [GROUPED_BY, "family"]
+        return specification({"methods": entries, "questions": asked, "groups": groups, **content}, self.out)
+
+    def stated_settings(self) -> dict[str, Any]:
+        """The settings that demo.yaml states, by name."""
+        from omegaconf import OmegaConf
+
+        config = OmegaConf.merge(settings("js_kl"), {"trainer": {"device": self.device.partition("_")[0]}})
+        names = [name for name, _ in flat(methods.experiment(EXPERIMENT).content) if "." in name]
+        found = {name: OmegaConf.select(config, name) for name in names}
+        return {
+            name: OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
+            for name, value in found.items()
+            if not name.startswith("launch.")
+        }
 
 
-def sample_files(name: str) -> dict[str, dict[str, str]]:
-    """A model's samples files by split, relative to OUT, for a report's specification."""
+def _needed(method: Method) -> str:
+    """The last stage that must be done before a method can train."""
+    if method.method == "zero_success":
+        return "unsolved"
+    rehearses = "explored" in methods.methods()[method.method].launch
+    return (f"store_{method.store}" if method.store else "store") if rehearses else "model"
+
+
+def _sample_files(name: str) -> dict[str, dict[str, str]]:
+    """A model's samples files by split, relative to OUT."""
     greedy = "base" if name == "base_again" else name
     return {
         split: {"samples": f"eval/{name}/{split}.jsonl", "greedy": f"eval/{greedy}/{split}.greedy.jsonl"}
         for split in SPLITS
     }
+
+
+def _python(module: str, *words: str) -> list[str]:
+    return [sys.executable, "-m", module, *words]
 
 
 def _mapping(paths: dict[str, Path]) -> str:

@@ -1,84 +1,93 @@
-"""The methods of the demo and the study: launch scripts with their arguments, and the stores that they rehearse."""
+"""The methods of the demo and the study: how each differs from its file in verl/dph/config/method."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rl.common.errors import UserError
 
-# The store of responses from elsewhere (expert.py).
+ACTOR = "actor_rollout_ref.actor"
+# D_pef stores beside the default one, by name: the overrides of get_correct_data_tensor. All are of one pre-sampling,
+# except for the expert's, which holds the gold query of every training prompt.
 EXPERT = "expert"
-# D_pef stores beside the default one, of the same pre-sampling: variables of get_correct_data_tensor.sh.
 STORES = {
-    "mastered_all": {"SFT_COVERAGE": "mastered", "SFT_RESPONSES_PER_PROMPT": "all"},
-    "solved_one": {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "1"},
-    "solved_all": {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "all"},
-    EXPERT: {},
+    "mastered_all": ("data.sft_responses_per_prompt=all",),
+    "solved_one": ("data.sft_coverage=solved",),
+    "solved_all": ("data.sft_coverage=solved", "data.sft_responses_per_prompt=all"),
+    EXPERT: ("data.sft_responses=${launch.folder}/task/expert.jsonl",),
 }
-# The stage that a script needs, if not the store: those that need the model alone read neither D_exp nor D_pef.
-NEEDS = dict.fromkeys(
-    ("grpo", "dapo", "reverse_kl", "kl_cov", "clip_cov", "entropy_bonus", "grpo_passk", "pkpo", "nsr", "w_reinforce"),
-    "model",
-) | {"zero_success": "unsolved"}
 
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the report: its launch script and the script's arguments after the run's name, the first of them eta.
-
-    Methods of one family differ only in eta (evaluation/spec.py).
+    """A row of the report.
 
     Attributes:
+        method: a file of verl/dph/config/method.
+        eta: in place of the file's.
+        family: methods of one family differ only in eta (rl/evaluation/spec.py).
         store: one of STORES; None for the default store.
-        settings: variables of the script.
+        overrides: further ones, of Hydra.
     """
 
     label: str
-    script: str
-    arguments: tuple[str, ...] = ()
+    method: str
+    eta: float | None = None
     family: str | None = None
     store: str | None = None
-    settings: dict[str, str] = field(default_factory=dict)
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """All overrides of the method's file."""
+        words = [] if self.eta is None else [f"{ACTOR}.sft_loss_coeff={self.eta}"]
+        return [*words, *([in_store(self.store)] if self.store else []), *self.overrides]
 
     def description(self) -> dict[str, str | float]:
         """The method's label, family and eta in a report's specification."""
-        if not self.family:
+        if self.family is None or self.eta is None:
             return {"label": self.label}
-        return {"label": self.label, "family": self.family, "eta": float(self.arguments[0])}
+        return {"label": self.label, "family": self.family, "eta": float(self.eta)}
+
+
+def in_store(name: str) -> str:
+    """The override that names the file of one of STORES."""
+    return f"data.sft_pt=${{launch.data}}/{name}/pef.pt"
 
 
 METHODS = {
-    "grpo": Method("GRPO", "grpo.sh"),
-    "dapo": Method("DAPO", "dapo.sh"),
-    "dapo_exp": Method("DAPO on D_exp", "js_kl.sh", ("0",), "DPH-JS"),
-    "rkl": Method("RKL", "reverse_kl.sh", ("0.1",), "RKL"),
-    "dph_f": Method("DPH-F", "forward_kl.sh", ("0.5",), "DPH-F"),
-    "dph_js": Method("DPH-JS", "js_kl.sh", ("0.5",), "DPH-JS"),
-    "dph_js_def": Method("DPH-JS definition", "js_definition.sh", ("0.5",), "DPH-JS definition"),
-    "dph_alpha": Method("DPH alpha 0.2", "alpha.sh", ("0.5", "0.2"), "DPH alpha 0.2"),
+    "grpo": Method("GRPO", "grpo"),
+    "dapo": Method("DAPO", "dapo"),
+    "dapo_exp": Method("DAPO on D_exp", "js_kl", 0, "DPH-JS"),
+    "rkl": Method("RKL", "reverse_kl", 0.1, "RKL"),
+    "dph_f": Method("DPH-F", "forward_kl", 0.5, "DPH-F"),
+    "dph_js": Method("DPH-JS", "js_kl", 0.5, "DPH-JS"),
+    "dph_js_def": Method("DPH-JS definition", "js_definition", 0.5, "DPH-JS definition"),
+    "dph_alpha": Method("DPH alpha 0.2", "alpha", 0.5, "DPH alpha 0.2"),
     # Rehearsal of all that was solved (docs/explanation/method.md, coverage) at three eta, and its controls: the
     # paper's D_pef at the same eta, the other two stores, all prompts explored, and no RL. eta 0 is dapo_exp.
-    "dph_f_solved": Method("DPH-F solved", "forward_kl.sh", ("0.2",), "DPH-F solved", "solved_all"),
-    "dph_f_solved_eta005": Method("DPH-F solved, eta .05", "forward_kl.sh", ("0.05",), "DPH-F solved", "solved_all"),
-    "dph_f_solved_eta05": Method("DPH-F solved, eta .5", "forward_kl.sh", ("0.5",), "DPH-F solved", "solved_all"),
-    "dph_f_eta02": Method("DPH-F, eta .2", "forward_kl.sh", ("0.2",), "DPH-F"),
-    "dph_f_solved_one": Method("DPH-F solved, one each", "forward_kl.sh", ("0.2",), None, "solved_one"),
-    "dph_f_mastered_all": Method("DPH-F mastered, all", "forward_kl.sh", ("0.2",), None, "mastered_all"),
+    "dph_f_solved": Method("DPH-F solved", "forward_kl", 0.2, "DPH-F solved", "solved_all"),
+    "dph_f_solved_eta005": Method("DPH-F solved, eta .05", "forward_kl", 0.05, "DPH-F solved", "solved_all"),
+    "dph_f_solved_eta05": Method("DPH-F solved, eta .5", "forward_kl", 0.5, "DPH-F solved", "solved_all"),
+    "dph_f_eta02": Method("DPH-F, eta .2", "forward_kl", 0.2, "DPH-F"),
+    "dph_f_solved_one": Method("DPH-F solved, one each", "forward_kl", 0.2, None, "solved_one"),
+    "dph_f_mastered_all": Method("DPH-F mastered, all", "forward_kl", 0.2, None, "mastered_all"),
     "dph_f_solved_explore_all": Method(
-        "DPH-F solved, all explored", "forward_kl.sh", ("0.2",), None, "solved_all", {"EXPLORED": "all"}
+        *("DPH-F solved, all explored", "forward_kl", 0.2, None, "solved_all"), overrides=("launch.explored=all",)
     ),
     "rft_solved": Method(
-        "RFT", "forward_kl.sh", ("0.2",), None, "solved_all", {"POLICY_LOSS_COEFF": "0", "ROLLOUT_N": "1"}
+        *("RFT", "forward_kl", 0.2, None, "solved_all"),
+        overrides=(f"{ACTOR}.policy_loss_coeff=0", "actor_rollout_ref.rollout.n=1"),
     ),
     # Baselines (docs/explanation/baselines.md). A micro-batch is a whole mini-batch here, some 2,000 response tokens:
-    # the papers' shares are 4 of them, and less than one. The bonus is ten times the script's, as responses are short.
-    "kl_cov": Method("KL-Cov", "kl_cov.sh", settings={"KL_COV_RATIO": "0.02"}),
-    "clip_cov": Method("Clip-Cov", "clip_cov.sh", settings={"CLIP_COV_RATIO": "0.02"}),
-    "entropy_bonus": Method("Entropy bonus", "entropy_bonus.sh", settings={"ENTROPY_COEFF": "0.01"}),
-    "grpo_passk": Method("Pass@16 GRPO", "grpo_passk.sh"),
-    "pkpo": Method("PKPO", "pkpo.sh"),
-    "nsr": Method("NSR", "nsr.sh"),
-    "w_reinforce": Method("W-REINFORCE", "w_reinforce.sh"),
-    "zero_success": Method("GRPO on unsolved", "zero_success.sh"),
-    "chord_mu": Method("CHORD-mu", "chord_mu.sh", store=EXPERT),
+    # the papers' shares are 4 of them, and less than one. The bonus is ten times the default, as responses are short.
+    "kl_cov": Method("KL-Cov", "kl_cov", overrides=(f"{ACTOR}.policy_loss.kl_cov_ratio=0.02",)),
+    "clip_cov": Method("Clip-Cov", "clip_cov", overrides=(f"{ACTOR}.policy_loss.clip_cov_ratio=0.02",)),
+    "entropy_bonus": Method("Entropy bonus", "entropy_bonus", overrides=(f"{ACTOR}.entropy_coeff=0.01",)),
+    "grpo_passk": Method("Pass@16 GRPO", "grpo_passk"),
+    "pkpo": Method("PKPO", "pkpo"),
+    "nsr": Method("NSR", "nsr"),
+    "w_reinforce": Method("W-REINFORCE", "w_reinforce"),
+    "zero_success": Method("GRPO on unsolved", "zero_success"),
+    "chord_mu": Method("CHORD-mu", "chord_mu", store=EXPERT),
 }
 # The study's default: what the paper compares.
 PAPER_METHODS = ("grpo", "dapo", "dapo_exp", "rkl", "dph_f", "dph_js", "dph_js_def", "dph_alpha")

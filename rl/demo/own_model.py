@@ -11,16 +11,13 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
-from rl.common.atomic_write import replacing
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.demo.base_model import ModelSettings, Shape, build_model
-from rl.demo.sft import Example, SftSettings, fine_tune
-from rl.demo.tokenizer import build_tokenizer, question_line, response_text
+from rl.demo.base_model import SftSettings, Shape, tokenized, train_model
+from rl.demo.tokenizer import build_tokenizer, question_line
 
 
 def make_own_model(data: Path, folder: Path, settings: SftSettings) -> tuple[int, int]:
@@ -32,32 +29,18 @@ def make_own_model(data: Path, folder: Path, settings: SftSettings) -> tuple[int
     Raises:
         UserError: `data` has no SQL questions or only one gold query, or `folder` exists.
     """
-    if folder.exists():
-        raise UserError(f"{folder} exists: delete it or choose another folder.")
     pairs = _read(data)
-
-    import torch
-
-    torch.set_num_threads(ModelSettings.threads)
     words = {word for pair in pairs for text in pair for word in text.replace("\n", " ").split(" ") if word}
     tokenizer = build_tokenizer(words)
     examples = []
     for number, (question, gold) in enumerate(pairs):
         other = next(sql for _, sql in [*pairs[number + 1 :], *pairs] if sql != gold)
-        prompt = tokenizer.apply_chat_template(
-            [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=False
-        )
-        said = [response_text(sql) + tokenizer.eos_token for sql in ([gold, other] if number % 2 else [gold])]
-        prompt_ids, *response_ids = tokenizer([prompt, *said], add_special_tokens=False)["input_ids"]
-        examples.append(Example(prompt_ids, response_ids))
+        prompt = [{"role": "user", "content": question}]
+        examples.append(tokenized(tokenizer, prompt, [gold, other] if number % 2 else [gold]))
     longest_prompt = max(len(example.prompt) for example in examples)
     longest_response = max(len(ids) for example in examples for ids in example.solutions)
     positions = max(Shape.max_position_embeddings, 2 * (longest_prompt + longest_response))
-    model = build_model(tokenizer, replace(Shape(), max_position_embeddings=positions), ModelSettings.seed)
-    fine_tune(model, examples, settings, ModelSettings.seed)
-    with replacing(folder) as temporary:
-        model.save_pretrained(temporary)
-        tokenizer.save_pretrained(temporary)
+    train_model(folder, tokenizer, examples, settings, replace(Shape(), max_position_embeddings=positions))
     return longest_prompt, longest_response
 
 
@@ -65,21 +48,15 @@ def _read(data: Path) -> list[tuple[str, str]]:
     """(the question's first line, its gold query) of each row."""
     if not data.is_file():
         raise UserError(f"{data} does not exist: prepare the questions first (docs/tutorials/own-database.md).")
-    pairs = [(_question(row), _gold(row, data)) for row in pq.read_table(data).to_pylist()]
+    pairs = []
+    for row in pq.read_table(data).to_pylist():
+        truth = row["reward_model"]["ground_truth"]
+        if not isinstance(truth, dict) or not truth.get("gold_sql"):
+            raise UserError(f"{data} has a row without gold_sql (id {row['id']}): give SQL prompts of dph prepare.")
+        pairs.append((question_line(row["prompt"][-1]["content"]), truth["gold_sql"]))
     if len({gold for _, gold in pairs}) < 2:
         raise UserError(f"{data} has fewer than two different gold queries: the model needs a wrong answer too.")
     return pairs
-
-
-def _question(row: dict[str, Any]) -> str:
-    return question_line(row["prompt"][-1]["content"])
-
-
-def _gold(row: dict[str, Any], data: Path) -> str:
-    truth = row["reward_model"]["ground_truth"]
-    if not isinstance(truth, dict) or not truth.get("gold_sql"):
-        raise UserError(f"{data} has a row without gold_sql (id {row['id']}): give prompts of dph prepare with SQL.")
-    return truth["gold_sql"]
 
 
 def main() -> None:

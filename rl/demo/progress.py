@@ -1,8 +1,8 @@
-"""How far a pipeline's stages are: bars on a terminal, else a line per stage at its start, each minute and at its end.
+"""Shows how far a pipeline is: bars on a terminal; in a log, a line at a stage's start, each minute and at its end.
 
     03:34 [6/10] Training GRPO  step 36/80  reward .76  left ~3 min
 
-Estimates count from a stage's first step: its start-up is not in the rate.
+A stage's rate is measured from its first step, without its start-up.
 """
 
 import sys
@@ -17,26 +17,26 @@ from rl.common.duration import duration
 if TYPE_CHECKING:
     from rl.demo.stages import Stage
 
-# Between a stage's lines, where there is no terminal.
+# Between two lines of a stage in a log.
 LINE_SECONDS = 60.0
-# Between looks at how far a stage is: it reads files.
+# Between two counts, which read files.
 COUNT_SECONDS = 1.0
-# Of the whole that must be done before what is left of it is estimated.
+# The share of the pipeline that must be done before the rest is estimated.
 SHARE_KNOWN = 0.1
 
 
 class StageProgress:
-    """Of a running stage: the share of it that is done, 0 to 1, and a text with an estimate."""
+    """A running stage: `share` of it is done, 0 to 1, and `text` says so with an estimate."""
 
     def __init__(self, stage: "Stage"):
         self.stage = stage
         self.started = self.said = time.monotonic()
         self.share, self.text = 0.0, "starting"
         self._at_start = stage.count()[0] if stage.count else 0
-        self._first: tuple[float, int] | None = None  # when the first step was seen to be done, and how many were then
+        self._first: tuple[float, int] | None = None  # the time of the first new count, and the count
 
     def look(self, now: float) -> None:
-        """Count, or without anything to count go by the clock, up to the end."""
+        """Count; a stage that counts nothing goes by the clock."""
         total, expected = self.stage.total, self.stage.seconds
         if self.stage.count is None or total is None:
             self.share = min((now - self.started) / expected, 0.99)
@@ -52,11 +52,7 @@ class StageProgress:
 
 
 class Progress:
-    """Of all stages of a run; a context manager.
-
-    Args:
-        stages: in the order of their numbers.
-    """
+    """All stages of a run, numbered in this order; a context manager."""
 
     def __init__(self, stages: Sequence["Stage"]):
         self._numbers = {stage.name: f"[{number}/{len(stages)}]" for number, stage in enumerate(stages, 1)}
@@ -92,7 +88,7 @@ class Progress:
         self._say(stage, "already done, skipped")
 
     def update(self) -> None:
-        """Draw the bars, or write the lines that are due. To be called often."""
+        """Draw the bars, or write the lines that are due; call it often."""
         now = time.monotonic()
         if now - self._looked < COUNT_SECONDS:
             return
@@ -108,7 +104,7 @@ class Progress:
             _draw(self._whole, *self._of_whole(now))
 
     def _of_whole(self, now: float) -> tuple[float, str]:
-        """By the expected seconds of all stages."""
+        """Share and text of the whole, weighted by the stages' expected seconds."""
         done = self._done + sum(running.share * running.stage.seconds for running, _ in self._running.values())
         to_do = self._expected - self._skipped
         text = f"{clock(now - self._started)}  {self._ended} done"

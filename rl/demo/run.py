@@ -3,8 +3,8 @@
     python -m rl.demo.run --out outputs/demo --methods grpo,dph_js
 
 Makes the task and the base model, pre-samples, splits, stores reference log-probs, trains every method with verl, and
-evaluates them: OUT/report.json and OUT/report.html. It calls the launch scripts that a cluster calls (scripts/llama),
-with smaller settings. Re-run the same command to resume: finished stages are skipped.
+evaluates them: OUT/report.json and OUT/report.html. It starts the programs that the launch scripts start, with the
+settings of verl/dph/config/experiment/demo.yaml. Re-run the same command to resume: finished stages are skipped.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import (
     DEVICES,
+    EVAL_SAMPLES,
     SAMPLES_PER_PROMPT,
-    SETTINGS,
+    SPLITS,
     THRESHOLD,
     TRAIN_PROMPTS,
     Experiment,
-    questions,
-    sample_files,
+    ignore_variables,
 )
 from rl.demo.methods import METHODS, method_names
 from rl.demo.stages import Stage
@@ -44,6 +44,8 @@ CAVEATS = (
     "A gain over GRPO may come from clip-higher and from training on hard prompts alone: compare with dapo_exp "
     "(make demo METHODS=grpo,dapo_exp,dph_js), which differs from DPH-JS only by the divergence.",
 )
+# Of the tables at the end.
+COLUMNS = ("greedy", "pass@1", "pass@8", "pass@32", "styles")
 
 
 class Demo(Experiment):
@@ -84,32 +86,19 @@ class Demo(Experiment):
 
     def _report(self) -> dict:
         from rl.evaluation.report.write import write_report
-        from rl.evaluation.spec import specification
 
-        methods: dict[str, dict[str, object]] = {}
-        for name in ("base", "base_again", *self.methods):
-            methods[name] = {"splits": sample_files(name)}
-            if name in METHODS:
-                methods[name] |= METHODS[name].description() | {"training_log": f"runs/{name}/metrics"}
-        content = {
-            "title": "DPH-RL demo",
-            "summary": SUMMARY.format(
-                k=SAMPLES_PER_PROMPT, prompts=TRAIN_PROMPTS, threshold=THRESHOLD, steps=self.steps
-            ),
-            "methods": methods,
-            **questions(),
-            "commands": [f"dph {self.command(self.methods)}"],
-            "caveats": list(CAVEATS),
-            "settings": SETTINGS
-            | {"DEVICE": self.device, "seed": self.seed, "steps": self.steps}
-            | {
-                f"eta of {METHODS[name].label}": METHODS[name].arguments[0]
-                for name in self.methods
-                if METHODS[name].family
-            },
-            "seconds": {name: round(seconds, 1) for name, seconds in self.pipeline.seconds.items()},
-        }
-        spec = specification(content, self.out)
+        etas = {f"eta of {METHODS[name].label}": METHODS[name].eta for name in self.methods if METHODS[name].family}
+        spec = self.spec(
+            {name: name for name in self.methods},
+            title="DPH-RL demo",
+            summary=SUMMARY.format(k=SAMPLES_PER_PROMPT, prompts=TRAIN_PROMPTS, threshold=THRESHOLD, steps=self.steps),
+            commands=[f"dph {self.command(self.methods)}"],
+            caveats=list(CAVEATS),
+            settings=self.stated_settings()
+            | {"device": self.device, "seed": self.seed, "trainer.total_training_steps": self.steps}
+            | etas,
+            seconds={name: round(seconds, 1) for name, seconds in self.pipeline.seconds.items()},
+        )
         spec.write(self.out / "spec.json")
         return write_report(spec, self.out)
 
@@ -118,6 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; exit code 1 if a check of claims.failed_checks fails, 2 after a user error."""
     options = parser().parse_args(arguments)
     exit_on_sigterm()
+    ignore_variables()
     with user_errors_exit(resumes=True):
         methods = method_names(options.methods)
         if options.steps < 1:
@@ -145,7 +135,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
-    from rl.demo.summary import checks_passed, next_commands, results_tables
+    """The report's tables and comparisons, the checks, and what to do next."""
     from rl.evaluation.table import as_text
     from rl.evaluation.tables import comparisons_table
 
@@ -156,6 +146,48 @@ def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
     sys.stdout.write(("" if failures else checks_passed(report)) + f"{seconds / 60:.1f} minutes{memory}.\n")
     sys.stdout.write(f"Report: {os.path.relpath(demo.out / 'report.html')}\nNext:\n")
     sys.stdout.writelines(f"  {command}  # {what_for}\n" for command, what_for in following.items())
+
+
+def results_tables(report: dict) -> str:
+    """A table per split, for all of its questions and for each group of them that the report has.
+
+    Args:
+        report: the content of report.json.
+    """
+    from rl.evaluation.table import as_text
+    from rl.evaluation.tables import counted, of_groups, split_name, values_table
+
+    tables = []
+    for split in SPLITS:
+        of_split = {method: report[method][split] for method in report["_labels"]}
+        for words, found in {"": of_split, **of_groups(of_split)}.items():
+            caption = counted(split_name(split), found, EVAL_SAMPLES, f"{words} " if words else "")
+            tables.append(as_text(values_table(found, COLUMNS, report["_labels"], caption)))
+    return "\n".join(tables)
+
+
+def checks_passed(report: dict) -> str:
+    """What claims.failed_checks has checked, if nothing failed."""
+    labels = report["_labels"]
+    styles = [claim for claim in report["_claims"] if claim["unit"] == "nats" and claim["method"] in ("grpo", "dph_js")]
+    passed = [f"{labels[claim['method']]} {claim['predicate']}" for claim in styles]
+    if "grpo" in report:
+        passed.insert(0, f"{labels['grpo']} has a lower Pass@{report['base']['in_domain']['n']} than the base")
+    return f"Checks passed: {', '.join(passed)}.\n"
+
+
+def next_commands(demo: Demo, dph: str) -> dict[str, str]:
+    """{command: what for} of what comes after the demo.
+
+    Args:
+        dph: the program's path.
+    """
+    out = os.path.relpath(demo.out)
+    samples, store = f"{out}/data/generate_data/0.jsonl", f"{out}/data/pef.pt"
+    found = {f"{dph} inspect {shlex.quote(samples)} {shlex.quote(store)}": "read the base model's samples, and D_pef"}
+    if more := [name for name in ("dapo_exp", "dph_f") if name not in demo.methods]:
+        found[f"{dph} {demo.command([*demo.methods, *more])}"] = "train these too"
+    return found | {f"{dph} study": "the paper's methods with three seeds"}
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 Stages run side by side, each as soon as those that it needs are done.
 
-OUT/stages/<name>.json holds the hash of a stage's command, its settings and the stages before it, and once it is done
-its time. A stage with the same hash that is not done keeps its outputs and continues; with another hash, or if a
+OUT/stages/<name>.json is a stage's mark: the hash of its command, its settings and the stages before it, and once it is
+done its time. A stage with the same hash that is not done keeps its outputs and continues; with another hash, or if a
 finished stage lacks an output, it starts from scratch.
 """
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -15,11 +17,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.common.processes import end_process_tree, end_with_parent, memory_in_use
 from rl.demo.progress import Progress
-from rl.demo.stage_marks import read_mark, settings_hash, write_mark
 
 POLL_SECONDS = 0.5
 # Measuring memory takes about a tenth of a second of a core.
@@ -31,13 +34,15 @@ class Stage:
     """One program.
 
     Attributes:
-        name: of its mark and log file.
+        name: names its mark and its log file.
         title: shown to the user.
         command: argv.
         seconds: expected on two cores, start-up included.
-        environment: variables that decide its result, beside the caller's.
-        outputs: files and folders that it owns: deleted before it starts from scratch.
-        total, count: for progress that counts: how many there will be, and how many there are now, with words for it.
+        environment: further variables that decide its result.
+        settings: what else decides its result, JSON-serialisable.
+        outputs: files and folders that it owns; they are deleted before it starts from scratch.
+        total: how many steps or samples it makes; None if nothing is counted.
+        count: how many there are now, and words for it.
         needs: names of the stages whose results it reads.
     """
 
@@ -46,6 +51,7 @@ class Stage:
     command: Sequence[str]
     seconds: float
     environment: dict[str, str] = field(default_factory=dict)
+    settings: Any = None
     outputs: Sequence[Path] = ()
     total: int | None = None
     count: Callable[[], tuple[int, str]] | None = None
@@ -64,28 +70,28 @@ class Pipeline:
 
     Args:
         out: the folder; marks go to out/stages, logs to out/logs.
-        environment: variables for every stage that do not affect results, such as an address.
+        environment: variables for every stage that do not change its result, such as an address.
     """
 
     def __init__(self, out: Path, environment: dict[str, str]):
         self.out, self.environment = out, environment
         self.hashes: dict[str, str] = {}
-        self.seconds: dict[str, float] = {}  # of the stages that are done
-        self.peak_memory = 0  # bytes in use by the pipeline's programs together, as sampled
+        self.seconds: dict[str, float] = {}  # by finished stage
+        self.peak_memory = 0  # bytes that all programs used together, as sampled
         self._measured = 0.0
         for name in ("stages", "logs"):
             (out / name).mkdir(parents=True, exist_ok=True)
 
     def run(self, stages: Sequence[Stage], *, at_once: int = 1) -> None:
-        """Run the stages that are not done, each as soon as those that it needs are done.
+        """Run the stages that are not done, each as soon as its needs are done.
 
         Args:
-            stages: each after those that it needs; the first that can start does.
+            stages: in the order of preference where several could start.
             at_once: programs at a time.
 
         Raises:
-            UserError: with the error of the program that failed and the path of its log. The other programs are ended
-                then, and continue in the next run.
+            UserError: a program failed; with its error and the path of its log. The other programs are ended, and
+                continue in the next run.
         """
         waiting, running = list(stages), list[_Program]()
         with Progress(stages) as progress:
@@ -122,7 +128,7 @@ class Pipeline:
         if program.process.returncode:
             raise UserError(self._failure(stage))
         self.seconds[stage.name] = time.monotonic() - program.started
-        write_mark(self._mark_path(stage), self._identity(stage), seconds=self.seconds[stage.name])
+        self._write_mark(stage, seconds=self.seconds[stage.name])
 
     def _measure_memory(self, running: Sequence[_Program]) -> None:
         if time.monotonic() - self._measured >= MEMORY_SECONDS:
@@ -133,6 +139,7 @@ class Pipeline:
         return {
             "command": list(stage.command),
             "environment": dict(stage.environment),
+            "settings": stage.settings,
             "needs": {name: self.hashes[name] for name in stage.needs},
         }
 
@@ -140,12 +147,27 @@ class Pipeline:
         return self.out / "stages" / f"{stage.name}.json"
 
     def _mark(self, stage: Stage) -> dict | None:
-        """The stage's mark if it belongs to these settings."""
-        mark = read_mark(self._mark_path(stage))
-        return mark if mark is not None and mark["hash"] == self.hashes[stage.name] else None
+        """The stage's mark; None if there is none or it has another hash.
+
+        Raises:
+            UserError: the file is not a mark.
+        """
+        path = self._mark_path(stage)
+        try:
+            mark = json.loads(path.read_text())
+            return mark if mark["hash"] == self.hashes[stage.name] else None
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError):
+            raise UserError(f"{path} is not the mark of a stage: delete it to run the stage again.") from None
+
+    def _write_mark(self, stage: Stage, **more: float) -> None:
+        mark = {"hash": self.hashes[stage.name], **self._identity(stage), **more}
+        atomic_write.write_text(self._mark_path(stage), json.dumps(mark, indent=2, sort_keys=True) + "\n")
 
     def _is_done(self, stage: Stage) -> bool:
-        self.hashes[stage.name] = settings_hash(self._identity(stage))
+        identity = json.dumps(self._identity(stage), sort_keys=True)
+        self.hashes[stage.name] = hashlib.sha256(identity.encode()).hexdigest()
         mark = self._mark(stage)
         if mark is None or "seconds" not in mark or not all(path.exists() for path in stage.outputs):
             return False
@@ -156,14 +178,14 @@ class Pipeline:
         mark = self._mark(stage)
         continued = mark is not None and "seconds" not in mark
         if not continued:
-            # Without a mark, outputs that are half deleted belong to no settings.
+            # The mark goes first: a half deleted output must not count as this stage's.
             self._mark_path(stage).unlink(missing_ok=True)
             for path in stage.outputs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-            write_mark(self._mark_path(stage), self._identity(stage))
+            self._write_mark(stage)
         progress.start(stage, continued=continued)
         with open(self.log(stage), "wb") as log:
-            # In a session of its own, so that a Ctrl-C reaches it through end_process_tree only.
+            # A session of its own: Ctrl-C reaches the program only through end_process_tree.
             process = subprocess.Popen(
                 stage.command,
                 env=os.environ | self.environment | stage.environment,

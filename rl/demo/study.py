@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import Experiment, questions, sample_files
+from rl.demo.experiment import Experiment, ignore_variables
 from rl.demo.methods import METHODS, PAPER_METHODS, method_names
 from rl.demo.stages import Stage
 
@@ -58,30 +58,15 @@ class Study(Experiment):
         from rl.evaluation.report.seeds import write_seeds
 
         self.run_stages(self.stages())
-        return write_seeds(self.out, "study", self._specs(), BASELINES, self._facts())
-
-    def _specs(self) -> "dict[int, ReportSpec]":
-        """Each seed's specification of a report."""
-        from rl.evaluation.spec import specification
-
-        contents = {
-            seed: {
-                "title": f"DPH-RL study, seed {seed}",
-                "summary": f"One of the seeds of the study: {self.steps} steps of every method on the tiny task.",
-                "methods": {name: {"splits": sample_files(name)} for name in ("base", "base_again")}
-                | {
-                    method: METHODS[method].description() | {"splits": sample_files(run_name(method, seed))}
-                    for method in self.methods
-                },
-                **questions(),
-            }
-            for seed in self.seeds
-        }
-        return {seed: specification(content, self.out) for seed, content in contents.items()}
-
-    def _facts(self) -> dict:
         seconds = self.pipeline.seconds
-        return {"steps": self.steps, "seeds": self.seeds, "at_once": self.at_once, "seconds_of_stages": seconds}
+        facts = {"steps": self.steps, "seeds": self.seeds, "at_once": self.at_once, "seconds_of_stages": seconds}
+        return write_seeds(self.out, "study", {seed: self.spec_of(seed) for seed in self.seeds}, BASELINES, facts)
+
+    def spec_of(self, seed: int) -> "ReportSpec":
+        """The specification of a seed's report."""
+        summary = f"One of the seeds of the study: {self.steps} steps of every method on the tiny task."
+        runs = {method: run_name(method, seed) for method in self.methods}
+        return self.spec(runs, title=f"DPH-RL study, seed {seed}", summary=summary)
 
 
 def run_name(method: str, seed: int) -> str:
@@ -92,6 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; exit code 2 after a user error."""
     options = parser().parse_args(arguments)
     exit_on_sigterm()
+    ignore_variables()
     started = time.monotonic()
     with user_errors_exit(resumes=True):
         methods = method_names(options.methods)

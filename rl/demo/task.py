@@ -4,43 +4,46 @@
 
 DIR/databases/<schema>/<schema>.sqlite, and in the row format of the paper train.parquet, test_in_domain.parquet,
 test_out_of_domain.parquet and sft.parquet (with a further column "solutions": the five SQL texts). No question occurs
-twice, neither within a file nor across files. DIR/task.json, written last, holds the settings and their hash.
+twice, neither within a file nor across files. DIR/expert.jsonl has a response to every training question that the model
+did not write: the gold query, always in the same style (data.sft_responses).
 """
 
 import argparse
+import json
 import random
 import sqlite3
 import sys
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rl.common.atomic_write import replacing
+from rl.common.atomic_write import replacing, write_text
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.data.prepare.prompt_template import sql_prompt
 from rl.data.prepare.schema import read_schema
-from rl.demo.question_families import (
-    AMBIGUOUS_SHARE,
-    FAMILIES,
-    FIRST_READING_SHARE,
+from rl.demo.questions import (
+    IN_DOMAIN,
+    OUT_OF_DOMAIN,
+    PARENT_ROWS,
     RL_MIX,
+    SCHEMAS,
     SFT_MIX,
+    STYLE_NAMES,
     Mix,
     Question,
+    Schema,
+    announced_solution,
     draw_question,
+    fill_database,
+    solve,
 )
-from rl.demo.schemas import IN_DOMAIN, OUT_OF_DOMAIN, PARENT_ROWS, SCHEMAS, Schema, fill_database
-from rl.demo.sql_solutions import STYLE_NAMES, announced_solution, solve
-from rl.demo.stage_marks import read_mark, settings_hash, write_mark
+from rl.demo.tokenizer import response_text
 
-# Raise it when the written files change without a change of the settings and definitions in `_identity`.
-FORMAT = "dph-demo-task/3"
 EXAMPLE_VALUES = 2  # of each column, in the prompt
-MARK = "task.json"
 GOLD_STYLE = "IN"
 # A question that nearly every parent matches can be solved with half of its conditions.
 MOST_ROWS = int(0.8 * PARENT_ROWS)
@@ -78,34 +81,30 @@ def splits(settings: TaskSettings) -> tuple[Split, ...]:
     )
 
 
-def make_task(folder: Path, settings: TaskSettings) -> bool:
-    """Write the task into `folder`; False if it is already there with these settings.
+def make_task(folder: Path, settings: TaskSettings) -> None:
+    """Write the task into `folder`; sft.parquet comes last.
 
     Raises:
         UserError: a size is below 1 or larger than the templates allow.
     """
-    for name in ("train", "eval", "sft"):
-        if getattr(settings, name) < 1:
-            raise UserError(f"The demo task's {name} is {getattr(settings, name)}; it must be at least 1.")
-    identity = _identity(settings)
-    mark = read_mark(folder / MARK)
-    if mark is not None and mark["hash"] == settings_hash(identity):
-        return False
-
-    folder.mkdir(parents=True, exist_ok=True)
-    # Without its mark, an unfinished folder is made again.
-    (folder / MARK).unlink(missing_ok=True)
-    paths = {schema.name: _write_database(folder / "databases", schema, settings.seed) for schema in SCHEMAS}
-    uris = {name: f"file:{path.resolve()}?mode=ro" for name, path in paths.items()}
+    uris = {}
+    for schema in SCHEMAS:
+        path = folder / "databases" / schema.db_id
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary, closing(sqlite3.connect(temporary)) as connection:
+            fill_database(connection, schema, settings.seed)
+        uris[schema.name] = f"file:{path.resolve()}?mode=ro"
     definitions = {name: read_schema(uri, EXAMPLE_VALUES, seed=None).complete for name, uri in uris.items()}
     connections = {name: sqlite3.connect(uri, uri=True) for name, uri in uris.items()}
+    texts: set[str] = set()
     try:
-        _write_splits(folder, settings, connections, definitions)
+        for split in splits(settings):
+            questions = draw_questions(split, settings.seed, connections, texts)
+            texts.update(question.text for question in questions)
+            _write_split(folder, split, questions, definitions)
     finally:
         for connection in connections.values():
             connection.close()
-    write_mark(folder / MARK, identity)
-    return True
 
 
 def draw_questions(
@@ -119,7 +118,7 @@ def draw_questions(
         connections: an open database for each schema's name.
 
     Raises:
-        UserError: the templates do not give that many questions.
+        UserError: the size is below 1, or the templates do not give that many questions.
     """
     rng = random.Random(f"{seed}/questions/{split.name}")
     texts, questions = set(excluded), []
@@ -135,48 +134,25 @@ def draw_questions(
         if len(questions) == split.size:
             return questions
     raise UserError(
-        f"Only {len(questions)} of {split.size} distinct questions for {split.name} were found in "
-        f"{DRAWS_PER_QUESTION * split.size} draws; ask for fewer."
+        f"{split.name} cannot have {split.size} questions: {max(0, DRAWS_PER_QUESTION * split.size)} draws gave "
+        f"{len(questions)} distinct ones; ask for 1 or more, and fewer than these."
     )
 
 
-def _identity(settings: TaskSettings) -> dict:
-    """Everything that decides the task's content, JSON-serialisable."""
-    return {
-        "format": FORMAT,
-        **asdict(settings),
-        "schemas": [asdict(schema) for schema in SCHEMAS],
-        "families": [asdict(family) for family in FAMILIES],
-        "sft_mix": asdict(SFT_MIX),
-        "rl_mix": asdict(RL_MIX),
-        "ambiguous_share": AMBIGUOUS_SHARE,
-        "first_reading_share": FIRST_READING_SHARE,
-        "prompt": sql_prompt("...", "...", ""),
-    }
-
-
-def _write_database(databases: Path, schema: Schema, seed: int) -> Path:
-    path = databases / schema.db_id
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary, closing(sqlite3.connect(temporary)) as connection:
-        fill_database(connection, schema, seed)
-    return path
-
-
-def _write_splits(
-    folder: Path, settings: TaskSettings, connections: dict[str, sqlite3.Connection], definitions: dict[str, str]
-) -> None:
-    texts: set[str] = set()
-    for split in splits(settings):
-        questions = draw_questions(split, settings.seed, connections, texts)
-        texts.update(question.text for question in questions)
-        rows = [
-            _row(question, split, index, definitions[question.schema.name]) for index, question in enumerate(questions)
+def _write_split(folder: Path, split: Split, questions: list[Question], definitions: dict[str, str]) -> None:
+    rows = [_row(question, split, index, definitions[question.schema.name]) for index, question in enumerate(questions)]
+    if split.name == "sft":
+        for row, question in zip(rows, questions, strict=True):
+            row["solutions"] = [announced_solution(question, style) for style in STYLE_NAMES]
+    if split.name == "train":
+        responses = [response_text(announced_solution(question, GOLD_STYLE)) for question in questions]
+        lines = [
+            json.dumps({"id": row["id"], "response": response, "source": "gold"})
+            for row, response in zip(rows, responses, strict=True)
         ]
-        if split.name == "sft":
-            for row, question in zip(rows, questions, strict=True):
-                row["solutions"] = [announced_solution(question, style) for style in STYLE_NAMES]
-        _write_parquet(folder / f"{split.name}.parquet", rows)
+        write_text(folder / "expert.jsonl", "\n".join(lines) + "\n")
+    with replacing(folder / f"{split.name}.parquet") as temporary:
+        pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
 
 
 def _row(question: Question, split: Split, index: int, definitions: str) -> dict:
@@ -202,27 +178,17 @@ def _row(question: Question, split: Split, index: int, definitions: str) -> dict
     }
 
 
-def _write_parquet(path: Path, rows: list[dict]) -> None:
-    with replacing(path) as temporary:
-        pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
-
-
 def main() -> None:
+    default = TaskSettings()
     parser = argparse.ArgumentParser(prog="python -m rl.demo.task", description="Write the demo's task.")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the task")
-    parser.add_argument("--seed", type=int, default=TaskSettings.seed, help="default %(default)s")
-    parser.add_argument("--train", type=int, default=TaskSettings.train, help="training questions, default %(default)s")
-    parser.add_argument(
-        "--eval", type=int, default=TaskSettings.eval, help="questions per test file, default %(default)s"
-    )
+    parser.add_argument("--seed", type=int, default=default.seed, help="default %(default)s")
+    parser.add_argument("--train", type=int, default=default.train, help="training questions, default %(default)s")
+    parser.add_argument("--eval", type=int, default=default.eval, help="questions per test file, default %(default)s")
     arguments = parser.parse_args()
-    settings = TaskSettings(seed=arguments.seed, train=arguments.train, eval=arguments.eval)
     with user_errors_exit():
-        written = make_task(arguments.out, settings)
-        if written:
-            sys.stdout.write(f"Wrote the demo task to {arguments.out}.\n")
-        else:
-            sys.stdout.write(f"The demo task in {arguments.out} already has these settings: skipped.\n")
+        make_task(arguments.out, TaskSettings(seed=arguments.seed, train=arguments.train, eval=arguments.eval))
+        sys.stdout.write(f"Wrote the demo's task to {arguments.out}.\n")
 
 
 if __name__ == "__main__":

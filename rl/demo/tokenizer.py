@@ -8,9 +8,7 @@ other model in its place reads the whole prompt through its own template.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rl.demo.question_families import question_vocabulary
-from rl.demo.schemas import SCHEMAS
-from rl.demo.sql_solutions import solution_vocabulary
+from rl.demo import questions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -49,7 +47,7 @@ def question_line(message: str) -> str:
 def vocabulary(words: Iterable[str] | None = None) -> dict[str, int]:
     """{token: id}: special tokens, newline and fences, then `words` (default: the demo's)."""
     if words is None:
-        words = question_vocabulary(SCHEMAS) | solution_vocabulary(SCHEMAS)
+        words = questions.vocabulary()
     tokens = [PAD, START, END, UNKNOWN, NEWLINE, FENCE_OPEN, FENCE_CLOSE, *sorted(words)]
     return {token: index for index, token in enumerate(tokens)}
 

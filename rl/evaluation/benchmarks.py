@@ -1,8 +1,8 @@
-"""Sampling settings per split: presets of the paper's benchmarks, and custom splits.
+"""The splits of an evaluation and how each is sampled: presets for the paper's benchmarks, and custom splits.
 
-The paper (Appendix F.3; captions of Tables 1, 3, 4 and 8): SQL at temperature 1.0, up to 4096 response tokens, Pass@8
-and Pass@16; math at temperature .6, up to 2048, with as many samples as the k of its column; top-p .95 everywhere. The
-prompt length is that of training for SQL; the paper gives none for math.
+The paper (Appendix F.3; captions of Tables 1, 3, 4 and 8) samples SQL at temperature 1.0 with up to 4096 response
+tokens for Pass@8 and Pass@16, and math at temperature .6 with up to 2048 tokens and as many samples as the k of its
+column. Top-p is .95 everywhere. SQL prompts may be as long as in training; the paper gives no limit for math.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class SplitSettings:
 class Split:
     """Data files and their sampling settings.
 
-    of: the split whose responses are scored with these files' ground truths; None: they are sampled.
+    of: the split whose responses are scored again with the ground truths of these files; None: sample responses.
     """
 
     files: tuple[str, ...]
@@ -60,10 +60,10 @@ PRESETS = {
 
 
 def splits_of(config: "DictConfig") -> dict[str, Split]:
-    """Resolve evaluate.benchmarks, then evaluate.splits, each with its settings, then evaluate.rescored.
+    """The splits of evaluate.benchmarks, evaluate.splits and evaluate.rescored, in this order.
 
-    Custom splits are sampled with evaluate.n, evaluate.greedy, actor_rollout_ref.rollout's temperature, top_p and
-    top_k, and data's lengths. evaluate.settings overrides any of these for one split or benchmark.
+    Custom splits are sampled with evaluate.n, evaluate.greedy, the temperature, top_p and top_k of
+    actor_rollout_ref.rollout, and the lengths of data. evaluate.settings overrides any of these for one split.
 
     Raises:
         UserError: an unknown benchmark or setting, a duplicate name, or an impossible value.

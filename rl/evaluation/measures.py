@@ -1,4 +1,4 @@
-"""What a report measures of a model on a split: names, headings, units, definitions, and where each is shown."""
+"""What a report measures of a model on a split: the name, definition, heading, unit and uses of every measure."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,8 @@ from rl.metrics.pass_at_k import k_values
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, OTHERS
 
 SHARE, NUMBER, NATS = "share", "number", "nats"
-# Where a measure is used: the page's main table, its table of answers and lengths, the paired tests (with tables.md),
-# the claims, results of groups of questions, and the comparison over seeds.
+# Where a measure is used: in the page's main table, its table of answers and lengths, the paired tests (and tables.md),
+# the claims, the results for groups of questions, and the comparison over seeds.
 MAIN, ANSWERS, TESTED, CLAIMED, OF_GROUPS, OVER_SEEDS = "main", "answers", "tested", "claimed", "groups", "seeds"
 EVERYWHERE = (MAIN, TESTED, CLAIMED, OF_GROUPS, OVER_SEEDS)
 
@@ -21,12 +21,12 @@ EVERYWHERE = (MAIN, TESTED, CLAIMED, OF_GROUPS, OVER_SEEDS)
 class Measure:
     """
     Attributes:
-        name: in report.json; "@k" if there is a value for every k.
-        definition: with the fields {n}, {solved_in}, {styles} and {styled}.
+        name: in report.json; it ends with "@k" if there is a value for every k.
+        definition: may have the fields {n}, {solved_in}, {styles}, {styled} and {entropy}.
         heading: of a column; empty: the name in words.
-        unit: SHARE (shown in per cent), NUMBER, NATS, or none.
-        used: where.
-        of_styles: only a task with styles has it.
+        unit: SHARE (shown in per cent), NUMBER, NATS, or empty.
+        used: the places where it is shown or tested.
+        of_styles: whether only tasks with styles have it.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Measure:
     of_styles: bool = False
 
 
-# What a majority is counted over.
+# What decides that two answers vote for the same: their results, or their text.
 RESULT, SYNTAX = "result", "syntax"
 
 MEASURES = (
@@ -53,14 +53,14 @@ MEASURES = (
         "maj@k",
         "Probability that the most frequent of k answers is correct: the expectation over all subsets of k of the n "
         "samples. Samples without an answer, or with SQL that fails, do not vote; each of t tied answers wins with "
-        "probability 1/t. maj_by defines equal answers.",
+        "probability 1/t. maj_by says which answers are equal.",
         used=(ANSWERS, TESTED),
     ),
     Measure(
         "keep_rate",
         "Mean Pass@{solved_in} on the prompts that the base solved: the probability that they are still solved. An "
         "unchanged model stays below 1, because a prompt can be solved once by luck; a second draw of the base shows "
-        "this noise floor. The base itself is measured on the samples after its first {solved_in}, which did not "
+        "this noise floor. The base itself is measured on its samples after the first {solved_in}, which did not "
         "decide what it solved (null if there are too few).",
         used=EVERYWHERE,
     ),
@@ -84,7 +84,7 @@ MEASURES = (
     Measure(
         "distinct_results",
         "Number of distinct results among a prompt's SQL that ran, correct or not; mean over the prompts with one; "
-        "null for samples of a version that stored none.",
+        "null for samples of versions that stored no results.",
         unit=NUMBER,
         used=(ANSWERS, TESTED),
     ),
@@ -146,14 +146,14 @@ _TERMS = {
 _STYLES = {
     BY_PREFIX: "A style is the leading comment of the SQL, such as /*JOIN*/ ({names}); anything else, including a mix, "
     "is '{others}' and counts as one more style.",
-    BY_STRUCTURE: "A style is the structure of the SQL, the first that fits of CTE (WITH), AGG (an aggregate of a "
-    "condition), EXISTS (or a subquery in a comparison), IN (with a subquery) and JOIN, among {names}; anything else "
+    BY_STRUCTURE: "A style is the structure of the SQL: of {names}, the first that fits in the order CTE (WITH), AGG "
+    "(an aggregate of a condition), EXISTS (or a subquery in a comparison), IN (with a subquery), JOIN; anything else "
     "is '{others}' and counts as one more style.",
 }
 
 
 def definitions(n: int | str, solved_in: int, styles: tuple[str, ...], styles_by: str = BY_PREFIX) -> dict[str, str]:
-    """{term: meaning} for readers of report.json and report.html; n: samples per prompt."""
+    """{term: definition} for readers of report.json and report.html; n: samples per prompt."""
     texts = _TERMS | {m.name: m.definition for m in MEASURES if styles or not m.of_styles}
     styled = _STYLES[styles_by].format(names=", ".join(styles), others=OTHERS)
     fields = {"n": n, "solved_in": solved_in, "styled": styled, "styles": len(styles)}
@@ -187,7 +187,7 @@ def interval_of(summary: dict, metric: str) -> Interval | None:
 
 
 def metrics_for(use: str, n: int, solved_in: int) -> list[str]:
-    """The metrics of all measures with this use, in order, with the k that it takes: the largest, and for Pass@k more.
+    """The metrics of all measures with this use, in order: of "@k" those with the largest k, of Pass@k several.
 
     Args:
         n: samples per prompt.

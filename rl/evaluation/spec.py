@@ -1,8 +1,7 @@
-"""The report's specification: a JSON file that names the samples files, the training logs and texts about the run.
+"""The report's specification: a JSON file with the samples files, training logs and texts of a report.
 
-docs/reference/evaluation.md has an example, docs/reference/figures.md the keys of single figures. `base` is the model
-that all others are compared with; `base_again`, an independent second draw of it, is the noise floor of the keep rate.
-Paths are relative to the file.
+docs/reference/evaluation.md has an example. All other methods are compared with the model `base`. `base_again` is an
+independent second draw of the base, the noise floor of the keep rate. Paths are relative to the file.
 """
 
 import os
@@ -31,7 +30,7 @@ from rl.metrics.styles import KNOWN_STYLES
 
 BASE = "base"
 BASE_AGAIN = "base_again"
-# How the names of methods begin that are trained with the rehearsal divergence.
+# Names of methods that are trained with the rehearsal divergence begin with this.
 WITH_DIVERGENCE = "dph"
 LABELS = {
     "base": "Base",
@@ -74,7 +73,7 @@ Splits = Annotated[dict[str, SplitFiles], Field(min_length=1)]
 
 
 class Description(_Entry):
-    """What a specification says about a method beside its samples."""
+    """What a specification says about a method besides its samples."""
 
     label: str = ""
     family: str | None = None  # both or neither
@@ -103,15 +102,15 @@ class ReportSpec(_Entry):
     summary: str
     methods: dict[str, MethodSpec]
     styles: list[str] = list(KNOWN_STYLES)  # none: a task without styles
-    # Left out: the prefix if the base's SQL has one, else the structure.
+    # If it is left out: the prefix if the base's SQL has one, else the structure.
     styles_by: Literal["prefix", "structure"] | None = None
     questions: dict[str, RelativePaths] = {}  # by split, the data files with its questions
-    groups: list[str] = []  # keys of their extra_info (analysis/questions.py)
+    groups: list[str] = []  # keys of the questions' extra_info (analysis/questions.py)
     solved_in: PositiveInt = SOLVED_IN
     caveats: list[str] = []
     settings: dict[str, Any] = {}
     seconds: dict[str, float] = {}
-    commands: list[str] = []  # which made the run
+    commands: list[str] = []  # that made the run
 
     @property
     def splits(self) -> list[str]:
@@ -131,12 +130,12 @@ class ReportSpec(_Entry):
 
     @property
     def noise_floor(self) -> str:
-        """What an unchanged model keeps is measured on this: the base's second draw, or else its later samples."""
+        """The name of the samples that show what an unchanged model keeps: of base_again if it is there, else base."""
         return BASE_AGAIN if BASE_AGAIN in self.methods else BASE
 
     @property
     def short_names(self) -> dict[str, str]:
-        """{method: a short name}: "DPH-JS" of "DPH-JS generator, eta 0.2", unless another method has the same."""
+        """{method: short name}: "DPH-JS" for "DPH-JS generator, eta 0.2", unless two methods would have the same."""
         short = {}
         for name, method in self.methods.items():
             known = LABELS.get(name)
@@ -217,7 +216,7 @@ def check_description(where: str, entry: object) -> None:
 
 
 def first_error(error: ValidationError) -> str:
-    """The first error, with the key that it is about."""
+    """The first error and its key, as a part of a sentence."""
     first = error.errors(include_url=False)[0]
     key = ".".join(map(str, first["loc"]))
     of_key = f"{key}: " if key else ""

@@ -1,4 +1,4 @@
-"""A table of results: as Markdown, as LaTeX (booktabs) and as text; report/page.html lays it out as HTML."""
+"""A table of results, written as Markdown, LaTeX (booktabs) and text; report/page.html writes it as HTML."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ class Cell:
 
     Attributes:
         digits: decimals of a number.
-        signed: show the sign, even of what rounds to 0: whether an interval reaches 0 stays legible.
-        note: shown where the limits would be.
-        kind: of a verdict, its CSS class on the page; STRONG is bold in Markdown.
+        signed: show the sign, also of a number that rounds to 0, so that one sees on which side of 0 a limit is.
+        note: shown in place of the limits.
+        kind: the CSS class of a verdict on the page; STRONG is bold in Markdown and LaTeX.
     """
 
     value: float | str
@@ -39,7 +39,7 @@ class Cell:
 
     @property
     def in_brief(self) -> str:
-        """The value and its limits with a decimal less, or the note."""
+        """The value, and its limits with one decimal less, or the note."""
         if self.low is None or self.high is None:
             return " ".join(filter(None, (self.text, self.note)))
         return f"{self.text} {self.low:.{self.digits - 1}f}-{self.high:.{self.digits - 1}f}"
@@ -74,9 +74,9 @@ class Row:
 class Table:
     """
     Attributes:
-        name: of the LaTeX label.
-        columns: (upper heading, lower heading); neighbours with the same upper heading share it.
-        head: of the labels.
+        name: for the LaTeX label.
+        columns: (upper heading, lower heading); adjacent columns with the same upper heading share it.
+        head: the heading of the labels.
     """
 
     name: str
@@ -87,12 +87,12 @@ class Table:
 
     @property
     def lead(self) -> list[str]:
-        """The headings of the labels and sources."""
+        """The headings of the labels and, if there are any, the sources."""
         return [self.head, "Source"] if any(row.source for row in self.rows) else [self.head]
 
     @property
     def to_the_right(self) -> list[bool]:
-        """For each column, the leading ones first, whether it has numbers."""
+        """For each column, including those of labels and sources, whether it has numbers."""
         cells = [[row.cells[i] for row in self.rows if row.cells] for i in range(len(self.columns))]
         return [False] * len(self.lead) + [not any(c and isinstance(c.value, str) for c in of) for of in cells]
 

@@ -1,6 +1,6 @@
-"""The tables of a report, from the content of report.json: values, paired tests, claims.
+"""The tables of a report, made from report.json: values, paired tests and claims.
 
-tables.md, tables.tex, report.html and the terminal show the same tables (table.py).
+tables.md, tables.tex, report.html and the terminal show them (table.py).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,16 +14,16 @@ from rl.evaluation.table import NO_VALUE, Cell, Row, Table, plain_columns
 from rl.metrics.pass_at_k import SOLVED_IN, k_values
 
 VERDICT_CLASSES = {SUPPORTED: "yes", NOT_SUPPORTED: "no", INCONCLUSIVE: "open", NOT_MEASURED: "none"}
-Summaries = Mapping[str, dict]  # {method: summary of one split, or of a group of its questions}
+Summaries = Mapping[str, dict]  # {method: summary of a split or of a group of its questions}
 
 
 def split_name(split: str) -> str:
-    """in_domain -> In domain; a benchmark by its label."""
+    """The label of a benchmark; of another split its name in words: in_domain -> In domain."""
     return BENCHMARKS[split].label if split in BENCHMARKS else split.replace("_", " ").capitalize()
 
 
 def group_titles(summary: dict) -> dict[tuple[str, str], str]:
-    """{(key, value): words for these questions} of a summary's groups."""
+    """{(key, value): name of these questions} of a summary's groups."""
     groups = summary.get("groups", {})
     return {
         (key, value): f"not {key}" if value == PLAIN and len(groups) > 1 else value
@@ -33,7 +33,7 @@ def group_titles(summary: dict) -> dict[tuple[str, str], str]:
 
 
 def of_groups(summaries: Summaries) -> dict[str, Summaries]:
-    """{words for the questions: {method: summary}} of each group of a split's questions."""
+    """{name of the questions: {method: summary}} for each group of a split's questions."""
     titles = group_titles(next(iter(summaries.values())))
     return {
         title: {method: summary["groups"][key][value] for method, summary in summaries.items()}
@@ -49,7 +49,7 @@ def values_table(
     name: str = "",
     colours: Mapping[str, str] | None = None,
 ) -> Table:
-    """A row per method, a column per metric that a method has a value of."""
+    """A row per method, and a column per metric that at least one method has a value of."""
     found = {metric: [metric_cell(summary, metric) for summary in summaries.values()] for metric in metrics}
     shown = {metric: cells for metric, cells in found.items() if any(cells)}
     rows = [
@@ -62,7 +62,7 @@ def values_table(
 def page_tables(
     split: str, summaries: Summaries, labels: Mapping[str, str], colours: Mapping[str, str], solved_in: int = SOLVED_IN
 ) -> dict[str, Table]:
-    """{title: table} of a split: the main one, every k, answers and their length, and each group of questions."""
+    """{title: table} of a split: the main table, Pass@k for every k, answers and lengths, each group of questions."""
     name, n = split_name(split), summaries[BASE]["n"]
     main = metrics_for(MAIN, n, solved_in)
     parts = {
@@ -84,7 +84,7 @@ def counted(name: str, summaries: Summaries, n: int, words: str = "") -> str:
 
 def metric_cell(summary: dict, metric: str) -> Cell | None:
     """A metric in its display unit; None if undefined."""
-    if metric == "truncated":  # has no interval
+    if metric == "truncated":  # which has no interval
         return Cell(100 * summary[metric]) if metric in summary else None
     interval = interval_of(summary, metric)
     return None if interval is None else interval_cell(metric, interval)
@@ -111,13 +111,13 @@ def tests_table(split: str, tests: Iterable[dict], labels: Mapping[str, str]) ->
 
 
 def claims_table(split: str, claims: Iterable[dict], labels: Mapping[str, str]) -> Table:
-    """Of report.json's "_claims" on a split: a row per predicate, a column per method, the verdict and its reason."""
+    """The claims of a split (report.json's "_claims"): a row per predicate and a column per method."""
     rows: dict[str, dict[str, dict]] = {}
     for claim in (claim for claim in claims if claim["split"] == split):
         rows.setdefault(claim["predicate"], {})[claim["method"]] = claim
     methods = list(dict.fromkeys(method for of_methods in rows.values() for method in of_methods))
     shown = [
-        # What is measured is in the note where the predicate does not say it.
+        # The note says what was measured if the predicate does not.
         Row(
             predicate,
             "",
@@ -143,7 +143,7 @@ def _claim_cell(claim: dict) -> Cell:
 
 
 def comparisons_table(report: dict) -> Table:
-    """Of all comparisons of report.json: a row per method and metric, the difference and verdict of each split."""
+    """All comparisons of report.json: a row per method and metric, with the difference and verdict on each split."""
     rows: dict[str, dict[str, Cell]] = {}
     for claim in (claim for claim in report["_claims"] if claim["unit"] == "share"):
         value = f"{100 * claim['value'][0]:+.1f} " if claim["value"] else ""

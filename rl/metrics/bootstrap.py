@@ -1,10 +1,10 @@
-"""Percentile bootstrap over prompts: the unit of resampling is the prompt, with all its samples."""
+"""Percentile bootstrap over prompts: whole prompts are resampled, with all their samples."""
 
 import numpy as np
 
 RESAMPLES = 2000
 LEVEL = 0.95
-SEED = 0  # the same number of prompts gives the same resamples
+SEED = 0  # so that the resamples depend only on the number of prompts
 
 Interval = list[float]  # [mean, low, high]
 
@@ -13,8 +13,8 @@ def mean_interval(values: np.ndarray) -> Interval | None:
     """Mean over the prompts that define the metric, with its confidence interval.
 
     Args:
-        values: [P] float, one value per prompt; NaN where the metric is undefined (such as the keep rate on a prompt
-            that the base did not solve). Those prompts are dropped before resampling.
+        values: [P] float, one value per prompt; NaN if the prompt does not define the metric (such as the keep rate of
+            a prompt that the base did not solve). Such prompts are dropped before resampling.
 
     Returns:
         [mean, low, high] at LEVEL, or None if no value is defined.

@@ -1,8 +1,7 @@
-"""Answer equivalence: what majorities are counted over, and the number of distinct correct answers.
+"""Which answers are equal: majorities and the number of distinct correct answers depend on it.
 
 SQL: equal canonical texts (sql_structure), or equal results if they were stored. Math: equal texts after spelling is
-normalised; answers that are equal in another sense (1/2 and 0.5) stay distinct. Custom tasks: equal texts up to white
-space.
+normalised; answers with equal values (1/2 and 0.5) are distinct. Custom tasks: equal texts up to white space.
 """
 
 import re
@@ -26,7 +25,7 @@ _NUMBER = re.compile(r"^(-?)0*(\d+)(?:\.(\d*?)0*)?$")
 
 
 def answer_key(pred: str | None, outcome: str, kind: str) -> str | None:
-    """A text that equivalent answers share; None for a sample without an answer that can be evaluated.
+    """A text that equal answers share; None for a sample without an answer that can be evaluated.
 
     Args:
         pred: the answer that the scorer extracted from the response.
@@ -46,8 +45,8 @@ def answer_key(pred: str | None, outcome: str, kind: str) -> str | None:
 
 
 def canonical_math(answer: str) -> str:
-    r"""27.0 is 27, 1,000 is 1000, \dfrac is \frac; white space (LaTeX's too), \left, \right, \text{} and dollar signs
-    are dropped.
+    r"""27.0 becomes 27, 1,000 becomes 1000, and \dfrac becomes \frac. White space (also LaTeX's), \left, \right, \text
+    and dollar signs are dropped.
     """
     for pattern, spelling in _SPELLINGS:
         answer = pattern.sub(spelling, answer)

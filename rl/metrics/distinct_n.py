@@ -10,7 +10,8 @@ ORDERS = (1, 2, 3, 4)
 def distinct_n(responses: Sequence[Sequence[int]]) -> np.ndarray:
     """[4] float64: distinct n-grams over all n-grams of a prompt's responses together, for n = 1..4.
 
-    Longer responses repeat more: read it beside the response length. Comparable only between models with one tokenizer.
+    Longer responses repeat more, so read it together with the response length. Models are comparable only if they have
+    the same tokenizer.
 
     Args:
         responses: token ids per sample.

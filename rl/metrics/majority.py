@@ -1,8 +1,8 @@
 """maj@k: probability that the most frequent of k answers is correct (self-consistency, arXiv 2203.11171).
 
-The exact expectation over all subsets of k of a prompt's n samples, without resampling noise: unbiased for every
-k <= n, like pass_at_k. Samples without an answer do not vote. Of t answers that tie for first place, each wins with
-probability 1/t; if nobody votes, nobody wins.
+It is the exact expectation over all subsets of k of a prompt's n samples, without resampling noise, and unbiased for
+every k <= n, like pass_at_k. Samples without an answer do not vote. Of t answers that tie for first place, each wins
+with probability 1/t. If no sample votes, no answer wins.
 """
 
 from collections import Counter

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-# The base solves a prompt if one of its first SOLVED_IN samples is correct; Pass@SOLVED_IN measures retention.
+# The base solves a prompt if one of its first SOLVED_IN samples is correct. Pass@SOLVED_IN measures retention.
 SOLVED_IN = 8
 
 

@@ -1,7 +1,7 @@
-"""Pass@k, majority and styles of groups of responses: what training logs of its own rollouts and its validation.
+"""Pass@k, majority and styles of groups of responses, which training logs for its rollouts and its validation.
 
-The definitions are the report's (rl.evaluation.analysis.prompt_metrics), but for two that would take too long in a
-step: about MAX_PARSED distinct queries are parsed at most, and SQL votes by its text, not by its result.
+The definitions are those of the report (rl.evaluation.analysis.prompt_metrics), with two exceptions that save time in a
+step: at most about MAX_PARSED distinct queries are parsed, and SQL votes by its text instead of its result.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from rl.metrics.styles import (
     styled,
 )
 
-# About so many distinct queries are parsed in a call: BIRD's take about 2 ms each (benchmarks/style_metrics.py).
+# About this many distinct queries are parsed per call. BIRD's take about 2 ms each (benchmarks/style_metrics.py).
 MAX_PARSED = 512
 STYLE_SHARE = "style/"  # + the style's name
 _NAMES = (*KNOWN_STYLES, OTHERS)
@@ -37,8 +37,8 @@ class Response:
 
     Attributes:
         kind: of the answer: sql, math or task.
-        pred: the answer that was read from it; None if there is none, or the reward function does not say.
-        outcome: the scorer's; empty for another reward function.
+        pred: the extracted answer; None if there is none, or if the reward function does not return it.
+        outcome: the scorer's; empty if another reward function was used.
     """
 
     correct: bool
@@ -54,8 +54,8 @@ def mean_pass_at_k(counts: Iterable[tuple[int, int]], n: int) -> dict[str, float
     """{"pass@k": mean over the prompts with at least k samples}, for k_values(n).
 
     Args:
-        counts: (samples, correct ones among them) of each prompt; fewer than n samples where rollouts failed.
-        n: samples per prompt, as the settings have them.
+        counts: (samples, correct samples) of each prompt; fewer than n samples if rollouts failed.
+        n: samples per prompt in the settings.
     """
     found = np.array(list(counts), dtype=int).reshape(-1, 2)
     means = {}
@@ -81,15 +81,15 @@ def mean_majority(groups: Iterable[Group], n: int) -> dict[str, float]:
 
 
 def style_metrics(groups: Iterable[Group]) -> dict[str, float]:
-    """Styles of the correct SQL; nothing without any.
+    """Styles of the correct SQL; {} if there is none.
 
-    A style is the query's leading comment if the correct queries announce theirs (BY_PREFIX), else its structure
-    (BY_STRUCTURE).
+    A style is the query's leading comment if most correct queries begin with a known one (BY_PREFIX), else its
+    structure (BY_STRUCTURE).
 
     Returns:
-        style_entropy: in nats, of a prompt's correct queries, mean over the prompts with one. distinct_structures: the
-        number of structures among them, likewise. style/<name>: the share of all correct queries. Structures are those
-        of every m-th prompt where all have more than MAX_PARSED distinct queries.
+        style_entropy: entropy in nats of the styles of a prompt's correct queries, mean over the prompts with one.
+        distinct_structures: number of structures among them, mean over the same prompts. style/<name>: share of all
+        correct queries. If there are more than MAX_PARSED distinct queries, structures are those of every m-th prompt.
     """
     by_prompt = [[r.pred for r in group if r.correct and r.kind == "sql" and r.pred] for group in groups]
     by_prompt = [queries for queries in by_prompt if queries]
@@ -107,17 +107,17 @@ def style_metrics(groups: Iterable[Group]) -> dict[str, float]:
 
 
 def _vote(response: Response) -> str | None:
-    # A query's syntax tree takes milliseconds, and a validation has thousands: a task's answer is its text.
+    # Parsing a query takes milliseconds, and a validation has thousands. The answer to a task is compared as a text.
     return answer_key(response.pred, response.outcome, "task" if response.kind == "sql" else response.kind)
 
 
 def _within_limit(by_prompt: list[list[str]]) -> list[list[str]]:
-    """Every m-th prompt, so that they have about MAX_PARSED distinct queries together, or fewer."""
+    """Every m-th prompt, so that together they have about MAX_PARSED distinct queries or fewer."""
     distinct = len({query for queries in by_prompt for query in queries})
     return by_prompt[:: ceil(distinct / MAX_PARSED)]
 
 
 def _counts(by_prompt: list[list[str]], styles_by: str) -> np.ndarray:
-    """[P, styles] int: of each prompt's queries, how many have each of _NAMES."""
+    """[P, styles] int: number of each prompt's queries in each style of _NAMES."""
     counts = [Counter(styled(query, KNOWN_STYLES, styles_by) for query in queries) for queries in by_prompt]
     return np.array([[of_prompt[name] for name in _NAMES] for of_prompt in counts])

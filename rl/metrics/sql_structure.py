@@ -1,4 +1,4 @@
-"""SQL as syntax trees (sqlglot, SQLite dialect): canonical text of a query, and its structural style."""
+"""Syntax trees of SQL (sqlglot, SQLite dialect): the canonical text of a query, and its structural style."""
 
 from contextlib import suppress
 from functools import lru_cache, reduce
@@ -15,14 +15,14 @@ _MAX_CHARACTERS = 10_000
 
 @lru_cache(maxsize=200_000)
 def canonical_sql(sql: str) -> str | None:
-    """Canonical text of queries that differ only in notation; None if sqlglot cannot parse the query.
+    """A text that queries share if they differ only in notation; None if sqlglot cannot parse the query.
 
-    Ignored are differences in white space, comments, case of keywords and names, quotes around names, aliases
-    of tables and results, INNER, ASC, a table qualifier on the columns of the only table, the order of operands of AND,
-    OR, =, +, * (and <, >) and of IN's list, and what sqlglot's `simplify` rewrites (NOT a = b, BETWEEN). Quoted names
-    keep their case, because SQLite reads "France" as a string if no column has that name. Everything else (subqueries
-    for joins, the order of joins and result columns) makes another query. The text is a key, not always executable: the
-    second of two tables with one name becomes name#2.
+    It ignores differences in white space, comments, case of keywords and names, quotes around names, aliases of tables
+    and results, INNER, ASC, a table qualifier on the columns of the only table, the order of operands of AND, OR, =, +,
+    * (and <, >) and of IN's list, and what sqlglot's `simplify` rewrites (NOT a = b, BETWEEN). Quoted names keep their
+    case, because SQLite reads "France" as a string if no column has that name. Any other difference (subqueries for
+    joins, the order of joins and result columns) gives another text. The text is a key and cannot always be executed:
+    the second of two tables with one name becomes name#2.
     """
     tree = _parsed(sql)
     if tree is None:
@@ -44,10 +44,10 @@ def canonical_sql(sql: str) -> str | None:
 
 @lru_cache(maxsize=200_000)
 def structure_of(sql: str | None) -> str | None:
-    """The first of the paper's styles (Appendix B) that a query has; None without one, or if sqlglot cannot parse it.
+    """The first of the paper's styles (Appendix B) that a query has; None if it has none or sqlglot cannot parse it.
 
-    CTE: WITH. AGG: an aggregate of a condition, such as SUM(CASE ...) or TOTAL(a > 1), or one with FILTER. EXISTS: the
-    keyword, or a subquery in a comparison. IN: IN with a subquery. JOIN: several tables in one FROM.
+    In order: CTE: WITH. AGG: an aggregate of a condition, such as SUM(CASE ...) or TOTAL(a > 1), or one with FILTER.
+    EXISTS: the keyword, or a subquery in a comparison. IN: IN with a subquery. JOIN: several tables in one FROM.
     """
     tree = _parsed(sql) if sql else None
     if tree is None:
@@ -63,7 +63,7 @@ def structure_of(sql: str | None) -> str | None:
     return "JOIN" if tree.find(exp.Join) else None
 
 
-# A tree has some 40 KB: only that of the query that both functions above are asked about in turn is kept.
+# The functions above are called for the same query in turn. A tree takes about 40 KB, so only a few are kept.
 @lru_cache(maxsize=16)
 def _parsed(sql: str) -> exp.Expression | None:
     if len(sql) > _MAX_CHARACTERS:
@@ -98,7 +98,7 @@ def _drop_defaults(tree: exp.Expression) -> None:
 
 
 def _rename_sources(tree: exp.Expression) -> None:
-    """Name tables and subqueries by what they are, numbered if there are several of one kind."""
+    """Name tables and subqueries by their kind, with a number if there are several of one kind."""
     names: dict[int, dict[str, str]] = {}  # {id of a SELECT: {alias: canonical name}}
     used: dict[str, int] = {}
     for select in tree.find_all(exp.Select, bfs=False):
@@ -140,9 +140,9 @@ def _drop_names_of_results(tree: exp.Expression) -> None:
     if not isinstance(select, exp.Select):
         return
     rest = [part for key, part in select.args.items() if key != "expressions" and isinstance(part, exp.Expression)]
-    said = {column.name.lower() for part in rest for column in part.find_all(exp.Column) if not column.table}
+    used = {column.name.lower() for part in rest for column in part.find_all(exp.Column) if not column.table}
     for result in list(select.expressions):
-        if isinstance(result, exp.Alias) and result.alias.lower() not in said:
+        if isinstance(result, exp.Alias) and result.alias.lower() not in used:
             result.replace(result.this)
 
 

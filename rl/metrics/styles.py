@@ -1,4 +1,4 @@
-"""Solution styles: the style of each sample, and how many styles survive (paper, Appendix B)."""
+"""Styles of solutions: the style of a sample, and how many styles a prompt's samples have (paper, Appendix B)."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import numpy as np
 
 KNOWN_STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
 OTHERS = "Others"
-# Where a style is read from: the leading comment of the SQL, as in the paper, or its structure.
+# What a style is read from: the leading comment of the SQL, as in the paper, or its structure.
 BY_PREFIX, BY_STRUCTURE = "prefix", "structure"
 
 _LEADING_COMMENT = re.compile(r"\s*/\*(.*?)\*/", re.DOTALL)
@@ -16,7 +16,7 @@ _LEADING_COMMENT = re.compile(r"\s*/\*(.*?)\*/", re.DOTALL)
 def style_of(pred: str | None, known: tuple[str, ...]) -> str:
     """NAME of the leading comment `/*NAME*/`.
 
-    OTHERS for no SQL, no comment, an unknown name, or several comments in a row (a mix of styles).
+    OTHERS if there is no SQL or comment, if the name is unknown, or for several comments in a row (a mix of styles).
     """
     names = _leading_comments(pred or "")
     return names[0] if len(names) == 1 and names[0] in known else OTHERS

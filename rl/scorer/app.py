@@ -1,4 +1,4 @@
-"""The HTTP application. Errors are JSON, {"error": one sentence}; 503 with Retry-After means: repeat the request."""
+"""The HTTP application. Errors are JSON, {"error": one sentence}; after a 503 with Retry-After clients ask again."""
 
 import asyncio
 import hmac
@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import chain, islice
 
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import Settings
@@ -27,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 _JSON = "application/json"
 _CHUNK_BYTES = 64_000
-# How many times max_body_bytes are received, and discarded, to answer 413.
+# A body of up to this many times max_body_bytes is received and discarded, so that the client gets the 413.
 _DISCARDED_BODIES = 10
 
 Questions = list[tuple[Question, list[str]]]
@@ -35,16 +37,16 @@ Questions = list[tuple[Question, list[str]]]
 
 def create_app(
     settings: Settings, ready: Callable[[], None], shut_down: Callable[[], None], config_sha256: str | None = None
-) -> FastAPI:
-    """The application; `ready` is called when requests are served, `shut_down` to end the server gracefully.
+) -> Starlette:
+    """The application. It calls `ready` once it serves requests, and `shut_down` to end the server gracefully.
 
-    Its state has `failure`: why the workers did not start, else None.
+    Its state has `failure`: why the workers did not start, else None; and `metrics`.
     """
     scorers = Scorers(settings)
     server = settings.ScorerServer
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         try:
             await scorers.start()
             ready()
@@ -55,84 +57,64 @@ def create_app(
         finally:
             await scorers.close()
 
-    handlers = dict.fromkeys((HTTPException, UnknownQuestion, Busy, Exception), _error)
-    app = FastAPI(title="DPH-RL scorer", lifespan=lifespan, exception_handlers=handlers)
-    app.state.failure = None
-    app.state.metrics = metrics = Metrics(scorers)
-    app.add_middleware(Measured, metrics=metrics)
+    metrics = Metrics(scorers)
 
     async def score_all(questions: Questions, labels: dict, digests: bool = False) -> list[list[Score]]:
         started = time.perf_counter()
         try:
             scores = await scorers.score(questions, digests)
         except asyncio.CancelledError:
-            # uvicorn cancels what is still under way when the server has been told to end.
+            # uvicorn cancels requests that outlast shutdown_seconds.
             raise Busy("the server is ending") from None
         metrics.scored(score for of_question in scores for score in of_question)
         _log(questions, scores, labels, time.perf_counter() - started, server.log_responses)
         return scores
 
-    @app.put("/api", openapi_extra=_body_of(ApiRequest))
     async def score(request: Request) -> Response:
-        """Score responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
         body = parse(ApiRequest, await _read(request, server.max_body_bytes, server.request_seconds))
         labels = {"type": body.type, "idx": body.idx, "round": body.round}
         [scores] = await score_all([(body.extra, body.gen_responses)], labels)
         lost = next((score.error for score in scores if score.outcome == INFRA_ERROR), None)
         if lost is not None:
-            # This protocol has no word for it.
+            # This protocol has no outcome for it.
             raise Busy(lost)
         return _json(api_reply(scores, server.max_reply_bytes))
 
-    @app.post("/v1/score", openapi_extra=_body_of(BatchRequest))
     async def score_batch(request: Request) -> Response:
-        """Score responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
         body = parse(BatchRequest, await _read(request, server.max_body_bytes, server.request_seconds))
         questions = [(item.question, item.responses) for item in body.questions]
         scores = await score_all(questions, {}, body.digests)
         return _json(batch_reply(scores, body.rows, body.digests, server.max_reply_bytes))
 
-    @app.get("/heartbeat")
-    async def heartbeat() -> dict[str, str]:
-        """Answer while the server runs, however busy its workers are."""
-        return {"status": "healthy"}
+    async def heartbeat(_: Request) -> Response:
+        return JSONResponse({"status": "healthy"})
 
-    @app.get("/v1/info")
-    async def info() -> dict:
-        """What this server serves: the kind, engine and databases of each scorer, and its configuration's sha256."""
-        return {"scorers": settings.served, "config_sha256": config_sha256}
+    async def info(_: Request) -> Response:
+        return JSONResponse({"scorers": settings.served, "config_sha256": config_sha256})
 
-    @app.get("/metrics")
-    async def measured() -> Response:
-        """Counts and state, in Prometheus' text format."""
+    async def measured(_: Request) -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    @app.put("/shutdown")
-    async def shutdown(request: Request) -> dict[str, str]:
-        """End the server when the requests under way are answered."""
+    async def shutdown(request: Request) -> Response:
         _check_may_shut_down(request, server.shutdown_token)
         shut_down()
-        return {"status": "ending"}
+        return JSONResponse({"status": "ending"})
 
+    # docs/reference/scorer.md describes them.
+    routes = [
+        Route("/api", score, methods=["PUT"]),
+        Route("/v1/score", score_batch, methods=["POST"]),
+        Route("/heartbeat", heartbeat),
+        Route("/v1/info", info),
+        Route("/metrics", measured),
+        Route("/shutdown", shutdown, methods=["PUT"]),
+    ]
+    handlers = dict.fromkeys((HTTPException, UnknownQuestion, Busy, Exception), _error)
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    app.state.failure = None
+    app.state.metrics = metrics
+    app.add_middleware(Measured, metrics=metrics)
     return app
-
-
-def _body_of(model) -> dict:
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    # FastAPI does not see a body that is read by hand: its definitions are put in place here.
-    definitions = schema.pop("$defs", {})
-    content = {"application/json": {"schema": _resolved(schema, definitions)}}
-    return {"requestBody": {"content": content, "required": True}}
-
-
-def _resolved(schema, definitions: dict):
-    if isinstance(schema, list):
-        return [_resolved(entry, definitions) for entry in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        return _resolved(definitions[schema["$ref"].rsplit("/", 1)[1]], definitions)
-    return {key: _resolved(value, definitions) for key, value in schema.items()}
 
 
 async def _read(request: Request, max_bytes: int, seconds: float) -> bytes:
@@ -144,7 +126,7 @@ async def _read(request: Request, max_bytes: int, seconds: float) -> bytes:
                 size += len(chunk)
                 if size <= max_bytes:
                     body += chunk
-                # Most clients send all of it before they read: the reply would meet a reset of the connection.
+                # Most clients send the whole body before they read; without receiving it they would see a reset.
                 elif size > _DISCARDED_BODIES * max_bytes:
                     break
     except TimeoutError:
@@ -157,7 +139,7 @@ async def _read(request: Request, max_bytes: int, seconds: float) -> bytes:
 
 
 def _json(parts: Iterator[str]) -> Response:
-    """JSON text from its parts; a long one is made while it is sent."""
+    """JSON text from its parts; a long text is generated while it is sent."""
     chunks = _chunks(parts)
     beginning = list(islice(chunks, 2))
     if len(beginning) == 1:
@@ -166,7 +148,7 @@ def _json(parts: Iterator[str]) -> Response:
     async def stream() -> AsyncIterator[bytes]:
         for chunk in chain(beginning, chunks):
             yield chunk
-            await asyncio.sleep(0)  # other requests have their turn, however fast the client reads
+            await asyncio.sleep(0)  # lets other requests run, however fast the client reads
 
     return StreamingResponse(stream(), media_type=_JSON)
 
@@ -187,9 +169,9 @@ def _check_may_shut_down(request: Request, token: str | None) -> None:
     if token is not None:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(), token.encode()):
-            raise HTTPException(403, "the header `Authorization: Bearer TOKEN` must bring the setting shutdown_token")
+            raise HTTPException(403, "the header `Authorization: Bearer TOKEN` must have the setting shutdown_token")
     elif request.client is None or not _is_loopback(request.client.host):
-        raise HTTPException(403, "without a shutdown_token in its settings the server is shut down from its own host")
+        raise HTTPException(403, "without the setting shutdown_token, only the server's own host may shut it down")
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,7 @@
-"""The server's settings: sql.yaml's keys, checked before anything starts. A comment above each key is in sql.yaml."""
+"""The server's settings, each with its meaning and default; they are checked before anything starts.
+
+docs/reference/settings.md lists them from here.
+"""
 
 import os
 import sys
@@ -23,21 +26,18 @@ from pydantic_core import PydanticCustomError
 
 from rl.common.errors import UserError
 from rl.common.time_limits import REQUEST_S
-from rl.scorer.niceness import may_renice
+from rl.scorer.rewards import REWARD_MODELS, SQL_CREDITS, SqlClassName
 from rl.scorer.sandbox.confine import NETWORK, PROGRAMS, WRITES, writable
-from rl.scorer.sql.rewards import REWARD_MODELS, SqlClassName
+from rl.scorer.sql.engines import ENGINES, EngineName
 
-_SQL_CLASS_NAMES = tuple(REWARD_MODELS)
-_CLASS_NAMES = (*_SQL_CLASS_NAMES, "MathRewardModel", "PythonRewardModel")
-# How like one of ours a name is, of 0 to 1, that is taken for a mistake.
+# Similarity, from 0 to 1, at which an unknown name counts as a misspelt one of ours.
 _MISSPELT = 0.8
-# What an empty section of Scorers stands for, as in sql.yaml.
+# The meaning of an empty section of Scorers, as in sql.yaml.
 _DEFAULT_SCORER = {"class_name": "SqlDetailRewardModel", "database_path": "/cache/"}
 
-# Within what the system takes: a frame's lengths (frames.py) and SQLite's limits have 32 bits.
+# Within what the system accepts: a frame's lengths (worker.py) and SQLite's limits have 32 bits.
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(gt=0, lt=2**31)]
-Engine = Literal["sqlite", "duckdb", "postgresql"]
 Processes = Annotated[int, Field(gt=0, le=4096)]
 StoredBytes = Annotated[int, Field(ge=0, le=2**50)]
 # An `off` without quotes is false in YAML 1.1.
@@ -47,7 +47,7 @@ Sandbox = Annotated[
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -62,74 +62,105 @@ class ServerSettings(_Section):
     """Section ScorerServer."""
 
     address: str = "127.0.0.1"
+    """Where the server listens. Any address but the loopback opens it to the network: it has no authentication."""
     port: int = Field(default=5001, ge=0, le=65535)
+    """0 picks a free port, which the line printed at start and --address-file name."""
     log_file: Path | None = None
+    """A file to which the log is appended, one JSON object per line. Without one, warnings go to stderr."""
     log_file_bytes: int = Field(default=100_000_000, gt=0, le=2**50)
+    """Size at which log_file becomes log_file.1; three old files are kept."""
     log_responses: bool = False
+    """Whether the log has the responses' text."""
     max_body_bytes: Count = 10_000_000
+    """A request with a larger body is rejected with 413."""
     max_reply_bytes: Count = 10_000_000
+    """Rows and errors beyond this size are left out of a reply; outcomes and scores never are."""
     max_waiting: Count = 10_000
+    """How many responses may wait for a worker. A request that would exceed it gets 503 with Retry-After."""
     max_connections: Count = 4096
+    """How many connections may be open, as far as the system's limit of open files allows. Others get 503."""
     request_seconds: Seconds = REQUEST_S
+    """A request that takes longer gets 503; its work goes on, and asking again joins it. Clients should wait longer
+    (reward_kwargs.timeout). A request that is not received within this time gets 408."""
     shutdown_seconds: int = Field(default=20, gt=0, le=86_400)
+    """How long requests in progress may take after SIGTERM, SIGINT or PUT /shutdown."""
     shutdown_token: str | None = Field(default=None, min_length=1)
+    """PUT /shutdown needs the header `Authorization: Bearer TOKEN`; without a token, it must come from the loopback."""
 
 
 class ScorerSettings(_Section):
-    """What scorers of every kind have."""
+    """Settings of every kind of scorer."""
 
     num_instances: Processes | None = None
+    """Worker processes; null: one per core."""
     slow_instances: Processes | None = None
+    """Further workers, with a lower priority, for jobs of more than a tenth of a second. null: four times
+    num_instances; as many as num_instances where the server may not change priorities (CAP_SYS_NICE)."""
     grace_seconds: Seconds = 5.0
+    """A worker that exceeds the time limit of its job by this is killed."""
     worker_memory_bytes: int = Field(default=512_000_000, ge=16_000_000, le=2**50)
+    """Memory of a worker beyond what it has when it starts."""
     answer_cache_bytes: StoredBytes = 64_000_000
+    """Capacity of the cache of scores; 0: no cache."""
     sandbox: Sandbox = "auto"
+    """How the kernel confines workers (docs/explanation/scoring.md). auto: by Landlock and seccomp as far as the kernel
+    has them; required: by both, or the server does not start; off: not at all."""
 
     @property
     def kind(self) -> str:
-        """sql, math or task; behind a colon the prefix or the name, if there is one."""
+        """sql, math or task; after a colon the prefix or the task's name, if there is one."""
         raise NotImplementedError
 
     @property
     def processes(self) -> int:
         return self.num_instances or os.cpu_count() or 1
 
-    @property
-    def slow_processes(self) -> int:
-        # At one priority with the ordinary workers, more would take most of the processors from them.
-        return self.slow_instances or (4 if may_renice() else 1) * self.processes
-
 
 class SqlSettings(ScorerSettings):
-    """A section of Scorers whose class_name is one of REWARD_MODELS.
-
-    prefix: what the db_ids of its databases begin with. connection: libpq's connection string, of PostgreSQL, which has
-    no database_path.
-    """
+    """A section of Scorers whose class_name is one of SQL_CREDITS."""
 
     class_name: SqlClassName
-    engine: Engine = "sqlite"
+    """The reward model: what a result gets that differs from gold's (docs/reference/scorer.md)."""
+    engine: EngineName = "sqlite"
+    """sqlite, duckdb or postgresql. A server may have a section for each."""
     prefix: str = ""
+    """What the db_ids of this section begin with. The longest prefix that fits chooses the section, and the rest of the
+    db_id names the database."""
     connection: str | None = Field(default=None, validate_default=True)
+    """Only for postgresql: libpq's connection string, such as "host=/var/run/postgresql user=scorer"."""
     database_path: DirectoryPath | None = Field(default=None, validate_default=True)
+    """The folder below which the databases of sqlite and duckdb lie."""
     prediction_seconds: Seconds = 15.0
+    """Time limit of a predicted query, in seconds of processor time."""
     gold_seconds: Seconds = 60.0
+    """Time limit of a gold query, in seconds of processor time."""
     order_check: bool = True
+    """Whether `spider` compares the order of rows if gold has a top-level ORDER BY. The released server did not."""
     judge_empty_gold: bool = True
+    """Whether responses are scored if gold returns no rows, or nothing but NULL: any query that returns as little is
+    right then. false: they get no judgement (gold_empty), and training leaves them out."""
     max_sql_chars: Count = 1_000_000
+    """Length of a query."""
     max_value_bytes: Count = 10_000_000
+    """Size of one value."""
     max_result_rows: Count = 1_000_000
+    """Rows of one result."""
     max_result_bytes: Count = 64_000_000
+    """Size of one result."""
     payload_rows: Count = 100
+    """Cap of the rows sent back; scores do not depend on it."""
     payload_bytes: Count = 100_000
+    """Cap of the size of the rows sent back."""
     gold_cache_bytes: StoredBytes = 256_000_000
+    """Capacity of the server's cache of gold results; 0: no cache."""
     worker_gold_cache_bytes: StoredBytes = 16_000_000
+    """Capacity of each worker's cache of gold results; 0: no cache."""
 
     @field_validator("connection", "database_path", mode="before")
     @classmethod
     def _belongs_to_the_engine(cls, value: Any, info: ValidationInfo) -> Any:
         engine = info.data.get("engine")
-        if (info.field_name == "connection") == (engine == "postgresql"):
+        if (info.field_name == "connection") == (engine in ENGINES and ENGINES[engine].in_server):
             if value is None:
                 raise PydanticCustomError("missing", "is missing")
         elif value is not None:
@@ -146,8 +177,11 @@ class MathSettings(ScorerSettings):
 
     class_name: Literal["MathRewardModel"]
     database_path: str | None = None
+    """Not used: the released server's configurations have it for every scorer."""
     prediction_seconds: Seconds = 5.0
+    """Time limit of one comparison, in seconds of processor time."""
     max_answer_chars: Count = 2_000
+    """A longer answer is a pred_error, a longer ground truth a gold_error."""
 
     @property
     def kind(self) -> str:
@@ -155,19 +189,19 @@ class MathSettings(ScorerSettings):
 
 
 class TaskSettings(ScorerSettings):
-    """A section of Scorers whose class_name is PythonRewardModel: a custom task.
-
-    task: the name in its rows' data_source. function: the file and the name of its reward function, FILE.py:NAME.
-    wall_seconds: time limit of one response by the clock, for a function that waits. allow: what the function may do
-    beside reading and computing: network, subprocess, write:PATH.
-    """
+    """A section of Scorers whose class_name is PythonRewardModel: a task of your own."""
 
     class_name: Literal["PythonRewardModel"]
     task: str = Field(min_length=1)
+    """The name in the data_source of its rows."""
     function: str
+    """The reward function, FILE.py:NAME."""
     prediction_seconds: Seconds = 5.0
+    """Time limit of one response, in seconds of processor time."""
     wall_seconds: Seconds = 60.0
+    """Time limit of one response by the clock, for a function that waits."""
     allow: tuple[str, ...] = ()
+    """What the function may do besides reading and computing: network, subprocess, write:PATH."""
 
     @field_validator("function")
     @classmethod
@@ -207,7 +241,7 @@ Scorer = Annotated[SqlSettings | MathSettings | TaskSettings, Field(discriminato
 
 
 class Settings(_Section):
-    """The whole file. Scorers by their names (Scorer1, ...): at most one a prefix for SQL, one for math, one a task."""
+    """The whole file. Scorers has at most one section for each prefix of SQL, one for math and one for each task."""
 
     ScorerServer: ServerSettings = ServerSettings()
     Scorers: dict[str, Scorer] = Field(min_length=1)
@@ -221,7 +255,7 @@ class Settings(_Section):
 
     @property
     def served(self) -> list[dict[str, str]]:
-        """What each scorer serves, for clients that expect something else."""
+        """What each scorer serves, so that clients notice a wrong server."""
         scorers = []
         for scorer in self.Scorers.values():
             found = {"kind": scorer.kind, "class_name": scorer.class_name}
@@ -238,7 +272,7 @@ class Settings(_Section):
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """Rejects a key that a mapping has twice, of which YAML's loaders keep the last."""
+    """Rejects a key that a mapping has twice; YAML's own loaders silently keep the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
@@ -254,11 +288,10 @@ def load_settings(
 ) -> Settings:
     """The settings of the YAML file `path`.
 
-    `server`, `sql` and `every` have values that take the place of those in ScorerServer, in the scorers for SQL
-    (database_path: in one without a prefix) and in every scorer; None is no value. An empty section means its defaults.
-    Sections that the server does not know, such as the released server's chains and post-processors, are ignored with
-    one warning on stderr. Raises UserError for a file that cannot be read, an unknown key of a known section or a value
-    that cannot work.
+    `server`, `sql` and `every` replace values of ScorerServer, of the scorers for SQL (database_path: of one without a
+    prefix) and of every scorer; None replaces nothing. An empty section means its defaults. Unknown sections, such as
+    the released server's chains and post-processors, are ignored with one warning on stderr. Raises UserError for a
+    file that cannot be read, an unknown key of a known section or a value that cannot work.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
@@ -274,8 +307,8 @@ def load_settings(
         scorers = content["Scorers"] or {"Scorer1": None}
         if isinstance(scorers, dict):
             scorers = {name: _with(_scorer(section, sql), every) for name, section in scorers.items()}
-            foreign = [name for name in scorers if _foreign(_class_name(scorers[name]), _CLASS_NAMES)]
-            if len(foreign) < len(scorers):  # else there is nothing to serve: the first is rejected
+            foreign = [name for name in scorers if _foreign(_class_name(scorers[name]), REWARD_MODELS)]
+            if len(foreign) < len(scorers):  # if nothing would be served, the first is rejected below
                 ignored += [f"Scorers.{name} (class_name {_class_name(scorers.pop(name))})" for name in foreign]
         content["Scorers"] = scorers
     try:
@@ -289,17 +322,17 @@ def load_settings(
 
 
 def _with(section: Any, values: dict | None) -> Any:
-    """A section with those of the values that are not None; anything but a mapping is rejected later."""
+    """A section with the values that are not None; anything but a mapping is rejected later."""
     if not isinstance(section, dict):
         return section
     return section | {key: value for key, value in (values or {}).items() if value is not None}
 
 
 def _scorer(section: Any, sql: dict | None) -> Any:
-    """A section of Scorers, with the default in the place of an empty one, and with `sql` if it is for SQL."""
+    """A section of Scorers, or the default for an empty one; with the values `sql` if it is for SQL."""
     if section in (None, {}):
         section = _DEFAULT_SCORER
-    if _class_name(section) not in _SQL_CLASS_NAMES:
+    if _class_name(section) not in SQL_CREDITS:
         return section
     other_root = section.get("prefix") or section.get("connection")
     return _with(section, (sql or {}) | ({"database_path": None} if other_root else {}))
@@ -310,18 +343,18 @@ def _class_name(section: Any) -> Any:
 
 
 def _foreign(name: Any, ours: Iterable[str]) -> bool:
-    """Whether the name is nothing of ours; one that is nearly ours is a mistake, which is rejected."""
+    """Whether the name is unlike all of ours; a similar one is a mistake, which is rejected."""
     return isinstance(name, str) and not get_close_matches(name, ours, cutoff=_MISSPELT)
 
 
 def _sentence(path: Path, error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
-    # A scorer's place has its class_name in it, which chose what it was checked against.
-    key = ".".join(str(part) for part in first["loc"] if part not in _CLASS_NAMES)
+    # pydantic puts the class_name, which chose the model, into the place.
+    key = ".".join(str(part) for part in first["loc"] if part not in REWARD_MODELS)
     flags = {"database_path": " or pass --database-path DIR", "num_instances": " or pass --workers N"}
     flag = flags.get(str(first["loc"][-1]), "")
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        found, names = _class_name(first["input"]), ", ".join(_CLASS_NAMES)
+        found, names = _class_name(first["input"]), ", ".join(REWARD_MODELS)
         return f"The configuration {path} has {key}.class_name = {found!r}; use one of {names}."
     if first["type"] == "extra_forbidden":
         return f"The configuration {path} has an unknown key {key}; remove it or correct its name."

@@ -1,4 +1,4 @@
-"""Resolution of a request's db_id to a database below database_path and the identity of its present content."""
+"""Finds the database of a db_id below database_path, and the identity of its present content."""
 
 import errno
 import fcntl
@@ -13,10 +13,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rl.scorer.outcomes import UnknownQuestion
+from rl.scorer.sql.engines import ENGINES
 from rl.scorer.sql.execute import PRIVATE_INDEX
 
-SUFFIXES = {"sqlite": (".sqlite", ".sqlite3", ".db"), "duckdb": (".duckdb", ".db"), "csv": (".csv",)}
-# Of the files of a folder that is a DuckDB database, one for each table.
+STORED_TABLE = "csv"
+_SUFFIXES = {**{name: engine.suffixes for name, engine in ENGINES.items()}, STORED_TABLE: (".csv",)}
+# Files of a folder that is a DuckDB database, one for each table.
 TABLE_SUFFIXES = (".parquet", ".csv")
 # The file format's version bytes (offset 18) are 2 for a database in WAL mode.
 _WRITE_VERSION_OFFSET = 18
@@ -24,20 +26,20 @@ _WAL_VERSION = b"\x02"
 # Linux's struct flock, and the byte of a -shm file that its users lock (SQLite's UNIX_SHM_DMS).
 _FLOCK = "hhqqi4x"
 _INDEX_LOCK = 128
-# What the system says of a path that names no file, today and tomorrow.
+# Errors for a path that cannot name a file.
 _NO_SUCH_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
 
 
 class DatabaseUnreadable(Exception):
-    """The file may be there, but the server cannot look at it now; the text says why."""
+    """The file may exist, but the server cannot look at it now; the text is the reason."""
 
 
 @dataclass(frozen=True)
 class Database:
-    """uri: opens a SQLite file read-only, and ends with PRIVATE_INDEX (execute.py) where only that can read its log;
-    for DuckDB a path; for PostgreSQL the database's name.
+    """A database with its present content.
 
-    identity: changes when the file is replaced or written to.
+    uri: opens a SQLite file read-only, and ends with PRIVATE_INDEX (execute.py) if its log needs that; for DuckDB a
+    path; for PostgreSQL the database's name. identity: changes when the content does.
     """
 
     uri: str
@@ -52,14 +54,17 @@ class Database:
 def find_database(root: Path, db_id: str, kind: str = "sqlite", key: str = "db_id") -> Database:
     """The database `db_id` below `root` (resolved), or another file that a question's `key` names.
 
-    kind: an engine's database, which for DuckDB may also be a folder of parquet and CSV files, or "csv". Raises
-    UnknownQuestion for a file that is missing or has no suffix of its kind, and for a db_id that leaves
-    `root`, by an absolute path, by `..` or by a symbolic link; DatabaseUnreadable if the system does not let it be
-    looked at: no permission, no descriptor left, a disk or a file server that fails.
+    kind: an engine, or STORED_TABLE.
+
+    Raises:
+        UnknownQuestion: the file is missing or has no suffix of its kind, or the db_id leaves `root` by an absolute
+            path, `..` or a symbolic link.
+        DatabaseUnreadable: the system does not let the server look at it: no permission, no descriptor left, a disk or
+            file server that fails.
     """
     if "\0" in db_id or os.path.isabs(db_id):
         raise UnknownQuestion(f"{key} {db_id!r} is not a path relative to the server's database_path")
-    suffixes = SUFFIXES[kind]
+    suffixes = _SUFFIXES[kind]
     try:
         path = os.path.realpath(root / db_id)
         if not path.startswith(os.path.join(root, "")):
@@ -69,7 +74,7 @@ def find_database(root: Path, db_id: str, kind: str = "sqlite", key: str = "db_i
             return _find_collection(root, db_id, path)
         if not path.endswith(suffixes) or not stat.S_ISREG(status.st_mode):
             raise UnknownQuestion(f"{key} {db_id!r} is no {', '.join(suffixes)} file below the server's database_path")
-        # A copy that keeps times (cp -p, rsync -t) sets st_mtime back, but not st_ctime.
+        # A copy that preserves times (cp -p, rsync -t) resets st_mtime but not st_ctime.
         content = (*_identity(status), status.st_ctime_ns)
         if kind == "duckdb":
             return Database(path, (path, content, _log_identity(path, ".wal")))
@@ -115,7 +120,7 @@ def _log_identity(path: str, suffix: str) -> tuple[int, ...] | None:
 
 
 def _log_index_in_use(path: str) -> bool:
-    """Whether a process shares the -shm file, in which it then holds a lock; one that is left over is of no use."""
+    """Whether a process uses the -shm file, in which it then holds a lock; a leftover file is useless."""
     if sys.platform != "linux":
         return os.path.exists(path + "-shm")
     try:
@@ -126,14 +131,14 @@ def _log_index_in_use(path: str) -> bool:
         return False
 
 
-# By the file's identity, so that a file is opened once and not for every request.
+# Cached by the file's identity, so that a file is opened once and not for every request.
 @lru_cache(maxsize=4096)
 def _read_only_uri(path: str, _: tuple[int, ...], log: tuple[int, ...] | None, index_in_use: bool) -> str:
     uri = f"file:{quote(path)}?mode=ro"
     if log is not None and not index_in_use:
         return uri + PRIVATE_INDEX
     if log is None and _in_wal_mode(path):
-        # SQLite would create the -wal and -shm files beside it even to read; without a log there is nothing in them.
+        # Even to read, SQLite would create -wal and -shm files beside it; without a log they would be empty.
         uri += "&immutable=1"
     return uri
 

@@ -1,35 +1,108 @@
-"""The server's end of a fork server (worker.py), the process that the workers of one pool are forked from.
+"""The server's end of a fork server (worker.py), from which the workers of one pool are forked.
 
-Not multiprocessing's forkserver: its processes import the same modules for every pool, are started by a call that
-blocks the event loop, are in no process group of their own, and survive the process that they are forked from.
+multiprocessing's forkserver would not do: its processes import the same modules for every pool, start by a call that
+blocks the event loop, have no process group of their own, and survive the process that they are forked from.
 """
 
 import asyncio
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from rl.common.time_limits import WORKER_START_S
+from rl.scorer.sql.engines import ENGINES
 from rl.scorer.worker import FORK, NUMBER
-from rl.scorer.worker_output import WorkerOutput
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 LAST_WORDS_SECONDS = 1.0
 
 _PROGRAM = "from rl.scorer.worker import main; main()"  # -m would import runpy
+_STDERR = 2
+# Below what a pipe takes without blocking (PIPE_BUF), once it can take anything.
+_LINE_BYTES = 2_000
+_BYTES_PER_SECOND = 20_000
 
 
 class WorkerLost(Exception):
-    """The worker ended without a reply, by no fault of its job's that can be seen."""
+    """The worker ended without a reply, and nothing shows that its job was at fault."""
+
+
+class WorkerOutput(asyncio.Protocol):
+    """Passes what a pool's workers print to the server's stderr: with their name, bounded, and without blocking.
+
+    This is the server's end of the pipe that is their stdout and stderr. It is always read, so no worker waits when it
+    prints. Workers cannot use the server's stderr: they may not write files (worker.py), and it may be one.
+    """
+
+    def __init__(self, name: str):
+        self._name = name
+        self._line = b""
+        self._left_out = 0
+        self._room = 0
+        self._second_ends = 0.0
+        self._ended = asyncio.Event()
+        self._transport: asyncio.BaseTransport
+
+    async def close(self, seconds: float) -> None:
+        """Pass on output until its end, at most for `seconds`: a process of another group may keep the pipe open."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
+        self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if time.monotonic() > self._second_ends:
+            self._second_ends = time.monotonic() + 1
+            self._room = _BYTES_PER_SECOND
+            self._report_left_out()
+        *lines, rest = (self._line + data).split(b"\n")
+        for line in lines:
+            self._pass_on(line)
+        self._line = self._cut(rest)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._line:
+            self._pass_on(self._line)
+        self._report_left_out()
+        self._ended.set()
+
+    def _pass_on(self, line: bytes) -> None:
+        line = self._cut(line)
+        if self._room < len(line) or not self._write(line):
+            self._left_out += len(line)
+        self._room -= len(line)
+
+    def _cut(self, line: bytes) -> bytes:
+        self._left_out += max(len(line) - _LINE_BYTES, 0)
+        return line[:_LINE_BYTES]
+
+    def _report_left_out(self) -> None:
+        if self._left_out and self._write(b"%d bytes of output are left out" % self._left_out):
+            self._left_out = 0
+
+    def _write(self, line: bytes) -> bool:
+        try:
+            if not select.select([], [_STDERR], [], 0)[1]:
+                return False
+            os.write(_STDERR, b"%s: %s\n" % (self._name.encode(), line))
+        except OSError:
+            return False
+        return True
 
 
 class ForkServer:
-    """A process that has imported what its workers need, and forks one within milliseconds.
+    """A process that has imported what its workers need and forks one within milliseconds.
 
-    When it ends, its workers end with it. It ends itself when the server's end of its socket is closed.
+    Its workers end with it. It ends when the server's end of its socket is closed.
     """
 
     def __init__(self, process: subprocess.Popen, control: socket.socket, output: WorkerOutput):
@@ -40,10 +113,11 @@ class ForkServer:
 
     @classmethod
     async def start(cls, settings: dict) -> "ForkServer":
-        """One that is ready to fork; WorkerLost when it does not come up."""
+        """Start one and wait until it can fork. Raises WorkerLost if it does not start."""
         path = os.pathsep.join(filter(None, [str(_REPOSITORY), os.environ.get("PYTHONPATH")]))
-        # Workers for SQLite need the standard library only: without site-packages they start a third faster.
-        flags = ["-S"] if settings["jobs"].get("engine") == "sqlite" else []
+        # Workers that need only the standard library (SQLite's) start a third faster without site-packages.
+        engine = ENGINES.get(settings["jobs"].get("engine"))
+        flags = ["-S"] if engine is not None and engine.package is None else []
         try:
             control, its = socket.socketpair()
             control.setblocking(False)
@@ -54,8 +128,8 @@ class ForkServer:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     env={**os.environ, "PYTHONPATH": path},
-                    # Ctrl-C in a terminal is for the server, which then ends its workers. Not a session of its own:
-                    # Linux gives each session an equal share of the processors, whatever the priorities within.
+                    # Ctrl-C in a terminal is for the server, which then ends its workers. A session of its own would
+                    # not do: Linux gives each session an equal share of the processors, whatever its priorities.
                     process_group=0,
                 )
             output = WorkerOutput(settings["name"])
@@ -89,7 +163,7 @@ class ForkServer:
         return process
 
     async def wait(self, process: int) -> int:
-        """The exit code of a worker that has ended, as subprocess has it. Until then its number is not given again."""
+        """The exit code of a worker that has ended, as subprocess reports it; until then its id stays reserved."""
         return await self._ask(process, [])
 
     async def _ask(self, number: int, descriptors: list[int]) -> int:
@@ -98,7 +172,7 @@ class ForkServer:
                 socket.send_fds(self._control, [NUMBER.pack(number)], descriptors)
                 return await self._reply()
             except BaseException as error:
-                # Also when this is cancelled: its reply would be taken for the next one.
+                # Also when this is cancelled: the next request would read this one's reply.
                 self._end()
                 if isinstance(error, OSError):
                     raise WorkerLost(f"the process that forks workers has ended: {error}") from error
@@ -111,9 +185,9 @@ class ForkServer:
         return NUMBER.unpack(reply)[0]
 
     async def close(self) -> None:
-        """End it, and so its workers."""
+        """End it, and with it its workers."""
         self._end()
-        async with self._turn:  # what still waits for a reply sees the end
+        async with self._turn:  # a request that still waits for its reply sees the end
             self._control.close()
         await self._output.close(LAST_WORDS_SECONDS)
 

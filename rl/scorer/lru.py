@@ -1,6 +1,6 @@
 """A least-recently-used map bounded by the bytes of what it holds.
 
-Not cachetools: workers for SQLite start without site-packages (fork_server.py), and need this map.
+cachetools would not do: workers for SQLite need this map and start without site-packages (fork_server.py).
 """
 
 from collections import OrderedDict
@@ -11,10 +11,10 @@ Held = TypeVar("Held")
 
 
 class ByteLru(Generic[Held]):
-    """Values by key, at most `capacity` bytes of them, by the sizes that `put` is told.
+    """Values by key, at most `capacity` bytes of them by the sizes given to `put`.
 
-    Two maps of one capacity that see the same calls hold the same keys: the server knows in this way which gold
-    results a worker still has (pool.py, worker.py).
+    Two maps of equal capacity that get the same calls hold the same keys: so the server knows which gold results a
+    worker still has.
     """
 
     def __init__(self, capacity: int):

@@ -1,4 +1,4 @@
-"""What GET /metrics says, in Prometheus' text format."""
+"""The metrics of GET /metrics, in Prometheus' text format."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rl.common.outcomes import INFRA_ERROR, OUTCOMES
 from rl.scorer.outcomes import Score
-from rl.scorer.sandbox.support import MECHANISMS
+from rl.scorer.sandbox.confine import MECHANISMS
 from rl.scorer.scorers import Scorers
 
 _PATHS = frozenset({"/api", "/v1/score", "/heartbeat", "/metrics", "/shutdown"})
@@ -64,13 +64,13 @@ class Measured:
         try:
             await self._app(scope, receive, note_status)
         finally:
-            # Other paths are one: a client could invent any number of them.
+            # All other paths count as one: a client could invent any number of them.
             path = scope["path"] if scope["path"] in _PATHS else "other"
             self._metrics.request_ended(path, status, time.perf_counter() - started)
 
 
 class _State:
-    """A prometheus_client collector: reads the scorers when it is asked."""
+    """A prometheus_client collector that reads the present state of the scorers."""
 
     def __init__(self, scorers: Scorers):
         self._scorers = scorers
@@ -98,9 +98,9 @@ class _State:
             sum(scorer.empty_golds for scorer in scorers.values()),
         )
         caches = {name: cache for scorer in scorers.values() for name, cache in scorer.caches.items()}
-        yield _family(CounterMetricFamily, "hits", "Results that needed no run", "cache", caches)
-        yield _family(CounterMetricFamily, "misses", "Results that needed one", "cache", caches)
-        yield _family(GaugeMetricFamily, "bytes", "Bytes of what is kept", "cache", caches)
+        yield _family(CounterMetricFamily, "hits", "Results that needed no run of their own", "cache", caches)
+        yield _family(CounterMetricFamily, "misses", "Results that needed a run", "cache", caches)
+        yield _family(GaugeMetricFamily, "bytes", "Bytes of the kept results", "cache", caches)
 
 
 def _family(kind: type, name: str, text: str, label: str, sources: Mapping[str, object]):

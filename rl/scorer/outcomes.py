@@ -1,4 +1,4 @@
-"""The score of a response, as scorers of every kind give it."""
+"""The score of a response, from any scorer."""
 
 import json
 import sys
@@ -6,24 +6,24 @@ from dataclasses import dataclass
 
 from rl.common.outcomes import INFRA_ERROR
 
-# Of a score beside its texts: objects and tables.
+# Size of a score besides its texts: objects and tables.
 _ENTRY_BYTES = 800
 # Payload after a timeout, as in the released server.
 _TIMEOUT = "timeout"
 
 
 class UnknownQuestion(Exception):
-    """The question names something that this server does not have; the text is the sentence for the client."""
+    """The question names something that this server does not have; the text is for the client."""
 
 
 @dataclass(frozen=True)
 class Score:
     """The score of one response.
 
-    outcome: of rl.common.outcomes; infra_error says nothing about the response, which must be scored again. pred: the
-    answer extracted from it, None if there is none. flag: "result", "error" or "gold_error". payload: JSON text of the
-    rows, "timeout" or "error: ...". digest: of all rows, and result_rows: their number, if requested. score: how right
-    it is, 0 to 1. shaped: what training gets instead, by the reward models that have something else, or None.
+    outcome: of rl.common.outcomes; infra_error judges nothing, and the response must be scored again. score: 0 to 1.
+    flag: "result", "error" or "gold_error". payload: JSON text of the rows, "timeout" or "error: ...". pred: the answer
+    extracted from the response, or None. digest, result_rows: digest and number of all rows, if requested. shaped: the
+    reward, if it differs from the score.
     """
 
     outcome: str
@@ -37,7 +37,7 @@ class Score:
 
     @property
     def reward(self) -> float:
-        """What training gets."""
+        """The number that training gets."""
         return self.score if self.shaped is None else self.shaped
 
     @property
@@ -54,7 +54,7 @@ class Score:
 
 
 def error_text(payload: str) -> str:
-    """What the payload of an error says."""
+    """The sentence in the payload of an error."""
     return json.loads(payload).removeprefix("error: ")
 
 

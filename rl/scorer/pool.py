@@ -1,36 +1,38 @@
-"""Pool of killable worker processes: one job at a time each, in order of arrival, slow jobs in a lane of their own.
+"""Pool of killable worker processes, each with one job at a time, in order of arrival.
 
 A job's time is the processor time of its worker, so neither waiting for a worker nor a busy machine counts. Two lanes
-keep slow jobs from holding up the others: a job that has run for SLOW_SECONDS moves to the slow lane, whose workers
-have a lower priority where that can be taken back, and leaves its place to the next one. When that lane is full and
-others wait, the job is stopped and begins again when the slow lane has room. The watchdog here kills a worker that
-exceeds its job's time (the worker's own limit does not reach into C functions) or that gets nowhere (a file system that
-hangs).
+keep slow jobs from delaying the others: a job that has run for SLOW_SECONDS moves to the slow lane, whose workers have
+a lower priority if the server can restore it later, and the next job takes its place. If the slow lane is full and
+others wait, the job is stopped and begins again when that lane has room. A watchdog kills a worker that exceeds its
+job's time (the worker's own limit does not reach into C functions) or makes no progress (a file system that hangs).
 """
 
 import asyncio
 import logging
 import os
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 
+from rl.scorer.config import ScorerSettings
 from rl.scorer.fork_server import ForkServer, WorkerLost
-from rl.scorer.niceness import may_renice
 from rl.scorer.process import Reply, WorkerProcess
 
 logger = logging.getLogger(__name__)
 
-# Processor time. With 1 % of endless statements the first tenth of a second of each is 1 ms per score.
+# Processor time. With 1 % endless statements, the first tenth of a second of each costs 1 ms per score.
 SLOW_SECONDS = 0.1
-# A slow job that finds the slow lane full goes on where it is for this long before it is stopped.
+# A slow job that finds the slow lane full is stopped after this time.
 STOP_SECONDS = 0.25
-# A slow worker gets a third of what an ordinary process gets of a processor that both want (Linux's weights 335, 1024):
-# beside other programs it must get on too. Added to the server's own niceness, which its workers begin with.
+# Added to the server's own niceness. A slow worker then gets a third of an ordinary process's share of a processor
+# (Linux's weights 335 and 1024), so that it still progresses beside other programs.
 SLOW_NICE = 5
 _TICK_SECONDS = 0.05
-# A job whose worker used no processor for this long waits for a disk that does not answer.
+# A job whose worker used no processor for this long is taken to wait for a disk that does not answer.
 _STALL_SECONDS = 60.0
 _STALLED_CPU_SECONDS = 0.01
 _ATTEMPTS = 2
@@ -49,9 +51,9 @@ class WorkerCrashed(Exception):
 
 @dataclass(eq=False)
 class _Job:
-    """prepare: the frame for the worker that takes it. cpu_limit: seconds of processor time until it is killed.
+    """prepare: makes the frame for the worker that takes the job. cpu_limit: seconds of processor time before a kill.
 
-    wall_limit: seconds by the clock likewise, of a job that may wait; None for one that only a disk can keep waiting.
+    wall_limit: seconds by the clock; None for a job that only a disk can keep waiting.
     """
 
     prepare: Prepare
@@ -64,7 +66,7 @@ class _Job:
 
 @dataclass(eq=False)
 class _Lane:
-    """waiting: jobs that no worker has. busy: workers that have a job, with those that are being started for one."""
+    """waiting: jobs that no worker has. busy: workers that have a job or are being started for one (starting)."""
 
     slow: bool
     size: int
@@ -77,8 +79,8 @@ class _Lane:
 class _Run:
     """A job in a worker.
 
-    started: when it began, by the clock. cpu_before: the worker's processor time then. cpu: its processor time when
-    that was last seen to grow, at `moved`. ended_for: why the pool ended it, "overran" or "stopped".
+    started: when it began, by the clock. cpu_before: the worker's processor time then. cpu: the worker's processor time
+    when it last grew, at `moved`. ended_for: why the pool ended it, "overran" or "stopped".
     """
 
     job: _Job
@@ -91,14 +93,42 @@ class _Run:
         self.started = self.moved = time.monotonic()
 
 
-class WorkerPool:
-    """`size` workers for ordinary jobs and `slow_size` more for slow ones.
+@cache
+def may_renice() -> bool:
+    """Whether a niceness that was raised can be lowered again: it takes CAP_SYS_NICE, which containers lack by default.
 
-    by_clock: jobs are slow by the clock, as those that another server works on; else by their processor time.
+    Tried on a thread, which has a niceness of its own on Linux.
+    """
+    if sys.platform != "linux":
+        return False
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_raise_and_lower).result()
+
+
+def _raise_and_lower() -> bool:
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, 19)
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
+    except PermissionError:
+        return False
+    return True
+
+
+def slow_size(settings: ScorerSettings) -> int:
+    """How many workers the slow lane has."""
+    # At the ordinary workers' priority, more would take most of the processors from them.
+    return settings.slow_instances or (4 if may_renice() else 1) * settings.processes
+
+
+class WorkerPool:
+    """`size` workers for ordinary jobs and `slow` more for slow ones.
+
+    by_clock: the clock decides which jobs are slow, because another server works on them; else processor time does.
     """
 
-    def __init__(self, size: int, slow_size: int, settings: dict, by_clock: bool = False):
-        self._ordinary, self._slow = self._lanes = _Lane(False, size), _Lane(True, slow_size)
+    def __init__(self, size: int, slow: int, settings: dict, by_clock: bool = False):
+        self._ordinary, self._slow = self._lanes = _Lane(False, size), _Lane(True, slow)
         self._settings = settings
         self._by_clock = by_clock
         self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
@@ -128,11 +158,11 @@ class WorkerPool:
         return len(self._all)
 
     def seconds_to_clear(self) -> float:
-        """About how long the jobs that wait now will take, from the time that recent ones took."""
+        """An estimate of how long the waiting jobs will take, from the time that recent ones took."""
         return self.waiting * self._recent_seconds / self._ordinary.size
 
     async def start(self) -> None:
-        """Start every ordinary worker, so that one that cannot start is known before the first request."""
+        """Start every ordinary worker, so that a failure shows before the first request. Raises WorkerLost."""
         starting = [self._new_worker() for _ in range(self._ordinary.size)]
         for worker in await asyncio.gather(*starting, return_exceptions=True):
             if isinstance(worker, BaseException):
@@ -155,7 +185,7 @@ class WorkerPool:
         return await job.done
 
     async def close(self) -> None:
-        """End every worker; what still runs is lost."""
+        """End every worker; jobs that still run are lost."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
@@ -180,7 +210,7 @@ class WorkerPool:
                     self._start_task(self._add_worker(lane))
 
     async def _add_worker(self, lane: _Lane) -> None:
-        """A worker for a lane that has jobs and room."""
+        """Start a worker for a lane that has jobs and room."""
         try:
             self._idle.append(await self._new_worker())
         except WorkerLost as error:
@@ -199,7 +229,7 @@ class WorkerPool:
         worker.send(*run.job.prepare(worker))
 
     def _lower_priority(self, worker: WorkerProcess, job: _Job) -> None:
-        # A job that was lost may be killed again before its limit: at the ordinary priority it gets further.
+        # A job that was lost may lose its worker again before its limit: at the ordinary priority it gets further.
         if may_renice() and not job.losses:
             worker.set_priority(self._niceness + SLOW_NICE)
 
@@ -243,7 +273,7 @@ class WorkerPool:
             self._dispatch()
 
     def _settle(self, worker: WorkerProcess, run: _Run) -> None:
-        """What becomes of the job of a worker that ended."""
+        """Decide about the job of a worker that ended."""
         self.ends[run.ended_for or ("crashed" if worker.crashed else "lost")] += 1
         if run.ended_for == "overran":
             _fail(run.job, WorkerOverran())
@@ -274,11 +304,11 @@ class WorkerPool:
                     try:
                         self._check(worker, run, now)
                     except Exception:
-                        # Without the watchdog no limit would hold from here on.
+                        # The watchdog must survive: without it no limit would hold.
                         logger.exception("worker %d could not be looked at", worker.pid)
 
     def _check(self, worker: WorkerProcess, run: _Run, now: float) -> None:
-        """Look at a job that may be slow."""
+        """End a job that exceeds its limits, and move a slow one to the slow lane."""
         cpu, limit, wall_limit = worker.cpu_seconds(), run.job.cpu_limit, run.job.wall_limit
         seconds = now - run.started if self._by_clock else cpu - run.cpu_before
         if cpu - run.cpu > _STALLED_CPU_SECONDS:

@@ -1,4 +1,4 @@
-"""The server's end of one worker process (worker.py): a socket in the event loop, and the means to stop it."""
+"""The server's end of one worker process (worker.py): its socket in the event loop, and ways to stop it."""
 
 import asyncio
 import logging
@@ -11,9 +11,9 @@ from contextlib import suppress
 import psutil
 
 from rl.common.time_limits import WORKER_START_S
-from rl.scorer import frames
 from rl.scorer.fork_server import LAST_WORDS_SECONDS, ForkServer, WorkerLost
 from rl.scorer.lru import ByteLru
+from rl.scorer.worker import frame_of, take_frame
 
 logger = logging.getLogger(__name__)
 
@@ -25,23 +25,23 @@ Reply = tuple[dict, bytes]
 
 
 class WorkerProcess(asyncio.Protocol):
-    """One worker. Callbacks: `on_reply(worker, reply)` for every reply, `on_end(worker)` once when it is gone.
+    """One worker. It calls `on_reply(worker, reply)` for every reply and `on_end(worker)` once when it is gone.
 
     held: mirrors the gold results that the worker holds. cpu_used: its processor time at its last reply, in seconds.
-    returncode: after its end, as subprocess has it; None if it ended with its fork server.
+    returncode: after its end, as subprocess reports it; None if it ended with its fork server.
     """
 
     def __init__(self, fork_server: ForkServer, settings: dict):
         self._fork_server = fork_server
         self._buffer = bytearray()
-        # A reply was in the worker's memory before.
+        # A larger reply would not have fitted into the worker's memory.
         self._max_reply_bytes = settings["memory_bytes"]
-        # Of a worker that `start` returned. The loop itself holds tasks weakly.
+        # Set in a worker that `start` returned. The task is kept because the loop holds tasks weakly.
         self.pid: int
         self._status: psutil.Process
         self._transport: asyncio.Transport
         self._reaping: asyncio.Task
-        # Whether `pid` is its process's: from the fork until it is reaped, no other process group can have its number.
+        # Whether `pid` is still its own: between fork and reaping no other process group can get this number.
         self._has_pid = False
         self._terminated = False
         self._disconnected = asyncio.Event()
@@ -55,7 +55,7 @@ class WorkerProcess(asyncio.Protocol):
 
     @classmethod
     async def start(cls, fork_server: ForkServer, settings: dict) -> "WorkerProcess":
-        """A worker that has said it is ready; WorkerLost when it does not come up."""
+        """Start a worker and wait until it is ready. Raises WorkerLost if it does not start."""
         try:
             async with asyncio.timeout(WORKER_START_S):
                 worker = await cls._fork(fork_server, settings)
@@ -91,22 +91,22 @@ class WorkerProcess(asyncio.Protocol):
 
     @property
     def crashed(self) -> bool:
-        """Whether it ended by a fault of its job: an exception or a segmentation fault, and not by others.
+        """Whether its job ended it, by an exception or a segmentation fault, and not another process.
 
-        SIGBUS is none: a mapped file was cut off under it.
+        SIGBUS does not count: a mapped file was truncated.
         """
         code = self.returncode
         return code is not None and (code > 0 or -code in _FAULTS)
 
     @property
     def usable(self) -> bool:
-        """False from when its end is ordered or seen; on_end follows."""
+        """False once its end is ordered or seen; on_end follows."""
         return not (self._terminated or self._transport.is_closing())
 
     def send(self, header: dict, body: bytes) -> None:
-        """Give it a job; the reply comes through on_reply, unless on_end comes first."""
+        """Give it a job. on_reply gets the reply, unless on_end comes first."""
         if self.usable:
-            self._transport.write(frames.encode(header, body))
+            self._transport.write(frame_of(header, body))
 
     def cpu_seconds(self) -> float:
         """Processor time since its start; 0 when it is gone."""
@@ -117,7 +117,7 @@ class WorkerProcess(asyncio.Protocol):
         return times.user + times.system
 
     def set_priority(self, nice: int) -> bool:
-        """Whether its niceness is `nice` now: a lower one than before takes a privilege."""
+        """Set its niceness and return whether that worked: lowering it takes a privilege."""
         try:
             os.setpriority(os.PRIO_PROCESS, self.pid, nice)
         except (PermissionError, ProcessLookupError):
@@ -125,14 +125,14 @@ class WorkerProcess(asyncio.Protocol):
         return True
 
     def terminate(self) -> None:
-        """SIGKILL, to the processes that it started too: the end comes through on_end."""
+        """Send SIGKILL to it and to the processes that it started; on_end follows."""
         self._terminated = True
         if self._has_pid:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def kill(self) -> None:
-        """End the process, whatever it does, and wait for its end."""
+        """End the process and wait for its end."""
         self.terminate()
         try:
             await asyncio.wait_for(self.gone.wait(), _END_SECONDS)
@@ -155,7 +155,7 @@ class WorkerProcess(asyncio.Protocol):
 
     def _next_frame(self) -> Reply | None:
         try:
-            return frames.take(self._buffer, self._max_reply_bytes)
+            return take_frame(self._buffer, self._max_reply_bytes)
         except ValueError as error:
             logger.error("worker %d was killed: it sent %s", self.pid, error)
             self._buffer.clear()
@@ -163,15 +163,15 @@ class WorkerProcess(asyncio.Protocol):
             return None
 
     def connection_lost(self, error: Exception | None) -> None:
-        # A worker whose socket is closed is of no more use; it may still run when it was the one that closed it.
+        # A worker without its socket is useless; if it closed the socket itself, it still runs.
         self.terminate()
         self._disconnected.set()
 
     async def _reap(self) -> None:
         await self._exit()
-        # What it started must not outlive it.
+        # Processes that it started must not outlive it.
         self.terminate()
-        # Its last reply may be in the socket. If a process of another group holds that, no end comes.
+        # Its last reply may be in the socket, which a process of another group may keep open.
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS_SECONDS):
                 await self._disconnected.wait()
@@ -179,7 +179,7 @@ class WorkerProcess(asyncio.Protocol):
         try:
             self.returncode = await self._fork_server.wait(self.pid)
         except WorkerLost:
-            with suppress(ChildProcessError):  # orphans are this process's if it is a container's first
+            with suppress(ChildProcessError):  # as a container's first process, this one inherits orphans
                 os.waitpid(self.pid, os.WNOHANG)
         self._transport.abort()
         self.gone.set()
@@ -190,7 +190,7 @@ class WorkerProcess(asyncio.Protocol):
             self.on_end(self)
 
     async def _exit(self) -> None:
-        """Wait until the process is a zombie; where the system does not tell, until it is killed."""
+        """Wait until the process is a zombie; without pidfd, until its socket closes."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except (AttributeError, OSError):

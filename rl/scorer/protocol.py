@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError
 from starlette.exceptions import HTTPException
 
-from rl.scorer.math_scoring import MathQuestion
+from rl.scorer.math.scoring import MathQuestion
 from rl.scorer.outcomes import Score, error_text
-from rl.scorer.sql.question import SqlQuestion
-from rl.scorer.task_scoring import TaskQuestion
+from rl.scorer.sql.scoring import SqlQuestion
+from rl.scorer.task.scoring import TaskQuestion
 
 _KINDS = ("sql", "math", "own task")
 _LEFT_OUT = '"error: (left out, see max_reply_bytes)"'
@@ -42,14 +42,14 @@ class ApiRequest(BaseModel):
 
 
 class Item(BaseModel):
-    """A question with the responses to it."""
+    """A question and the responses to it."""
 
     question: Extra
     responses: list[str]
 
 
 class BatchRequest(BaseModel):
-    """The body of POST /v1/score. rows, digests: whether scores have the rows of predictions, or a digest of them."""
+    """The body of POST /v1/score. rows, digests: whether scores have the predicted rows, or digests of them."""
 
     questions: list[Item]
     rows: bool = False
@@ -57,18 +57,18 @@ class BatchRequest(BaseModel):
 
 
 def parse(model: type[BaseModel], body: bytes) -> Any:
-    """The body as `model`. Raises HTTPException 400 that names the first place that is wrong."""
+    """The body as `model`. Raises HTTPException 400 with the first wrong place."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        # A question's place has in it what it was taken for, which no body has.
+        # pydantic puts the kind of question, which no body contains, into the place.
         where = ".".join(str(part) for part in first["loc"] if part not in _KINDS) or "the body"
         raise HTTPException(400, f"{where}: {first['msg']}") from None
 
 
 class _Payloads:
-    """The payloads of one reply, JSON each: shorter ones in their place once they have taken `max_bytes`."""
+    """The payloads of one reply as JSON; beyond `max_bytes` in all, shorter ones replace them."""
 
     def __init__(self, max_bytes: int):
         self._left = max_bytes
@@ -93,7 +93,7 @@ def api_reply(scores: list[Score], max_bytes: int) -> Iterator[str]:
 def batch_reply(scores: list[list[Score]], rows: bool, digests: bool, max_bytes: int) -> Iterator[str]:
     """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}, in parts.
 
-    "reward" where it is another number than the score; "rows" and "digest" on request.
+    With "reward" if it differs from the score, and with "rows" and "digest" on request.
     """
     payloads = _Payloads(max_bytes)
     yield '{"answers":['

@@ -1,4 +1,4 @@
-"""The scorers of one server behind one door: each question goes to the one of its kind."""
+"""The scorers of one server: each question goes to the scorer of its kind."""
 
 import asyncio
 import math
@@ -6,13 +6,11 @@ from collections.abc import Callable
 
 from rl.common.time_limits import LONGEST_PAUSE_S
 from rl.scorer.config import MathSettings, Settings, SqlSettings, TaskSettings
-from rl.scorer.math_scoring import MathQuestion, MathScorer
+from rl.scorer.math.scoring import MathQuestion, MathScorer
 from rl.scorer.outcomes import Score, UnknownQuestion
-from rl.scorer.scoring import WorkerScorer
-from rl.scorer.shared import gather_in_turn
-from rl.scorer.sql.question import SqlQuestion
-from rl.scorer.sql_scoring import SqlScorer, scorer_of
-from rl.scorer.task_scoring import TaskQuestion, TaskScorer
+from rl.scorer.scoring import WorkerScorer, gather_in_turn
+from rl.scorer.sql.scoring import SqlQuestion, SqlScorer, scorer_of
+from rl.scorer.task.scoring import TaskQuestion, TaskScorer
 
 Question = SqlQuestion | MathQuestion | TaskQuestion
 
@@ -24,7 +22,7 @@ _CLASSES: dict[type, Callable[..., WorkerScorer]] = {
 
 
 class Busy(Exception):
-    """The work cannot be taken or is not finished in time: the request must be repeated after `retry_after` seconds."""
+    """The server cannot take the work or finish it in time: the client must ask again after `retry_after` seconds."""
 
     def __init__(self, reason: str, retry_after: int = 1):
         super().__init__(reason)
@@ -32,17 +30,17 @@ class Busy(Exception):
 
 
 class Scorers:
-    """SQL, math and custom tasks, whichever the settings name. by_kind: the kinds of ScorerSettings."""
+    """Those that the settings name. by_kind: by the `kind` of their settings."""
 
     def __init__(self, settings: Settings):
         self._max_waiting = settings.ScorerServer.max_waiting
-        self._admitted = 0  # responses of the requests under way
+        self._admitted = 0  # responses of the requests in progress
         self._request_seconds = settings.ScorerServer.request_seconds
         sections = settings.Scorers.values()
         self.by_kind: dict[str, WorkerScorer] = {of.kind: _CLASSES[type(of)](of) for of in sections}
 
     async def start(self) -> None:
-        """Start the workers; WorkerLost when they cannot."""
+        """Start the workers. Raises WorkerLost."""
         await asyncio.gather(*(scorer.pool.start() for scorer in self.by_kind.values()))
 
     async def close(self) -> None:
@@ -50,11 +48,10 @@ class Scorers:
         await asyncio.gather(*(scorer.pool.close() for scorer in self.by_kind.values()))
 
     async def score(self, questions: list[tuple[Question, list[str]]], digests: bool = False) -> list[list[Score]]:
-        """For each question with its responses, their scores in order; `digests`: with those of results of SQL.
+        """The scores of each question's responses, in order. `digests`: with digests of SQL results.
 
-        Raises UnknownQuestion, with the number of the question in the text if there are several; Busy when too
-        much waits already, or when the scores are not there in time, in which case the work goes on and asking again
-        joins it.
+        Raises UnknownQuestion, with the number of the question if there are several. Raises Busy if too much waits
+        already, or if the scores take too long; the work then goes on, and asking again joins it.
         """
 
         async def attempt(number: int) -> list[Score]:
@@ -100,7 +97,7 @@ class Scorers:
 
     def _admit(self, count: int) -> None:
         pools = [scorer.pool for scorer in self.by_kind.values()]
-        # What waits besides for workers are jobs of requests that were answered 503 or whose client went away.
+        # Jobs of requests that got 503, or whose client went away, wait for workers too.
         waiting = max(self._admitted, sum(pool.waiting for pool in pools))
         if waiting and waiting + count > self._max_waiting:
             seconds = max(pool.seconds_to_clear() for pool in pools)

@@ -1,24 +1,96 @@
-"""What scorers of every kind share: a pool of workers, and a cache of the scores that these gave."""
+"""What all scorers share: a pool of workers, and a cache in which concurrent callers share each run."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import ScorerSettings
 from rl.scorer.fork_server import WorkerLost
+from rl.scorer.lru import ByteLru
 from rl.scorer.outcomes import Score
-from rl.scorer.pool import Prepare, WorkerCrashed, WorkerOverran, WorkerPool
+from rl.scorer.pool import Prepare, WorkerCrashed, WorkerOverran, WorkerPool, slow_size
 from rl.scorer.process import Reply
-from rl.scorer.sandbox.support import mechanisms
-from rl.scorer.shared import SharedResults, gather_in_turn
+from rl.scorer.sandbox import confine
+
+# More than the workers of a large machine.
+AT_ONCE = 1000
+
+
+class Keepable(Protocol):
+    """kept_bytes: about its size in a cache; None if it must not be kept."""
+
+    @property
+    def kept_bytes(self) -> int | None: ...
+
+
+Result = TypeVar("Result", bound=Keepable)
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+class SharedResults(Generic[Result]):
+    """Results by key: one run for concurrent callers, kept within `capacity` bytes; with 0 every call is a run.
+
+    hits, misses: calls that needed no run of their own, and runs.
+    """
+
+    def __init__(self, capacity: int):
+        self._kept: ByteLru[Result] = ByteLru(capacity)
+        self._running: dict[Hashable, asyncio.Task[Result]] = {}
+        self.hits = 0
+        self.misses = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the results that are kept."""
+        return self._kept.size
+
+    async def get(self, of: tuple, make: Callable[[], Awaitable[Result]]) -> Result:
+        """The result of `make()` for `of`, which holds texts, numbers and tuples of them; only its hash is kept.
+
+        A caller that goes away does not stop the run. An exception of `make` reaches every caller and is not kept.
+        """
+        key = hashlib.sha256(repr(of).encode()).digest()
+        kept = self._kept.get(key)
+        if kept is not None:
+            self.hits += 1
+            return kept
+        task = self._running.get(key) if self._kept.capacity else None
+        if task is None:
+            self.misses += 1
+            task = self._running[key] = asyncio.create_task(self._run(key, make))
+            # Marks a failure as seen: every caller may have gone away.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        else:
+            self.hits += 1
+        return await asyncio.shield(task)
+
+    async def _run(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
+        try:
+            result = await make()
+        finally:
+            self._running.pop(key, None)
+        if result.kept_bytes is not None:
+            self._kept.put(key, result, result.kept_bytes)
+        return result
+
+
+async def gather_in_turn(make: Callable[[Item], Awaitable[Made]], items: Sequence[Item]) -> list[Made]:
+    """make(item) of each, AT_ONCE at a time: a task takes some kilobytes, and a request may hold a million items."""
+    made: list[Made] = []
+    for start in range(0, len(items), AT_ONCE):
+        made += await asyncio.gather(*map(make, items[start : start + AT_ONCE]))
+    return made
 
 
 class WorkerScorer:
     """Scores responses in worker processes of one kind.
 
-    reads, allow, server_port: as rl/scorer/sandbox/confine.py has them; with a server, time is by the clock. caches: by
-    their names in GET /metrics. empty_golds: how many responses came to questions whose gold returns no rows, or
+    reads, allow, server_port: see rl/scorer/sandbox/confine.py; with a server, time is measured by the clock. caches:
+    by their names in GET /metrics. empty_golds: how many responses came to questions whose gold returns no rows, or
     nothing but NULL.
     """
 
@@ -34,7 +106,7 @@ class WorkerScorer:
         self.scores: SharedResults[Score] = SharedResults(settings.answer_cache_bytes)
         self.caches: dict[str, SharedResults] = {f"{kind}_answers{separator}{name}": self.scores}
         self.empty_golds = 0
-        self.sandbox = mechanisms(settings)
+        self.sandbox = [] if settings.sandbox == "off" else list(confine.offered())
         worker = {
             "kind": kind,
             "name": f"task {name}" if kind == "task" else f"{settings.kind} worker",
@@ -47,10 +119,10 @@ class WorkerScorer:
                 "server_port": server_port,
             },
         }
-        self.pool = WorkerPool(settings.processes, settings.slow_processes, worker, by_clock=server_port is not None)
+        self.pool = WorkerPool(settings.processes, slow_size(settings), worker, by_clock=server_port is not None)
 
     async def score(self, question: Any, responses: list[str], digests: bool = False) -> list[Score]:
-        """The scores of the responses, in order. `digests`: with those of results of SQL."""
+        """The scores of the responses, in order. `digests`: with digests of SQL results."""
         raise NotImplementedError
 
     async def _score_distinct(
@@ -61,9 +133,9 @@ class WorkerScorer:
         missing: Score,
         days: Mapping[str, str] = MappingProxyType({}),
     ) -> list[Score]:
-        """The score of each prediction beside `gold`, by one `run` of equal ones; `missing` is that of None.
+        """The score of each prediction compared with `gold`, with one `run` for equal ones; `missing` for None.
 
-        days: of predictions whose score holds for a day, that day.
+        days: the day of each prediction whose score holds for one day only.
         """
 
         async def score(pred: str) -> Score:
@@ -77,7 +149,7 @@ class WorkerScorer:
     async def _ask(
         self, prepare: Prepare, cpu_limit: float, side: str = "pred", wall_limit: float | None = None
     ) -> Reply:
-        """A worker's reply to a job about `side` ("gold" or "pred"), or what stands for one that never came."""
+        """A worker's reply to a job about `side` ("gold" or "pred"), or a header that says why there is none."""
         try:
             return await self.pool.run(prepare, cpu_limit, wall_limit)
         except WorkerOverran:

@@ -1,38 +1,45 @@
 """The scorer server as a program: scorer_server_without_ray.py and `python -m rl.scorer` call `main`.
 
-Prints one line with the address once it serves; GET /heartbeat answers from then on. SIGTERM or SIGINT finishes the
-requests under way and ends every worker process.
+It prints one line with its address once it serves; from then on GET /heartbeat answers. After SIGTERM or SIGINT it
+finishes the requests in progress and ends every worker process.
 """
 
+import asyncio
 import hashlib
 import ipaddress
+import json
+import logging
 import resource
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rl.common.atomic_write import write_text
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.scorer.app import create_app
-from rl.scorer.config import Settings, TaskSettings, load_settings
-from rl.scorer.engines import check_engines
-from rl.scorer.http_protocol import SPARE_CONNECTIONS, protocol_with_deadline
-from rl.scorer.logs import LogFile, set_up
+from rl.scorer.checks import check_scorers
+from rl.scorer.config import Settings, load_settings
 from rl.scorer.options import parser
-from rl.scorer.sandbox.support import check_sandbox
-from rl.scorer.task.check import check_task
+from rl.scorer.pool import slow_size
 
 _BACKLOG = 2048
-# Longer than a training step's pause between two batches of requests, so that clients keep their connections.
+# Longer than the pause between two training steps' requests, so that clients keep their connections.
 _KEEP_ALIVE_SECONDS = 300
-# Open files beside those of served connections. A worker's: its socket and its pidfd.
-_OTHER_FILES = SPARE_CONNECTIONS + 100
+# Connections beyond max_connections that get a 503; any further ones are closed at once.
+_SPARE_CONNECTIONS = 100
+# Open files besides those of served connections. A worker has a socket and a pidfd.
+_OTHER_FILES = _SPARE_CONNECTIONS + 100
 _FILES_PER_WORKER = 2
+_OLD_LOG_FILES = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,16 +53,12 @@ def main(arguments: list[str] | None = None) -> int:
         sql, every = {"database_path": options.database_path}, {"num_instances": options.workers}
         settings = load_settings(options.config, listening, sql, every)
         config_sha256 = hashlib.sha256(options.config.read_bytes()).hexdigest()
-        check_sandbox(settings.Scorers.items())
-        check_engines(settings.Scorers.items())
-        for scorer in settings.Scorers.values():
-            if isinstance(scorer, TaskSettings):
-                check_task(scorer)
+        check_scorers(settings.Scorers.items())
         server = settings.ScorerServer
         if options.address_file is not None and not options.address_file.parent.is_dir():
             raise UserError(f"--address-file {options.address_file} lies in no directory; create it or give another.")
         try:
-            log = set_up(server.log_file, server.log_file_bytes)
+            log = _log_to(server.log_file, server.log_file_bytes)
         except OSError as error:
             raise UserError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
         listener = _listen(server.address, server.port)
@@ -74,9 +77,9 @@ def _listen(address: str, port: int) -> socket.socket:
 
 
 def _max_connections(settings: Settings) -> int:
-    """The setting, or less where the system does not let the server have as many open files, which are raised first."""
+    """The setting, or fewer if the system does not allow that many open files, after raising their limit."""
     wanted = settings.ScorerServer.max_connections
-    workers = sum(scorer.processes + scorer.slow_processes for scorer in settings.Scorers.values())
+    workers = sum(scorer.processes + slow_size(scorer) for scorer in settings.Scorers.values())
     others = _OTHER_FILES + _FILES_PER_WORKER * workers
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
@@ -87,11 +90,11 @@ def _max_connections(settings: Settings) -> int:
 
 
 def _serve(
-    settings: Settings, config_sha256: str, listener: socket.socket, address_file: Path | None, log: LogFile | None
+    settings: Settings, config_sha256: str, listener: socket.socket, address_file: Path | None, log: "_LogFile | None"
 ) -> int:
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
-        # It listens everywhere: others reach it by its host's name.
+        # It listens on all addresses: others reach it by its host's name.
         host = socket.gethostname()
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -109,7 +112,7 @@ def _serve(
         log.on_failure = app.state.metrics.log_failures.inc
     config = uvicorn.Config(
         app,
-        http=protocol_with_deadline(settings.ScorerServer.request_seconds),
+        http=_protocol_with_deadline(settings.ScorerServer.request_seconds),
         backlog=_BACKLOG,
         # uvicorn counts the connection that it asks about.
         limit_concurrency=_max_connections(settings) + 1,
@@ -118,12 +121,12 @@ def _serve(
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.ScorerServer.shutdown_seconds,
     )
-    # uvicorn ends gracefully on either signal and then raises it once more, for the handlers that it found.
+    # uvicorn ends gracefully on either signal and then raises it again for the handlers that it found.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit_quietly)
     server = uvicorn.Server(config)
     try:
-        with suppress(SystemExit):  # of uvicorn, if the start failed, and of the signals' handler
+        with suppress(SystemExit):  # from uvicorn, if the start failed, and from _exit_quietly
             server.run(sockets=[listener])
     finally:
         if address_file is not None:
@@ -135,3 +138,83 @@ def _serve(
 
 def _exit_quietly(*_: object) -> None:
     raise SystemExit(0)
+
+
+def _protocol_with_deadline(seconds: float) -> type[HttpToolsProtocol]:
+    """uvicorn's HTTP/1.1 protocol, which also closes a connection whose header is not complete within `seconds`.
+
+    The time runs from the header's first byte, and from the start of a new connection. Between requests uvicorn's
+    timeout_keep_alive applies; the application limits the time of a body.
+    """
+
+    class Protocol(HttpToolsProtocol):
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._set_deadline()
+            if self.limit_concurrency and len(self.connections) > self.limit_concurrency + _SPARE_CONNECTIONS:
+                transport.close()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._unset_deadline()
+            super().connection_lost(exc)
+
+        def on_message_begin(self) -> None:
+            self._set_deadline()
+            super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            self._unset_deadline()
+            super().on_headers_complete()
+
+        def _set_deadline(self) -> None:
+            self._unset_deadline()
+            self._deadline = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+        def _unset_deadline(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+
+    return Protocol
+
+
+class _JsonLines(logging.Formatter):
+    """{"time", "level", "logger", "message", ...}; `extra={"fields": {...}}` of a record is merged in."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+class _LogFile(RotatingFileHandler):
+    """Appends to `path` and keeps three older files. A failure, such as a full disk, is counted and does no harm."""
+
+    def __init__(self, path: Path, max_bytes: int):
+        super().__init__(path, maxBytes=max_bytes, backupCount=_OLD_LOG_FILES, encoding="utf-8")
+        self.on_failure: Callable[[], None] = lambda: None
+        self._reported = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging looks for
+        self.on_failure()
+        if not self._reported:
+            self._reported = True
+            reason = sys.exc_info()[1]
+            sys.stderr.write(f"The log file {self.baseFilename} cannot be written: {reason}; the server goes on.\n")
+
+
+def _log_to(path: Path | None, max_bytes: int) -> _LogFile | None:
+    """Send every record to the file; without one, warnings and worse to stderr. Returns the file's handler."""
+    file = None if path is None else _LogFile(path, max_bytes)
+    handler = file or logging.StreamHandler()
+    handler.setFormatter(_JsonLines())
+    logging.basicConfig(level=logging.WARNING if path is None else logging.INFO, handlers=[handler])
+    return file

@@ -1,17 +1,20 @@
 """A fork server, and the worker processes that it forks: each does one job at a time for the server, over a socket.
 
-The fork server imports what its workers need, once, and never starts a thread: a worker of its own is there within
-milliseconds, however long sympy takes to import, and shares its memory until either changes it. Over its stdin the
-server asks for a fork, with the worker's socket, or for the exit code of a worker. What they print goes to the pipe
-that is its stdout and stderr (worker_output.py). It has no part in jobs: nothing of a response reaches it.
+The fork server imports what its workers need, once, and never starts a thread. A new worker is ready within
+milliseconds, however long sympy takes to import, and shares the fork server's memory until either changes it. Over the
+fork server's stdin the server asks for a fork, passing the worker's socket, or for the exit code of a worker. What
+workers print goes to the pipe that is their stdout and stderr (fork_server.py). The fork server takes no part in jobs,
+so no response reaches it.
 
-Frames are those of frames.py. The settings, JSON on the command line, say which jobs it does: "kind" is "sql"
-(sql/jobs.py), "math" (math/jobs.py) or "task" (task/jobs.py), and each has an `reply(job, body)` that returns the
-reply's header and body. Every header gets "cpu", the processor time of the process in seconds. "last": true in one says
-that the worker ends after this reply.
+The settings, JSON on the command line, name the kind of jobs: "sql" (sql/jobs.py), "math" (math/jobs.py) or "task"
+(task/jobs.py). Each has a `reply(job, body)` that returns the reply's header and body. Every reply's header gets "cpu",
+the processor time of the process in seconds; "last": true announces that the worker ends after this reply.
 
-A worker is the sandbox: its memory is bounded, it cannot write a file (RLIMIT_FSIZE 0), the server kills it when it
-overruns, and the kernel denies it whatever its jobs do not need (sandbox/confine.py).
+Messages are frames: two 4-byte big-endian lengths, a JSON header and an opaque body. The server never decodes a body,
+so it trusts nothing from a worker beyond JSON.
+
+A worker is a sandbox: its memory is bounded, it cannot write a file (RLIMIT_FSIZE 0), the server kills it when it
+exceeds its time, and the kernel denies it whatever its jobs do not need (sandbox/confine.py).
 """
 
 import ctypes
@@ -27,37 +30,70 @@ import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
-from rl.scorer import frames
 from rl.scorer.sandbox.confine import confine, prepare, writable
 
 _PR_SET_PDEATHSIG = 1
 
-# Between server and fork server, either way. A request: FORK, or the id of a worker whose exit code is asked for. A
-# reply: the worker's id, or an error's number with a minus; the exit code.
+# Between server and fork server. A request is FORK, or the id of a worker whose exit code is wanted. The reply is the
+# worker's id, an error's number with a minus, or the exit code.
 NUMBER = struct.Struct("=i")
 FORK = 0
+_LENGTHS = struct.Struct(">II")
+
+
+def frame_of(header: dict, body: bytes = b"") -> bytes:
+    """One frame."""
+    text = json.dumps(header).encode()
+    return _LENGTHS.pack(len(text), len(body)) + text + body
+
+
+def _read_frame(stream: BinaryIO) -> tuple[dict, bytes] | None:
+    """The next frame's (header, body) from a blocking stream, None at its end."""
+    lengths = stream.read(_LENGTHS.size)
+    if len(lengths) < _LENGTHS.size:
+        return None
+    header_size, body_size = _LENGTHS.unpack(lengths)
+    return json.loads(stream.read(header_size)), stream.read(body_size)
+
+
+def take_frame(buffer: bytearray, max_bytes: int) -> tuple[dict, bytes] | None:
+    """Remove the first frame from `buffer` and return its (header, body); None while it is not complete.
+
+    Raises ValueError for a frame of more than `max_bytes`, or with a header that is no JSON.
+    """
+    if len(buffer) < _LENGTHS.size:
+        return None
+    header_size, body_size = _LENGTHS.unpack_from(buffer)
+    body_start = _LENGTHS.size + header_size
+    end = body_start + body_size
+    if end > max_bytes:
+        raise ValueError(f"a frame of {end} bytes, more than {max_bytes}")
+    if len(buffer) < end:
+        return None
+    frame = json.loads(bytes(buffer[_LENGTHS.size : body_start])), bytes(buffer[body_start:end])
+    del buffer[:end]
+    return frame
 
 
 class Jobs(Protocol):
-    """What a kind of worker does."""
+    """The jobs of one kind of worker. mapped_bytes: address space for files that are mapped for reading."""
 
-    # Address space for files that are mapped for reading.
     mapped_bytes: int
 
     def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]: ...
 
 
 def _load(kind: str, settings: dict) -> Callable[..., Jobs]:
-    """The class of a kind's jobs, with what they need; for SQLite it is the standard library."""
+    """The class of a kind's jobs, after its imports; SQLite needs the standard library only."""
     module = import_module(f"rl.scorer.{kind}.jobs")
     getattr(module, "warm_up", lambda **_: None)(**settings)
     return getattr(module, f"{kind.title()}Jobs")
 
 
 def _limit(memory_bytes: int, mapped_bytes: int, writes: bool) -> None:
-    """Bound memory beyond what the process has now, and the size of files."""
+    """Limit memory beyond what the process has now, and the size of files."""
     if not writes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -65,7 +101,7 @@ def _limit(memory_bytes: int, mapped_bytes: int, writes: bool) -> None:
         with open("/proc/self/statm", encoding="ascii") as statm:
             pages = [int(count) for count in statm.read().split()]
         space, data = (count * resource.getpagesize() for count in (pages[0], pages[5]))
-        # Memory that a process writes is data; address space has mapped files too.
+        # Memory that a process writes is data; address space includes mapped files.
         resource.setrlimit(resource.RLIMIT_DATA, (data + memory_bytes,) * 2)
         resource.setrlimit(resource.RLIMIT_AS, (space + memory_bytes + mapped_bytes,) * 2)
 
@@ -74,17 +110,17 @@ def main() -> None:
     """Fork workers until the server closes the socket; in a worker, serve jobs until it closes that one's."""
     settings = json.loads(sys.argv[1])
     _end_with_parent()
-    # Not closed by an exception: the server would end this process before it has said what it is.
+    # An exception must not close it: the server would end this process before it has printed the exception.
     control = socket.socket(fileno=os.dup(sys.stdin.fileno()))
     os.dup2(null := os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     os.close(null)
     jobs = _load(settings["kind"], settings["jobs"])
     prepare(**settings["sandbox"])
     sys.stdout.flush()
-    gc.freeze()  # or the first collection of each worker would copy most of the memory
+    gc.freeze()  # else the first collection of each worker would copy most of the memory
     control.sendall(NUMBER.pack(0))
     is_worker = _fork_workers(control)
-    # A worker has no socket to the server but its own.
+    # A worker keeps only its own socket to the server.
     control.close()
     if is_worker:
         _serve(settings, jobs)
@@ -113,7 +149,7 @@ def _fork_workers(control: socket.socket) -> bool:
 
 def _fork(channel: list[int]) -> int:
     """A worker's id, an error's number with a minus, or 0 in the worker."""
-    if not channel:  # what this process has no room for is not received
+    if not channel:  # this process had no free descriptor to receive it
         return -errno.EMFILE
     try:
         process = os.fork()
@@ -123,7 +159,7 @@ def _fork(channel: list[int]) -> int:
         _end_with_parent()
         os.dup2(channel[0], sys.stdin.fileno())
         os.close(channel[0])
-    os.setpgid(process, process)  # in both, whichever comes first: the server kills the group
+    os.setpgid(process, process)  # in both processes, whichever runs first: the server kills the group
     return process
 
 
@@ -134,7 +170,7 @@ def _serve(settings: dict, make_jobs: Callable[..., Jobs]) -> None:
     confine(**settings["sandbox"])
     _reply(channel, {"outcome": "ready"}, b"")
     with os.fdopen(channel, "rb", closefd=False) as requests:
-        while (frame := frames.read(requests)) is not None:
+        while (frame := _read_frame(requests)) is not None:
             header, body = jobs.reply(*frame)
             del frame
             _reply(channel, header, body)
@@ -143,9 +179,9 @@ def _serve(settings: dict, make_jobs: Callable[..., Jobs]) -> None:
 
 
 def _own_channel() -> int:
-    """A descriptor of the server's socket that no program started from here inherits, and no forked process keeps.
+    """A descriptor of the server's socket that programs started here do not inherit and forked processes do not keep.
 
-    What a task's function reads then is /dev/null. What it prints goes out by lines.
+    A task's function then reads /dev/null, and its output is sent line by line.
     """
     channel = os.dup(sys.stdin.fileno())
     null = os.open(os.devnull, os.O_RDWR)
@@ -156,7 +192,7 @@ def _own_channel() -> int:
 
 
 def _reply(descriptor: int, header: dict, body: bytes) -> None:
-    view = memoryview(frames.encode(header | {"cpu": time.process_time()}, body))
+    view = memoryview(frame_of(header | {"cpu": time.process_time()}, body))
     while view:
         view = view[os.write(descriptor, view) :]
 

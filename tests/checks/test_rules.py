@@ -8,7 +8,7 @@ import pytest
 
 from rl.common.errors import UserError
 from tests.checks.conftest import of_mode
-from tests.trainer.conftest import ACTOR, ETA, MODEL
+from tests.training.conftest import ACTOR, ETA, MODEL
 from verl.dph.checks import model, rules
 from verl.dph.config import attention
 
@@ -89,6 +89,10 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ),
         (W_REINFORCE | {"algorithm.use_kl_in_reward": True}, "knows a correct response by its reward of 1, which"),
         (
+            {"algorithm.success_cap": 0.6, "actor_rollout_ref.rollout.n": 1},
+            "success_cap=0.6 counts the correct responses of a group, and rollout.n=1 makes none: use 2 or more",
+        ),
+        (
             W_REINFORCE | {"algorithm.filter_groups.enable": True},
             "w_reinforce learns from groups without a correct response, which algorithm.filter_groups.enable=True",
         ),
@@ -159,6 +163,9 @@ def test_reference_and_critic_are_checked_as_the_actor_is(run):
     critic = {"algorithm.adv_estimator": "gae", "critic.model.path": run.model}
     run.prepare(critic)
     assert "critic.strategy=fsdp does not run with" in run.rejection(critic | {"critic.strategy": "fsdp"})
+    assert "success_cap=0.6 sets the advantages of whole groups to 0" in run.rejection(
+        critic | {"algorithm.success_cap": 0.6}
+    )
 
 
 @pytest.mark.parametrize(

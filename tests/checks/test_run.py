@@ -20,7 +20,7 @@ from verl.workers.config import FSDPActorConfig
 
 from rl.common.errors import UserError
 from tests.checks.conftest import of_mode
-from tests.trainer.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, dataset_row
+from tests.training.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, dataset_row
 from verl.dph import main
 from verl.dph.checks import scorer
 from verl.dph.config.program import CONFIG_DIR, run_main

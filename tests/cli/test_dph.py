@@ -14,7 +14,7 @@ import pytest
 import shtab
 
 from rl import cli
-from rl.configuration.methods import BASELINE, PAPER, methods
+from rl.configuration.methods import KINDS, methods
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROMISED = (
@@ -63,7 +63,7 @@ def test_help_loads_nothing_heavy():
     ("command", "absent"),
     [
         ("inspect prompts.parquet", HEAVY - {"pyarrow", "numpy", "asyncio"}),
-        ("split --samples none.jsonl --data prompts.parquet", HEAVY - {"pyarrow", "numpy"}),
+        ("split --samples none.jsonl --data prompts.parquet", HEAVY - {"pyarrow", "numpy", "omegaconf", "pydantic"}),
         # Arrow looks for pandas when it makes a table of Python objects.
         ("prepare math-eval --file aime24=aime.jsonl --output out", HEAVY - {"pyarrow", "numpy", "pandas"}),
         ("audit prompts.parquet --database-path nowhere", OF_TRAINING),
@@ -183,10 +183,8 @@ def test_options_of_store_and_train_are_variables_of_their_scripts():
 def test_train_alone_names_every_method_and_where_it_comes_from(capsys):
     code, out, err = run(capsys, "train")
     assert (code, err) == (0, "") and run(capsys, "train", "--list")[1] == out
-    assert [line.split()[0] for line in out.splitlines() if re.match(r"  \w+  +\S", line)] == [
-        *methods(PAPER),
-        *methods(BASELINE),
-    ]
+    listed = [line.split()[0] for line in out.splitlines() if re.match(r"  \w+  +\S", line)]
+    assert listed == [name for kind in KINDS for name in methods(kind)]
     assert out.index("The paper's\n") < out.index("  alpha ") < out.index("Baselines ") < out.index("  kl_cov ")
     assert out.splitlines()[-1].strip().startswith("dph train js_kl ")
 

@@ -1,4 +1,4 @@
-"""Nodes on one machine: each is a process of the launcher with a loopback address of its own, 127.0.1.1 and so on."""
+"""Nodes on one machine: each is a launcher process with its own loopback address, 127.0.1.1 and so on."""
 
 import os
 import random
@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Above what a slow machine takes; what is expected to come sooner is not waited for.
+# Longer than a slow machine takes; the tests go on as soon as the expected thing happens.
 PATIENCE_S = 600.0
 MARK = "CLUSTER_TEST"
 
@@ -29,7 +29,7 @@ def address(rank: int) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Below those that the kernel gives to whatever asks for port 0, as Ray does, and above Ray's for its workers."""
+    """Below the ports that the kernel gives for port 0, which Ray asks for, and above the ports of Ray's workers."""
     free = []
     for port in random.sample(range(20_000, 32_000), 100):
         with suppress(OSError), socket.create_server(("", port)):
@@ -52,7 +52,7 @@ class Node:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                # What a shell starts with & inherits that SIGINT is ignored.
+                # A program that a shell starts with & inherits an ignored SIGINT.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
@@ -73,7 +73,7 @@ class Node:
         self.wait_for(lambda: text in self.text())
 
     def end(self, number: int | None = None) -> int:
-        """Its exit code, after this signal."""
+        """Send a signal; returns the exit code."""
         if number is not None:
             self.process.send_signal(number)
         try:
@@ -113,7 +113,7 @@ class Cluster:
         return node
 
     def node(self, rank: int, nodes: int, *command: str, wait_seconds: float = PATIENCE_S, **options: object) -> Node:
-        """`python -m rl.cluster` as the launcher starts it; options in place of the usual ones."""
+        """`python -m rl.cluster` as the launcher starts it; options replace the usual ones."""
         options = {
             "nodes": nodes,
             "rank": rank,
@@ -130,7 +130,7 @@ class Cluster:
         return self.start([sys.executable, "-m", "rl.cluster", *words, "--", *(command or ("true",))])
 
     def processes(self, word: str = "") -> list[psutil.Process]:
-        """Those of all nodes that run, or only those of this program or Python module."""
+        """Running processes of all nodes, or only those of this program or Python module."""
         found = []
         for process in psutil.process_iter(["environ", "status", "cmdline"]):
             marked = (process.info["environ"] or {}).get(MARK) == self.mark
@@ -140,7 +140,7 @@ class Cluster:
         return found
 
     def close(self) -> None:
-        """Kill whatever a failed test left."""
+        """Kill what a failed test left."""
         for process in self.processes():
             with suppress(psutil.NoSuchProcess):
                 process.kill()

@@ -1,4 +1,4 @@
-"""The example files of schedulers: they parse, and what they start is what cluster.sh and the launch scripts read."""
+"""The example files of schedulers parse, and start what cluster.sh and the launch scripts read."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def test_sbatch_asks_for_one_task_a_node():
 
 
 def test_sbatch_starts_the_script_on_every_node(tmp_path, settings):
-    """With an srun that says what it was asked for."""
+    """With an srun that prints its arguments."""
     srun = tmp_path / "srun"
     srun.write_text('#!/bin/sh\nprintf "%s\\n" "$RAY_AUTH_TOKEN" "$RAY_START_ARGS" "$PWD" "$@"\n')
     srun.chmod(0o755)

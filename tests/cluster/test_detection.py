@@ -1,4 +1,4 @@
-"""cluster.sh and the launcher's words for a node: nodes, rank and head in the variables of each scheduler."""
+"""cluster.sh and the launcher's options for a node: nodes, rank and head from the variables of each scheduler."""
 
 import os
 import subprocess
@@ -98,7 +98,7 @@ def run(path: str = "", **environment: str) -> Detected:
         (SLURM | {"SLURM_JOB_NUM_NODES": "1", "SLURM_STEP_ID": ""}, ("1", "0", "", "4", "1")),
         # one node of a larger job, by hand
         (SLURM | {"SLURM_STEP_ID": "", "NNODES": "1"}, ("1", "0", "", "4", "1")),
-        # what is set counts more
+        # the user's variables override
         (SLURM | {"GPUS_PER_NODE": "8", "MASTER_ADDR": "ib0-003"}, ("4", "2", "ib0-003", "8", "4")),
         (SLURM | {"SLURM_STEP_ID": ""} | PLAIN, ("4", "3", "10.0.0.1", "4", "4")),
         (MODELARTS, ("2", "1", "job-worker-0.job", "8", "2")),

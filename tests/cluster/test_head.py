@@ -1,4 +1,4 @@
-"""The head's view of its nodes, with a Ray that is made up."""
+"""The head's view of its nodes, with a fake Ray."""
 
 import pytest
 import ray
@@ -10,7 +10,7 @@ from rl.common.errors import UserError
 
 
 class Remote:
-    """A method of an actor that notes its calls."""
+    """A method of an actor that records its calls."""
 
     def __init__(self):
         self.calls = []
@@ -62,7 +62,7 @@ class MadeUpRay:
 
 
 def settings(rank: int, *options: str):
-    # The launcher passes what is not set as an empty option.
+    # The launcher passes unset variables as empty options.
     return parse(["--nodes=3", "--scorer-nodes=1", f"--rank={rank}", "--scorer=", *options, "--", "true"])
 
 

@@ -1,4 +1,4 @@
-"""One node's launcher without Ray: what it starts, what it says, its exit code, and that nothing stays."""
+"""One node's launcher without Ray: what it starts and prints, its exit code, and that no process is left."""
 
 import re
 import signal
@@ -37,12 +37,12 @@ def test_a_scorer_serves_as_long_as_the_command_runs(cluster, shop_databases):
 
 
 def said_address(node) -> re.Match | None:
-    """What the command of these tests says, which is later than the launcher's own line of the scorer."""
+    """The line that the command of these tests prints, after the launcher's own line about the scorer."""
     return re.search(r"^at (http://127.0.0.1:\d+)$", node.text(), re.MULTILINE)
 
 
 def test_each_of_two_runs_on_a_machine_has_a_scorer_of_its_own(cluster):
-    """The first one's end takes nothing from the second."""
+    """The end of the first leaves the second alone."""
     say = ("bash", "-c", 'echo "at $DPH_SCORER"; exec sleep 1000000')
     first, second = runs = [cluster.node(0, 1, *say, scorer_port=0) for _ in range(2)]
     for run in runs:
@@ -65,7 +65,7 @@ def test_a_scorer_that_is_named_is_used_and_left(cluster, scorer_process):
 
 
 def test_a_scorer_that_starts_again_keeps_its_port(tmp_path):
-    """As a node's agent does, whose scorer the head has named to the clients."""
+    """An agent that starts again keeps the address that the clients know."""
     (tmp_path / "other").mkdir()
     first, again, other = (_own_port("127.0.0.1", folder) for folder in (tmp_path, tmp_path, tmp_path / "other"))
     assert first == again != other
@@ -119,7 +119,7 @@ def test_what_cannot_start_is_one_sentence(cluster):
 
 
 def test_an_agent_ends_its_node(tmp_path, monkeypatch):
-    """In process, as Ray would make it an actor on another node."""
+    """In this process; Ray makes it an actor on another node."""
     settings = parse(["--scorer-config=sql.yaml", "--", "true"])
     for name, value in environment(settings, tmp_path, "127.0.0.1").items():
         monkeypatch.setenv(name, value)

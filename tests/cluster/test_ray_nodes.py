@@ -1,4 +1,4 @@
-"""Two nodes with Ray: what ends them, and that nothing stays."""
+"""Two nodes with Ray: what ends them, and that no process is left."""
 
 import signal
 
@@ -12,7 +12,7 @@ FOR_EVER = ("sleep", "1000000")
 
 
 def test_nodes_join_late_and_end_together(cluster):
-    """A scorer that dies is restarted, a node of a rank that is taken is rejected, SIGTERM to the head ends all."""
+    """A scorer that dies is restarted, a node with a taken rank is rejected, SIGTERM to the head ends all."""
     worker = cluster.node(1, 2)
     worker.wait_for_text("waits for Ray's head")
     head = cluster.node(0, 2, *FOR_EVER)
@@ -52,7 +52,7 @@ def test_a_head_that_vanishes_ends_the_others(cluster):
     head.vanish()
     assert worker.end() == 1
     [sentence] = worker.errors()
-    assert "is gone without a word" in sentence
+    assert "ended unexpectedly" in sentence
     assert not cluster.processes()
 
 

@@ -11,8 +11,8 @@ from rl.configuration.nesting import flat, nested
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.setting import MISSING, VERLS
 from rl.configuration.training import ETA, TRAINING
-from rl.evaluation.paper.published import SETTINGS
-from rl.evaluation.spec_writer import NO_STYLES
+from rl.evaluation.outputs import NO_STYLES
+from rl.evaluation.paper.tables import SETTINGS
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 from verl.dph.divergence.eta_schedule import ERROR_CLIP, Coefficient, CoefficientControl
 from verl.dph.divergence.loss_modes import MODES, terms_of
@@ -37,8 +37,7 @@ def test_every_setting_is_stated_once_and_its_default_is_allowed(program):
 
 
 def test_the_divergences_forms_and_schedules_are_those_that_are_implemented():
-    modes = names(f"{ACTOR}sft_loss_mode")
-    assert modes == ("none", *MODES)
+    assert names(f"{ACTOR}sft_loss_mode") == ("none", *MODES)
     forms = {
         form: terms_of("js", form, True, alpha=0.2, kl_estimator="k1", baseline="centred")
         for form in names(f"{ACTOR}sft_loss_form")

@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from rl.demo.schemas import SCHEMAS
+from rl.demo.questions import SCHEMAS
 from rl.demo.task import TaskSettings, make_task
 
 SMALL = TaskSettings(seed=3, train=40, eval=20, sft=150)
@@ -14,7 +14,7 @@ SMALL = TaskSettings(seed=3, train=40, eval=20, sft=150)
 def small_task(tmp_path_factory):
     """The folder of a task with SMALL's settings."""
     folder = tmp_path_factory.mktemp("demo") / "task"
-    assert make_task(folder, SMALL)
+    make_task(folder, SMALL)
     return folder
 
 

@@ -1,24 +1,22 @@
-"""The base model's folder: it learns, loads, is exact for a seed, and is not made twice."""
+"""The base model's folder: it learns, loads and is exact for a seed."""
 
-import json
-from dataclasses import replace
-
+import pyarrow.parquet as pq
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from rl.common.errors import UserError
-from rl.demo.base_model import ModelSettings, Shape, build_model, make_model
-from rl.demo.sft import IGNORED, SftSettings, collate, fine_tune, load_examples
+from rl.demo.base_model import IGNORED, SftSettings, Shape, build_model, collate, fine_tune, make_model, tokenized
 from rl.demo.tokenizer import build_tokenizer
 
 SHAPE = Shape(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_hidden_layers=1)
-SETTINGS = ModelSettings(shape=SHAPE, sft=SftSettings(steps=3, batch_size=4, warmup_steps=1))
+SFT = SftSettings(steps=3, batch_size=4, warmup_steps=1)
 
 
 def test_a_few_steps_lower_the_loss(small_task):
     tokenizer = build_tokenizer()
-    examples = load_examples(small_task / "sft.parquet", tokenizer)
+    rows = pq.read_table(small_task / "sft.parquet", columns=["prompt", "solutions"]).to_pylist()
+    examples = [tokenized(tokenizer, **row) for row in rows]
     assert tokenizer.convert_ids_to_tokens(examples[0].prompt)[-1] == tokenizer.bos_token
     assert len(examples[0].solutions) == 5
     for ids in examples[0].solutions:
@@ -41,9 +39,9 @@ def test_collate_by_hand():
     assert labels.tolist() == [[x, x, 6, 2, x], [x, 7, 8, 9, 2]]
 
 
-def test_the_folder_loads_is_exact_for_a_seed_and_is_made_once(small_task, tmp_path):
-    folder, weights = tmp_path / "base", tmp_path / "base" / "model.safetensors"
-    assert make_model(small_task, folder, SETTINGS) and not make_model(small_task, folder, SETTINGS)
+def test_the_folder_loads_and_is_exact_for_a_seed(small_task, tmp_path):
+    folder = tmp_path / "base"
+    make_model(small_task, folder, SFT, SHAPE)
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
     assert model.config.vocab_size == len(tokenizer)
@@ -51,18 +49,16 @@ def test_the_folder_loads_is_exact_for_a_seed_and_is_made_once(small_task, tmp_p
     assert model.lm_head.weight is model.model.embed_tokens.weight
     assert GenerationConfig.from_pretrained(folder).eos_token_id == tokenizer.eos_token_id
     assert model.generate(torch.tensor([[1, 5, 2, 1]]), max_new_tokens=3, do_sample=False).shape[1] <= 7
-    make_model(small_task, tmp_path / "same", SETTINGS)
-    first = weights.read_bytes()
-    assert (tmp_path / "same" / "model.safetensors").read_bytes() == first
-    assert make_model(small_task, folder, replace(SETTINGS, seed=5)) and weights.read_bytes() != first
-    assert json.loads((folder / "demo_model.json").read_text())["settings"]["seed"] == 5
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "same"]
+    make_model(small_task, tmp_path / "same", SFT, SHAPE)
+    make_model(small_task, tmp_path / "seed", SFT, SHAPE, seed=5)
+    first, same, seed = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("base", "same", "seed"))
+    assert first == same != seed and len([*tmp_path.iterdir()]) == 3
 
 
 def test_other_folders_are_left_alone(small_task, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match="is not a demo model"):
-        make_model(small_task, tmp_path, SETTINGS)
+    with pytest.raises(UserError, match="exists: delete it"):
+        make_model(small_task, tmp_path, SFT, SHAPE)
     with pytest.raises(UserError, match="holds no demo task"):
-        make_model(tmp_path / "nothing", tmp_path / "base", SETTINGS)
+        make_model(tmp_path / "nothing", tmp_path / "base", SFT, SHAPE)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

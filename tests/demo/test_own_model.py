@@ -6,8 +6,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.common.errors import UserError
 from rl.data.prepare.prompt_template import sql_prompt
+from rl.demo.base_model import SftSettings
 from rl.demo.own_model import make_own_model
-from rl.demo.sft import SftSettings
 from rl.demo.tokenizer import response_text
 from tests.sample_files import math_row, write_parquet
 

@@ -1,4 +1,4 @@
-"""The files of the task: format, disjointness, determinism, and what a rerun does."""
+"""The files of the task: format, disjointness, determinism."""
 
 import json
 import sqlite3
@@ -8,9 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rl.common.errors import UserError
-from rl.demo.question_families import AMBIGUOUS_SHARE, FIRST_READING_SHARE
-from rl.demo.schemas import CHILD_ROWS, PARENT_ROWS, SCHEMAS
-from rl.demo.sql_solutions import STYLE_NAMES
+from rl.demo.questions import AMBIGUOUS_SHARE, CHILD_ROWS, FIRST_READING_SHARE, PARENT_ROWS, SCHEMAS, STYLE_NAMES
 from rl.demo.task import MOST_ROWS, TaskSettings, draw_questions, main, make_task, splits
 from rl.demo.tokenizer import QUESTION_HEADING
 
@@ -99,35 +97,20 @@ def test_a_seed_decides_every_byte_and_the_training_set_no_test(tmp_path):
     assert read(tmp_path / "one", "train") == read(tmp_path / "larger", "train")[:4]
 
 
-def test_a_rerun_skips_unless_settings_change_or_it_was_interrupted(tmp_path, monkeypatch):
-    def times():
-        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    assert make_task(tmp_path, TINY)
-    before = times()
-    assert not make_task(tmp_path, TINY) and times() == before
-    assert make_task(tmp_path, replace(TINY, train=5)) and len(read(tmp_path, "train")) == 5
-    with monkeypatch.context() as patch:
-        patch.setattr("rl.demo.task._write_parquet", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            make_task(tmp_path, replace(TINY, seed=9))
-    assert make_task(tmp_path, replace(TINY, train=5))
-    assert json.loads((tmp_path / "task.json").read_text())["settings"]["seed"] == TINY.seed
-    for text in ("no json", '{"settings": {}}'):
-        (tmp_path / "task.json").write_text(text)
-        with pytest.raises(UserError, match="task.json"):
-            make_task(tmp_path, TINY)
-        assert (tmp_path / "task.json").read_text() == text
+def test_the_experts_responses_are_right_and_of_one_style(small_task):
+    rows = [json.loads(line) for line in (small_task / "expert.jsonl").read_text().splitlines()]
+    questions = read(small_task, "train")
+    assert [row["id"] for row in rows] == [question["id"] for question in questions]
+    for row, question in zip(rows, questions, strict=True):
+        truth = question["reward_model"]["ground_truth"]
+        assert row["response"] == f"```sql\n/*IN*/ {truth['gold_sql']}\n```"
 
 
 def test_too_few_questions_are_an_error(databases, monkeypatch):
     split = replace(splits(TINY)[0], size=2)
     assert len({question.text for question in draw_questions(split, 0, databases, set())}) == 2
     monkeypatch.setattr("rl.demo.task.MOST_ROWS", 0)
-    with pytest.raises(UserError, match="Only 0 of 2 distinct questions for test_in_domain were found in 100 draws"):
+    with pytest.raises(UserError, match="test_in_domain cannot have 2 questions: 100 draws gave 0 distinct ones"):
         draw_questions(split, 0, databases, set())
 
 
@@ -136,12 +119,10 @@ def test_command_line(tmp_path, monkeypatch, capsys):
     arguments = ["task", "--out", str(tmp_path / "task"), "--train", "7", "--seed", "2", "--eval"]
     monkeypatch.setattr("sys.argv", [*arguments, "5"])
     main()
-    assert capsys.readouterr().out == f"Wrote the demo task to {tmp_path / 'task'}.\n"
+    assert capsys.readouterr().out == f"Wrote the demo's task to {tmp_path / 'task'}.\n"
     assert [len(read(tmp_path / "task", name)) for name in SIZES] == [7, 5, 5, 5]
-    main()
-    assert "skipped" in capsys.readouterr().out
     monkeypatch.setattr("sys.argv", [*arguments, "0"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert capsys.readouterr().err == "Error: The demo task's eval is 0; it must be at least 1.\n"
+    assert capsys.readouterr().err.startswith("Error: test_in_domain cannot have 0 questions: ")

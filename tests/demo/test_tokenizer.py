@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, LlamaConfig
 
 from rl.data.prepare.prompt_template import sql_prompt
-from rl.demo.question_families import FAMILIES, Mix, draw_question
-from rl.demo.schemas import SCHEMAS
-from rl.demo.sql_solutions import STYLE_NAMES, announced_solution
+from rl.demo.questions import FAMILIES, SCHEMAS, STYLE_NAMES, Mix, announced_solution, draw_question
 from rl.demo.tokenizer import FENCE_CLOSE, FENCE_OPEN, START, build_tokenizer, response_text, vocabulary
 
 ALL_EQUAL = Mix((1.0,) * len(FAMILIES), zipf_exponent=0.0)

@@ -13,11 +13,10 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-import yaml
 
 from rl import cli
-from rl.configuration.nesting import flat
 from rl.configuration.programs import PROGRAMS
+from rl.scorer.config import MathSettings, ServerSettings, SqlSettings, TaskSettings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
@@ -79,14 +78,17 @@ def test_every_command_and_option_is_in_the_reference():
 
 def test_every_setting_and_script_variable_is_in_the_reference():
     made = _module("reference")
-    text = "\n".join([*map(made.settings, PROGRAMS), made.scorer_settings()])
+    text = "\n".join(map(made.settings, PROGRAMS))
     found = re.findall(r"^### (\S+)$", text, re.MULTILINE)
-    scorer = flat(yaml.safe_load((REPOSITORY / "rl" / "scorer" / "sql.yaml").read_text()))
     ours = [setting.key for program in PROGRAMS.values() for setting in program.changed()]
-    assert {*ours, *(key for key, _ in scorer)} == set(found)
+    assert set(ours) == set(found)
     assert (
         "### actor_rollout_ref.actor.sft_loss_mode\n\nDefault `none`.\n\nDivergence to the initial policy: none" in text
     )
+    for section in (ServerSettings, SqlSettings, MathSettings, TaskSettings):
+        assert [name for name in section.model_fields if f"| `{name}` |" not in made.scorer_settings()] == []
+    assert "| `gold_seconds` | `60.0` | Time limit of a gold query" in made.scorer_settings()
+    assert "| `SqlRewardModel` | 0 |" in made.reward_models() and "| `duckdb` | a file, or a folder" in made.engines()
     text = made.script_variables()
     assert "  LEARNING_RATE=1e-6" in text and "  SCORER_PORT=0" in text and str(REPOSITORY) not in text
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rl.demo.base_model import ModelSettings, make_model
-from rl.demo.scorer_process import scorer_server
-from rl.demo.sft import SftSettings
+from rl.cluster.scorer import temporary_scorer
+from rl.demo.base_model import SftSettings, make_model
+from rl.demo.experiment import SCORER_CONFIG
 from rl.demo.task import TaskSettings, make_task
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -112,8 +112,8 @@ def project(tmp_path_factory):
     """Task and base model are made, and a scorer serves its databases."""
     project = Project(tmp_path_factory.mktemp("project"))
     make_task(project.task, TaskSettings(train=40, eval=6, sft=3000))
-    make_model(project.task, project.model, ModelSettings(sft=SftSettings(steps=300)))
-    with scorer_server(project.folder, project.task / "databases") as address:
+    make_model(project.task, project.model, SftSettings(steps=300))
+    with temporary_scorer(SCORER_CONFIG, project.task / "databases", project.folder / "scorer.log") as address:
         project.environment["DPH_SCORER"] = address
         yield project
 

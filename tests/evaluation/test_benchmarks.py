@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
-from rl.data.benchmarks import BENCHMARKS, DATASETS
+from rl.data.benchmarks import BENCHMARKS
 from rl.data.questions import answer_kind
 from rl.evaluation.benchmarks import PRESETS, SplitSettings, splits_of
 
@@ -44,20 +44,6 @@ def test_presets_are_the_papers():
         is_sql = answer_kind(name) == "sql"
         assert (settings.temperature, settings.max_response_length) == ((1.0, 4096) if is_sql else (0.6, 2048))
         assert BENCHMARKS[name].file == (f"sql/{name}_dev.parquet" if is_sql else f"math/{name}.parquet")
-
-
-def test_data_sets_are_told_apart():
-    """Prepared files hold these numbers."""
-    assert {(dataset.name, dataset.split): dataset.id_block for dataset in DATASETS} == {
-        ("bird", "train"): 1, ("bird", "dev"): 2, ("bird", "test"): 3,
-        ("spider", "train"): 4, ("spider", "dev"): 5, ("spider", "test"): 6,
-        ("math_dapo", "train"): 7, ("aime24", "test"): 8, ("aime25", "test"): 9, ("amc23", "test"): 10,
-        ("math500", "test"): 11, ("olympiadbench", "test"): 12, ("minerva_math", "test"): 13,
-        ("college_math", "test"): 14, ("gsm8k", "test"): 15, ("bird_mini", "dev"): 16, ("bird_mini_pg", "dev"): 17,
-        ("spider_syn", "train"): 18, ("spider_syn", "dev"): 19, ("spider_dk", "dev"): 20,
-        ("spider_realistic", "dev"): 21, ("spider2_lite", "dev"): 22,
-    }  # fmt: skip
-    assert all(answer_kind(dataset.name) == dataset.kind for dataset in DATASETS)
 
 
 def test_benchmarks_custom_splits_and_overrides(data):

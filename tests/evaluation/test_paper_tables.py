@@ -6,9 +6,9 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.benchmarks import BENCHMARKS
-from rl.evaluation.paper.published import SETTINGS, paper_tables
-from rl.evaluation.paper.tables import main, results_of, tables_of
-from rl.evaluation.table import Cell, Row, Table, latex, latex_escape, markdown
+from rl.evaluation.measures import MEASURES
+from rl.evaluation.paper.tables import SETTINGS, main, paper_tables, results_of, tables_of
+from rl.evaluation.table import Cell
 
 ALL = list(BENCHMARKS)
 
@@ -17,10 +17,8 @@ def summary(n: int, value: float) -> dict:
     interval = [value, value - 0.02, value + 0.03]
     powers = [1 << i for i in range(n.bit_length())]
     of_k = {str(k): interval for k in powers}
-    names = ("greedy", "keep_rate", "newly_solved", "distinct_correct", "style_entropy")
-    return {"n": n, "prompts": 30, "pass@k": of_k, "maj@k": of_k, "mean@k": {str(n): interval}} | dict.fromkeys(
-        names, interval
-    )
+    of_all = {"pass@k": of_k, "maj@k": of_k, "mean@k": {str(n): interval}}
+    return {"n": n, "prompts": 30} | {m.name: interval for m in MEASURES if m.name != "truncated"} | of_all
 
 
 def report(splits=ALL, methods=("base", "base_again", "grpo", "mine"), labels=None) -> dict:
@@ -32,9 +30,6 @@ def report(splits=ALL, methods=("base", "base_again", "grpo", "mine"), labels=No
     test = {"first": "grpo", "second": "base", "metric": "pass@8", "prompts": 30, "difference": [0.01, -0.02, 0.04]}
     tests = [test | {"split": split, "p": 0.25, "p_holm": 0.5} for split in splits]
     return found | {"_labels": {name: name.upper() for name in methods} | (labels or {}), "_tests": tests}
-
-
-# -------------------------------------------------------------------------------------------------- the paper's figures
 
 
 def test_averages_are_those_of_their_rows():
@@ -62,9 +57,6 @@ def test_some_figures_of_the_paper():
     assert found["3", "llama-sql", "rkl", ("aime24", "pass@64")] == 23.3
     assert found["4", "qwen-math", "dph_f", ("aime24", "pass@64")] == 73.33
     assert found["8", "llama-math", "dph_js", ("college_math", "mean@8")] == 29.9
-
-
-# ------------------------------------------------------------------------------------------------------- ours beside it
 
 
 def test_ours_stands_below_the_papers_figure():
@@ -113,40 +105,6 @@ def test_several_reports_make_one_table():
     assert results_of([report(["bird", "spider"]), report(ALL[2:])]) == results_of([report()])
     with pytest.raises(UserError, match="Two reports have base on bird"):
         results_of([report(["bird"]), report(["bird"])])
-
-
-# ------------------------------------------------------------------------------------------------------------- the text
-
-
-def test_a_small_table_by_hand():
-    rows = (Row("Group", "", ()), Row("A_b | <c>", "ours", (Cell(12.345, 10, 15), None)))
-    table = Table("small", "50 % of it", (("Bird", "Greedy"), ("Bird", "Pass@8")), rows)
-    assert markdown(table).splitlines() == [
-        "### 50 % of it",
-        "",
-        "| Model | Source | Bird Greedy | Bird Pass@8 |",
-        "| --- | --- | ---: | ---: |",
-        "| **Group** |  |  |  |",
-        r"| A_b \| &lt;c> | ours | 12.3 [10.0, 15.0] | – |",
-    ]
-    assert latex(table).splitlines()[2:-2] == [
-        r"\caption{50 \% of it}",
-        r"\label{tab:small}",
-        r"\begin{tabular}{llrr}",
-        r"\toprule",
-        r"\multicolumn{2}{c}{} & \multicolumn{2}{c}{Bird} \\",
-        r"Model & Source & Greedy & Pass@8 \\",
-        r"\midrule",
-        r"\textit{Group} &  &  &  \\",
-        r"A\_b | \textless{}c\textgreater{} & ours & 12.3 {\scriptsize [10.0, 15.0]} & -- \\",
-        r"\bottomrule",
-    ]
-    assert latex_escape(r"a\b_c^2 {50%} & #1 ~ $x$ η<1") == (
-        r"a\textbackslash{}b\_c\textasciicircum{}2 \{50\%\} \& \#1 \textasciitilde{} \$x\$ $\eta$\textless{}1"
-    )
-
-
-# ---------------------------------------------------------------------------------------------------------- the command
 
 
 def test_command_line(tmp_path, capsys):

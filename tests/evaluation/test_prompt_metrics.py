@@ -7,9 +7,8 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata
-from rl.evaluation.analysis.prompt_metrics import prompt_metrics
+from rl.evaluation.analysis.prompt_metrics import prompt_metrics, summarise, transition_shares
 from rl.evaluation.analysis.samples import SampleSet
-from rl.evaluation.analysis.summary import summarise
 from rl.metrics.distinct_answers import NO_VOTE
 
 STYLES = ("JOIN", "IN", "Others")
@@ -96,3 +95,10 @@ def test_majorities_of_results():
     assert (by_text["maj@k"]["4"][0], by_text["maj_by"]) == (pytest.approx(0.5), "syntax")
     assert (by_result["maj@k"]["4"][0], by_result["maj_by"]) == (pytest.approx(1), "result")
     assert by_result["distinct_results"] == [2, 2, 2]
+
+
+def test_transitions_by_hand():
+    nan = np.nan
+    shares = transition_shares(np.array([1, 0.5, nan, nan]), np.array([nan, nan, 0.25, 0]))
+    assert shares == {"retained": 0.375, "forgotten": 0.125, "gained": 0.0625, "unsolved": 0.4375}
+    assert transition_shares(np.full(3, nan), np.full(3, nan)) is None

@@ -36,7 +36,7 @@ def test_the_project_travels_as_files_and_as_a_wheel(make_kit, tmp_path):
         [entry_points] = [archive.read(name).decode() for name in names if name.endswith("entry_points.txt")]
     assert "dph = verl.dph.plugin:register" in entry_points
     assert {"verl/dph/config/device/cuda.yaml", "rl/scorer/sql.yaml", "rl/demo/experiment.py"} <= names
-    for path in ("scripts/llama/js_kl.sh", "benchmarks/actor_update.py", "tests/mathematics/test_topk.py"):
+    for path in ("scripts/llama/js_kl.sh", "benchmarks/actor_update.py", "tests/divergence/test_topk_logprobs.py"):
         assert (tmp_path / "project" / path).is_file()
     assert not (tmp_path / "project" / "build").exists()
     assert re.fullmatch("[0-9a-f]{40}\n", (tmp_path / "revision").read_text())

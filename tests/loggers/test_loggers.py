@@ -120,7 +120,7 @@ def test_what_is_known_of_the_runs_is_watched_and_compared(probed, plain, tmp_pa
     first, *rows = capsys.readouterr().out.splitlines()
     assert first == f"{probed.folder} has ended: step 2 of 2."
     last = {re.split(r"\s{2,}", row)[0]: row.split()[-2:] for row in rows}
-    assert last["retention"] == ["0.75", "2"] and last["sql Pass@2"] == ["0.6", "2"] and last["Pass@4"][1] == "2"
+    assert last["Keep rate"] == ["0.75", "2"] and last["sql Pass@2"] == ["0.6", "2"] and last["Pass@4"][1] == "2"
     assert cli.main(["compare", str(probed.folder), str(plain.folder), "--out", str(tmp_path)]) == 0
     report = json.loads((tmp_path / "report.json").read_text())
     assert [name for name in report if not name.startswith("_")] == ["base", "dph_probed", "dph_plain"]

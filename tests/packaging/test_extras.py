@@ -27,8 +27,8 @@ MODULES = {
     # name the audit's outcomes, and so reach its engines.
     "report": (
         [
-            "rl.runs",
-            *(COMMANDS[name].program.partition(":")[0] for name in ("report", "inspect", "split", "prepare bird")),
+            COMMANDS[name].program.partition(":")[0]
+            for name in ("report", "watch", "compare", "inspect", "split", "prepare bird")
         ],
         "nothing",
         {"psycopg", "torch", "transformers"},

@@ -1,4 +1,4 @@
-"""What a confined worker must not be able to do, and what it must: Python code for workers and tasks to run."""
+"""Attacks that must fail in a confined worker, and work that it must do: Python code for workers and tasks."""
 
 import subprocess
 from contextlib import suppress
@@ -41,7 +41,7 @@ PROGRAMS = {
 OTHERS = {
     "kill": "os.kill(VICTIM, 9)",
     "kill by a descriptor": "import signal; signal.pidfd_send_signal(os.pidfd_open(VICTIM), 9)",
-    # SIGKILL when something can be read of a pipe.
+    # SIGKILL when a pipe becomes readable.
     "kill by input": """
 import fcntl
 reader, writer = os.pipe()
@@ -49,7 +49,7 @@ fcntl.fcntl(reader, 8, VICTIM), fcntl.fcntl(reader, 10, 9)
 fcntl.fcntl(reader, fcntl.F_SETFL, os.O_ASYNC | fcntl.fcntl(reader, fcntl.F_GETFL))
 os.write(writer, b'x')
 """,
-    # And let go, or nobody learns of its end.
+    # Detach, or nobody learns of its end.
     "trace": "call(library.ptrace(16, VICTIM, 0, 0)), os.waitpid(VICTIM, 0), library.ptrace(17, VICTIM, 0, 0)",
     "read another's memory": "open('/proc/VICTIM/mem', 'rb', 0)",
     "io_uring": "call(library.syscall(425, 1, bytes(200)))",
@@ -57,7 +57,7 @@ os.write(writer, b'x')
     "another namespace": "call(library.unshare(0x04000000))",
 }
 ATTACKS = READING | CHANGING | NETWORK | PROGRAMS | OTHERS
-# What takes a capability, by its number.
+# Actions that need a capability, by its number.
 PRIVILEGED = {
     (21, "mount"): "call(library.mount(b'none', b'FOLDER/empty', b'tmpfs', 0, None)), library.umount(b'FOLDER/empty')",
     (24, "lift its limits"): "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))",
@@ -65,7 +65,7 @@ PRIVILEGED = {
 CAPABILITIES = int(Path("/proc/self/status").read_text().split("CapEff:")[1].split()[0], 16)
 ATTACKS |= {name: code for (number, name), code in PRIVILEGED.items() if CAPABILITIES >> number & 1}
 
-# To be run by workers, before the attack.
+# Workers run this before the attack.
 BEGINNING = """
 import ctypes, os
 library = ctypes.CDLL(None, use_errno=True)
@@ -101,7 +101,7 @@ assert [open(os.path.join(folder, name)).read() for name in os.listdir(folder) i
 
 @dataclass
 class Targets:
-    """What attacks aim at."""
+    """The targets of attacks."""
 
     OUTSIDE: Path
     FOLDER: Path
@@ -110,7 +110,7 @@ class Targets:
     victim: subprocess.Popen | None = None
 
     def code(self, attack: str) -> str:
-        """The attack, on targets that are as new."""
+        """The code of an attack on fresh targets."""
         self.FOLDER.mkdir(exist_ok=True)
         for path in self.FOLDER.iterdir():
             path.rmdir() if path.is_dir() else path.unlink()
@@ -125,7 +125,7 @@ class Targets:
         return BEGINNING + attack.replace("TARGET", str(self.FOLDER / "file.sqlite"))
 
     def survived(self) -> bool:
-        """Whether the victim is still there after a moment."""
+        """Whether the victim still runs after a moment."""
         with suppress(subprocess.TimeoutExpired):
             self.victim.wait(0.3)
         return self.victim.poll() is None

@@ -19,9 +19,9 @@ import pytest
 import yaml
 
 from rl.scorer.config import SqlSettings
-from rl.scorer.sandbox import support
+from rl.scorer.sandbox import confine
 from rl.scorer.scoring import WorkerScorer
-from rl.scorer.sql_scoring import SqlScorer
+from rl.scorer.sql.scoring import SqlScorer
 from tests.scorer.postgresql import Postgresql
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ SHOP = "shop/shop.sqlite"
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 
 confined = pytest.mark.skipif(
-    support.offered() != support.MECHANISMS, reason="the kernel lacks Landlock or seccomp on this architecture"
+    confine.offered() != confine.MECHANISMS, reason="the kernel lacks Landlock or seccomp on this architecture"
 )
 
 
@@ -60,7 +60,7 @@ def fenced(sql: str) -> str:
 
 
 def question(gold: str, *predictions: str, method: str = "bird", db_id: str = SHOP) -> dict:
-    """One of POST /v1/score."""
+    """A question of POST /v1/score."""
     extra = {"db_id": db_id, "gold_sql": gold, "cmp_method": method}
     return {"question": extra, "responses": [fenced(sql) for sql in predictions]}
 
@@ -106,7 +106,7 @@ class Scorer:
         return float(found[1])
 
     def workers(self) -> list[int]:
-        """Process ids of what the server's children, its fork servers, have forked."""
+        """Process ids of the workers, which the server's fork servers have forked."""
         fork_servers = psutil.Process(self.process.pid).children()
         return [worker.pid for fork_server in fork_servers for worker in fork_server.children()]
 
@@ -169,7 +169,7 @@ def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         text = text.replace("/cache/", f"{databases}/") or yaml.safe_dump(settings)
         (directory / "settings.yaml").write_text(text)
         address_file = directory / "address"
-        # As a file, from another directory, with its temporary files beside: nothing it could write lies elsewhere.
+        # Started as a file, in a directory that also has its temporary files: it can write nothing elsewhere.
         working, temporary = directory / "working", directory / "temporary"
         working.mkdir()
         temporary.mkdir()
@@ -204,7 +204,7 @@ def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 
 @pytest.fixture(scope="session")
 def scorer(start_scorer: Callable[..., Scorer]) -> Scorer:
-    """One server for the tests that leave it as it was."""
+    """One server for tests that do not change it."""
     return start_scorer()
 
 

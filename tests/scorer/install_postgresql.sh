@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs Debian's PostgreSQL, without a running server, for tests/scorer/test_scorer_engines.py, which starts its own.
+# Installs Debian's PostgreSQL, without a running server, for tests/scorer/sql/test_engines.py, which starts its own.
 # Does nothing where there is one; where it cannot be installed, those tests are skipped.
 set -euo pipefail
 

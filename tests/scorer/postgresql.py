@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: a temporary cluster on a local socket and a port, not run as root."""
+"""A PostgreSQL server for the tests: a temporary cluster on a local socket and a port, not run as root."""
 
 import os
 import pwd
@@ -18,7 +18,7 @@ PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: fl
 
 
 class Postgresql:
-    """The server: `owner` may do everything, `reader` may read. Skips the test where there is none."""
+    """The server: `owner` may do everything, `reader` may read. Skips the test if PostgreSQL is not installed."""
 
     def __init__(self) -> None:
         pytest.importorskip("psycopg")
@@ -55,13 +55,13 @@ class Postgresql:
         self._call("pg_ctl", "start", "-w", "-t", "60", "-l", str(self.folder / "log"), "-o", options)
 
     def signal(self, number: int) -> None:
-        """To the server and every process of its connections."""
+        """Send a signal to the server and every process of its connections."""
         server = psutil.Process(int((self.folder / "data" / "postmaster.pid").read_text().split()[0]))
         for process in (server, *server.children()):
             process.send_signal(number)
 
     def stop(self) -> None:
-        """Also ends every connection."""
+        """Stop the server and every connection."""
         self._call("pg_ctl", "stop", "-w", "-m", "fast")
 
     def run(self, database: str, *statements: str) -> list[tuple]:

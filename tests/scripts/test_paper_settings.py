@@ -10,7 +10,7 @@ from verl.utils.config import validate_config
 
 from rl.checks.run import settings
 from rl.configuration.nesting import flat
-from rl.data.prepare.math import TEST_SETS
+from rl.data.benchmarks import MATH_TESTS
 from rl.data.questions import scorer_question
 from verl.dph.checks.run import MAIN, Subject, rules_of_training
 from verl.dph.config import attention
@@ -69,6 +69,11 @@ BASELINES = {
         "actor_rollout_ref.actor.sft_loss_control.final_ratio": 0.05,
     },
 }
+# What an extension sets, and the method that it extends.
+EXTENSIONS = {
+    "grpo_cap": ("grpo", {"algorithm.success_cap": 0.6}),
+    "js_kl_cap": ("js_kl", {"algorithm.success_cap": 0.75}),
+}
 # Settings without a value that nothing reads: no run has a reward model.
 NOT_ASKED = {"reward.reward_model.rollout.name"}
 
@@ -119,14 +124,17 @@ def test_training(launcher, files, monkeypatch, experiment, method):
     assert actor.ppo_max_token_len_per_gpu == max(16384, paper["prompt"] + paper["response"])
 
 
-@pytest.mark.parametrize("method", BASELINES)
-def test_a_baseline_is_grpo_with_its_settings(launcher, files, monkeypatch, method):
-    started = {script: dry_run(launcher, "llama_sql", script, "name", **files) for script in ("grpo", method)}
+@pytest.mark.parametrize(
+    ("method", "base", "own"),
+    [*((name, "grpo", own) for name, own in BASELINES.items()), *((name, *own) for name, own in EXTENSIONS.items())],
+)
+def test_a_method_is_another_one_with_its_settings(launcher, files, monkeypatch, method, base, own):
+    started = {script: dry_run(launcher, "llama_sql", script, "name", **files) for script in (base, method)}
     settings = {script: dict(flat(OmegaConf.to_container(run.config()))) for script, run in started.items()}
-    changed = {key: value for key, value in settings[method].items() if value != settings["grpo"][key]}
+    changed = {key: value for key, value in settings[method].items() if value != settings[base][key]}
     paths = files | {"BASELINE_FILES": files["BASELINE_FILES"].split(",")}
-    expected = {key: paths.get(value, value) for key, value in BASELINES[method].items()}
-    defaults = {key for key, value in expected.items() if settings["grpo"][key] == value}
+    expected = {key: paths.get(value, value) for key, value in own.items()}
+    defaults = {key for key, value in expected.items() if settings[base][key] == value}
     assert {key: settings[method][key] for key in expected} == expected
     assert changed.keys() == expected.keys() - defaults and changed
     accept(started[method].config(), files, monkeypatch)
@@ -227,7 +235,7 @@ def test_the_files_are_those_that_the_data_commands_write(launcher):
         assert of(experiment, "js_kl").data.train_files == f"{root}/{folder}/train_wrong.parquet"
     names = ["aime24", "aime25", "amc23", "math500", "olympiadbench", "minerva_math", "college_math"]
     assert of("qwen_math", "grpo").data.val_files == [f"{root}/math/{name}.parquet" for name in names]
-    assert set(names) <= set(TEST_SETS)
+    assert set(names) <= set(MATH_TESTS)
     assert all(scorer_question(name, "1") for name in names)
     # The baselines of math see no prompt that no sample solved.
     assert of("qwen_math", "grpo").data.train_files == [
@@ -245,4 +253,4 @@ def test_hydra_composes_the_same(launcher, script):
 def test_every_script_of_one_folder_is_in_the_other():
     for folder in ("llama", "qwen"):
         names = {path.stem for path in (REPOSITORY / "scripts" / folder).glob("*.sh")}
-        assert names == {*RUNS, *BASELINES, "offline_sampling", "get_correct_data_tensor"}
+        assert names == {*RUNS, *BASELINES, *EXTENSIONS, "offline_sampling", "get_correct_data_tensor"}

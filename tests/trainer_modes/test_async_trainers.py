@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import defaultdict
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ SEPARATE = {
 # Advantages of our estimators, which the groups of two responses show: half of them have one right answer.
 W_REINFORCE = {"algorithm__adv_estimator": "w_reinforce", "algorithm__w_reinforce_lambda": 0.25}
 PKPO = {"algorithm__adv_estimator": "pkpo", "algorithm__pkpo_k": 2}
+CAP = {"algorithm__success_cap": 1.0}
 KL_COV = {"actor_rollout_ref__actor__policy_loss__loss_mode": "kl_cov"}
 STALENESS = "training/off_policy/trajectory_staleness_worst/max"
 SPAN = "training/off_policy/trajectory_spans/max"
@@ -45,6 +47,16 @@ def check_advantages(steps, values):
     """The least and the largest of each step are of these values, and each of them occurs."""
     found = [metrics[f"critic/advantages/{kind}"] for metrics in steps.values() for kind in ("min", "max")]
     assert set(found) == set(values)
+
+
+def check_capped(training, name, steps):
+    """The groups of two whose answers are both right are capped, in some step at least."""
+    for step, metrics in steps.items():
+        scores = defaultdict(list)
+        for answer in training.dumped(name, "rollouts", step):
+            scores[answer["input"]].append(answer["score"])
+        assert metrics["dph/capped_groups"] == pytest.approx(sum(map(all, scores.values())) / len(scores))
+    assert any(metrics["dph/capped_groups"] for metrics in steps.values())
 
 
 def check_rollout_policy(steps):
@@ -82,11 +94,14 @@ def prompts_trained(training, name, steps):
 def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(training):
     name, stopped, total = "colocate", 3, 5
     for steps in (stopped, total):
-        settings = COLOCATE | W_REINFORCE | {"trainer__total_training_steps": steps}
+        settings = COLOCATE | W_REINFORCE | CAP | {"trainer__total_training_steps": steps}
         metrics = training.train(name, **settings, trainer__save_freq=steps, trainer__test_freq=steps)
         check_rollouts_hold(training, name, steps)
     check_rehearsal(metrics, total)
     check_advantages(metrics, {0.25, -1.0})
+    check_capped(training, name, metrics)
+    for step in metrics.values():  # only the cap makes an advantage 0 here
+        assert (step["dph/teaching_tokens"] < 1) == (step["dph/capped_groups"] > 0)
     check_rollout_policy(metrics)
     assert max(step[SPAN] for step in metrics.values()) >= 2, "no rollout went on in the next step"
     state = json.loads((training.folder / name / f"global_step_{total}" / "dph_state.json").read_text())
@@ -111,9 +126,10 @@ def test_separate_async(training, request, rollouts):
     for files, judged in ("solved_files", {0: 1.0, 1: 1.0, 2: 0.0, 3: 1.0}), ("unsolved_files", {20: 1.0, 21: 0.0}):
         probe[f"trainer__keep_probe__{files}"] = training.folder / f"{files}.parquet"
         save_judged_prompts(training.folder / f"{files}.parquet", judged)
-    steps = training.train(name, **SEPARATE, **PKPO, **KL_COV, **probe, **rollouts, **length)
+    steps = training.train(name, **SEPARATE, **PKPO, **KL_COV, **CAP, **probe, **rollouts, **length)
     check_rehearsal(steps, total)
     check_advantages(steps, {2.0, 0.0})
+    check_capped(training, name, steps)
     # step 1 has two updates, and both mini-batches were sampled from the initial policy: old log-probs are its own
     assert steps[1][STALENESS] == 0 and steps[1]["training/rollout_probs_diff_max"] < 1e-5
     assert max(metrics[STALENESS] for metrics in steps.values()) > 0

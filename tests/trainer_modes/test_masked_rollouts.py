@@ -1,7 +1,7 @@
 """Rollouts that could not be scored and are allowed to (trainer.max_failed_rollouts), and those of prompts whose
 reference cannot be evaluated: a real run of a random model.
 
-That they have no gradient either is tested with verl's worker (tests/trainer/test_gradients.py).
+That they have no gradient either is tested with verl's worker (tests/training/test_rehearsal_loss.py).
 """
 
 import pandas as pd

@@ -32,12 +32,10 @@ from rl.common.signals import run_stoppable
 from rl.data.training_run import Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.benchmarks import Split, splits_of
+from rl.evaluation.outputs import GREEDY, SAMPLED, evaluation_spec, pass_table, stored_base
 from rl.evaluation.paper.tables import write_tables
-from rl.evaluation.pass_table import pass_table
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description
-from rl.evaluation.spec_writer import GREEDY, SAMPLED, evaluation_spec
-from rl.evaluation.stored_base import stored_base
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
 from verl.dph.config.device_choice import with_overrides
@@ -53,8 +51,7 @@ logger.setLevel(logging.INFO)
 # Added to the seed of the base model's second draw, to make it independent.
 SECOND_DRAW_SEED = 1_000_033
 
-# Variables of the launch scripts that are read where no argument says otherwise, as every program reads
-# DEVICE and DPH_SCORER.
+# Variables of the launch scripts for settings that no argument names. Every program also reads DEVICE and DPH_SCORER.
 VARIABLES = {
     "NNODES": "trainer.nnodes",
     "GPUS_PER_NODE": "trainer.n_gpus_per_node",
@@ -65,7 +62,7 @@ VARIABLES = {
 MAPPINGS = ("splits", "settings", "methods", "rescored")
 
 
-# Beside a checkpoint's samples: of which shards they are.
+# A file beside a checkpoint's samples that names their shards.
 SAMPLED_FROM = "sampled_from.json"
 
 # {file name: path}
@@ -145,10 +142,10 @@ async def draw_all(
 
 
 def _sampled_before(checkpoint: Path, folder: Path, jobs: list[SamplingJob]) -> list[SamplingJob] | None:
-    """The jobs of a checkpoint whose samples are complete and of these shards: nothing is merged for them again.
+    """The jobs of a checkpoint, if their samples are complete and of these shards, so that nothing has to be merged.
 
     Args:
-        jobs: those of the model itself, which differ in the weights alone.
+        jobs: the model's own jobs, which differ only in the weights.
     """
     if not (folder / SAMPLED_FROM).is_file():
         return None
@@ -163,7 +160,7 @@ def _sampled_before(checkpoint: Path, folder: Path, jobs: list[SamplingJob]) -> 
 
 
 async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) -> None:
-    """An engine is started once per model, only if needed, and only after the scorer was asked about all prompts."""
+    """Start the engine once per model, only if samples are missing, and only after the scorer knows all prompts."""
     missing = [job for job in jobs if not job.complete()]
     if not missing:
         return
@@ -293,7 +290,7 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
 
 
 def with_variables(arguments: list[str]) -> list[str]:
-    """The arguments, and what VARIABLES say of the settings that they leave open."""
+    """The arguments, and the settings of VARIABLES that they leave open."""
     said = {argument.partition("=")[0] for argument in arguments}
     found = {key: os.environ.get(name) for name, key in VARIABLES.items() if key not in said}
     return with_overrides(arguments, [f"{key}={value}" for key, value in found.items() if value])

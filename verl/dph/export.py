@@ -1,4 +1,4 @@
-"""Write a trained policy as a Hugging Face folder: `python -m verl.dph.export RUN OUT` (docs/howto/export.md)."""
+"""Write a trained policy as a Hugging Face folder: `python -m verl.dph.export RUN OUT` (docs/howto/runs.md)."""
 
 import os
 import shutil

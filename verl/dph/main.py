@@ -20,9 +20,9 @@ from rl.common.signals import stoppable_when_armed
 from verl.dph.checks.rules import check_running_ray
 from verl.dph.checks.run import check
 from verl.dph.config.program import run_main
-from verl.dph.cpu.in_process import InProcessActorClass
+from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_router
 from verl.dph.sampling.ray_cluster import join_running, on_head
-from verl.dph.training import tracking
+from verl.dph.training import advantages, tracking
 from verl.dph.training.run_record import RunRecord
 
 # A Ray actor class cannot be subclassed, the class behind it can.
@@ -39,6 +39,9 @@ class TaskRunner(_TaskRunnerV1):
 
         tracking.set_environment(config)
         check_running_ray(config)
+        advantages.replace_grpo_passk()
+        if config.trainer.device == "cpu":
+            use_in_process_router()
         # The modes keep their names, because verl compares them with "sync" in many places.
         trainer_base.TRAINER_REGISTRY.update(TRAINERS)
         return super().run(config)

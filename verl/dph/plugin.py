@@ -43,10 +43,11 @@ def check_environment() -> None:
 
 
 def register() -> None:
-    """Register what verl looks up by name: advantage estimators, the rollout "hf" and, with VERL_PLATFORM=cpu, its
-    platform. Functions of verl are replaced by our programs' workers alone (training/worker_functions.py).
+    """Register names that verl looks up: advantage estimators, the rollout "hf", the platform of VERL_PLATFORM=cpu.
 
-    One of our programs that runs on a CPU gets VERL_PLATFORM=cpu here, because verl chooses its platform next.
+    No function of verl is replaced here; our programs do that in their own processes (`replace_functions` in
+    training/actor_worker.py, `TaskRunner` in main.py). The one exception makes the platform "cpu" start process groups
+    (`use_gloo` in cpu/platform.py). Our programs get VERL_PLATFORM=cpu here, because verl chooses its platform next.
     """
     global registered
     set_platform(sys.orig_argv)
@@ -56,7 +57,7 @@ def register() -> None:
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
         from verl.dph import cpu
 
-        # It would say in every process that VERL_PLATFORM is set.
+        # It logs in every process that VERL_PLATFORM is set.
         logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
         cpu.register()
     registered = True
@@ -65,7 +66,5 @@ def register() -> None:
 try:
     register()
 except Exception:
-    logger.exception(
-        "verl.dph could not register itself with verl; neither VERL_PLATFORM=cpu nor the hf rollout will do"
-    )
+    logger.exception("verl.dph could not register itself with verl; VERL_PLATFORM=cpu and the hf rollout will not work")
     raise

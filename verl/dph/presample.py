@@ -62,16 +62,8 @@ def check_settings(config: DictConfig) -> SamplingSettings:
     """
     # The job reads the prompts, and a finished one needs no scorer.
     check(config, PRESAMPLE, without=("tokenizer", "data", "scorer"))
-    rollout = config.actor_rollout_ref.rollout
-    return SamplingSettings(
-        n=config.presample.n,
-        temperature=rollout.temperature,
-        top_p=rollout.top_p,
-        top_k=rollout.top_k,
-        max_response_length=config.data.max_response_length,
-        seed=rollout.seed,
-        log_probs=config.presample.log_probs,
-    )
+    seed, settings = config.actor_rollout_ref.rollout.seed, config.presample
+    return SamplingSettings.of(config, n=settings.n, seed=seed, log_probs=settings.log_probs)
 
 
 if __name__ == "__main__":

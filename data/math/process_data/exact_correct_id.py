@@ -9,4 +9,4 @@ Prompts without a correct sample are left out, as in the paper's math recipe. `d
 from rl.data.split_command import main
 
 if __name__ == "__main__":
-    main(experiment="llama_math")
+    main(default="llama_math")

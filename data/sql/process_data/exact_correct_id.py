@@ -9,4 +9,4 @@ The first reads the samples of scripts/llama/offline_sampling.sh. `dph split` is
 from rl.data.split_command import main
 
 if __name__ == "__main__":
-    main(experiment="llama_sql")
+    main()

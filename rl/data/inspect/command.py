@@ -28,15 +28,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code, 0 or PROBLEMS_EXIT_CODE.
 
     Raises:
-        SystemExit: 2, a file is none of the project's, or an option is wrong.
+        SystemExit: with 2, if a file is no file of the project or an option is wrong.
     """
     options = parser().parse_args(arguments)
     with user_errors_exit():
-        from rl.data.inspect.file_kinds import PROMPTS, SAMPLES, STORE, kind_of
+        from rl.data.inspect.files import inspect_prompts, inspect_samples, kind_of
         from rl.data.inspect.pef_store import inspect_store
-        from rl.data.inspect.prompt_parquet import inspect_prompts
-        from rl.data.inspect.report import check_against, leaks, page, problems_section
-        from rl.data.inspect.samples import inspect_samples
+        from rl.data.inspect.report import PROMPTS, SAMPLES, STORE, check_against, leaks, page, problems_section
 
         inspectors = {PROMPTS: inspect_prompts, SAMPLES: inspect_samples, STORE: inspect_store}
         kinds = [kind_of(file) for file in options.files]  # before the first long read

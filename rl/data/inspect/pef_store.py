@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rl.data.inspect.file_kinds import STORE
-from rl.data.inspect.report import FileReport, Options, text_hash
+from rl.data.inspect.report import STORE, FileReport, Options, text_hash
 from rl.data.wording import number_of
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ def inspect_store(path: Path, options: Options) -> FileReport:
     Raises:
         UserError: the file is no store of this version, or is damaged.
     """
-    from verl.dph.pef.store import Store  # loads verl and torch: seconds that other files do not take
+    from verl.dph.pef.store import Store  # loads verl and torch, which takes seconds
 
     store = Store.load(str(path))
     report, log_probs = FileReport(path, STORE, options), _LogProbs()
@@ -52,7 +51,7 @@ def inspect_store(path: Path, options: Options) -> FileReport:
 
 
 class _LogProbs:
-    """Means over the tokens whose log-probs a distribution can have, and the number of rows with others."""
+    """Means over the tokens with possible log-probs, and the number of rows with impossible ones."""
 
     def __init__(self) -> None:
         self._tokens, self._log_prob, self._lowest, self._top_tokens, self._top_mass = 0, 0.0, 0.0, 0, 0.0

@@ -1,6 +1,6 @@
-"""What is known of a file, and of several files together, and its text for a terminal.
+"""The report on a file, what several files share, and the text for a terminal.
 
-A report is filled row by row, and a million rows fit into memory.
+A report is filled row by row; a million rows fit into memory.
 """
 
 import heapq
@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from rl.common.errors import UserError
-from rl.data.inspect.file_kinds import PROMPTS
 from rl.data.parquet_file import open_parquet
 from rl.data.wording import histogram, named, number_of
 from rl.metrics.pass_at_k import k_values, pass_at_k
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Id = int | str
-# Of a long text the first and the last characters are shown.
+PROMPTS, SAMPLES, STORE = "prompts", "samples", "D_pef store"
+# Characters of a long text that are shown, from its start and its end.
 _HEAD, _TAIL = 400, 200
 
 
@@ -45,17 +45,17 @@ class FileReport:
     """One file.
 
     Attributes:
-        rows: of samples: samples.
+        rows: number of rows or samples.
         facts: columns, metadata.
         counts: rows by data_source, by outcome.
         lengths: rows by their length, by what is measured.
         shares: 0..1.
         passes: see pass_summary.
-        examples: what is shown of the chosen rows.
+        examples: the chosen rows, as they are shown.
         ids: rows by id; of samples and stores, prompts.
         texts: the id of the first row with each prompt text. A text is kept as 64 bits of its hash: two of a million
             are the same by chance once in 40 million files.
-        same_texts: ids of two rows with one text, for each row whose text an earlier one has.
+        same_texts: (an earlier row's id, id) for each row that repeats a text.
     """
 
     def __init__(self, path: Path, kind: str, options: Options):
@@ -125,11 +125,9 @@ class FileReport:
 
 
 def length_summary(lengths: Counter[int]) -> dict[str, int]:
-    """min, median, p99 and max of the counted lengths: the smallest length that at least that share does not exceed."""
-    values = sorted(lengths)
-    up_to = np.cumsum([lengths[value] for value in values])
-    at = np.searchsorted(up_to, np.ceil(np.array([0.5, 0.99]) * up_to[-1]))
-    return {"min": values[0], "median": values[at[0]], "p99": values[at[1]], "max": values[-1]}
+    """The counted lengths' min, median, p99 and max: the smallest length that at least this share does not exceed."""
+    found = np.quantile(list(lengths.elements()), [0, 0.5, 0.99, 1], method="inverted_cdf")
+    return dict(zip(("min", "median", "p99", "max"), found.tolist(), strict=True))
 
 
 def pass_summary(correct: Iterable[int], n: int | None) -> dict[str, Any] | None:
@@ -158,7 +156,7 @@ def text_hash(text: str | bytes) -> int:
 def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
     """Each pair of prompt files that share ids or prompt texts.
 
-    Samples and stores hold the prompts that they were made from: they are compared with `check_against` instead.
+    Samples and stores always share prompts with the file that they were made from; `check_against` compares these.
 
     Returns:
         {"files": [a, b], "ids": number, "texts": number, "problem": a sentence} for each pair that shares any.
@@ -177,10 +175,10 @@ def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
 
 
 def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
-    """Add to each report how its ids compare with those of a parquet of prompts.
+    """Add to each report how its ids compare with the ids of a parquet of prompts.
 
     Raises:
-        UserError: the parquet is none, or has no ids.
+        UserError: the file is no parquet, or has no ids.
     """
     hint = "--against wants the parquet of prompts that the files are of"
     with open_parquet(parquet, ["id"], hint) as file:
@@ -241,7 +239,7 @@ def _passes(passes: dict[str, Any] | None) -> list[str]:
     if passes is None:
         return []
     of = f" of {passes['n']}" if passes["n"] else ""
-    lines = [f"  {line}" for line in histogram(f"correct{of}", passes["prompts"])]
+    lines = [f"  {line}" for line in histogram(f"correct{of}", dict(enumerate(passes["prompts"])))]
     values = "  ".join(f"Pass@{k} {value:.4f}" for k, value in passes["pass@k"].items())
     return lines + ([f"  {values}"] if values else [])
 

@@ -1,7 +1,7 @@
 r"""Reference answers of the math benchmarks as the scorer reads them (docs/explanation/scoring.md, "Math").
 
-A reference is a text: whole numbers have no decimal point, 4.5e33 is 4.5 \times 10^{33}, which is how math-verify
-can read it.
+A reference is a text. Whole numbers have no decimal point, and 4.5e33 becomes 4.5 \times 10^{33}, which math-verify can
+read.
 """
 
 import math
@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from rl.data.prepare.row_writer import BadRecord
-from rl.scorer.math.extract import read_answer
+from rl.scorer.answers import read_answer
 
 _EXACT_FLOATS = 2**53
 _LEADING_ZEROS = re.compile(r"^0+(?=\d+$)")
@@ -19,7 +19,7 @@ _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 
 
 def answer_text(value: Any) -> str:
-    """An answer in a field of its own: a text or a number.
+    """The answer in a separate field: a text or a number.
 
     Raises:
         BadRecord: it is empty, or nothing that can be an answer.
@@ -44,7 +44,7 @@ def several_answers(values: Any, multiple: bool) -> str:
         multiple: whether all of them together are the answer, in any order.
 
     Raises:
-        BadRecord: there is none, or there are several and `multiple` is not set.
+        BadRecord: there is no answer, or there are several and `multiple` is not set.
     """
     if not isinstance(values, list) or not values:
         raise BadRecord("it has no final answer")
@@ -57,7 +57,7 @@ def boxed_answer(solution: Any) -> str:
     r"""The last \boxed{...} of a solution.
 
     Raises:
-        BadRecord: there is none.
+        BadRecord: there is no box.
     """
     answer = read_answer(solution) if isinstance(solution, str) and _BOX.search(solution) else None
     if answer is None:
@@ -69,7 +69,7 @@ def gsm8k_answer(solution: Any) -> str:
     """What follows the last #### of a solution, without commas between digits.
 
     Raises:
-        BadRecord: there is none.
+        BadRecord: there is no ####.
     """
     marker = "####"
     if not isinstance(solution, str) or marker not in solution:

@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
-from rl.data.benchmarks import DATASETS, HUB_FILES, MATH
-from rl.data.prepare.download import Input, download
+from rl.data.benchmarks import MATH_TESTS
 from rl.data.prepare.ground_truth import answer_text, boxed_answer, gsm8k_answer, several_answers, without_e_notation
-from rl.data.prepare.inputs import read_records
 from rl.data.prepare.prompt_template import math_prompt
+from rl.data.prepare.published import Input, download, read_records
 from rl.data.prepare.row_writer import MATH_ROWS, BadRecord, RowWriter, row_id
 
-TEST_SETS = {data.name: data for data in DATASETS if (data.kind, data.split) == (MATH, "test")}
-
-# What DAPO-Math-17K puts around a problem, to ask for a line "Answer: ..." where our prompt asks for a box.
+# The text of DAPO-Math-17K around a problem; it asks for a line "Answer: ...", and our prompt asks for a box.
 _DAPO_HEAD = re.compile(r"Solve the following math problem step by step\.[^\n]*\n+")
 _DAPO_TAIL = re.compile(r"\n+Remember to put your answer on its own line after \"Answer:\"\.?$")
 _IMAGE = re.compile(r"<image_?\d*>")
@@ -73,11 +70,11 @@ def prepare_dapo(files: Sequence[Input], output: Path) -> str:
 def find_test_sets(
     folder: Path | None, files: Sequence[str], wanted: Sequence[str], *, fetch: bool
 ) -> dict[str, Input]:
-    """The file of each test set that is there or that the Hub has, by its name.
+    """The file of each test set that is found or downloaded, by its name.
 
     Args:
         folder: has NAME/test.jsonl, NAME.jsonl or the same as .parquet or .json.
-        files: NAME=FILE each; they go before the folder.
+        files: NAME=FILE each; they override the folder.
         wanted: names; [] for all that are found.
         fetch: whether to download what is not there.
 
@@ -87,28 +84,28 @@ def find_test_sets(
     found: dict[str, Input] = {}
     for text in files:
         name, equals, file = text.partition("=")
-        if not equals or name not in TEST_SETS:
-            raise UserError(f"--file {text} is not NAME=FILE with a NAME of {', '.join(TEST_SETS)}.")
+        if not equals or name not in MATH_TESTS:
+            raise UserError(f"--file {text} is not NAME=FILE with a NAME of {', '.join(MATH_TESTS)}.")
         found[name] = Input(Path(file))
-    if unknown := [name for name in wanted if name not in TEST_SETS]:
-        raise UserError(f"--only {unknown[0]} is no test set: give some of {', '.join(TEST_SETS)}.")
+    if unknown := [name for name in wanted if name not in MATH_TESTS]:
+        raise UserError(f"--only {unknown[0]} is no test set: give some of {', '.join(MATH_TESTS)}.")
     if folder is not None:
         if not folder.is_dir():
             raise UserError(f"--input {folder} is no folder: give the one with the test sets.")
         found = _in_folder(folder) | found
-    absent = [name for name in wanted or TEST_SETS if name not in found]
+    absent = [name for name in wanted or MATH_TESTS if name not in found]
     if fetch:
         then = "name each after its test set, such as aime24.parquet, in a folder for --input"
-        found |= download({name: HUB_FILES[name] for name in absent}, then=then)
+        found |= download({name: MATH_TESTS[name].hub for name in absent}, then=then)
     elif absent and wanted:
         where = f"in --input {folder}" if folder is not None else "without --input"
         raise UserError(f"There is no {absent[0]}/test.jsonl {where}: give its file with --file {absent[0]}=FILE.")
     elif not found:
         raise UserError(
             f"No test set is found in --input {folder}: it should have NAME/test.jsonl or NAME.parquet, NAME being one "
-            f"of {', '.join(TEST_SETS)}."
+            f"of {', '.join(MATH_TESTS)}."
         )
-    return {name: found[name] for name in wanted or TEST_SETS if name in found}
+    return {name: found[name] for name in wanted or MATH_TESTS if name in found}
 
 
 def prepare_test_set(name: str, source: Input, output: Path) -> str:
@@ -117,7 +114,7 @@ def prepare_test_set(name: str, source: Input, output: Path) -> str:
     Raises:
         UserError: the file cannot be read, or no record makes a row.
     """
-    read = _READERS.get(name, _with_answer)
+    read = READERS[MATH_TESTS[name].reader]
     with RowWriter(output, MATH_ROWS, [source]) as writer:
         for position, values in enumerate(read_records(source.path)):
             try:
@@ -131,10 +128,9 @@ def prepare_test_set(name: str, source: Input, output: Path) -> str:
 
 
 def _in_folder(folder: Path) -> dict[str, Input]:
-    """The first file of each test set; a folder's test file goes before a file of its name."""
-
+    """The first file of each test set; NAME/test.* comes before NAME.*."""
     found = {}
-    for name, test_set in TEST_SETS.items():
+    for name, test_set in MATH_TESTS.items():
         stems = [stem for known_as in (name, *test_set.aliases) for stem in (f"{known_as}/test", known_as)]
         paths = [folder / f"{stem}{suffix}" for stem in stems for suffix in _SUFFIXES]
         if path := next(filter(Path.is_file, paths), None):
@@ -175,7 +171,7 @@ def _dapo_row(text: str, problem: DapoProblem) -> dict[str, Any]:
 def _row(
     dataset: str, split: str, number: int, file: Path, problem: str, answer: str, known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A row; `known` are the record's values, for extra_info."""
+    """A row; `known` has the record's values for extra_info."""
 
     def first(*keys: str) -> str | None:
         return next((str(known[key]) for key in keys if known.get(key) is not None), None)
@@ -207,18 +203,18 @@ def _with_answer(values: Mapping[str, Any]) -> tuple[str, str]:
     return _problem(values), answer_text(values.get("answer"))
 
 
-def _minerva(values: Mapping[str, Any]) -> tuple[str, str]:
-    """The Hub's copy has the answer alone, the published file a solution with a box."""
+def _with_solution(values: Mapping[str, Any]) -> tuple[str, str]:
+    """The Hub's copy has only the answer; the published file has a solution with a box."""
     if values.get("solution") is None and values.get("answer") is not None:
         return _problem(values), without_e_notation(answer_text(values["answer"]))
     return _problem(values), boxed_answer(values.get("solution"))
 
 
-def _gsm8k(values: Mapping[str, Any]) -> tuple[str, str]:
+def _with_marker(values: Mapping[str, Any]) -> tuple[str, str]:
     return _problem(values), gsm8k_answer(values.get("answer"))
 
 
-def _olympiadbench(values: Mapping[str, Any]) -> tuple[str, str]:
+def _with_final_answer(values: Mapping[str, Any]) -> tuple[str, str]:
     problem, context = _problem(values), values.get("context")
     if isinstance(context, str) and context.strip():
         problem = f"{context.strip()}\n\n{problem}"
@@ -227,5 +223,5 @@ def _olympiadbench(values: Mapping[str, Any]) -> tuple[str, str]:
     return problem, several_answers(values.get("final_answer"), multiple=values.get("is_multiple_answer") is True)
 
 
-# (problem, answer) of a record with lower-case keys, where it is not in `answer`; they raise BadRecord.
-_READERS = {"olympiadbench": _olympiadbench, "minerva_math": _minerva, "gsm8k": _gsm8k}
+# By where a record has its answer: (problem, answer) of a record with lower-case keys. They raise BadRecord.
+READERS = {"answer": _with_answer, "solution": _with_solution, "####": _with_marker, "final_answer": _with_final_answer}

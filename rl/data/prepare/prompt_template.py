@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rl.data.prepare.schema import DEFAULT_LAYOUT, Layout, Schema
 
-# The block that a model is shown must be the one that the scorer strips (docs/explanation/scoring.md).
+# The scorer strips exactly this code block (docs/explanation/scoring.md).
 _SQL_TEMPLATE = """\
 Your task:
 You are an expert in databases. Given are the schema of a database and a question about its content. Work out which \
@@ -39,7 +39,7 @@ _EVIDENCE = """
 What to know for this question:
 {evidence}
 """
-# OmniSQL's (RUCKBReasoning/OmniSQL, where it prepares its data), word for word: its models know no other.
+# OmniSQL's template (RUCKBReasoning/OmniSQL), word for word: its models were trained on no other.
 _OMNISQL_TEMPLATE = """\
 Task Overview:
 You are a data science expert. Below, you are provided with a database schema and a natural language question. Your \
@@ -82,7 +82,7 @@ def sql_prompt(
 
     Args:
         definitions: the CREATE TABLE statements.
-        evidence: what the benchmark says beside the question, or "".
+        evidence: the benchmark's hint for the question, or "".
         layout: of the definitions, which decides on the template.
     """
     if layout.omnisql:

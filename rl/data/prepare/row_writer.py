@@ -1,7 +1,8 @@
 """The rows of a prepared file: their ids, their columns, and how they are written.
 
-A row's id is ID_BLOCK times the number of its (dataset, split) in _BLOCKS plus the record's number in it, so it is
-the same in every run over the same input, whatever was left out, and no two datasets or splits share one.
+A row's id is ID_BLOCK times the number of its data set's split (id_blocks in rl/data/benchmarks.py) plus the record's
+number. It is therefore the same in every run over the same input, even if records are left out, and no two data sets
+or splits share one.
 """
 
 import json
@@ -19,12 +20,11 @@ from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.benchmarks import DATASETS
-from rl.data.prepare.download import Input
+from rl.data.prepare.published import Input
 from rl.data.questions import scorer_question
 
 ID_BLOCK = 10_000_000
 FORMAT = "dph-prompts/1"
-_BLOCKS = {(dataset.name, dataset.split): dataset.id_block for dataset in DATASETS}
 _ROW_GROUP = 512
 _MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
 
@@ -42,7 +42,7 @@ def _row_schema(ground_truth: pa.DataType, extra_info: dict[str, pa.DataType]) -
     )
 
 
-# One schema for all SQL files and one for all math files: verl concatenates those that it is given together.
+# One schema for all SQL files and one for all math files: verl concatenates the files of a run.
 SQL_ROWS = _row_schema(
     pa.struct({"db_id": pa.string(), "gold_sql": pa.string(), "cmp_method": pa.string()}),
     {"question_id": pa.int64(), "difficulty": pa.string(), "tables_without_examples": pa.int32()},
@@ -51,7 +51,7 @@ MATH_ROWS = _row_schema(pa.string(), {"source_id": pa.string(), "subject": pa.st
 
 
 class BadRecord(Exception):
-    """A record that makes no row; the text is the reason, as listed in OUTPUT.bad.jsonl."""
+    """A record that makes no row; the text is the reason in OUTPUT.bad.jsonl."""
 
 
 def row_id(dataset: str, split: str, number: int) -> int:
@@ -62,15 +62,15 @@ def row_id(dataset: str, split: str, number: int) -> int:
     """
     if not 0 <= number < ID_BLOCK:
         raise BadRecord(f"its number {number} is not between 0 and {ID_BLOCK - 1}")
-    return _BLOCKS[dataset, split] * ID_BLOCK + number
+    return DATASETS[dataset].id_blocks[split] * ID_BLOCK + number
 
 
 class RowWriter:
     """Writes a parquet of rows, OUTPUT.meta.json with the checksums of it and of its inputs and the commits that these
     were downloaded at, and, where records are left out, OUTPUT.bad.jsonl with a line for each.
 
-    They are written aside and take their names when the block ends without an exception and at least one row was
-    written. Rows are checked as the sampler and the trainer check them.
+    They have temporary names until the block ends without an exception and with at least one row. Rows are checked as
+    the sampler and the trainer check them.
 
         with RowWriter(output, SQL_ROWS, inputs) as writer:
             writer.add(row) / writer.reject(...)
@@ -84,7 +84,7 @@ class RowWriter:
 
     def __init__(self, output: Path, schema: pa.Schema, inputs: Sequence[Input]):
         if output.suffix != ".parquet":
-            raise UserError(f"The output {output} is no .parquet: give a name that ends so.")
+            raise UserError(f"The output {output} is no .parquet: give a name that ends with .parquet.")
         if any(output.exists() and source.path.exists() and output.samefile(source.path) for source in inputs):
             raise UserError(f"The output {output} is the input: give another --output.")
         self.output, self.bad_list = output, output.with_suffix(".bad.jsonl")
@@ -112,7 +112,7 @@ class RowWriter:
             UserError: the disk is full.
         """
         if row["id"] in self._ids:
-            raise BadRecord("its id is that of an earlier record")
+            raise BadRecord("an earlier record has its id")
         try:
             scorer_question(row["data_source"], row["reward_model"]["ground_truth"])
         except UserError as error:
@@ -142,7 +142,7 @@ class RowWriter:
         lines = [f"Wrote {self.rows} rows to {self.output}."]
         if self.rejected:
             lines.append(f"{self.rejected} records are left out, listed in {self.bad_list}:")
-            # By count, then by name: the same run prints the same lines.
+            # By count, then by name, so that the same run prints the same lines.
             for reason, count in sorted(self.reasons.items(), key=lambda item: (-item[1], item[0])):
                 lines.append(f"{count:>8}  {reason}")
         return "\n".join(lines) + "\n"

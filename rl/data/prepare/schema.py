@@ -32,19 +32,19 @@ _KEYWORDS = frozenset(
     transaction trigger unbounded union unique update using vacuum values view virtual when where window with
     without""".split()  # noqa: SIM905
 )
-# Shadow tables hold what virtual tables, such as a full text index, write.
+# Shadow tables hold the data of virtual tables, such as a full text index.
 _TABLE_NAMES = """
     SELECT name FROM sqlite_master
     WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
     AND name NOT IN (SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow')
     ORDER BY rowid
 """
-# What ends a line, for SQLite, a terminal or an editor: a value must stay within its comment.
+# Characters that end a line for SQLite, a terminal or an editor: a value must stay within its comment.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class SchemaError(Exception):
-    """A database that cannot be shown; the text says why."""
+    """A database whose schema cannot be shown; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ DEFAULT_LAYOUT = Layout()
 
 @dataclass(frozen=True)
 class Column:
-    """A column. `type` is as declared, maybe empty; `examples` are SQL literals.
+    """A column. `type` is the declared one, perhaps empty; `examples` are SQL literals.
 
     found: literals of values that were retrieved for a question, which are shown first and with any budget.
     """
@@ -143,7 +143,7 @@ class Schema:
         """The CREATE TABLE statements.
 
         Args:
-            tables_without_examples: how many tables show no values; those whose values take most room come first.
+            tables_without_examples: number of tables that show no values: those whose values take most room.
         """
         bare = set(self._by_example_characters[:tables_without_examples])
         return "\n\n".join(
@@ -171,7 +171,7 @@ def read_schema(uri: str, example_values: int, seed: int | None) -> Schema:
 
     Args:
         uri: opens the file read-only.
-        example_values: at most so many different values a column.
+        example_values: most values of a column, all different.
         seed: draws the values among the rows that are read; None: the first ones.
 
     Raises:
@@ -190,13 +190,13 @@ def read_schema(uri: str, example_values: int, seed: int | None) -> Schema:
 
 
 def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
-    """The schema with the keys that an entry of Spider's tables.json has and the database does not declare.
+    """The schema with the keys of an entry of Spider's tables.json that the database does not declare.
 
     Args:
         declared: column_names_original, table_names_original, primary_keys and foreign_keys.
 
     Raises:
-        SchemaError: the entry is not so.
+        SchemaError: the entry has another form.
     """
     try:
         table_names = declared["table_names_original"]
@@ -208,7 +208,9 @@ def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
         primary: list[list] = [[columns[number] for number in key] for key in keys]
         foreign = [(columns[child], columns[parent]) for child, parent in declared["foreign_keys"]]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise SchemaError(f"its entry in tables.json is not as Spider's ({type(error).__name__}: {error})") from error
+        raise SchemaError(
+            f"its entry in tables.json does not have Spider's form ({type(error).__name__}: {error})"
+        ) from error
     tables = {table.name.lower(): table for table in schema.tables}
     for key in primary:
         table = tables.get(key[0][0])

@@ -1,4 +1,4 @@
-"""Spider 2.0-Lite's tasks on SQLite, whose gold are stored results: CSV files, of which any may be matched."""
+"""Spider 2.0-Lite's tasks on SQLite, whose gold answers are stored results: CSV files, any of which may match."""
 
 import argparse
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
-from rl.data.prepare.inputs import Record, read_records
+from rl.data.prepare.published import Record, read_records
 
 _LOCAL = re.compile(r"local(\d+)")
 
@@ -18,7 +18,7 @@ def read_tasks(options: argparse.Namespace) -> list[Record]:
     """The tasks whose instance_id begins with "local", those on SQLite files, as records with the key `gold`.
 
     Args:
-        options: of commands.spider2_lite_parser.
+        options: of spider2_lite_parser (commands.py).
 
     Raises:
         UserError: a file cannot be read, --gold is another folder or not below --database-path, or no task is local.
@@ -28,7 +28,7 @@ def read_tasks(options: argparse.Namespace) -> list[Record]:
     if not results.is_dir():
         raise UserError(f"--gold {options.gold} has no folder exec_result: give evaluation_suite/gold.")
     if not results.is_relative_to(root):
-        raise UserError(f"--gold {options.gold} is not below --database-path {root}: the scorer needs it so.")
+        raise UserError(f"--gold {options.gold} is not below --database-path {root}: the scorer reads nothing else.")
     rules = {
         rule["instance_id"]: rule
         for rule in read_records(options.gold / "spider2lite_eval.jsonl")

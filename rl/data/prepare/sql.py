@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from statistics import median
@@ -15,10 +15,9 @@ from typing import Any
 from tqdm import tqdm
 
 from rl.common.errors import UserError
-from rl.data.benchmarks import DATASETS
-from rl.data.prepare.download import Input
-from rl.data.prepare.inputs import Record, read_json_list, read_records
+from rl.data.benchmarks import SqlDataset
 from rl.data.prepare.prompt_template import fit_sql_prompt
+from rl.data.prepare.published import Input, Record, read_json_list, read_records
 from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
 from rl.data.prepare.schema import Layout, Schema, SchemaError, add_declared_keys, read_schema
 from rl.data.prepare.spider2 import read_tasks
@@ -28,41 +27,7 @@ from rl.data.wording import first_of, named, number_of
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion
 
-
-@dataclass(frozen=True)
-class Benchmark:
-    """How a published file has its questions.
-
-    Attributes:
-        sql, question: keys of a record.
-        cmp_method: of its rows.
-        file: of a database, below --databases.
-        engine: of its queries; the SQLite files of another one only show the schema.
-    """
-
-    sql: str
-    cmp_method: str
-    question: str = "question"
-    file: str = "{db_id}/{db_id}.sqlite"
-    engine: str = "SQLite"
-
-    @property
-    def on_sqlite(self) -> bool:
-        return self.engine == "SQLite"
-
-
-# By name, which is also the rows' data_source.
-BENCHMARKS = {
-    "bird": Benchmark("SQL", "bird"),
-    "bird_mini": Benchmark("SQL", "bird"),
-    "bird_mini_pg": Benchmark("SQL", "bird", engine="PostgreSQL"),
-    "spider": Benchmark("query", "spider"),
-    "spider_syn": Benchmark("query", "spider", question="SpiderSynQuestion"),
-    "spider_dk": Benchmark("query", "spider"),
-    "spider_realistic": Benchmark("query", "spider"),
-    "spider2_lite": Benchmark("gold", "spider2", file="{db_id}.sqlite"),  # records of spider2.py
-}
-# Keys of the corrected query in published lists of corrections, beside the benchmark's own.
+# Keys of the corrected query in published lists of corrections, besides the benchmark's own.
 _CORRECTED_SQL = ("corrected_sql", "gold_sql", "SQL", "query", "sql")
 _CORRECTED_IDS = ("question_id", "id", "idx")
 
@@ -71,13 +36,13 @@ class Databases:
     """The schemas of a benchmark's databases; each is read once.
 
     Args:
-        options: of commands.bird_parser, spider_parser or spider2_lite_parser.
+        options: of the command's parser (commands.py).
 
     Raises:
         UserError: a folder does not exist, one is not in the other, or --tables is another file.
     """
 
-    def __init__(self, benchmark: Benchmark, options: argparse.Namespace):
+    def __init__(self, benchmark: SqlDataset, options: argparse.Namespace):
         self._benchmark, self._options = benchmark, options
         folder, database_path = options.databases, options.database_path or options.databases
         self._folder, self._root = (Path(os.path.realpath(path)) for path in (folder, database_path))
@@ -86,26 +51,26 @@ class Databases:
                 raise UserError(f"The database folder {path} does not exist: give the one with <db_id>/<db_id>.sqlite.")
         if not self._folder.is_relative_to(self._root):
             raise UserError(
-                f"--databases {folder} is not below --database-path {database_path}: the scorer needs it so."
+                f"--databases {folder} is not below --database-path {database_path}: the scorer reads nothing else."
             )
         if options.example_values < 0:
             raise UserError(f"--example-values is {options.example_values}: give 0 or more.")
         self._layout = Layout("`" if benchmark.on_sqlite else '"', omnisql=options.template == "omnisql")
         self._declared = _read_tables(options.tables) if options.tables is not None else {}
-        # They raise BadRecord: there is no such database, or it cannot be read.
+        # Both raise BadRecord if there is no such database, or it cannot be read.
         self.schema = cache(self._read_schema)
-        # Of the last databases: the questions of one stand together in the published files.
+        # Of the last two databases: published files group questions by database.
         self.values = lru_cache(maxsize=2)(self._index_values)
 
     def missing(self, questions: Counter[str]) -> list[str]:
-        """The databases that have no file."""
+        """The databases without a file."""
         return [db_id for db_id in questions if not (self._folder / self.file(db_id)).is_file()]
 
     def file(self, db_id: str) -> str:
-        return self._benchmark.file.format(db_id=db_id)
+        return self._benchmark.database.format(db_id=db_id)
 
     def scorer_id(self, db_id: str) -> str:
-        """What the scorer finds the database by: of SQLite, its path below the scorer's database_path."""
+        """The db_id for the scorer: for SQLite, the path below the scorer's database_path."""
         return self._path(db_id) if self._benchmark.on_sqlite else self._options.db_id.replace("{db_id}", db_id)
 
     def _path(self, db_id: str) -> str:
@@ -113,9 +78,9 @@ class Databases:
 
     @contextmanager
     def _uri(self, db_id: str) -> Iterator[str]:
-        """The address of a database; what is wrong with it in the block is a BadRecord."""
+        """The address of a database; errors about it in the block become BadRecord."""
         try:
-            # The scorer's own search, so that a row's database is one that the scorer finds.
+            # The scorer's own search: it finds the database of every row.
             yield find_database(self._root, self._path(db_id)).uri
         except (SchemaError, UnknownQuestion) as error:
             raise BadRecord(f"database {db_id}: {error}") from error
@@ -130,24 +95,22 @@ class Databases:
             return ValueIndex(uri, self.schema(db_id))
 
 
-def prepare(benchmark: str, options: argparse.Namespace) -> str:
+def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
     """Write the parquet and return the summary.
 
     Args:
-        benchmark: one of BENCHMARKS; with options.variant, that variant of it.
-        options: of commands.bird_parser, spider_parser or spider2_lite_parser.
+        options: of the command's parser (commands.py).
 
     Raises:
         UserError: an option or a file is wrong, or no record makes a row.
     """
-    name = f"{benchmark}_{options.variant}" if options.variant else benchmark
-    splits = [dataset.split for dataset in DATASETS if dataset.name == name]
+    name, splits = benchmark.name, benchmark.id_blocks
     if options.split not in splits:
         raise UserError(f"--split is {options.split}, but {name} has {' and '.join(splits)}: give one of them.")
-    databases = Databases(BENCHMARKS[name], options)
+    databases = Databases(benchmark, options)
     records = read_tasks(options) if name == "spider2_lite" else list(_number(options.input))
     if options.corrections is not None:
-        records = _corrected(records, options.corrections, BENCHMARKS[name])
+        records = _corrected(records, options.corrections, benchmark)
     audited = _audited(options.audit, options.drop_for) if options.audit is not None else {}
     _report_missing(databases, records, options.databases)
     budget = Budget(options.max_prompt_tokens, options.tokenizer)
@@ -157,14 +120,13 @@ def prepare(benchmark: str, options: argparse.Namespace) -> str:
     with RowWriter(output, SQL_ROWS, [Input(file) for file in sources]) as writer:
         for record in tqdm(records, desc=f"{name} {options.split}", unit="question"):
             try:
-                row = _make_row(name, options, record, databases, budget)
+                row = _make_row(benchmark, options, record, databases, budget)
                 if row["id"] in audited:
                     raise BadRecord(f"the audit found {audited[row['id']]}")
                 writer.add(row)
             except BadRecord as error:
                 kind = "its database cannot be used" if str(error).startswith("database ") else None
-                key = BENCHMARKS[name].question
-                about = record.values.get(key) if isinstance(record.values, Mapping) else record.values
+                about = record.values.get(benchmark.question) if isinstance(record.values, Mapping) else record.values
                 writer.reject(record.file, record.position, str(error), kind=kind, about=about)
                 continue
             lengths.append(len(row["prompt"][0]["content"]))
@@ -202,13 +164,13 @@ def _number(files: Sequence[Path]) -> Iterator[Record]:
         first += len(records)
 
 
-def _corrected(records: Sequence[Record], file: Path, benchmark: Benchmark) -> list[Record]:
-    """The records with what a list of corrections has of them: query, question, evidence."""
+def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> list[Record]:
+    """The records, with the queries, questions and evidence that a list of corrections replaces."""
     changes: dict[int, dict[str, Any]] = {}
     for position, given in enumerate(read_records(file)):
         found = given if isinstance(given, Mapping) else {}
-        sql = next((found[key] for key in (benchmark.sql, *_CORRECTED_SQL) if found.get(key)), None)
-        texts = {benchmark.sql: sql, benchmark.question: found.get("question"), "evidence": found.get("evidence")}
+        sql = next((found[key] for key in (benchmark.query, *_CORRECTED_SQL) if found.get(key)), None)
+        texts = {benchmark.query: sql, benchmark.question: found.get("question"), "evidence": found.get("evidence")}
         texts = {key: text for key, text in texts.items() if isinstance(text, str) and text.strip()}
         id = next((str(found[key]) for key in _CORRECTED_IDS if found.get(key) is not None), "")
         if not texts or not id.isdecimal():
@@ -262,12 +224,12 @@ def _report_missing(databases: Databases, records: Sequence[Record], folder: Pat
 
 
 def _make_row(
-    name: str, options: argparse.Namespace, record: Record, databases: Databases, budget: Budget
+    benchmark: SqlDataset, options: argparse.Namespace, record: Record, databases: Databases, budget: Budget
 ) -> dict[str, Any]:
-    values, benchmark = record.values, BENCHMARKS[name]
+    values = record.values
     if not isinstance(values, Mapping):
         raise BadRecord("it is no JSON object")
-    for key in ("db_id", benchmark.question, benchmark.sql):
+    for key in ("db_id", benchmark.question, benchmark.query):
         if not isinstance(values.get(key), str) or not values[key].strip():
             raise BadRecord(f"its {key} is missing or no text")
     db_id, evidence, difficulty = values["db_id"].strip(), values.get("evidence") or "", values.get("difficulty")
@@ -277,7 +239,7 @@ def _make_row(
         raise BadRecord("its db_id is no name of a folder")
     if not isinstance(record.number, int) or isinstance(record.number, bool):
         raise BadRecord("its question_id is no whole number")
-    id = row_id(name, options.split, record.number)
+    id = row_id(benchmark.name, options.split, record.number)
     question, evidence = values[benchmark.question].strip(), evidence.strip()
     schemas = [databases.schema(db_id)]
     if options.value_tokens:
@@ -287,10 +249,10 @@ def _make_row(
     if (fitted := next(filter(None, fits), None)) is None:
         raise BadRecord("its prompt is above --max-prompt-tokens even without example values")
     content, tables_without_examples = fitted
-    gold = values[benchmark.sql].strip()
+    gold = values[benchmark.query].strip()
     truth = {"db_id": databases.scorer_id(db_id), "gold_sql": gold, "cmp_method": benchmark.cmp_method}
     return {
-        "data_source": name,
+        "data_source": benchmark.name,
         "prompt": [{"role": "user", "content": content}],
         "reward_model": {"style": "rule", "ground_truth": truth},
         "id": id,

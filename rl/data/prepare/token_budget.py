@@ -10,7 +10,7 @@ from rl.data.tokenizer import load_tokenizer
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# SQL schemas have 2.5 to 4 characters per token with the tokenizers of Llama 3 and Qwen: rather too many than too few.
+# SQL schemas have 2.5 to 4 characters per token with the tokenizers of Llama 3 and Qwen: this estimates high.
 CHARACTERS_PER_TOKEN = 2.5
 
 

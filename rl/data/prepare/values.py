@@ -12,9 +12,9 @@ from contextlib import closing
 from rl.common.errors import UserError
 from rl.data.prepare.schema import TEXT_LENGTH, Schema, SchemaError, double_quoted, literal_of
 
-# Distinct texts of a column that are indexed, in the order of its rows.
+# Distinct texts of a column that are indexed, in row order.
 TEXTS_PER_COLUMN = 20_000
-# The best values that are looked at for a question.
+# Best values that are considered for a question.
 _MOST_VALUES = 20
 _WORD = re.compile(r"\w+")
 # Words of nearly every question, which would find titles of books and films.

@@ -1,7 +1,7 @@
-"""What a report claims: that a method is higher than another in a metric, and how many styles it ends in.
+"""The claims of a report: that one method is higher than another in a metric, or how many styles a method ends in.
 
-Each claim is supported, inconclusive or not supported. A difference supports or refutes one only if it holds after
-Holm's correction over the metrics of the pair of methods on that split (paired_test.py) and its interval excludes 0.
+A claim is supported, not supported or inconclusive. A difference decides a claim only if it is significant after Holm's
+correction over the metrics of the two methods on that split (paired_test.py) and its interval excludes 0.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from rl.evaluation.spec import BASE, BASE_AGAIN
 from rl.metrics.bootstrap import LEVEL, Interval
 from rl.metrics.styles import BY_PREFIX
 
-# Style entropy, for styles read from a prefix: of a policy with one style, and of one that keeps several. Measured in
-# the demo after 60 steps, seeds 1 to 3: at most .11 with GRPO (.03 with seed 31), .94 to 1.0 with DPH-JS at eta 0.5.
+# Bounds on the entropy of styles that are read from a prefix. In the demo, after 60 steps with seeds 1 to 3, it was at
+# most .11 with GRPO (.03 with seed 31), and .94 to 1.0 with DPH-JS at eta 0.5.
 ONE_STYLE_ENTROPY = 0.35
 SEVERAL_STYLES_ENTROPY = 0.6
 
-# By how much GRPO's Pass@n lies below the base's in the demo, at least: it was .16 to .23 in seven runs (seeds 1, 2, 3
+# In the demo, GRPO's Pass@n lies below the base's by at least this much. It was .16 to .23 in seven runs (seeds 1, 2, 3
 # and 31 at 60 steps, others at 30, 48 and 80).
 LOST_PASS_AT_N = 0.05
 
-# Methods trained on the reward alone; a reverse KL baseline is in neither group.
+# Methods that are trained on the reward alone, without any divergence.
 REWARD_ONLY = ("grpo", "dapo")
 
 ONE_STYLE, SEVERAL_STYLES = "ends in one style", "keeps several styles"
@@ -33,20 +33,28 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True)
 class Claim:
-    """A predicate of a method on a split, its measured [value, low, high], and the verdict."""
+    """That a method has a property on a split.
+
+    Attributes:
+        predicate: the property in words.
+        measure: what was measured, in words.
+        unit: "share" (a paired difference of shares) or "nats".
+        value: [value, low, high]; None if it was not measured.
+        p_holm: of a difference.
+    """
 
     split: str
     method: str
     predicate: str
     measure: str
-    unit: str  # "share" (a paired difference of shares) or "nats"
+    unit: str
     value: Interval | None
     verdict: str
-    p_holm: float | None = None  # of a difference
+    p_holm: float | None = None
 
 
 def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
-    """Every claim that can be judged from a report's methods and splits.
+    """Every claim that a report's methods and splits allow to judge.
 
     Args:
         tests: as paired_tests returns them.
@@ -92,14 +100,14 @@ def claimed_metrics(comparison: Comparison, split: str) -> list[str]:
 
 
 def compared(difference: Interval | None, p_holm: float | None) -> str:
-    """Verdict of the claim that a paired difference is above 0; not supported is one that is below."""
+    """Verdict of the claim that a paired difference is above 0: not supported if the difference is below 0."""
     if difference is None or p_holm is None:
         return NOT_MEASURED
     return verdict(difference, 0.0, above=True) if p_holm <= 1 - LEVEL else INCONCLUSIVE
 
 
 def verdict(value: Interval | None, bound: float, above: bool) -> str:
-    """Verdict of the claim that a value lies above (or below) a bound, by the side of its whole interval."""
+    """Verdict of the claim that a value is above (or below) a bound: inconclusive if the bound is in its interval."""
     if value is None:
         return NOT_MEASURED
     _, low, high = value
@@ -109,20 +117,20 @@ def verdict(value: Interval | None, bound: float, above: bool) -> str:
 
 
 def metric_name(metric: str) -> str:
-    """A metric's name in running text; the mean of all samples is Pass@1."""
+    """A metric's name in running text; mean@n, the mean of all samples, is called Pass@1."""
     if metric.startswith("mean@"):
         return "Pass@1"
     return "greedy accuracy" if metric == "greedy" else in_words(metric)
 
 
 def failed_checks(report: dict) -> list[str]:
-    """Check what the demo asserts: in domain, GRPO loses Pass@n and ends in one style, and DPH-JS keeps several.
+    """Check what the demo promises: in domain, GRPO loses Pass@n and ends in one style, and DPH-JS keeps several.
 
     Args:
         report: the content of report.json.
 
     Returns:
-        One sentence per failure. A method that was not run is not checked; having neither of the two is a failure.
+        One sentence per failure. A method that was not run is not checked; if neither was run, that is a failure.
     """
     found = {name: report.get(name, {}).get("in_domain") for name in ("grpo", "dph_js")}
     in_domain = {name: summary for name, summary in found.items() if summary}

@@ -1,11 +1,11 @@
-"""Read, cross-check and measure all methods of a report on all splits."""
+"""Read, check and measure all methods of a report on all splits."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from rl.common.errors import UserError
-from rl.evaluation.analysis.prompt_metrics import prompt_metrics
+from rl.evaluation.analysis.prompt_metrics import prompt_metrics, summarise, summarise_group
 from rl.evaluation.analysis.questions import Questions, read_questions
 from rl.evaluation.analysis.samples import (
     JudgedSamples,
@@ -15,7 +15,6 @@ from rl.evaluation.analysis.samples import (
     require_same_prompts,
     styles_are_announced,
 )
-from rl.evaluation.analysis.summary import summarise, summarise_group
 from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, SplitFiles
 from rl.metrics.bootstrap import Interval, mean_interval
 from rl.metrics.pass_at_k import pass_at_k
@@ -24,27 +23,27 @@ from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 # Sampling settings that all methods of a report must share to be comparable.
 COMMON_SETTINGS = ("temperature", "top_p", "top_k", "n", "max_response_length")
 
-# {method: {split: {training step: {metric: [value, low, high]}}}}; metrics are pass@K of solved_in, and greedy
+# {method: {split: {training step: {metric: [value, low, high]}}}}; the metrics are greedy and pass@solved_in
 Progress = dict[str, dict[str, dict[int, dict[str, Interval | None]]]]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything a report is made from, by method, then split."""
+    """Everything that a report is made from, by method and split."""
 
     spec: ReportSpec
     samples: dict[str, dict[str, SampleSet]]
-    metrics: dict[str, dict[str, dict[str, np.ndarray]]]  # ... then the metric: [P] float64
+    metrics: dict[str, dict[str, dict[str, np.ndarray]]]  # {method: {split: {metric: [P] float64}}}
     summaries: dict[str, dict[str, dict]]
-    questions: dict[str, Questions]  # by split, for those whose data files are known
+    questions: dict[str, Questions]  # by split, if its data files are known
 
 
 def compare(spec: ReportSpec) -> Comparison:
     """Read every file of the specification and measure every method on every split.
 
     Raises:
-        UserError: a file is invalid; two methods differ in prompts or sampling settings; one method's files come from
-            two models; or base_again is not another draw of base.
+        UserError: a file is invalid, two methods differ in prompts or sampling settings, the files of one method come
+            from two models, or base_again is not another draw of base.
     """
     spec = _with_styles_by(spec)
     samples: dict[str, dict[str, SampleSet]] = {name: {} for name in spec.methods}
@@ -78,7 +77,7 @@ def compare(spec: ReportSpec) -> Comparison:
 
 
 def _with_styles_by(spec: ReportSpec) -> ReportSpec:
-    """The specification with what a style is read from, if it leaves that open."""
+    """The specification with `styles_by`: if it is left out, the base's first samples decide."""
     if spec.styles_by or not spec.styles:
         return spec
     announced = styles_are_announced(spec.methods[BASE].splits[spec.splits[0]].samples, spec.styles)
@@ -94,7 +93,7 @@ def _read_questions(spec: ReportSpec, ids: dict[str, np.ndarray]) -> dict[str, Q
 
 
 def _read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | None:
-    """The greedy responses that belong to these samples; None if the specification names none."""
+    """The greedy responses of the same model to the same prompts; None if the specification names none."""
     if files.greedy is None:
         return None
     greedy = read_judged(files.greedy)
@@ -140,7 +139,7 @@ def _require_second_draw(again: SampleSet, base: SampleSet) -> None:
 
 
 def read_progress(comparison: Comparison) -> Progress:
-    """Metrics of every method that has checkpoints, with the base as step 0.
+    """Metrics of every method with checkpoints, by training step; step 0 is the base.
 
     Raises:
         UserError: a checkpoint's file is invalid, or differs from the base in prompts or sampling settings.

@@ -1,8 +1,8 @@
 """Methods compared over training seeds: means with intervals, and differences paired by seed.
 
-Intervals are 95 % intervals of Student's t over training seeds: how far another seed may move a mean. With three seeds
-they are wide (4.3 standard errors). Differences have paired t-tests with Holm's correction over the columns of a pair
-of methods. Groups of questions are shown, not compared.
+Intervals are 95 % intervals of Student's t over training seeds: they say how far another seed may move a mean. With
+three seeds they are wide (4.3 standard errors). Differences have paired t-tests with Holm's correction over the columns
+of a pair of methods. Groups of questions are shown but not compared.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from rl.evaluation.tables import of_groups
 
 LEVEL = 0.95
 SIGNIFICANT = 0.05
-# The entropy of styles says the same.
+# Their number is not compared, because their entropy is.
 NOT_COMPARED = ("styles",)
 
 
@@ -41,9 +41,14 @@ class OverSeeds:
 
 @dataclass(frozen=True)
 class Difference(OverSeeds):
-    """Of two methods, paired by seed; p of Student's t-test, p_holm corrected over the columns of the pair."""
+    """The difference of two methods, paired by seed.
 
-    p: float | None = None  # with one seed
+    Attributes:
+        p: of Student's t-test; None with one seed.
+        p_holm: corrected over the columns of the pair.
+    """
+
+    p: float | None = None
     p_holm: float | None = None
 
     @property
@@ -58,9 +63,9 @@ OfColumns = dict[str, OverSeeds]
 class SeedComparison:
     """
     Attributes:
-        bases: {base or base_again: {column: value}}, of the first seed's report; without what is undefined.
+        bases: {base or base_again: {column: value}} of the first seed's report, for the defined values.
         methods: {method: {column: values over seeds}}.
-        columns: what is compared; the other columns are of groups of questions.
+        columns: those that are compared; the other columns are of groups of questions.
         differences: {"first - second": {column: difference}}.
     """
 
@@ -78,7 +83,7 @@ def compare_seeds(
     Args:
         reports: the content of each seed's report.json, with the same methods and splits.
         bases: the base and its second draw, where there is one.
-        baselines: the methods that every other one is compared with; those that are not in `methods` are left out.
+        baselines: the methods that every other one is compared with; names that are not in `methods` are ignored.
         solved_in: see the report's specification.
     """
     values = {name: [_values(report[name], solved_in) for report in reports] for name in methods}
@@ -94,7 +99,7 @@ def compare_seeds(
 
 
 def columns_of(of_splits: dict, solved_in: int) -> dict[str, tuple[str, str]]:
-    """{column: (split, metric)}; those of the first split have no split's name, and styles are of the first alone."""
+    """{column: (split, metric)}. Columns of the first split do not name it, and only the first split has styles."""
     found = {}
     for number, (split, summary) in enumerate(of_splits.items()):
         of_split = f", {split.replace('_', ' ')}" if number else ""
@@ -105,7 +110,7 @@ def columns_of(of_splits: dict, solved_in: int) -> dict[str, tuple[str, str]]:
 
 
 def _values(of_splits: dict, solved_in: int) -> dict[str, float]:
-    """{column: value} of a method, without intervals; then those of each group of the first split's questions."""
+    """{column: value} of a method, for all questions and then for each group of the first split's questions."""
     found = {
         c: interval_of(of_splits[split], metric) for c, (split, metric) in columns_of(of_splits, solved_in).items()
     }
@@ -119,7 +124,7 @@ def _values(of_splits: dict, solved_in: int) -> dict[str, float]:
 def compare_methods(
     methods: dict[str, OfColumns], baselines: Sequence[str], columns: Sequence[str]
 ) -> dict[str, dict[str, Difference]]:
-    """{"first - second": {column: difference}} of every method that is not a baseline, and each of those."""
+    """{"first - second": {column: difference}} of every method that is not a baseline and every baseline."""
     pairs = [(name, other) for name in methods if name not in baselines for other in baselines if other in methods]
     return {f"{name} - {other}": _compare(methods[name], methods[other], columns) for name, other in pairs}
 
@@ -135,7 +140,7 @@ def _compare(first: OfColumns, second: OfColumns, columns: Sequence[str]) -> dic
 
 
 def _paired_p(differences: list[float]) -> float:
-    """Of the paired t-test; equal differences have no t."""
+    """p of the paired t-test, which is undefined if all differences are equal: then 1."""
     if np.ptp(differences) < 1e-12:
         return 1.0
     return float(stats.ttest_1samp(differences, 0).pvalue)

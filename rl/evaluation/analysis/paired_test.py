@@ -1,7 +1,7 @@
 """Do two methods differ on the same prompts? Sign-flip permutation tests with Holm's correction.
 
-A few lines of NumPy: scipy.stats.permutation_test gives the same p-values (tests/evaluation), but takes ten times as
-long on a benchmark of 1,500 prompts.
+scipy.stats.permutation_test gives the same p-values (tests/evaluation), but takes ten times as long on a benchmark of
+1,500 prompts.
 """
 
 from dataclasses import dataclass
@@ -14,29 +14,34 @@ from rl.evaluation.spec import BASE
 from rl.metrics.bootstrap import SEED, Interval, mean_interval
 
 PERMUTATIONS = 20_000
-# Up to here all 2^P assignments of signs are enumerated, and the p-value is exact.
+# Up to this number of prompts all 2^P assignments of signs are enumerated, so that the p-value is exact.
 _ENUMERATED_PROMPTS = 14
 _BATCH = 1_000  # assignments in memory at a time
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """first - second of a metric on one split; p_holm is corrected over all metrics of this pair and split."""
+    """The difference first - second of a metric on one split.
+
+    Attributes:
+        prompts: number of prompts for which both methods define the metric.
+        p_holm: corrected over all metrics of this pair and split.
+    """
 
     split: str
     first: str
     second: str
     metric: str
-    prompts: int  # for which both define the metric
+    prompts: int
     difference: Interval
     p: float
     p_holm: float
 
 
 def paired_tests(comparison: Comparison) -> list[PairedTest]:
-    """Every trained method against the base, and every two trained methods, in every metric that both define.
+    """Tests of every trained method against the base, and of every two trained methods, in every metric of both.
 
-    Methods with a divergence come first in a pair with one without.
+    In a pair, the method with a divergence comes before the one without.
     """
     spec = comparison.spec
     trained = spec.without_divergence + spec.with_divergence
@@ -64,8 +69,8 @@ def _tests_of_pair(comparison: Comparison, split: str, first: str, second: str) 
 def sign_flip_p(differences: np.ndarray) -> float:
     """Two-sided p-value of the hypothesis that the differences are symmetric about 0: neither method is better.
 
-    The share of sign assignments whose mean is at least as far from 0 as the observed one: of all 2^P if P is small,
-    else of PERMUTATIONS, PERMUTATIONS - 1 random ones and the observed one, so that it is never 0.
+    It is the share of sign assignments whose mean is at least as far from 0 as the observed mean: among all 2^P if P is
+    small, else among PERMUTATIONS - 1 random assignments and the observed one, so that it is never 0.
 
     Args:
         differences: [P] float, P >= 1, first - second per prompt, none NaN.

@@ -1,9 +1,11 @@
-"""Per-prompt metrics: what means, intervals and paired differences are computed from."""
+"""Metrics of each prompt, and their summary: means over prompts with intervals, as report.json has them."""
 
 import numpy as np
 
 from rl.common.errors import UserError
 from rl.evaluation.analysis.samples import JudgedSamples, SampleSet
+from rl.evaluation.measures import MEASURES, OF_GROUPS, RESULT, SYNTAX
+from rl.metrics.bootstrap import mean_interval, ratio_interval
 from rl.metrics.distinct_answers import NO_VOTE, distinct_answers
 from rl.metrics.distinct_n import ORDERS
 from rl.metrics.majority import majority_at_k
@@ -65,8 +67,8 @@ def prompt_metrics(
 def _against_base(samples: SampleSet, base: SampleSet, solved_in: int) -> dict[str, np.ndarray]:
     """keep_rate and lost on the prompts that the base solved, newly_solved on the others.
 
-    The base is measured on its later samples, which did not decide what it solved; with fewer than solved_in of those,
-    it has no such values.
+    The base itself is measured on its later samples, which did not decide what it solved. With fewer than solved_in of
+    them, its values are NaN.
     """
     solved = base.correct[:, :solved_in].any(axis=1)
     answers = samples.correct[:, solved_in:] if samples is base else samples.correct
@@ -83,7 +85,7 @@ def _against_base(samples: SampleSet, base: SampleSet, solved_in: int) -> dict[s
 
 
 def transition_shares(keep_rate: np.ndarray, newly_solved: np.ndarray) -> dict[str, float] | None:
-    """Transitions from the base as shares of all prompts: retained, forgotten, gained, unsolved (paper, Figure 4).
+    """Shares of all prompts that a method retained, forgot, gained or left unsolved (paper, Figure 4).
 
     The base solves a prompt or not in its first `solved_in` samples; the method solves it with probability
     Pass@solved_in, so that both have equally many attempts. retained + forgotten is the share that the base solved, and
@@ -94,7 +96,7 @@ def transition_shares(keep_rate: np.ndarray, newly_solved: np.ndarray) -> dict[s
         newly_solved: [P] float, the same on all other prompts.
 
     Returns:
-        None if no prompt defines the metrics: a base without a second draw and too few samples.
+        None if no prompt defines the metrics: for a base with too few samples and no second draw.
     """
     if np.isnan(keep_rate).all() and np.isnan(newly_solved).all():
         return None
@@ -105,3 +107,45 @@ def transition_shares(keep_rate: np.ndarray, newly_solved: np.ndarray) -> dict[s
         "unsolved": 1 - newly_solved,
     }
     return {name: float(np.nansum(values)) / values.size for name, values in parts.items()}
+
+
+def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: bool = False) -> dict:
+    """The summary of one method on one split; every metric is [value, low, high], or None if undefined.
+
+    Args:
+        metrics: {metric: [P] float64}, as prompt_metrics returns them.
+        by_result: as passed to prompt_metrics.
+    """
+    n = samples.n
+    interval = {name: mean_interval(values) for name, values in metrics.items()}
+    named = len(samples.style_names)
+    # [P, styles] int: samples in each style, and the correct ones among them.
+    all_styles, among_correct = (style_counts(samples.style, of, named) for of in (samples.style >= 0, samples.correct))
+    shares = (all_styles.sum(axis=0) / samples.style.size).tolist()
+    accuracies = [ratio_interval(among_correct[:, i], all_styles[:, i]) for i in range(named)]
+    of_k = {"pass@k": k_values(n), "maj@k": k_values(n), "mean@k": (n,)}
+    return {
+        "n": n,
+        "prompts": samples.prompts,
+        **{measure.name: interval.get(measure.name) for measure in MEASURES},
+        **{name: {str(k): interval[name.replace("@k", f"@{k}")] for k in ks} for name, ks in of_k.items()},
+        "maj_by": RESULT if by_result else SYNTAX,
+        "unparsed_sql": samples.unparsed,
+        "truncated": float(samples.truncated.mean()),
+        "style_share": dict(zip(samples.style_names, shares, strict=True)) or None,
+        "style_accuracy": dict(zip(samples.style_names, accuracies, strict=True)) or None,
+    }
+
+
+def summarise_group(n: int, metrics: dict[str, np.ndarray], members: np.ndarray) -> dict:
+    """The summary of a group of questions: Pass@k and the measures used OF_GROUPS, in the form of `summarise`.
+
+    Args:
+        n: samples per prompt.
+        metrics: {metric: [P] float64}, as prompt_metrics returns them.
+        members: [P] bool.
+    """
+    interval = {name: mean_interval(values[members]) for name, values in metrics.items()}
+    names = [measure.name for measure in MEASURES if OF_GROUPS in measure.used and "@" not in measure.name]
+    passed = {"pass@k": {str(k): interval[f"pass@{k}"] for k in k_values(n)}}
+    return {"prompts": int(members.sum())} | passed | {name: interval.get(name) for name in names}

@@ -1,7 +1,8 @@
 """The questions behind a split's samples, from its data files: text, reference answer and groups.
 
-A group is a key of extra_info, such as "ambiguous" or "difficulty", with one value for each question. Of a key with
-two to four values in a split, report.json has results for each: true is called by the key, false and none "plain".
+Questions are grouped by the values of a key of extra_info, such as "ambiguous" or "difficulty". If a key has two to
+four values in a split, report.json has results for each value. The value true is named like the key; false and none
+are "plain".
 """
 
 from collections.abc import Sequence
@@ -16,9 +17,9 @@ from rl.data.parquet_file import open_parquet
 from rl.data.prepare.prompt_template import question_of
 
 PLAIN = "plain"
-# Keys with more values, such as a template's name, only filter the question browser.
+# Keys with more values, such as a template's name, are filters of the question browser only.
 MOST_VALUES = 4
-# BIRD's levels and Spider's, from the easiest on; other values stand behind them by name, and PLAIN last.
+# The levels of BIRD and Spider, from easy to hard. Other values follow, sorted by name, and PLAIN is last.
 _LEVELS = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra")
 _COLUMNS = ("id", "prompt", "reward_model")
 _HINT = "name the data files that were sampled"
@@ -30,10 +31,10 @@ class Questions:
 
     texts: list[str]  # [P]
     references: list[str]  # [P], the reference SQL or answer
-    groups: dict[str, list[str]]  # {key: [P] values}, of the keys that the split has
+    groups: dict[str, list[str]]  # {key: [P] values}
 
     def few_valued(self) -> dict[str, dict[str, np.ndarray]]:
-        """{key: {value: [P] bool}} of the groups with two to MOST_VALUES values."""
+        """{key: {value: [P] bool}} of the keys with two to MOST_VALUES values."""
         found = {}
         for key, values in self.groups.items():
             names = sorted(set(values), key=_rank)
@@ -70,7 +71,7 @@ def read_questions(files: Sequence[Path], ids: np.ndarray, groups: Sequence[str]
 
 
 def groups_of(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
-    """Those of the keys that a row's extra_info has a value for.
+    """The keys that some row's extra_info has a value for.
 
     Raises:
         UserError: a file cannot be read.
@@ -89,7 +90,7 @@ def _rows(file: Path, columns: Sequence[str] = _COLUMNS) -> list[dict[str, Any]]
 
 
 def _text(messages: list[dict[str, str]]) -> str:
-    """What the last message of the user asks."""
+    """The question in the user's last message."""
     return question_of(next((m["content"] for m in reversed(messages) if m["role"] == "user"), ""))
 
 

@@ -21,14 +21,14 @@ from rl.metrics.distinct_n import distinct_n
 from rl.metrics.styles import BY_PREFIX, OTHERS, announces_styles, styled
 
 T = TypeVar("T")
-# (id of the prompt, sha256 of the query): digest of its result, None if it gave none when it was run again.
+# {(id of the prompt, sha256 of the query): digest of the query's result, or None if it returned none}
 StoredResults = dict[tuple[int, str], str | None]
 
 # Responses per prompt whose texts are kept for the report, and the length at which they are cut.
 KEPT_RESPONSES = 8
 KEPT_CHARACTERS = 4_000
-_LOOKED_AT = 512  # samples that decide whether styles are announced
-_UNKNOWN = "unknown"  # the result of SQL in samples of an earlier version
+_LOOKED_AT = 512  # samples that are read to decide whether SQL names its style in a comment
+_UNKNOWN = "unknown"  # the result of a query whose digest an earlier version did not store
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class JudgedSamples:
 
 @dataclass(frozen=True)
 class Response:
-    """What a reader sees of a response."""
+    """The part of a response that the report shows."""
 
     pred: str | None
     outcome: str
@@ -60,14 +60,14 @@ class Response:
 
 @dataclass(frozen=True)
 class SampleSet(JudgedSamples):
-    """Everything that is measured on one model's samples of one split."""
+    """One model's samples on one split, with everything that is measured on them."""
 
     style: np.ndarray  # [P, n] int, index into style_names; all 0 if the task has no styles
     style_names: tuple[str, ...]  # the known styles, then OTHERS; empty if the task has no styles
     truncated: np.ndarray  # [P, n] bool, the response hit its length limit
     gold_failures: int  # samples whose reference query failed: they count as wrong
-    answer: np.ndarray  # [P, n] int, equivalent answers to a prompt have equal numbers; NO_VOTE for none
-    result: np.ndarray | None  # [P, n] int, the same for equal results of SQL; None if not all are known
+    answer: np.ndarray  # [P, n] int, equivalent answers to a prompt have equal numbers; NO_VOTE for no answer
+    result: np.ndarray | None  # [P, n] int, the same for results of SQL; None if not all results are known
     tokens: np.ndarray  # [P, n] int, response length
     distinct_n: np.ndarray  # [P, 4] float, over a prompt's responses together, for n = 1..4
     unparsed: int | None  # correct SQL that sqlglot cannot parse, compared by its text; None for other tasks
@@ -76,7 +76,7 @@ class SampleSet(JudgedSamples):
 
 @dataclass(frozen=True)
 class _Sample:
-    """The part of a record that is needed: a whole file's texts would not fit into memory."""
+    """The part of a record that is kept, because the texts of a whole file would not fit into memory."""
 
     correct: bool
     style: int
@@ -90,7 +90,7 @@ class _Sample:
 
 
 def read_judged(path: Path) -> JudgedSamples:
-    """Read a finished samples file and its metadata for Pass@k alone, without parsing answers.
+    """Read a finished samples file for Pass@k only, without parsing answers.
 
     Raises:
         UserError: as read_sample_set.
@@ -105,10 +105,10 @@ def read_sample_set(path: Path, styles: Sequence[str], styles_by: str = BY_PREFI
     Args:
         path: JSONL of sample records.
         styles: the known styles; empty for a task without styles. Only SQL has styles.
-        styles_by: where a style is read from (styles.styled).
+        styles_by: what a style is read from (styles.styled).
 
     Raises:
-        UserError: a file is missing or invalid, or lacks a prompt or sample that its metadata promise.
+        UserError: a file is missing or invalid, or lacks a prompt or sample according to its metadata.
     """
     names = (*styles, OTHERS) if styles else ()
     stored = _stored_results(path)
@@ -158,7 +158,7 @@ def styles_are_announced(path: Path, styles: Sequence[str]) -> bool:
 
 
 def _read(path: Path, of: Callable[[SampleRecord], T]) -> tuple[SampleMetadata, np.ndarray, list[list[T]]]:
-    """The metadata; [P] ids, ascending; and what `of` keeps of each prompt's records, by sample number."""
+    """The metadata, [P] ascending ids, and for each prompt what `of` makes of its records, by sample number."""
     metadata = read_metadata(path)
     n = metadata.n
     records = read_samples(path)
@@ -205,7 +205,7 @@ def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, stored
 
 
 def _stored_results(samples: Path) -> StoredResults:
-    """F.results beside F.jsonl, in which earlier versions stored the digest of what each query returned."""
+    """Digests of queries' results from F.results beside F.jsonl, where earlier versions stored them."""
     path = samples.with_suffix(".results")
     if not path.is_file():
         return {}
@@ -217,7 +217,7 @@ def _stored_results(samples: Path) -> StoredResults:
 
 
 def _result_of(record: SampleRecord, stored: StoredResults) -> str | None:
-    """The digest of what a query returned; None for one that gave no result, _UNKNOWN if there is no digest of it."""
+    """The digest of a query's result; None if it returned no result, _UNKNOWN if no digest was stored."""
     if record.pred is None or record.outcome not in COMPARED:
         return None
     query = hashlib.sha256(record.pred.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,6 +1,6 @@
 """Training logs: the JSONL of verl's `file` logger, one {"step": int, "data": {metric: value}} per line.
 
-A resumed run starts another file, named by its time; the folder of these files is a log too.
+A resumed run starts another file, which is named by its time. A folder of such files is a log too.
 """
 
 import json
@@ -12,7 +12,7 @@ from rl.common.errors import UserError
 # {metric: {step: value}}, steps ascending
 TrainingLog = dict[str, dict[int, float]]
 
-# Logs that were written before a metric had its name.
+# {name of a metric in old logs: its name now}
 RENAMED = {"dph/share_at_bound": "dph/clip_fraction", "dph/share_at_policy_bound": "dph/policy_clip_fraction"}
 
 
@@ -20,10 +20,10 @@ def read_training_log(path: Path) -> TrainingLog:
     """The finite numbers of a training log; if a resumed run logs a step again, the later line wins.
 
     Args:
-        path: a log, or a folder of logs, in chronological order of their names.
+        path: a log, or a folder of logs whose names are in chronological order.
 
     Raises:
-        UserError: there is no log, or a line is not a log line. An unfinished last line of a killed run is ignored.
+        UserError: there is no log, or a line is not a log line. The unfinished last line of a killed run is ignored.
     """
     parts = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not parts:

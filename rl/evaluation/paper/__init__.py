@@ -1,1 +1,1 @@
-"""The published figures, and tables in the layouts of the paper."""
+"""The paper's published figures, and tables in its layouts."""

@@ -1,29 +1,34 @@
-"""Tables of results: in the layout of the paper's Tables 1-4 and 8, its figures above ours, and one per split.
+"""Tables of results: the paper's Tables 1-4 and 8 with its figures above ours, and one table per split.
 
     python -m rl.evaluation.paper.tables eval_sql/report.json eval_math/report.json --out DIR --paper llama-sql
 
-writes DIR/tables.md, DIR/tables.tex and DIR/tables.json. A method stands beside the paper's of the same name: base,
-grpo, dapo, rkl, dph_f, dph_js (generator form, eta 0.2), alpha_02, dph_js_005, dph_js_def, ... (paper.json has all).
+writes DIR/tables.md, DIR/tables.tex and DIR/tables.json. A method is shown beside the paper's method of the same name:
+base, grpo, dapo, rkl, dph_f, dph_js (generator form, eta 0.2), alpha_02, dph_js_005, dph_js_def, ... (paper.json has
+all of them).
 """
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from rl.common import atomic_write
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.data.benchmarks import BENCHMARKS
 from rl.evaluation.measures import TESTED, metrics_for
-from rl.evaluation.paper.published import SETTINGS, PaperTable, paper_tables
 from rl.evaluation.spec import BASE, BASE_AGAIN
 from rl.evaluation.table import Cell, Row, Table, latex, markdown
 from rl.evaluation.tables import counted, metric_cell, split_name, tests_table, values_table
 from rl.metrics.pass_at_k import SOLVED_IN
 
+# The paper's experiments. Table 3 tests the model of Table 1 on math.
+SETTINGS = ("llama-sql", "omnisql-32b", "llama-math", "qwen-math")
 OURS, PAPER = "ours", "paper"
 _CAPTIONS = {
     "1": "Bird and Spider",
@@ -32,13 +37,48 @@ _CAPTIONS = {
     "4": "Math, Pass@k",
     "8": "Math, Mean@k",
 }
-# Layouts used without an experiment of the paper to compare with.
+# The layouts to use if no experiment of the paper is compared with.
 _PLAIN_LAYOUTS = (("1", "llama-sql"), ("4", "llama-math"), ("8", "llama-math"))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
+class PaperRow:
+    """A method's row.
+
+    Attributes:
+        method: name in evaluate.models of the method to show beside it.
+        values: in per cent, one per column; None if the paper has none.
+    """
+
+    method: str
+    label: str
+    group: str | None
+    values: tuple[float | None, ...]
+    average: float | None = None
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One model's block of a table."""
+
+    number: str
+    setting: str
+    model: str
+    task: str  # sql or math
+    columns: tuple[tuple[str, str], ...]  # (benchmark, metric), such as (bird, pass@8)
+    rows: tuple[PaperRow, ...]
+
+
+@cache
+def paper_tables() -> tuple[PaperTable, ...]:
+    """The paper's Tables 1-4 and 8, in its order, from paper.json."""
+    content = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
+    return TypeAdapter(tuple[PaperTable, ...]).validate_python(content["tables"])
+
+
+@dataclass(frozen=True)
 class Results:
-    """Content of stored reports: summaries by method, then split, labels of methods, and paired tests."""
+    """The content of stored reports: summaries by method and split, labels of methods, and paired tests."""
 
     summaries: dict[str, dict[str, dict]]
     labels: dict[str, str]
@@ -69,10 +109,10 @@ def results_of(reports: Sequence[dict]) -> Results:
 
 
 def tables_of(results: Results, setting: str | None) -> list[Table]:
-    """The paper's tables that share a benchmark with the results, then a table of every split.
+    """The paper's tables that share a benchmark with the results, then tables of every split.
 
     Args:
-        setting: the paper's experiment to compare with; None: its layouts without its figures.
+        setting: the paper's experiment to compare with; None: the paper's layouts without its figures.
     """
 
     def applies(table: PaperTable) -> bool:
@@ -119,7 +159,7 @@ def _paper_table(table: PaperTable, results: Results, setting: str | None) -> Ta
 def _our_row(method: str, label: str, table: PaperTable, results: Results) -> Row:
     cells = [_cell(results.summaries[method].get(name), metric) for name, metric in table.columns]
     if table.task == "math":
-        # Comparable between methods only if all benchmarks are there.
+        # An average of some benchmarks only could not be compared between methods.
         values = [float(cell.value) for cell in cells if cell]
         cells.append(Cell(sum(values) / len(values), digits=2) if len(values) == len(cells) else None)
     return Row(label, OURS, tuple(cells))
@@ -136,7 +176,7 @@ def _cell(summary: dict | None, metric: str) -> Cell | None:
     """A metric of report.json in its display unit; None if undefined."""
     if summary is None:
         return None
-    if metric.startswith("mean@"):  # of all samples, however many: the expectation is the same
+    if metric.startswith("mean@"):  # the mean of all samples, however many: its expectation does not depend on k
         metric = f"mean@{next(iter(summary['mean@k']))}"
     return metric_cell(summary, metric)
 
@@ -152,7 +192,7 @@ def write_tables(reports: Sequence[dict], out: Path, setting: str | None) -> lis
     texts = {
         "tables.md": "\n".join(markdown(table) for table in tables),
         "tables.tex": "% Needs \\usepackage{booktabs}.\n" + "\n".join(latex(table) for table in tables),
-        "tables.json": json.dumps([dataclasses.asdict(table) for table in tables], indent=1, ensure_ascii=False) + "\n",
+        "tables.json": json.dumps([asdict(table) for table in tables], indent=1, ensure_ascii=False) + "\n",
     }
     out.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():

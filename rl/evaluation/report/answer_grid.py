@@ -1,8 +1,8 @@
-"""The answer grid: a panel per model, a row per question, a cell per sample, coloured by what the sample is.
+"""The answer grid: a panel per model, a row per question, a cell per sample.
 
-A correct sample has the colour of its style, a wrong one is grey. In a task without styles a correct one is green, and
-greys tell the model's most frequent wrong answer to the question from others. Rows have one order in all panels: the
-groups of questions one below the other, in each those first that the base answers most often.
+A correct sample has the colour of its style, a wrong one is grey. In a task without styles a correct sample is green,
+and two greys tell the model's most frequent wrong answer to the question from other wrong answers. Rows have the same
+order in all panels: group by group, and within a group the questions that the base answers most often come first.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,23 @@ from markupsafe import Markup
 
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.samples import SampleSet
-from rl.evaluation.report.theme import NO_ANSWER, STYLE_FILLS, WRONG, WRONG_MOST, Look, style_fills
+from rl.evaluation.report.environment import ENVIRONMENT
+from rl.evaluation.report.headline import leading_methods
+from rl.evaluation.report.theme import (
+    COLOURS,
+    NO_ANSWER,
+    STYLE_FILLS,
+    WRONG,
+    WRONG_MOST,
+    Look,
+    method_looks,
+    style_fills,
+)
 from rl.evaluation.spec import BASE, BASE_AGAIN
 from rl.metrics.bootstrap import SEED
 from rl.metrics.distinct_answers import NO_VOTE
 
-# Of a larger split this many questions are shown, drawn with a fixed seed.
+# Of a larger split, this many questions are drawn with a fixed seed.
 MOST_QUESTIONS = 120
 WITHOUT_STYLES = {
     "correct": STYLE_FILLS[3],
@@ -26,13 +37,17 @@ WITHOUT_STYLES = {
     "another wrong answer": WRONG.css,
     "no answer": NO_ANSWER.css,
 }
-# Pixels: of all rows together, and the limits of one.
+# In pixels: the height of all rows together, and the limits of one.
 HEIGHT, LEAST_ROW, MOST_ROW = 460, 3.6, 16
+# Of the picture, in pixels.
+PICTURE_WIDTH, MARGIN, GAP = 1000, 16, 24
+HEAD, BLOCK_HEAD = 84, 26  # above all blocks, and above each
+KEY_GLYPH, KEY_LETTER = 44, 8.5  # of an entry of the key: colour and gaps, and a letter of its name
 
 
 @dataclass(frozen=True)
 class Block:
-    """Neighbouring rows of one group of questions."""
+    """The rows of one group of questions."""
 
     name: str  # "" if the questions are not grouped
     start: int  # of its first row among all rows
@@ -77,7 +92,7 @@ class AnswerGrid:
             shown = np.sort(np.random.default_rng(SEED).choice(base.prompts, MOST_QUESTIONS, replace=False))
         grouped = comparison.questions[split].few_valued() if split in comparison.questions else {}
         groups = next(iter(grouped.values()), {"": np.ones(base.prompts, dtype=bool)})
-        # The larger numbers first; ties by what the trained methods answer, then by id.
+        # The largest numbers come first; ties go by what the trained methods answer, then by id.
         solved = [-comparison.samples[name][split].correct.sum(axis=1)[shown] for name in names]
         group = np.argmax([members[shown] for members in groups.values()], axis=0)
         order = shown[np.lexsort((sum(solved), solved[0], group))]
@@ -132,3 +147,31 @@ def _kinds(samples: SampleSet) -> np.ndarray:
             row[(answers == np.bincount(wrong).argmax()) & ~correct] = 1
     kinds[~samples.correct & (samples.answer == NO_VOTE)] = 3
     return kinds
+
+
+def answer_figure(comparison: Comparison) -> str:
+    """answers.svg: the grid of the first split as a picture, for pages that cannot hold the report.
+
+    It shows the base and the methods that the report's headline is about, and follows the reader's dark scheme.
+    """
+    spec = comparison.spec
+    grid, looks = AnswerGrid.of_split(comparison, spec.splits[0]), method_looks(spec.short_names)
+    shown = [BASE, *leading_methods(spec)]
+    panels = [grid.panel(comparison, name, looks[name]) for name in shown]
+    rows = sum(block.height + (BLOCK_HEAD if block.name else 0) for block in panels[0].blocks)
+    names = ", ".join(looks[name].label for name in shown)
+    return ENVIRONMENT.get_template("answers.svg").render(
+        width=PICTURE_WIDTH,
+        height=round(MARGIN + HEAD + rows + MARGIN),
+        margin=MARGIN,
+        gap=GAP,
+        head=HEAD,
+        block_head=BLOCK_HEAD,
+        key_glyph=KEY_GLYPH,
+        key_letter=KEY_LETTER,
+        panel_width=(PICTURE_WIDTH - 2 * MARGIN - (len(shown) - 1) * GAP) / len(shown),
+        colours=COLOURS,
+        key=grid.key,
+        panels=panels,
+        description=f"{names}: a row is a question, a cell an answer, coloured by its form if it is correct",
+    )

@@ -1,4 +1,4 @@
-"""Empty plots for a light or dark page, and plots as inline SVG without references to anything outside."""
+"""Empty plots for a light or dark page, and finished plots as inline SVG that loads nothing from outside."""
 
 import io
 import re
@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from rl.evaluation.report.theme import GRID, MUTED
 
-# Width of a plot in points: a phone's screen less the page's margins, so that a point is at least a pixel and no text
-# gets smaller than FONT_SIZE. On a wider screen the page enlarges it a little (page.css).
+# Width of a plot in points: a phone's screen without the page's margins. A point is therefore at least a pixel, and no
+# text becomes smaller than FONT_SIZE. On a wider screen the page enlarges plots a little (page.css).
 WIDTH = 328
 POINTS_PER_INCH = 72
 FONT_SIZE = 11.5
@@ -43,7 +43,7 @@ def canvas(
 
 
 def inline_svg(figure: Figure, name: str) -> str:
-    """The figure as an <svg> element; name: unique on the page, keeps the ids of two figures apart."""
+    """The figure as an <svg> element; name: unique on the page, so that ids of two figures differ."""
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
@@ -51,6 +51,6 @@ def inline_svg(figure: Figure, name: str) -> str:
     width, height = figure.get_size_inches() * POINTS_PER_INCH
     drawing = buffer.getvalue()
     body = drawing[drawing.index(">", drawing.index("<svg")) + 1 :]
-    # Only what is referred to needs its id, which is a hash; those of groups (axes_1) would stand on the page twice.
+    # Elements that others refer to have a hash as id. The ids of groups (axes_1) would occur twice on the page.
     body = re.sub(r' id="[A-Za-z]+[\w.]*_\d+"', "", body)
     return f'<svg viewBox="0 0 {width:g} {height:g}">{body}'.strip()

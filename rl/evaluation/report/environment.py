@@ -1,4 +1,4 @@
-"""The Jinja environment of the report's templates, which lie in this folder."""
+"""The Jinja environment of the report's templates, which are in this folder."""
 
 from pathlib import Path
 

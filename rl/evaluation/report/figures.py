@@ -1,4 +1,4 @@
-"""The figures of report.html: plots with their captions, grouped by the question that they answer."""
+"""The figures of report.html: plots with captions, grouped by the question that they answer."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -48,12 +48,12 @@ class Group:
     title: str
     about: str
     panels: list[Panel]
-    lines: Iterable[Look] = ()  # the key: whose line is whose
+    lines: Iterable[Look] = ()  # the key of lines
     fills: dict[str, str] = field(default_factory=dict)  # the key of stacked bars
 
 
 class Figures:
-    """The groups of one report; those without data have no panels and are left out."""
+    """The groups of a report; groups without data are left out."""
 
     def __init__(self, comparison: Comparison):
         self.comparison, self.spec = comparison, comparison.spec
@@ -67,7 +67,7 @@ class Figures:
         return [group for group in groups if group.panels]
 
     def of_styles(self) -> list[Group]:
-        """How accurate the base is in each style, and how often every method answers in it; of splits of SQL."""
+        """The base's accuracy in each style, and how often every method answers in it, for splits of SQL."""
         splits = [split for split in self.spec.splits if self.comparison.samples[BASE][split].style_names]
         if not splits:
             return []
@@ -75,8 +75,8 @@ class Figures:
         for split in splits:
             found = self._summaries(split)[BASE]["style_accuracy"]
             values = {style: interval for style, interval in found.items() if interval}
-            says = "Accuracy: " + ", ".join(f"{style} {100 * value[0]:.1f}" for style, value in values.items())
-            accuracies.append(self._panel("accuracy", split, says, interval_plot, values, style_looks(names)))
+            alt = "Accuracy: " + ", ".join(f"{style} {100 * value[0]:.1f}" for style, value in values.items())
+            accuracies.append(self._panel("accuracy", split, alt, interval_plot, values, style_looks(names)))
             of_methods = {name: summary["style_share"] for name, summary in self._summaries(split).items()}
             shares.append(self._stacked("share", split, of_methods, style_fills(names), self.looks))
         about = "Per cent of the base’s samples in a style that are correct, with 95 % intervals over questions."
@@ -96,18 +96,18 @@ class Figures:
             n = of_split[BASE]["n"]
             for i, (title, summaries) in enumerate(parts.items()):
                 curves = {name: {int(k): of for k, of in found["pass@k"].items()} for name, found in summaries.items()}
-                says = self._in_words({name: curve[n] for name, curve in curves.items()}, f"Pass@{n}")
+                alt = self._in_words({name: curve[n] for name, curve in curves.items()}, f"Pass@{n}")
                 questions = f": {summaries[BASE]['prompts']} {title}questions"
-                panels.append(self._panel(f"pass{i}", split, says, pass_at_k_plot, curves, looks, caption=questions))
+                panels.append(self._panel(f"pass{i}", split, alt, pass_at_k_plot, curves, looks, caption=questions))
         about = (
             "Per cent of questions with a correct response among k samples. Bands are 95 % intervals over questions."
         )
         return Group("Pass@k against k", about, panels, looks.values())
 
     def _transitions(self) -> Group:
-        """What became of the prompts; the noise floor is the first row."""
+        """Shares of retained, forgotten, gained and unsolved prompts; the first row is the noise floor."""
         floor, m = self.spec.noise_floor, self.spec.solved_in
-        # The base's own row is called what it shows: its later samples, compared with its first.
+        # The base's own row compares its later samples with its first ones.
         looks = self.looks | {BASE: replace(self.looks[BASE], label=f"{self.looks[BASE].label}, later samples")}
         panels, has_floor = [], False
         for split in self.spec.splits if self.spec.trained else ():
@@ -119,17 +119,17 @@ class Figures:
         if has_floor:
             of_floor = "a second draw of the base" if floor == BASE_AGAIN else "the base’s own later samples"
             about_floor = (
-                f"The first row is {of_floor}, the noise floor: what an unchanged model forgets and gains by chance."
+                f"The first row is {of_floor}: the noise floor, which an unchanged model forgets and gains by chance."
             )
         else:
             about_floor = (
-                "There is no noise floor, what an unchanged model forgets and gains by chance: it requires a second "
+                "There is no noise floor (what an unchanged model forgets and gains by chance): it requires a second "
                 f"draw of the base, or {2 * m} samples of it."
             )
         about = (
             f"Per cent of all prompts. The base solved the retained and forgotten ones in its first {m} samples, the "
             f"gained and unsolved ones not; a method solves a prompt with probability Pass@{m}, so that both have {m} "
-            f"attempts. {about_floor} Lost in the tables is stricter: not a single one of all samples is correct."
+            f"attempts. {about_floor} Lost, in the tables, is stricter: none of all samples is correct."
         )
         return Group("Retained, forgotten and gained against the base", about, panels, fills=TRANSITION_FILLS)
 
@@ -143,8 +143,8 @@ class Figures:
                 if curve.keys() - {0}:
                     curves[name] = curve
             if curves:
-                says = self._in_words({name: list(curve.values())[-1] for name, curve in curves.items()}, title)
-                panels.append(self._panel(f"steps-{metric[0]}", split, says, checkpoints_plot, curves, self.looks))
+                alt = self._in_words({name: list(curve.values())[-1] for name, curve in curves.items()}, title)
+                panels.append(self._panel(f"steps-{metric[0]}", split, alt, checkpoints_plot, curves, self.looks))
                 shown |= {name: self.looks[name] for name in curves}
         about = "Per cent; step 0 is the base. Bands are 95 % intervals over prompts."
         return Group(f"{title} against training steps", about, panels, shown.values())
@@ -159,8 +159,8 @@ class Figures:
             found = {name: mean_interval(of[metric]) for name, of in of_prompts.items() if metric in of}
             values = {name: interval for name, interval in found.items() if interval}
             if families := eta_families(self.spec, values):
-                says, data = self._in_words(values, metric), (families, references(values), values, self.looks)
-                panels.append(self._panel(f"eta-{metric[0]}", split, says, eta_plot, *data))
+                alt, data = self._in_words(values, metric), (families, references(values), values, self.looks)
+                panels.append(self._panel(f"eta-{metric[0]}", split, alt, eta_plot, *data))
         about = (
             "Per cent against eta, the divergence coefficient. A point is a run with its 95 % interval over prompts; a "
             "line goes through the mean of the runs of one family with equal eta. Dashed: methods without an eta."
@@ -173,18 +173,18 @@ class Figures:
     def _summaries(self, split: str) -> dict[str, dict]:
         return {name: self.comparison.summaries[name][split] for name in self.spec.methods}
 
-    def _panel(self, kind: str, split: str, says: str, plot: Callable[..., Figure], *data: Any, caption="") -> Panel:
-        """A split's name may hold what no id may: its position stands for it."""
-        return Panel.draw(split_name(split) + caption, says, f"{kind}-{self.spec.splits.index(split)}", plot, *data)
+    def _panel(self, kind: str, split: str, alt: str, plot: Callable[..., Figure], *data: Any, caption="") -> Panel:
+        """Ids use the split's position, because its name may have characters that an id may not."""
+        return Panel.draw(split_name(split) + caption, alt, f"{kind}-{self.spec.splits.index(split)}", plot, *data)
 
     def _stacked(
         self, kind: str, split: str, shares: dict[str, dict[str, float]], fills: dict[str, str], looks: dict[str, Look]
     ) -> Panel:
-        says = "; ".join(
+        alt = "; ".join(
             f"{self.looks[name].label}: " + ", ".join(f"{piece} {100 * part:.0f}" for piece, part in share.items())
             for name, share in shares.items()
         )
-        return self._panel(kind, split, says, stacked_plot, shares, fills, looks)
+        return self._panel(kind, split, alt, stacked_plot, shares, fills, looks)
 
     def _in_words(self, values: Mapping[str, Interval | None], metric: str) -> str:
         parts = [

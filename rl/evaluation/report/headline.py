@@ -1,7 +1,7 @@
-"""The top of the page: a headline and a summary made from verdicts, and three tiles.
+"""The top of the page: a headline and a summary that are made from verdicts, and three tiles.
 
-Nothing is said of a difference that is not significant. Two methods stand for all: one without the divergence (GRPO if
-it is there) and the first with it; without such a pair the first trained ones.
+Only significant differences are stated. Two methods represent all: one without the divergence (GRPO if it is there) and
+the first one with it. If there is no such pair, the first two trained methods do.
 """
 
 from collections.abc import Sequence
@@ -36,11 +36,11 @@ IN_WORDS = {SUPPORTED: "higher than", NOT_SUPPORTED: "lower than", INCONCLUSIVE:
 class Bar:
     look: Look
     value: str
-    share: float = 0  # of the bar's full width, per cent
+    share: float = 0  # of the full width, per cent; low and high too
     low: float = 0
     high: float = 0
-    sign: str = ""  # against the base
-    in_words: str = ""
+    sign: str = ""  # of the difference from the base
+    in_words: str = ""  # the same
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Headline:
         )
 
     def _sentence(self, name: str) -> str:
-        """The first gain and the first loss that are significant, or two of one kind; "" if nothing is."""
+        """The first significant gain and the first significant loss, or two of one kind; "" if nothing is."""
         good, bad = [], []
         tries, than_base = f"questions in {self.n} tries", " than the base"
         for metric, up, down in (
@@ -123,7 +123,7 @@ class Headline:
         return f"{self.looks[name].label} {first}{link}{second}."
 
     def summary(self) -> list[str]:
-        """What is supported, refuted and open between the two methods, split by split."""
+        """For each split: in which metrics the second method is higher, lower or not distinguishable."""
         if len(self.leading) < 2:
             return []
         other, name = self.leading
@@ -158,7 +158,7 @@ class Headline:
                 continue
             value, digits = in_display_unit(metric, interval[0])
             text = f"{value:.{1 if metric == 'styles' else digits}f}"
-            # The number of styles is not tested: their entropy is.
+            # The entropy of styles is tested in place of their number.
             floor = self.spec.noise_floor if metric == "keep_rate" else BASE
             verdict = self._verdict(name, floor, "style_entropy" if metric == "styles" else metric)
             share, low, high = (min(100 * v / most, 100) for v in interval)
@@ -168,7 +168,7 @@ class Headline:
 
 
 def style_sentence(comparison: Comparison, looks: dict[str, Look]) -> str:
-    """Which style the base is right in most often, and where the leading methods' samples are; "" without styles."""
+    """The style in which the base is right most often, and the styles of the leading methods; "" without styles."""
     spec = comparison.spec
     split = spec.splits[0]
     found = comparison.summaries[BASE][split]["style_accuracy"]

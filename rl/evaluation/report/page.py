@@ -38,7 +38,7 @@ def render_page(
 
     Args:
         report: the content of report.json.
-        logs: {method: its training log}; without one the page has no training section.
+        logs: {method: its training log}; if it is empty, the page has no training section.
     """
     spec = comparison.spec
     looks, figures = method_looks(spec.short_names), Figures(comparison)
@@ -97,7 +97,7 @@ def render_page(
 
 
 def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
-    """Limits of the evidence, one sentence or two each: those of every such report, then the specification's."""
+    """Limits of the evidence, one or two sentences each: those of every report, then those of the specification."""
     spec = comparison.spec
     prompts = comparison.samples[BASE][spec.splits[0]].prompts
     compared = [claim for claim in claims if claim.p_holm is not None]
@@ -113,13 +113,13 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
     if not any(name.startswith("dapo") for name in spec.methods):
         texts.append(
             "DAPO without a divergence term is not among the methods. Clip-higher and training on the hard prompts "
-            "alone raise Pass@8 too, so a gain over GRPO may not be the divergence’s."
+            "alone raise Pass@8 too, so a gain over GRPO may not come from the divergence."
         )
     return texts + list(spec.caveats)
 
 
 def provenance(comparison: Comparison) -> dict[str, str]:
-    """{what: texts} of the page's foot; the versions are those of the environment that writes the page."""
+    """{what: text} for the end of the page; versions are those of the environment that writes the page."""
     spec = comparison.spec
     state = git_state(Path(__file__).parent)
     facts = {"Commit": state["revision"][:12] + (", with changes" if state["changed"] else "")} if state else {}
@@ -139,7 +139,7 @@ def provenance(comparison: Comparison) -> dict[str, str]:
 
 
 def _of_all_splits(comparison: Comparison, setting: str) -> object:
-    """A sampling setting if all splits have the same, else that of each."""
+    """A sampling setting: one value if all splits have the same, else the value of each split."""
     values = {split: getattr(drawn.metadata, setting) for split, drawn in comparison.samples[BASE].items()}
     if len(set(values.values())) == 1:
         return next(iter(values.values()))

@@ -1,6 +1,6 @@
-"""The page's plots: lines against k, the training step or eta; and rows, one per method or style with its name above.
+"""The page's plots: lines against k, the training step or eta, and rows, one per method or style with its name above.
 
-Every plot takes the page, light or dark, and looks {method: how it is drawn}; values are shares, shown in per cent.
+Every plot takes the page (light or dark) and looks {method: how it is drawn}. Values are shares, shown in per cent.
 """
 
 from collections.abc import Collection
@@ -19,18 +19,18 @@ from rl.metrics.bootstrap import Interval
 
 LINE_HEIGHT = 250
 TRAINING_HEIGHT = 210
-LEAST_TICK_RATIO = 1.4  # labels of two k that are closer would overlap
-MOST_DISTINCT_BANDS = 4  # more bands hide the lines
+LEAST_TICK_RATIO = 1.4  # between the last k and a labelled one: closer labels would overlap
+MOST_DISTINCT_BANDS = 4  # more bands would hide the lines, and become fainter
 SMOOTHED_STEPS = 5
-FEW_VALUES = 12  # up to this many are marked one by one
-# Families stand beside each other at the same eta, so that their intervals do not overlap.
+FEW_VALUES = 12  # lines with at most this many values have markers
+# Families are drawn beside each other at the same eta, so that their intervals do not overlap.
 ETA_SHIFT = 0.07
 REFERENCE = {"linewidth": 1.3, "linestyle": (0, (4, 3))}
 
-ROW = 40  # points: a method's name, below it its bar
+ROW = 40  # points: a method's name and, below it, its bar
 NAME_AT, BAR_AT, BAR_HEIGHT = 0.27, 0.72, 0.42  # in rows
 AXIS_HEIGHT = 28  # points
-LEAST_NAMED_SHARE = 0.08  # the figure of a smaller piece would not fit into it
+LEAST_NAMED_SHARE = 0.08  # the number of a smaller piece would not fit into it
 LONGEST_NAME = 46  # characters that fit into a plot's width; the tables have the whole name
 
 Curves = dict[str, dict[int, Interval]]
@@ -78,14 +78,14 @@ def _line_canvas(page: str, height: float, xlabel: str) -> tuple[Figure, Axes]:
 
 
 def _limit_to_percent(axes: Axes) -> None:
-    """No room below 0 and above 100 per cent on the vertical axis, except for half a marker."""
+    """Limit the vertical axis to 0 to 100 per cent and half a marker."""
     low, high = axes.get_ylim()
     axes.set_ylim(max(low, -0.8), min(high, 100.8))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
 
 
 def eta_families(spec: ReportSpec, methods: Collection[str]) -> Families:
-    """The lines against eta: families with two etas or more, all of whose methods are among `methods`."""
+    """The lines against eta: families with at least two etas whose methods are all in `methods`."""
     found: Families = {}
     for name, method in spec.methods.items():
         if method.family is not None and method.eta is not None:  # both or neither
@@ -102,11 +102,11 @@ def eta_plot(
 ) -> Figure:
     """A share against eta; lines go through the mean of the runs with equal eta.
 
-    The etas are spaced equally: they are few, span decades, and 0 may be one of them.
+    The etas are equally spaced, because they are few, span decades, and may include 0.
 
     Args:
-        families: as eta_families returns them; a family looks like its first method.
-        references: methods without an eta, which are horizontal lines.
+        families: as eta_families returns them; a family has the look of its first method.
+        references: methods without an eta, drawn as horizontal lines.
         values: {method: [value, low, high]}.
     """
     figure, axes = _line_canvas(page, LINE_HEIGHT, "eta (equally spaced)")
@@ -131,7 +131,7 @@ def eta_plot(
 def training_plot(
     page: str, metric: str, smoothed_steps: int, logs: dict[str, TrainingLog], looks: dict[str, Look]
 ) -> Figure:
-    """One metric against the step: a faint line as logged, a strong one as the mean of the last `smoothed_steps`."""
+    """A metric against the step: a faint line as logged, and a strong line with the mean of the last smoothed_steps."""
     figure, axes = _line_canvas(page, TRAINING_HEIGHT, "step")
     for name in (name for name, log in logs.items() if metric in log):
         steps, values = np.array(list(logs[name][metric].items())).T
@@ -156,10 +156,10 @@ def running_mean(values: np.ndarray, width: int) -> np.ndarray:
 def stacked_plot(
     page: str, shares: dict[str, dict[str, float]], fills: dict[str, str], looks: dict[str, Look]
 ) -> Figure:
-    """A bar of 100 per cent per method; pieces that are wide enough show their per cent.
+    """A bar of 100 per cent per method; pieces that are wide enough show their number.
 
     Args:
-        shares: {method: {piece: share}}, the pieces in the order of drawing.
+        shares: {method: {piece: share}}, pieces in the order of drawing.
         fills: {piece: fill}.
     """
     figure, axes = _row_canvas(page, [looks[name].label for name in shares], right=24)
@@ -177,7 +177,7 @@ def stacked_plot(
 
 
 def interval_plot(page: str, intervals: dict[str, Interval], looks: dict[str, Look]) -> Figure:
-    """One share per row with its interval, and its figure on the right; intervals: {row: [value, low, high]}."""
+    """A share with its interval per row, and its number on the right; intervals: {row: [value, low, high]}."""
     figure, axes = _row_canvas(page, [looks[name].label for name in intervals], right=46)
     for row, (name, interval) in enumerate(intervals.items()):
         at, colour = row + BAR_AT, looks[name].colour.on(page)
@@ -204,6 +204,6 @@ def _row_canvas(page: str, names: list[str], right: float) -> tuple[Figure, Axes
 
 
 def _write(axes: Axes, page: str, x: float, y: float, text: str, **how) -> None:
-    """A text at x in the width of the axes; a dollar sign in it starts no formula."""
+    """Write a text; x is a share of the axes' width. A dollar sign in it does not start a formula."""
     how |= {"color": INK.on(page), "fontsize": FONT_SIZE, "parse_math": False}
     axes.text(x, y, text, va="center", transform=axes.get_yaxis_transform(), **how)

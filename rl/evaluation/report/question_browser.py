@@ -1,6 +1,6 @@
 """The question browser's data: the first responses of every model to the questions of the answer grid, and filters.
 
-page.js shows them. Texts stand once in a list, because models repeat themselves.
+page.js shows them. Every text is stored once, in a list, because models repeat themselves.
 """
 
 import json
@@ -15,8 +15,8 @@ from rl.evaluation.report.answer_grid import AnswerGrid
 from rl.evaluation.spec import BASE
 from rl.metrics.bootstrap import SEED
 
-# Of the texts of all splits together, so that the page stays below 3 MB: of a larger run, questions drawn with a fixed
-# seed until the texts are that long.
+# Limit on the texts of all splits together, so that the page stays below 3 MB. Questions are drawn with a fixed seed
+# until it is reached.
 MOST_CHARACTERS = 1_400_000
 QUESTION_CHARACTERS = 1_500
 VERDICTS = {
@@ -58,7 +58,7 @@ def _of_split(
     is_sql = base.unparsed is not None
 
     def number(text: str | None) -> int:
-        """Of a text in the list; SQL is laid out, and without the comment that announces its style."""
+        """The position of a text in the list; SQL is laid out, without the comment that names its style."""
         shown = formatted_sql(text) if is_sql and text else text or "–"
         return texts.setdefault(shown, len(texts))
 
@@ -83,7 +83,7 @@ def _of_split(
             entries[row]["reference"] = number(questions.references[position])
     rows = sorted(entries)
     shown = grid.order[rows]
-    # The reader starts at a question that the first trained model has lost, if there is one.
+    # The first question that the reader sees is one that the first trained model has lost, if there is one.
     lost = [comparison.metrics[name][grid.split]["lost"][shown] > 0 for name in [*names][1:2]]
     return {
         "start": int(lost[0].argmax()) if lost else 0,
@@ -98,7 +98,7 @@ def _of_split(
 
 
 def _filters(comparison: Comparison, grid: AnswerGrid, names: dict[str, str], shown: np.ndarray) -> list[dict]:
-    """[{"group", "name", "rows": positions in `shown`}], without those that no question passes."""
+    """[{"group", "name", "rows": positions in `shown`}], without filters that no question passes."""
     questions = comparison.questions.get(grid.split)
     found = [("", "All questions", np.ones(len(shown), dtype=bool))]
     for key, values in questions.groups.items() if questions else ():
@@ -118,12 +118,12 @@ def _filters(comparison: Comparison, grid: AnswerGrid, names: dict[str, str], sh
 
 @lru_cache(maxsize=50_000)
 def formatted_sql(sql: str) -> str:
-    """The query laid out over lines, without the comment that announces its style."""
+    """The query laid out in lines, without the comment that names its style."""
     import sqlparse
 
     sql = _STYLE_COMMENT.sub("", sql)
     laid_out = sqlparse.format(sql, reindent=True, indent_width=2).strip()
-    # Only white space may differ: sqlparse reads a backslash in a text otherwise than SQLite.
+    # Only white space may differ. sqlparse and SQLite disagree about backslashes in texts.
     return laid_out if _letters(laid_out) == _letters(sql) else sql
 
 

@@ -11,11 +11,10 @@ from rl.common import atomic_write
 from rl.evaluation.analysis.over_seeds import SIGNIFICANT, Difference, OverSeeds, SeedComparison, compare_seeds
 from rl.evaluation.report.seeds_figure import seeds_figure
 from rl.evaluation.report.write import write_report
-from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec
+from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, ReportSpec
 from rl.evaluation.table import STRONG, Cell, Row, Table, markdown, plain_columns
 
 SIDES = {"Higher": 1, "Lower": -1}
-BASE_LABELS = {BASE: "base", BASE_AGAIN: "base, second draw"}
 
 
 def write_seeds(
@@ -24,7 +23,7 @@ def write_seeds(
     """Write the tables, figure and values as out/<name>.md, .svg and .json, and each seed's report into out/seed_<n>/.
 
     Args:
-        specs: {seed: specification of its report}, with the same methods and splits.
+        specs: {seed: specification of its report}; all have the same methods and splits.
         baselines: see compare_seeds.
         facts: further entries of the values.
 
@@ -60,11 +59,11 @@ def write_seeds(
 
 
 def seeds_page(found: SeedComparison, labels: Mapping[str, str], seeds: Sequence[int], split: str) -> str:
-    """Markdown: a row per method, the same for groups of questions, then which differences are significant in either
-    direction, and a row for each.
+    """Markdown: tables with a row per method, of all questions and of groups, then the differences, and which of them
+    are significant.
 
     Args:
-        split: of the columns that name none.
+        split: the one that columns without a split's name belong to.
     """
     over = f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t)."
     of_split = split.replace("_", " ")
@@ -86,7 +85,7 @@ def seeds_page(found: SeedComparison, labels: Mapping[str, str], seeds: Sequence
 def _values(found: SeedComparison, labels: Mapping[str, str], columns: Sequence[str]) -> Table:
     shown = [column for column in columns if all(column in of for of in found.methods.values())]
     rows = [
-        Row(BASE_LABELS[name], "", [Cell(values[c], digits=3) if c in values else None for c in shown])
+        Row(LABELS[name].lower(), "", [Cell(values[c], digits=3) if c in values else None for c in shown])
         for name, values in found.bases.items()
     ]
     rows += [Row(labels[name], "", [_cell(values[c]) for c in shown]) for name, values in found.methods.items()]
@@ -103,7 +102,7 @@ def _cell(value: OverSeeds) -> Cell:
 
 
 def _significant(found: SeedComparison, minus: Mapping[str, str], side: str) -> str:
-    """The columns in which a difference is significant on that side, and of which pairs."""
+    """The columns with a significant difference on this side, each with its pairs of methods."""
     pairs: dict[str, list[str]] = {}
     for pair, of in found.differences.items():
         for column in (column for column, value in of.items() if value.significant and SIDES[side] * value.mean > 0):

@@ -1,4 +1,4 @@
-"""The figure of a comparison over seeds: a panel per method with Pass@k, for a phone's width, light and dark."""
+"""The figure of a comparison over seeds: a panel per method with Pass@k, as wide as a phone, light and dark."""
 
 import io
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ OF_BASE: Look = {"linewidth": 1.2, "linestyle": (0, (4, 3))}
 
 
 def seeds_figure(reports: Sequence[dict], labels: dict[str, str], entropies: dict[str, float]) -> str:
-    """SVG of Pass@k in the first split by k: a thin line per seed, their mean, and the base; of two groups of
-    questions, if it has them.
+    """SVG of Pass@k against k in the first split: a thin line per seed, their mean, and the base. If the split has two
+    groups of questions, each has its own lines.
 
     Args:
         reports: the content of each seed's report.json.
@@ -68,7 +68,7 @@ def seeds_figure(reports: Sequence[dict], labels: dict[str, str], entropies: dic
 
 
 def _curves(of_splits: dict) -> dict[str, dict[int, float]]:
-    """{kind of question: {k: Pass@k}} of a method in the first split; of all questions, unless it has two groups."""
+    """{kind of question: {k: Pass@k}} of a method in the first split: two groups of questions, else all questions."""
     whole = next(iter(of_splits.values()))
     groups = of_groups({"": whole})
     kinds = {f"{words} questions": found[""] for words, found in groups.items()}
@@ -90,7 +90,7 @@ def _style(axes: Axes, title: str, subtitle: str, k: list[int]) -> None:
 
 
 def _with_dark_colours(svg: str) -> str:
-    """A rule per colour that a page in the dark turns: matplotlib writes colours into each element's style."""
+    """Add a rule per colour for dark pages, because matplotlib writes colours into each element's style."""
     rules = "".join(
         f'[style*="{part}: {colour.light}"] {{ {part}: {colour.dark} !important }}\n'
         for colour in (INK, MUTED, GRID, PAGE, *COLOURS)

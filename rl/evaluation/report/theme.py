@@ -1,7 +1,7 @@
-"""Colours and markers: which hue stands for which method, style and transition, on a light and a dark page.
+"""Colours and markers of methods, styles and transitions, on a light and a dark page.
 
-Hues follow Okabe and Ito's palette for colour-blind readers, darkened or lightened until small text in them has a
-contrast of 4.5 to 1 with the page. Markers tell neighbours of similar hue apart.
+Hues follow Okabe and Ito's palette for colour-blind readers. They are darkened or lightened until small text in them
+has a contrast of 4.5 to 1 with the page. Markers distinguish methods of similar hue.
 """
 
 from dataclasses import dataclass
@@ -54,11 +54,11 @@ WRONG_MOST = Colour("wrong-most", "#a9b1bb", "#5d6671")
 NO_ANSWER = Colour("no-answer", "#f4f5f7", "#1d2127")
 COLOURS = (INK, MUTED, GRID, PAGE, WRONG, WRONG_MOST, NO_ANSWER, *METHOD_COLOURS.values(), *FURTHER_COLOURS)
 
-# matplotlib's markers, and the same as text. No marker: a dashed reference line.
+# {marker of matplotlib: the same marker as text}; a dashed reference line has none.
 MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
 DASHES = "╌"
 
-# Fills of the answer grid and of stacked bars, the same on both pages; text on them is STYLE_INK. "Others" is grey.
+# Fills of the answer grid and of stacked bars, on both pages; text on them is STYLE_INK. "Others" is grey.
 STYLE_FILLS = ("#4f93d8", "#e3b11c", "#e3743f", "#2fa87f", "#dc74a3", "#a08be0", "#93b83c")
 OTHERS_FILL = "#8f98a3"
 STYLE_INK = "#16191d"
@@ -79,7 +79,7 @@ class Look:
 
 
 def method_looks(labels: dict[str, str]) -> dict[str, Look]:
-    """{method: its look} from {method: label}: its own colour if it has one, else one that no other takes, if any."""
+    """{method: its look} from {method: label}. Methods without a colour of their own get an unused one if possible."""
     unused = [
         colour for owner, colour in METHOD_COLOURS.items() if owner not in labels and owner not in (BASE, BASE_AGAIN)
     ]
@@ -93,7 +93,7 @@ def method_looks(labels: dict[str, str]) -> dict[str, Look]:
 
 
 def style_fills(style_names: tuple[str, ...]) -> dict[str, str]:
-    """{style: fill} for the known styles and, last, Others; beyond the palette the fills repeat."""
+    """{style: fill} for the known styles and, last, Others. Fills repeat if there are more styles than fills."""
     known = {name: STYLE_FILLS[i % len(STYLE_FILLS)] for i, name in enumerate(style_names[:-1])}
     return known | {style_names[-1]: OTHERS_FILL}
 

@@ -1,41 +1,34 @@
-"""The training section of report.html: validation during training, curves of the policy and of the rehearsal."""
+"""The training section of report.html: validation during training, and curves of the policy and the rehearsal."""
 
 from rl.evaluation.analysis.training_log import TrainingLog
 from rl.evaluation.report.figures import Group, Panel
 from rl.evaluation.report.plots import SMOOTHED_STEPS, training_plot
 from rl.evaluation.report.theme import method_looks
 from rl.evaluation.spec import ReportSpec
+from rl.evaluation.training_metrics import DRAWN, titles
 
-TITLES = {
-    "critic/rewards/mean": "Mean reward",
-    "actor/entropy": "Policy entropy (nats per token)",
-    "response_length/mean": "Mean response length (tokens)",
-    "dph/divergence": "Divergence on D_pef",
-    "dph/loss": "Rehearsal loss on D_pef",
-    "dph/kl_ref_policy": "KL(π_ref‖π_θ) on D_pef",
-    "dph/clip_fraction": "Share of D_pef tokens above the log-ratio bound",
-    "dph/clip_weight": "Share of the rehearsal's gradient that the bound removes",
-}
 REHEARSAL_PREFIX = "dph/"
-SCORER_PREFIX = "dph/scorer/"  # the cost of scoring says nothing about a method
-VALIDATION_PREFIX = "val-core/"  # verl: val-core/<data source>/<acc or reward>/<mean@n, best@n/mean or maj@n/mean>
+# Not drawn: the cost of scoring says nothing about a method.
+SCORER_PREFIX = "dph/scorer/"
+# verl's: val-core/<data source>/<acc or reward>/<mean@n, best@n/mean or maj@n/mean>.
+VALIDATION_PREFIX = "val-core/"
 
 
 def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[list[Group], list[Panel]]:
-    """The groups that have something to show, and panels of further rehearsal metrics."""
+    """The groups that have something to show, and panels of the other rehearsal metrics."""
     looks = method_looks(spec.short_names)
 
-    def panels(titles: dict[str, str], kind: str, smoothed_steps: int = SMOOTHED_STEPS) -> list[Panel]:
+    def panels(metrics: dict[str, str], kind: str, smoothed_steps: int = SMOOTHED_STEPS) -> list[Panel]:
         found = []
-        for i, (metric, title) in enumerate(titles.items()):
+        for i, (metric, title) in enumerate(metrics.items()):
             last = {name: list(log[metric].values())[-1] for name, log in logs.items() if metric in log}
-            says = f"{metric}, last: " + ", ".join(f"{name} {value:g}" for name, value in last.items())
-            found.append(Panel.draw(title, says, f"{kind}-{i}", training_plot, metric, smoothed_steps, logs, looks))
+            alt = f"{metric}, last: " + ", ".join(f"{name} {value:g}" for name, value in last.items())
+            found.append(Panel.draw(title, alt, f"{kind}-{i}", training_plot, metric, smoothed_steps, logs, looks))
         return found
 
     plotted, constants = plotted_metrics(logs)
-    titled = {metric: title for metric, title in plotted.items() if metric in TITLES}
-    others = {metric: title for metric, title in plotted.items() if metric not in TITLES}
+    first = {metric: title for metric, title in plotted.items() if metric in titles(DRAWN)}
+    others = {metric: title for metric, title in plotted.items() if metric not in first}
     of_validation = (
         "As logged during training. best@n estimates by resampling n of n samples with replacement, which lies below "
         "Pass@n."
@@ -49,36 +42,36 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
     key = [looks[name] for name in logs]
     groups = [
         Group("Validation against training steps", of_validation, panels(validation_metrics(logs), "val", 1), key),
-        Group("Policy and rehearsal", about, panels(titled, "train"), key),
+        Group("Policy and rehearsal", about, panels(first, "train"), key),
     ]
     return [group for group in groups if group.panels], panels(others, "rehearsal")
 
 
 def plotted_metrics(logs: dict[str, TrainingLog]) -> tuple[dict[str, str], dict[str, float]]:
-    """Which metrics get a panel, and which are one constant: ({name: title} in order, {name: the constant}).
+    """Which metrics get a panel, and which are constant: ({name: title} in order, {name: the constant}).
 
-    Every metric of TITLES and every other one of the rehearsal that occurs, unless it is the same number in all runs
-    throughout.
+    Metrics with the use DRAWN come first, then the others of the rehearsal. A metric is constant if it has one value
+    in all runs and steps.
     """
     others = [m for m in _occurring(logs, REHEARSAL_PREFIX) if not m.startswith(SCORER_PREFIX)]
-    titles, constants = {}, {}
-    for metric, title in (TITLES | {m: m for m in others if m not in TITLES}).items():
+    plotted, constants = {}, {}
+    for metric, title in (titles(DRAWN) | {m: m for m in others if m not in titles(DRAWN)}).items():
         values = {value for log in logs.values() for value in log.get(metric, {}).values()}
         if len(values) == 1:
             constants[metric] = values.pop()
         elif values:
-            titles[metric] = title
-    return titles, constants
+            plotted[metric] = title
+    return plotted, constants
 
 
 def validation_metrics(logs: dict[str, TrainingLog]) -> dict[str, str]:
     """{metric: title} of verl's validation during training: mean@n and best@n per validation set, for its n."""
-    titles = {}
+    found = {}
     for metric in _occurring(logs, VALIDATION_PREFIX):
         source, _, estimate = metric.removeprefix(VALIDATION_PREFIX).rsplit("/", 2 + metric.endswith("/mean"))[:3]
         if estimate.startswith(("mean@", "best@")):
-            titles[metric] = f"{source}: {estimate}"
-    return titles
+            found[metric] = f"{source}: {estimate}"
+    return found
 
 
 def _occurring(logs: dict[str, TrainingLog], prefix: str) -> list[str]:

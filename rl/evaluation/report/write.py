@@ -1,4 +1,4 @@
-"""Write report.json, report.html and answers.svg: `dph report`, `python -m rl.evaluation.report.write`."""
+"""The program `dph report`: write report.json, report.html and answers.svg (python -m rl.evaluation.report.write)."""
 
 import argparse
 import dataclasses
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 def write_report(spec: "ReportSpec", out: Path) -> dict:
     """Measure all methods, write out/report.{json,html} and out/answers.svg, and return the content of report.json.
 
-    report.json = {method: {split: summary}} (summary.summarise), beside "_definitions" {term: meaning}, "_claims"
-    [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, if a method has checkpoints,
-    "_progress" (comparison.Progress). A summary's "groups" are {key of extra_info: {value: summary.summarise_group}}.
+    report.json is {method: {split: summary}} (prompt_metrics.summarise) with further keys: "_definitions" {term: text},
+    "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, if a method has
+    checkpoints, "_progress" (comparison.Progress). A summary has "groups": {key of extra_info: {value: summary of the
+    group (prompt_metrics.summarise_group)}}.
 
     Raises:
         UserError: the files cannot be compared; nothing is written then.
@@ -29,7 +30,7 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     from rl.evaluation.analysis.paired_test import paired_tests
     from rl.evaluation.analysis.training_log import read_training_log
     from rl.evaluation.measures import definitions
-    from rl.evaluation.report.answer_figure import answer_figure
+    from rl.evaluation.report.answer_grid import answer_figure
     from rl.evaluation.report.page import render_page
     from rl.evaluation.spec import BASE
     from rl.metrics.styles import BY_PREFIX
@@ -71,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         spec = read_spec(options.spec)
         sys.stderr.write(f"Comparing {', '.join(spec.methods)}.\n")
-        from rl.evaluation.analysis.claims import failed_checks  # numpy loads after the first line is said
+        from rl.evaluation.analysis.claims import failed_checks  # numpy loads after the first line is printed
 
         report = write_report(spec, options.out)
     sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")

@@ -1,4 +1,4 @@
-"""Run every distinct gold query once, and variants of those that run, in the scorer's own workers."""
+"""Runs every distinct gold query once, and variants of those that work, in the scorer's own workers."""
 
 import asyncio
 import hashlib
@@ -16,7 +16,7 @@ from rl.scorer.databases import DatabaseUnreadable
 from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.sql.compare import STORED, Comparison
 from rl.scorer.sql.lexer import repair
-from rl.scorer.sql_scoring import GoldCheck, SqlScorer, scorer_of
+from rl.scorer.sql.scoring import GoldCheck, SqlScorer, scorer_of
 
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 1.0
@@ -25,7 +25,7 @@ _DIFFERENT = ("mismatch", "partial")
 
 
 class Query(NamedTuple):
-    """What is run for a problem: problems that share this are checked once."""
+    """What a problem needs to have run. Problems with equal queries are checked once."""
 
     db_id: str | None
     gold_sql: str
@@ -36,15 +36,15 @@ Findings = dict[Query, GoldCheck]
 
 
 class Checker:
-    """Checks queries in the scorer's workers; use it in `async with`, in which WorkerLost says that none starts.
+    """Checks queries in the scorer's workers. `async with` starts them, or raises WorkerLost.
 
     Args:
-        settings: of the scorers, of which each query's is that of its db_id's prefix.
-        doubts: whether queries that run are looked at further: up to four variants of each are run and compared.
-        journal: remembers findings for the next run; those of another content of the database do not count.
+        settings: of the scorers; the prefix of a db_id chooses the scorer of a query.
+        doubts: whether up to four variants of each query that runs are run and compared.
+        journal: keeps findings for the next run, which ignores those of changed databases.
 
     Attributes:
-        recalled: findings that the journal had.
+        recalled: how many findings the journal had.
         uncompared: pairs of queries that could not be compared.
     """
 
@@ -66,7 +66,7 @@ class Checker:
         await asyncio.gather(*(scorer.pool.close() for scorer in self._scorers))
 
     async def check(self, queries: list[Query], done: Callable[[GoldCheck], None]) -> Findings:
-        """The finding of each query; `done` hears of each as it comes."""
+        """The finding of each query; `done` is called with each as it comes."""
         findings: Findings = {}
 
         async def check_one(query: Query) -> None:
@@ -77,7 +77,7 @@ class Checker:
         return findings
 
     async def differing(self, pairs: Iterable[tuple[Query, str]]) -> set[tuple[Query, str]]:
-        """The pairs of queries, both of which run, that return different results."""
+        """The pairs of queries that return different results. All of them run."""
         different: set[tuple[Query, str]] = set()
 
         async def compare(pair: tuple[Query, str]) -> None:
@@ -99,7 +99,7 @@ class Checker:
             for item in waiting:
                 await work(item)
 
-        # As many as there are workers, so that the seconds are no waiting times.
+        # One for each worker, so that the seconds do not include waiting.
         await asyncio.gather(*(one_after_another() for _ in range(self._scorers[0].settings.processes)))
 
     async def _check_or_recall(self, query: Query) -> GoldCheck:
@@ -117,7 +117,7 @@ class Checker:
         return finding
 
     def _key(self, query: Query) -> str | None:
-        """Of a finding that holds as long as the database does; None for what is quickly found again."""
+        """A key for a finding that holds until the database changes; None for a finding that is not kept."""
         with suppress(UnknownQuestion, DatabaseUnreadable):
             scorer = scorer_of(self._scorers, query.db_id or "")
             if scorer is None or query.db_id is None or query.method == STORED:
@@ -146,7 +146,7 @@ class Checker:
 async def _doubts_of(
     scorer: SqlScorer, db_id: str, gold_sql: str, method: Comparison, gold: GoldCheck
 ) -> tuple[str, ...]:
-    """What leaves the result open. A variant that fails or takes too long says nothing."""
+    """Doubts about a query that runs. A variant that fails or takes too long raises none."""
     engine = scorer.settings.engine
     sql = repair(gold_sql, engine)
     outcomes: dict[str, set[str]] = {}
@@ -165,7 +165,7 @@ async def _doubts_of(
             await compare("order", variant, ordered=True)
     await compare("distinct", with_distinct_toggled(sql, engine))
     found = [doubt for doubt, seen in outcomes.items() if not seen.isdisjoint(_DIFFERENT)]
-    if "tie" in found and "order" in found:  # other rows are in another order, too
+    if "tie" in found and "order" in found:  # other rows also come in another order
         found.remove("order")
     return (*found, *([INFRA_ERROR] if any(INFRA_ERROR in seen for seen in outcomes.values()) else []))
 

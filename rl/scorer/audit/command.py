@@ -1,4 +1,4 @@
-"""The gold audit as a program: `dph audit`, `python -m rl.scorer.audit`; options.py describes its options."""
+"""The gold audit as a program: `dph audit` or `python -m rl.scorer.audit`."""
 
 import argparse
 import asyncio
@@ -17,14 +17,13 @@ from rl.scorer.audit.check import Checker, Findings
 from rl.scorer.audit.options import parser
 from rl.scorer.audit.problems import Dataset, Problem, read_problems
 from rl.scorer.audit.report import check_out, entries, summary, write_table, write_without
-from rl.scorer.config import Engine, load_settings
+from rl.scorer.checks import check_scorers
+from rl.scorer.config import load_settings
 from rl.scorer.databases import find_database
-from rl.scorer.engines import check_engines
 from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.process import WorkerLost
-from rl.scorer.sandbox.support import check_sandbox
 from rl.scorer.sql.compare import STORED
-from rl.scorer.sql_scoring import GoldCheck
+from rl.scorer.sql.scoring import GoldCheck
 
 _REFRESH_SECONDS = 1.0
 
@@ -32,7 +31,7 @@ _REFRESH_SECONDS = 1.0
 def main(arguments: list[str] | None = None) -> int:
     """Run the audit and return its exit code."""
     options = parser().parse_args(arguments)
-    # That a worker was killed for its time is in the table.
+    # The table has queries that took too long; their killed workers need no warning.
     logging.getLogger("rl.scorer").setLevel(logging.ERROR)
     with user_errors_exit():
         try:
@@ -48,9 +47,7 @@ def _audit(options: argparse.Namespace) -> int:
     settings = all_settings.sql
     if not settings:
         raise UserError(f"The configuration {options.config} has no scorer for SQL; give another with --config.")
-    sections = [item for item in all_settings.Scorers.items() if item[1] in settings]
-    check_sandbox(sections)
-    check_engines(sections)
+    check_scorers(item for item in all_settings.Scorers.items() if item[1] in settings)
     out = options.out or options.files[0].with_name(f"{options.files[0].stem}.gold_audit.csv")
     dataset = read_problems(options.files)
     check_out(options.files, out, options.drop)
@@ -68,7 +65,7 @@ def _audit(options: argparse.Namespace) -> int:
         write_table(found, out)
         unchecked = sum(finding.outcome == INFRA_ERROR for finding in findings.values()) + checker.uncompared
     finally:
-        # What a stopped audit found is kept for the next one.
+        # A stopped audit keeps its findings for the next one.
         (journal.delete if unchecked == 0 or not journal.size else journal.close)()
     sys.stdout.write(summary(dataset, findings, found, root))
     sys.stdout.write(f"Wrote {len(found)} rows to {out}.\n")
@@ -84,8 +81,8 @@ def _audit(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_databases(dataset: Dataset, root: Path, engine: Engine) -> None:
-    """Raise UserError if none of the databases exists: the folder is another."""
+def _check_databases(dataset: Dataset, root: Path, engine: str) -> None:
+    """Raise UserError if none of the databases exists, so that the folder must be wrong."""
     db_ids = dict.fromkeys(problem.query.db_id for problem in dataset.problems if problem.query.db_id is not None)
     for db_id in db_ids:
         try:
@@ -101,7 +98,7 @@ def _check_databases(dataset: Dataset, root: Path, engine: Engine) -> None:
 
 
 def _check_with_progress(checker: Checker, problems: list[Problem]) -> tuple[Findings, dict[Problem, str]]:
-    """The finding of every query; and of problems that others contradict, how."""
+    """The finding of every query, and why of each problem that another one contradicts."""
     queries = list(dict.fromkeys(problem.query for problem in problems))
     outcomes: Counter[str] = Counter()
     with tqdm(total=len(queries), desc="gold queries", unit="query", smoothing=0.1) as progress:
@@ -124,7 +121,7 @@ def _check_with_progress(checker: Checker, problems: list[Problem]) -> tuple[Fin
 
 
 async def _contradicted(checker: Checker, problems: list[Problem], findings: Findings) -> dict[Problem, str]:
-    """Problems with the prompt of another on one database and gold that returns something else, and which one it is."""
+    """Problems whose gold returns something else than that of another with the same prompt and database, and its id."""
     asked: dict[tuple, list[Problem]] = {}
     for problem in problems:
         if problem.prompt is not None and findings[problem.query].outcome in ("gold", "empty", "all_null"):
@@ -146,7 +143,7 @@ async def _contradicted(checker: Checker, problems: list[Problem], findings: Fin
 
 
 async def _refresh(progress: tqdm) -> None:
-    """Let the bar go on while a query runs for a minute."""
+    """Update the bar while a query runs for a minute."""
     while True:
         await asyncio.sleep(_REFRESH_SECONDS)
         progress.refresh()

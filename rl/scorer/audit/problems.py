@@ -11,16 +11,13 @@ from rl.scorer.audit.check import Query
 from rl.scorer.sql.compare import COMPARISONS
 
 _COLUMNS = ["id", "data_source", "reward_model"]
-_PROMPT = "prompt"  # a file may do without
+_PROMPT = "prompt"  # optional
 _ROWS_PER_BATCH = 1024
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One row, the one at `position` (from 0) of its file. db_id of the query: None if the row has none.
-
-    prompt: a digest of what is asked, None in a file without prompts.
-    """
+    """The row at `position` (from 0) of its file. prompt: a digest of the prompt, None in a file without prompts."""
 
     id: int | str
     file: str
@@ -31,7 +28,7 @@ class Problem:
 
 @dataclass
 class Dataset:
-    """rows: of all files. other: how many rows are no SQL questions, by data_source."""
+    """The content of all files. rows: how many. other: how many are no SQL questions, by data_source."""
 
     rows: int = 0
     problems: list[Problem] = field(default_factory=list)
@@ -84,7 +81,7 @@ def _rows(file: Path) -> Iterator[dict]:
 
 
 def import_parquet():
-    """pyarrow.parquet, which a server does without. Raises UserError if it is not installed."""
+    """pyarrow.parquet, which a server does not need. Raises UserError if it is not installed."""
     try:
         import pyarrow.parquet
     except ModuleNotFoundError:

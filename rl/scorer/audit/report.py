@@ -1,7 +1,6 @@
-"""The audit's results: what it prints, a table of the questions to look at, and the file without them."""
+"""The audit's results: the printed summary, the table of questions to look at, and the data without them."""
 
 import csv
-import json
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -15,11 +14,10 @@ from rl.scorer.audit.options import DOUBTS, FAILURES
 from rl.scorer.audit.problems import Dataset, Problem, import_parquet
 
 COLUMNS = ("id", "file", "db_id", "gold_sql", "outcome", "seconds", "error")
-_SUFFIXES = (".csv", ".jsonl", ".parquet")
 _SLOWEST = 5
 _SHOWN_FAILURES = 20
 _SHOWN_CHARS = 80
-# What is wrong with a query that runs.
+# Descriptions of what is wrong with a query that runs.
 _IN_WORDS = {
     "empty": "the query returns no rows",
     "all_null": "the query returns nothing but NULL",
@@ -31,7 +29,7 @@ _IN_WORDS = {
 
 
 class Entry(NamedTuple):
-    """A line of the table: something that is wrong with a problem's gold, of FAILURES or DOUBTS."""
+    """A line of the table. outcome: one of FAILURES or DOUBTS."""
 
     problem: Problem
     outcome: str
@@ -41,24 +39,24 @@ class Entry(NamedTuple):
 
 def check_out(files: list[Path], out: Path, drop: Path | None) -> None:
     """Raise UserError for an output that cannot be written, before anything has run."""
-    for option, path, suffixes in (("--out", out, _SUFFIXES), ("--drop", drop, (".parquet",))):
+    for option, path, suffix in (("--out", out, ".csv"), ("--drop", drop, ".parquet")):
         if path is None:
             continue
-        if path.suffix not in suffixes:
-            raise UserError(f"{option} {path} is none of {', '.join(suffixes)}; give it one of these suffixes.")
+        if path.suffix != suffix:
+            raise UserError(f"{option} {path} is no {suffix} file; give it this suffix.")
         if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
             raise UserError(f"{option} {path} lies in no directory that can be written to; create it or give another.")
-        if path.resolve() in (file.resolve() for file in (*files, *([] if path is out else [out]))):
-            raise UserError(f"{option} {path} would replace another file of the audit; give another path.")
+        if path.resolve() in (file.resolve() for file in files):
+            raise UserError(f"{option} {path} would replace a file of the audit; give another path.")
     if drop is not None and len(files) > 1:
         raise UserError(f"--drop takes the rows of one DATA.parquet, not of {len(files)}; audit one after the other.")
 
 
 def entries(problems: list[Problem], findings: Findings, contradicted: Mapping[Problem, str]) -> list[Entry]:
-    """What is wrong, in the order of the files.
+    """What is wrong with each problem, in the order of the files.
 
     Args:
-        contradicted: why of problems that others contradict.
+        contradicted: the reason for each problem that another one contradicts.
     """
     found = []
     for problem in problems:
@@ -72,36 +70,17 @@ def entries(problems: list[Problem], findings: Findings, contradicted: Mapping[P
 
 
 def write_table(found: list[Entry], path: Path) -> None:
-    """Write a row for each entry in the format of the path's suffix, atomically."""
+    """Write a CSV with a row for each entry, atomically."""
     rows = [
         (problem.id, problem.file, problem.query.db_id, problem.query.gold_sql, outcome, round(seconds, 3), error)
         for problem, outcome, seconds, error in found
     ]
-    with replacing(path) as temporary:
-        if path.suffix == ".parquet":
-            _write_parquet(rows, temporary)
-            return
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            if path.suffix == ".csv":
-                csv.writer(file).writerows([COLUMNS, *rows])
-            else:
-                lines = (json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False) for row in rows)
-                file.writelines(f"{line}\n" for line in lines)
-
-
-def _write_parquet(rows: list[tuple], path: Path) -> None:
-    parquet = import_parquet()
-    import pyarrow
-
-    numbers = all(isinstance(row[0], int) for row in rows)
-    types = {"id": pyarrow.int64() if numbers else pyarrow.string(), "seconds": pyarrow.float64()}
-    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in COLUMNS])
-    cells = [dict(zip(COLUMNS, row if numbers else (str(row[0]), *row[1:]), strict=True)) for row in rows]
-    parquet.write_table(pyarrow.Table.from_pylist(cells, schema), path)
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *rows])
 
 
 def write_without(found: list[Entry], drop_for: Collection[str], source: Path, path: Path) -> str:
-    """Write the rows of `source` without an entry of these outcomes, every column as it is; say what was dropped."""
+    """Write the rows of `source` that have no entry with these outcomes. Returns a sentence about the dropped rows."""
     parquet = import_parquet()
     dropped_for = {entry.problem.position: entry.outcome for entry in reversed(found) if entry.outcome in drop_for}
     dropped = dropped_for.keys()
@@ -119,7 +98,7 @@ def write_without(found: list[Entry], drop_for: Collection[str], source: Path, p
 
 
 def summary(dataset: Dataset, findings: Findings, found: list[Entry], root: Path | None) -> str:
-    """Counts by outcome, the slowest queries, what failed, what is doubtful and what was not checked."""
+    """Counts by outcome, the slowest queries, failures, doubts, and rows that were not checked."""
     problems = Counter(findings[problem.query].outcome for problem in dataset.problems)
     queries = Counter(finding.outcome for finding in findings.values())
     lines = [f"{dataset.rows} rows, {len(dataset.problems)} SQL questions, {len(findings)} different gold queries."]
@@ -145,7 +124,7 @@ def summary(dataset: Dataset, findings: Findings, found: list[Entry], root: Path
             wrong = f"{outcome}: {error or _IN_WORDS[outcome]}"
             lines.append(f"  {problem.id}  {problem.query.db_id}  {_shortened(wrong)}")
         if len(shown) > _SHOWN_FAILURES:
-            lines.append(f"  ... and {len(shown) - _SHOWN_FAILURES} more, which the table has.")
+            lines.append(f"  ... and {len(shown) - _SHOWN_FAILURES} more, which are in the table.")
     if problems["unknown_database"] and root is not None:
         lines.append(f"Databases are looked for below {root}; if they lie elsewhere, pass --database-path DIR.")
     return "\n".join(lines) + "\n"

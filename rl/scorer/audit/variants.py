@@ -1,4 +1,4 @@
-"""Variants of a query that must return the same, unless the query leaves its result open."""
+"""Variants of a query that must return the same result, unless the query leaves its result open."""
 
 from collections.abc import Iterator
 from re import Match
@@ -7,15 +7,15 @@ from rl.scorer.sql.lexer import tokens
 
 
 def with_tie_breaks(sql: str, columns: int, descending: bool, engine: str = "sqlite") -> str | None:
-    """The query with its own columns as last sort keys, of every LIMIT and of the whole result; None without either.
+    """The query with its columns as last sort keys of every LIMIT and of the whole result; None without either.
 
-    In a subquery only the first column breaks ties: how many it has is not known here.
+    In a subquery only the first column breaks ties, because its number of columns is not known here.
 
     Args:
         columns: of the result.
     """
     inserted: list[tuple[int, str]] = []
-    ordered = [False]  # of the statement and each open parenthesis, whether it has an ORDER BY that no LIMIT follows
+    ordered = [False]  # for the statement and each open parenthesis: whether it has an ORDER BY without a LIMIT so far
     previous, end = "", 0
 
     def sort_keys() -> str:
@@ -45,7 +45,7 @@ def with_tie_breaks(sql: str, columns: int, descending: bool, engine: str = "sql
 
 
 def with_distinct_toggled(sql: str, engine: str = "sqlite") -> str | None:
-    """The query with DISTINCT behind its first SELECT, or without it if it is there; None without a SELECT."""
+    """The query with DISTINCT after its first SELECT, or without it if it has one; None without a SELECT."""
     depth = 0
     words = _words(sql, engine)
     for match, word in words:

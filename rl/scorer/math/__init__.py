@@ -1,4 +1,4 @@
-"""Grading mathematical answers: reading the answer (server process) and comparing it by math-verify (workers)."""
+"""Grading of mathematical answers. The server process loads `scoring`; workers load the rest, and sympy."""
 
 import os
 

@@ -1,10 +1,10 @@
-r"""Comparing two answers by math-verify, whose judgement decides: units, percentages, sets and tuples are as it has it.
+r"""Compares two answers by math-verify, whose judgement decides about units, percentages, sets and tuples.
 
-Decided here is what it misreads:
-- Equal texts are equal answers. That is text without blanks at its ends, with single blanks within, and without a full
-  stop at its end, which math-verify cannot read either.
-- Digits in \text are digits: math-verify drops them as a unit, and would take 5\text{7}, which reads 57, for 5.
-- Numbers in a row, such as `5 7`, are no answer to a single number: math-verify adds them.
+Three cases that it misreads are decided here:
+- Equal texts are equal answers, after blanks are normalised and a full stop at the end is removed, with which
+  math-verify reads nothing.
+- Digits in \text are digits: math-verify drops them as a unit, and would read 5\text{7}, which means 57, as 5.
+- Numbers in a row, such as `5 7`, equal no single number: math-verify would add them.
 """
 
 import re
@@ -16,14 +16,14 @@ from sympy.core.cache import clear_cache
 
 from rl.scorer.math import library  # noqa: F401  (prepares what parse uses)
 
-# What math-verify reads from an answer: expressions, most trusted first, and at last the text itself.
+# What math-verify reads from an answer: expressions, the most trusted first, and finally the text itself.
 Parsed = tuple[Basic | MatrixBase | str, ...]
 
 _TEXT_DIGITS = re.compile(r"(?<![\^_])\\(?:text|textbf|textrm|mathrm|mathbf|mbox)\s?\{([\d.,]+)\}")
-# Not digits that belong to a command, a power or an index: \frac12 3, 2^3 4, \log_2 8.
+# Without digits that belong to a command, a power or an index: \frac12 3, 2^3 4, \log_2 8.
 _IN_A_ROW = re.compile(r"(?<![\w^.,}])\d(?:[\d.,]*\d)?(?:\s|~|\\[ ,;:!])+\.?\d")
 _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
-# The answer is read already: it is what the box holds. Numbers are looked for only where that is no LaTeX.
+# The answer is already extracted and goes into a box. Only an answer that is no LaTeX is searched for numbers.
 _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
 
 
@@ -33,12 +33,12 @@ def bare(answer: str) -> str:
 
 
 def has_numbers_in_a_row(answer: str) -> bool:
-    """Whether nothing but blanks stands between two numbers of a bare answer."""
+    """Whether only blanks separate two numbers of a bare answer."""
     return _IN_A_ROW.search(answer) is not None
 
 
 def parse_answer(answer: str) -> Parsed:
-    """What math-verify makes of a bare answer; nothing but text, or nothing, when it cannot read it."""
+    """math-verify's reading of a bare answer: only text, or nothing, if it cannot read it."""
     return tuple(parse(rf"\boxed{{{answer}}}", _TARGETS, parsing_timeout=None))
 
 
@@ -48,12 +48,12 @@ def readable(parsed: Parsed) -> bool:
 
 
 def equal(gold: Parsed, pred: Parsed) -> bool:
-    """math-verify's verdict. Not symmetric: the gold answer decides how an equation or a set is taken."""
+    """math-verify's verdict. It is not symmetric: the gold answer decides how equations and sets are read."""
     return verify(list(gold), list(pred), timeout_seconds=None)
 
 
 def forget() -> None:
-    """Empty the caches of sympy and math-verify, which a comparison that was broken off may have left half filled."""
+    """Empty the caches of sympy and math-verify, which an interrupted comparison may have left half filled."""
     clear_cache()
     for cached in (parse_latex_cached, parse_expr_cached, extract_latex):
         cached.cache_clear()

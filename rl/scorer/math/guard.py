@@ -1,15 +1,16 @@
-"""What an answer must not do to the worker that compares it: become code, or run on and on.
+"""Keeps an answer from becoming code or running without end in the worker that compares it.
 
-sympy makes Python code of text, and a model's answer reaches it:
-- a number's digits go through sympy.Number(str), which is sympify, parse_expr and eval (library.py, math-verify);
-- the numerical value of an infinite sum goes through lambdify, which writes the summand down as Python and runs it,
-  with symbols and functions named as in the answer. A sum over \\text{[1for[license.marker]in[[1]]][0]}^n sets an
-  attribute of Python's `license` when bare math-verify compares it.
-Nobody promises that these are all. The guard is therefore where all of them must pass: an audit hook sees every
-compile, eval and exec of the interpreter. While an answer is compared it refuses them, except what cannot hold a name
-of the answer. sympy takes the refusal for an expression that it cannot evaluate.
+sympy turns text into Python code, and a model's answer reaches it:
+- The digits of a number go through sympy.Number(str), which calls sympify, parse_expr and eval (library.py,
+  math-verify).
+- The numerical value of an infinite sum goes through lambdify, which writes the summand as Python and runs it, with
+  symbols and functions named as in the answer. When bare math-verify compares a sum over
+  \\text{[1for[license.marker]in[[1]]][0]}^n, it sets an attribute of Python's `license`.
+There may be more such ways. The guard therefore stands where all of them must pass: an audit hook sees every compile,
+eval and exec of the interpreter. While an answer is compared, the hook refuses them, except where no name of the answer
+can occur. sympy treats the refusal as an expression that it cannot evaluate.
 
-Not covered: faults of the interpreter and of C modules. The process is bounded besides (worker.py).
+Not covered: faults of the interpreter and of C modules. For these the process is bounded (worker.py).
 """
 
 import re
@@ -34,23 +35,22 @@ Result = TypeVar("Result")
 
 
 class CodeRefused(NotImplementedError):
-    """Text of an answer would have been run as code."""
+    """Text of an answer would have run as code."""
 
 
 class OutOfTime(BaseException):
-    """The processor time of an answer is used up. No Exception: libraries that catch those must not go on."""
+    """The processor time of an answer is used up. Not an Exception, because libraries catch those and go on."""
 
 
-# The thread in which text must not become code, while one does.
+# The thread in which text must not become code; None outside `confined`.
 _guarded: int | None = None
 
 
 def confined(seconds: float, function: Callable[..., Result], *args: object) -> Result:
-    """function(*args), in the main thread, within which text becomes code only as this module's docstring says.
+    """Call function(*args) in the main thread; text becomes code only as this module's docstring says.
 
-    Raises OutOfTime once the process has used `seconds` of processor time in it, again and again until it is left: a
-    bare `except:` or a destructor may swallow one. A call of C code that does not look for signals goes on to its end;
-    for that the server kills the worker.
+    Raises OutOfTime after `seconds` of processor time, and again until the call ends, because a bare `except:` or a
+    destructor may swallow it. C code that ignores signals runs to its end, or until the server kills the worker.
     """
     global _guarded
     signal.signal(signal.SIGPROF, _out_of_time)
@@ -64,7 +64,7 @@ def confined(seconds: float, function: Callable[..., Result], *args: object) -> 
 
 
 def _out_of_time(number: int, frame: FrameType | None) -> None:
-    # Not once `confined` itself runs again: what it does at its end must not be interrupted.
+    # Not while `confined` itself runs, whose clean-up must not be interrupted.
     caller = frame.f_back if frame else None
     while caller is not None:
         if caller.f_code is _CONFINED:
@@ -80,7 +80,7 @@ def _hook(event: str, args: tuple) -> None:
 
 
 def _harmless(frame: FrameType | None) -> bool:
-    """Whether code is made of nothing that an answer can name, by the callers between it and `confined`."""
+    """Whether the callers up to `confined` show that the new code contains nothing that an answer can name."""
     verdict = False
     decided = False
     while frame is not None and frame.f_code is not _CONFINED:
@@ -94,16 +94,16 @@ def _harmless(frame: FrameType | None) -> bool:
 
 
 def _only_arguments(names: dict[str, Any]) -> bool:
-    """lambdify: whether the expression has no names but its argument, which it renames where it is no identifier."""
+    """lambdify: whether the expression's only name is its argument, which lambdify renames if it is no identifier."""
     argument, expr = names["args"], names["expr"]
     return isinstance(argument, Symbol) and expr.free_symbols <= {argument} and not expr.atoms(AppliedUndef)
 
 
-# What makes code of text in sympy, and whether it may, by its local variables; the innermost decides.
+# Functions of sympy that turn text into code, and whether they may, given their local variables. The innermost decides.
 _MAKERS: dict[CodeType, Callable[[dict[str, Any]], bool]] = {
     parse_expr.__code__: lambda names: _NAMELESS.fullmatch(str(names["s"])) is not None,
     lambdify.__code__: _only_arguments,
-    # Functions on exponents, written for a number of variables.
+    # Generates functions of exponents for a number of variables.
     MonomialOps._build.__code__: lambda names: True,
 }
 _CONFINED = confined.__code__

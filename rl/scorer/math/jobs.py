@@ -1,14 +1,13 @@
-"""What a math worker does: compares one answer at a time with a gold answer. Imports sympy; not for the server process.
+"""What a math worker does: it compares one answer at a time with a gold answer.
 
-Job: {"job": "math", "pred", "gold", "seconds"}, both as read from text, `seconds` of processor time. Reply:
+Job: {"job": "math", "pred", "gold", "seconds"}, both answers as read from text, `seconds` of processor time. Reply:
 - {"outcome": "match" | "mismatch", "score"}. An answer that math-verify cannot read is a mismatch.
-- {"outcome": "pred_error" | "gold_error", "error"}: too long, out of memory; of gold also: math-verify reads no
-  expression in it, and the answer's text is another.
+- {"outcome": "pred_error" | "gold_error", "error"}: too long, or out of memory. gold_error also: math-verify reads no
+  expression in gold, and the answer's text differs.
 - {"outcome": "pred_timeout" | "gold_timeout"}.
-"last": true says that the worker ends after this reply.
 
-An answer that hangs within one operation of C code, such as 5^{5^{5^5}}, gets no reply: the server kills the worker.
-What an answer's text can do besides is in guard.py.
+An answer that hangs in one operation of C code, such as 5^{5^{5^5}}, gets no reply: the server kills the worker.
+guard.py says what else an answer's text could do.
 """
 
 import resource
@@ -19,7 +18,7 @@ from functools import lru_cache
 from rl.scorer.math.compare import bare, equal, forget, has_numbers_in_a_row, parse_answer, readable
 from rl.scorer.math.guard import OutOfTime, confined
 
-# One of each kind: fills ANTLR's tables and imports what sympy imports late, before the first answer.
+# One pair of each kind: they fill ANTLR's tables and load what sympy imports late.
 _WARM_UP = (
     (r"\frac{1}{2}", "0.5"),
     (r"x^2 - 1", r"(x-1)(x+1)"),
@@ -35,10 +34,10 @@ _MISMATCH = {"outcome": "mismatch", "score": 0.0}
 
 
 class MathJobs:
-    """Answers jobs, in the main thread; keeps parsed gold answers between them.
+    """Answers jobs in the main thread, and keeps parsed gold answers between them.
 
     max_answer_chars: a longer answer is an error. held_golds: how many parsed gold answers it keeps. recycle_bytes: the
-    worker ends after the answer that makes it this much larger than it started (ANTLR's tables grow slowly).
+    worker ends once it has grown by this much since its start (ANTLR's tables grow slowly).
     """
 
     mapped_bytes = 0
@@ -81,7 +80,7 @@ class MathJobs:
         except MemoryError:
             return {"outcome": f"{side}_error", "error": "out of memory", "last": True}
         except Exception as error:
-            # math-verify takes its own failures for a mismatch. What it lets through must not end the worker.
+            # math-verify turns most of its failures into a mismatch; the others must not end the worker.
             self._forget()
             return {"outcome": f"{side}_error", "error": f"{type(error).__name__}: {error}"[:200]}
 
@@ -91,7 +90,7 @@ class MathJobs:
 
 
 def _peak_bytes() -> int:
-    """The most memory that this process has had."""
+    """The most memory that this process has used."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
@@ -101,7 +100,7 @@ def _compare(gold: tuple, pred: str) -> bool:
 
 
 def warm_up(**_: object) -> None:
-    """Do what is slow the first time, once for all workers; RuntimeError where math-verify does not work."""
+    """Do once for all workers what is slow the first time. RuntimeError if math-verify does not work."""
     for gold, pred in _WARM_UP:
         parsed = parse_answer(gold), parse_answer(pred)
         if not all(map(readable, parsed)):

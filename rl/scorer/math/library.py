@@ -1,13 +1,13 @@
-"""math-verify 0.9 with the ANTLR runtime 4.9.3 (hydra's), prepared: import it before parsing anything.
+"""Prepares math-verify 0.9 for the ANTLR runtime 4.9.3 (hydra's): import it before parsing anything.
 
-Three changes to latex2sympy2_extended 1.11, none of which changes what an expression parses to in its build for ANTLR
-4.13; tests/scorer/test_scorer_math.py holds the parses of both.
-- Its parser for 4.9.3 was generated before the one for 4.13 and lacks a method that its converter calls, so that
+Three changes to latex2sympy2_extended 1.11. None changes the parse of an expression in its build for ANTLR 4.13;
+tests/scorer/math/test_compare.py has the parses of both.
+- Its parser for 4.9.3 was generated earlier than the one for 4.13 and lacks a method that its converter calls, so that
   every percentage fails.
-- It parses with ANTLR's full LL prediction, which recomputes much of what it needs each time. SLL prediction is
-  cached, and "will either return a correct parse tree (i.e. the same parse tree that would be returned with the LL
-  prediction mode), or it will report a syntax error" (ANTLR, PredictionMode.SLL): then LL decides. Twice as fast.
-- It reads a number by eval (guard.py); here by int and Float.
+- It parses with ANTLR's full LL prediction, which repeats much work each time. SLL prediction is cached, and "will
+  either return a correct parse tree (i.e. the same parse tree that would be returned with the LL prediction mode), or
+  it will report a syntax error" (ANTLR, PredictionMode.SLL), after which LL decides. This is twice as fast.
+- It reads a number by eval (guard.py); here int and Float read it.
 """
 
 import logging
@@ -17,7 +17,7 @@ from antlr4 import PredictionMode
 from latex2sympy2_extended.antlr_parser import PSParser
 from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
 
-# It warns that it has no time limit of its own: the worker has one.
+# It warns that it has no time limit; the worker has one.
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 
 _full_parser = _Latex2Sympy.create_parser

@@ -1,5 +1,5 @@
-"""What the Linux kernel denies a worker process: Landlock for files, seccomp for system calls.
+"""The limits that the Linux kernel sets to a worker process: Landlock for files, seccomp for system calls.
 
-No package is used: a worker for SQL starts without site-packages, pyseccomp needs the C library libseccomp beside it,
-and landlock has pre-releases only.
+No package is used: a worker for SQL starts without site-packages, pyseccomp needs the C library libseccomp, and
+landlock has only pre-releases.
 """

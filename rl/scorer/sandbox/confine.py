@@ -1,7 +1,7 @@
-"""Confining a worker process, once it has loaded what it needs and before its first job.
+"""Confines a worker process after its imports and before its first job.
 
-A worker for SQL or math may read its folders and compute: nothing else, whoever directs it. A worker for a custom task
-runs its user's function, which may read everything and do what its setting `allow` says.
+A worker for SQL or math may read its folders and compute, and nothing else, even if an answer takes it over. A worker
+for a task runs its user's function, which may read everything and do what the setting `allow` permits.
 """
 
 import ctypes
@@ -12,9 +12,10 @@ from functools import cache
 
 from rl.scorer.sandbox import landlock, seccomp
 
+MECHANISMS = ("landlock", "seccomp")
 NETWORK, PROGRAMS, WRITES = "network", "subprocess", "write:"
 
-# Libraries that are loaded late, time zones, texts of the C library, and the devices that stand for no data.
+# Libraries that are loaded late, time zones, texts of the C library, and devices without data of their own.
 _SYSTEM = """
     /lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /etc/ld.so.cache /etc/localtime /usr/share/zoneinfo /usr/share/locale
     /dev/zero /dev/urandom /dev/random
@@ -24,23 +25,34 @@ _REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(__file__), *[os.pard
 _NO_NEW_PRIVILEGES = 38
 _CAPABILITIES_VERSION = 0x2008_0522
 # CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_FSETID, CAP_KILL, CAP_SETGID, CAP_SETUID: rights on
-# files and other users' identities, which a server that runs as root may need its workers to have.
+# files and identities, which workers of a server that runs as root may need.
 _KEPT_CAPABILITIES = 0xFF
 
 
+@cache
+def offered() -> tuple[str, ...]:
+    """Those of MECHANISMS that this kernel has."""
+    has = {"landlock": sys.platform == "linux" and landlock.version() > 0, "seccomp": seccomp.supported()}
+    return tuple(name for name in MECHANISMS if has[name])
+
+
 def prepare(mechanisms: list[str], reads: list[str] | None, **_: object) -> None:
-    """Find what `confine` takes 20 ms to find, once for the processes that are forked from this one."""
+    """Look up the interpreter's folders, which takes 20 ms, once for all processes that are forked from this one."""
     if "landlock" in mechanisms and reads is not None:
         _interpreter()
 
 
 def confine(mechanisms: list[str], reads: list[str] | None, allow: list[str], server_port: int | None = None) -> None:
-    """Confine this process by `mechanisms` ("landlock", "seccomp"), which the kernel has; by none: leave it as it is.
+    """Confine this process by those of MECHANISMS that are named; without any, leave it as it is.
 
-    reads: folders that may be read beside the interpreter's; then nothing else is allowed. None: everything may be
-    read, and `allow` has NETWORK, PROGRAMS and WRITES with a path. server_port: with `reads`, what may be connected to
-    beside: this TCP port of any host, 0 for local sockets. Landlock covers this thread and those that it
-    starts: RuntimeError with `reads` if there are others. Raises OSError if the kernel refuses.
+    Args:
+        reads: folders that may be read besides the interpreter's; nothing else is allowed then. None: everything may be
+            read, and `allow` decides about the rest.
+        allow: any of NETWORK, PROGRAMS and WRITES followed by a path.
+        server_port: with `reads`, a TCP port that may be connected to on any host; 0: local sockets.
+
+    Raises OSError if the kernel refuses. Landlock covers this thread and those that it starts, so RuntimeError is
+    raised with `reads` if there are other threads.
     """
     if not mechanisms:
         return
@@ -65,18 +77,18 @@ def writable(allow: Iterable[str]) -> list[str]:
 
 @cache
 def _interpreter() -> list[str]:
-    """What this interpreter may still import, but neither the directory it was started in nor the repository's data."""
+    """Folders from which this interpreter may still import, without its working directory and the repository's data."""
     searched = [folder for folder in sys.path if folder not in ("", _REPOSITORY)]
     folders = [*searched, os.path.join(sys.base_prefix, "lib"), os.path.join(sys.prefix, "lib")]
     for folder in filter(os.path.isdir, searched):
         folders += _behind_links(folder)
-    # Of editable installs, the packages that are loaded.
+    # Packages of editable installs that are loaded.
     folders += [folder for module in list(sys.modules.values()) for folder in getattr(module, "__path__", ())]
     return list(dict.fromkeys(folders)) + _SYSTEM.split()
 
 
 def _behind_links(folder: str) -> Iterator[str]:
-    """Where packages of `folder` lie that are links, or whose files are: a rule is for what a path leads to."""
+    """Targets of packages in `folder` that are links or have linked files: a rule applies to the target of a path."""
     folder = os.path.realpath(folder)
     for entry in os.scandir(folder):
         if entry.is_symlink():
@@ -84,14 +96,14 @@ def _behind_links(folder: str) -> Iterator[str]:
         elif entry.is_dir():
             package = os.path.dirname(os.path.realpath(os.path.join(entry.path, "__init__.py")))
             if package != entry.path:
-                # With the folder of its libraries beside it, such as numpy.libs.
+                # The parent folder has the package's libraries too, such as numpy.libs.
                 yield os.path.dirname(package)
 
 
 def _give_up_privileges() -> None:
-    """Of root, the capabilities to change the machine (mounts, clocks, limits, modules), and programs that give others.
+    """Give up capabilities to change the machine (mounts, clocks, limits, modules), and set-user-ID programs.
 
-    Landlock and seccomp want the latter.
+    Landlock and seccomp require the latter.
     """
     library = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)

@@ -1,6 +1,6 @@
-"""Landlock: the files that a process may reach, by rules that it sets for itself and its children and cannot lift.
+"""Landlock: rules about files that a process sets for itself and its children and cannot lift.
 
-Reference: https://docs.kernel.org/userspace-api/landlock.html. Not covered by it: looking up a file's status, and
+Reference: https://docs.kernel.org/userspace-api/landlock.html. Landlock does not cover looking up a file's status, nor
 changing its mode, owner, times or extended attributes.
 """
 
@@ -8,7 +8,7 @@ import ctypes
 import os
 from collections.abc import Iterable
 
-# Of every architecture.
+# The same numbers on every architecture.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1
 _PATH_BENEATH, _NET_PORT = 1, 2
@@ -16,7 +16,7 @@ _PATH_BENEATH, _NET_PORT = 1, 2
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
 _TRUNCATE, _IOCTL_DEVICE = 1 << 14, 1 << 15
 _READ = _READ_FILE | _READ_DIR
-# What can be allowed of a file; the other rights are about a folder's entries.
+# Rights on a file; the other rights are about a folder's entries.
 _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
 # How many rights on files each version of the interface knows.
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
@@ -48,12 +48,15 @@ def version() -> int:
 
 
 def restrict(reads: Iterable[str] | None, writes: Iterable[str], network: bool, server_port: int | None = None) -> None:
-    """Let this thread, and the threads and processes that it starts, use only these files and folders.
+    """Restrict this thread, and the threads and processes that it starts, to these files and folders.
 
-    reads: what may be read, None for everything; paths that do not exist are left out. writes: folders and files that
-    may be read and changed in every way; they exist. network: whether TCP may be used; server_port: the port that
-    may be connected to if not (others are denied from version 4 on). Without a network nothing can be executed if
-    `reads` is given. Processes outside get no signals from here, from version 6 on.
+    Args:
+        reads: what may be read; None for everything. Paths that do not exist are ignored.
+        writes: existing folders and files that may be read and changed in every way.
+        network: whether TCP may be used (from version 4 on).
+        server_port: without network, the only TCP port that may be connected to.
+
+    From version 6 on, processes outside get no signals from here.
     """
     known = version()
     rights = (1 << _RIGHTS[min(known, max(_RIGHTS))]) - 1
@@ -63,7 +66,7 @@ def restrict(reads: Iterable[str] | None, writes: Iterable[str], network: bool, 
         ruleset.network = _BIND_TCP | _CONNECT_TCP
     if known >= _SCOPE_VERSION:
         ruleset.scoped = _SIGNALS | (0 if network else _ABSTRACT_SOCKETS)
-    # Older kernels take the longer structure as long as what they do not know is 0.
+    # Older kernels accept the longer structure if the fields that they do not know are 0.
     descriptor = _call(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.sizeof(ruleset), 0)
     try:
         for path in reads or ():

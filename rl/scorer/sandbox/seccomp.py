@@ -1,8 +1,8 @@
-"""seccomp: the system calls that a process may make, by a filter that it sets for itself and that its children keep.
+"""seccomp: a filter of system calls that a process sets for itself and that its children keep.
 
 The filter is a program of classic BPF over the call's architecture, number and arguments:
-https://docs.kernel.org/userspace-api/seccomp_filter.html. A denied call returns an error; a call of another
-architecture's interface (32 bits, x32), whose numbers mean others, ends the process.
+https://docs.kernel.org/userspace-api/seccomp_filter.html. A denied call returns an error. A call through another
+architecture's interface (32 bits, x32), where numbers mean other calls, ends the process.
 """
 
 import ctypes
@@ -26,18 +26,18 @@ ALLOW, KILL, _ERROR = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
 NOT_PERMITTED, NO_ACCESS, NO_SUCH_CALL = (_ERROR | code for code in (errno.EPERM, errno.EACCES, errno.ENOSYS))
 
 _SET_FILTER, _GET_ACTION = 1, 2
-# And without what kernels before 5.16 do about speculation in filtered processes: it costs every one of them several
-# per cent, and a worker has nothing to hide from itself.
+# Switches off what kernels before 5.16 do about speculation in filtered processes: it costs several per cent, and a
+# worker has nothing to hide from itself.
 _ALL_THREADS, _ALLOW_SPECULATION = 1, 4
 
 _CLONE_THREAD = 0x10000
 _CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _WORD = 0xFFFF_FFFF
-# Of fcntl: duplicates, flags and locks of descriptors; whom the kernel tells of input, by which signal.
+# Commands of fcntl: duplicates, flags and locks of descriptors; which process gets which signal about input.
 _DESCRIPTOR_COMMANDS = (0, 1, 2, 3, 5, 6, 7, 36, 37, 38, 1030)
 _OWNER_COMMANDS = (8, 10, 15)
 _SET_FLAGS = 4
-# Of socket.
+# Arguments of socket.
 _LOCAL, _INTERNET, _INTERNET_6, _STREAM, _TYPE_MASK = 1, 2, 10, 1, 0xF
 
 
@@ -62,7 +62,7 @@ def supported() -> bool:
 
 
 def install(program: list[Instruction]) -> None:
-    """Filter the calls of this process from here on, in every thread. It has given up new privileges before."""
+    """Filter the calls of every thread of this process from here on. It must have given up new privileges before."""
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     filter_program = struct.pack("@HP", len(program), ctypes.addressof(buffer))
@@ -72,14 +72,14 @@ def install(program: list[Instruction]) -> None:
 
 
 def computing_only(machine: str, process: int, server_port: int | None = None) -> list[Instruction]:
-    """For the process with the id `process`: no call but those with which a worker for SQL or math does its jobs.
+    """A filter for the process with the id `process`: only the calls that a worker for SQL or math needs.
 
-    server_port: it may also connect, by TCP, or for 0 by local sockets only.
+    server_port: the process may also connect, by TCP, or with 0 by local sockets only.
     """
     rules = _Rules(machine)
-    # First, as the kernel remembers calls that are always allowed, and runs the filter for others only.
+    # These come first: the kernel caches calls that are always allowed, and runs the filter only for the others.
     for name, argument in (("open", 1), ("openat", 2)):
-        # Not as a call that does not exist: SQLite opens for writing first and goes by this error.
+        # With this error SQLite, which tries to open for writing first, opens read-only.
         rules.when(name, [_If(_low(argument), [0], _CHANGING)], ALLOW, NO_ACCESS)
     rules.when("clone", [_If(_low(0), [_CLONE_THREAD], _CLONE_THREAD)], ALLOW, NO_SUCH_CALL)
     if server_port is not None:
@@ -97,7 +97,7 @@ def computing_only(machine: str, process: int, server_port: int | None = None) -
 
 
 def all_but(machine: str, process: int, writes: bool, network: bool, programs: bool) -> list[Instruction]:
-    """For the process with the id `process`: every call but those that nothing here allows, and those of NEVER."""
+    """A filter for the process with the id `process`: every call except NEVER and what the arguments do not allow."""
     rules = _Rules(machine)
     rules.always(system_calls.NEVER, NOT_PERMITTED)
     if not writes:

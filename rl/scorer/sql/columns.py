@@ -1,10 +1,10 @@
 """Whether two results are equal under some permutation of their columns, without trying all permutations.
 
-Ordered rows: a column is its list of values, so the bags of columns decide. Unordered rows: the problem is as hard as
-graph isomorphism (columns are vertices, rows are edges), for which no polynomial algorithm is known. Colour refinement
-decides what queries return: the colours of the columns tell rows apart and the rows tell columns apart, in turns. Where
-columns stay alike, one of gold's is paired with each predicted column of its colour, and the refinement goes on. The
-work on such pairings is limited.
+With ordered rows a column is a list of values, so comparing the bags of columns is enough. With unordered rows the
+problem is as hard as graph isomorphism (columns are vertices, rows are edges), for which no polynomial algorithm is
+known. Colour refinement decides the results that queries return: columns of different colours distinguish rows, and
+rows of different colours distinguish columns, in turns. If columns stay alike, one of gold's is paired with each
+predicted column of its colour, and the refinement goes on. The work on such pairings is limited.
 """
 
 from collections import Counter
@@ -12,18 +12,18 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from rl.scorer.sql.execute import Row, StatementError, Value
 
-# Cells of gold's result that all turns together may read: about half a second.
+# How many cells of gold's result all turns together may read: about half a second.
 _MOST_CELLS = 500_000
 
-# One for each column, or for each row.
+# One colour for each column, or for each row.
 _Colours = Sequence[int]
 
 
 def equal_under_column_permutation(gold: list[Row], predicted: list[Row], ordered: bool) -> bool:
     """Whether some permutation of `predicted`'s columns makes its bag of rows (`ordered`: its list) equal `gold`'s.
 
-    Two results without rows are equal, whatever their columns. Raises StatementError for results whose columns are so
-    much alike that too many pairings must be tried.
+    Two results without rows are equal, whatever their columns. Raises StatementError if the columns are so similar that
+    too many pairings must be tried.
     """
     if len(gold) != len(predicted):
         return False
@@ -39,7 +39,7 @@ def equal_under_column_permutation(gold: list[Row], predicted: list[Row], ordere
 
 
 class _Side:
-    """A result with each row and each column once. counts, copies: how often the rows and the columns occur."""
+    """The distinct rows and columns of a result. counts, copies: how often each row and each column occurs."""
 
     def __init__(self, rows: Counter[Row]):
         columns = Counter(zip(*rows, strict=True))
@@ -48,24 +48,24 @@ class _Side:
 
 
 class _Pairing:
-    """Looks for a way to pair the columns of two results that makes their bags of rows equal."""
+    """Looks for a pairing of the columns of two results that makes their bags of rows equal."""
 
     def __init__(self, gold: Counter[Row], predicted: Counter[Row]):
         self._sides = _Side(gold), _Side(predicted)
         columns = len(self._sides[0].columns)
-        # Turns: of a large result as many as pair all columns without a wrong choice, and as many again.
+        # Turns: even for a large result twice as many as are needed to pair all columns without a wrong choice.
         self._left = 4 * columns + _MOST_CELLS // (columns * len(gold))
-        # Numbers have an order, which values of several types lack.
+        # Values of several types cannot be sorted, their numbers can.
         self._numbers: dict[Value, int] = {}
 
     def exists(self) -> bool:
-        """Whether there is one. Raises StatementError as equal_under_column_permutation does."""
+        """Whether there is such a pairing. Raises StatementError as equal_under_column_permutation does."""
         gold, predicted = self._sides
         colours = self._column_colours((gold.copies, predicted.copies), (gold.counts, predicted.counts))
         return colours is not None and self._exists(colours)
 
     def _exists(self, colours: tuple[_Colours, _Colours]) -> bool:
-        """Whether there is one that pairs each column with one of its colour."""
+        """Whether there is one that pairs each column with a column of its colour."""
         while True:
             sizes = Counter(colours[0])
             rows = self._row_colours(colours)
@@ -86,9 +86,9 @@ class _Pairing:
         return any(self._exists((paired, _marked(colours[1], place))) for place in partners)
 
     def _row_colours(self, colours: tuple[_Colours, _Colours]) -> tuple[_Colours, _Colours] | None:
-        """Equal for rows that occur equally often with the same bag of values in the columns of each colour.
+        """Colours that are equal for rows that occur equally often with the same values in the columns of each colour.
 
-        None if the two sides differ. Of columns with a colour each, this compares the bags of rows.
+        None if the two sides differ. If every column has its own colour, this compares the bags of rows.
         """
         if not self._left:
             raise StatementError("its columns are so much alike that too many pairings with gold's must be tried")
@@ -109,9 +109,9 @@ class _Pairing:
     def _column_colours(
         self, colours: tuple[_Colours, _Colours], rows: tuple[_Colours, _Colours]
     ) -> tuple[_Colours, _Colours] | None:
-        """Equal for columns of one colour whose values in the rows of each colour are the same, as far as hashes tell.
+        """Colours that are equal for columns of one colour with the same values in the rows of each colour.
 
-        None if the two sides differ.
+        Values are compared by hashes. None if the two sides differ.
         """
         return _coloured(*map(_column_keys, self._sides, colours, rows))
 
@@ -120,12 +120,12 @@ def _column_keys(side: _Side, colours: _Colours, rows: _Colours) -> Iterable[Has
     told_apart = len(set(rows)) > 1
     for colour, column in zip(colours, side.columns, strict=True):
         bag = Counter(zip(rows, column, strict=True) if told_apart else column)
-        # A hash that two bags share costs pairings and never the verdict, which compares the rows.
+        # Equal hashes of different bags cost pairings but never the verdict, which compares the rows.
         yield colour, hash(frozenset(bag.items()))
 
 
 def _coloured(keys: Iterable[Hashable], other_keys: Iterable[Hashable]) -> tuple[_Colours, _Colours] | None:
-    """A number for each key, equal for equal ones; None if the bags of keys differ."""
+    """A number for each key, equal for equal keys; None if the bags of keys differ."""
     numbers: dict[Hashable, int] = {}
     colours = [numbers.setdefault(key, len(numbers)) for key in keys]
     left, others = Counter(colours), []
@@ -139,5 +139,5 @@ def _coloured(keys: Iterable[Hashable], other_keys: Iterable[Hashable]) -> tuple
 
 
 def _marked(colours: _Colours, place: int) -> _Colours:
-    """With a colour of its own for one column."""
+    """The colours with a new one for the column at `place`."""
     return [-1 if number == place else colour for number, colour in enumerate(colours)]

@@ -3,7 +3,7 @@
 - bird: equal sets of rows, as BIRD's official evaluation compares.
 - spider: equal bags of rows under some permutation of the columns, and equal lists where gold orders its result
   (Zhong et al. 2020, "Semantic Evaluation for Text-to-SQL with Distilled Test Suites").
-- spider2: gold is no query but stored results (stored.py), which GoldRows holds as tables in place of rows.
+- spider2: gold is not a query but stored results (stored.py); GoldRows then holds tables instead of rows.
 
 Values compare as Python compares what sqlite3 returns: 1 == 1.0, None == None, '1' != 1.
 """
@@ -18,7 +18,7 @@ from rl.scorer.sql.stored import equal_stored
 
 
 class GoldRows:
-    """Gold's result with what comparisons derive from it, made once and used for every prediction.
+    """Gold's result, and what comparisons derive from it once for all predictions.
 
     rows: as executed. ordered: whether the order of the rows counts for `spider`.
     """

@@ -1,9 +1,9 @@
 """Runs statements, read-only, on DuckDB databases: a file, or a folder with a parquet or CSV file for each table.
 
-What holds a statement: DuckDB's own parser must find one SELECT without a function that reads files, changes something
-or draws lots; the file is opened read-only; access to other files and extensions is off, and the configuration locked;
-a thread interrupts it at its time limit; memory, values, rows and bytes are limited, and nothing is spilled to disk.
-One thread computes, so that rows without ORDER BY come in one order.
+What confines a statement: DuckDB's own parser must find one SELECT without functions that read files, change something
+or are random. The file is opened read-only; access to other files and extensions is off, and the configuration is
+locked. A thread interrupts the statement at its time limit. Memory, values, rows and bytes are limited, and nothing is
+spilled to disk. One thread computes, so that rows without ORDER BY always come in the same order.
 """
 
 import json
@@ -31,7 +31,7 @@ from rl.scorer.sql.execute import (
 )
 from rl.scorer.sql.values import from_python
 
-# For the objects of Python and of the parser.
+# The rest is for objects of Python and of the parser.
 _SHARE_OF_MEMORY = 0.5
 _CONFIGURATION = {
     "threads": 1,
@@ -43,20 +43,20 @@ _CONFIGURATION = {
     "autoload_known_extensions": False,
     "allow_persistent_secrets": False,
 }
-# Table functions that read the statement's own values.
+# Table functions that read only values of the statement.
 _MAY_BE_CALLED = frozenset({"generate_series", "json_each", "json_tree", "range", "repeat", "repeat_row", "unnest"})
 _NOT_TO_BE_CALLED = """
     SELECT DISTINCT function_name FROM duckdb_functions()
     WHERE database_name = 'system' AND (function_type = 'table' OR stability = 'VOLATILE' OR has_side_effects)
 """
-# In the parser's JSON, in which a quote within a text has a backslash.
+# In the parser's JSON, where a quote inside a text has a backslash.
 _FUNCTION = re.compile(r'"function_name":"((?:[^"\\]|\\.)*)"')
 _OTHER_STATEMENTS = re.compile(r'"type":"(?:SHOW_REF|INSERT|UPDATE|DELETE|MERGE)')
 _SAMPLE = '"sample":{'
-# The file itself is at fault, not the access to it.
+# The file's content is at fault, not the access to it.
 _DAMAGED = re.compile("not a valid DuckDB|version number|checksum|corrupt|No magic bytes|Invalid Input", re.IGNORECASE)
 _MEMORY = re.compile("bad.?alloc|out of memory|failed to allocate", re.IGNORECASE)
-# After others the connection is closed.
+# After any other error the connection is closed.
 _PLAIN_ERRORS = (
     *(duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError, duckdb.IntegrityError),
     *(duckdb.PermissionException, duckdb.InterruptException, duckdb.SequenceException),
@@ -64,11 +64,10 @@ _PLAIN_ERRORS = (
 
 
 class Executor(LastConnections[duckdb.DuckDBPyConnection]):
-    """As that of execute.py; uri is the path of a file or of a folder. denied: functions that must not be called."""
+    """As the Executor of execute.py. uri: path of a file or folder. denied: functions that must not be called."""
 
     MOST_OPEN = 4
     mapped_bytes = 0
-    clock = staticmethod(time.process_time)
 
     def __init__(self, limits: Limits, memory_bytes: int):
         super().__init__()
@@ -77,7 +76,7 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
         self.denied: set[str] = set()
 
     def execute(self, uri: str, version: str, sql: str, seconds: float) -> list[Row]:
-        """All rows of the one statement `sql`, within `seconds` of processor time; raises what execute.py's does."""
+        """All rows of the one statement `sql`, within `seconds` of processor time. Raises as in execute.py."""
         check_text(sql, self._limits)
         deadline = time.process_time() + seconds
         try:
@@ -117,7 +116,7 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
         connection.execute("SET lock_configuration = true")
 
     def _check_select(self, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-        """StatementError unless the text is one SELECT that calls nothing that is denied."""
+        """StatementError unless the text is one SELECT that calls no denied function."""
         [(parsed,)] = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
         if parsed.startswith('{"error":true') or _OTHER_STATEMENTS.search(parsed):
             reason = json.loads(parsed).get("error_message") or "Only SELECT statements are run"
@@ -134,7 +133,7 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
 def _add_views(connection: duckdb.DuckDBPyConnection, files: list[tuple[str, str]]) -> None:
     for table, path in files:
         if path.endswith(".csv"):
-            # Reads all of it once for the columns' types; the view has them from then on.
+            # Reads the whole file once for the columns' types, which the view keeps.
             [(source,)] = connection.execute("SELECT Prompt FROM sniff_csv(?, sample_size = -1)", [path]).fetchall()
         else:
             source = f"FROM read_parquet({_quoted(path, chr(39))})"
@@ -148,11 +147,11 @@ def _quoted(text: str, quote: str) -> str:
 
 @contextmanager
 def _interrupted_at(deadline: float, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Interrupt what the connection does when the process has used `deadline` seconds of processor time."""
+    """Interrupt the connection when the process has used `deadline` seconds of processor time."""
     done = threading.Event()
 
     def watch() -> None:
-        # No thread but the statement's computes: by the clock it takes at least as long.
+        # Only the statement's thread computes, so the clock cannot be ahead of the processor time.
         while not done.wait(max(deadline - time.process_time(), 0.01)):
             if time.process_time() > deadline:
                 connection.interrupt()

@@ -1,14 +1,13 @@
 """Runs statements, read-only, on SQLite files: SELECT and nothing else, within limits.
 
-What holds a statement: the file is opened with mode=ro; an authorizer allows only SELECT, READ, RECURSIVE and FUNCTION
-(five functions aside), so ATTACH, PRAGMA, VACUUM INTO, temp tables, transactions and every write are rejected when the
-statement is prepared; a progress handler ends it at its time limit; values, rows and bytes are limited. Nothing that
-such a statement may do changes its connection, so a few connections stay open between statements (opening a file and
-reading its schema takes longer than most queries); after anything but a result or a plain error of the SQL it is
-closed.
+What confines a statement: the file is opened with mode=ro. An authorizer allows only SELECT, READ, RECURSIVE and
+FUNCTION (except five functions), so ATTACH, PRAGMA, VACUUM INTO, temp tables, transactions and every write are rejected
+when the statement is prepared. A progress handler ends it at its time limit; values, rows and bytes are limited. No
+allowed statement can change its connection, so a few connections stay open (opening a file and reading its schema takes
+longer than most queries); after anything but a result or a plain SQL error, the connection is closed.
 
-What does not hold here: one long call of a C function never reaches the progress handler, and memory is SQLite's to
-take. The worker's process limits and the server's watchdog are for those (worker.py, pool.py).
+What is not confined here: one long call of a C function never reaches the progress handler, and SQLite may take any
+memory. The worker's process limits and the server's watchdog handle these (worker.py, pool.py).
 """
 
 import marshal
@@ -28,10 +27,10 @@ _ALLOWED_ACTIONS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
 # These change the connection or the process: a code library, a tokenizer given as an address in memory (with one
-# argument: which address), a collation. Random numbers would make the score a lottery; the date may be asked for, as
-# reference queries of BIRD compute ages.
+# argument: which address), a collation. Random numbers would make scores random; the date is allowed, because reference
+# queries of BIRD compute ages.
 _DENIED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "icu_load_collation", "random", "randomblob"})
-# Not the statement's fault: the file is locked, gone or unreadable at this moment.
+# Not the statement's fault: the file is locked, gone or unreadable now.
 _DATABASE_FAULTS = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -42,36 +41,35 @@ _DATABASE_FAULTS = frozenset(
         sqlite3.SQLITE_FULL,
     }
 )
-# No database at all, a damaged page, a journal that a writer which ended has left to be rolled back.
+# No database, a damaged page, or a journal that a killed writer left to be rolled back.
 _DAMAGES = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_READONLY})
 _PRIMARY_CODE = 0xFF
-# About 0.1 ms of SQLite's virtual machine between two looks at the clock.
+# Operations of SQLite's virtual machine between two looks at the clock: about 0.1 ms.
 _OPERATIONS_PER_CHECK = 10_000
 _ROWS_PER_FETCH = 256
-# No such column, a rejected action, a value that is too long: said when the statement is prepared or run, and over.
+# No such column, a rejected action, a value that is too long: they leave nothing behind in the connection.
 _PLAIN_ERRORS = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH})
 # Each holds a page cache of at most 2 MB.
 _OPEN_FILES = 8
 _MAPPED_BYTES = 256_000_000
 # SQLite's messages repeat names of any length.
 ERROR_CHARS = 1000
-# The end of a URI of a database with a -wal whose -shm is missing or used by nobody: a copy, or its writer was killed.
-# SQLite would write the -shm, which a worker may not; in exclusive mode it keeps that index in memory. The lock of that
-# mode cannot be had on a file that is open for reading only, so it takes none.
+# Ends the URI of a database with a -wal whose -shm is missing or unused, because the database was copied or its writer
+# was killed. SQLite would write the -shm, which a worker may not; in exclusive mode it keeps that index in memory. That
+# mode needs a lock that a file opened read-only cannot have, so no locks are taken.
 PRIVATE_INDEX = "&vfs=unix-none"
-# In the URI of a database whose tables are to be read backwards where no ORDER BY says otherwise. SQLite passes over
-# parameters that it does not know.
+# In the URI of a database whose tables are read backwards without ORDER BY. SQLite ignores unknown parameters.
 REVERSED_ROWS = "&rows=reversed"
 # How long another process may hold the file's lock before that is a fault.
 LOCK_SECONDS = 0.5
 
 
 class StatementError(Exception):
-    """The statement cannot be run or breaks a limit; the text says how."""
+    """The statement cannot be run or breaks a limit; the text is the reason."""
 
 
 class DamagedDatabase(StatementError):
-    """The statement met a part of the database that cannot be read, today and tomorrow."""
+    """The statement needs a part of the database that is permanently unreadable."""
 
 
 class StatementTimeout(Exception):
@@ -79,11 +77,11 @@ class StatementTimeout(Exception):
 
 
 class DatabaseFault(Exception):
-    """The database could not be read just now, whatever the statement."""
+    """The database cannot be read now, whatever the statement."""
 
 
 class Limits(NamedTuple):
-    """Bounds of one statement and its result. Bytes of a result are those of its marshalled rows."""
+    """Limits of one statement and its result. bytes: of the marshalled rows."""
 
     sql_chars: int
     value_bytes: int
@@ -99,7 +97,7 @@ Connection = TypeVar("Connection", bound=_Closable)
 
 
 class LastConnections(Generic[Connection]):
-    """Keeps the last MOST_OPEN databases open, each by one connection that an Executor makes and prepares."""
+    """Keeps the last MOST_OPEN databases open, each by one connection."""
 
     MOST_OPEN: int
 
@@ -113,7 +111,7 @@ class LastConnections(Generic[Connection]):
         raise NotImplementedError
 
     def _connection(self, uri: str, version: str) -> Connection:
-        """To the database, opened again if it had another version."""
+        """A connection to the database, opened again if its version has changed."""
         if (uri, version) not in self._open:
             self.close(uri)
             while len(self._open) >= self.MOST_OPEN:
@@ -137,13 +135,12 @@ class LastConnections(Generic[Connection]):
 class Executor(LastConnections[sqlite3.Connection]):
     """Runs statements within `limits` and keeps the last files open.
 
-    Those of other engines (duckdb_engine.py, postgresql_engine.py) have the same methods. clock: what limits are of.
+    The executors of other engines (duckdb_engine.py, postgresql_engine.py) have the same methods.
     """
 
     MOST_OPEN = _OPEN_FILES
-    # Address space that mapped files take beside the memory of statements.
+    # Address space of mapped files, in addition to the memory of statements.
     mapped_bytes = _OPEN_FILES * _MAPPED_BYTES
-    clock = staticmethod(time.thread_time)
 
     def __init__(self, limits: Limits):
         super().__init__()
@@ -152,22 +149,25 @@ class Executor(LastConnections[sqlite3.Connection]):
     def execute(self, uri: str, version: str, sql: str, seconds: float) -> list[Row]:
         """All rows of the one statement `sql` on the database `uri` (a `file:` URI that opens read-only).
 
-        version: of the file's content; another one makes the file be reopened. Text is decoded as UTF-8 with errors
-        ignored. Raises StatementTimeout after `seconds` of processor time, so that a busy machine does not decide,
-        StatementError for SQL that fails, is rejected, is more than one statement, yields no result set or breaks
-        `limits`, its DamagedDatabase for a file whose content is at fault, DatabaseFault for a file that cannot be
-        read, MemoryError.
+        version: of the file's content; a new one reopens the file. Text is decoded as UTF-8 with errors ignored.
+
+        Raises:
+            StatementTimeout: after `seconds` of processor time, so that a busy machine does not decide.
+            StatementError: the SQL fails, is rejected, has several statements or no result set, or breaks `limits`.
+            DamagedDatabase: the file's content is at fault.
+            DatabaseFault: the file cannot be read now.
+            MemoryError: the process has no memory left.
         """
         check_text(sql, self._limits)
         deadline = time.thread_time() + seconds
         try:
             if first_word(sql) == "EXPLAIN":
-                # The authorizer sees only the statement that it explains.
+                # The authorizer sees only the explained statement.
                 raise StatementError("EXPLAIN is no SELECT")
             connection = self._connection(uri, version)
             connection.set_progress_handler(lambda: time.thread_time() > deadline, _OPERATIONS_PER_CHECK)
             return _fetch(connection, sql, self._limits)
-        # Python 3.11 warns of a second statement; half a surrogate pair has no UTF-8, nor have some column names.
+        # Python 3.11 warns of a second statement. Half a surrogate pair has no UTF-8, and so have some column names.
         except (sqlite3.Warning, UnicodeError) as error:
             raise StatementError(str(error)[:ERROR_CHARS]) from None
         except sqlite3.Error as error:
@@ -180,7 +180,7 @@ class Executor(LastConnections[sqlite3.Connection]):
             raise
 
     def _connect(self, uri: str) -> sqlite3.Connection:
-        # Every statement is prepared once, so a statement cache would only cost.
+        # No statement is prepared twice, so a statement cache would only cost time.
         return sqlite3.connect(uri, LOCK_SECONDS, uri=True, isolation_level=None, cached_statements=0)
 
     def _prepare(self, connection: sqlite3.Connection, uri: str) -> None:
@@ -190,24 +190,24 @@ class Executor(LastConnections[sqlite3.Connection]):
             connection.execute("PRAGMA reverse_unordered_selects = ON")
         # Sorts stay in memory: a worker may not write a file (worker.py).
         connection.execute("PRAGMA temp_store = MEMORY")
-        # Pages are read where the system has them, without a copy: a sixth faster on tables beyond SQLite's own cache.
+        # Reads pages of the system's cache without a copy: a sixth faster on tables larger than SQLite's own cache.
         connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, self._limits.value_bytes)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
         connection.text_factory = lambda value: value.decode(errors="ignore")
-        # SQLite makes these two tables at their first use, which an authorizer sees as a write.
+        # SQLite creates these two tables at their first use, which the authorizer would reject as a write.
         connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
         connection.set_authorizer(_authorize)
 
 
 def _translated(error: sqlite3.Error, code: int | None) -> Exception:
-    """The error as callers of `execute` know it."""
+    """The exception of `execute` for SQLite's error."""
     primary = None if code is None else code & _PRIMARY_CODE
     if primary == sqlite3.SQLITE_INTERRUPT:
         return StatementTimeout()
     text = str(error)[:ERROR_CHARS]
-    # A virtual table calls bad arguments corrupt, which a statement can give.
+    # A virtual table reports bad arguments, which a statement can pass, as corruption.
     if primary in _DAMAGES and code != sqlite3.SQLITE_CORRUPT_VTAB:
         return DamagedDatabase(text)
     return DatabaseFault(text) if primary in _DATABASE_FAULTS else StatementError(text)
@@ -220,7 +220,7 @@ def _authorize(action: int, _: str | None, detail: str | None, *__: str | None) 
 
 
 def _fetch(connection: sqlite3.Connection, sql: str, limits: Limits) -> list[Row]:
-    # sqlite3 takes one semicolon and comments after a statement; more semicolons are harmless too.
+    # sqlite3 accepts one semicolon and comments after a statement; more semicolons are harmless too.
     with closing(connection.execute(sql.rstrip("; \t\r\n"))) as cursor:
         if cursor.description is None:
             raise StatementError("the SQL holds no statement that returns rows")
@@ -228,7 +228,7 @@ def _fetch(connection: sqlite3.Connection, sql: str, limits: Limits) -> list[Row
 
 
 def check_text(sql: str, limits: Limits) -> None:
-    """StatementError for a text that is too long, or that the engine might take to end early."""
+    """StatementError for a text that is too long, or has a null character, at which an engine might end it."""
     if len(sql) > limits.sql_chars:
         raise StatementError(f"the SQL has {len(sql)} characters, more than {limits.sql_chars}")
     if "\0" in sql:
@@ -236,7 +236,7 @@ def check_text(sql: str, limits: Limits) -> None:
 
 
 def fetch_all(fetch: Callable[[int], list[Row]], limits: Limits) -> list[Row]:
-    """The rows that `fetch` (the next so many; none at the end) gives. StatementError for more than `limits`."""
+    """All rows; `fetch(count)` returns the next rows, none at the end. StatementError beyond `limits`."""
     rows: list[Row] = []
     size = 0
     while chunk := fetch(_ROWS_PER_FETCH):
@@ -252,7 +252,7 @@ def fetch_all(fetch: Callable[[int], list[Row]], limits: Limits) -> list[Row]:
 
 
 def _longest(rows: list[Row]) -> int:
-    """Of texts and blobs, in characters and bytes."""
+    """The longest text (in characters) or blob (in bytes)."""
     return max((len(value) for row in rows for value in row if isinstance(value, (str, bytes))), default=0)
 
 
@@ -261,5 +261,5 @@ def marshalled(rows: list | Row) -> bytes:
     try:
         return marshal.dumps(rows)
     except ValueError:
-        # What marshal says of any object when memory runs out.
+        # marshal raises it for any object when memory runs out.
         raise MemoryError from None

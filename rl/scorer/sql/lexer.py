@@ -1,15 +1,17 @@
-"""The dialects' quoting and comments, as far as the scorer must know them. Every function here is linear in the text.
+"""Quoting and comments of the dialects, as far as the scorer must know them. Every function is linear in the text.
 
-sqlparse is not used: it reads a backslash as an escape inside a string, which SQLite does not ('C:\\' is complete).
+sqlparse would not do: inside a string it reads a backslash as an escape, which SQLite does not ('C:\\' is complete).
 """
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from rl.scorer.sql.engines import ENGINES
+
 
 class _Dialect(NamedTuple):
-    """repair, token: patterns whose group `opaque` is a quoted text or a comment. clock: tokens that read the date."""
+    """repair, token: patterns; their group `opaque` is a quoted text or comment. clock: tokens that read the date."""
 
     repair: re.Pattern
     token: re.Pattern
@@ -31,17 +33,17 @@ _POSTGRESQL_CLOCK = _CLOCK | {
     *("TIMEOFDAY", "TODAY", "TRANSACTION_TIMESTAMP"),
 }
 _SQLITE = _Dialect.of(rf"{_QUOTED}|--[^\n]*|`[^`]*(?:`|\Z)|\[[^\]]*(?:\]|\Z)", _CLOCK | {'"NOW"'})
-# Also $tag$text$tag$. What else there is to quoting: see ambiguity.
+# With $tag$text$tag$. `ambiguity` refuses further ways of quoting.
 _POSTGRESQL = _Dialect.of(
     rf"{_QUOTED}|--[^\n\r]*|(?<![\w$])(?P<tag>\$(?:[^\W\d]\w*)?\$).*?(?:(?P=tag)|\Z)", _POSTGRESQL_CLOCK
 )
-# By engine, as in rl.scorer.config; DuckDB follows PostgreSQL.
-_DIALECTS = {"sqlite": _SQLITE, "duckdb": _POSTGRESQL, "postgresql": _POSTGRESQL}
-# Where a string has escapes, and where a name has.
+_BY_NAME = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
+_DIALECTS = {name: _BY_NAME[engine.dialect] for name, engine in ENGINES.items()}
+# Strings with escapes, and names with them.
 _ESCAPES = re.compile(r"\bE'", re.IGNORECASE)
 _ESCAPED_NAME = re.compile(r'\bU&"', re.IGNORECASE)
 
-# What YEAR(CURDATE()) reads, as in the Spider test-suite evaluation: MySQL's function, frozen at the data's year.
+# The value of YEAR(CURDATE()), as in the Spider test-suite evaluation: MySQL's function, frozen at the data's year.
 CURRENT_YEAR = "2020"
 
 
@@ -63,18 +65,18 @@ def tokens(sql: str, engine: str = "sqlite") -> Iterator[re.Match]:
 
 def first_word(sql: str) -> str:
     """The first token of the statement, in upper case; empty without one."""
-    # SQLite passes over a byte order mark and Python's sqlite3 over semicolons.
+    # SQLite ignores a byte order mark, and Python's sqlite3 ignores semicolons.
     return next((match[0].upper() for match in tokens(sql) if match[0] not in (";", "\ufeff")), "")
 
 
 def reads_clock(sql: str, engine: str = "sqlite") -> bool:
-    """Whether the result depends on the date: CURRENT_TIMESTAMP and its like, or 'now'."""
+    """Whether the result depends on the date: 'now', CURRENT_TIMESTAMP and similar words."""
     return any(match[0].upper() in _DIALECTS[engine].clock for match in tokens(sql, engine))
 
 
 def ambiguity(sql: str) -> str | None:
-    """What in `sql` could make `names` see other names than PostgreSQL does; None if nothing does."""
-    # A string may go on in the next line, escapes and all.
+    """What in `sql` could make `names` find other names than PostgreSQL does; None if nothing could."""
+    # A string with escapes may continue on the next line.
     if "\\'" in sql and _ESCAPES.search(sql):
         return "\\' in a string; write it ''"
     if _ESCAPED_NAME.search(sql):
@@ -84,7 +86,7 @@ def ambiguity(sql: str) -> str | None:
 
 
 def names(sql: str) -> Iterator[tuple[str, bool]]:
-    """PostgreSQL's names and keywords in lower case, each with whether an opening parenthesis follows."""
+    """PostgreSQL's names and keywords in lower case, and whether an opening parenthesis follows."""
     name = ""
     for match in tokens(sql + ";", "postgresql"):
         token = match[0]

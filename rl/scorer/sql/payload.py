@@ -1,4 +1,4 @@
-"""Results as JSON: the capped rows of a reply's payload, and digests of all rows."""
+"""Results as JSON: the capped rows of a payload, and digests of all rows."""
 
 import json
 import math
@@ -10,9 +10,9 @@ from rl.scorer.sql.execute import Row, Value, marshalled
 
 
 def rows_as_json(rows: list[Row], max_rows: int, max_bytes: int) -> str:
-    """The first rows as a JSON list of lists: at most `max_rows`, and at most `max_bytes` of them when marshalled.
+    """The first rows as a JSON list of lists: at most `max_rows`, and at most `max_bytes` when marshalled.
 
-    What JSON has no form for becomes an object: {"blob": hex digits}, {"float": "inf"}.
+    Blobs and infinities become objects: {"blob": hex digits}, {"float": "inf"}.
     """
     shown = rows[:max_rows]
     if len(marshalled(shown)) > max_bytes:
@@ -25,12 +25,13 @@ def rows_as_json(rows: list[Row], max_rows: int, max_bytes: int) -> str:
 
 
 def result_digest(rows: list[Row], cmp_method: Comparison) -> str:
-    """sha256 (hexadecimal) of a result as a set of rows for bird and as a bag of rows for spider.
+    """sha256 (hexadecimal) of a result, as a set of rows for bird and as a bag of rows for spider.
 
     Equal results have equal digests, on every machine and in every version. 1 equals 1.0, as in the comparison with
-    gold. Unlike that of spider, columns stay in their order and rows have none. Raises MemoryError.
+    gold. Unlike in the comparison of spider, the order of columns counts and the order of rows does not. Raises
+    MemoryError.
     """
-    import hashlib  # only where a digest is wanted: it takes 5 ms and 3 MB of each worker
+    import hashlib  # here, because it takes 5 ms and 3 MB of each worker
 
     texts = sorted(_SPACED_ENCODER.encode([_canonical(value) for value in row]) for row in rows)
     if cmp_method == "bird":
@@ -50,6 +51,6 @@ def _canonical(value: Value) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else _finite(value)
 
 
-# Refuses inf and nan, which are no JSON, so that only the rare result that holds them is walked in Python.
+# Refuses inf and nan, which are no JSON, so that Python walks only the rare results that have them.
 _ENCODER = json.JSONEncoder(default=_blob, allow_nan=False, separators=(",", ":"))
 _SPACED_ENCODER = json.JSONEncoder(default=_blob)

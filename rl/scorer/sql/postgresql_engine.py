@@ -1,12 +1,13 @@
 """Runs statements, read-only, on a PostgreSQL server.
 
-What holds a statement: it is run as the query of a cursor, which the server's parser takes only for one SELECT, VALUES
-or TABLE; its transaction is read-only, limited by statement_timeout and rolled back; the role must not be one that may
-do more than read; functions that change something, wait or draw lots are refused by their names, as no privilege keeps
-a role from them; values, rows and bytes are limited. The session's settings are fixed: one result for one content.
+What confines a statement: it runs as the query of a cursor, for which the server's parser accepts only one SELECT,
+VALUES or TABLE. Its transaction is read-only, limited by statement_timeout and rolled back. The role must not be able
+to do more than read. Functions that change something, wait or are random are refused by name, because every role may
+call them. Values, rows and bytes are limited. The session's settings are fixed, so that equal contents give equal
+results.
 
-The statement runs in the server, so its memory and its disk are the server's to limit (docs/howto/scorer.md), and its
-time is by the clock.
+The statement runs in the PostgreSQL server, which has to limit its memory and disk (docs/howto/scorer.md); its time is
+measured by the clock.
 """
 
 import math
@@ -41,9 +42,9 @@ from rl.scorer.sql.values import from_decimal, from_float
 _CURSOR = "c"
 _SESSION = {
     "default_transaction_read_only": "on",
-    # A statement whose worker was killed ends within a second.
+    # Ends a statement within a second after its worker was killed.
     "client_connection_check_interval": "1000",
-    # Text forms that depend on the session, and rows that come in another order.
+    # Fix text forms and row orders that depend on the session.
     "timezone": "UTC",
     "datestyle": "ISO",
     "intervalstyle": "postgres",
@@ -60,7 +61,7 @@ _CALL_DENIED = re.compile(
     r"|ts_(?:stat|rewrite)|set_config|setseed|nextval|setval|currval|lastval|txid_\w+|brin_\w+|gin_\w+"
     r"|(?:normal_)?rand(?:om\w*)?|gen_(?:random_\w+|salt)|uuid(?:v\d|_generate\w*)"
 )
-# TABLESAMPLE draws lots; what the views hold changes with every statement.
+# TABLESAMPLE is random, and every statement changes the contents of these views.
 _NAME_DENIED = re.compile(r"tablesample|pg_stat\w*|pg_locks")
 _TOO_POWERFUL = """
     SELECT string_agg(rolname, ', ') FROM pg_roles WHERE
@@ -68,16 +69,15 @@ _TOO_POWERFUL = """
     OR rolname IN ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files', 'pg_write_all_data',
     'pg_signal_backend', 'pg_checkpoint', 'pg_maintain', 'pg_create_subscription') AND pg_has_role(oid, 'MEMBER')
 """
-# Equal snapshots see equal contents: whatever commits a change has taken a transaction's number.
+# Equal snapshots see equal contents: every change that is committed has taken a transaction number.
 _IDENTITY = """
     SELECT oid, pg_postmaster_start_time()::text, pg_current_snapshot()::text FROM pg_database
     WHERE datname = current_database()
 """
 _CANCELED = "57014"
-# Of resources, but the statement's own: memory, and temporary files beyond its role's limit.
+# The statement itself used too much: memory, or temporary files beyond its role's limit.
 _EXCESSES = ("53200", "53400")
-# Connection lost, rolled back in favour of another, resources, role or lock missing, shut down, the system's error, a
-# foreign table's server.
+# Lost connections, deadlocks, missing resources, roles or locks, shutdown, system errors, servers of foreign tables.
 _FAULTS = ("08", "28", "40", "53", "55P03", "57P", "58", "HV")
 _DAMAGES = ("XX001", "XX002")
 
@@ -102,22 +102,21 @@ _CONVERSIONS: dict[str, Callable[[bytes], Value]] = {
     "bytea": lambda text: bytes.fromhex(text[2:].decode()),
 }
 _ADAPTERS = AdaptersMap(types=psycopg.postgres.types)
-# Every other type is a text, as the server writes it.
+# Every other type becomes the server's text.
 _ADAPTERS.register_loader(0, _loader(lambda text: text.decode(errors="ignore")))
 for _type, _convert in _CONVERSIONS.items():
     _ADAPTERS.register_loader(_type, _loader(_convert))
-_ADAPTERS.register_dumper(int, IntDumper)  # of how many rows to fetch
+_ADAPTERS.register_dumper(int, IntDumper)  # for the number of rows to fetch
 
 
 class Executor(LastConnections[psycopg.Connection]):
-    """As that of execute.py; uri is the name of a database, of which a connection sees every version.
+    """As the Executor of execute.py. uri: the name of a database; its connection sees every version.
 
     connection: libpq's parameters, without dbname.
     """
 
     MOST_OPEN = 2  # in each worker
     mapped_bytes = 0
-    clock = staticmethod(time.monotonic)
 
     def __init__(self, limits: Limits, connection: dict[str, str]):
         super().__init__()
@@ -125,7 +124,7 @@ class Executor(LastConnections[psycopg.Connection]):
         self._parameters = connection
 
     def execute(self, uri: str, _version: str, sql: str, seconds: float) -> list[Row]:
-        """All rows of the one statement `sql`, within `seconds` by the clock; raises what execute.py's does."""
+        """All rows of the one statement `sql`, within `seconds` by the clock. Raises as in execute.py."""
         check_text(sql, self._limits)
         _check_names(sql)
         try:
@@ -152,7 +151,7 @@ class Executor(LastConnections[psycopg.Connection]):
             self._roll_back(uri)
 
     def identify(self, uri: str) -> dict:
-        """What changes with the content of the database; DatabaseFault if it cannot be asked now."""
+        """A header whose `identity` changes with the database's content. Raises DatabaseFault."""
         try:
             [row] = self._begin(uri, IDENTIFY_S).execute(_IDENTITY).fetchall()
             return {"outcome": "identity", "identity": row}
@@ -166,7 +165,7 @@ class Executor(LastConnections[psycopg.Connection]):
     def _begin(self, uri: str, seconds: float) -> psycopg.Connection:
         """A connection in a new transaction. Raises DatabaseFault."""
         limit = math.ceil(seconds * 1000)
-        # Less than the statement's own: another transaction that locks a table is a fault.
+        # Below the statement's own limit: a table locked by another transaction is a fault, not a timeout.
         lock_limit = max(min(int(LOCK_SECONDS * 1000), limit // 2), 1)
         begin = (
             f"BEGIN READ ONLY; SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {lock_limit}".encode()
@@ -178,7 +177,7 @@ class Executor(LastConnections[psycopg.Connection]):
             return connection
         except psycopg.Error as error:
             self.close(uri)
-            if was_open:  # it may have been lost since
+            if was_open:  # the connection may have been lost since
                 return self._begin(uri, seconds)
             unknown = f'database "{uri}" does not exist' in str(error)
             raise (_UnknownDatabase if unknown else DatabaseFault)(_said(error)) from None
@@ -208,9 +207,9 @@ class Executor(LastConnections[psycopg.Connection]):
 
 
 def _check_names(sql: str) -> None:
-    """StatementError for what no privilege keeps the statement from."""
+    """StatementError for names that privileges do not deny."""
     if found := ambiguity(sql):
-        raise StatementError(f"the SQL has {found}, which is not taken")
+        raise StatementError(f"the SQL has {found}, which is not accepted")
     for name, called in names(sql):
         if called and _CALL_DENIED.fullmatch(name):
             raise StatementError(f"not authorized to use function: {name[:ERROR_CHARS]}")
@@ -221,7 +220,7 @@ def _check_names(sql: str) -> None:
 def _translated(error: psycopg.Error, late: bool) -> Exception:
     state, text = error.sqlstate, _said(error)
     if state is None:
-        # libpq's own: the reply did not fit into the worker's memory, or there is no connection.
+        # libpq's own errors: the reply did not fit into the worker's memory, or there is no connection.
         return MemoryError() if "memory" in text else DatabaseFault(text)
     if state == _CANCELED:
         return StatementTimeout() if late else DatabaseFault(text)

@@ -1,11 +1,11 @@
-"""Gold as stored results: the `spider2` comparison, with tables in CSV files of which any may be matched.
+"""Gold as stored results: the `spider2` comparison with tables in CSV files, any of which may be matched.
 
-As Spider 2.0's evaluation compares (evaluate.py of xlang-ai/Spider2): every selected
-column of a stored table equals some predicted column, numbers within NUMBER_TOLERANCE, so further predicted columns and
-the order of columns do not count. With ignore_order each column is sorted by itself.
+As in Spider 2.0's evaluation (evaluate.py of xlang-ai/Spider2), every selected column of a stored table must equal some
+predicted column, numbers within NUMBER_TOLERANCE; further predicted columns and the order of columns do not count. With
+ignore_order each column is sorted by itself.
 
-Both sides are read as pandas reads a CSV: a column is one of numbers if each of its texts that is not missing is one,
-else of texts; True and False are numbers.
+Both sides are read as pandas reads a CSV: a column has numbers if each of its texts that is not missing is a number,
+else texts; True and False are numbers.
 """
 
 import csv
@@ -17,7 +17,7 @@ from itertools import islice
 from rl.scorer.sql.execute import DatabaseFault, Limits, Row, StatementError
 
 NUMBER_TOLERANCE = 1e-2
-# What pandas takes for missing.
+# Texts that pandas reads as missing.
 _MISSING = frozenset(
     """#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null""".split()  # noqa: SIM905
 ) | {"", "#N/A N/A"}
@@ -27,10 +27,11 @@ Column = tuple[float | str | None, ...]
 
 
 def read_table(path: str, positions: Sequence[int], limits: Limits) -> list[Column]:
-    """The columns of a CSV file with a header, all or those at the positions.
+    """The columns of a CSV file with a header at `positions`; all without positions.
 
-    Raises StatementError for a file that is no such table, lacks a position or breaks `limits`, DatabaseFault for one
-    that cannot be read.
+    Raises:
+        StatementError: the file is no such table, lacks a position or breaks `limits`.
+        DatabaseFault: the file cannot be read.
     """
     name = os.path.basename(path)
     csv.field_size_limit(limits.value_bytes)
@@ -55,7 +56,7 @@ def read_table(path: str, positions: Sequence[int], limits: Limits) -> list[Colu
 
 
 def equal_stored(tables: list[list[Column]], ordered: bool, predicted: list[Row]) -> bool:
-    """Whether one of the tables is matched by the predicted rows."""
+    """Whether the predicted rows match one of the tables."""
     columns = [_typed(map(_text, column)) for column in zip(*predicted, strict=True)]
     if not ordered:
         columns = list(map(_sorted, columns))
@@ -79,7 +80,7 @@ def _typed(texts: Iterable[str]) -> Column:
 
 
 def _number(text: str) -> float | None:
-    if "_" in text:  # Python's, not pandas'
+    if "_" in text:  # Python reads it as a number, pandas does not
         raise ValueError
     number = float(text)
     return None if math.isnan(number) else number

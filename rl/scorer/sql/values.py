@@ -1,6 +1,6 @@
-"""Values of DuckDB and PostgreSQL as SQLite would have them: numbers, texts, blobs and NULL.
+"""Converts values of DuckDB and PostgreSQL to SQLite's: numbers, texts, blobs and NULL.
 
-So that results compare as SQLite's do: true is 1, the decimal 1.50 is 1.5, dates and all other types are texts.
+Results of all engines then compare alike: true is 1, the decimal 1.50 is 1.5, dates and all other types are texts.
 """
 
 import json
@@ -9,19 +9,19 @@ from typing import Any
 
 from rl.scorer.sql.execute import Value
 
-# Of a whole number; a larger one is beyond what floats reach, and is a text.
+# Digits of the largest float; larger numbers become texts.
 _MOST_DIGITS = 308
-# NaN equals NaN, as in both engines; as a float it would equal nothing.
+# A text, so that NaN equals NaN as in both engines.
 _NAN = "NaN"
 
 
 def from_float(value: float) -> Value:
-    """The number."""
+    """The number, or NaN as a text."""
     return value if value == value else _NAN
 
 
 def from_decimal(value: Decimal) -> Value:
-    """A whole number, or else the nearest float: an average is the same as decimal and as float."""
+    """A whole number, else the nearest float, so that an average is equal as decimal and as float."""
     if not value.is_finite():
         return from_float(float(value))
     if value.adjusted() > _MOST_DIGITS:
@@ -31,7 +31,7 @@ def from_decimal(value: Decimal) -> Value:
 
 
 def from_python(value: Any) -> Value:
-    """What DuckDB's Python objects are."""
+    """The value of a Python object from DuckDB."""
     kind = type(value)
     if value is None or kind is int or kind is str or kind is bytes:
         return value
@@ -47,7 +47,7 @@ def from_python(value: Any) -> Value:
 
 
 def _within(value: Any) -> Any:
-    """Lists, structs and maps with the same values in them; a map's keys are texts."""
+    """Lists, structs and maps with converted values; a map's keys become texts."""
     if isinstance(value, dict):
         return {str(from_python(key)): _within(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,1 +1,1 @@
-"""Rewards of custom tasks: a Python function in a file of the user's."""
+"""Rewards of custom tasks: a Python function in a file of the user."""

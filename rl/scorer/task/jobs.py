@@ -1,8 +1,8 @@
-"""What a worker of a custom task does: calls the task's function for one response at a time.
+"""What a worker of a task does: it calls the task's function for one response at a time.
 
 Job: {"job": "task", "response", "ground_truth"}; ground_truth is any JSON value. Reply:
 - {"outcome": "match" | "partial" | "mismatch" | "no_answer", "score", "pred"}.
-- {"outcome": "infra_error", "error"}: the function raised, or returned no score. That says nothing about the response.
+- {"outcome": "infra_error", "error"}: the function raised, or returned no score, which judges nothing.
 """
 
 import importlib.util
@@ -16,14 +16,16 @@ from typing import Any
 from rl.common.outcomes import is_correct
 
 _PRED_CHARS = 2_000
-_DENIED = "; it may write, start programs and use the network only as `allow` in its section of the scorer's YAML says"
+_DENIED = (
+    "; `allow` in its section of the scorer's YAML decides whether it may write, start programs or use the network"
+)
 
-# socket.gaierror: a name is looked up over the network, and the C library says "try again" where that is denied.
+# socket.gaierror: if the network is denied, the C library answers the lookup of a name with "try again".
 _OF_DENIALS = PermissionError, socket.gaierror
 
 
 class TaskJobs:
-    """Answers jobs with `function` of the file `path`; the file's folder is searched for what it imports."""
+    """Answers jobs with `function` of the file `path`, which may import modules of its folder."""
 
     mapped_bytes = 0
 
@@ -40,7 +42,7 @@ class TaskJobs:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and those that it was made of: libraries wrap what the kernel says, urllib as `reason`."""
+    """The error and its causes: libraries wrap the kernel's error, urllib as `reason`."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         seen.append(error)

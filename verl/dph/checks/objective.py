@@ -133,6 +133,7 @@ def advantages(config: DictConfig) -> Iterator[str]:
     """What would change an advantage estimator of the baselines without a word (docs/explanation/baselines.md)."""
     algorithm, reward, n = config.algorithm, config.reward, config.actor_rollout_ref.rollout.n
     estimator = f"algorithm.adv_estimator={algorithm.adv_estimator}"
+    yield from _success_cap(algorithm, n)
     if algorithm.adv_estimator == PKPO and algorithm.pkpo_k > n:
         yield f"algorithm.pkpo_k={algorithm.pkpo_k} is more than the rollout.n={n} samples of a prompt: lower it."
     if algorithm.adv_estimator == GRPO_PASSK and n < 2:
@@ -148,6 +149,19 @@ def advantages(config: DictConfig) -> Iterator[str]:
         yield (
             f"{estimator} learns from groups without a correct response, which algorithm.filter_groups.enable=True "
             "drops: switch it off."
+        )
+
+
+def _success_cap(algorithm: DictConfig, n: int) -> Iterator[str]:
+    cap = f"algorithm.success_cap={algorithm.success_cap}"
+    if algorithm.success_cap is None:
+        return
+    if n < 2:
+        yield f"{cap} counts the correct responses of a group, and rollout.n={n} makes none: use 2 or more, or null."
+    if algorithm.adv_estimator == "gae":
+        yield (
+            f"{cap} sets the advantages of whole groups to 0, and algorithm.adv_estimator=gae has a critic instead of "
+            "groups: use grpo, or success_cap=null."
         )
 
 

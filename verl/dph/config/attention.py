@@ -32,7 +32,7 @@ MICRO_BATCH_TOKENS = 16384
 
 
 def complete(config: DictConfig) -> None:
-    """Settle what a run leaves open: on GPUs its models' attention, said in a line, and the tokens of a micro-batch.
+    """Set what a run leaves open: on GPUs its models' attention, logged in a line, and the tokens of a micro-batch.
 
     Raises:
         UserError: the attention that is configured cannot be used here.
@@ -71,7 +71,7 @@ def _check_configured(setting: str, configured: str | None, config: DictConfig) 
 
 
 def _set_micro_batch(config: DictConfig) -> None:
-    """A row is not cut, so that a micro-batch has to hold the longest; a dense mask makes all beyond it dear."""
+    """A micro-batch holds the longest row, because rows are not cut, and no more with an expensive dense mask."""
     actor = config.actor_rollout_ref.actor
     if actor.ppo_max_token_len_per_gpu is None:
         longest = config.data.max_prompt_length + config.data.max_response_length
@@ -79,7 +79,7 @@ def _set_micro_batch(config: DictConfig) -> None:
 
 
 def has_dense_mask(config: DictConfig) -> bool:
-    """Whether the actor sees the packed rows of a micro-batch through a mask of T x T tokens."""
+    """Whether the actor's attention uses a mask of T x T tokens over the packed rows of a micro-batch."""
     model = config.actor_rollout_ref.model
     is_flash = "flash" in model.override_config.get(KEY, FLASH)
     return config.trainer.device == "cuda" and model.use_remove_padding and not is_flash
@@ -96,7 +96,7 @@ def _price(config: DictConfig) -> str:
 
 
 def choose(config: DictConfig | None = None) -> tuple[str, list[str]]:
-    """The first attention that can be used here, and why none before it was taken; without a run: in bfloat16."""
+    """The first attention that can be used here, and why earlier ones cannot; without a run, for bfloat16."""
     reasons: list[str] = []
     for implementation in (FLASH, KERNEL):
         reason = why_not(implementation, config)
@@ -107,7 +107,7 @@ def choose(config: DictConfig | None = None) -> tuple[str, list[str]]:
 
 
 def why_not(implementation: str, config: DictConfig | None) -> str | None:
-    """Why an attention cannot be used in this environment; None: it can, or it is one that is not checked."""
+    """Why an attention cannot be used in this environment; None if it can, or is not checked."""
     in_float32 = None if config is None else _in_float32(config)
     if in_float32 and "flash" in implementation:
         return f"flash attention takes no float32 ({in_float32})"
@@ -136,7 +136,7 @@ def _why_not_flash_attn() -> str | None:
 
 
 def _why_not_kernel(implementation: str) -> str | None:
-    """Downloads the kernel, if the cache does not have it: whether the Hub can be reached shows in no other way."""
+    """Downloads the kernel unless it is cached, because nothing else shows whether the Hub can be reached."""
     if not find_spec("kernels"):
         return "kernels is not installed"
     from transformers.dependency_versions_table import deps
@@ -157,7 +157,7 @@ def _first_line(error: Exception) -> str:
 
 
 def use_configured_attention(models: Any) -> None:
-    """Let verl load a critic with the attention of its config: its own loader asks for flash_attention_2 in any case.
+    """Let verl load a critic with the attention of its config. verl's own loader always requests flash_attention_2.
 
     Args:
         models: the module verl.utils.model.

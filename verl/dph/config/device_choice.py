@@ -1,7 +1,7 @@
-"""The device of a program: what its arguments or DEVICE say, else the CPU if torch finds no accelerator.
+"""The device of a program: from its arguments or DEVICE, else the CPU if torch finds no accelerator.
 
-verl chooses its platform by VERL_PLATFORM while it is imported, before the configuration is composed. So the plugin
-(verl.dph.plugin) reads the command line, and run_main adds what it chose to the configuration.
+verl chooses its platform by VERL_PLATFORM while it is imported, before the configuration is composed. The plugin
+(verl.dph.plugin) therefore reads the command line, and run_main adds the device to the configuration.
 """
 
 import os
@@ -30,7 +30,7 @@ def chosen_device(arguments: Sequence[str]) -> str:
 
 
 def set_platform(command: Sequence[str]) -> None:
-    """Set VERL_PLATFORM, if it is not set, in a process that runs one of our programs on a CPU.
+    """Set VERL_PLATFORM=cpu, unless it is set, in a process that runs one of our programs on a CPU.
 
     Args:
         command: sys.orig_argv. Other processes, such as Ray's, inherit the variable.
@@ -40,7 +40,7 @@ def set_platform(command: Sequence[str]) -> None:
 
 
 def add_device(arguments: list[str]) -> list[str]:
-    """The arguments with the device, which is said in a line if it was chosen because there is no GPU."""
+    """The arguments with the device. A line on stderr says so if it is the CPU because there is no GPU."""
     if any(word.startswith("device=") for word in arguments):
         return arguments
     device = chosen_device(arguments)

@@ -1,15 +1,13 @@
 """verl's trainer without an accelerator: a CPU platform, FSDP2 on gloo, and an agent loop for small models.
 
-`register()` is called by verl.dph.plugin in every process that imports verl, when VERL_PLATFORM=cpu and only then. It
-registers the platform at once and the parts that need heavy imports when verl itself imports their module.
+verl.dph.plugin calls `register` in every process that imports verl with VERL_PLATFORM=cpu. It registers the platform at
+once, and the parts that need heavy imports when verl imports their module.
 """
 
 # {verl's module: our function, called with it once it is imported}; an error in the function fails that import.
-# Importing verl.dph.cpu.engine also registers the engines.
 AFTER_IMPORT = {
-    "verl.workers.engine.fsdp.transformer_impl": "verl.dph.cpu.engine:save_copies",
+    "verl.workers.engine.fsdp.transformer_impl": "verl.dph.cpu.engine:register_engines",
     "verl.checkpoint_engine.base": "verl.dph.cpu.checkpoint_engine:register_checkpoint_engine",
-    "verl.workers.rollout.router": "verl.dph.cpu.in_process:use_in_process_router",
 }
 
 

@@ -1,13 +1,13 @@
-"""verl's agent loop workers for small models: what verl pays for every sample is paid once a worker or once a burst.
+"""verl's agent loop workers for small models, with costs per sample paid once per worker or burst.
 
-Measured on the demo (two cores, 256 samples a step of 50 tokens), verl's worker takes 16 ms of CPU a sample, and these
-are most of it: building the agent loop through Hydra, which copies the whole configuration; sending the sample to a
-reward worker and back; writing it to TransferQueue. On GPUs, where a sample takes seconds, nothing of this matters.
+On the demo (two cores, 256 samples of 50 tokens a step) verl's worker takes 16 ms of CPU per sample. Most of it is
+building the agent loop through Hydra, which copies the whole configuration, sending the sample to a reward worker and
+back, and writing it to TransferQueue. On GPUs, where a sample takes seconds, this does not matter.
 
 With hf servers every sample has a seed, from the run's seed, its prompt's name and its number, and all samples that are
-asked for at a time are one burst (burst_client.py): the same run gives the same bits.
+requested together are one burst (burst_client.py), so that the same run gives the same bits.
 
-tests/trainer/test_upstream.py fails when the upstream code that this relies on changes.
+tests/training/test_upstream.py fails when the upstream code that this relies on changes.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _burst: ContextVar[Burst | None] = ContextVar("_burst", default=None)  # of the 
 
 
 def seed_of(*parts: Any) -> int:
-    """63 bits that depend on the parts alone."""
+    """63 bits of a hash of the parts."""
     return stable_key(*parts) >> 65
 
 
@@ -59,7 +59,7 @@ class SharedAgentLoopWorker(_AgentLoopWorkerTQ):
         agent_loop_tq.list_of_dict_to_tensordict = lambda rows: rows
 
     async def generate_sequences(self, batch: TensorDict) -> None:
-        """As verl's; the requests of all samples of `batch` to an hf server are one burst."""
+        """As verl's, with the requests of all samples of `batch` to hf servers in one burst."""
         token = _burst.set(self._burst_of(batch))
         try:
             await super().generate_sequences(batch)
@@ -76,8 +76,8 @@ class SharedAgentLoopWorker(_AgentLoopWorkerTQ):
     def _asks_once_a_step(self) -> bool:
         """Whether all prompts of a step come in one call.
 
-        Dynamic sampling and asynchronous trainers ask for some more whenever some are done: time decides anyway what is
-        answered together, and a batch for each few would be slow.
+        Dynamic sampling and asynchronous trainers request some more whenever some are done: time decides which are
+        answered together anyway, and many small batches would be slow.
         """
         filter_groups = self.config.algorithm.get("filter_groups", None)
         return self.config.trainer.v1.trainer_mode == "sync" and not (filter_groups and filter_groups.enable)
@@ -119,16 +119,16 @@ class SharedAgentLoopManager(AgentLoopManagerTQ):
         self._validated: dict[int, int] = {}  # the last step that validated prompts: how many
 
     def generate_sequences(self, prompts: TensorDict) -> None:
-        """As verl's; for hf servers every prompt gets a seed, which the run's seed and its name decide."""
+        """As verl's; for hf servers every prompt gets a seed from the run's seed and its name."""
         if isinstance(self.llm_client, BurstClient) and SEED not in prompts:
             seed = self.config.actor_rollout_ref.rollout.seed
             prompts[SEED] = torch.tensor([seed_of(seed, *name) for name in self._names(prompts)])
         super().generate_sequences(prompts)
 
     def _names(self, prompts: TensorDict) -> list[tuple]:
-        """What tells a prompt of the run from all others: in training its uid (training/rollout_ledger.py).
+        """Unique names of the prompts: in training their uids (training/rollout_ledger.py).
 
-        In validation, where verl's uids are random, the step and how many prompts it validated before.
+        In validation, where verl's uids are random, the step and the prompt's number in it.
         """
         if not ("validate" in prompts and prompts["validate"]):
             return [(uid,) for uid in prompts["uid"]]
@@ -153,10 +153,7 @@ class _LocalRewardWorker:
 
 
 class BurstQueue:
-    """The transfer_queue module, with the puts of whole rows gathered for WINDOW_SECONDS into one.
-
-    Everything else is the module's own.
-    """
+    """The transfer_queue module, with puts of whole rows gathered for WINDOW_SECONDS into one put."""
 
     def __init__(self, queue: Any):
         self._queue = queue
@@ -166,7 +163,7 @@ class BurstQueue:
         return getattr(self._queue, name)
 
     async def async_kv_batch_put(self, *, keys: list[str], fields: Any, tags: list[dict], partition_id: str) -> Any:
-        """Put rows; returns when they are in. `fields` is a list of dicts, one a row, or a TensorDict (put at once)."""
+        """Put rows and return when they are stored. `fields` is a list with a dict per row, or a TensorDict."""
         if isinstance(fields, TensorDict):
             return await self._queue.async_kv_batch_put(keys=keys, fields=fields, tags=tags, partition_id=partition_id)
         if partition_id not in self._open:
@@ -174,7 +171,7 @@ class BurstQueue:
             self._open[partition_id] = burst, asyncio.create_task(self._put(burst, partition_id))
         burst, put = self._open[partition_id]
         burst.append((keys, fields, tags))
-        return await asyncio.shield(put)  # a caller that goes away does not cancel that of the others
+        return await asyncio.shield(put)  # a caller that goes away does not cancel the others' put
 
     async def _put(self, burst: list[tuple], partition_id: str) -> Any:
         await asyncio.sleep(WINDOW_SECONDS)

@@ -1,6 +1,6 @@
 """The part of torch.cuda's module interface that verl calls, for a process on the CPU.
 
-Memory figures are the process's and the machine's, in bytes; what has no meaning on a CPU does nothing.
+Memory is that of the process and the machine, in bytes; functions without a meaning on a CPU do nothing.
 """
 
 import resource

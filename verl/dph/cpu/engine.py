@@ -1,10 +1,10 @@
-"""verl's FSDP2 engines, registered for the CPU."""
+"""verl's FSDP2 engines on a CPU."""
 
 import functools
 from types import ModuleType
 
 import torch
-import verl.utils.fsdp_utils as fsdp_utils
+from verl.utils import fsdp_utils
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine, FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
@@ -35,21 +35,28 @@ class CPUFSDPEngine(FSDPEngine):
             self.engine_config.forward_only = forward_only
 
 
-@EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device="cpu")
 class CPUFSDPEngineWithLMHead(CPUFSDPEngine, FSDPEngineWithLMHead):
     """For language models: actor and reference."""
 
 
-@EngineRegistry.register(model_type="value_model", backend=["fsdp2"], device="cpu")
 class CPUFSDPEngineWithValueHead(CPUFSDPEngine, FSDPEngineWithValueHead):
     """For value models: the critic."""
 
 
-def save_copies(_: ModuleType) -> None:
-    """Let verl's fsdp2_sharded_save_to_cpu copy.
+def register_engines(_: ModuleType) -> None:
+    """Register the engines with verl for the CPU, once its own are imported."""
+    for model_type, engine in (
+        ("language_model", CPUFSDPEngineWithLMHead),
+        ("value_model", CPUFSDPEngineWithValueHead),
+    ):
+        EngineRegistry.register(model_type=model_type, backend=["fsdp2"], device="cpu")(engine)
 
-    separate_async saves the weights of a step's beginning and computes old log-probs with them. verl saves by moving to
-    main memory, where a CPU's parameters are already: what it saved would change with every update.
+
+def save_copies() -> None:
+    """Let verl's fsdp2_sharded_save_to_cpu copy the weights in this process.
+
+    separate_async saves the weights at the start of a step and computes old log-probs with them. verl saves by moving
+    them to main memory, which copies nothing on a CPU: the saved weights would change with every update.
     """
     save = fsdp_utils.fsdp2_sharded_save_to_cpu
 

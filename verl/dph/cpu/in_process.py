@@ -1,22 +1,25 @@
 """Objects of this process behind the interface of Ray actors.
 
-Without a GPU a training run is over in minutes, and each actor spends about six seconds of a core importing verl before
-its first call. The trainer, the agent loop and the load balancer need no process of their own there.
+Without a GPU a training run takes minutes, and each actor spends about six seconds of a core importing verl before its
+first call. The trainer, the agent loop and the load balancer therefore share the driver's process.
 """
 
 import asyncio
+import functools
+import inspect
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import ray
+from verl.workers.rollout import router
 
 
 class InProcessActor:
     """`actor.method.remote(...)` calls the method here and returns its result as a ray.ObjectRef.
 
-    Coroutines run on an event loop in a thread of their own, where the tasks that they start live on. What a method
-    raises is raised by `remote`.
+    Coroutines run on an event loop in a separate thread, and so do the tasks that they start. `remote` raises what the
+    method raises.
     """
 
     def __init__(self, instance: Any):
@@ -47,7 +50,7 @@ class _Method:
 
 
 class InProcessActorClass:
-    """`actor_class.remote(...)` makes an InProcessActor; a Ray actor's options have no meaning here."""
+    """`actor_class.remote(...)` makes an InProcessActor and ignores a Ray actor's options."""
 
     def __init__(self, of: type):
         self._of = of
@@ -59,14 +62,11 @@ class InProcessActorClass:
         return InProcessActor(self._of(*args, **kwargs))
 
 
-def use_in_process_router(router: Any) -> None:
-    """Let verl's default load balancer live in the process that makes it; every client of it does too on a CPU.
+def use_in_process_router() -> None:
+    """Let this process keep verl's default load balancer, whose clients are all in this process on a CPU."""
+    stock = inspect.unwrap(router.get_router_handle)
 
-    Args:
-        router: verl.workers.rollout.router.
-    """
-    stock = router.get_router_handle
-
+    @functools.wraps(stock)
     def get_router_handle(servers, router_config_path=None, full_determinism=False, load_balancer_cls=None):
         if router_config_path or load_balancer_cls:
             return stock(servers, router_config_path, full_determinism, load_balancer_cls)

@@ -1,1 +1,1 @@
-"""f-divergences, the loss modes that use them, and eta over time. Torch only."""
+"""f-divergences, the loss modes that use them, and the schedule of eta. Torch only."""

@@ -31,8 +31,8 @@ class Coefficient:
     - target_kl: starts at eta; after every update with a measured KL
       eta <- clip(eta (1 + gain e), min_coeff, max_coeff), e = clip(KL/target_kl - 1, -0.2, 0.2),
       the proportional controller of log eta of Ziegler et al. 2019, "Fine-Tuning Language Models from Human
-      Preferences" (arXiv 1909.08593, section 2.2, there with gain 0.1), with bounds. More KL than the budget: eta
-      grows, the policy is held closer to pi_ref; less: eta shrinks, down to min_coeff, and leaves the policy free.
+      Preferences" (arXiv 1909.08593, section 2.2, with gain 0.1), with bounds. With more KL than the budget eta grows
+      and holds the policy closer to pi_ref; with less it shrinks, down to min_coeff.
 
     Args:
         control: the settings, validated (checks/objective.py).
@@ -45,7 +45,7 @@ class Coefficient:
         self.total_steps = 0
 
     def span(self, total_steps: int) -> None:
-        """Set the training steps of the whole run, which are known only when the data are loaded.
+        """Set the number of training steps of the whole run, which is known only when the data are loaded.
 
         Raises:
             UserError: the warm-up leaves no step to the cosine.
@@ -81,9 +81,9 @@ class Coefficient:
         """Update the controller with the KL of an update; only target_kl uses it.
 
         Args:
-            kl: KL(pi_ref || pi_theta) on its D_pef rows, nats per token, 0 or more. With sampled it is the mean of k3
-                over the stored tokens, linear above a log-ratio of 1, so it is somewhat below the KL of a policy that
-                has moved far.
+            kl: KL(pi_ref || pi_theta) on its D_pef rows, nats per token, 0 or more. With sft_loss_estimator=sampled it
+                is the mean of k3 over the stored tokens, linear above a log-ratio of 1, which underestimates the KL of
+                a policy that has moved far.
 
         Raises:
             UserError: with target_kl, it is not a number.
@@ -102,11 +102,11 @@ class Coefficient:
         return min(max(eta, self.control.min_coeff), self.control.max_coeff)
 
     def state_dict(self) -> dict[str, Any]:
-        """State for a checkpoint: a schedule follows from the step, the controller has its eta."""
+        """State for a checkpoint. Only the controller has one: a schedule follows from the step."""
         return {"type": self.control.type, "controlled": self.controlled}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state` was taken; bounds that were narrowed since hold at once.
+        """Continue where `state` was taken, within the bounds of this run.
 
         Raises:
             ValueError: when it belongs to another type of control.

@@ -5,18 +5,18 @@ A divergence is one function here. It maps log_ratio = log pi_theta(a) - log pi_
     f~(u) = f(u) - f'(1) (u - 1),   u = exp(log_ratio),   E_{a ~ pi_ref}[f~(u)] = D_f(pi_theta || pi_ref),
 
 which is non-negative, and zero with zero gradient at u = 1 (docs/explanation/derivations.md; Csiszar 1967; the
-paper's Appendix C). Three estimators are made of it, none of which needs another formula:
+paper's Appendix C). Three estimators use it, and none needs another formula:
 
     with_linear_tail(f, log_ratio, upper)   on a token sampled by pi_ref: f~(u)
     between_distributions(f, log_p, log_q)  between two next-token distributions: sum over tokens of p f~(q / p)
     policy_weight(f, log_ratio, bound)      on a token sampled by pi_theta: f~'(u) = f'(u) - f'(1), the weight of
                                             grad log pi_theta
 
-On a token sampled by pi_ref any other multiple of u - 1 may be subtracted. The functions *_tail subtract
-f'(inf) (u - 1), where that is finite: same expectation, but neither non-negative nor flat at u = 1.
+On a token sampled by pi_ref any multiple of u - 1 may be subtracted. The functions *_tail subtract f'(inf) (u - 1),
+where that is finite: they have the same expectation, but are neither non-negative nor flat at u = 1.
 
-The stored samples are correct ones, drawn from pi_ref's nucleus. Over these E[u] is not 1: the mean of f~ is not
-D_f, and forms that differ by a multiple of u - 1 differ in it (docs/explanation/derivations.md, "What stored responses
+The stored samples are correct ones from pi_ref's nucleus. Over them E[u] is not 1, the mean of f~ is not D_f, and forms
+that differ by a multiple of u - 1 have different means (docs/explanation/derivations.md, "What stored responses
 estimate").
 
 Everything is evaluated from log_ratio, never from probabilities, and in float64: near 0 every f~ cancels to about
@@ -42,7 +42,7 @@ Divergence = Callable[..., torch.Tensor]
 def forward_kl(log_ratio: torch.Tensor) -> torch.Tensor:
     """KL(pi_ref || pi_theta), the k3 form: f(u) = -log u, f~(u) = u - 1 - log u. Gradient weight u f~' = u - 1.
 
-    Low value variance near u = 1, heavy-tailed gradient away from it; `forward_kl_k1` is the default for training.
+    Its value has low variance near u = 1, its gradient heavy tails; `forward_kl_k1` is the default for training.
     """
     return torch.expm1(log_ratio) - log_ratio
 
@@ -50,8 +50,8 @@ def forward_kl(log_ratio: torch.Tensor) -> torch.Tensor:
 def forward_kl_k1(log_ratio: torch.Tensor) -> torch.Tensor:
     """KL(pi_ref || pi_theta), the k1 form: f(u) = -log u. Gradient -grad log pi_theta, as in supervised fine-tuning.
 
-    The tail form of the forward KL, whose f'(inf) is 0. Only for single samples. Its mean over samples of any
-    distribution rho is KL(rho || pi_theta) up to a constant.
+    The tail form of the forward KL (f'(inf) = 0), for single samples only. Its mean over samples of any distribution
+    rho is KL(rho || pi_theta) up to a constant.
     """
     return -log_ratio
 
@@ -110,7 +110,7 @@ def alpha_divergence(log_ratio: torch.Tensor, alpha: float) -> torch.Tensor:
     return (torch.expm1(beta * log_ratio) - beta * torch.expm1(log_ratio)) / (alpha * (alpha - 1.0))
 
 
-def alpha_tail(log_ratio: torch.Tensor, alpha: float) -> torch.Tensor:
+def alpha_divergence_tail(log_ratio: torch.Tensor, alpha: float) -> torch.Tensor:
     """Alpha divergence, the tail form, f'(inf) = 1/a: (u^(1-a) - 1) / (a (a-1)). Gradient weight -u^(1-a) / a."""
     return torch.expm1((1.0 - alpha) * log_ratio) / (alpha * (alpha - 1.0))
 
@@ -131,7 +131,7 @@ def hellinger_tail(log_ratio: torch.Tensor) -> torch.Tensor:
 def chi_square(log_ratio: torch.Tensor) -> torch.Tensor:
     """Pearson's chi-square sum (q - p)^2 / p with q = pi_theta: f~(u) = (u - 1)^2. Gradient weight 2 u (u - 1).
 
-    The heaviest tail of all: it grows with u^2 (Pearson 1900).
+    It grows with u^2, the heaviest tail of all (Pearson 1900).
     """
     return torch.expm1(log_ratio).square()
 
@@ -168,7 +168,7 @@ def with_linear_tail(f: Divergence, log_ratio: torch.Tensor, upper: float | None
 
 
 def generator_weight(f: Divergence, log_ratio: torch.Tensor) -> torch.Tensor:
-    """u f~'(u), the weight of grad log pi_theta on samples of pi_ref; at min(log_ratio, upper) that of the linear tail.
+    """u f~'(u), the weight of grad log pi_theta on samples of pi_ref; for a linear tail give min(log_ratio, upper).
 
     Args:
         f: one of the functions above.
@@ -192,8 +192,8 @@ def policy_weight(f: Divergence, log_ratio: torch.Tensor, bound: float) -> torch
     Args:
         f: one of the functions above but the tail forms.
         log_ratio: any shape, float32, at tokens that the policy sampled.
-        bound: beyond +-bound the weight is continued by its tangents. It grows with exp(|d|) on either side (forward
-            KL: where d << 0; Pearson: d >> 0).
+        bound: beyond +-bound the weight is continued by its tangents, because it grows with exp(|d|) (forward KL where
+            d << 0, Pearson where d >> 0).
 
     Returns:
         The shape of log_ratio, float32, without gradient.

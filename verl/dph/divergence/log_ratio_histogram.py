@@ -16,13 +16,13 @@ QUANTILES = {"p01": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def histogram(log_ratio: torch.Tensor) -> torch.Tensor:
-    """Counts (bins,) int64 on the CPU of any number of values; those beyond the outer edges count in the outer bins."""
+    """Counts (bins,) int64 on the CPU; values beyond the outer edges count in the outer bins."""
     edges = EDGES[1:-1].to(log_ratio.device, log_ratio.dtype)
     return torch.bincount(torch.bucketize(log_ratio.flatten(), edges), minlength=_BINS).cpu()
 
 
 def quantiles(counts: torch.Tensor) -> dict[str, float]:
-    """QUANTILES of the counted values, linear within a bin; NaN when nothing was counted."""
+    """QUANTILES of the counted values, interpolated within a bin; NaN if nothing was counted."""
     total = int(counts.sum())
     if not total:
         return {name: float("nan") for name in QUANTILES}

@@ -1,46 +1,38 @@
-"""`sft_loss_mode`: which divergence a mode computes on D_pef rows and which on D_exp rows.
+"""What each `sft_loss_mode` adds to the loss: a divergence on D_pef rows, on D_exp rows, on both, or on neither.
 
-docs/explanation/method.md, "Modes", has the table.
-
-On D_pef the samples are pi_ref's, correct and from its nucleus (the generator form, no reference model); on D_exp they
-are pi_theta's (the policy form, which needs pi_ref's log-probs of them, that is, a reference model).
+On D_pef the samples are pi_ref's, correct and from its nucleus (generator form, no reference model). On D_exp they are
+pi_theta's (policy form), which needs pi_ref's log-probs of them and so a reference model. The table of modes is
+rl/configuration/divergences.py.
 """
 
 from dataclasses import dataclass
 from functools import partial
 
+from rl.configuration.divergences import DIVERGENCES
 from verl.dph.divergence import f_divergences
 from verl.dph.divergence.f_divergences import Divergence
 
-# The whole divergence of each mode of sft_loss_mode (rl/configuration/training.py).
-MODES: dict[str, Divergence] = {
-    "forward": f_divergences.forward_kl,
-    "js": f_divergences.js_doubled,
-    "js_low_var": f_divergences.js_doubled,
-    "reverse_kl": f_divergences.reverse_kl,
-    "alpha": f_divergences.alpha_divergence,
-    "hellinger": f_divergences.hellinger,
-    "chi_square": f_divergences.chi_square,
-}
+# The function of each mode's whole divergence.
+MODES: dict[str, Divergence] = {mode: getattr(f_divergences, d.function) for mode, d in DIVERGENCES.items()}
 
-# sft_baseline=tail, of the divergences whose f'(inf) is finite. That of the forward KL is k1 (sft_kl_estimator).
+# sft_baseline=tail: the tail form of each function on D_pef. The forward KL has sft_kl_estimator=k1 instead.
 TAIL_FORMS: dict[Divergence, Divergence] = {
-    f_divergences.js_doubled: f_divergences.js_doubled_tail,
-    f_divergences.kl_ref_mixture: f_divergences.kl_ref_mixture_tail,
-    f_divergences.alpha_divergence: f_divergences.alpha_tail,
-    f_divergences.hellinger: f_divergences.hellinger_tail,
+    getattr(f_divergences, name): getattr(f_divergences, f"{name}_tail")
+    for d in DIVERGENCES.values()
+    if d.has_tail_form
+    for name in (d.function, *(d.halves or ())[:1])
 }
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What is added to the loss: a divergence on D_pef rows, on D_exp rows, on both (js) or on neither (none).
+    """The divergences that a mode adds to the loss.
 
     Attributes:
         pef: on D_pef rows, or None.
         exp: on D_exp rows, or None.
-        pef_distance: the non-negative divergence that `pef` estimates, for whole distributions; `pef` itself but for
-            the tail forms.
+        pef_distance: the non-negative divergence that `pef` estimates, for whole distributions. It differs from `pef`
+            for the tail forms only.
     """
 
     pef: Divergence | None = None
@@ -49,25 +41,21 @@ class Terms:
 
 
 def forms_of(mode: str, form: str, has_data: bool) -> tuple[bool, bool]:
-    """(on D_pef, on D_exp) of a mode.
+    """Whether a mode has a divergence on D_pef, and whether it has one on D_exp.
 
     Args:
-        mode: a name of MODES, or "none".
-        form: auto (as the paper has it), generator (the whole divergence on D_pef) or policy (on D_exp).
-        has_data: whether D_pef is there: in its absence the alpha divergence takes the policy form.
+        mode: a name of DIVERGENCES, or "none".
+        form: auto (as in the paper), generator (the whole divergence on D_pef) or policy (the whole on D_exp).
+        has_data: whether the run has a D_pef store.
     """
     if mode == "none":
         return False, False
     if form != "auto":
         return form == "generator", form == "policy"
-    match mode:
-        case "js":
-            return True, True
-        case "reverse_kl":
-            return False, True
-        case "alpha":
-            return has_data, not has_data
-    return True, False
+    on = DIVERGENCES[mode].on
+    if on == "either":
+        return has_data, not has_data
+    return on in ("pef", "both"), on in ("exp", "both")
 
 
 def terms_of(mode: str, form: str, has_data: bool, *, alpha: float, kl_estimator: str, baseline: str) -> Terms:
@@ -84,7 +72,7 @@ def terms_of(mode: str, form: str, has_data: bool, *, alpha: float, kl_estimator
         return Terms()
     distance = exp = MODES[mode]
     if on_pef and on_exp:
-        distance, exp = f_divergences.kl_ref_mixture, f_divergences.kl_policy_mixture
+        distance, exp = (getattr(f_divergences, half) for half in DIVERGENCES[mode].halves or ())
     pef = TAIL_FORMS[distance] if baseline == "tail" else distance
     if mode == "forward" and kl_estimator == "k1":
         pef = f_divergences.forward_kl_k1

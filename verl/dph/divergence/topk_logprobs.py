@@ -49,8 +49,8 @@ def reference(top_log_probs: torch.Tensor, rest_log_probs: torch.Tensor) -> torc
 class LogProbs(torch.autograd.Function):
     """Log-probs of the labels at all positions and of K tokens and the rest at some, in one pass over the logits.
 
-    One function for both, so that there is one gradient of the logits: two consumers of them would each make a gradient
-    of their size (T x V), and the sum a third.
+    One function for both, so that there is one gradient of the logits (T x V): two would each make a gradient of this
+    size, and their sum a third.
     """
 
     @staticmethod
@@ -100,10 +100,10 @@ class LogProbs(torch.autograd.Function):
 
 
 def log_probs_of(logits: torch.Tensor, labels: torch.Tensor, inplace_backward: bool = True) -> torch.Tensor:
-    """Log-probs of the labels alone; takes the place and has the arguments of verl's logprobs_from_logits (plugin.py).
+    """Log-probs of the labels alone; replaces verl's logprobs_from_logits in our workers (training/actor_worker.py).
 
-    Without flash-attn's cross-entropy, verl's goes through the tokens one by one in Python, and of bfloat16 logits it
-    keeps a float32 log-softmax for the backward pass.
+    Without flash-attn's cross-entropy, verl's function goes through the tokens one by one in Python, and keeps a
+    float32 log-softmax of bfloat16 logits for the backward pass.
 
     Args:
         logits: (T, V), any float type.
@@ -118,7 +118,7 @@ def log_probs_of(logits: torch.Tensor, labels: torch.Tensor, inplace_backward: b
 
 
 def _chunks_with_given(logits: torch.Tensor, positions: torch.Tensor):
-    """(slice of the T positions, slice of the N positions that fall into it)."""
+    """Pairs of a slice of the T positions and the slice of the N positions in it."""
     slices = list(chunks(logits))
     ends = torch.searchsorted(positions, torch.tensor([s.stop for s in slices], device=positions.device)).tolist()
     return zip(slices, (slice(a, b) for a, b in zip([0, *ends], ends, strict=False)), strict=True)

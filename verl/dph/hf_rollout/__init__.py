@@ -1,7 +1,8 @@
 """The rollout "hf": Hugging Face models behind verl's interface of a rollout server, for small models.
 
 A replica is one rank: a process with the whole model, on the CPU or on the GPU of its training worker. It offloads
-nothing, and weights reach it through main memory. verl.dph.plugin has it registered in every process that imports verl.
+nothing, and receives weights through main memory. verl.dph.plugin registers it in every process that imports verl.
+transformers' `generate` is not used: it has one seed and one set of sampling parameters per batch.
 """
 
 from types import ModuleType

@@ -1,11 +1,11 @@
 """A client that batches requests to an hf server.
 
 Two Ray calls to the load balancer and one to the server for every sample cost a step of the demo (256 samples, two
-cores) about as much as the sampling itself. Here they are paid once per burst and server.
+cores) about as much as the sampling itself. This client makes them once per burst and server.
 
-A burst is what arrives within a short window or, if the caller knows the number of requests beforehand, a `Burst`: the
-server answers it as one batch, ordered by content. The last digits of log-probs depend on
-the batch, so this is what makes a run's numbers the same every time.
+A burst is what arrives within a short window or, if the caller knows the number of requests beforehand, a `Burst`,
+which the server answers as one batch, ordered by content. The last digits of log-probs depend on the batch, so a
+`Burst` makes the numbers of a run reproducible.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _place: ContextVar[list["Burst"] | None] = ContextVar("_place", default=None)  #
 
 
 class Burst:
-    """Requests of a known number of tasks, sent when the last one is there. See `BurstClient.burst`."""
+    """Requests of a known number of tasks, sent once all are there. See `BurstClient.burst`."""
 
     def __init__(self, client: "BurstClient", size: int):
         self._client, self._missing = client, size
@@ -68,7 +68,7 @@ class BurstClient(LLMServerClient):
         return Burst(self, size)
 
     async def close(self) -> None:
-        """Cancel what is under way while Ray is up: a later call would start another Ray."""
+        """Cancel the requests under way while Ray runs: a later call would start another Ray."""
         self._closed = True  # a timer of generate may still be running
         for task in self._sending:
             task.cancel()

@@ -1,8 +1,8 @@
 """The server of the rollout "hf": a Ray actor with a Hugging Face causal language model on the CPU or one GPU.
 
-Tokens in, tokens out, with the part of the interface of verl's vLLM server (vllm_async_server.py) that verl's
-LLMServerClient and RolloutReplica call. Everything runs on the actor's event loop, between the steps of a generation:
-a step is never interrupted, and only the weights need a lock.
+It has the part of the interface of verl's vLLM server (vllm_async_server.py) that verl's LLMServerClient and
+RolloutReplica call. Everything runs on the actor's event loop between the steps of a generation: a step is never
+interrupted, and only the weights need a lock.
 """
 
 import asyncio

@@ -4,23 +4,22 @@ import torch
 
 from verl.dph.pef.store import Row
 
-# What the trainer adds to every row of a mixed batch.
-# Per response token of D_pef rows: the reference log-prob (float32). D_exp rows have length 0 here, which tells the two
-# apart and costs D_exp tokens nothing.
-# Per row: the D_pef tokens of its optimizer mini-batch over all ranks.
+# The trainer adds to every row of a mixed batch:
+# per response token of a D_pef row, the reference log-prob (float32; D_exp rows have length 0 here);
+# per row, the number of D_pef tokens in its optimizer mini-batch over all ranks.
 PEF_REF_LOG_PROBS, PEF_NUM_TOKENS = "pef_ref_log_probs", "pef_num_tokens"
 
-# With sft_loss_estimator=topk, likewise: k token ids (k, int32) and pi_ref's log-probs of them (k, float16) and of all
-# other tokens together (float16).
+# With sft_loss_estimator=topk, also per response token of a D_pef row: k token ids (k, int32), pi_ref's log-probs of
+# them (k, float16), and of all other tokens together (float16).
 PEF_TOP_IDS, PEF_TOP_LOG_PROBS = "pef_top_ids", "pef_top_log_probs"
 PEF_REST_LOG_PROBS = "pef_rest_log_probs"
 
-# Which field of store.Row each of these is.
+# The field of store.Row for each of these.
 ROW_FIELD_OF = {PEF_TOP_IDS: "top_ids", PEF_TOP_LOG_PROBS: "top_log_probs", PEF_REST_LOG_PROBS: "rest_log_prob"}
 
 
 def stored_fields(top_k: bool) -> dict[str, str]:
-    """What a mixed batch takes from the store: name in the batch -> field of store.Row."""
+    """The fields that a mixed batch takes from the store: {name in the batch: field of store.Row}."""
     return {PEF_REF_LOG_PROBS: "ref_log_probs"} | (ROW_FIELD_OF if top_k else {})
 
 
@@ -36,7 +35,7 @@ def token_fields(rows: list[Row]) -> dict[str, list[torch.Tensor]]:
 
 
 def jagged(parts: list[torch.Tensor], dtype: torch.dtype | None = None) -> torch.Tensor:
-    """The parts as rows, converted together: one by one they would leave the allocator full of small holes."""
+    """The parts as rows. They are converted together, because single conversions fragment the allocator's memory."""
     values = torch.cat(parts)
     offsets = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0)
     return torch.nested.nested_tensor_from_jagged(values.to(dtype or values.dtype), offsets)

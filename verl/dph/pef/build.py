@@ -1,13 +1,13 @@
 """Write the D_pef store: `actor.generate_sft=True` (scripts/*/get_correct_data_tensor.sh).
 
 By default every near-perfect prompt is sampled once more (docs/explanation/method.md, refinement). A correct sample is
-kept as token ids with the reference log-probs of the training engine, and with data.sft_top_k the likeliest next tokens
-at every position; the other prompts move to train_wrong. Samples are records of a file of their own and log-probs parts
-of a folder of their own, so that a run that was stopped resumes. The store takes its name only when some of its rows,
-computed again, came out the same.
+stored as token ids with the reference log-probs of the training engine, and with data.sft_top_k the likeliest next
+tokens at every position. Prompts whose sample fails move to train_wrong. Samples and log-probs are kept in files until
+the store is complete, so a stopped run resumes. The store gets its name only after some of its rows, computed again,
+agree.
 
 With data.sft_coverage=solved, several responses per prompt, or data.sft_responses, the rows are given (row_sources.py):
-nothing is drawn, and no prompt moves.
+nothing is sampled, and no prompt moves.
 """
 
 import asyncio
@@ -25,9 +25,8 @@ from omegaconf import DictConfig
 from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.data.sample_file import read_samples
-from verl.dph.pef.logprob_shards import fill_in_parts
 from verl.dph.pef.origin import origin_of
-from verl.dph.pef.ref_logprobs import reference_of
+from verl.dph.pef.ref_logprobs import fill_in_parts, reference_of
 from verl.dph.pef.row_sources import check_source, given_rows, source_of
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.verify import Tolerance, check_reference
@@ -66,8 +65,8 @@ def write_store(trainer) -> None:
         shutil.rmtree(parts, ignore_errors=True)
         logger.info("%s is complete: nothing to do (delete it to write it anew)", path)
         return
-    # As verl's trainers do between sampling and the passes of the training engine (PPOTrainerSync.on_sample_end): the
-    # rollout servers free their weights and caches. Nothing is generated any more.
+    # The rollout servers free their weights and caches, as verl's trainers have them do between sampling and training
+    # (PPOTrainerSync.on_sample_end). Nothing is generated from here on.
     trainer.checkpoint_manager.sleep_replicas()
     compute = partial(reference_of, trainer, top_k=data.sft_top_k)
     found = fill_in_parts(
@@ -80,7 +79,7 @@ def write_store(trainer) -> None:
     if source:
         logger.info("%s holds %d responses to %s prompts (%s)", path, len(store), store.meta["kept"], store.size(path))
         return
-    # train_correct loses its rows last: a run that dies in between loses no prompt, and the next repeats this step.
+    # train_correct loses its rows last: a run that dies before loses no prompt, and the next run repeats this step.
     failed = move_rows(correct, _wrong(data), stay={row.id for row in store.rows})
     logger.info(
         "%s holds %d of %d near-perfect prompts (%s); the other %d %s",
@@ -99,7 +98,7 @@ def _wrong(data: DictConfig) -> Path | None:
 
 
 def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> None:
-    """Name the store once what was written, read back, agrees with the engine."""
+    """Write the store, and give it its name once its rows, read back, agree with the engine."""
     tolerance = Tolerance.of(str(store.meta["engine_dtype"]), config.data.sft_check_tolerance)
     with atomic_write.replacing(path) as unchecked:
         store.save(str(unchecked))
@@ -110,19 +109,12 @@ def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> Non
 
 def _sampled(trainer, correct: Path, samples: Path) -> Store:
     """Sample every prompt of `correct` once more; the correct samples as rows without reference log-probs."""
-    config, rollout = trainer.config, trainer.config.actor_rollout_ref.rollout
-    settings = SamplingSettings(
-        n=1,
-        temperature=rollout.temperature,
-        top_p=rollout.top_p,
-        top_k=rollout.top_k,
-        max_response_length=config.data.max_response_length,
-        seed=config.data.sft_seed + REFINEMENT_SEED,
-    )
+    config = trainer.config
+    settings = SamplingSettings.of(config, n=1, seed=config.data.sft_seed + REFINEMENT_SEED)
     prompts = asyncio.run(
         draw_samples(config, trainer.get_llm_client(), files=[correct], settings=settings, output=samples)
     )
-    # Of 100,000 prompts and their records hardly more than the token ids stay in memory.
+    # Keeps little more than the token ids in memory, for 100,000 prompts.
     correct_responses = {
         record.id: torch.tensor(record.response_ids, dtype=torch.int32)
         for record in read_samples(samples)
@@ -142,10 +134,10 @@ def _sampled(trainer, correct: Path, samples: Path) -> Store:
 
 
 def finished_store(path: Path, correct: Path, source: dict) -> Store | None:
-    """The store, if it exists; one of the refinement must hold exactly the prompts of `correct`, as it leaves them.
+    """The store, if it exists and is complete. With the refinement's samples it holds exactly the prompts of `correct`.
 
     Raises:
-        UserError: its rows come from elsewhere.
+        UserError: its rows come from another source.
     """
     if not path.exists():
         return None
@@ -158,7 +150,7 @@ def finished_store(path: Path, correct: Path, source: dict) -> Store | None:
 
 
 def move_rows(correct: Path, wrong: Path | None, *, stay: set[int | str]) -> int:
-    """Leave the rows of `stay` in `correct` and append the others to `wrong` if missing; each file atomically.
+    """Keep the rows of `stay` in `correct` and append the others to `wrong` if missing; each file atomically.
 
     Args:
         wrong: None to leave the others out.

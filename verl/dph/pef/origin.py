@@ -1,4 +1,4 @@
-"""What the reference log-probs of a run depend on: recorded in the store, compared before a store is used."""
+"""What a run's reference log-probs depend on. A store records it, and it is compared before a store is used."""
 
 import hashlib
 import json

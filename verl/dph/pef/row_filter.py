@@ -1,20 +1,18 @@
-"""Which rows of the D_pef store a run can rehearse on: whole responses within the run's limits."""
+"""The rows of the D_pef store that a run can rehearse: whole responses within the run's limits."""
 
 from collections import Counter
 from dataclasses import dataclass
 
 from omegaconf import DictConfig
-from verl.utils import hf_tokenizer
-from verl.utils.fs import copy_to_local
 
 from rl.common.errors import UserError
 from verl.dph.pef.store import Row, Store
-from verl.dph.sampling.job import stop_ids
+from verl.dph.sampling.job import stop_ids, tokenizer_of
 
 
 @dataclass(frozen=True)
 class Usable:
-    """The rows that are rehearsed, and how many of the file's were left out for which reason."""
+    """The rows that are rehearsed, and how many were left out for which reason."""
 
     store: Store
     left_out: dict[str, int]  # rows by reason, each row under its first
@@ -41,10 +39,7 @@ def usable(store: Store, config: DictConfig) -> Usable:
         UserError: fewer rows are left than one training step takes.
     """
     data, model = config.data, config.actor_rollout_ref.model
-    tokenizer = hf_tokenizer(
-        copy_to_local(model.tokenizer_path or model.path), trust_remote_code=model.trust_remote_code
-    )
-    ends = stop_ids(model, tokenizer)
+    ends = stop_ids(model, tokenizer_of(model))
     rows: list[Row] = []
     left_out: Counter[str] = Counter()
     for row in store.rows:

@@ -1,6 +1,6 @@
-"""Rows of a store for which nothing is drawn: correct samples of the pre-sampling, or responses from elsewhere.
+"""Store rows that need no sampling: correct samples of the pre-sampling, or responses from elsewhere.
 
-The refinement's samples, which the paper stores, are drawn in build.py.
+build.py draws the refinement's samples, which the paper stores.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from verl.dph.sampling.job import stop_ids, tokenized_prompts
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
-# Responses that are with the scorer at a time.
+# Responses sent to the scorer at a time.
 SCORED_AT_ONCE = 1024
-# Why a given response has no row; each is counted in the store's `meta`.
+# Reasons why a given response has no row; the store's `meta` counts each.
 DROPPED = ("unknown_prompt", "ambiguous_prompt", "too_long", "not_correct", "over_limit")
 
-# What to do about a store that another run wrote where this run would write its own.
+# What to do if data.sft_pt is another run's store.
 REPLACE = "name another file in data.sft_pt (SFT_PT in the scripts), or delete this one"
 
 # A prompt, its row, and where the response comes from.
@@ -44,7 +44,7 @@ Candidate = tuple[Prompt, Row, str | None]
 
 
 def source_of(data: DictConfig) -> dict[str, str | int | float]:
-    """Where a store's rows come from, for its `meta`; empty for the refinement's samples."""
+    """The source of the rows, for the store's `meta`; empty for the refinement's samples."""
     per_prompt = str(data.sft_responses_per_prompt)
     if data.sft_responses:
         verified = bool(data.sft_verify_responses)
@@ -59,7 +59,7 @@ def source_of(data: DictConfig) -> dict[str, str | int | float]:
 
 
 def check_source(store: Store, path: Path, source: dict[str, str | int | float]) -> None:
-    """Reject a store whose rows come from elsewhere than this run's would, instead of replacing it.
+    """Reject a store whose rows come from another source than this run's, instead of replacing it.
 
     Raises:
         UserError: naming what differs.
@@ -73,7 +73,7 @@ def check_source(store: Store, path: Path, source: dict[str, str | int | float])
 
 
 def check_given_rows(config: DictConfig) -> None:
-    """Reject, before Ray starts, files that the store cannot be made of, and another run's store in its place.
+    """Reject, before Ray starts, files that give no store, and another run's store under this run's name.
 
     Raises:
         UserError: saying what is wrong with them.
@@ -146,7 +146,7 @@ def _presampled(config: DictConfig) -> Store:
 
 
 def _foreign(config: DictConfig) -> Store:
-    """The given responses as token ids with an end token; those that the scorer calls correct, if it is asked."""
+    """The given responses as token ids with an end token; only correct ones with data.sft_verify_responses."""
     data, dropped = config.data, Counter({f"dropped_{reason}": 0 for reason in DROPPED})
     tokenizer, prompts = tokenized_prompts(config, _prompt_files(data))
     candidates = list(_candidates(config, tokenizer, prompts, dropped))
@@ -170,7 +170,7 @@ def _foreign(config: DictConfig) -> Store:
 def _candidates(
     config: DictConfig, tokenizer: PreTrainedTokenizerBase, prompts: PromptFiles, dropped: Counter[str]
 ) -> Iterator[Candidate]:
-    """The responses that have a prompt and are not too long; the others are counted in `dropped`."""
+    """The responses that have a prompt and are not too long; `dropped` counts the others."""
     given: defaultdict[int | str, list[GivenResponse]] = defaultdict(list)
     for response in read_responses(Path(config.data.sft_responses).expanduser()):
         given[response.prompt].append(response)
@@ -191,7 +191,7 @@ def _candidates(
 
 
 async def _scores(config: DictConfig, tokenizer: PreTrainedTokenizerBase, candidates: list[Candidate]) -> list[Score]:
-    """Of the texts that the stored tokens stand for."""
+    """The scores of the texts that the stored tokens decode to."""
     at_once = asyncio.Semaphore(SCORED_AT_ONCE)
 
     async def score(prompt: Prompt, row: Row) -> Score:

@@ -1,12 +1,12 @@
 """The D_pef store: one or several correct responses per prompt, as token ids with the initial policy's log-probs.
 
-A `.pt` file of plain tensors, lists and numbers, readable with torch.load(weights_only=True). Token sequences lie end
-to end in one tensor with their lengths beside it; nothing is ever tokenised again. Rows with the same id are responses
-to one prompt, which the file holds once. Optionally it holds the reference's
-k most probable next tokens for every response position (data.sft_top_k).
+A `.pt` file of plain tensors, lists and numbers, readable with torch.load(weights_only=True). Token sequences are
+concatenated in one tensor, with their lengths in another; nothing is tokenised again. Rows with the same id are
+responses to one prompt, which the file holds once. With data.sft_top_k it also holds the reference's k most probable
+next tokens at every response position.
 
-Memory: the file is mapped, not read, and rows are views of it in the dtypes of the file, so that a page is in memory at
-most once, and only when a training step has used it.
+The file is memory-mapped, and rows are views of it in its dtypes: a page is in memory at most once, and only after a
+training step has used it.
 """
 
 import hashlib
@@ -22,8 +22,7 @@ from rl.common.fingerprint import short
 
 FORMAT = "dph-store/1"
 
-# Fields of a row that run along its response, with their name and dtype in the file. The last three are there together
-# or not at all.
+# Fields with a value per response token: their name and dtype in the file. A file has all of the last three or none.
 _RESPONSE_FIELDS = {
     "response": ("responses", torch.int32),
     "ref_log_probs": ("ref_log_probs", torch.float32),
@@ -32,7 +31,7 @@ _RESPONSE_FIELDS = {
     "rest_log_prob": ("rest_log_probs", torch.float16),
 }
 _TOP_FIELDS = ("top_ids", "top_log_probs", "rest_log_prob")
-# What log-probs and prompts depend on, in `Store.meta`, and its name in messages.
+# Keys of `Store.meta` that log-probs and prompts depend on, and their names in messages.
 _ORIGIN = {
     "model_hash": "model",
     "tokenizer_hash": "tokenizer",
@@ -40,7 +39,7 @@ _ORIGIN = {
     "engine_dtype": "engine dtype",
     "chat_template": "chat template (data.apply_chat_template_kwargs or model.custom_chat_template)",
 }
-# Older stores lack these and are not compared by them.
+# Older stores lack these keys, which are not compared then.
 _ORIGIN_RECORDED_LATER = ("engine_dtype", "chat_template")
 
 WRITE_AGAIN = "write it again with get_correct_data_tensor.sh (scripts/llama, scripts/qwen)"
@@ -50,7 +49,7 @@ WRITE_AGAIN = "write it again with get_correct_data_tensor.sh (scripts/llama, sc
 class Row:
     """A response and its prompt: P prompt tokens, R response tokens, k next tokens per response position.
 
-    A row read from a file has the dtypes named here; one that is to be written may have wider ones.
+    A row read from a file has these dtypes; a row that is not written yet may have wider ones.
 
     Attributes:
         id: of the prompt; rows that share it are responses to the same prompt.
@@ -99,7 +98,7 @@ class Store:
     def save(self, path: str) -> None:
         """Write the file atomically.
 
-        The rows become views of what is written, so that nothing is held in memory twice.
+        The rows become views of the written tensors, so that nothing is in memory twice.
 
         Raises:
             UserError: the file cannot be written.
@@ -171,7 +170,7 @@ class Store:
         return cls(content["meta"], rows)
 
     def size(self, path: str | os.PathLike) -> str:
-        """The size of its file at `path`, in words: tokens, megabytes, and the share of the top-k."""
+        """The size of the file at `path` in words: tokens, megabytes, and bytes of the top-k."""
         words = f"{self.num_tokens:,} response tokens, {os.path.getsize(path) / 1e6:.3g} MB"
         if not self.top_k:
             return words
@@ -186,7 +185,7 @@ class Store:
 
         Args:
             path: the file, for the message.
-            expected: what this run has, by the name in `meta` (origin.origin_of); those of _ORIGIN are compared.
+            expected: this run's values by their key in `meta` (origin.origin_of); the keys of _ORIGIN are compared.
             remedy: what to do about it, for the message.
         """
         for name, what in _ORIGIN.items():
@@ -199,12 +198,12 @@ class Store:
                 )
 
     def fingerprint(self) -> str:
-        """sha256 of the ids and tokens of the rows in their order, hexadecimal; adding top-k leaves it as it is."""
+        """sha256 of the ids and tokens of the rows in their order, hexadecimal; top-k tokens do not change it."""
         return rows_digest(self.rows).hexdigest()
 
 
 def _joined(rows: list[Row], name: str, dtype: torch.dtype) -> torch.Tensor:
-    """One field of the rows end to end; the rows' own are then views of it."""
+    """One field of the rows, concatenated; the rows' tensors become views of it."""
     parts = [getattr(row, name) for row in rows]
     if not parts:
         return torch.empty(0, dtype=dtype)
@@ -225,7 +224,7 @@ def rows_digest(rows: list[Row]) -> "hashlib._Hash":
 
 
 def stored_dtype(name: str) -> torch.dtype:
-    """That of a response field of a Row in the file."""
+    """The dtype in the file of a Row's field."""
     return _RESPONSE_FIELDS[name][1]
 
 
@@ -242,7 +241,7 @@ def _check_row(row: Row, top_k: int) -> None:
 
 
 def _problem(content: dict) -> str | None:
-    """The first thing that is wrong with the parts of a file, or None."""
+    """The first fault of a file's content, or None."""
     if not isinstance(content.get("ids"), list) or not isinstance(content.get("meta"), dict):
         return "ids or meta is missing"
     ids, top_k = content["ids"], content["meta"].get("top_k", 0)

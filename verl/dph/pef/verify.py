@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from rl.common.errors import UserError
-from verl.dph.pef.logprob_shards import Compute
+from verl.dph.pef.ref_logprobs import Compute
 from verl.dph.pef.store import Row, Store
 
 CHECKED_ROWS = 100
@@ -20,10 +20,10 @@ IN_FLOAT32 = "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=
 FLOAT32_TOLERANCE = 1e-4
 # Nats, for the mean over a row's tokens in half precision.
 HALF_TOLERANCE = 2e-2
-# Nats of a logit, and where it allows a row more than HALF_TOLERANCE, this counts: a change e of a token's logit moves
-# its log-prob by e (1 - p), and so the row by the mean of that, whatever its entropy. bfloat16 has 8 bits: it rounds a
-# logit between 16 and 32 to a multiple of 1/8, and in another batch to the next, and a log-prob hangs on two logits,
-# the token's and the likeliest. Measured were 0.1 (docs/explanation/measurements.md).
+# Nats of a logit, used where it allows a row more than HALF_TOLERANCE. A change e of a token's logit moves its log-prob
+# by e (1 - p), and so the row by the mean of e (1 - p), whatever its entropy. bfloat16 rounds a logit between 16 and 32
+# to a multiple of 1/8, in another batch perhaps to the next one, and a log-prob depends on two logits, the token's and
+# the likeliest. Measured were 0.1 (docs/explanation/measurements.md).
 LOGIT_TOLERANCE = 0.25
 
 
@@ -32,9 +32,9 @@ class Tolerance:
     """How far a row's log-probs may be from the recomputed ones.
 
     Attributes:
-        nats: for the largest difference of its tokens, or for the mean.
-        of_mean: of the absolute differences.
-        of_logit: times the row's mean of 1 - p, if that is more than `nats`.
+        nats: the allowed difference.
+        of_mean: whether it bounds the mean absolute difference of the row's tokens; else the largest one.
+        of_logit: times the row's mean of 1 - p, also allowed if it is more than `nats`.
     """
 
     nats: float
@@ -53,7 +53,7 @@ class Tolerance:
         return f"{'mean over a row' if self.of_mean else 'every token'}; tolerance {self.nats:g}{more}"
 
     def difference(self, stored: torch.Tensor, again: torch.Tensor) -> "Difference":
-        """Between two (R,) or (R, k) tensors; infinite where one has no number."""
+        """Of two (R,) or (R, k) tensors; infinite if one holds NaN."""
         apart = (stored.double() - again.double()).abs()
         apart[(stored == again).to(apart.device)] = 0.0  # -inf, the log of 0, equals itself
         apart = apart.nan_to_num(nan=torch.inf)
@@ -62,19 +62,19 @@ class Tolerance:
 
 
 class Difference(NamedTuple):
-    """Of a row's log-probs, computed twice, in nats."""
+    """The difference of a row's log-probs, computed twice, and what is allowed; in nats."""
 
     nats: float
     allowed: float
 
     @property
     def share(self) -> float:
-        """Of what is allowed."""
+        """The difference over the allowed one."""
         return self.nats / self.allowed
 
 
 def other_probability(log_probs: torch.Tensor) -> float:
-    """The mean of 1 - p, which all other tokens have together."""
+    """The mean of 1 - p, the probability of all other tokens."""
     return -float(torch.expm1(log_probs.double()).nan_to_num().mean())
 
 
@@ -82,12 +82,12 @@ def check_reference(store: Store, path: str, compute: Compute, *, tolerance: Tol
     """Recompute random rows of the store and compare.
 
     Args:
-        store: as it was read back from its file.
-        path: that file, for the message.
-        seed: of which rows are taken, and of the order in which the engine sees them.
+        store: read back from its file.
+        path: the file, for the message.
+        seed: of the choice of rows and their order in the engine.
 
     Returns:
-        The difference of the row that is nearest to its tolerance, in nats (see Tolerance).
+        The difference of the row nearest to its tolerance, in nats.
 
     Raises:
         UserError: a row differs by more than the tolerance.
@@ -112,7 +112,7 @@ def check_reference(store: Store, path: str, compute: Compute, *, tolerance: Tol
 
 
 def _difference(row: Row, again: dict[str, torch.Tensor], tolerance: Tolerance) -> Difference:
-    """The larger of the response's tokens and of the k likeliest, which the file holds in float16."""
+    """The larger difference: of the response's tokens, or of the k likeliest tokens (float16 in the file)."""
     found = [tolerance.difference(row.ref_log_probs, again["ref_log_probs"])]
     if row.top_log_probs is not None:
         stored, top = row.top_log_probs.double(), again["top_log_probs"].double()

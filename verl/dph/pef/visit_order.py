@@ -11,16 +11,14 @@ from rl.common.fingerprint import short
 class RehearsalOrder:
     """An endless, seeded sequence of row indices that can be saved and resumed.
 
-    An epoch visits every prompt once, so that every prompt counts alike however many responses it has. From epoch to
-    epoch a prompt's responses take turns, beginning with a random one.
-
-    The order depends on the seed and on which rows share a prompt alone, not on ranks, mini-batches or how many rows
-    are taken at a time.
+    An epoch visits every prompt once, so that every prompt counts the same however many responses it has. A prompt's
+    responses take turns from epoch to epoch, beginning with a random one. The order depends only on the seed and on
+    which rows share a prompt.
 
     Args:
         prompt_ids: of each row of the store, at least one; rows of the same id are responses to one prompt.
         seed: of the permutations.
-        store: fingerprint of the rows; it does not change the order, but a saved position is one in this store only.
+        store: fingerprint of the rows. It does not change the order; a saved position is valid in this store only.
     """
 
     def __init__(self, prompt_ids: Sequence[Hashable], seed: int, store: str | None = None):

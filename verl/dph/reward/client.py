@@ -13,8 +13,8 @@ from verl.dph.reward.transport import RequestSettings, Transport
 
 logger = logging.getLogger(__name__)
 
-# Responses that come within this time travel in one request, up to a number (fewer requests, but they are to be spread
-# over several servers, and a slow query holds up those that travel with it) and a size (a server bounds bodies).
+# Responses that come within this time share a request, up to a number (more would spread badly over servers and wait
+# for a slow query in their request) and a size (a server bounds bodies).
 BATCH_WINDOW_S = 0.005
 BATCH_RESPONSES = 32
 BATCH_CHARACTERS = 500_000
@@ -44,7 +44,7 @@ class ScorerClient:
         await self.close()
 
     async def close(self) -> None:
-        """Give up what is under way: its callers are cancelled."""
+        """Cancel the requests under way and their callers."""
         self._send()
         for task in self._sending:
             task.cancel()
@@ -59,9 +59,9 @@ class ScorerClient:
             question: for SQL db_id, gold_sql and cmp_method, for math ground_truth (see scorer_question).
 
         Raises:
-            ScorerUnavailable: no server could grade it after the retries, or in the time that they may be busy.
-            ScorerRefused: the server calls the request wrong (4xx).
-            ScorerMismatch: what answers is no scorer, or one of another version.
+            ScorerUnavailable: no server could grade it after the retries, or servers were busy for too long.
+            ScorerRefused: the server rejects the request (4xx).
+            ScorerMismatch: the server is not a scorer, or one of another version.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -78,7 +78,7 @@ class ScorerClient:
         return replace(score, effort=replace(job.effort, seconds=loop.time() - started))
 
     async def wait_until_healthy(self, timeout_s: float = 30.0) -> None:
-        """Return when a server answers its heartbeat; call it before work that a missing scorer would waste.
+        """Return when a server answers its heartbeat; to be called before expensive work that needs a scorer.
 
         Raises:
             ScorerUnavailable: none does within timeout_s.
@@ -100,7 +100,7 @@ class ScorerClient:
             await asyncio.sleep(HEARTBEAT_INTERVAL_S)
 
     async def infos(self) -> dict[str, dict | None]:
-        """What each server says that it serves (GET /v1/info), by address; None of one that does not say."""
+        """What each server serves (GET /v1/info), by address; None if it does not say."""
         addresses = [server.address for server in self._servers.servers()]
         found = await asyncio.gather(*map(self._transport.info, addresses))
         return dict(zip(addresses, found, strict=True))
@@ -115,7 +115,7 @@ class ScorerClient:
         return {server.address: reason for server, reason in zip(servers, reasons, strict=True)}
 
     def _send(self) -> None:
-        """Send what waits."""
+        """Send the waiting jobs."""
         if self._window is not None:
             self._window.cancel()
         jobs, self._waiting, self._characters, self._window = self._waiting, [], 0, None
@@ -130,11 +130,11 @@ class ScorerClient:
             job.score.cancel()  # nothing, unless the task was cancelled
 
     async def _deliver(self, jobs: list[Job]) -> None:
-        """Every job gets its score or an error."""
+        """Give every job its score or an error."""
         try:
             await self._transport.score(jobs)
         except ScorerRefused as error:
-            # One of them may be to blame: each question is sent by itself, then each response.
+            # One bad question or response may be the reason: send each question alone, then each response.
             jobs = [job for job in jobs if not job.score.done()]
             parts = by_question(jobs)
             if len(parts) == 1:

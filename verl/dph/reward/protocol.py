@@ -40,10 +40,10 @@ class Effort:
 
     seconds: float = 0.0  # from the call to the score
     requests: float = 0.0  # HTTP requests; of one that carried n responses, 1 / n
-    retries: int = 0  # requests that had to be made again: a broken connection, a 5xx, no answer in time
-    busy_waits: int = 0  # pauses because servers said that they are busy
-    infra_errors: int = 0  # times that a worker of a server failed on the response
-    healthy_servers: int = 0  # as this client saw it when the score came
+    retries: int = 0  # requests that were repeated: a broken connection, a 5xx, no answer in time
+    busy_waits: int = 0  # pauses because servers were busy
+    infra_errors: int = 0  # how often a server's worker failed on the response
+    healthy_servers: int = 0  # from this client's view when the score came
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class Score:
 
     @property
     def reward(self) -> float:
-        """What training gets."""
+        """The reward for training."""
         return self.score if self.shaped is None else self.shaped
 
     @property
     def gold_error(self) -> int:
-        """1 where the reference itself cannot be evaluated: the score says nothing about the response."""
+        """1 if the reference itself cannot be evaluated: the score says nothing about the response."""
         return int(self.outcome in GOLD_FAILURES)
 
 
@@ -77,7 +77,7 @@ class Job:
     """One response on its way to its score."""
 
     question: Mapping[str, Any]
-    key: str  # of the question: equal ones are asked together
+    key: str  # of the question; equal questions share an entry of the request
     response: str
     score: asyncio.Future
     effort: Effort = field(default_factory=Effort)
@@ -92,7 +92,7 @@ class Job:
 
 
 def by_question(jobs: Sequence[Job]) -> list[list[Job]]:
-    """The jobs, those of one question together."""
+    """The jobs, grouped by question."""
     groups: dict[str, list[Job]] = {}
     for job in jobs:
         groups.setdefault(job.key, []).append(job)
@@ -106,7 +106,7 @@ def request_body(groups: Sequence[Sequence[Job]], digests: bool) -> dict[str, An
 
 
 def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> list[tuple[Job, Score | str]]:
-    """Each job with its score or, where a worker of the server failed on it, with the server's sentence.
+    """Each job with its score or, if a worker of the server failed on it, with the server's message.
 
     Raises:
         ScorerMismatch: the text is not an answer to these questions.
@@ -152,13 +152,13 @@ def _read_score(address: str, answer: Any) -> Score | str:
 
 
 def sentence(text: str) -> str:
-    """What a server says in an error body: its `error` or `detail`, else the text's beginning."""
+    """The message of an error body: its `error` or `detail`, else the start of the text."""
     body = _object(text)
     return str(body.get("error") or body.get("detail") or text).strip()[:300]
 
 
 def says_busy(status: int, text: str) -> bool:
-    """Whether an answer means that the server is healthy but has no time now."""
+    """Whether an answer means that the server is healthy but busy."""
     return status == 429 or (status == 503 and _object(text).get("busy") is True)
 
 

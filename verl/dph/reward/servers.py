@@ -1,4 +1,4 @@
-"""Scorer servers and their health: addresses from a list or a re-read directory, and who takes the next request."""
+"""Scorer servers and their health: addresses from a list or a directory, and the choice of a server for a request."""
 
 import itertools
 import logging
@@ -36,23 +36,23 @@ class Server:
     last_lent: int = 0  # number of the loan
     failures_in_a_row: int = 0
     rests_until: float = 0.0  # after a failure
-    busy_until: float = 0.0  # as it said itself
-    probes: int = 0  # requests that wait for its heartbeat; others go to another server
+    busy_until: float = 0.0  # by its own answer
+    probes: int = 0  # requests that wait for its heartbeat; meanwhile others go to another server
 
     @property
     def healthy(self) -> bool:
-        """Its last answer, if there was one, was no failure; it may be busy."""
+        """Whether its last answer was not a failure. A busy server is healthy."""
         return self.failures_in_a_row == 0
 
 
 class ServerPool:
-    """The scorer servers: first those that are neither busy nor resting, of them the one with the least to do.
+    """The scorer servers. A request goes to the least busy one that neither rests nor asked for a pause.
 
-    A server that fails rests, longer each time, and is used meanwhile only when all of them rest.
+    A server that fails rests, longer each time, and is used meanwhile only if all of them rest.
 
     Args:
         source: an address or a comma-separated list of them (`host:port` or `http://host:port`), a sequence of
-            addresses, or a directory whose files hold one address per line and which is re-read while the program runs.
+            addresses, or a directory whose files hold one address per line, which is re-read while the program runs.
     """
 
     def __init__(self, source: str | Sequence[str]):
@@ -84,14 +84,14 @@ class ServerPool:
         return sum(server.healthy for server in self._servers.values())
 
     def busy_for(self) -> float:
-        """Seconds until a known server that does not rest has time; 0 when one has, or all rest."""
+        """Seconds until a server that does not rest is no longer busy; 0 if one is free or all rest."""
         now = time.monotonic()
         waits = [server.busy_until - now for server in self._servers.values() if server.rests_until <= now]
         return max(min(waits, default=0.0), 0.0)
 
     @contextmanager
     def lend(self, responses: int) -> Iterator[Server]:
-        """The server to which a request with this many responses goes, which has them to do meanwhile.
+        """Lend the server for a request with this many responses, which count as its load meanwhile.
 
         Raises:
             NoServerKnown: as servers().
@@ -117,7 +117,7 @@ class ServerPool:
         server.rests_until = 0.0
 
     def busy(self, server: Server, seconds: float) -> None:
-        """The server lives, and asks for this pause."""
+        """The server answers, and asks for this pause."""
         self.succeeded(server)
         now = time.monotonic()
         server.busy_until = max(server.busy_until, now + seconds)
@@ -127,7 +127,7 @@ class ServerPool:
 
     def failed(self, server: Server, reason: str) -> None:
         now = time.monotonic()
-        if now < server.rests_until:  # sent before it began to rest: of the same failure
+        if now < server.rests_until:  # a request sent before it began to rest: the same failure
             return
         if server.healthy:
             logger.warning("Scorer %s failed (%s); it rests and is tried again.", server.address, reason)

@@ -1,10 +1,10 @@
 """Transport of batches of responses to the scorer servers, with retries.
 
-Three things go wrong, and each has a limit of its own. A request that fails (no connection, no answer in time, a 5xx)
-is made again, after growing pauses and on another server if there is one, `retries` times in a row. A response on which
-a worker of the server failed (infra_error) is asked again without the others, `retries` times. A server that is busy is
-waited for as long as it says, or another one is asked, up to `busy_limit_s`. tenacity and aiohttp-retry repeat a call
-under one limit; here the three limits reset each other, and responses leave the batch as they are scored.
+Three kinds of failure have a limit each. A request that fails (no connection, no answer in time, a 5xx) is repeated
+after growing pauses, on another server if there is one, up to `retries` times in a row. A response on which a worker of
+the server failed (infra_error) is sent again alone, up to `retries` times. If a server is busy, the client waits as
+long as the server says or asks another one, up to `busy_limit_s`. tenacity and aiohttp-retry repeat a call under one
+limit; here the three limits reset each other, and responses leave the batch as they are scored.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from verl.dph.reward.servers import START_HINT, NoServerKnown, Server, ServerPoo
 # A host that is gone does not even refuse.
 CONNECT_TIMEOUT_S = 10.0
 HEARTBEAT_TIMEOUT_S = 5.0
-# Where a busy server does not say for how long; and the least and the most that is believed.
+# The pause if a busy server does not say for how long; the shortest and the longest pause.
 DEFAULT_BUSY_S = 1.0
 SHORTEST_BUSY_S, LONGEST_BUSY_S = 0.1, 2 * LONGEST_PAUSE_S
 
@@ -46,7 +46,7 @@ class RequestSettings:
     timeout_s: float = CLIENT_REQUEST_S
     # Requests after the first that failed.
     retries: int = RETRIES
-    # How long servers that are healthy may say that they are busy.
+    # How long healthy servers may be busy.
     busy_limit_s: float = BUSY_LIMIT_S
     # The pause after the first failure; each further one is twice as long.
     first_backoff_s: float = 0.5
@@ -57,7 +57,7 @@ class RequestSettings:
 
 
 class _TryAgain(Exception):
-    """A request failed in a way that another may not."""
+    """A request failed; another one may succeed."""
 
 
 class _ServerError(_TryAgain):
@@ -65,7 +65,7 @@ class _ServerError(_TryAgain):
 
 
 class _Busy(Exception):
-    """The server has no time now."""
+    """The server is busy."""
 
 
 class Transport:
@@ -86,11 +86,11 @@ class Transport:
             self._session = None
 
     async def score(self, jobs: Sequence[Job]) -> None:
-        """Give every job its score, or an error to those on which a worker of the servers keeps failing.
+        """Give every job its score, or an error if the servers' workers keep failing on it.
 
-        Raises (jobs that have no score by then have none):
+        Raises (some jobs may have no score then):
             ScorerUnavailable, ScorerBusy: see the limits above.
-            ScorerRefused, ScorerMismatch: a server calls the request wrong, or is no scorer.
+            ScorerRefused, ScorerMismatch: a server rejects the request, or is not a scorer.
         """
         failures, busy_since = 0, None
         while jobs := [job for job in jobs if not job.score.done()]:
@@ -118,7 +118,7 @@ class Transport:
                     await asyncio.sleep(self._backoff(max(job.effort.infra_errors for job in failed_on)))
 
     async def heartbeat(self, address: str) -> str | None:
-        """The fault of a server, None if it is healthy."""
+        """A server's fault, or None if it is healthy."""
         limit = aiohttp.ClientTimeout(total=HEARTBEAT_TIMEOUT_S)
         try:
             async with self._open_session().get(f"{address}/heartbeat", timeout=limit) as answer:
@@ -127,7 +127,7 @@ class Transport:
             return str(error) or f"no answer within {HEARTBEAT_TIMEOUT_S:g} s"
 
     async def info(self, address: str) -> dict | None:
-        """What a server says that it serves; None if it does not say."""
+        """What a server serves; None if it does not say."""
         limit = aiohttp.ClientTimeout(total=HEARTBEAT_TIMEOUT_S)
         try:
             async with self._open_session().get(f"{address}/v1/info", timeout=limit) as answer:
@@ -137,18 +137,18 @@ class Transport:
         return said if isinstance(said, dict) and isinstance(said.get("scorers"), list) else None
 
     def silence(self, effort: str, reason: str) -> str:
-        """Error message for servers that do not respond."""
+        """The message for servers that do not respond."""
         return (
             f"No scorer answers at {self._servers} ({effort}; {reason}): "
             f"{START_HINT}, or set DPH_SCORER to its address."
         )
 
     def fault(self, effort: str, reason: str) -> str:
-        """Error message for servers that respond, but fail."""
+        """The message for servers that respond, but fail."""
         return f"The scorer at {self._servers} answers, but fails ({effort}; {reason}): see the server's log."
 
     async def _ask(self, jobs: Sequence[Job]) -> list[tuple[Job, Score | str]]:
-        """One request. The server's health is known better afterwards."""
+        """Make one request and update the server's health."""
         async with self._slots:
             if self._servers.busy_for() > 0:
                 raise _Busy
@@ -196,11 +196,11 @@ class Transport:
                 raise ScorerRefused(f"Scorer {server.address} rejects a request {reason}")
             return read_answers(server.address, text, groups)
         except (ScorerRefused, ScorerMismatch):
-            self._servers.succeeded(server)  # it lives
+            self._servers.succeeded(server)  # it responds
             raise
 
     def _hand_out(self, job: Job, score: Score | str) -> bool:
-        """Resolve a job with its score, or with an error when it may not be tried again; else False."""
+        """Resolve a job with its score, or with an error if it has no retry left; else return False."""
         if isinstance(score, Score):
             job.effort.healthy_servers = self._servers.healthy()
             job.resolve(score)
@@ -217,13 +217,13 @@ class Transport:
         return True
 
     async def _wait_for_time(self, jobs: Sequence[Job]) -> None:
-        """Return when a server may have time: at once when another one has."""
+        """Return when a server may be free."""
         wait = self._servers.busy_for()
         if wait == 0:
             return
         for job in jobs:
             job.effort.busy_waits += 1
-        # Jitter, so that the many requests that wait for a server do not come back all at once.
+        # Jitter, so that waiting requests do not all return at once.
         await asyncio.sleep(wait * random.uniform(1.0, 1.5))
 
     def _backoff(self, failures: int) -> float:

@@ -1,9 +1,9 @@
 """Resolve a model of `evaluate.models` to a folder that a rollout engine can load.
 
-A model is a Hugging Face folder, a checkpoint that verl's trainer wrote (global_step_N, or the actor folder in it), or
-a training run (its newest checkpoint counts). verl's FSDP checkpoints hold one file of shards per rank; if no weights
-in the Hugging Face format lie beside them, they are merged: once, into `huggingface_merged` beside the shards, or for
-as long as they are needed, into another folder.
+A model is a Hugging Face folder, a checkpoint of verl's trainer (global_step_N, or the actor folder in it), or a
+training run, whose newest checkpoint counts. verl's FSDP checkpoints hold one file of shards per rank. Shards without
+weights in the Hugging Face format beside them are merged, either once into `huggingface_merged` beside the shards or
+temporarily into another folder.
 """
 
 import json
@@ -37,7 +37,7 @@ def model_folder(model: str, trust_remote_code: bool = False) -> str:
         trust_remote_code: as actor_rollout_ref.model.trust_remote_code.
 
     Returns:
-        A folder with weights and tokenizer; what is no folder comes back as it is.
+        A folder with weights and tokenizer; `model` itself if it is not a folder.
 
     Raises:
         UserError: a folder that is none of these, a checkpoint that cannot be read, or one that another process merges.
@@ -52,7 +52,7 @@ def model_folder(model: str, trust_remote_code: bool = False) -> str:
 
 
 def check_model(model: str) -> None:
-    """Reject, without merging, a model that `model_folder` would reject for what its folder lacks."""
+    """Reject a model with missing files, as `model_folder` would, without merging."""
     _, checkpoint = _find(model)
     if checkpoint is not None:
         _shards(checkpoint)
@@ -66,7 +66,7 @@ def shard_hashes(model: str) -> dict[str, str] | None:
 
 @contextmanager
 def temporary_model_folder(model: str, merged: Path, trust_remote_code: bool = False) -> Iterator[str]:
-    """As model_folder, but shards without merged weights beside them are merged into `merged`, removed in the end."""
+    """As model_folder, but shards that are not merged yet are merged into `merged`, which is removed at the end."""
     folder, checkpoint = _find(model)
     if checkpoint is None or _is_merged(checkpoint):
         yield folder
@@ -79,8 +79,8 @@ def temporary_model_folder(model: str, merged: Path, trust_remote_code: bool = F
 
 
 def _find(model: str) -> tuple[str, Path | None]:
-    """The folder that has the model's weights in the Hugging Face format or, once merged, will have them; and the actor
-    folder of the checkpoint whose shards they are merged from, or None."""
+    """The folder with the model's weights in the Hugging Face format, now or once they are merged; and the actor folder
+    with the shards to merge, or None."""
     folder = Path(model).expanduser()
     if not folder.is_dir():
         return model, None

@@ -26,7 +26,7 @@ from verl.dph.sampling.rollout_engine import replica_count
 from verl.dph.sampling.sampler import Drawn, SamplingSettings, sample
 
 logger = logging.getLogger(__name__)
-# It says which of verl's token builders a model gets, which is of no use to who samples it.
+# It logs which of verl's token builders a model gets.
 logging.getLogger("verl.utils.tokenizer.continuous_token_wiring").setLevel(logging.ERROR)
 
 
@@ -42,7 +42,7 @@ class SamplingJob:
     output: Path
     scorer_settings: dict[str, Any]
     max_in_flight: int
-    responses: Path | None = None  # samples file whose responses are scored, in place of drawn ones
+    responses: Path | None = None  # samples file whose responses are scored instead of new ones
 
     @property
     def total(self) -> int:
@@ -58,7 +58,7 @@ class SamplingJob:
             return len(writer.done) == self.total
 
     def progress(self) -> str:
-        """What the file holds, in words."""
+        """The samples that the file holds, in words."""
         with SampleWriter(self.output, self.metadata) as writer:
             waiting = f", {len(writer.waiting)} more are drawn and wait for their score" if writer.waiting else ""
             return f"{self.output} holds {len(writer.done)} of {self.total} samples{waiting}"
@@ -125,9 +125,7 @@ def tokenized_prompts(config: DictConfig, files: Sequence[str | Path]) -> tuple[
         UserError: see prepare.
     """
     model = config.actor_rollout_ref.model
-    tokenizer = hf_tokenizer(
-        copy_to_local(model.tokenizer_path or model.path), trust_remote_code=model.trust_remote_code
-    )
+    tokenizer = tokenizer_of(model)
     if model.custom_chat_template is not None:
         tokenizer.chat_template = model.custom_chat_template
     model_type = AutoConfig.from_pretrained(
@@ -179,7 +177,7 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
 
 
 def _take_responses(job: SamplingJob, source: Path, writer: SampleWriter) -> None:
-    """Make the job's file wait for the scores of the responses that another one holds."""
+    """Take over the responses of another file, so that the job only scores them."""
     inputs = {prompt.id: job.tokenizer.decode(prompt.token_ids.tolist()) for prompt in job.prompts}
     for record in read_samples(source):
         sample = record.id, record.sample
@@ -217,6 +215,12 @@ async def draw_samples(
     job = prepare(config, files=files, settings=settings, output=output)
     await draw(job, lambda: contextlib.nullcontext(client))
     return job.prompts
+
+
+def tokenizer_of(model: DictConfig) -> PreTrainedTokenizerBase:
+    """The tokenizer of actor_rollout_ref.model."""
+    path = copy_to_local(model.tokenizer_path or model.path)
+    return hf_tokenizer(path, trust_remote_code=model.trust_remote_code)
 
 
 def stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

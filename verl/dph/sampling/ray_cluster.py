@@ -11,7 +11,7 @@ _HEAD = "DPH_HEAD"
 _RESOURCES_OF_A_NODE = ("num_cpus", "num_gpus")
 # Every node has 1 of a resource of its own name.
 _A_LITTLE = 0.001
-# The driver's, for processes on other nodes, which inherit the environment of their node's Ray.
+# Variables of the driver for processes on other nodes, which inherit the environment of their node's Ray.
 _ENVIRONMENT_OF_THE_RUN = ("DPH_SCORER", "VERL_FILE_LOGGER_PATH", "VERL_PLATFORM")
 
 
@@ -29,15 +29,15 @@ def join_running(config: DictConfig) -> None:
             settings[name] = None
         settings.runtime_env = settings.get("runtime_env") or {}
         ours = {name: os.environ[name] for name in _ENVIRONMENT_OF_THE_RUN if name in os.environ}
-        # What the user has set overrides ours.
+        # The user's variables override ours.
         settings.runtime_env.env_vars = ours | dict(settings.runtime_env.get("env_vars") or {})
         storage = OmegaConf.select(config, "transfer_queue.backend.SimpleStorage")
         if storage is not None and storage.get("required_node_resource") is None:
-            # Nodes that only score have no GPU, and may be lost: none of a step's rows may be stored there.
+            # Nodes without a GPU only score and may be lost, so they store no rows.
             storage.required_node_resource = get_resource_name()
 
 
 def on_head() -> dict[str, float]:
-    """Ray resources that place a process on the head of several nodes, where the user looks for what it writes."""
+    """Ray resources that place a process on the head node, where the user looks for its files."""
     head = os.environ.get(_HEAD)
     return {f"node:{head}": _A_LITTLE} if head else {}

@@ -18,6 +18,7 @@ from rl.common.ray_cpus import PER_ROLLOUT_RANK
 from rl.common.signals import own_sigterm
 from verl.dph import plugin
 from verl.dph.cpu import vllm_plugin
+from verl.dph.cpu.in_process import use_in_process_router
 from verl.dph.sampling.ray_cluster import join_running
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ async def rollout_client(config: DictConfig) -> "AsyncIterator[LLMServerClient |
 
 @asynccontextmanager
 async def _server_in_this_process(config: DictConfig) -> "AsyncIterator[HFServer]":
-    """The hf rollout's server, which is its own client; Ray and an actor would take longer to start than it samples."""
+    """The hf rollout's server as its own client, because starting Ray would take longer than sampling."""
     from verl.dph.hf_rollout.server import HFServer
 
     rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
@@ -94,11 +95,10 @@ def client_of(manager: LLMServerManager) -> LLMServerClient:
 
 
 class FinalOutputClient(LLMServerClient):
-    """verl's client, which requests from vLLM only what is used: final outputs, and token ids without text.
+    """verl's client, which requests only final outputs and no text from vLLM.
 
-    verl's server lets vLLM build an output object with all log-probs so far after every token of every request, and a
-    text that nobody reads, in the process that also takes the requests. For servers whose requests are never aborted
-    and resumed.
+    Otherwise vLLM builds, after every token of every request, an output object with all log-probs so far and a text
+    that nobody reads, in the process that also takes the requests. For servers whose requests are never aborted.
     """
 
     async def generate(self, request_id: str, *, sampling_params: dict[str, Any], **arguments: Any) -> TokenOutput:
@@ -188,7 +188,9 @@ def _check_resources(config: DictConfig) -> None:
 
 
 async def _start_servers(config: DictConfig) -> LLMServerManager:
-    # verl decides by the kind of its caller whether `create` is awaited: it must be a plain coroutine.
+    if config.trainer.device == "cpu":
+        use_in_process_router()
+    # verl inspects its caller to decide whether `create` is awaited: the caller must be a plain coroutine.
     return await LLMServerManager.create(config)
 
 

@@ -1,11 +1,11 @@
 """Sample every prompt n times and score the responses concurrently, appending each record as it comes.
 
-Resumable per sample: what the writer holds is not sampled again, and a response that waits for its score not generated
-again. The seed of a sample depends on the run's seed, the prompt's id and the sample's number alone, so records do not
+Resumable per sample: recorded samples are not sampled again, and responses that wait for their score are not generated
+again. The seed of a sample depends only on the run's seed, the prompt's id and the sample's number, so records do not
 depend on batching, order or interruptions (on an engine whose responses do not depend on the batch).
 
-Memory holds at most three responses per `max_in_flight`: one being scored, one waiting for it, and one waiting for
-room. An engine that is faster than the scorer waits.
+Memory holds at most three responses per `max_in_flight`: one being scored, one in the queue, and one waiting for room
+in it. An engine that is faster than the scorer waits.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from omegaconf import DictConfig
 from tqdm import tqdm
 
 from rl.common.errors import UserError
@@ -34,6 +35,14 @@ class SamplingSettings:
     max_response_length: int  # tokens
     seed: int
     log_probs: bool = False  # whether records hold the engine's log-probs
+
+    @classmethod
+    def of(cls, config: DictConfig, *, n: int, seed: int, log_probs: bool = False) -> "SamplingSettings":
+        """Those of actor_rollout_ref.rollout and data.max_response_length in verl's settings."""
+        rollout = config.actor_rollout_ref.rollout
+        return cls(
+            n, rollout.temperature, rollout.top_p, rollout.top_k, config.data.max_response_length, seed, log_probs
+        )
 
     def request(self, prompt_id: int, sample: int) -> dict[str, Any]:
         """The sampling_params of one request to verl's rollout server."""
@@ -69,7 +78,7 @@ class Drawn:
 
 
 def sample_seed(seed: int, prompt_id: int, sample: int) -> int:
-    """63 bits that depend on the three numbers alone, the same on every machine."""
+    """63 bits of a hash of the three numbers, the same on every machine."""
     digest = hashlib.sha256(f"{seed}/{prompt_id}/{sample}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
@@ -88,9 +97,9 @@ async def sample(
     """Generate, score and write every sample missing from `writer`.
 
     Args:
-        client: verl's LLMServerClient, or anything with its `generate`; not used when every response is there.
+        client: verl's LLMServerClient, or anything with its `generate`; not used if every response is there.
         tokenizer: decodes prompts and responses.
-        prompts: what to sample, each within the engine's length; read once, as far as it is needed at the time.
+        prompts: each within the engine's length; read once, as they are needed.
         stop_ids: the model's end tokens; a response that does not end in one was truncated.
         max_in_flight: requests to the engine at a time; as many responses may wait for their score.
 
@@ -121,7 +130,7 @@ async def sample(
 
 @dataclass(frozen=True)
 class _Question:
-    """What the samples of a prompt share."""
+    """A prompt with its decoded text, shared by its samples."""
 
     prompt: Prompt
     token_ids: list[int]
@@ -147,7 +156,7 @@ class _Run:
         self.started, self.seconds_before = time.monotonic(), self.writer.seconds
 
     def missing(self, prompts: Iterable[Prompt]) -> Iterator[tuple[_Question, int]]:
-        """(question, sample number) without a record; those of one prompt together, for the engine's prefix cache."""
+        """(question, sample number) without a record, prompt by prompt for the engine's prefix cache."""
         for prompt in prompts:
             numbers = [number for number in range(self.settings.n) if (prompt.id, number) not in self.writer.done]
             if numbers:

@@ -1,28 +1,34 @@
-"""The workers of our trainers: verl's, with two passes more for the actor, the reference's top-k distributions and
-gradient norms by component; and with the functions of worker_functions.py in every one.
+"""The workers of our trainers.
+
+The actor's worker adds two passes to verl's: the reference's top-k distributions, and gradient norms by component. Each
+worker replaces some functions of verl in its own process.
 """
 
 import torch
+import verl.utils.model
 from tensordict import TensorDict
 from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
 from torch.distributed.tensor import DTensor
 from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.single_controller.base.decorator import make_nd_compute_dataproto_dispatch_fn, register
 from verl.utils import tensordict_utils as tu
+from verl.utils.device import get_device_name
 from verl.utils.fsdp_utils import fsdp2_clip_grad_norm_
+from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
+from verl.dph.config.attention import use_configured_attention
+from verl.dph.cpu.engine import save_copies
 from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.batch_fields import PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
 from verl.dph.training.rehearsal_loss import COMPONENT, POLICY, REHEARSAL
-from verl.dph.training.worker_functions import replace_functions
 
 
 class TopKRecorder:
-    """Stands in for a loss function and records the k likeliest tokens at every response position of the rows it sees.
+    """A loss function that records the k likeliest tokens at every response position.
 
-    Rows carry their number in the field `ROW`, because the engine orders them into micro-batches of its own.
+    Rows carry their number in the field `ROW`, because the engine makes micro-batches of its own.
     """
 
     ROW = "dph_row"
@@ -52,8 +58,20 @@ class TopKRecorder:
         }
 
 
+def replace_functions() -> None:
+    """Replace functions of verl in this process: FSDP engines take log-probs in one pass, critics have the configured
+    attention, and on a CPU saved weights are copies.
+    """
+    if transformer_impl.logprobs_from_logits is topk_logprobs.log_probs_of:
+        return
+    transformer_impl.logprobs_from_logits = topk_logprobs.log_probs_of
+    use_configured_attention(verl.utils.model)
+    if get_device_name() == "cpu":
+        save_copies()
+
+
 class ReplacedFunctions:
-    """Mixin of a worker, before verl's class in its bases: puts our functions in place in the worker's process."""
+    """Mixin of a worker, before verl's class in its bases."""
 
     def __init__(self, *args, **kwargs):
         replace_functions()
@@ -86,7 +104,7 @@ class DPHPasses(ReplacedFunctions):
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
     def component_gradient_norms(self, data: TensorDict) -> TensorDict:
-        """Norms of the gradients that the policy loss and the rehearsal would each have alone on one mini-batch.
+        """Gradient norms of the policy loss alone and of the rehearsal alone on one mini-batch.
 
         Args:
             data: this rank's rows of the mini-batch. Weights and optimizer stay as they are.
@@ -126,16 +144,16 @@ def gradient_norm(engine: FSDPEngine) -> float:
 
 
 class DPHWorker(DPHPasses, ActorRolloutRefWorker):
-    """For trainers with rollouts and updates on the same devices."""
+    """Of trainers with rollouts and updates on the same devices."""
 
 
 class DPHDetachWorker(DPHPasses, DetachActorWorker):
-    """For trainers with rollouts on devices of their own."""
+    """Of trainers with rollouts on separate devices."""
 
 
 class DPHReferenceWorker(ReplacedFunctions, ActorRolloutRefWorker):
-    """For a reference model beside the actor's worker."""
+    """Of a separate reference model."""
 
 
 class DPHCriticWorker(ReplacedFunctions, TrainingWorker):
-    """For critics."""
+    """Of a critic."""

@@ -1,8 +1,8 @@
-"""Advantage estimators of baselines that verl lacks, registered with it by the plugin (docs/explanation/baselines.md).
+"""Advantage estimators of the baselines (docs/explanation/baselines.md).
 
-Called by verl's trainer once per update with the rows of whole groups: B rows, T longest response, `index` (B,) the
-prompt's name of each row. The advantage of a response is that of all its tokens; returns are the same. verl's padding
-rows, a group of their own, have no token that counts.
+verl's trainer calls an estimator once per update with the rows of whole groups: B rows, T the longest response, `index`
+(B,) the name of each row's prompt. All tokens of a response have the same advantage, and returns equal advantages.
+verl's padding rows are a group of their own without a token that counts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -40,8 +40,8 @@ def leave_one_out_max(rewards: torch.Tensor, k: int) -> torch.Tensor:
     """What each response adds to the best of k responses: n times the mean of max(I) - max(I without i) over all
     subsets I of k of the n responses, 0 where i is not in I.
 
-    The mean over the group of it times grad log pi is an unbiased gradient of E[max of k], which is Pass@k for rewards
-    0 and 1. In C(rank of j, k - 2) subsets with i a response j, worse than i, is the best of the others.
+    Its mean over the group, times grad log pi, is an unbiased gradient of E[max of k], which is Pass@k for rewards 0
+    and 1. A response j that is worse than i is the best of the others in C(rank of j, k - 2) of the subsets with i.
 
     Args:
         rewards: (n,) of one prompt, n at least 2.
@@ -72,7 +72,7 @@ def w_reinforce(
 
 
 def check_rewards(infos: Iterable[dict]) -> None:
-    """Reject rewards by which `w_reinforce` would take a correct response for a wrong one.
+    """Reject rewards that would make `w_reinforce` count a correct response as wrong.
 
     Args:
         infos: what the reward function returned for each response.
@@ -91,8 +91,9 @@ def check_rewards(infos: Iterable[dict]) -> None:
 def without_padding(
     estimator: Callable, token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, **others
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """An estimator of verl's on the rollouts alone: `grpo_passk` ends the run at a group of one, such as the padding
-    row that takes the place of one failed rollout."""
+    """verl's `estimator` without padding rows. Its `grpo_passk` ends the run at a group of one response, such as the
+    padding row in place of a failed rollout.
+    """
     real = response_mask.any(dim=-1)
     rewards, index = token_level_rewards[real], index[real.numpy()]
     advantages = torch.zeros_like(token_level_rewards)
@@ -103,11 +104,21 @@ def without_padding(
 
 
 def register(core_algos: ModuleType) -> None:
-    """Register the estimators with verl.trainer.ppo.core_algos, once it is imported."""
+    """Register the estimators that verl lacks.
+
+    Args:
+        core_algos: verl.trainer.ppo.core_algos; the plugin calls this once it is imported.
+    """
     core_algos.register_adv_est(PKPO)(pkpo)
     core_algos.register_adv_est(W_REINFORCE)(w_reinforce)
-    registry = core_algos.ADV_ESTIMATOR_REGISTRY
-    registry[GRPO_PASSK] = partial(without_padding, registry[GRPO_PASSK])
+
+
+def replace_grpo_passk() -> None:
+    """Let verl's `grpo_passk` leave padding rows out in this process."""
+    from verl.trainer.ppo import core_algos
+
+    verls = core_algos.compute_grpo_passk_outcome_advantage
+    core_algos.ADV_ESTIMATOR_REGISTRY[GRPO_PASSK] = partial(without_padding, verls)
 
 
 def _groups(index: np.ndarray) -> Iterator[list[int]]:

@@ -1,7 +1,6 @@
-"""What of ours a checkpoint holds beside verl's: the state of each part, by name, in dph_state.json.
+"""Our part of a checkpoint: the state of each part of a run, by name, in dph_state.json.
 
-The check before Ray starts (main.py) and the trainer call the same `load`, so that what the check accepts is what the
-trainer loads.
+The check before Ray starts and the trainer call the same `load`, so that the trainer loads what the check accepts.
 """
 
 import json
@@ -23,7 +22,7 @@ class Part(Protocol):
 
 
 def parts_of(feed: PefFeed | None) -> dict[str, Part]:
-    """The parts that a run has state of, by their names in the file."""
+    """The parts of a run with state, by their names in the file."""
     if feed is None:
         return {}
     parts: dict[str, Part] = {"coefficient": feed.eta}
@@ -31,14 +30,14 @@ def parts_of(feed: PefFeed | None) -> dict[str, Part]:
 
 
 def save(checkpoint: Path, parts: dict[str, Part]) -> None:
-    """Write the file, atomically; none without parts."""
+    """Write the file atomically; without parts there is none."""
     if parts:
         state = {name: part.state_dict() for name, part in parts.items()}
         atomic_write.write_text(checkpoint / STATE, json.dumps(state))
 
 
 def load(checkpoint: Path, parts: dict[str, Part]) -> None:
-    """Let each part continue where the checkpoint has it.
+    """Restore each part from a checkpoint.
 
     Args:
         checkpoint: global_step_N.

@@ -1,4 +1,4 @@
-"""The actor's settings with rehearsal, and what they say of a run."""
+"""The actor's settings with rehearsal, and what follows from a run's settings."""
 
 from dataclasses import field, make_dataclass
 from typing import Any
@@ -31,7 +31,7 @@ def rehearses(config: DictConfig) -> bool:
 
 
 def has_divergence(config: DictConfig) -> bool:
-    """Whether this run trains with a divergence to the initial policy, on whatever rows."""
+    """Whether this run trains with a divergence to the initial policy, on D_pef or D_exp rows."""
     return any(active_forms(config)) and not config.actor_rollout_ref.actor.generate_sft
 
 
@@ -41,7 +41,7 @@ def has_keep_probe(config: DictConfig) -> bool:
 
 
 def active_forms(config: DictConfig) -> tuple[bool, bool]:
-    """Whether the mode has a divergence on D_pef, and one on D_exp."""
+    """Whether the mode has a divergence on D_pef, and whether it has one on D_exp."""
     actor = config.actor_rollout_ref.actor
     return forms_of(actor.sft_loss_mode, actor.sft_loss_form, has_data=bool(config.data.sft_pt))
 

@@ -1,11 +1,10 @@
-"""Keep-rate probe: at validation, how much of what the initial policy solved is still solved, and how much more is.
+"""Keep-rate probe: which prompts of a fixed sample are solved at each validation.
 
-A fixed sample of prompts is generated with verl's validation settings and scored, by the path of verl's validation.
-A prompt is solved when at least one of n responses is correct: `dph/keep_rate` is the share of solved prompts among
-those that the initial policy solved (D_pef), `dph/newly_solved` among those of which no pre-sample was correct (D_exp).
-With n = 8 these are the report's keep rate and newly solved (rl.evaluation.analysis.prompt_metrics) of these prompts.
-D_pef prompts were chosen because the initial policy solved them, so its own keep rate may be below 1:
-trainer.val_before_train measures it.
+Their responses are generated and scored as in verl's validation. A prompt is solved when at least one of n responses is
+correct. `dph/keep_rate` is the share of solved prompts among those that the initial policy solved (D_pef), and
+`dph/newly_solved` among those without a correct pre-sample (D_exp). With n = 8 these are the report's keep rate and
+newly solved (rl.evaluation.analysis.prompt_metrics). The initial policy's own keep rate may be below 1, because D_pef
+prompts were chosen by samples that it solved; trainer.val_before_train measures it.
 """
 
 import logging
@@ -25,8 +24,8 @@ from rl.common.errors import UserError
 from rl.data.rows import SAMPLES
 from rl.data.split import BASE_CORRECT
 from verl.dph.cpu.agent_loop import SEED
-from verl.dph.training.diversity import response_of
 from verl.dph.training.rollout_ledger import scored
+from verl.dph.training.rollout_metrics import response_of
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
@@ -38,8 +37,8 @@ KEEP_PROMPTS = "dph/keep_prompts"
 class KeepProbe:
     """The prompts of the probe, drawn once with data.sft_seed: the same in every validation and after a resume.
 
-    hf servers also use the same random numbers every time, so that a difference between two validations is due to the
-    policy, and the draws of training are what they are without the probe.
+    hf servers also use the same random numbers every time, so a difference between two validations is due to the
+    policy, and the probe does not change the samples of training.
 
     Args:
         config: verl's trainer settings; read are trainer.keep_probe, data.sft_seed and what the datasets need.
@@ -89,9 +88,8 @@ class KeepProbe:
             trainer: one of verl.dph.training.trainer.TRAINERS, whose rollout servers hold the current policy.
 
         Returns:
-            dph/keep_rate and dph/newly_solved; one without prompts, or of which no rollout came back, is
-            absent. dph/keep_prompts: how many prompts the keep rate is of, which says how far chance moves it. Rollouts
-            that failed are left out (trainer.max_failed_rollouts).
+            dph/keep_rate and dph/newly_solved, each only if it has prompts with a rollout; dph/keep_prompts, the number
+            of prompts of the keep rate. Failed rollouts are left out (trainer.max_failed_rollouts).
         """
         rows = [(name, item) for name, items in self.items.items() for item in items]
         names = [f"keep{number:06d}" for number in range(len(rows))]

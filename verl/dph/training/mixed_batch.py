@@ -1,9 +1,8 @@
 """D_pef rows in one training step's batch: a fixed share in every optimizer mini-batch on every rank.
 
-The trainer sets the number of rows per mini-batch. This module deals them to the ranks, puts them into TransferQueue,
-interleaves them with the step's D_exp rows, and removes them after the update.
-
-verl's actor reads a batch by key from TransferQueue; every row must have every selected field, in the same dtype.
+This module deals the rows to the ranks, puts them into TransferQueue, interleaves them with the step's D_exp rows, and
+removes them after the update. verl's actor reads a batch by key from TransferQueue: every row must have every selected
+field, in the same dtype.
 """
 
 import uuid
@@ -19,7 +18,7 @@ from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_
 from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, jagged, stored_fields, token_fields
 from verl.dph.pef.store import Row
 
-# What the actor's update reads of a D_exp row (engine_workers.py, losses.py), and what is there only in some runs.
+# The fields of a D_exp row that the actor's update reads (engine_workers.py, losses.py), and those of some runs only.
 FIELDS = [
     "input_ids",
     "position_ids",
@@ -65,10 +64,10 @@ def interleave(exp: Sequence, pef: Sequence, *, mini_batches: int, ranks: int) -
 
 
 def deal(rows: Sequence, lengths: list[int], ranks: int) -> list:
-    """The D_pef rows of a mini-batch, rank-major: for each rank equally many, with about equal work.
+    """The D_pef rows of a mini-batch, rank-major: each rank gets the same number, with about equal work.
 
-    All ranks wait for the slowest in every micro-batch. The estimate of the work and the partition are verl's, as for
-    D_exp rows (_balance_batch).
+    All ranks wait for the slowest one. The estimate of the work and the partition are verl's, as for D_exp rows
+    (_balance_batch).
 
     Args:
         rows: of one mini-batch; a multiple of `ranks`.
@@ -85,10 +84,10 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
     """The step's batch with the D_pef rows in place; they are gone from TransferQueue afterwards.
 
     Args:
-        batch: the D_exp rows of the step, rank-major, complete but for our fields.
+        batch: the D_exp rows of the step, rank-major, without our fields.
         pef: for each mini-batch of the step its D_pef rows, over all ranks; none in a mode without D_pef.
         ranks: data-parallel size.
-        top_k: send the stored next-token distributions along (pef/batch_fields.py).
+        top_k: whether to add the stored next-token distributions (pef/batch_fields.py).
     """
     fields = FIELDS + [name for name in OPTIONAL_FIELDS if name in batch.fields]
     exp = list(zip(batch.keys, batch.tags, strict=True))
@@ -124,7 +123,7 @@ def _meta(batch: KVBatchMeta, rows: list[tuple[str, dict]], fields: list[str]) -
 
 
 def _extend_exp_rows(batch: KVBatchMeta, num_tokens: list[int], ranks: int, empty: dict[str, torch.Tensor]) -> None:
-    """Add our fields to the D_exp rows: their mini-batch's count of D_pef tokens, and rows of length 0."""
+    """Add our fields to the D_exp rows: their mini-batch's number of D_pef tokens, and columns of length 0."""
     rows_per_part = len(batch.keys) // (len(num_tokens) * ranks)
     counts = [count for _ in range(ranks) for count in num_tokens for _ in range(rows_per_part)]
     columns = {name: jagged([part] * len(batch.keys)) for name, part in empty.items()}
@@ -135,9 +134,9 @@ def _extend_exp_rows(batch: KVBatchMeta, num_tokens: list[int], ranks: int, empt
 
 
 def columns_of(rows: list[Row], counts: list[int], dtypes: dict[str, torch.dtype], *, top_k: bool) -> TensorDict:
-    """The rows as jagged columns. Masked out of everything that is verl's: response_mask, loss_mask, advantages are 0.
+    """The rows as jagged columns. response_mask, loss_mask and advantages are 0, so verl's losses ignore the rows.
 
-    old_log_probs is the reference's, so that no importance ratio of a masked token can overflow.
+    old_log_probs are the reference's, so that the importance ratio of a masked token cannot overflow.
 
     Args:
         rows: D_pef rows.

@@ -1,4 +1,4 @@
-"""What the updates of a training step get of D_pef: rows in their order, and eta, the weight of the divergence."""
+"""What the updates of a training step need: D_pef rows in their order, and eta, the weight of the divergence."""
 
 import os
 from typing import Any
@@ -18,12 +18,11 @@ class PefFeed:
 
     Args:
         config: verl's trainer settings of a run with a divergence.
-        store: the rows that the run can use (pef/row_filter.py); None for a divergence on D_exp alone, which gets eta
-            and no rows.
+        store: the rows that the run can use (pef/row_filter.py); None for a divergence on D_exp alone.
 
     Attributes:
-        order: in which the rows are visited; None without a store.
-        eta: by step.
+        order: the order in which rows are visited; None without a store.
+        eta: eta of every step.
     """
 
     def __init__(self, config: DictConfig, store: Store | None):
@@ -60,7 +59,7 @@ class PefFeed:
         return None if self.store is None else {row.id for row in self.store.rows}
 
     def take(self, mini_batches: int) -> list[list[Row]]:
-        """The next rows for each of so many mini-batches; empty lists without a store."""
+        """The next rows for each mini-batch; empty lists without a store."""
         if self.store is None or self.order is None:
             return [[] for _ in range(mini_batches)]
         self._taken += mini_batches * self.rows_per_mini_batch
@@ -68,7 +67,7 @@ class PefFeed:
         return [[rows[i] for i in self.order.take(self.rows_per_mini_batch)] for _ in range(mini_batches)]
 
     def observe(self, metrics: dict[str, Any]) -> None:
-        """Let eta follow the KL on D_pef that an update measured.
+        """Update eta by the KL on D_pef that an update measured.
 
         Raises:
             UserError: it is not a number, and eta needs it.
@@ -77,6 +76,6 @@ class PefFeed:
             self.eta.observe(metrics["dph/kl_ref_policy"])
 
     def take_metrics(self) -> dict[str, float]:
-        """dph/rows that the step's updates took, and dph/epoch that the order has reached; {} if they took none."""
+        """dph/rows, the rows that the step took, and dph/epoch, the epochs of D_pef so far; {} if it took none."""
         taken, self._taken = self._taken, 0
         return {"dph/rows": taken, "dph/epoch": self.order.epochs} if self.order is not None and taken else {}

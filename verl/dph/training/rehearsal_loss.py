@@ -1,7 +1,7 @@
 """The actor's loss with rehearsal: verl's ppo_loss on D_exp rows, and a divergence on D_pef rows, D_exp rows or both.
 
-Shapes: B rows of a micro-batch, T longest response in it, N response tokens of its D_pef rows. D_pef rows carry
-response_mask = loss_mask = 0, so that everything of verl's (policy loss, entropy bonus, KL terms) passes them by.
+Shapes: B rows of a micro-batch, T longest response in it, N response tokens of its D_pef rows. D_pef rows have
+response_mask = loss_mask = 0, so verl's policy loss, entropy bonus and KL terms ignore them.
 """
 
 import copy
@@ -21,38 +21,36 @@ from verl.dph.divergence.loss_modes import terms_of
 from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
 from verl.dph.training import topk_loss
 
-# Settings of the batch, no tensors: eta of this step, and which part of the loss a pass is for (None: the whole).
+# Non-tensor settings of a batch: eta of the step, and the part of the loss to return (None: the whole).
 COEFFICIENT, COMPONENT = "sft_loss_coeff", "dph_component"
 POLICY, REHEARSAL = "policy", "rehearsal"
 
 # Counts of the log-ratio over the D_pef tokens of a micro-batch, which `update_metrics` turns into quantiles.
 HISTOGRAM = "dph/log_ratio_histogram"
 
-# Per D_pef token, |weight of grad log pi_theta| without a bound, and what the bound takes off it; `update_metrics`
-# divides.
+# Per D_pef token, |weight of grad log pi_theta| without a bound, and the part that the bound removes; `update_metrics`
+# divides them.
 UNBOUNDED_WEIGHT, REMOVED_WEIGHT = "dph/unbounded_weight", "dph/removed_weight"
 
-# dph/kl_ref_policy is k3, linear above this log-ratio, whatever bound the loss has: one token that has become e^5 times
-# as likely would decide a step's mean otherwise, and the eta controller follows it.
+# dph/kl_ref_policy is k3, linear above this log-ratio, whatever bound the loss has. Otherwise one token that has become
+# e^5 times as likely would decide a step's mean, which the eta controller follows.
 KL_LOG_RATIO_MAX = 1.0
 
 
 def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, dp_group=None, student_logits=None):
-    """verl's `ppo_loss` on the D_exp rows plus eta times the divergences of `config.sft_loss_mode` of one micro-batch.
-
-    `config.policy_loss_coeff` weighs the first; 0 leaves the rehearsal alone.
+    """policy_loss_coeff times verl's `ppo_loss` on D_exp rows, plus eta times the mode's divergences, of a micro-batch.
 
     Normalised over the global mini-batch (all ranks and micro-batches), so that the gradient depends neither on the
-    number of ranks nor on the micro-batches: `joint` divides all terms by N_exp + N_pef tokens, `per_set` each by its
-    own; `js` has one on both sets, balanced by `_exp_weight`. FSDP averages gradients over ranks, hence the factor
-    dp_size, as in verl's agg_loss (core_algos.py).
+    number of ranks nor on the micro-batches: `joint` divides all terms by N_exp + N_pef tokens, `per_set` each term by
+    the tokens of its set; `_exp_weight` balances the two halves of `js`. FSDP averages gradients over ranks, hence the
+    factor dp_size, as in verl's agg_loss (core_algos.py).
 
     Args:
         config: DPHActorConfig.
-        data: the micro-batch; jagged fields of verl's and, when there is D_pef, those of pef/batch_fields.py.
-        model_output: "log_probs", jagged (B, prompt + response), float32; "entropy" likewise when asked for; with
+        data: the micro-batch: jagged fields of verl's and, with D_pef, those of pef/batch_fields.py.
+        model_output: "log_probs", jagged (B, prompt + response), float32, and "entropy" if requested; with
             sft_loss_estimator=topk what `topk_loss.log_probs_and_divergence` returned.
-        student_logits: given instead of model_output when the engine asks for that, in the forward pass.
+        student_logits: given instead of model_output when the engine calls this in the forward pass (topk).
 
     Returns:
         The loss, a scalar, and metrics that have the same keys in every micro-batch on every rank.
@@ -70,7 +68,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
         return topk_loss.log_probs_and_divergence(terms, student_logits, data)
     assert model_output is not None
 
-    # A mini-batch of which every rollout failed has no D_exp token: nothing is to be divided by 0 then.
+    # If every rollout of a mini-batch failed, it has no D_exp token.
     dp_size, exp_tokens = data["dp_size"], max(data["batch_num_tokens"], 1)
     pef_tokens = int(data[PEF_NUM_TOKENS][0]) if has_pef else 0
     joint = config.sft_loss_normalization == "joint"
@@ -118,10 +116,10 @@ def _exp_weight(config, exp_tokens: int, pef_tokens: int) -> float:
 
 
 def _policy_loss(config, model_output: dict, data: TensorDict, dp_group) -> tuple[torch.Tensor, dict]:
-    """verl's `ppo_loss`; for a micro-batch without D_exp tokens 0 and metrics of 0 under the same names.
+    """verl's `ppo_loss`; for a micro-batch without D_exp tokens, 0 and metrics of 0 under the same names.
 
-    Not every loss of verl's is made for an empty mask: `policy_loss.loss_mode=bypass_mode` raises. The names come from
-    a call with one token, whose log-probs and advantage are 0.
+    Some losses of verl's fail on an empty mask (`policy_loss.loss_mode=bypass_mode`), so the names come from a call
+    with one token, whose log-probs and advantage are 0.
     """
     if data["response_mask"].values().any():
         return ppo_loss(config, model_output, data, dp_group)
@@ -135,10 +133,7 @@ def _policy_loss(config, model_output: dict, data: TensorDict, dp_group) -> tupl
 
 
 def _sampled_form(f: Divergence, log_ratio: torch.Tensor, upper: float | None) -> tuple[torch.Tensor, dict]:
-    """The generator form on the stored token of each position: its sum over D_pef tokens, and sums for metrics.
-
-    `dph/kl_ref_policy` is below the KL where tokens lie above KL_LOG_RATIO_MAX: .152 for .168 in one measured case.
-    """
+    """The generator form on the stored token of each position: its sum over D_pef tokens, and sums for metrics."""
     value = f_divergences.with_linear_tail(f, log_ratio, upper).sum()
     with torch.no_grad():
         bounded = log_ratio.clamp(max=math.inf if upper is None else upper)
@@ -164,8 +159,8 @@ def _topk_form(model_output: dict, data: TensorDict) -> tuple[torch.Tensor, dict
 def _policy_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict, config) -> tuple[torch.Tensor, dict]:
     """stopgrad(w pi_theta / pi_old) log pi_theta, summed over D_exp tokens, and sums for metrics.
 
-    The policy form (docs/explanation/derivations.md). A surrogate: only its gradient is meaningful.
-    `dph/policy_divergence` is the divergence.
+    The policy form (docs/explanation/derivations.md): only its gradient is meaningful. `dph/policy_divergence` is the
+    value of the divergence.
     """
     bound = config.sft_policy_log_ratio_max
     names = ["response_mask", "old_log_probs", "ref_log_prob"]
@@ -196,7 +191,7 @@ def _log_ratio(log_probs: torch.Tensor, data: TensorDict) -> torch.Tensor:
 
 
 def _without_kl(config):
-    """The policy form takes the place of verl's KL loss: `use_kl_loss` only brings the reference model."""
+    """The policy form replaces verl's KL loss: `use_kl_loss` only loads the reference model."""
     config = copy.copy(config)
     object.__setattr__(config, "use_kl_loss", False)  # verl's settings are frozen
     return config
@@ -210,8 +205,10 @@ def _summed(value: torch.Tensor) -> Metric:
 def _token_means(metrics: dict, share: float) -> dict:
     """Turn ppo_loss's means over micro-batches into means over D_exp tokens.
 
-    verl averages them over micro-batches, where one that holds only D_pef rows would count as a 0.
-    share: D_exp tokens of this micro-batch over those of the global mini-batch, times dp_size.
+    verl averages over micro-batches, and a micro-batch of D_pef rows alone would count as 0.
+
+    Args:
+        share: D_exp tokens of this micro-batch over those of the global mini-batch, times dp_size.
     """
     return {
         key: _summed(torch.tensor(m.aggregate() * share))

@@ -1,4 +1,4 @@
-"""What a run continues: its checkpoint, looked at before Ray starts."""
+"""The checkpoint that a run continues, checked before Ray starts."""
 
 import fnmatch
 import logging
@@ -17,8 +17,8 @@ from rl.data.training_run import MANIFEST, NEWEST, newest_checkpoint, read_manif
 
 logger = logging.getLogger(__name__)
 
-# What may change when a run is resumed: those of our settings that say so, and verl's settings with these names. Every
-# other setting must be what it was.
+# What may change when a run is resumed: our settings with may_change, and verl's settings with these names. Every other
+# setting must be what it was.
 MAY_CHANGE = (
     *(setting.key for setting in PROGRAMS["dph_trainer"].settings if setting.may_change),
     # Memory and speed, with the same gradient.
@@ -49,8 +49,8 @@ MAY_CHANGE = (
     *("*optim.total_training_steps", "data.gen_batch_size", "*.rollout_n", "*._target_"),
 )
 
-# Sections whose keys the user adds: one that only one of the two runs has was added or left out. Elsewhere it is a
-# setting of another version.
+# Sections whose keys the user adds: a key that only one of the two runs has is a change. Elsewhere such a key is a
+# setting of another version, and ignored.
 ADDED_BY_USERS = ("reward.reward_kwargs.*", "*.override_config.*", "*engine_kwargs.*", "*sampler_kwargs.*")
 
 # verl's policy losses that choose their tokens in every micro-batch, so that its size changes the gradient.
@@ -151,7 +151,7 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 
 
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
-    """Outside ADDED_BY_USERS, a key that only one of the two has is one of another version."""
+    """The settings that differ and must not."""
     now, fixed = dict(flat(OmegaConf.to_container(config, resolve=True))), _fixed_by_others(config)
     trained_with = _implied(config) | dict(flat(before))
     for key, off in DROPPED.items():
@@ -167,7 +167,7 @@ def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
 
 
 def _implied(config: DictConfig) -> dict[str, float | str]:
-    """What versions did whose manifests lack the estimator's settings."""
+    """The constants of versions whose manifests lack the estimator's settings."""
     actor = config.actor_rollout_ref.actor
     implied: dict[str, float | str] = {"log_ratio_max": 1.0, "baseline": "centred"}
     implied |= {"importance_max": 2.0, "policy_log_ratio_max": 10.0}
@@ -177,8 +177,8 @@ def _implied(config: DictConfig) -> dict[str, float | str]:
 
 
 def _fixed_by_others(config: DictConfig) -> tuple[str, ...]:
-    """What MAY_CHANGE allows and another setting forbids: the steps that a schedule spans, which would jump in mid-run;
-    and what makes the micro-batches in which a policy loss chooses its tokens."""
+    """Settings of MAY_CHANGE that another setting fixes: the steps that a schedule spans, and the size of micro-batches
+    in which a policy loss chooses its tokens."""
     actor = config.actor_rollout_ref.actor
     fixed: tuple[str, ...] = ()
     spans = actor.optim.lr_scheduler_type != "constant" or actor.optim.lr_warmup_steps_ratio > 0

@@ -1,4 +1,4 @@
-"""What becomes of a run's rollouts: their names and order, which failed, which are trained on, and their metrics."""
+"""The rollouts of a run: their names and order, which failed, which are trained on, and their metrics."""
 
 import logging
 import math
@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
 from tensordict import TensorDict
@@ -19,30 +20,31 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils import tensordict_utils as tu
 
 from rl.common.errors import UserError
-from verl.dph.reward.metrics import reward_metrics
 from verl.dph.training.advantages import W_REINFORCE, check_rewards
-from verl.dph.training.diversity import response_of, rollout_metrics, validation_metrics
-from verl.dph.training.validation_dump import Described, describe, with_columns
+from verl.dph.training.rollout_metrics import response_of, reward_metrics, rollout_metrics, validation_metrics
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
-# How often the trainer looks whether all rollouts are in. verl's 2 s is a loss on every step of a small model, and
-# nothing in verl's configuration sets it. A look lists all keys of TransferQueue, whose controller serves nobody else
-# meanwhile: a millisecond for a small step, over 100 for 16,384 rollouts. So looks get at most a twentieth of the time.
+# How often the trainer looks whether all rollouts have arrived. verl's interval of 2 s, which no setting changes, slows
+# every step of a small model. A look lists all keys of TransferQueue, whose controller is blocked meanwhile: a
+# millisecond for a small step, over 100 for 16,384 rollouts. So looks take at most a twentieth of the time.
 POLL_SECONDS = 0.03
 PAUSE_PER_LOOK = 20
 
-# Advantage estimators that would mistake a score of 0 that judges nothing for a wrong response, even when all of a
-# group are 0.
+# Advantage estimators that would mistake a score of 0 that judges nothing for a wrong response, even if the whole group
+# has 0.
 LEARN_FROM_ZEROS = (W_REINFORCE, AdvantageEstimator.GAE)
 
 # In verl's error when not one rollout of a step came back (replay_buffer.py, sample).
 NOTHING_CAME = "no materializable trajectories"
 
 
+Described = dict[str, Any]  # of a response: id of its prompt, data_source, response_ids
+
+
 class Scored(NamedTuple):
-    """A sample's last output: its key, data source, reward, and what the reward function returned beside it."""
+    """A sample's last output: its key, data source, reward, and what else the reward function returned."""
 
     key: str
     data_source: str
@@ -58,8 +60,8 @@ class Scored(NamedTuple):
 class RolloutLedger:
     """The rollouts of a run, from the prompts that are sampled to the rows that a step trains on.
 
-    The trainer (training/trainer.py) calls it in verl's hooks. A checkpoint holds nothing of it: a run is resumed
-    between steps, when the ledger is empty.
+    The trainer (training/trainer.py) calls it in verl's hooks. It has no state in checkpoints, because it is empty
+    between steps.
 
     Args:
         config: verl's trainer settings.
@@ -80,8 +82,8 @@ class RolloutLedger:
     def name_prompts(self, batch: TensorDict, step: int) -> None:
         """Name prompts by the step and their number in it instead of at random.
 
-        A batch can be put in order by the names, samples take their seeds from them (verl/dph/cpu/agent_loop.py), and a
-        resumed run gives the same names without meeting those of prompts that its checkpoint brings back.
+        The names order a batch and seed its samples (verl/dph/cpu/agent_loop.py). A resumed run gives the same names,
+        which differ from those of prompts in its checkpoint.
         """
         first = self._prompts_named.get(step, 0)
         self._prompts_named = {step: first + len(batch)}
@@ -89,10 +91,10 @@ class RolloutLedger:
         batch["uid"] = tu.get_tensordict({"uid": np.array(names, dtype=object)})["uid"]
 
     def watch(self, buffer: ReplayBuffer, *, own_interval: bool) -> None:
-        """See every sample and eviction of the trainer's replay buffer, and let it select prompts in order.
+        """Take part in every sample and eviction of the replay buffer, and let it select prompts in order.
 
         Args:
-            own_interval: look for rollouts at our intervals instead of verl's.
+            own_interval: whether to look for rollouts at our intervals instead of verl's.
         """
         if own_interval:
             look = partial(_timed_look, buffer, buffer._sync_metadata_from_transfer_queue, buffer.poll_interval)
@@ -106,13 +108,13 @@ class RolloutLedger:
     ) -> tuple[KVBatchMeta, dict]:
         """The replay buffer's sample, in training and validation, unless too many rollouts are missing from it.
 
-        Missing rollouts are masked: verl fills up a training batch with rows without a token that counts, and
-        validation goes without them (`validation_metrics`). An asynchronous trainer takes another prompt (`_evict`).
-        When all rollouts of a group but one failed, that one is left out too: without a group there is no baseline, and
-        verl would take its reward for its advantage (`trainable`).
+        Missing rollouts are masked: verl fills a training batch with padding rows, validation leaves them out
+        (`validation_metrics`), and an asynchronous trainer takes another prompt (`_evict`). If only one rollout of a
+        group is left, it is left out too (`trainable`): it has no baseline, and verl would use its reward as its
+        advantage.
 
         Args:
-            samples: per prompt, if not the number that the settings give for the partition.
+            samples: per prompt; None: the partition's number in the settings.
 
         Raises:
             UserError: more than trainer.max_failed_rollouts are missing.
@@ -142,13 +144,13 @@ class RolloutLedger:
     def _evict(
         self, buffer: ReplayBuffer, evict: Callable, global_steps: int, partition_id: str, reasons: tuple
     ) -> tuple:
-        """The replay buffer's eviction; the failed rollouts of a failed group count in this step.
+        """The replay buffer's eviction, which also counts the failed rollouts of a failed group.
 
         An asynchronous trainer (and sync with sampler.sync_refill_failed_groups) replaces a group with a failed rollout
-        by another prompt, for ever: a scorer that is down would not be noticed.
+        by another prompt without limit, so nobody would notice that the scorer is down.
 
         Args:
-            reasons: prompts that are stale, that dynamic sampling filters out, and that failed; and a count.
+            reasons: stale prompts, prompts that dynamic sampling filters out, failed prompts, and a count.
 
         Raises:
             UserError: more than trainer.max_failed_rollouts failed in this step.
@@ -162,14 +164,14 @@ class RolloutLedger:
 
     def trainable(self, batch: KVBatchMeta, step: int) -> KVBatchMeta:
         """A step's rows in the order of the data, without groups of one rollout and groups whose reference cannot be
-        evaluated, which leave TransferQueue.
+        evaluated. These leave TransferQueue.
 
-        Rollouts arrive in the order in which they end, which differs every time. In the order of the data, mini-batches
-        are the same for the same seed. The rollouts that are left out have a score of 0, which says nothing about them.
-        If there are no others, they stay, as a step needs rows.
+        In the order of the data, mini-batches are the same for the same seed; rollouts arrive in another order every
+        time. A response without a reference has a score of 0 that says nothing about it. If all are like that, they
+        stay, because a step needs rows.
 
         Raises:
-            UserError: w_reinforce or a critic would mistake unjudged responses, or w_reinforce correct ones, for wrong.
+            UserError: w_reinforce or a critic would count unjudged responses, or w_reinforce correct ones, as wrong.
         """
         batch.reorder(sorted(range(len(batch.keys)), key=lambda row: _place(batch.keys[row])))
         rows, estimator = scored(batch), self.config.algorithm.adv_estimator
@@ -196,6 +198,13 @@ class RolloutLedger:
         tq.kv_clear(keys=sorted(set(batch.keys) - set(kept)), partition_id=batch.partition_id)
         return batch.select_keys(kept)
 
+    def accuracies(self, batch: KVBatchMeta) -> list[tuple[str, float | None]]:
+        """(prompt, `acc` of the scorer) of the rollouts of a batch that are trained on and were judged; None where the
+        reward function gave none."""
+        there = {key.split("_")[0] for key in batch.keys}
+        rows = (row for row in self._scored if row.prompt in there and not row.info.get("gold_error"))
+        return [(row.prompt, row.info.get("acc")) for row in rows]
+
     # ------------------------------------------------------------------------------------------------ failures
 
     def count_failed(self, failed: int, step: int) -> None:
@@ -216,7 +225,7 @@ class RolloutLedger:
         logger.warning(left_out, failed, rollouts, step)
 
     def may_fail(self, rollouts: int) -> int:
-        """trainer.max_failed_rollouts of so many: an int is a count, a float a share, rounded down."""
+        """How many of `rollouts` trainer.max_failed_rollouts allows: an int is a count, a float a share."""
         limit = self.config.trainer.max_failed_rollouts
         return limit if isinstance(limit, int) else math.floor(limit * rollouts)
 
@@ -236,10 +245,10 @@ class RolloutLedger:
         return {"dph/failed_rollouts": self._failed.pop(step, 0), "dph/unjudged_rollouts": unjudged}
 
     def take_metrics(self, filtered: Mapping[float, int]) -> dict[str, float]:
-        """What the rewards say of a step that has ended, and the diversity of its responses.
+        """Rewards, scoring effort and diversity of a step that has ended.
 
         Args:
-            filtered: groups that dynamic sampling left out, by their reward.
+            filtered: the number of groups that dynamic sampling left out, by their reward.
         """
         rows = sorted(self._scored, key=lambda row: _place(row.key))
         responses = [(row.prompt, response_of(row.data_source, row.reward, row.info)) for row in rows]
@@ -254,11 +263,11 @@ class RolloutLedger:
         """Metrics over the rollouts that were scored; verl counts the others as wrong.
 
         Args:
-            step: which the validation follows.
-            data_sources, sample_uids: of each response that was scored: where its prompt is from, and its name.
+            step: the step before the validation.
+            data_sources, sample_uids: the data source and prompt of each response that was scored.
             infos: columns of what the reward function returned.
-            expected: rollouts of each (data source, prompt), in the order of the data; a row's column __rollout_n__
-                counts before val_kwargs.n.
+            expected: rollouts of each (data source, prompt), in the order of the data. A row's column __rollout_n__
+                overrides val_kwargs.n.
 
         Raises:
             UserError: more than trainer.max_failed_rollouts are missing.
@@ -272,11 +281,33 @@ class RolloutLedger:
         return {"dph/failed_validation_rollouts": failed} | found
 
     def dump_columns(self, infos: dict[str, list], dump_path: str) -> dict[str, list]:
-        """The columns of a dump of generations; of a validation's, also those that `dph compare` needs."""
+        """The columns of a dump of generations; the dump of a validation also has those that `dph compare` needs."""
         if not self._validated or dump_path != self.config.trainer.validation_data_dir:
             return infos
         described, self._validated = self._validated, {}
         return with_columns(infos, described)
+
+
+def describe(batch: KVBatchMeta) -> dict[str, Described]:
+    """By key, what verl's dump of a validation lacks and `dph compare` reads (rl/evaluation/validation_samples.py).
+
+    To be called before verl takes the responses out of TransferQueue.
+    """
+    fields = ["id", "data_source", "responses"]
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
+    # Arrays until verl writes them: as lists of Python's numbers a large validation would take gigabytes.
+    responses = [row.to(torch.int32).numpy() for row in data["responses"].unbind()]
+    columns = (map(int, data["id"]), data["data_source"], responses)
+    return {
+        key: {"id": id, "data_source": source, "response_ids": ids}
+        for key, id, source, ids in zip(batch.keys, *columns, strict=True)
+    }
+
+
+def with_columns(infos: dict[str, list], described: dict[str, Described]) -> dict[str, list]:
+    """The columns of a dump and the described columns of its responses, whose keys are infos["uid"]."""
+    of_rows = [described[key] for key in infos["uid"]]
+    return infos | {name: [row[name] for row in of_rows] for name in ("id", "data_source", "response_ids")}
 
 
 def _samples_there(keys: Iterable[str]) -> Counter[str]:
@@ -285,12 +316,12 @@ def _samples_there(keys: Iterable[str]) -> Counter[str]:
 
 
 def _lone(there: Counter[str], n: int) -> set[str]:
-    """Prompts of which all rollouts but one failed."""
+    """Prompts with one rollout left."""
     return {prompt for prompt, count in there.items() if count == 1 < n}
 
 
 def scored(batch: KVBatchMeta) -> list[Scored]:
-    """A step's samples in their order; to be called before verl adds rows of padding."""
+    """A step's samples in their order; to be called before verl adds padding rows."""
     last = {key.rsplit("_", 1)[0]: key for key in sorted(batch.keys, key=_place)}
     keys, fields = list(last.values()), ["data_source", "rm_scores", "extra_fields"]
     data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=fields)
@@ -306,7 +337,7 @@ def _place(key: str) -> tuple[str, int, int]:
 
 
 def _timed_look(buffer: ReplayBuffer, look: Callable, longest: float) -> None:
-    """The replay buffer's look at TransferQueue; how long it took decides when the next one is.
+    """The replay buffer's look at TransferQueue; its duration decides when the next look is.
 
     Args:
         longest: seconds between two looks, verl's interval.
@@ -318,8 +349,8 @@ def _timed_look(buffer: ReplayBuffer, look: Callable, longest: float) -> None:
 
 
 def _select_in_order(select: Callable, partition_id: str, prompts: set[str], batch_size: int) -> tuple:
-    """The replay buffer's selection of the oldest prompts; among those of one step, the first of the data.
+    """The replay buffer's selection of the oldest prompts, which within a step takes them in the order of the data.
 
-    verl takes these in the order of a set of strings, which is another one in every process.
+    verl takes them in the order of a set of strings, which differs between processes.
     """
     return select(partition_id, sorted(prompts), batch_size)

@@ -22,7 +22,7 @@ _DATA_KEYS = ("train_files", "val_files", "sft_files", "sft_pt")
 
 
 class Manifest:
-    """The manifest of one run; what does not change during the run is determined once.
+    """The manifest of one run. What cannot change during the run is determined once.
 
     Args:
         config: verl's trainer settings, resolved.
@@ -32,7 +32,7 @@ class Manifest:
         self._config = config
 
     def start(self) -> None:
-        """Hash the model and data in a thread, for the first `write`: a model of 32B has 65 GB to read."""
+        """Hash the model and data in a thread before the first `write`: a 32B model has 65 GB to read."""
         _ = self._hashes
 
     def write(self, folder: str | os.PathLike, *, step: int, resources: dict[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""What a run has reached, beside its checkpoints: validations, the best checkpoint, and the summary at the end."""
+"""The progress of a run: steps, validations, checkpoints, the best one, and the summary at the end."""
 
 import json
 import math
@@ -31,7 +31,7 @@ class RunRecord:
         seconds: spent in training, over all sessions.
         failed_rollouts: of training steps, over all sessions.
         validations: the metric by step; 0 is the initial policy.
-        checkpoints: steps that were saved, also those that verl has deleted since.
+        checkpoints: steps that were saved, including those that verl has deleted since.
     """
 
     folder: Path
@@ -47,7 +47,7 @@ class RunRecord:
 
     @classmethod
     def load(cls, folder: Path) -> "RunRecord":
-        """The record of `folder`, an empty one if there is none.
+        """The record in `folder`, or an empty one.
 
         Raises:
             UserError: the file is damaged or something else.
@@ -78,7 +78,7 @@ class RunRecord:
             atomic_write.write_text(self.folder / BEST, str(best))
 
     def resumed_at(self, step: int) -> None:
-        """Forget what lies after the checkpoint that the run continues from; step 0 is a new run."""
+        """Forget what came after the checkpoint that the run continues from; step 0 is a new run."""
         if step == 0:
             self.seconds, self.failed_rollouts, self.validations = 0.0, 0, {}
         self.step = step
@@ -98,7 +98,7 @@ class RunRecord:
             metric: trainer.best_metric.
 
         Returns:
-            A sentence if `metric` is not among them, or no number; nothing is recorded then.
+            A sentence if `metric` is missing or not a number; then nothing is recorded.
         """
         named = [metric] if metric else sorted(name for name in metrics if _MEAN_ACCURACY.fullmatch(name))
         if not named or any(name not in metrics for name in named):
@@ -119,22 +119,22 @@ class RunRecord:
         self.checkpoints = sorted({*self.checkpoints, step})
 
     def best(self) -> int | None:
-        """The step of the highest validation among checkpoints that are there (the first of equals), or None."""
+        """The step with the highest validation among existing checkpoints (the first of equals), or None."""
         there = [step for step in sorted(self.validations) if self._is_there(step)]
         return max(there, key=self.validations.__getitem__, default=None)
 
     def _is_there(self, step: int) -> bool:
-        """Whether this run saved a checkpoint in `step`, of which verl has not deleted the weights."""
+        """Whether this run saved a checkpoint in `step` and verl has not deleted its weights."""
         return step in self.checkpoints and (checkpoint_folder(self.folder, step) / "actor").is_dir()
 
     def is_finished(self, config: DictConfig, step: int) -> bool:
-        """Whether a run that continues after `step` has no step left, as verl counts them (trainer_base.py, fit)."""
+        """Whether no step is left after `step`, as verl counts them (trainer_base.py, fit)."""
         trainer = config.trainer
         limits = [self.steps_per_epoch * trainer.total_epochs, trainer.total_training_steps]
         return self.steps_per_epoch > 0 and not trainer.val_only and step >= min(x for x in limits if x is not None)
 
     def summary(self, config: DictConfig) -> str:
-        """What was trained, the last and the best validation, the checkpoints and the next command, in lines."""
+        """Lines with the steps trained, the last and the best validation, the checkpoints and the next command."""
         best, newest = self.best(), checkpoint_folder(self.folder, self.step)
         lines = [
             f"{config.trainer.experiment_name}: step {self.step} of {self.total_steps}, {duration(self.seconds)} of "
@@ -158,7 +158,7 @@ class RunRecord:
         return "\n".join([*lines, f"Checkpoint: {newest}{of_best}", f"Next: {self._next_command(config, newest)}"])
 
     def _next_command(self, config: DictConfig, checkpoint: Path) -> str:
-        """Evaluation on the run's own validation files; without any (main.py then puts its prompts there) on a FILE."""
+        """Evaluation on the run's validation files, or on a FILE; without any, main.py names its prompts there."""
         data, model, on_cpu = config.data, config.actor_rollout_ref.model.path, config.trainer.device == "cpu"
         own = files_of(data.val_files) if data.val_files != data.train_files else [Path("FILE.parquet")]
         files = ",".join(f"{path.stem}:{path}" for path in own)

@@ -1,6 +1,6 @@
-"""The actor's training worker in this process, without Ray or a trainer: for benchmarks and tests of the update.
+"""The actor's training worker in this process, without Ray or a trainer, for benchmarks and tests of the update.
 
-The process is one rank: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set as for torchrun.
+The process is one rank, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set as for torchrun.
 """
 
 from functools import partial
@@ -13,9 +13,9 @@ from verl.workers.config import HFModelConfig, TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 
+from verl.dph.training.actor_worker import replace_functions
 from verl.dph.training.config import DPHActorConfig
 from verl.dph.training.rehearsal_loss import rehearsal_loss
-from verl.dph.training.worker_functions import replace_functions
 
 
 def actor_worker(config: DictConfig) -> TrainingWorker:

@@ -1,8 +1,8 @@
 """The top-k rehearsal term, inside the engine's forward pass: the divergence between next-token distributions.
 
-verl's FSDP engine calls the loss function a second time with the logits of a micro-batch when the batch says
-`distillation_use_topk` (fsdp/transformer_impl.py, prepare_model_outputs), and passes on what it returns, one number
-per token. With `distillation_only` it leaves the log-probs to us, so that both come from one pass over the logits
+With `distillation_use_topk` in the batch, verl's FSDP engine also calls the loss function with the logits of a
+micro-batch (fsdp/transformer_impl.py, prepare_model_outputs) and passes on what it returns, one number per token. With
+`distillation_only` it does not compute log-probs, so that both come from our one pass over the logits
 (topk_logprobs.py).
 """
 
@@ -16,17 +16,17 @@ from verl.utils.ulysses import get_ulysses_sequence_parallel_rank, get_ulysses_s
 from verl.dph.divergence import f_divergences, topk_logprobs
 from verl.dph.pef.batch_fields import PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
 
-# What the engine hands from the forward pass to the loss, beside log_probs: per token, zero where it is not D_pef's.
+# What the engine passes from the forward pass to the loss beside log_probs, per token; 0 except for D_pef tokens.
 DIVERGENCE, KL = "pef_divergence", "pef_kl"
 
 
 @dataclass
 class PefPositions:
-    """Where a packed micro-batch predicts D_pef tokens. N of them.
+    """The N positions at which a packed micro-batch predicts D_pef tokens.
 
     Attributes:
         positions: (N,) int64, increasing, among the micro-batch's tokens.
-        entries: (N,) int64, the same tokens' places in the micro-batch's stored distributions.
+        entries: (N,) int64, the indices of these tokens in the micro-batch's stored distributions.
     """
 
     positions: torch.Tensor
@@ -61,7 +61,7 @@ def log_probs_and_divergence(terms, student_logits: torch.Tensor, data: TensorDi
     log_p = topk_logprobs.reference(
         data[PEF_TOP_LOG_PROBS].values()[found.entries], data[PEF_REST_LOG_PROBS].values()[found.entries]
     )
-    # The entropy bonus keeps the logits for its own gradient.
+    # The entropy bonus needs the logits for its gradient.
     overwrite = not tu.get_non_tensor_data(data, "calculate_entropy", default=False)
     log_probs, log_q = topk_logprobs.LogProbs.apply(logits, labels, found.positions, ids, overwrite)
     zeros = torch.zeros_like(log_probs)

@@ -1,4 +1,4 @@
-"""What verl's Tracking does not pass on to its loggers, set in the environment: folders, offline mode and tags."""
+"""Environment variables of verl's loggers: folders, offline mode and tags, which verl's Tracking does not pass on."""
 
 import logging
 import netrc
@@ -17,10 +17,10 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 
 def set_environment(config: DictConfig) -> None:
-    """Set the loggers' folders, offline mode for a service without a key, and the run's tags; what is set stays.
+    """Set the loggers' folders, offline mode for a service without a key, and the run's tags, unless they are set.
 
-    A resumed run logs to a new file, because verl's file logger truncates the one that it opens. To be called before
-    verl's Tracking is made.
+    A resumed run logs to a new file, because verl's file logger truncates the file that it opens. To be called before
+    verl's Tracking is created.
 
     Args:
         config: verl's trainer settings; read are trainer.logger, trainer.default_local_dir and trainer.tags.

@@ -1,7 +1,7 @@
 """verl's trainers with rehearsal. A trainer owns a ledger of rollouts, a feed of D_pef and the keep probe.
 
-Only hooks are overridden, each once. `_update_actor` is the one method of verl's that had to be written again, because
-it fixes the mini-batch size; tests/trainer/test_upstream.py fails when upstream's changes.
+Only hooks are overridden, each once. `_update_actor` replaces verl's method, which fixes the mini-batch size;
+tests/training/test_upstream.py fails when verl's method changes.
 """
 
 import logging
@@ -27,7 +27,7 @@ from rl.checks.disk import full_disk_explained
 from rl.data.training_run import checkpoint_folder, newest_checkpoint
 from verl.dph.pef.build import write_store
 from verl.dph.sampling.rollout_engine import client_of
-from verl.dph.training import checkpoint_parts, mixed_batch, resume
+from verl.dph.training import checkpoint_parts, mixed_batch, resume, success_cap
 from verl.dph.training.actor_worker import DPHCriticWorker, DPHDetachWorker, DPHReferenceWorker, DPHWorker
 from verl.dph.training.config import has_keep_probe
 from verl.dph.training.keep_probe import KeepProbe
@@ -42,15 +42,15 @@ logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))
 
 
 class DPHTrainer(PPOTrainer):
-    """What our trainers of verl's modes share: what each hook of verl's calls, and in which order.
+    """The base of our trainers: what each of verl's hooks calls, and in which order.
 
     Attributes:
-        ledger: of the rollouts.
-        feed: of D_pef rows and eta; None without a divergence.
-        keep_probe: of validations; None where it is off.
-        parts: what a checkpoint holds of these, by name.
-        record: what the run has reached.
-        manifest: what a checkpoint says of code, data and settings.
+        ledger: the rollouts.
+        feed: D_pef rows and eta; None without a divergence.
+        keep_probe: None if it is off.
+        parts: the parts with state in a checkpoint, by name.
+        record: the progress of the run.
+        manifest: code, data and settings, for checkpoints.
     """
 
     def __init__(self, config: DictConfig):
@@ -128,6 +128,16 @@ class DPHTrainer(PPOTrainer):
     def _balance_batch(self, batch: KVBatchMeta, metrics, *args, **kwargs) -> KVBatchMeta:
         return super()._balance_batch(self.ledger.trainable(batch, self.global_steps), metrics, *args, **kwargs)
 
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
+        batch = super()._compute_advantage(batch, metrics)
+        cap = self.config.algorithm.success_cap
+        if cap is not None:
+            prompts, groups = success_cap.capped(self.ledger.accuracies(batch), cap)
+            success_cap.apply(batch, prompts)
+            metrics["dph/capped_groups"] = len(prompts) / groups if groups else 0.0
+        metrics["dph/teaching_tokens"] = success_cap.share_that_teaches(batch)
+        return batch
+
     def _update_actor(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         if self.feed is None:
             return super()._update_actor(batch, metrics)
@@ -159,7 +169,7 @@ class DPHTrainer(PPOTrainer):
         return batch  # without the D_pef rows: verl's metrics and clean-up see D_exp only
 
     def _shuffle(self, batch: KVBatchMeta) -> None:
-        """actor.shuffle: draw anew in every step which of a rank's D_exp rows are in which mini-batch.
+        """actor.shuffle: deal each rank's D_exp rows to its mini-batches at random, anew in every step.
 
         verl's own shuffle, in the workers, would break the fixed share of D_pef rows in each mini-batch.
         """
@@ -169,7 +179,7 @@ class DPHTrainer(PPOTrainer):
         batch.reorder([start + i for start in range(0, len(batch.keys), size) for i in random.permutation(size)])
 
     def _gradient_norms(self, batch: KVBatchMeta) -> dict[str, float]:
-        """Of the policy loss and of the rehearsal, each alone, on the first mini-batch of the step."""
+        """Gradient norms of the policy loss alone and of the rehearsal alone, on the first mini-batch of the step."""
         ranks = self.data_parallel_size()
         size, chunk = batch.extra_info["mini_batch_size"] // ranks, len(batch.keys) // ranks
         rows = [start + i for start in range(0, len(batch.keys), chunk) for i in range(size)]
@@ -200,7 +210,7 @@ class DPHTrainer(PPOTrainer):
     def _val_metrics_update(
         self, data_sources: list, sample_uids: list, infos: dict, turns: list, expected_acc_counts: dict
     ) -> dict:
-        # Without expected_acc_counts verl's metrics are of the rollouts that were scored.
+        # Without expected_acc_counts verl averages over the rollouts that were scored.
         metrics = super()._val_metrics_update(data_sources, sample_uids, infos, turns)
         step, expected = self.global_steps, expected_acc_counts
         return metrics | self.ledger.validation_metrics(step, data_sources, sample_uids, infos, expected)
@@ -242,11 +252,11 @@ class ColocateAsyncTrainer(DPHTrainer, PPOTrainerColocateAsync):
 
 
 class SeparateAsyncTrainer(DPHTrainer, PPOTrainerSeparateAsync):
-    """Rollouts have devices of their own and continue during the update."""
+    """Rollouts run on separate devices and continue during the update."""
 
     def _setup(self):
-        # With hybrid_engine=False verl 0.9.1 ends its set-up with a message that Python's logging rejects (an argument
-        # `flush`), unless messages of this level are off.
+        # With hybrid_engine=False verl 0.9.1 logs a message with an argument `flush`, which Python's logging rejects
+        # unless messages of this level are off.
         verls_logger = logging.getLogger(PPOTrainerSeparateAsync.__module__)
         level = verls_logger.level
         verls_logger.setLevel(logging.WARNING)

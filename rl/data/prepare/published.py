@@ -1,0 +1,144 @@
+"""Published files: from a disk or the Hugging Face Hub's cache (HF_HOME), and their records, one by one.
+
+A file is a JSON list, JSON lines, CSV with a header, or parquet.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from rl.common.errors import UserError
+from rl.data.benchmarks import HubFile
+from rl.data.json_text import loads, loads_or_none
+from rl.data.parquet_file import open_parquet, rows_in
+
+_PARQUET_BATCH = 4096
+_HINT = "give the benchmark's file as it was published"
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file that rows are made from; a downloaded one has its repository and commit."""
+
+    path: Path
+    repository: str | None = None
+    commit: str | None = None
+
+
+def download(wanted: Mapping[str, HubFile], *, then: str) -> dict[str, Input]:
+    """Download the files that the cache does not hold.
+
+    Args:
+        wanted: by the name of the data set.
+        then: what to do with files that were fetched by hand, for the error.
+
+    Raises:
+        UserError: a file cannot be downloaded; the sentence has the addresses of all.
+    """
+    import httpx
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        return {name: _fetch(hub) for name, hub in wanted.items()}
+    except (OSError, HfHubHTTPError, httpx.HTTPError) as error:  # offline mode is an OSError
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        places = ", ".join(f"{_url(hub)} ({name})" for name, hub in wanted.items())
+        raise UserError(
+            f"The Hugging Face Hub cannot be used ({reason}): download {places} elsewhere, and {then}."
+        ) from error
+
+
+def _fetch(hub: HubFile) -> Input:
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, try_to_load_from_cache
+
+    if not try_to_load_from_cache(hub.repository, hub.file, repo_type="dataset", revision=hub.revision):
+        get_hf_file_metadata(_url(hub))  # fails at once without a network, where hf_hub_download tries for 25 s
+    path = Path(hf_hub_download(hub.repository, hub.file, repo_type="dataset", revision=hub.revision))
+    snapshot = path.parents[len(Path(hub.file).parts) - 1]  # the cache's folder of the commit
+    return Input(path, hub.repository, snapshot.name)
+
+
+def _url(hub: HubFile) -> str:
+    from huggingface_hub import hf_hub_url
+
+    return hf_hub_url(hub.repository, hub.file, repo_type="dataset", revision=hub.revision)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of the input files.
+
+    Attributes:
+        number: what its id is made from; any value of the file until a row is made of it.
+        position: in its file, from 0.
+        corrected: the file that corrects it, if any.
+    """
+
+    number: object
+    file: Path
+    position: int
+    values: Any
+    corrected: Path | None = None
+
+
+def read_json_list(path: Path) -> list[Any]:
+    """The records of a file that is one JSON list.
+
+    Raises:
+        UserError: there is no such file, it is no JSON, or no list.
+    """
+    try:
+        records = loads(path.read_bytes())
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except ValueError as error:  # JSONDecodeError, UnicodeDecodeError
+        raise UserError(f"{path} is no JSON ({error}): {_HINT}.") from error
+    if not isinstance(records, list):
+        raise UserError(f"{path} holds no JSON list of records: {_HINT}.")
+    return records
+
+
+def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[str] = ()) -> Iterator[Any]:
+    """The records of a .jsonl, .json, .csv or .parquet file, in order, with a progress bar.
+
+    Only a JSON list is read at once. A line that is no JSON is yielded as None, so that positions are the file's.
+
+    Args:
+        required: columns that a parquet must have.
+        optional: columns that are read where it has them; without either, all are read.
+
+    Raises:
+        UserError: the file cannot be read, is of another kind, or lacks a column.
+    """
+    bar = {"desc": path.name, "unit": "record"}
+    if path.suffix == ".parquet":
+        with open_parquet(path, required, _HINT) as parquet:
+            columns = [name for name in (*required, *optional) if name in parquet.schema_arrow.names]
+            yield from tqdm(rows_in(parquet, columns, _PARQUET_BATCH), total=parquet.metadata.num_rows, **bar)
+        return
+    if path.suffix not in (".jsonl", ".json", ".csv"):
+        raise UserError(f"{path} is neither .jsonl, .json, .csv nor .parquet: {_HINT}.")
+    try:
+        if path.suffix == ".csv":
+            with open(path, encoding="utf-8-sig", newline="") as table:
+                yield from tqdm(csv.DictReader(table), **bar)
+            return
+        with open(path, "rb") as file:
+            # A .json file may hold JSON lines, as some on the Hugging Face Hub do: its first line is an object.
+            if path.suffix == ".json" and not isinstance(loads_or_none(file.readline()), dict):
+                yield from tqdm(read_json_list(path), **bar)
+                return
+            file.seek(0)
+            yield from tqdm((loads_or_none(line) for line in file if line.strip()), **bar)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read ({error}): {_HINT}.") from error
+
+
+def _unreadable(path: Path, error: OSError) -> UserError:
+    return UserError(f"{path} cannot be read ({error.strerror}): give the benchmark's file.")

@@ -1,0 +1,397 @@
+"""The demo's questions: databases, questions drawn from templates, and five SQL solutions of each.
+
+**Databases.** All four have one shape: a parent table (`id`, `name`, one category, two numbers) and a child table
+(`id`, a foreign key to the parent, one category, two numbers). Each table and column has synonyms for questions, the
+usual one first; some words mean different columns in different databases.
+
+**Questions.** Eight families of graded difficulty: which parents have any, no, or at least N children that meet one or
+two conditions, in some families among the parents that meet a condition of their own. A `Mix` sets the frequencies of
+families and synonyms: the base model gets wrong what is rare in fine-tuning and frequent in reinforcement learning.
+
+Half of the questions are ambiguous: they ask for "figures", which means the parent's first number or, less often, its
+second, and nothing in the prompt says which. A policy that always answers the likelier reading has the higher Pass@1
+and can no longer solve the others.
+
+**Solutions.** One per style, announced by a comment (`/*JOIN*/ SELECT ...`), in words separated by single blanks, so
+that one word is one token of the demo's tokenizer. Their results are equal as sets of rows, as the comparison "bird"
+requires.
+"""
+
+import random
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+PARENT_ROWS = 80
+CHILD_ROWS = 320
+NUMBER_RANGE = (1, 99)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of text when it has categories, else of whole numbers in NUMBER_RANGE."""
+
+    name: str
+    words: tuple[str, ...]
+    categories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table beside its key columns: one category and two numbers."""
+
+    name: str
+    words: tuple[str, ...]
+    category: Column
+    numbers: tuple[Column, Column]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (self.category, *self.numbers)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A database: parents have any number of children, through `child.foreign_key`."""
+
+    name: str
+    parent: Table
+    child: Table
+    foreign_key: str
+
+    @property
+    def db_id(self) -> str:
+        """Where the SQLite file lies below the folder of databases."""
+        return f"{self.name}/{self.name}.sqlite"
+
+
+def _table(name: str, words: str, category: str, values: str, *numbers: str) -> Table:
+    """Words are separated by blanks; the first one of a column is its name."""
+    first, second = (Column(synonyms.split()[0], tuple(synonyms.split())) for synonyms in numbers)
+    return Table(
+        name,
+        tuple(words.split()),
+        Column(category.split()[0], tuple(category.split()), tuple(values.split())),
+        (first, second),
+    )
+
+
+SHOP = Schema(
+    "shop",
+    _table("customers", "customers clients shoppers", "city town", "porto turin bergen cusco luxor",
+           "age years", "points credit bonus"),
+    _table("orders", "order purchase", "status state", "paid pending shipped returned",
+           "total amount price", "items pieces units"),
+    "customer_id",
+)  # fmt: skip
+SCHOOL = Schema(
+    "school",
+    _table("students", "students pupils learners", "major subject", "biology geology english sports dance",
+           "height size", "workload load units"),
+    _table("exams", "exam test", "course class", "geometry rhetoric ballet genetics",
+           "score mark rating", "hours time effort"),
+    "student_id",
+)  # fmt: skip
+FLIGHTS = Schema(
+    "flights",
+    _table("pilots", "pilots captains flyers", "base home", "madrid osaka mumbai bogota tunis",
+           "seniority years", "salary pay bonus"),
+    _table("flights", "flight trip", "airline carrier", "albatross buzzard condor dove",
+           "delay lateness time", "distance reach length"),
+    "pilot_id",
+)  # fmt: skip
+CLINIC = Schema(
+    "clinic",
+    _table("doctors", "doctors physicians medics", "ward department", "heart brain bones skin lungs",
+           "shifts load", "grade rank rating"),
+    _table("visits", "visit appointment", "reason cause", "vaccine cough fracture allergy",
+           "cost fee price", "minutes duration length"),
+    "doctor_id",
+)  # fmt: skip
+
+IN_DOMAIN = (SHOP, SCHOOL)
+OUT_OF_DOMAIN = (FLIGHTS, CLINIC)
+SCHEMAS = IN_DOMAIN + OUT_OF_DOMAIN
+
+
+def fill_database(connection: sqlite3.Connection, schema: Schema, seed: int) -> None:
+    """Create the schema's tables in an empty database and fill them with rows that depend only on (seed, schema)."""
+    rng = random.Random(f"{seed}/database/{schema.name}")
+    parent, child = schema.parent, schema.child
+    for table, key in ((parent, "name TEXT"), (child, f"{schema.foreign_key} INTEGER REFERENCES {parent.name} (id)")):
+        columns = [f"{column.name} {'TEXT' if column.categories else 'INTEGER'}" for column in table.columns]
+        lines = ",\n".join(f"    {line}" for line in ("id INTEGER PRIMARY KEY", key, *columns))
+        connection.execute(f"CREATE TABLE {table.name} (\n{lines}\n);")
+    parents = [(row, f"{schema.name}_{row:02d}", *_random_values(rng, parent)) for row in range(PARENT_ROWS)]
+    children = [(row, rng.randrange(PARENT_ROWS), *_random_values(rng, child)) for row in range(CHILD_ROWS)]
+    connection.executemany(f"INSERT INTO {parent.name} VALUES (?, ?, ?, ?, ?)", parents)
+    connection.executemany(f"INSERT INTO {child.name} VALUES (?, ?, ?, ?, ?)", children)
+    connection.execute(f"CREATE INDEX {schema.foreign_key}_index ON {child.name} ({schema.foreign_key})")
+    connection.commit()
+
+
+def _random_values(rng: random.Random, table: Table) -> tuple:
+    return (rng.choice(table.category.categories), *(rng.randint(*NUMBER_RANGE) for _ in table.numbers))
+
+
+ANY, NONE, COUNT = "any", "none", "count"
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of questions: how children count, and the number of conditions."""
+
+    name: str
+    kind: str
+    child_conditions: int = 1
+    parent_condition: bool = False
+
+
+FAMILIES = (
+    Family("any1", ANY),
+    Family("anyP", ANY, parent_condition=True),
+    Family("any2", ANY, child_conditions=2),
+    Family("none1", NONE),
+    Family("cnt1", COUNT),
+    Family("noneP", NONE, parent_condition=True),
+    Family("cntP", COUNT, parent_condition=True),
+    Family("cnt2P", COUNT, child_conditions=2, parent_condition=True),
+)
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Sampling distribution of questions.
+
+    Attributes:
+        family_weights: relative frequency of each of FAMILIES.
+        zipf_exponent: the i-th of several synonyms (from 1) has relative frequency i ** -zipf_exponent.
+    """
+
+    family_weights: tuple[float, ...]
+    zipf_exponent: float
+
+
+SFT_MIX = Mix(family_weights=(8, 3, 3, 3, 3, 0.3, 0.3, 0.1), zipf_exponent=1.5)
+RL_MIX = Mix(family_weights=(1, 1, 1, 1, 1, 2, 2, 2), zipf_exponent=0.5)
+
+VERBS = ("show", "list", "give")
+OPENINGS = {
+    ANY: (("having", "any"), ("with", "some"), ("that", "have", "a")),
+    NONE: (("having", "no"), ("without", "any"), ("lacking", "a")),
+}
+COUNT_OPENINGS = (("having", "at", "least"), ("having", "minimum"))
+COUNT_WORDS = {2: ("two", "2"), 3: ("three", "3")}
+COMPARISONS = {
+    ">": (("above",), ("over",), ("more", "than"), ("beyond",)),
+    "<": (("below",), ("under",), ("less", "than"), ("short", "of")),
+    ">=": (("at", "least"), ("no", "less", "than")),
+    "<=": (("at", "most"), ("up", "to"), ("no", "more", "than")),
+}
+BOUNDS = range(5, 96)
+CATEGORY_SHARE = 0.3
+NAME_SHARE = 0.5  # of the questions that are not ambiguous
+AMBIGUOUS_WORD = "figures"
+AMBIGUOUS_SHARE = 0.5
+FIRST_READING_SHARE = 0.7
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`column operator value`, the column qualified by its table, and its words in a question."""
+
+    column: str
+    operator: str
+    value: str
+    words: tuple[str, ...]
+
+    @property
+    def sql(self) -> str:
+        return f"{self.column} {self.operator} {self.value}"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question's text and meaning.
+
+    Attributes:
+        select: the requested column of the parent, qualified by its table.
+        ambiguous: the text does not say which of the parent's numbers is requested.
+        child_conditions: conditions on the counted children.
+        parent_condition: condition on the parents, or None.
+        at_least: required number of children; None unless the family counts.
+        text: one line of lower-case words and numbers, separated by single blanks, the schema's name first.
+    """
+
+    schema: Schema
+    family: Family
+    select: str
+    ambiguous: bool
+    child_conditions: tuple[Condition, ...]
+    parent_condition: Condition | None
+    at_least: int | None
+    text: str
+
+
+def draw_question(rng: random.Random, schemas: Sequence[Schema], mix: Mix) -> Question:
+    """Draw one question on one of the schemas."""
+    schema = rng.choice(schemas)
+    (family,) = rng.choices(FAMILIES, mix.family_weights)
+    ambiguous = rng.random() < AMBIGUOUS_SHARE
+    column, word = _draw_column(rng, schema.parent, mix, ambiguous)
+    child_conditions = _draw_child_conditions(rng, schema, family, mix)
+    parent_condition = _draw_condition(rng, schema.parent, mix) if family.parent_condition else None
+    at_least = rng.choice(tuple(COUNT_WORDS)) if family.kind == COUNT else None
+
+    words = [schema.name, ":", rng.choice(VERBS), word, "of", _synonym(rng, schema.parent.words, mix)]
+    if parent_condition is not None:
+        words += ["with", *parent_condition.words]
+    if at_least is None:
+        words += rng.choice(OPENINGS[family.kind])
+    else:
+        words += [*_synonym(rng, COUNT_OPENINGS, mix), rng.choice(COUNT_WORDS[at_least])]
+    words += [_synonym(rng, schema.child.words, mix), "where"]
+    for position, condition in enumerate(child_conditions):
+        words += ["and"] * (position > 0) + list(condition.words)
+    words.append("?")
+    return Question(
+        schema=schema,
+        family=family,
+        select=f"{schema.parent.name}.{column}",
+        ambiguous=ambiguous,
+        child_conditions=child_conditions,
+        parent_condition=parent_condition,
+        at_least=at_least,
+        text=" ".join(words),
+    )
+
+
+def _synonym(rng: random.Random, synonyms: Sequence, mix: Mix):
+    weights = [rank**-mix.zipf_exponent for rank in range(1, len(synonyms) + 1)]
+    return rng.choices(synonyms, weights)[0]
+
+
+def _draw_column(rng: random.Random, parent: Table, mix: Mix, ambiguous: bool) -> tuple[str, str]:
+    """A column of the parent and a word for it."""
+    if ambiguous:
+        return parent.numbers[rng.random() >= FIRST_READING_SHARE].name, AMBIGUOUS_WORD
+    if rng.random() < NAME_SHARE:
+        return "name", "name"
+    number = rng.choice(parent.numbers)
+    return number.name, _synonym(rng, number.words, mix)
+
+
+def _draw_child_conditions(rng: random.Random, schema: Schema, family: Family, mix: Mix) -> tuple[Condition, ...]:
+    conditions: list[Condition] = []
+    while len(conditions) < family.child_conditions:
+        condition = _draw_condition(rng, schema.child, mix)
+        if all(condition.column != other.column for other in conditions):
+            conditions.append(condition)
+    return tuple(conditions)
+
+
+def _draw_condition(rng: random.Random, table: Table, mix: Mix) -> Condition:
+    column: Column = table.category if rng.random() < CATEGORY_SHARE else rng.choice(table.numbers)
+    column_word = _synonym(rng, column.words, mix)
+    if column.categories:
+        category = rng.choice(column.categories)
+        return Condition(f"{table.name}.{column.name}", "=", f"'{category}'", (column_word, category))
+    operator = rng.choice(tuple(COMPARISONS))
+    bound = str(rng.choice(BOUNDS))
+    words = (column_word, *_synonym(rng, COMPARISONS[operator], mix), bound)
+    return Condition(f"{table.name}.{column.name}", operator, bound, words)
+
+
+_SYNTAX = (
+    "SELECT FROM WHERE AND NOT IN EXISTS JOIN LEFT ON IS NULL WITH AS GROUP BY HAVING "
+    "COUNT(*) TOTAL( ( ) = > < >= <= 0 1 matches parent matches.parent"
+)
+
+
+class _Parts:
+    """The pieces of SQL that the styles combine; a piece that the question does not need is empty."""
+
+    def __init__(self, question: Question):
+        parent, child = question.schema.parent.name, question.schema.child.name
+        condition = question.parent_condition
+        self.kind = question.family.kind
+        self.at_least = question.at_least
+        self.child = child
+        self.id = f"{parent}.id"
+        self.key = f"{child}.{question.schema.foreign_key}"
+        self.select = f"SELECT {question.select} FROM {parent}"
+        self.join = f"JOIN {child} ON {self.key} = {self.id}"
+        self.conditions = " AND ".join(condition.sql for condition in question.child_conditions)
+        self.where_parent = f"WHERE {condition.sql}" if condition else ""
+        self.and_parent = f"AND {condition.sql}" if condition else ""
+        self.parent_and = f"{condition.sql} AND" if condition else ""
+        self.negation = "NOT" if self.kind == NONE else ""
+        # For the styles that count inside a subquery.
+        self.enough = f"GROUP BY {self.key} HAVING COUNT(*) >= {self.at_least}" if self.kind == COUNT else ""
+
+
+def _join(p: _Parts) -> str:
+    if p.kind == ANY:
+        return f"{p.select} {p.join} WHERE {p.conditions} {p.and_parent}"
+    if p.kind == NONE:
+        return f"{p.select} LEFT {p.join} AND {p.conditions} WHERE {p.key} IS NULL {p.and_parent}"
+    return f"{p.select} {p.join} WHERE {p.conditions} {p.and_parent} GROUP BY {p.id} HAVING COUNT(*) >= {p.at_least}"
+
+
+def _in(p: _Parts) -> str:
+    keys = f"SELECT {p.key} FROM {p.child} WHERE {p.conditions} {p.enough}"
+    return f"{p.select} WHERE {p.parent_and} {p.id} {p.negation} IN ( {keys} )"
+
+
+def _exists(p: _Parts) -> str:
+    children = f"FROM {p.child} WHERE {p.key} = {p.id} AND {p.conditions}"
+    if p.kind == COUNT:
+        return f"{p.select} WHERE {p.parent_and} ( SELECT COUNT(*) {children} ) >= {p.at_least}"
+    return f"{p.select} WHERE {p.parent_and} {p.negation} EXISTS ( SELECT 1 {children} )"
+
+
+def _cte(p: _Parts) -> str:
+    matches = f"WITH matches AS ( SELECT {p.key} AS parent FROM {p.child} WHERE {p.conditions} {p.enough} )"
+    join = f"JOIN matches ON matches.parent = {p.id}"
+    if p.kind == NONE:
+        return f"{matches} {p.select} LEFT {join} WHERE matches.parent IS NULL {p.and_parent}"
+    return f"{matches} {p.select} {join} {p.where_parent}"
+
+
+def _agg(p: _Parts) -> str:
+    outer = "LEFT" if p.kind == NONE else ""
+    total = {ANY: "> 0", NONE: "= 0", COUNT: f">= {p.at_least}"}[p.kind]
+    return f"{p.select} {outer} {p.join} {p.where_parent} GROUP BY {p.id} HAVING TOTAL( {p.conditions} ) {total}"
+
+
+_STYLES: dict[str, Callable[[_Parts], str]] = {"JOIN": _join, "IN": _in, "EXISTS": _exists, "CTE": _cte, "AGG": _agg}
+
+STYLE_NAMES = tuple(_STYLES)
+
+
+def solve(question: Question, style: str) -> str:
+    """The question's SQL in one of STYLE_NAMES, without the comment that announces the style."""
+    # Empty pieces leave double blanks behind.
+    return " ".join(_STYLES[style](_Parts(question)).split())
+
+
+def announced_solution(question: Question, style: str) -> str:
+    """The style's comment, then the SQL: what the base model learns."""
+    return f"/*{style}*/ {solve(question, style)}"
+
+
+def vocabulary() -> set[str]:
+    """Every word that can occur in a question or a solution."""
+    words = {":", "name", AMBIGUOUS_WORD, "of", "with", "where", "and", "?", *VERBS, *_SYNTAX.split()}
+    words |= {f"/*{style}*/" for style in STYLE_NAMES} | {str(number) for number in (*BOUNDS, *COUNT_WORDS)}
+    for phrases in (*OPENINGS.values(), COUNT_OPENINGS, *COMPARISONS.values(), COUNT_WORDS.values()):
+        words.update(word for phrase in phrases for word in phrase)
+    for schema in SCHEMAS:
+        words |= {schema.name, f"{schema.parent.name}.id", f"{schema.parent.name}.name"}
+        words.add(f"{schema.child.name}.{schema.foreign_key}")
+        for table in (schema.parent, schema.child):
+            words |= {table.name, *table.words}
+            for column in table.columns:
+                words |= {f"{table.name}.{column.name}", *column.words, *column.categories}
+                words |= {f"'{category}'" for category in column.categories}
+    return words

@@ -1,0 +1,125 @@
+"""The program `dph compare`: report finished runs side by side, or methods over training seeds, without sampling."""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rl.common.errors import UserError
+
+if TYPE_CHECKING:
+    from rl.evaluation.spec import ReportSpec
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Report several finished runs side by side (report.html, report.json), with their training\n"
+        "curves. The samples come from their evaluations (RUN/evaluation, or an output folder of dph evaluate), or\n"
+        "from their validations (trainer.validation_data_dir, with step 0). Nothing is sampled.\n"
+        "With --seeds, compare methods over training seeds: means, intervals and paired tests (seeds.md, seeds.json,\n"
+        "seeds.svg), and a report of each seed.",
+    )
+    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="a run's folder, or one of dph evaluate")
+    parser.add_argument(
+        "--seeds",
+        nargs="+",
+        metavar="METHOD=RUN,RUN",
+        help="instead of RUN: a method's runs, one per seed, in the same order of seeds for every method",
+    )
+    parser.add_argument(
+        "--baselines",
+        metavar="METHOD,METHOD",
+        help="with --seeds: the methods that every other one is compared with (default: the first one)",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for the reports and their specification")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """
+    Returns:
+        The exit code.
+
+    Raises:
+        UserError: the runs cannot be compared; no report is written then.
+    """
+    options = parser().parse_args(arguments)
+    if bool(options.runs) == bool(options.seeds):
+        raise UserError("Name the runs to compare, or else the runs of each method with --seeds METHOD=RUN,RUN.")
+    if options.baselines and not options.seeds:
+        raise UserError("--baselines is for --seeds; leave it out: a report compares every two runs.")
+    if options.seeds:
+        _compare_seeds(runs_of_methods(options.seeds), options.baselines, options.out)
+        return 0
+    from rl.evaluation.compared_runs import comparison_spec, names_of
+    from rl.evaluation.report.write import write_report
+
+    spec = comparison_spec(names_of(options.runs), options.out)
+    spec.write(options.out / "spec.json")
+    write_report(spec, options.out)
+    sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")
+    return 0
+
+
+def runs_of_methods(words: Sequence[str]) -> dict[str, list[Path]]:
+    """{method: its runs} from words METHOD=RUN,RUN; several words may name runs of one method.
+
+    Raises:
+        UserError: a word has another form, or the methods have different numbers of runs.
+    """
+    found: dict[str, list[Path]] = {}
+    for word in words:
+        method, _, runs = word.partition("=")
+        if not re.fullmatch(r"[\w.+-]+", method) or not all(runs.split(",")):
+            raise UserError(f"--seeds {word}: give METHOD=RUN,RUN with the folders of a method's runs.")
+        found.setdefault(method, []).extend(map(Path, runs.split(",")))
+    counts = {method: len(runs) for method, runs in found.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{method} {count}" for method, count in counts.items())
+        raise UserError(
+            f"--seeds: the methods have different numbers of runs ({listed}), but seeds are compared in pairs: name as "
+            "many runs of each."
+        )
+    return found
+
+
+def _compare_seeds(methods: dict[str, list[Path]], baselines: str | None, out: Path) -> None:
+    from rl.evaluation.report.seeds import write_seeds
+
+    against = baselines.split(",") if baselines else [*methods][:1]
+    if unknown := [name for name in against if name not in methods]:
+        raise UserError(f"--baselines {baselines}: {unknown[0]} is none of {', '.join(methods)}.")
+    specs, names = _specs(methods, out)
+    table = write_seeds(out, "seeds", specs, [names[name] for name in against])
+    written = [table, out / "seeds.json", out / "seeds.svg", *(out / f"seed_{seed}" / "report.html" for seed in specs)]
+    sys.stdout.write(f"{table.read_text(encoding='utf-8')}\n" + "".join(f"{path}\n" for path in written))
+
+
+def _specs(methods: dict[str, list[Path]], out: Path) -> "tuple[dict[int, ReportSpec], dict[str, str]]":
+    """{seed, counted from 1: specification of its report}, all with the same base, and {method: its name there}."""
+    from rl.evaluation.compared_runs import comparison_spec, distinct, method_name
+    from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, WITH_DIVERGENCE
+
+    runs = [(method, seed) for method, of in methods.items() for seed, _ in enumerate(of, start=1)]
+    folders = distinct([run for of in methods.values() for run in of])
+    named = {f"{method}_s{seed}": folder for (method, seed), folder in zip(runs, folders, strict=True)}
+    whole = comparison_spec(named, out)
+    if len(whole.trained) != len(runs):
+        raise UserError("--seeds: a folder holds an evaluation of several models; name runs instead, one per seed.")
+    run_names = dict(zip(runs, whole.trained, strict=True))
+    rehearse = {method for (method, _), name in run_names.items() if name.startswith(WITH_DIVERGENCE)}
+    names = {method: method_name(method, method in rehearse) for method in methods}
+    bases = {name: whole.methods[name] for name in (BASE, BASE_AGAIN) if name in whole.methods}
+    specs = {}
+    for seed in dict.fromkeys(seed for _, seed in runs):
+        of_seed = {
+            names[method]: whole.methods[run_names[method, seed]].model_copy(
+                update={"label": LABELS.get(method, method)}
+            )
+            for method in methods
+        }
+        title = f"{whole.title}, seed {seed}"
+        specs[seed] = whole.model_copy(update={"title": title, "methods": bases | of_seed})
+    return specs, names

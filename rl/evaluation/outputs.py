@@ -1,0 +1,140 @@
+"""The files of an evaluation: a stored base to compare with, the report's specification, and the table at the end."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from rl.common.errors import UserError
+from rl.data.sample_file import SampleMetadata, read_metadata
+from rl.data.sample_summary import summarize
+from rl.data.training_run import Run
+from rl.evaluation.analysis.questions import groups_of
+from rl.evaluation.benchmarks import Split
+from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, specification
+from rl.evaluation.table import Cell, Row, Table, as_text, plain_columns
+from rl.metrics.pass_at_k import SOLVED_IN
+from rl.metrics.styles import BY_PREFIX, KNOWN_STYLES
+
+NO_STYLES = "none"
+DEFAULT_GROUPS = ["difficulty"]  # if rows have it
+# Ends of the names of samples files, behind the split.
+SAMPLED, GREEDY = ".jsonl", ".greedy.jsonl"
+
+
+def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, dict[str, Path]]:
+    """The base samples of an earlier evaluation: {base: {file name: path}}, and base_again if it is stored too.
+
+    Args:
+        folder: the evaluation's output folder (with base/ in it), or base/ itself.
+        wanted: by file name (bird.jsonl, ...), metadata of the methods that are compared with the base.
+
+    Raises:
+        UserError: a file is missing, unfinished, or was sampled on other prompts or with other settings.
+    """
+    if not folder.is_dir():
+        raise UserError(f"evaluate.base={folder} is not a folder: give the output folder of an earlier evaluation.")
+    base = folder / BASE if (folder / BASE).is_dir() else folder
+    found = {BASE: {name: base / name for name in wanted}}
+    again = base.parent / BASE_AGAIN
+    sampled = [name for name in wanted if not name.endswith(GREEDY)]
+    if base.name == BASE and all((again / name).is_file() for name in sampled):
+        found[BASE_AGAIN] = {name: again / name for name in sampled}
+    for files in found.values():
+        for name, path in files.items():
+            _require_same(path, wanted[name])
+    return found
+
+
+def _require_same(path: Path, wanted: SampleMetadata) -> None:
+    if not path.is_file():
+        raise UserError(
+            f"The stored base run has no {path}: evaluate the base on this split too, with the same n and greedy."
+        )
+    stored = read_metadata(path)
+    # The model and the seed may differ.
+    ours = replace(wanted, model_hash=stored.model_hash, tokenizer_hash=stored.tokenizer_hash, seed=stored.seed)
+    if difference := stored.difference(ours):
+        raise UserError(
+            f"The stored base run {path} cannot be compared: its {difference}; use the same data and settings, or "
+            "sample the base again."
+        )
+    with open(path, "rb") as file:
+        lines = sum(1 for _ in file)
+    if lines != stored.rows * stored.n:
+        raise UserError(
+            f"The stored base run {path} holds {lines} of {stored.rows * stored.n} samples: re-run that evaluation "
+            "to resume it."
+        )
+
+
+def evaluation_spec(
+    config: DictConfig,
+    splits: dict[str, Split],
+    files: dict[str, dict[str, Path]],
+    checkpoints: dict[str, dict[int, dict[str, Path]]],
+    runs: dict[str, Run],
+) -> ReportSpec:
+    """The specification of an evaluation's report.
+
+    Args:
+        files: {method: {file name: path}}.
+        checkpoints: {method: {training step: {file name: path}}}.
+        runs: {method: its training run}, for the methods that are runs.
+    """
+    evaluate = config.evaluate
+
+    def of_splits(found: dict[str, Path], greedy_of: dict[str, Path]) -> dict[str, dict[str, Path | None]]:
+        return {split: {"samples": found[split + SAMPLED], "greedy": greedy_of.get(split + GREEDY)} for split in splits}
+
+    methods: dict[str, dict[str, object]] = {}
+    for name, found in files.items():
+        methods[name] = {"splits": of_splits(found, files[BASE] if name == BASE_AGAIN else found)}
+        methods[name] |= OmegaConf.to_container(evaluate.methods.get(name) or OmegaConf.create())
+        if name in runs:
+            methods[name]["training_log"] = runs[name].log()
+        if of_steps := checkpoints.get(name):
+            # The model itself is the run's last checkpoint.
+            of_steps = of_steps | {runs[name].step: found}
+            methods[name]["checkpoints"] = {str(step): {"splits": of_splits(f, f)} for step, f in of_steps.items()}
+    data_files = {name: [Path(file).expanduser() for file in split.files] for name, split in splits.items()}
+    wanted = DEFAULT_GROUPS if evaluate.groups is None else list(evaluate.groups)
+    no_styles = evaluate.styles_by == NO_STYLES
+    content = {
+        "title": evaluate.title,
+        "summary": evaluate.summary,
+        "methods": methods,
+        "questions": data_files,
+        "groups": groups_of([file for files in data_files.values() for file in files], wanted),
+        "styles": [] if no_styles else KNOWN_STYLES,
+        "styles_by": BY_PREFIX if no_styles else evaluate.styles_by,
+        "solved_in": evaluate.solved_in,
+    }
+    return specification(content, Path.cwd())
+
+
+def pass_table(drawn: Mapping[str, Mapping[str, Path]]) -> str:
+    """The table that an evaluation prints at its end: a line per model and split; "-" where nothing was sampled.
+
+    Args:
+        drawn: {model: {file name: finished samples file}}.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    columns = plain_columns("split", "prompts", "greedy", "Pass@1", f"Pass@{SOLVED_IN}", "Pass@n", "n")
+    rows = []
+    for model, files in drawn.items():
+        for split in (name.removesuffix(SAMPLED) for name in files if not name.endswith(GREEDY)):
+            found, greedy = summarize(files[split + SAMPLED]), files.get(split + GREEDY)
+            values = [
+                None if greedy is None else summarize(greedy).pass_at(1),
+                found.pass_at(1),
+                found.pass_at(SOLVED_IN) if found.n >= SOLVED_IN else None,
+                found.pass_at(found.n),
+            ]
+            shares = [None if value is None else Cell(value, digits=4) for value in values]
+            prompts, n = (Cell(number, digits=0) for number in (found.prompts_by_correct.total(), found.n))
+            rows.append(Row(model, "", [Cell(split), prompts, *shares, n]))
+    return as_text(Table("", "", columns, rows, head="model"))

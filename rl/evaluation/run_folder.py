@@ -1,0 +1,69 @@
+"""The state of a training run, read from its folder: its metrics by step, how far it is, how long a step takes."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rl.common.errors import UserError
+from rl.data.training_run import CONSOLE, LOGS, NEWEST, RECORD, read_record
+from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
+
+STEP_SECONDS, VALIDATION_SECONDS = "timing_s/step", "timing_s/testing"
+# Steps that the time of the next ones is estimated from.
+RECENT_STEPS = 20
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A training run as its folder shows it now.
+
+    Attributes:
+        log: {metric: {step: value}}; empty before the first step.
+        step: the last one that was logged; 0 is the validation of the initial policy; None if nothing was logged yet.
+        total_steps: of the whole run; None if the folder does not say (a run of an earlier version).
+        silent_seconds: since the last line of the log.
+    """
+
+    folder: Path
+    log: TrainingLog
+    step: int | None
+    total_steps: int | None
+    silent_seconds: float
+
+    @property
+    def has_ended(self) -> bool:
+        return self.step is not None and self.total_steps is not None and self.step >= self.total_steps
+
+    @property
+    def recent_seconds(self) -> list[float]:
+        """Wall-clock seconds of each of the last steps, validation included."""
+        steps, validations = self.log.get(STEP_SECONDS, {}), self.log.get(VALIDATION_SECONDS, {})
+        return [seconds + validations.get(step, 0.0) for step, seconds in [*steps.items()][-RECENT_STEPS:]]
+
+
+def read_run(folder: Path) -> RunFolder:
+    """
+    Raises:
+        UserError: there is no run, its log is damaged, or it logs no metrics to files.
+    """
+    if not folder.is_dir():
+        raise UserError(f"There is no run {folder}: give a run's folder, such as outputs/llama-sql/my_run.")
+    logs, record = folder / LOGS, read_record(folder)
+    if record is None and not any((folder / name).exists() for name in (LOGS, NEWEST, CONSOLE)):
+        raise UserError(
+            f"{folder} is no training run: it has neither {LOGS}/ nor {RECORD}; give trainer.default_local_dir of one."
+        )
+    total_steps = (record or {}).get("total_steps") or None
+    if not any(logs.glob("*.jsonl")):
+        if record and record["step"]:
+            raise UserError(f"{logs} holds no *.jsonl: train with file among trainer.logger.")
+        return RunFolder(folder, {}, None, total_steps, 0.0)
+    newest = max(logs.glob("*.jsonl"))
+    log, of_newest = read_training_log(logs), read_training_log(newest)
+    steps = sorted({step for values in (of_newest or log).values() for step in values})
+    silent = max(0.0, time.time() - newest.stat().st_mtime)
+    if not steps:
+        return RunFolder(folder, {}, None, total_steps, silent)
+    # What a stopped run logged after its last checkpoint is dropped: the resumed run will log it again.
+    log = {metric: {at: value for at, value in values.items() if at <= steps[-1]} for metric, values in log.items()}
+    return RunFolder(folder, log, steps[-1], total_steps, silent)

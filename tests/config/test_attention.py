@@ -1,0 +1,196 @@
+"""Which attention a run on GPUs gets by what is installed, what it says of it, and the tokens of a micro-batch."""
+
+import importlib.util
+import logging
+import sys
+
+import pytest
+import verl.utils.model
+from transformers import LlamaForTokenClassification
+from transformers.dependency_versions_table import deps
+
+from rl.common.errors import UserError
+from tests.training.conftest import ACTOR, MODEL
+from verl.dph.config import attention
+
+TOKENS = f"{ACTOR}ppo_max_token_len_per_gpu"
+ATTENTION = f"+{MODEL}override_config.attn_implementation"
+FLOAT32 = f"{ACTOR}fsdp_config.mixed_precision.param_dtype"
+LONGEST = 900
+KERNELS = deps["kernels"].removeprefix("kernels>=").split(",")[0]  # the oldest that transformers takes
+WORKS, BROKEN = "flash_attn_varlen_func = print", "raise ImportError('undefined symbol: _ZN3c105ErrorC2')\nmore = 1"
+FETCHES = "def install_kernel(repository, revision): print(repository, revision)"
+OFFLINE = "def install_kernel(repository, revision): raise OSError('no route to the Hub\\nCheck your connection')"
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """installed(flash_attn=SOURCE, kernels=SOURCE, version=...): these packages are there, and of the two no other."""
+
+    def install(version=KERNELS, **packages):
+        for name, source in packages.items():
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "__init__.py").write_text(source)
+        (tmp_path / "kernels-1.dist-info").mkdir()
+        (tmp_path / "kernels-1.dist-info" / "METADATA").write_text(f"Name: kernels\nVersion: {version}\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        for name in ("flash_attn", "kernels"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.setattr(
+            attention, "find_spec", lambda name: importlib.util.find_spec(name) if name in packages else None
+        )
+
+    yield install
+    for name in ("flash_attn", "kernels"):
+        if str(tmp_path) in str(getattr(sys.modules.get(name), "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def on_gpus(run):
+    """The run's settings on GPUs, with packed rows of at most LONGEST tokens."""
+
+    def config(**changes):
+        packed = {f"{MODEL}use_remove_padding": True, "data.max_prompt_length": LONGEST - 100}
+        packed |= {"trainer.device": "cuda", "data.max_response_length": 100}
+        found = run.config(packed | changes)
+        for model in (found.actor_rollout_ref.model, found.critic.model):  # as device=cuda leaves them
+            if ATTENTION not in changes:
+                model.override_config = {}
+        actor, ref = found.actor_rollout_ref.actor, found.actor_rollout_ref.ref
+        for engine in (actor.fsdp_config, ref.fsdp_config, found.critic.fsdp):
+            engine.mixed_precision.param_dtype = changes.get(FLOAT32, "bf16")
+        return found
+
+    return config
+
+
+CHOICES = {
+    "flash-attn": ({"flash_attn": WORKS, "kernels": FETCHES}, "flash_attention_2", "Attention: flash_attention_2."),
+    "its kernel": (
+        {"kernels": FETCHES},
+        "kernels-community/flash-attn2",
+        "Attention: kernels-community/flash-attn2, because flash-attn is not installed.",
+    ),
+    "flash-attn for another torch": (
+        {"flash_attn": BROKEN, "kernels": FETCHES},
+        "kernels-community/flash-attn2",
+        "because flash-attn cannot be imported (undefined symbol: _ZN3c105ErrorC2).",
+    ),
+    "kernels without the Hub": (
+        {"kernels": OFFLINE},
+        "sdpa",
+        "because flash-attn is not installed and kernels cannot fetch kernels-community/flash-attn2 "
+        "(no route to the Hub). It computes the same through a dense mask",
+    ),
+    "kernels of another version": (
+        {"kernels": FETCHES, "version": "99.0"},
+        "sdpa",
+        "because flash-attn is not installed and kernels 99.0 is not the one that transformers takes (kernels",
+    ),
+    "none": (
+        {},
+        "sdpa",
+        "because flash-attn is not installed and kernels is not installed. It computes the same through a dense mask: "
+        "900 packed tokens (actor.ppo_max_token_len_per_gpu, at least the longest row) take 0.0024 GB and the "
+        "attention of one row as long (estimated).",
+    ),
+}
+
+
+@pytest.mark.parametrize("environment", CHOICES)
+def test_the_first_attention_that_is_there_is_taken_and_said(installed, on_gpus, caplog, environment):
+    packages, expected, sentence = CHOICES[environment]
+    installed(**packages)
+    config = on_gpus()
+    with caplog.at_level(logging.INFO):
+        attention.complete(config)
+    models = (config.actor_rollout_ref.model, config.critic.model)
+    assert {model.override_config.attn_implementation for model in models} == {expected}
+    (line,) = caplog.messages
+    assert sentence in line and "\n" not in line
+    assert config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == (LONGEST if expected == "sdpa" else 16384)
+
+
+def test_a_row_is_never_longer_than_a_micro_batch(installed, on_gpus):
+    """Also of the models whose limit is the actor's, by interpolation."""
+    installed(flash_attn=WORKS)
+    config = on_gpus(**{"data.max_prompt_length": 30_000})
+    attention.complete(config)
+    actor, rollout, ref = (config.actor_rollout_ref[name] for name in ("actor", "rollout", "ref"))
+    limits = [actor.ppo_max_token_len_per_gpu, rollout.log_prob_max_token_len_per_gpu]
+    limits += [ref.log_prob_max_token_len_per_gpu, config.critic.forward_max_token_len_per_gpu]
+    assert limits == [30_100] * 4
+
+
+def test_what_is_configured_stays(installed, on_gpus, caplog):
+    installed(flash_attn=WORKS)
+    config = on_gpus(**{ATTENTION: "sdpa", TOKENS: 1000})
+    config.critic.model.override_config.attn_implementation = "eager"
+    with caplog.at_level(logging.INFO):
+        attention.complete(config)
+    assert config.actor_rollout_ref.model.override_config.attn_implementation == "sdpa"
+    assert config.critic.model.override_config.attn_implementation == "eager"
+    assert config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 1000
+    assert caplog.messages[0].startswith("Attention: sdpa, because it is configured. It computes the same through a")
+    padded = on_gpus(**{ATTENTION: "sdpa", f"{MODEL}use_remove_padding": False})
+    with caplog.at_level(logging.INFO):
+        attention.complete(padded)
+    assert padded.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 16384
+    assert caplog.messages[-1] == "Attention: sdpa, because it is configured."
+
+
+@pytest.mark.parametrize(
+    ("configured", "packages", "sentence"),
+    [
+        ("flash_attention_2", {}, "=flash_attention_2 cannot be used: flash-attn is not installed. Change"),
+        ("kernels-community/x", {"kernels": OFFLINE}, "kernels cannot fetch kernels-community/x (no route"),
+    ],
+)
+def test_a_configured_attention_that_is_missing_is_named(installed, on_gpus, configured, packages, sentence):
+    installed(**packages)
+    with pytest.raises(UserError) as error:
+        attention.complete(on_gpus(**{ATTENTION: configured}))
+    message = str(error.value)
+    assert message.startswith(f"{MODEL}override_config.attn_implementation={configured}")
+    assert sentence in message and "\n" not in message
+    assert message.endswith("or leave the setting out: sdpa is then chosen.")
+
+
+def test_float32_is_not_for_flash_attention(installed, on_gpus, caplog):
+    """Such as a store's log-probs without bfloat16's rounding: on a GPU the kernel would raise in the first forward."""
+    installed(flash_attn=WORKS, kernels=FETCHES)
+    config = on_gpus(**{FLOAT32: "fp32"})
+    with caplog.at_level(logging.INFO):
+        attention.complete(config)
+    assert config.actor_rollout_ref.model.override_config.attn_implementation == "sdpa"
+    because = "Attention: sdpa, because flash attention takes no float32 (actor_rollout_ref.actor.fsdp_config."
+    assert caplog.messages[0].startswith(f"{because}mixed_precision.param_dtype=fp32). It computes the same")
+    with pytest.raises(UserError, match="takes no float32"):
+        attention.complete(on_gpus(**{FLOAT32: "fp32", ATTENTION: "flash_attention_2"}))
+
+
+def test_transformers_takes_the_kernel_where_flash_attn_is_configured_and_not_installed(installed, on_gpus):
+    installed(kernels=FETCHES)
+    attention.complete(on_gpus(**{ATTENTION: "flash_attention_2"}))
+
+
+def test_on_a_cpu_nothing_is_chosen(run, caplog):
+    config = run.prepare()
+    assert config.actor_rollout_ref.model.override_config.attn_implementation == "sdpa"
+    assert config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 16384
+    assert not [line for line in caplog.messages if line.startswith("Attention")]
+
+
+def test_a_critic_has_the_attention_of_its_config(random_model, monkeypatch):
+    """verl's own loader asks for flash attention."""
+    verls = verl.utils.model.load_valuehead_model
+    monkeypatch.setattr(verl.utils.model, "load_valuehead_model", verls)  # is put back after the test
+    attention.use_configured_attention(verl.utils.model)
+    import torch
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(random_model, attn_implementation="sdpa")
+    config.num_labels = 1
+    model = verl.utils.model.load_valuehead_model(random_model, torch.float32, config, False)
+    assert isinstance(model, LlamaForTokenClassification) and model.config._attn_implementation == "sdpa"

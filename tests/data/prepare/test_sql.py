@@ -1,0 +1,339 @@
+"""`dph prepare bird` and `spider` on small files in the official formats: rows, variants, corrections, audited rows."""
+
+import json
+import resource
+import sqlite3
+from contextlib import closing
+
+import pyarrow.parquet as pq
+import pytest
+
+from rl.common.fingerprint import file_sha256
+from rl.data.prepare.token_budget import CHARACTERS_PER_TOKEN
+from rl.data.rows import read_rows
+from rl.scorer.answers import read_sql
+from tests.data.prepare.conftest import contents, of_bird, read_bad, write_database, write_lines
+
+
+@pytest.fixture
+def prepare_bird(prepare, bird):
+    """Runs dph prepare bird on the small dev set; the result and the parquet's path."""
+
+    def run(*arguments, output="dev.parquet"):
+        return prepare(*of_bird("--output", bird / output, *arguments)), bird / output
+
+    return run
+
+
+def change(path, edit) -> None:
+    """Edits the records of a JSON file."""
+    records = json.loads(path.read_text())
+    edit(records)
+    path.write_text(json.dumps(records))
+
+
+def test_bird_rows(prepare_bird):
+    finished, output = prepare_bird()
+    assert finished.exit_code == 0, finished.err
+    assert "3 questions, 2 databases" in finished.out and f"Wrote 3 rows to {output}." in finished.out
+    assert [row.id for row in read_rows([output])] == [20_000_000, 20_000_001, 20_000_002]  # as the sampler checks them
+    second = pq.read_table(output).to_pylist()[1]
+    [message] = second.pop("prompt")
+    truth = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM customer", "cmp_method": "bird"}
+    assert second == {
+        "data_source": "bird",
+        "reward_model": {"style": "rule", "ground_truth": truth},
+        "id": 20_000_001,
+        "extra_info": {
+            "index": 1,
+            "split": "dev",
+            "source": "dev.json",
+            "question_id": 1,
+            "difficulty": "moderate",
+            "tables_without_examples": 0,
+        },
+    }
+    assert message["role"] == "user"
+    for part in (
+        "    `Total (USD)` REAL, -- e.g. 9.5, 20.0\n",
+        "FOREIGN KEY (customer_id) REFERENCES customer (id)\n",
+        "Question:\nWho has an order?\n",
+        "an order refers to customer_id\n",
+    ):
+        assert part in message["content"]
+    # The block of the prompt is the one that the scorer strips.
+    block = message["content"][message["content"].index("```sql") :].strip()
+    assert read_sql(block) is None and read_sql(f"{block}\n```sql\nSELECT 1\n```") == "SELECT 1"
+    assert sorted(path.name for path in output.parent.iterdir()) == [
+        *("dev.json", "dev.meta.json", "dev.parquet", "dev_databases")
+    ]
+    manifest = json.loads((output.parent / "dev.meta.json").read_text())
+    assert (manifest["rows"], manifest["rejected"]) == (3, 0)
+    assert manifest["inputs"] == [{"file": "dev.json", "sha256": file_sha256("dev.json")}]
+
+    _, again = prepare_bird(output="b.parquet")
+    _, drawn = prepare_bird("--seed", 3, output="c.parquet")
+    assert again.read_bytes() == output.read_bytes()
+    assert pq.read_table(drawn)["id"] == pq.read_table(output)["id"]
+
+
+def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird):
+    def spoil(records):
+        records[0]["SQL"] = " "
+        records += [
+            {"question_id": 3, "db_id": "gone", "question": "q", "SQL": "SELECT 1"},
+            {"question_id": 4, "db_id": "../shop", "question": "q", "SQL": "SELECT 1"},
+            {"question_id": 2, "db_id": "shop", "question": "again", "SQL": "SELECT 1"},
+            {"question_id": "x", "db_id": "shop", "question": "q", "SQL": "SELECT 1"},
+            {"db_id": "shop", "question": "q", "SQL": "SELECT 1"},
+            "text",
+        ]
+
+    change(bird / "dev.json", spoil)
+    finished, output = prepare_bird()
+    assert finished.exit_code == 0, finished.err
+    assert pq.read_table(output)["id"].to_pylist() == [20_000_001, 20_000_002]
+    assert "7 records are left out" in finished.out
+    named = (
+        "dev_databases lacks 2 of the 4 databases that the questions name (gone/gone.sqlite, ../shop/../shop.sqlite)"
+    )
+    assert f"{named}: 2 questions will be left out" in finished.err.splitlines()[0]
+    bad = read_bad(output)
+    assert [line["record"] for line in bad] == [0, 3, 4, 5, 6, 7, 8]
+    assert [line["reason"].partition(":")[0] for line in bad] == [
+        "its SQL is missing or no text",
+        "database gone",
+        "its db_id is no name of a folder",
+        "an earlier record has its id",
+        "its question_id is no whole number",
+        "its question_id is no whole number",
+        "it is no JSON object",
+    ]
+    assert bad[3]["about"] == "again"
+
+    change(bird / "dev.json", lambda records: records.__delitem__(slice(3, None)) or records[0].update(SQL="SELECT 1"))
+    finished, output = prepare_bird()
+    assert not output.with_suffix(".bad.jsonl").exists(), "the list of an earlier run stays"
+
+
+def test_train_ids_are_positions_and_databases_may_lie_below_the_scorers(prepare, bird, monkeypatch):
+    monkeypatch.chdir(bird)
+    change(bird / "dev.json", lambda records: [record.pop("question_id") for record in records])
+    options = ["--split", "train", "--input", "dev.json", "--databases", "dev_databases", "--database-path", bird]
+    finished = prepare("bird", *options)
+    assert "bird train: 100%" in finished.err and "Wrote 3 rows to data/sql/bird_train.parquet." in finished.out
+    table = pq.read_table("data/sql/bird_train.parquet")
+    assert table["id"].to_pylist() == [10_000_000, 10_000_001, 10_000_002]
+    truths = [row["ground_truth"]["db_id"] for row in table["reward_model"].to_pylist()]
+    assert truths[2] == "dev_databases/school/school.sqlite"
+
+
+def test_budget_drops_values_then_records(prepare_bird, bird):
+    _, output = prepare_bird()
+    shop, _, school = contents(output)
+    below_shop = int(len(shop) / CHARACTERS_PER_TOKEN)
+    finished, output = prepare_bird("--max-prompt-tokens", below_shop - 1)
+    rows = pq.read_table(output).to_pylist()
+    dropped = [row["extra_info"]["tables_without_examples"] for row in rows]
+    assert dropped[0] == 1 and dropped[-1] == 0
+    assert "'Ann'" not in rows[0]["prompt"][0]["content"] and "9.5" in rows[0]["prompt"][0]["content"]
+    assert "show fewer example values" in finished.out and "estimated" in finished.out
+    assert all(len(row["prompt"][0]["content"]) <= (below_shop - 1) * CHARACTERS_PER_TOKEN for row in rows)
+
+    finished, output = prepare_bird("--max-prompt-tokens", int(len(school) / CHARACTERS_PER_TOKEN) + 1)
+    assert pq.read_table(output)["id"].to_pylist() == [20_000_002]
+    assert {line["reason"] for line in read_bad(output)} == {
+        "its prompt is above --max-prompt-tokens even without example values"
+    }
+
+
+def test_budget_is_counted_with_a_tokenizer(prepare_bird, tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    template = "{% for message in messages %}<user> {{ message['content'] }} <end>{% endfor %}"
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", chat_template=template).save_pretrained(
+        tmp_path / "model"
+    )
+    _, output = prepare_bird()
+    words = [len(content.split()) + 2 for content in contents(output)]
+    finished, output = prepare_bird("--tokenizer", tmp_path / "model", "--max-prompt-tokens", words[1])
+    assert "counted" in finished.out
+    assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 0, 0]
+    _, output = prepare_bird("--tokenizer", tmp_path / "model", "--max-prompt-tokens", words[1] - 1)
+    assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 1, 0]
+
+
+def test_databases_are_not_written_to(prepare_bird, bird):
+    path = bird / "dev_databases" / "shop" / "shop.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+    before = {file.name: file.stat().st_mtime_ns for file in path.parent.iterdir()}
+    path.chmod(0o444)
+    finished, _ = prepare_bird()
+    assert "Wrote 3 rows" in finished.out
+    assert {file.name: file.stat().st_mtime_ns for file in path.parent.iterdir()} == before
+
+
+def test_wrong_settings_and_files(prepare_bird, bird):
+    for arguments, sentence in [
+        (["--databases", "/nowhere"], "The database folder /nowhere does not exist"),
+        (["--database-path", "/usr"], "is not below --database-path /usr"),
+        (["--input", "/nowhere.json"], "/nowhere.json cannot be read (No such file or directory)"),
+        (["--example-values", "-1"], "--example-values is -1"),
+        (["--max-prompt-tokens", "0"], "--max-prompt-tokens is 0"),
+        (["--tokenizer", "/nowhere"], "--tokenizer /nowhere is no folder"),
+        (["--tokenizer", "/usr"], "--tokenizer /usr holds no tokenizer"),
+        (["--output", "dev.json"], "The output dev.json is no .parquet"),
+        (["--output", "/proc/nothing/dev.parquet"], "/proc/nothing/dev.parquet cannot be written"),
+    ]:
+        finished, output = prepare_bird(*arguments)
+        assert finished.exit_code == 2 and sentence in finished.err and not output.exists(), arguments
+    (bird / "dev.parquet").write_text("an earlier result")
+    for content, sentence in [
+        ("{", "is no JSON"),
+        ("{}", "holds no JSON list of records"),
+        ("[]", "holds no record"),
+        ('[{"db_id": "shop"}]', "None of the 1 records makes a row"),
+        ('[{"db_id": "a"}, {"db_id": "b"}]', "has none of the 2 databases that the questions name (a/a.sqlite, b/b.sq"),
+        ("[" * 100_000, "is no JSON (it is nested too deeply)"),
+    ]:
+        (bird / "dev.json").write_text(content)
+        finished, output = prepare_bird()
+        assert finished.exit_code == 2 and sentence in finished.err, content[:20]
+    assert output.read_text() == "an earlier result" and not list(bird.glob("*.tmp"))
+
+
+def test_spider_of_two_files_with_tables(prepare, tmp_path):
+    write_database(
+        tmp_path / "database" / "concert_singer" / "concert_singer.sqlite",
+        "CREATE TABLE stadium (Stadium_ID int, Name text)",
+        "CREATE TABLE concert (concert_ID int, Stadium_ID text, Year text)",
+        "INSERT INTO stadium VALUES (1, 'Stark''s Park')",
+    )
+    record = {"db_id": "concert_singer", "query": "SELECT count(*) FROM stadium", "question": "How many?", "sql": {}}
+    for name in ("train_spider", "train_others"):
+        (tmp_path / f"{name}.json").write_text(json.dumps([record, record]))
+    tables = {
+        "db_id": "concert_singer",
+        "table_names_original": ["stadium", "concert"],
+        "column_names_original": [
+            [-1, "*"], [0, "Stadium_ID"], [0, "Name"], [1, "concert_ID"], [1, "Stadium_ID"], [1, "Year"],
+        ],
+        "primary_keys": [1, 3],
+        "foreign_keys": [[4, 1]],
+    }  # fmt: skip
+    (tmp_path / "tables.json").write_text(json.dumps([tables]))
+    inputs = ["--input", tmp_path / "train_spider.json", tmp_path / "train_others.json"]
+    options = ["--split", "train", "--databases", tmp_path / "database", "--output", tmp_path / "train.parquet"]
+    finished = prepare("spider", *inputs, *options, "--tables", tmp_path / "tables.json")
+    assert finished.exit_code == 0, finished.err
+    rows = read_rows([tmp_path / "train.parquet"])
+    assert [row.id for row in rows] == [40_000_000, 40_000_001, 40_000_002, 40_000_003]
+    assert rows[0].question["cmp_method"] == "spider"
+    content = rows[0].messages[0]["content"]
+    assert "FOREIGN KEY (Stadium_ID) REFERENCES stadium (Stadium_ID)" in content and "'Stark''s Park'" in content
+
+    (tmp_path / "tables.json").write_text("[1]")
+    finished = prepare("spider", *inputs, *options, "--tables", tmp_path / "tables.json")
+    assert finished.exit_code == 2 and "give Spider's tables.json" in finished.err
+
+
+def test_what_fails_leaves_the_earlier_result(prepare_bird, bird, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    _, output = prepare_bird()
+    before = output.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        finished, _ = prepare_bird()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert finished.exit_code == 2 and "cannot be written" in finished.err
+    monkeypatch.setattr("rl.data.prepare.sql.fit_sql_prompt", interrupt)
+    assert prepare_bird()[0].exit_code == 130
+    assert output.read_bytes() == before and not list(bird.glob("*.tmp"))
+
+
+def test_mini_dev_on_sqlite_and_postgresql(prepare, bird):
+    done = prepare(*of_bird("--variant", "mini"))
+    assert done.exit_code == 0 and "Wrote 3 rows to data/sql/bird_mini_dev.parquet." in done.out, done.err
+    row = read_rows(["data/sql/bird_mini_dev.parquet"])[1]
+    assert (row.id, row.data_source, row.question["db_id"]) == (160_000_001, "bird_mini", "shop/shop.sqlite")
+    assert row.question["cmp_method"] == "bird"
+    done = prepare(*of_bird("--variant", "mini_pg"))
+    assert done.exit_code == 0, done.err
+    row = read_rows(["data/sql/bird_mini_pg_dev.parquet"])[0]
+    assert (row.id, row.data_source, row.question["db_id"]) == (170_000_000, "bird_mini_pg", "postgresql/shop")
+    content = row.messages[0]["content"]
+    assert "engine:\nPostgreSQL\n" in content and '"Total (USD)" REAL' in content and "in double quotes" in content
+    assert prepare(*of_bird("--variant", "mini_pg", "--db-id", "pg/BIRD")).exit_code == 0
+    assert {row.question["db_id"] for row in read_rows(["data/sql/bird_mini_pg_dev.parquet"])} == {"pg/BIRD"}
+    done = prepare("bird", "--split", "train", *of_bird("--variant", "mini")[3:])
+    assert done.exit_code == 2 and "--split is train, but bird_mini has dev: give one of them." in done.err
+
+
+def test_variants_of_spider(prepare, bird):
+    records = [
+        {"db_id": "shop", "query": "SELECT name FROM customer", "question": "Who?", "type": 34},
+        {"db_id": "shop", "query": "SELECT 1", "SpiderQuestion": "Who?", "SpiderSynQuestion": "Which client?"},
+    ]
+    (bird / "spider.json").write_text(json.dumps(records))
+    for variant, split, block, kept in (("syn", "train", 18, 1), ("syn", "dev", 19, 1), ("dk", "dev", 20, 0)):
+        done = prepare(
+            *("spider", "--variant", variant, "--split", split, "--input", "spider.json"),
+            *("--databases", "dev_databases", "--output", "{name}.{split}.parquet"),
+        )
+        assert done.exit_code == 0, done.err
+        [row] = read_rows([f"spider_{variant}.{split}.parquet"])
+        assert (row.id, row.question["cmp_method"]) == (block * 10_000_000 + kept, "spider")
+    assert "Question:\nWhich client?\n" in contents("spider_syn.dev.parquet")[0]
+    assert read_bad(bird / "spider_dk.dev.parquet")[0]["reason"] == "its question is missing or no text"
+
+
+def test_corrections(prepare, bird):
+    fixes = [
+        {"question_id": 1, "corrected_sql": "SELECT DISTINCT name FROM customer"},
+        {"question_id": 2, "corrected_sql": "SELECT max(grade) FROM pupil"},
+        {"question_id": 77, "corrected_sql": "SELECT 1"},
+    ]
+    (bird / "fixes.json").write_text(json.dumps(fixes))
+    write_lines(bird / "fixes.jsonl", fixes)
+    lines = ["question_id,corrected_sql", *(",".join(map(str, fix.values())) for fix in fixes)]
+    (bird / "fixes.csv").write_text("\n".join(lines))
+    for name in ("fixes.json", "fixes.jsonl", "fixes.csv"):
+        done = prepare(*of_bird("--corrections", name, "--output", "c.parquet"))
+        assert done.exit_code == 0 and f"{name} corrects 1 record that --input lacks: id 77.\n" in done.err
+        rows = pq.read_table("c.parquet").to_pylist()
+        assert [row["reward_model"]["ground_truth"]["gold_sql"] for row in rows] == [
+            "SELECT COUNT(*) FROM customer",
+            "SELECT DISTINCT name FROM customer",
+            "SELECT max(grade) FROM pupil",
+        ]
+        assert [row["extra_info"]["source"] for row in rows] == ["dev.json", name, name]
+        assert json.loads((bird / "c.meta.json").read_text())["inputs"][1]["file"] == name
+    for wrong, sentence in (
+        ({"corrected_sql": "SELECT 1"}, "record 0 is no correction: give a question_id and a corrected_sql."),
+        ({"question_id": 1, "note": "wrong"}, "record 0 is no correction"),
+        ({"question_id": 9, "SQL": "SELECT 1"}, "corrects no record of --input (first 9)"),
+    ):
+        (bird / "fixes.json").write_text(json.dumps([wrong]))
+        done = prepare(*of_bird("--corrections", "fixes.json"))
+        assert done.exit_code == 2 and f"fixes.json {sentence}" in done.err
+
+
+def test_audited_rows_are_left_out(prepare, bird):
+    table = "id,outcome\n20000000,gold_error\n20000001,tie\n20000001,distinct\n99,empty\n"
+    (bird / "audit.csv").write_text(table)
+    assert prepare(*of_bird("--audit", "audit.csv", "--output", "a.parquet")).exit_code == 0
+    assert pq.read_table("a.parquet")["id"].to_pylist() == [20_000_001, 20_000_002]
+    done = prepare(*of_bird("--audit", "audit.csv", "--drop-for", "tie", "--output", "a.parquet"))
+    assert done.exit_code == 0 and "       1  the audit found tie\n" in done.out
+    assert pq.read_table("a.parquet")["id"].to_pylist() == [20_000_000, 20_000_002]
+    (bird / "audit.csv").write_text("id,result\n1,x\n")
+    done = prepare(*of_bird("--audit", "audit.csv"))
+    assert done.exit_code == 2 and "audit.csv is no table of dph audit" in done.err

@@ -1,0 +1,104 @@
+"""The experiment's stages: their device, their settings, and what they wait for."""
+
+import os
+
+import pytest
+import torch
+
+from rl.configuration.run import Run, run_of
+from rl.demo import experiment, run
+
+
+@pytest.mark.parametrize(
+    ("gpu", "device", "sentence"),
+    [
+        (False, "cuda_hf", "--device cuda_hf (make: DEVICE=cuda_hf) needs a GPU, and torch finds none here"),
+        (True, "cuda", "--device cuda (make: DEVICE=cuda) samples with vLLM, which is not installed here"),
+        (True, "tpu", "argument --device: invalid choice: 'tpu' (choose from"),
+    ],
+)
+def test_a_device_that_is_not_there_is_one_sentence(gpu, device, sentence, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(experiment, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as stop:
+        run.main(["--out", str(tmp_path / "out"), "--device", device])
+    assert stop.value.code == 2 and sentence in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def composed(stage, monkeypatch) -> Run:
+    """The run that a stage of rl.launch starts."""
+    for name, value in stage.environment.items():
+        monkeypatch.setenv(name, value)
+    [method, *words] = stage.command[stage.command.index("rl.launch") + 1 :]
+    return run_of(method, words)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda_hf"])
+def test_every_program_runs_on_the_device_and_with_the_experiments_settings(device, monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    stages = {stage.name: stage for stage in run.Demo(tmp_path, ["dph_js"], steps=2, seed=3, device=device).stages()}
+    for name in ("presample", "store", "train_dph_js"):
+        found = composed(stages[name], monkeypatch)
+        assert found.device == device and found.values["trainer.device"] == device.partition("_")[0]
+        assert ("VERL_PLATFORM" in found.environment) == (device == "cpu")
+        assert found.values["actor_rollout_ref.model.path"] == str(tmp_path / "model")
+        assert found.values["data.seed"] == 3
+    assert f"device={device}" in stages["evaluate_base"].command
+    expected = {
+        "algorithm.rollout_correction.bypass_mode": device == "cpu",
+        "actor_rollout_ref.actor.sft_loss_coeff": 0.5,
+        "actor_rollout_ref.actor.sft_loss_normalization": "per_set",
+        "data.sft_batch_size": 32,
+        "data.sft_pt": str(tmp_path / "data" / "pef.pt"),
+        "trainer.total_training_steps": 2,
+        "trainer.default_local_dir": str(tmp_path / "runs" / "dph_js"),
+    }
+    assert {key: found.values[key] for key in expected} == expected
+
+
+def test_the_users_variables_reach_no_program(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROLLOUT_N", "3")
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy")
+    experiment.ignore_variables()
+    assert "ROLLOUT_N" not in os.environ and os.environ["HTTP_PROXY"] == "http://proxy"
+
+
+def test_the_files_settings_decide_whether_a_stage_is_done(monkeypatch, tmp_path):
+    def hash_of():
+        demo = run.Demo(tmp_path, ["grpo"], steps=2, seed=1)
+        for stage in demo.stages():
+            demo.pipeline._is_done(stage)
+        return demo.pipeline.hashes["train_grpo"]
+
+    before = hash_of()
+    changed = experiment.settings("grpo").copy()
+    changed.actor_rollout_ref.actor.optim.lr = 1.0
+    assert hash_of() == before
+    monkeypatch.setattr(experiment, "settings", lambda method: changed)
+    assert hash_of() != before
+
+
+def test_two_programs_run_at_once_on_a_cpu_and_one_on_a_gpu(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    found = {}
+    for device in ("cpu", "cuda_hf"):
+        demo = run.Demo(tmp_path, ["grpo", "dph_js"], steps=2, seed=1, device=device)
+        stages = {stage.name: stage for stage in demo.stages()}
+        threads = {name: stage.environment.get("OMP_NUM_THREADS") for name, stage in stages.items()}
+        found[device] = demo.at_once, stages["presample"].command[-1], threads["train_grpo"]
+    ranks = "trainer.n_gpus_per_node=1"
+    assert found == {"cpu": (2, ranks, "1"), "cuda_hf": (1, ranks, "2")}
+    # GRPO trains on all prompts: it waits for neither the samples nor the store.
+    assert {name: stage.needs for name, stage in stages.items()} == {
+        "task": (),
+        "model": ["task"],
+        "presample": ["model"],
+        "split": ["presample"],
+        "store": ["split"],
+        "train_grpo": ["model"],
+        "train_dph_js": ["store"],
+        "evaluate_grpo": ["train_grpo"],
+        "evaluate_dph_js": ["train_dph_js"],
+        "evaluate_base": ["model"],
+    }

@@ -1,0 +1,74 @@
+"""What the demo prints at its end."""
+
+import json
+import shlex
+
+import pytest
+
+from rl import cli
+from rl.demo import run
+
+
+def summary(prompts: int, pass_at_1: float, styles: tuple | None) -> dict:
+    passed = {"1": [pass_at_1, pass_at_1 - 0.1, pass_at_1 + 0.1], "8": [0.875, 0.8, 1.0], "32": [1.0, 1.0, 1.0]}
+    return {"prompts": prompts, "greedy": [0.617, 0.5164, 0.7135], "pass@k": passed, "styles": styles}
+
+
+@pytest.fixture
+def report() -> dict:
+    """Two methods; the questions in domain are in groups, those out of domain are not."""
+
+    def method(pass_at_1):
+        groups = {"ambiguous": summary(48, pass_at_1 / 2, None), "plain": summary(48, pass_at_1 * 1.5, (2.0, 1.5, 2.5))}
+        whole = summary(96, pass_at_1, (4.12, 3.96, 4.25))
+        return {"in_domain": whole | {"groups": {"ambiguous": groups}}, "out_of_domain": whole}
+
+    claim = {"split": "in_domain", "unit": "nats", "value": [0.8, 0.7, 0.9], "verdict": "seen"}
+    styles = [("dapo_exp", "keeps several styles"), ("dph_js", "keeps several styles")]
+    gained = {"method": "dph_js", "predicate": "Pass@8 against the base", "unit": "share", "value": [0.1, 0.05, 0.15]}
+    return {
+        "base": method(0.4),
+        "dph_js": method(0.5),
+        "_labels": {"base": "Base", "dph_js": "DPH-JS"},
+        "_claims": [*(claim | {"method": name, "predicate": what} for name, what in styles), claim | gained],
+    }
+
+
+def test_the_table_has_both_domains_and_every_group_of_questions(report):
+    blocks = run.results_tables(report).split("\n\n")
+    assert [block.splitlines()[0] for block in blocks] == [
+        f"{questions}, 32 samples each, with 95 % intervals over questions."
+        for questions in (
+            "In domain: 96 questions",
+            "In domain: 48 ambiguous questions",
+            "In domain: 48 plain questions",
+            "Out of domain: 96 questions",
+        )
+    ]
+    assert blocks[0].splitlines()[1:] == [
+        "Model       Greedy      Pass@1       Pass@8        Pass@32        Styles",
+        "Base    61.7 52-71  40.0 30-50  87.5 80-100  100.0 100-100  4.12 4.0-4.2",
+        "DPH-JS  61.7 52-71  50.0 40-60  87.5 80-100  100.0 100-100  4.12 4.0-4.2",
+    ]
+    assert "40.0 30-50" not in blocks[1] and "20.0 10-30" in blocks[1]
+    assert "Styles" not in blocks[1] and "Styles" in blocks[2]  # where no model has a value
+
+
+def test_the_end_says_what_holds_and_where_to_go_on(report, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    demo = run.Demo(tmp_path / "out", ["grpo", "dph_js"], steps=60, seed=1)
+    (tmp_path / "out" / "report.json").write_text(json.dumps(report))
+    run._print_summary(demo, [], 444)
+    printed = capsys.readouterr().out
+    assert "\nChecks passed: DPH-JS keeps several styles.\n7.4 minutes.\nReport: out/report.html\nNext:\n" in printed
+    assert "DPH-JS: Pass@8 against the base" in printed and "dph_js" not in printed.partition("Next:")[0]
+    run._print_summary(demo, ["grpo has a style entropy of 0.50 in domain."], 444)
+    assert "Checks passed" not in capsys.readouterr().out
+    commands = [line.partition("  # ")[0] for line in printed.partition("Next:\n")[2].splitlines()]
+    assert len(commands) == 3
+    for command in commands:
+        program, *words = shlex.split(command)
+        assert program.endswith("/dph")
+        name, arguments = cli.resolve(words)
+        parsed = cli.parser_of(name).parse_args(arguments)
+        assert name != "demo" or (parsed.methods, parsed.steps) == ("grpo,dph_js,dapo_exp,dph_f", 60)

@@ -1,0 +1,73 @@
+"""Which divergence each mode puts on which rows (docs/explanation/method.md, "Modes")."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from verl.dph.divergence import f_divergences as dv
+from verl.dph.divergence.loss_modes import MODES, forms_of, terms_of
+
+
+def terms(mode, form="auto", has_data=True, kl_estimator="k1", baseline="centred"):
+    return terms_of(mode, form, has_data, alpha=0.2, kl_estimator=kl_estimator, baseline=baseline)
+
+
+@pytest.mark.parametrize(
+    ("mode", "has_data", "on_pef", "on_exp"),
+    [
+        ("none", False, False, False),
+        ("forward", True, True, False),
+        ("js_low_var", True, True, False),
+        ("js", True, True, True),
+        ("alpha", True, True, False),
+        ("alpha", False, False, True),
+        ("reverse_kl", False, False, True),
+        ("hellinger", True, True, False),
+        ("chi_square", True, True, False),
+    ],
+)
+def test_the_papers_forms(mode, has_data, on_pef, on_exp):
+    assert forms_of(mode, "auto", has_data) == (on_pef, on_exp)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_has_both_forms(mode, device):
+    d = torch.tensor([-2.0, 0.7], device=device)
+    generator, policy = terms(mode, "generator"), terms(mode, "policy")
+    assert generator.exp is None and policy.pef is None
+    torch.testing.assert_close(generator.pef_distance(d), policy.exp(d))
+    assert (generator.pef_distance(d) > 0).all()
+
+
+def test_js_and_js_low_var_agree_in_expectation(device):
+    g = torch.Generator().manual_seed(0)
+    log_p, log_q = (torch.randn(9, generator=g, dtype=torch.float64).log_softmax(0).to(device) for _ in range(2))
+    both, one = terms("js"), terms("js_low_var")
+    expected = dv.between_distributions(one.pef, log_q, log_p)
+    torch.testing.assert_close(
+        dv.between_distributions(both.pef, log_q, log_p) + dv.between_distributions(both.exp, log_q, log_p), expected
+    )
+
+
+def test_the_forward_kl_is_estimated_by_k1_or_k3_and_measured_by_k3(device):
+    d = torch.tensor([-2.0, 0.7], device=device)
+    torch.testing.assert_close(terms("forward").pef(d), -d)
+    torch.testing.assert_close(terms("forward", kl_estimator="k3").pef(d), torch.expm1(d) - d)
+    assert terms("forward").pef_distance is dv.forward_kl and terms("forward", "policy").exp is dv.forward_kl
+
+
+@pytest.mark.parametrize(
+    ("mode", "pef"),
+    [
+        ("js_low_var", dv.js_doubled_tail),
+        ("js", dv.kl_ref_mixture_tail),
+        ("hellinger", dv.hellinger_tail),
+        ("alpha", partial(dv.alpha_divergence_tail, alpha=0.2)),
+    ],
+)
+def test_the_tail_baseline_changes_only_what_is_sampled_on_d_pef(mode, pef, device):
+    d = torch.tensor([-2.0, 0.7], device=device)
+    centred, tail = terms(mode), terms(mode, baseline="tail")
+    assert torch.equal(tail.pef(d), pef(d)) and not torch.allclose(tail.pef(d), centred.pef(d))
+    assert torch.equal(tail.pef_distance(d), centred.pef(d)) and tail.exp is centred.exp

@@ -1,0 +1,62 @@
+"""Which files can be compared."""
+
+import json
+import re
+
+import pytest
+
+from rl.common.errors import UserError
+from rl.evaluation.analysis.comparison import compare
+from rl.evaluation.report.write import write_report
+from rl.evaluation.spec import read_spec
+
+
+def test_questions_must_be_those_of_the_samples(math_run):
+    math_run.ask()
+    math_run.content["groups"] = ["colour"]
+    with pytest.raises(UserError, match="groups have colour, which no question has"):
+        compare(read_spec(math_run.write()))
+    math_run.content["questions"]["math"] = ["missing.parquet"]
+    with pytest.raises(UserError, match="missing.parquet cannot be read as parquet"):
+        compare(read_spec(math_run.write()))
+    math_run.prompts = 5
+    math_run.ask()
+    with pytest.raises(UserError, match="math.parquet lacks 3 of the 8 sampled questions, the first with id 105"):
+        compare(read_spec(math_run.write()))
+
+
+def test_styles_are_read_from_the_structure_if_no_comment_says_them(made_up_report, tmp_path):
+    made = made_up_report(tmp_path, prompts=3)
+    made.method("base")
+    assert compare(read_spec(made.write())).spec.styles_by == "prefix"
+    for path in tmp_path.glob("*.jsonl"):
+        path.write_text(re.sub(r"/\*\w+\*/ ", "", path.read_text()))
+    assert compare(read_spec(made.write())).spec.styles_by == "structure"
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"temperature": 0.6}, "sampled with temperature 0.6 and .* with 1.0"),
+        ({"model_hash": "another"}, "one method but to two models"),
+    ],
+)
+def test_methods_that_cannot_be_compared(math_run, tmp_path, changed, sentence):
+    path = tmp_path / "grpo.0.meta.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(UserError, match=sentence):
+        write_report(read_spec(math_run.write()), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_second_draw_and_greedy_files_are_checked(math_run, tmp_path):
+    methods = math_run.content["methods"]
+    right = methods["base_again"]
+    for other, sentence in (("base", "is the same draw as .* both with seed"), ("grpo", "belongs to another model")):
+        methods["base_again"] = methods[other]
+        with pytest.raises(UserError, match=sentence):
+            compare(read_spec(math_run.write()))
+    methods["base_again"] = right
+    methods["grpo"]["splits"]["math"]["greedy"] = "grpo.0.jsonl"
+    with pytest.raises(UserError, match="16 greedy responses per prompt"):
+        compare(read_spec(math_run.write()))

@@ -1,0 +1,56 @@
+"""A stored base: which files are found, and what cannot be compared."""
+
+from dataclasses import replace
+
+import pytest
+
+from rl.common.errors import UserError
+from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
+from rl.evaluation.outputs import stored_base
+
+METADATA = SampleMetadata("base", "hash", "hash", 1.0, 0.95, -1, 2, 0, 64, {"/there/a.parquet": "sha"}, 3)
+GREEDY = replace(METADATA, n=1, temperature=0.0)
+WANTED = {"a.jsonl": replace(METADATA, model="trained", model_hash="other", seed=5), "a.greedy.jsonl": GREEDY}
+
+
+def write(path, metadata, missing=0):
+    with SampleWriter(path, metadata) as writer:
+        for number in range(metadata.rows * metadata.n - missing):
+            prompt, sample = divmod(number, metadata.n)
+            writer.append(SampleRecord(prompt, sample, "q", "a", [1], 1.0, 1, "7", "match", "amc23", False))
+
+
+@pytest.fixture
+def run(tmp_path):
+    write(tmp_path / "base" / "a.jsonl", METADATA)
+    write(tmp_path / "base" / "a.greedy.jsonl", GREEDY)
+    return tmp_path
+
+
+def test_the_output_folder_or_the_base_in_it_with_its_second_draw(run):
+    base = {"base": {name: run / "base" / name for name in WANTED}}
+    moved = replace(METADATA, data_files={"/here/b.parquet": "sha"})  # the place of the data does not matter
+    assert stored_base(run, WANTED) == stored_base(run / "base", WANTED | {"a.jsonl": moved}) == base
+    write(run / "base_again" / "a.jsonl", replace(METADATA, seed=9))
+    assert stored_base(run, WANTED)["base_again"] == {"a.jsonl": run / "base_again" / "a.jsonl"}
+
+
+def test_other_prompts_and_settings(run):
+    for wanted, sentence in (
+        ({"temperature": 0.6}, "its temperature is 1.0 there and 0.6 now"),
+        ({"data_files": {"/there/a.parquet": "another"}}, "its data_files is .'sha'. there and .'another'. now"),
+        ({"overlong_ids": [3]}, "its overlong_ids is"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            stored_base(run, WANTED | {"a.jsonl": replace(METADATA, **wanted)})
+
+
+def test_what_is_not_there_or_not_finished(run):
+    with pytest.raises(UserError, match="has no .*b.jsonl: evaluate the base on this split too"):
+        stored_base(run, WANTED | {"b.jsonl": METADATA})
+    with pytest.raises(UserError, match="is not a folder"):
+        stored_base(run / "none", WANTED)
+    (run / "base" / "a.jsonl").unlink()
+    write(run / "base" / "a.jsonl", METADATA, missing=1)
+    with pytest.raises(UserError, match="holds 5 of 6 samples: re-run that evaluation"):
+        stored_base(run, WANTED)

@@ -1,0 +1,31 @@
+"""A small table as Markdown and as LaTeX."""
+
+from rl.evaluation.table import Cell, Row, Table, latex, latex_escape, markdown
+
+
+def test_a_small_table_by_hand():
+    rows = (Row("Group", "", ()), Row("A_b | <c>", "ours", (Cell(12.345, 10, 15), None)))
+    table = Table("small", "50 % of it", (("Bird", "Greedy"), ("Bird", "Pass@8")), rows)
+    assert markdown(table).splitlines() == [
+        "### 50 % of it",
+        "",
+        "| Model | Source | Bird Greedy | Bird Pass@8 |",
+        "| --- | --- | ---: | ---: |",
+        "| **Group** |  |  |  |",
+        r"| A_b \| &lt;c> | ours | 12.3 [10.0, 15.0] | – |",
+    ]
+    assert latex(table).splitlines()[2:-2] == [
+        r"\caption{50 \% of it}",
+        r"\label{tab:small}",
+        r"\begin{tabular}{llrr}",
+        r"\toprule",
+        r"\multicolumn{2}{c}{} & \multicolumn{2}{c}{Bird} \\",
+        r"Model & Source & Greedy & Pass@8 \\",
+        r"\midrule",
+        r"\textit{Group} &  &  &  \\",
+        r"A\_b | \textless{}c\textgreater{} & ours & 12.3 {\scriptsize [10.0, 15.0]} & -- \\",
+        r"\bottomrule",
+    ]
+    assert latex_escape(r"a\b_c^2 {50%} & #1 ~ $x$ η<1") == (
+        r"a\textbackslash{}b\_c\textasciicircum{}2 \{50\%\} \& \#1 \textasciitilde{} \$x\$ $\eta$\textless{}1"
+    )

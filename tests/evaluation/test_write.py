@@ -1,0 +1,174 @@
+"""The report from real files, end to end: report.json's form and values, the page, the command line."""
+
+import json
+import re
+from collections import Counter
+from html import unescape
+
+import jsonschema
+import numpy as np
+import pytest
+
+from rl.common.errors import UserError
+from rl.evaluation.measures import MEASURES
+from rl.evaluation.report.page import LINKS
+from rl.evaluation.report.write import main, write_report
+from rl.evaluation.spec import read_spec
+from rl.evaluation.table import as_text
+from rl.evaluation.tables import comparisons_table, group_titles
+from tests.evaluation.conftest import PROMPTS, STYLES, N
+
+KS = ["1", "2", "4", "8", "16"]
+INTERVAL = {"type": "array", "items": {"type": "number"}, "minItems": 3, "maxItems": 3}
+OF_K = {"required": KS, "additionalProperties": INTERVAL, "maxProperties": len(KS)}
+NULLABLE = {"anyOf": [INTERVAL, {"type": "null"}]}
+SUMMARY_PROPERTIES = {
+    **{measure.name: OF_K if measure.name.endswith("@k") else NULLABLE for measure in MEASURES},
+    "n": {"const": N},
+    "prompts": {"const": PROMPTS},
+    "unparsed_sql": {"const": 0},
+    "maj_by": {"const": "syntax"},
+    "mean@k": {"required": ["16"], "additionalProperties": INTERVAL},
+    "style_share": {"required": [*STYLES, "Others"], "additionalProperties": {"type": "number"}},
+    "truncated": {"type": "number"},
+    "style_accuracy": {"required": [*STYLES, "Others"]},
+    "response_tokens": INTERVAL,
+    "groups": {"required": ["hard", "difficulty"], "maxProperties": 2},
+}
+SUMMARY = {"required": list(SUMMARY_PROPERTIES), "additionalProperties": False, "properties": SUMMARY_PROPERTIES}
+TEXTS = {"additionalProperties": {"type": "string"}}
+REPORT = {
+    "required": ["base", "base_again", "grpo", "dph_js", "_definitions", "_claims", "_tests", "_labels"],
+    "properties": {"_definitions": TEXTS, "_claims": {"type": "array"}, "_tests": {"type": "array"}, "_labels": TEXTS},
+    "additionalProperties": {"required": ["in_domain", "out_of_domain"], "additionalProperties": SUMMARY},
+}
+
+
+def samples_of(run, name: str) -> list[dict]:
+    return [json.loads(line) for line in (run.folder / f"{name}.0.jsonl").read_text().splitlines()]
+
+
+def test_report_json(run):
+    report = run.report
+    assert json.loads((run.out / "report.json").read_text()) == report
+    jsonschema.validate(report, REPORT)
+    assert SUMMARY_PROPERTIES.keys() - {"n", "prompts", "groups"} <= report["_definitions"].keys()
+    assert sorted(path.name for path in run.out.iterdir()) == ["answers.svg", "report.html", "report.json"]
+    grpo, dph_js = (report[name]["in_domain"] for name in ("grpo", "dph_js"))
+    assert grpo["style_entropy"] == [0, 0, 0] and grpo["style_share"]["JOIN"] == 1 and dph_js["style_entropy"][0] > 1
+    accuracy = np.mean([sample["acc"] for sample in samples_of(run, "base")])
+    base = report["base"]["in_domain"]
+    assert base["pass@k"]["1"][0] == base["mean@k"]["16"][0] == pytest.approx(accuracy)
+    verdicts = {(c["split"], c["method"], c["predicate"]): c["verdict"] for c in report["_claims"]}
+    assert verdicts["in_domain", "grpo", "ends in one style"] == "supported"
+    assert verdicts["in_domain", "dph_js", "keeps several styles"] == "supported"
+    assert verdicts["out_of_domain", "grpo", "higher Pass@1 than the base"] == "supported"
+    assert ("out_of_domain", "grpo", "ends in one style") not in verdicts
+    # Where a method with a divergence is worse is said like where it is better, in and out of domain.
+    judged = {f"higher {m} than GRPO" for m in ("greedy accuracy", "Pass@1", "Pass@8", "Pass@16", "keep rate")}
+    for split in ("in_domain", "out_of_domain"):
+        of_grpo = {p: v for (s, m, p), v in verdicts.items() if (s, m) == (split, "dph_f") and p.endswith("GRPO")}
+        assert of_grpo.keys() == judged and of_grpo["higher Pass@1 than GRPO"] == "not supported"
+        assert set(of_grpo.values()) <= {"not supported", "inconclusive"}
+    lines = as_text(comparisons_table(report)).splitlines()
+    line = next(line for line in lines if "DPH-F: higher Pass@1 than GRPO" in line)
+    assert line.count(" not supported") == 2
+    tests = {(t["split"], t["first"], t["second"], t["metric"]): t for t in report["_tests"]}
+    assert tests["in_domain", "grpo", "base", "mean@16"]["p_holm"] < 0.01
+    assert ("in_domain", "grpo", "base_again", "keep_rate") in tests
+    assert tests["in_domain", "dph_js", "grpo", "style_entropy"]["difference"][0] > 1
+    assert all(test["p"] <= test["p_holm"] <= 1 for test in tests.values())
+
+
+def test_page(run):
+    page = (run.out / "report.html").read_text()
+    assert page.lstrip().startswith("<!doctype html>") and len(page) < 1_000_000
+    assert not re.search(r"src=|@import|url\((?!#)", page)
+    opened, closed = (Counter(re.findall(tag, page)) for tag in (r"<(\w+)(?:\s[^<>]*[^<>/])?>", r"</(\w+)>"))
+    assert opened - closed == {"meta": 3} and not closed - opened
+    ids, references = (re.findall(rf'\s(?:{name})="([^"]*)"', page) for name in ("id", "href|src|xlink:href"))
+    assert len(ids) == len(set(ids)) and {r for r in references if not r.startswith("#")} == set(LINKS.values())
+    assert {r.removeprefix("#") for r in references if r.startswith("#")} <= set(ids)
+    # Light and dark: Pass@k of two splits and their groups (2 and 4 values), three other figures of both, two training
+    # curves. And the grid's panels, in two blocks each.
+    assert page.count("<svg") == 2 * (2 * 7 + 3 * 2 + 2) + 2 * 2 * 4
+    text = unescape(re.sub(r"<[^>]*>", " ", page))
+    for expected in (
+        "A & B", "DPH-JS <η 0.2>", "75 s", "ends in one style", "Pass@16", "seed", "0.0003", "3 simple questions",
+        "GRPO is right more often than the base, but ends in one style.",
+        "DPH-F keeps several styles, but is below GRPO in",
+    ):  # fmt: skip
+        assert expected in text
+    assert '<b class="no">not supported</b>' in page and '<b class="yes">supported</b>' in page
+
+
+def test_results_of_groups_of_questions(run):
+    summary = run.report["grpo"]["in_domain"]
+    groups, samples = summary["groups"], samples_of(run, "grpo")
+    assert list(groups) == ["hard", "difficulty"]  # family has five values: it only filters the browser
+    assert list(groups["hard"]) == ["hard", "plain"]
+    assert {value: found["prompts"] for value, found in groups["difficulty"].items()} == dict.fromkeys(
+        ["simple", "moderate", "challenging", "plain"], 3
+    )
+    for value, hard in (("hard", True), ("plain", False)):
+        found = groups["hard"][value]
+        accuracy = np.mean([sample["acc"] for sample in samples if ((sample["id"] - 100) % 3 == 0) is hard])
+        assert found["prompts"] == (4 if hard else 8)
+        assert found["pass@k"].keys() == set(KS) and found["pass@k"]["1"][0] == pytest.approx(accuracy)
+        assert {"greedy", "keep_rate", "lost", "newly_solved", "style_entropy"} <= found.keys()
+    several = ["hard", "not hard", "simple", "moderate", "challenging", "not difficulty"]
+    assert list(group_titles(summary).values()) == several
+    assert list(group_titles({"groups": {"hard": groups["hard"]}}).values()) == ["hard", "plain"]
+    in_style = [sample["acc"] for sample in samples if sample["pred"].startswith("/*JOIN*/")]
+    accuracies = summary["style_accuracy"]
+    assert accuracies["JOIN"][0] == pytest.approx(np.mean(in_style)) and accuracies["CTE"] is None
+
+
+def test_a_task_without_styles_greedy_or_logs(made_up_report, tmp_path):
+    made = made_up_report(tmp_path, splits=("math",), prompts=4, styles=(), greedy=False)
+    made.method("base")
+    made.method("grpo", skill=1)
+    # The reference query of every wrong sample returned nothing to compare.
+    samples = tmp_path / "grpo.0.jsonl"
+    samples.write_text(samples.read_text().replace('"mismatch"', '"gold_empty"'))
+    report = write_report(read_spec(made.write()), tmp_path / "out")
+    summary = report["grpo"]["math"]
+    for name in ("greedy", "styles", "style_entropy", "style_share", "distinct_correct", "unparsed_sql"):
+        assert summary[name] is None
+    assert {c["verdict"] for c in report["_claims"] if "greedy" in c["predicate"]} == {"not measured"}
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("<svg") == 2 * 3 and "samples the reference query itself failed" in page
+
+
+def test_checkpoints_and_etas(math_run, tmp_path):
+    math_run.checkpoint("grpo", 100, skill=3)
+    math_run.checkpoint("grpo", 20, skill=0)
+    report = write_report(read_spec(math_run.write()), tmp_path / "out")
+    steps = report["_progress"]["grpo"]["math"]
+    assert list(steps) == [0, 20, 100]
+    of_base = report["base"]["math"]
+    assert steps[0] == {"greedy": of_base["greedy"], "pass@8": of_base["pass@k"]["8"]}
+    assert steps[100]["pass@8"][0] > steps[0]["pass@8"][0]
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["_progress"]["grpo"]["math"]["100"]
+    page = (tmp_path / "out" / "report.html").read_text()
+    for title in ("Pass@8 against training steps", "Greedy against training steps", "eta against greedy"):
+        assert title in page
+    math_run.prompts = 9
+    math_run.checkpoint("grpo", 40, skill=1)
+    sentence = "grpo_40.0.jsonl and .* hold different prompts .0 missing, 1 more; the first adds id 108"
+    with pytest.raises(UserError, match=sentence):
+        write_report(read_spec(math_run.write()), tmp_path / "none")
+
+
+def test_command_line(math_run, tmp_path, capsys):
+    arguments = ["--spec", str(math_run.write()), "--out", str(tmp_path / "out")]
+    assert main(arguments) == 0
+    assert str(tmp_path / "out" / "report.html") in capsys.readouterr().out
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert main([*arguments, "--check"]) == 1 and (tmp_path / "out" / "report.html").read_text() == page
+    assert capsys.readouterr().err.count("Check failed:") == 1
+    (tmp_path / "spec.json").write_text("{")
+    with pytest.raises(SystemExit) as end:
+        main(["--spec", str(tmp_path / "spec.json"), "--out", str(tmp_path / "none")])
+    assert end.value.code == 2 and "spec.json is invalid: it is not JSON" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()

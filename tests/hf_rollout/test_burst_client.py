@@ -1,0 +1,152 @@
+"""The client that sends requests to hf servers in bursts."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+import ray
+from verl.workers.rollout.replica import TokenOutput
+
+from verl.dph.hf_rollout.burst_client import BurstClient
+
+
+class Remote:
+    """A method of a Ray actor: `.remote(...)` gives something to await."""
+
+    def __init__(self, method):
+        self.method = method
+
+    async def remote(self, *args, **kwargs):
+        return self.method(*args, **kwargs)
+
+
+class Server:
+    """An hf server that answers a prompt with its reverse, and fails on prompts that begin with 13."""
+
+    def __init__(self):
+        self.bursts, self.seeds, self.whole = [], [], []
+        self.generate_many = Remote(self._generate_many)
+
+    def _generate_many(self, requests, whole):
+        self.bursts.append([prompt for prompt, _, _ in requests])
+        self.seeds.append([params.get("seed") for _, params, _ in requests])
+        self.whole.append(whole)
+        return [
+            ValueError("unlucky")
+            if prompt[0] == 13
+            else TokenOutput(token_ids=prompt[::-1], extra_fields={"global_steps": 7})
+            for prompt, _, _ in requests
+        ]
+
+
+class Balancer:
+    """verl's load balancer, as far as the client asks it."""
+
+    def __init__(self, servers):
+        self.servers, self.acquired, self.released = servers, [], []
+        self.get_all_servers = Remote(lambda: list(servers))
+        self.require_acquire_fields = Remote(list)
+        self.require_release_fields = Remote(list)
+        self.acquire_server = Remote(self._acquire)
+        self.release_server = SimpleNamespace(remote=lambda server_id: self.released.append(server_id))
+
+    def _acquire(self, request_id):
+        name = list(self.servers)[len(self.acquired) % len(self.servers)]
+        self.acquired.append(name)
+        return name, self.servers[name]
+
+
+def burst_client(*servers):
+    balancer = Balancer(dict(zip("ab", servers, strict=False)))
+    return BurstClient(SimpleNamespace(config=None, _load_balancer=balancer))
+
+
+def ask(client, prompts):
+    async def scenario():
+        return await asyncio.gather(
+            *(client.generate(str(i), prompt_ids=p, sampling_params={}) for i, p in enumerate(prompts)),
+            return_exceptions=True,
+        )
+
+    return asyncio.run(scenario())
+
+
+def test_a_burst_is_one_call_a_server_and_keeps_prompts_together():
+    first, second = Server(), Server()
+    client = burst_client(first, second)
+    prompts = [[i // 4, i] for i in range(16)]  # four requests of each of four prompts
+    outputs = ask(client, prompts)
+    assert [output.token_ids for output in outputs] == [prompt[::-1] for prompt in prompts]
+    assert first.bursts == [prompts[:8]] and second.bursts == [prompts[8:]]
+    balancer = client._load_balancer
+    assert sorted(balancer.released) == sorted(balancer.acquired) == ["a", "b"]
+    assert outputs[0].extra_fields == {"global_steps": 7, "min_global_steps": 7, "max_global_steps": 7}
+
+
+def test_failures_and_what_is_not_taken():
+    # Ray sends the client, as an argument of an actor, to verl's agent loop workers.
+    client = ray.cloudpickle.loads(ray.cloudpickle.dumps(burst_client(Server())))
+    outputs = ask(client, [[1, 2], [13, 2], [3, 4]])
+    assert [type(output) for output in outputs] == [TokenOutput, ValueError, TokenOutput]
+
+    gone = Server()
+    gone.generate_many = Remote(lambda requests, whole: 1 / 0)
+    client = burst_client(gone)
+    assert [type(output) for output in ask(client, [[1], [2]])] == [ZeroDivisionError] * 2
+    assert client._load_balancer.released == ["a"]
+    with pytest.raises(ValueError, match="image_data"):
+        asyncio.run(client.generate("r", prompt_ids=[1], sampling_params={}, image_data=["x"]))
+
+
+def test_nothing_is_sent_after_the_client_is_closed():
+    server = Server()
+    client = burst_client(server)
+
+    async def scenario():
+        asked = asyncio.create_task(client.generate("r", prompt_ids=[1], sampling_params={}))
+        await asyncio.sleep(0)  # its window is open
+        await client.close()
+        return await asyncio.gather(asked, return_exceptions=True)
+
+    (output,) = asyncio.run(scenario())
+    assert isinstance(output, asyncio.CancelledError) and server.bursts == []
+
+
+def ask_as_burst(client, *requests):
+    """Ask for (seconds to wait, prompt, seed) requests from tasks of one burst; a task without a prompt fails."""
+
+    async def member(burst, delay, prompt, seed):
+        with burst.member():
+            await asyncio.sleep(delay)
+            if prompt is None:
+                raise LookupError("no prompt")
+            output = await client.generate("r", prompt_ids=prompt, sampling_params={"seed": seed})
+            if seed == 9:  # a second turn, which cannot be known of when the burst is sent
+                await client.generate("r", prompt_ids=[99], sampling_params={"seed": seed})
+            return output
+
+    async def scenario():
+        burst = client.burst(len(requests))
+        return await asyncio.gather(*(member(burst, *request) for request in requests), return_exceptions=True)
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_burst_of_known_size_waits_for_its_last_request_and_is_ordered_by_content(order):
+    servers = Server(), Server()
+    asked = [(1, 7), (2, 9), (1, 3), (2, 8)][::order]
+    requests = [(0.02 * i, [prompt, 5], seed) for i, (prompt, seed) in enumerate(asked)]
+    outputs = ask_as_burst(burst_client(*servers), *requests)
+    assert [output.token_ids for output in outputs] == [[5, prompt] for _, (prompt, _), _ in requests]
+    assert [server.bursts[0] for server in servers] == [[[1, 5], [1, 5]], [[2, 5], [2, 5]]]
+    assert [server.seeds[0] for server in servers] == [[3, 7], [8, 9]]
+    assert servers[0].bursts[1:] + servers[1].bursts[1:] == [[[99]]]
+    assert sorted(servers[0].whole + servers[1].whole) == [False, True, True]
+
+
+def test_a_burst_does_not_wait_for_a_task_that_fails_before_its_request():
+    server = Server()
+    outputs = ask_as_burst(burst_client(server), (0, [1, 2], 1), (0, [3, 4], 1), (0.01, None, 0), (0.01, None, 0))
+    assert [type(output) for output in outputs] == [TokenOutput, TokenOutput, LookupError, LookupError]
+    assert server.bursts == [[[1, 2], [3, 4]]]

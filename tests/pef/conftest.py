@@ -1,0 +1,13 @@
+"""The run of tests/training that can start, and the prompts of tests/sampling."""
+
+from tests.sampling.conftest import (  # noqa: F401
+    builder,
+    full_disk,
+    make_row,
+    model_folder,
+    seeded_engine,
+    tokenizer,
+    train_parquet,
+    write_parquet,
+)
+from tests.training.conftest import random_model, run, run_that_can_start  # noqa: F401

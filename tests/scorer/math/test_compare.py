@@ -1,0 +1,206 @@
+r"""Which answers are equal: cases over the answer types of AIME, AMC, MATH, Olympiad, Minerva and College Math.
+
+A line of CASES has a gold answer, and after each == or != a response's answer; `;;` separates gold answers. The
+verdicts are math-verify's, with two exceptions that compare.py names: equal texts are equal, and a full stop at the end
+is not part of an answer. SURPRISES has the lines, with reasons, where a mathematician would disagree with math-verify;
+the scorer follows math-verify there too. All verdicts were compared once with math-verify 0.9.0 as released, with ANTLR
+4.13.2.
+"""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from rl.scorer.answers import read_answer
+from rl.scorer.math.jobs import MathJobs
+
+CASES = r"""
+# AIME and AMC: integers, leading zeros, floats as AMC's file has them
+204  ==  204.0  ==  204.  !=  205  !=  -204  !=  204.5  ;;  073  ==  73  ;;  73  ==  073
+1000  ==  1,000  ==  1{,}000  !=  10,00  ;;  1,234,567  ==  1234567  ;;  -3  ==  −3  ;;  -5  ==  - 5
+5  ==  +5  ==  \text{5}  ==  $5$  ==  \(5\)  ==  (5)  !=  five  !=  5x  !=  ?  !=  5 \text{ or } 6
+5  !=  \text{The answer is 5}  ;;  0  ==  -0  ;;  33  !=  0x21  ;;  123456789  !=  123456788
+# Arithmetic that is left to do
+5  ==  2+3  ==  x=2+3=5  ==  |{-5}|  !=  5!  ;;  2^{10}  ==  1024  ;;  2^{1009}  !=  2^{1010}
+10  ==  \binom{5}{2}  ;;  5050  ==  \sum_{k=1}^{100} k  ;;  \int_0^1 x dx  ==  \frac12
+\lfloor n/2 \rfloor  ==  \left\lfloor \frac{n}{2} \right\rfloor  !=  \lceil n/2 \rceil
+\lim_{x \to 0} \frac{\sin x}{x}  ==  1
+# Fractions and mixed numbers
+\frac{1}{2}  ==  1/2  ==  .5  ==  \dfrac{1}{2}  ==  \tfrac12  ==  \frac{2}{4}  ==  \left(\frac{1}{2}\right)
+\frac{1}{2}  !=  \frac{2}{1}  !=  \frac{1}{2}x  ;;  -\frac{1}{2}  ==  \frac{-1}{2}  ==  \frac{1}{-2}  ==  -1/2
+\frac{1}{3}  ==  0.333333  !=  0.33  !=  0.3333  ;;  \frac{7}{3}  ==  2\frac{1}{3}
+2\frac{1}{3}  ==  \frac{7}{3}  !=  \frac{2}{3}  ;;  7/2  ==  3\frac12  ;;  \frac{22}{7}  !=  \pi
+# Percentages
+50\%  ==  50 \%  ==  0.5  ==  \frac{1}{2}  ==  50  ==  50 percent  ==  50\text{ percent}  !=  5\%  !=  500\%  !=  0.05
+50  ==  50\%  ;;  0.6  ==  60\%  ;;  50%  ==  50\%  ;;  12.5\%  ==  \frac18
+# Units and money
+5  ==  5\text{ cm}  ==  5 cm  ==  5\,\mathrm{m/s}  ;;  5\text{ cm}  ==  5  ==  5\text{ m}  ;;  5\mathrm{~m}  ==  5
+12  ==  12\text{ cm}^2  ==  12\text{ square units}  !=  13\text{ cm}  ;;  12 \text{ ft}^{2}  ==  12
+18  ==  \$18  ;;  \$18  ==  18\text{ dollars}  ;;  70000  ==  \$70{,}000  ==  \$70,000.00  ;;  \$3.50  !=  3.05
+5  ==  5\text{ kg}  ==  5\text{ (in 7)}  !=  5\text{7}  !=  5\mathrm{7}  !=  \text{7}5  ;;  57  ==  5\text{7}
+12\text{ cm}  ==  12  ==  12\,\mathrm{kg}  !=  5 7  !=  5~7  !=  5\,7  !=  \text{5} 7  !=  cm
+# Numbers in a row
+12  !=  1 2  !=  5 7  ;;  6  !=  1 2 3  ;;  5 7  ==  5  7  ;;  0  !=  1 000  ;;  1  !=  1 1/2  ;;  12, 13  ==  13, 12
+24  ==  2^3 3  ;;  1.5  ==  \frac12 3  ;;  3  ==  \log_2 8  ;;  2.75  ==  2 \frac34
+# Degrees
+45  ==  45^\circ  ==  45\text{ degrees}  ;;  45^\circ  ==  45  !=  46^\circ  !=  \frac{\pi}{4}
+30^\circ, 60^\circ  ==  60^\circ, 30^\circ
+# Decimals and scientific notation
+1.6  ==  1.60  ==  1.6000001  !=  1.61  ;;  1.5  !=  1,5  ;;  3.14  !=  \pi  ;;  0.000001  !=  0.000002
+4.5\times 10^{33}  ==  4.5 \cdot 10^{33}  ==  45 \times 10^{32}  !=  4.5 \times 10^{34}
+3\times 10^{8}  ==  300000000  ==  3\times10^8\text{ m/s}  !=  3\times 10^{-8}  ;;  6.02 \times 10^{23}  ==  6.02E23
+2.5\times 10^{-3}  ==  0.0025
+# Roots, powers, functions
+\sqrt{8}  ==  2\sqrt{2}  ==  2^{3/2}  !=  \sqrt{6}  ;;  \frac{1}{\sqrt{2}}  ==  \frac{\sqrt{2}}{2}
+\sqrt[3]{8}  ==  2  ;;  \log_{10} 2  ==  \log 2  ;;  \cos \frac{\pi}{3}  ==  \frac12
+\frac{4}{3}\pi r^3  ==  \frac{4\pi r^3}{3}  ;;  \infty  ==  +\infty  !=  -\infty  ;;  100\pi  !=  314
+\ln 2  !=  \log 2
+# Expressions (Olympiad, College Math, Minerva)
+$10-4 n$  ==  -4n+10  ==  2(5-2n)  !=  10-4m  ;;  x^2-1  ==  (x-1)(x+1)  !=  (x+1)^2
+\frac{x+1}{x-1}  ==  \frac{-x-1}{1-x}  ;;  2\sin x\cos x  ==  \sin 2x  ;;  \frac{n(n-1)}{2}  ==  \binom{n}{2}
+\ln |x|+C  ==  \ln|x| + C  !=  \ln x+C  ;;  \arcsin{1.3 \sin{\theta_w}}  ==  \arcsin(1.3\sin\theta_w)
+I_0 e^{-kx}  ==  I_0\exp(-kx)  ;;  \frac{V_0}{R}e^{-t/(RC)}  ==  \frac{V_0}{R} e^{-\frac{t}{RC}}
+x_{0} \cos (\omega t)+ \dot{x}_{0} \sin (\omega t)  ==  x_0\cos(\omega t)+\dot{x}_0 \sin(\omega t)
+\frac{48 i-56}{85}  ==  -\frac{56}{85}+\frac{48}{85}i  ;;  3+4i  ==  4i+3  !=  3-4i  ;;  \frac{m}{n}  !=  \frac{n}{m}
+# Equations and assignments
+5  ==  x=5  ;;  x=5  ==  5  ==  5=x  ==  x\approx 5  !=  y=5  !=  x=6  ;;  x=2  !=  x^2=4
+y=2x+3  ==  2x+3  ==  2x-y+3=0  !=  y=3x+2  ;;  2x+3  ==  y=2x+3  ;;  x^2+y^2=1  ==  x^2+y^2-1=0
+f(x)=2x  ==  f(x)=x+x  !=  f(x)=3x  ;;  f(x)=0, f(x)=x  ==  f(x)=x, f(x)=0  ;;  x=1,y=2  ==  y=2,x=1  !=  x=2,y=1
+# Intervals and inequalities
+(1,2)  ==  \left(1, 2\right)  ==  x\in(1,2)  !=  [1,2]  ;;  [1,2)  ==  [1, 2)  !=  (1,2]  ;;  [-2,2]  !=  [-2,2.5]
+x<3  ==  (-\infty,3)  ==  3>x  !=  x\le 3  !=  x>3  ;;  x\geq 1  ==  x\geqslant 1  ==  [1,\infty)
+(-\infty,3)\cup(5,\infty)  ==  (5,\infty)\cup(-\infty,3)  !=  (-\infty,3]\cup(5,\infty)
+\mathbb{R}\setminus\{0\}  ==  (-\infty,0)\cup(0,\infty)  ;;  \mathbb{R}  ==  (-\infty,\infty)  ;;  0<x\le 1  ==  (0,1]
+# Sets and lists
+\{1,2\}  ==  \{2,1\}  ==  1,2  !=  \{1,2,3\}  !=  \{1,3\}  ;;  \{1,1,2\}  ==  \{1,2\}  ;;  2  !=  1,2
+1,2  ==  \{1,2\}  ==  1 \text{ and } 2  !=  2  ;;  \{0\}  ==  0  ;;  0  ==  \{0\}  !=  \emptyset
+2\pm\sqrt{3}  ==  2+\sqrt{3},2-\sqrt{3}  ;;  \{1,2\} \cup \{3\}  ==  \{1,2,3\}  ;;  \emptyset  ==  \{\}
+2,3  ==  x=2\text{ or }x=3  ==  x_1=2, x_2=3  ;;  $x=2$ or $x=3$  ==  x=3,x=2
+# Tuples and points
+(1,2,3)  ==  (1, 2, 3)  ==  1,2,3  !=  (3,2,1)  ;;  (\frac12,3)  ==  (0.5,3)  ;;  (1,2)  !=  (2,1)
+(3,2,1)  !=  1,2,3
+(r,\theta)=(3,\frac{\pi}{2})  ==  (3,\frac{\pi}{2})  ;;  (x,y)=(4,-2)  ==  x=4,y=-2  ;;  (1,2)  ==  (x,y)=(1,2)
+$(45,2),(-10,-9)$  ==  (-10,-9),(45,2)  ==  (45,2) \text{ and } (-10,-9)  !=  (2,45),(-9,-10)
+# Matrices and vectors
+\begin{pmatrix}1&2\\3&4\end{pmatrix}  ==  \begin{bmatrix}1&2\\3&4\end{bmatrix}  !=  \begin{pmatrix}1&3\\2&4\end{pmatrix}
+\begin{pmatrix}1&2\\3&4\end{pmatrix}  ==  \left[\begin{array}{cc}1&2\\3&4\end{array}\right]
+\begin{pmatrix} \frac12 \\ 2 \end{pmatrix}  ==  \begin{pmatrix} 0.5 \\ 2 \end{pmatrix}
+\begin{pmatrix}1\\2\end{pmatrix}  !=  \begin{pmatrix}1&2\end{pmatrix}  !=  \begin{pmatrix}2\\1\end{pmatrix}  !=  (1,2)
+\begin{vmatrix}1&2\\3&4\end{vmatrix}  ==  -2
+# Choices, text, bases
+A  ==  (A)  ==  \textbf{(A)}  ==  \mathrm{A}  ==  A.  !=  B  ;;  \text{(A)}  ==  A  ;;  A,C  ==  C,A  !=  A
+\text{even}  ==  even  !=  \text{odd}  !=  \text{neve}  ;;  \text{Yes}  ==  yes  ;;  \text{No solution}  ==  no solution
+3:4  ==  \frac{3}{4}  ;;  10:30  ==  10:30  ;;  5:1  !=  1:5  ;;  B  !=  (B) \; 12
+\text{infinitely many}  !=  \infty
+\text{Friday}  ==  \textbf{friday}  ;;  \overline{AB}  !=  AB  ;;  2516_8  ==  2516_8  ;;  1011_2  !=  11
+"""
+
+SURPRISES = [
+    # Floats: six decimals decide, so that an approximation of an exact value counts ...
+    (r"\pi", "3.14159265", "match", "rounded to six decimals"),
+    # ... and numbers below 10^-6 are all equal. Golds of Minerva are among them: give them in other units.
+    (r"1.6\times10^{-19}", r"2\times10^{-19}", "match", "equal to six decimals"),
+    ("1", "1.0000001", "mismatch", "an integer is not compared to six decimals, and sympy's 1.0 is not 1"),
+    # 4.5e33 is 4.5 times e times 33.
+    ("4.5e33", r"4.5\times 10^{33}", "mismatch", "e is Euler's number; E would do"),
+    ("12.5", r"12.5\%", "mismatch", "a percentage equals its number for integers only"),
+    # Juxtaposition multiplies.
+    ("1000", r"1\,000", "mismatch", "1 times 0"),
+    # An equation is its right side, whatever stands on its left: \\sqrt2=1.414 is 1.414.
+    ("5", "7=5", "match", "the right side is the answer"),
+    ("7", "7=5", "mismatch", "the right side is the answer"),
+    ("5", "7=5=6", "mismatch", "the last side is the answer"),
+    (r"1\frac{1}{2}", "1 1/2", "mismatch", "1 times 1/2, and then it reads 1"),
+    ("5", "5 m/s", "mismatch", "units of one word are dropped; here m and s are symbols"),
+    ("18", "18 dollars", "mismatch", "a unit that it does not know, not in \\text: a product of letters"),
+    ("even", "neve", "match", "a product of letters; in \\text the order counts"),
+    ("x", "X", "match", "names are read in lower case"),
+    ("2516_8", "2516", "match", "the base is dropped"),
+    # i is a symbol, real or not as the whole text suggests.
+    ("i^2", "-1", "mismatch", "i is a symbol"),
+    ("1+2 i", "1+2i", "mismatch", "the first i is complex, the second real"),
+    # Sets, intervals and tuples.
+    (r"\{1,2\}", "(1,2)", "match", "an open interval of two ends may be a pair, and a pair a set"),
+    ("(1,2)", "x=1,y=2", "match", "values of the list, as a pair"),
+    (r"(-\infty,3)", "x<3", "mismatch", "an inequality is a set only where the gold answer is one"),
+    ("1<x<2", "2>x>1", "mismatch", "chains are compared link by link"),
+    (r"(-\infty,3)\cup(5,\infty)", r"x<3\text{ or }x>5", "mismatch", "a list of inequalities is no union"),
+    (r"\{1,2,3\}\cap\{2,3,4\}", r"\{2,3\}", "mismatch", "the intersection is not evaluated"),
+    (r"\emptyset", r"\varnothing", "mismatch", "an unknown symbol"),
+    ("45", "45°", "mismatch", "the character is not read; ^\\circ is"),
+    # Read from text that is no LaTeX: the last number after a blank or an equals sign.
+    ("5", r"\approx 5", "match", "the number is found"),
+    ("7", r"2 \bmod 7", "match", "the number is found"),
+]
+
+# math-verify reads no expression in these, so that only their own text (and what it normalises to that) matches them.
+UNREADABLE = [r"0.\overline{3}", "true", r"x=\frac{-1\pm\sqrt5}{2}", r"\frac{1}{", "?", ""]
+
+RESPONSES = [
+    (r"\frac{1}{2}", "We get $x = 0.5$.\n\nAnswer: $0.5$", "match"),
+    ("073", "**Answer:** 73.", "match"),
+    ("(B)", "ANSWER: B", "match"),
+    ("1,2", "Answer: $x=1$ or $x=2$", "match"),
+    ("4", r"First \boxed{4}, no: \boxed{5}", "mismatch"),
+]
+
+
+@pytest.fixture(scope="module")
+def jobs() -> MathJobs:
+    return MathJobs()
+
+
+def outcome(jobs: MathJobs, gold: str, pred: str) -> str:
+    header, body = jobs.reply({"job": "math", "gold": gold, "pred": pred, "seconds": 60.0}, b"")
+    assert header.get("score") == {"match": 1.0, "mismatch": 0.0}.get(header["outcome"])
+    assert body == b""
+    return header["outcome"]
+
+
+def cases() -> Iterator[tuple[str, str, str]]:
+    """(gold, response, verdict)."""
+    for line in CASES.strip().splitlines():
+        if not line.startswith("#"):
+            for question in line.split("  ;;  "):
+                gold, *rest = re.split(r"  (==|!=)  ", question)
+                for sign, pred in zip(rest[::2], rest[1::2], strict=True):
+                    verdict = {"==": "match", "!=": "mismatch"}[sign]
+                    yield gold, rf"Therefore it is $\boxed{{{pred}}}$.", verdict
+
+
+def test_math_verify_decides_even_where_it_surprises(jobs: MathJobs) -> None:
+    judged = [(gold, read_answer(response), verdict) for gold, response, verdict in (*cases(), *RESPONSES)]
+    judged += [(gold, pred, verdict) for gold, pred, verdict, _ in SURPRISES]
+    judged.append(("5", r"\frac{1}{\sqrt", "mismatch"))
+    assert [(gold, pred) for gold, pred, verdict in judged if outcome(jobs, gold, pred) != verdict] == []
+
+
+def test_a_gold_answer_that_is_not_read_judges_nothing_but_its_own_text(jobs: MathJobs) -> None:
+    for gold in UNREADABLE:
+        assert outcome(jobs, gold, "77") == "gold_error", gold
+        assert outcome(jobs, gold, f" {gold}\n") == "match", gold
+
+
+def test_an_answer_that_is_too_long_is_refused_not_cut(jobs: MathJobs) -> None:
+    short = MathJobs(max_answer_chars=10)
+    job = {"job": "math", "gold": "5", "pred": "0" * 10 + "5", "seconds": 60.0}
+    assert short.reply(job, b"")[0] == {
+        "outcome": "pred_error",
+        "error": "the answer has 11 characters, more than 10",
+    }
+    assert short.reply(job | {"pred": "0" * 9 + "5"}, b"")[0]["outcome"] == "match"
+    assert short.reply(job | {"pred": "5", "gold": "0" * 10 + "5"}, b"")[0]["outcome"] == "gold_error"
+    assert outcome(jobs, "5", "0" * 10 + "5") == "match"
+
+
+def test_a_worker_that_has_grown_ends_after_its_answer() -> None:
+    grown = MathJobs(recycle_bytes=-1)
+    header, _ = grown.reply({"job": "math", "gold": "5", "pred": "5", "seconds": 60.0}, b"")
+    assert header == {"outcome": "match", "score": 1.0, "last": True}
+
+
+def test_gold_answers_are_dropped_when_there_are_more_than_it_keeps() -> None:
+    few = MathJobs(held_golds=1)
+    for _ in range(2):
+        assert [outcome(few, str(gold), f"{gold}.0") for gold in (1, 2)] == ["match", "match"]

@@ -1,0 +1,556 @@
+"""DuckDB and PostgreSQL: verdicts as on SQLite, hostile statements that change nothing, infrastructure faults."""
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from rl.common.errors import UserError
+from rl.scorer import checks
+from rl.scorer.audit.options import main as audit
+from rl.scorer.config import SqlSettings, load_settings
+from rl.scorer.outcomes import Score, UnknownQuestion
+from rl.scorer.sql import lexer, scoring
+from rl.scorer.sql.engines import connection_parameters
+from rl.scorer.sql.execute import Limits, Row, StatementError, StatementTimeout
+from rl.scorer.sql.scoring import SqlQuestion, SqlScorer
+from tests.scorer.conftest import LEAGUE, RUNAWAY, Scorer, fenced, make_database, question
+from tests.scorer.postgresql import Postgresql
+
+LIMITS = Limits(sql_chars=100_000, value_bytes=1_000_000, rows=1000, bytes=1_000_000)
+
+
+def league() -> str:
+    """LEAGUE for engines in which a column has one type."""
+    script = LEAGUE.replace("(a, b)", "(a INTEGER, b INTEGER)").replace("rating REAL", "rating DOUBLE PRECISION")
+    return re.sub(r"CREATE TABLE cell.*?;|INSERT INTO cell.*?;|\(11, CAST.*?\)\), ", "", script, flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """league.duckdb; shop, a folder of a parquet and a CSV file; sub.duckdb, a damaged file."""
+    import duckdb
+
+    folder = tmp_path_factory.mktemp("duckdb")
+    with duckdb.connect(folder / "league.duckdb") as connection:
+        connection.execute(league())
+        (folder / "shop").mkdir()
+        connection.execute(f"COPY player TO '{folder}/shop/player.parquet'")
+        connection.execute(f"COPY game TO '{folder}/shop/game.csv' (HEADER)")
+    (folder / "damaged.duckdb").write_bytes(b"no database" * 1000)
+    (folder / "secret.csv").write_text("a\n1\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def league_server(postgresql: Postgresql) -> Postgresql:
+    postgresql.make("league", league())
+    return postgresql
+
+
+@pytest.fixture(scope="module", params=("duckdb", "postgresql"))
+def engine(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def run(engine: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """run(sql, seconds=20.0): the rows on league, by run.executor in this process."""
+    if engine == "duckdb":
+        from rl.scorer.sql.duckdb_engine import Executor
+
+        made, of = Executor(LIMITS, 400_000_000), str(request.getfixturevalue("databases") / "league.duckdb")
+    else:
+        from rl.scorer.sql.postgresql_engine import Executor
+
+        made, of = Executor(LIMITS, connection_parameters(settings_of(engine, request).connection)), "league"
+
+    def rows(sql: str, seconds: float = 20.0) -> list[Row]:
+        return made.execute(of, "1", sql, seconds)
+
+    rows.executor = made
+    yield rows
+    made.close(of)
+
+
+# Written by hand; most for both engines.
+VALUES = [
+    ("1.50::numeric, 2.00::numeric, 0.1::numeric + 0.2", (1.5, 2, 0.3)),
+    ("12345678901234567890123456789012345678::numeric(38, 0)", (12345678901234567890123456789012345678,)),
+    ("avg(a), sum(a), count(*), max(a) FROM (VALUES (1), (2)) AS t (a)", (1.5, 3, 2, 2)),
+    ("7 / 2.0, round(7 / 3.0, 2), 3 > 2, abs(-0.5)", (3.5, 2.33, 1, 0.5)),
+    ("'日本', 'e\u0301', '', 'a' || 'b'", ("日本", "e\u0301", "", "ab")),
+    ("1::float8 / 3, true, false, NULL", (1 / 3, 1, 0, None)),
+    ("'NaN'::float8, 'inf'::float8, '-inf'::float8", ("NaN", float("inf"), float("-inf"))),
+    ("DATE '2020-01-05', TIMESTAMP '2020-01-05 10:00:00'", ("2020-01-05", "2020-01-05 10:00:00")),
+    ("'00000000-0000-0000-0000-000000000001'::uuid", ("00000000-0000-0000-0000-000000000001",)),
+]
+OWN_VALUES = {
+    "duckdb": [
+        ("[1, 2], {'a': 1.5, 'b': 'é'}", ("[1, 2]", '{"a": 1.5, "b": "é"}')),
+        ("MAP {'k': DATE '2020-01-05'}, TIME '10:00:00'", ('{"k": "2020-01-05"}', "10:00:00")),
+        ("'\\x00\\xFF'::blob, INTERVAL 2 days, ['\\x01'::blob]", (b"\0\xff", "2 days, 0:00:00", '["01"]')),
+        ("TIMESTAMPTZ '2020-01-05 10:00:00+02'", ("2020-01-05 08:00:00+00:00",)),
+        ("170141183460469231731687303715884105727::hugeint", (2**127 - 1,)),
+        ("DATE '0044-03-15 (BC)'", ("0044-03-15 (BC)",)),
+    ],
+    "postgresql": [
+        ("ARRAY[1, 2], ROW(1, 'é'), '{\"k\": 1}'::jsonb", ("{1,2}", "(1,é)", '{"k": 1}')),
+        ("'\\x00ff'::bytea, INTERVAL '2 days', 7::oid, 'a'::char(3)", (b"\0\xff", "2 days", 7, "a  ")),
+        ("TIMESTAMPTZ '2020-01-05 10:00:00+02', DATE 'infinity'", ("2020-01-05 08:00:00+00", "infinity")),
+        ("'NaN'::numeric, 1e400::numeric, 1e400::numeric + 0.5", ("NaN", "1" + "0" * 400, "1" + "0" * 400 + ".5")),
+        ("DATE '0044-03-15 BC', 0.1::float4", ("0044-03-15 BC", 0.1)),
+    ],
+}
+
+
+def test_values_become_what_sqlite_has(engine: str, run) -> None:
+    for columns, expected in VALUES + OWN_VALUES[engine]:
+        [row] = run(f"SELECT {columns}")
+        assert row == expected and list(map(type, row)) == list(map(type, expected)), columns
+
+
+def hostile(engine: str, folder: Path) -> list[str]:
+    """The statements of hostile/both.sql and of the engine's own file."""
+    texts = [(Path(__file__).parents[1] / "hostile" / f"{name}.sql").read_text() for name in ("both", engine)]
+    lines = [line for text in texts for line in text.splitlines() if not line.startswith("--")]
+    escapes = {"FOLDER": str(folder), "\\n": "\n", "\\r": "\r", "\\0": "\0"}
+    return [re.sub("|".join(map(re.escape, escapes)), lambda match: escapes[match[0]], line) for line in lines]
+
+
+def test_what_is_not_a_select_is_denied(engine: str, run, databases: Path, request) -> None:
+    before = content(engine, request)
+    passed = []
+    for sql in hostile(engine, databases):
+        with suppress(StatementError):
+            run(sql, 5.0)
+            passed.append(sql)
+    assert passed == []
+    assert run("SELECT name FROM player ORDER BY id LIMIT 2") == [("Ada",), ("Ben",)]
+    assert content(engine, request) == before
+
+
+def content(engine: str, request: pytest.FixtureRequest) -> Any:
+    """Everything that statements must not change."""
+    folder = request.getfixturevalue("databases")
+    files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    if engine == "duckdb":
+        return files
+    server = request.getfixturevalue("league_server")
+    relations = "SELECT relname, relnamespace, reltuples >= 0 FROM pg_class WHERE relnamespace <> 99 ORDER BY 1, 2"
+    others = "SELECT (SELECT count(*) FROM pg_largeobject_metadata), (SELECT count(*) FROM pg_roles), "
+    others += "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'), (SELECT json_agg(p) FROM player p)"
+    return files, [name for name, *_ in server.run("league", relations)], server.run("league", others)
+
+
+INTERNAL = re.compile(
+    r"RI_FKey_\w+|\w*handler|plpgsql_\w+|dsnowball_\w+|\w*_trigger\w*|binary_upgrade_\w+|amvalidate|currtid2|bernoulli"
+    r"|system|unique_key_recheck"
+)
+
+
+def test_no_function_that_draws_lots_or_changes_something_may_be_called(engine: str, run, request) -> None:
+    """DuckDB: its own list, so what a new version brings is denied too. PostgreSQL: each volatile function is known."""
+    if engine == "duckdb":
+        run("SELECT 1")
+        denied = run.executor.denied
+        assert denied >= {"random", "uuid", "read_csv", "query", "glob", "nextval", "setseed", "arrow_scan"}
+        assert not denied & {"range", "unnest", "count", "now", "lower", "json_each"}
+        return
+    from rl.scorer.sql.postgresql_engine import _CALL_DENIED
+
+    volatile = "SELECT DISTINCT proname FROM pg_proc WHERE provolatile = 'v' AND pronamespace = 11"
+    names = {name for (name,) in request.getfixturevalue("league_server").run("league", volatile)}
+    left = {name for name in names if not _CALL_DENIED.fullmatch(name) and not INTERNAL.fullmatch(name)}
+    assert len(names) > 100 and left == {"clock_timestamp", "timeofday", "current_query"}
+
+
+# Whether a text has f as a name that is called (c) or not (n), not as a name (-), or is ambiguous (a).
+NAMES = r"""
+c SELECT f(1)
+c SELECT "f" (1)
+c SELECT f/* x */--y\n(1)
+c SELECT s.F(1)
+n SELECT f, 'f'(1)
+- SELECT 'f(1)', "a f(1)", $$f(1)$$, $x$ $$ f(1) $x$ -- f(1)
+c SELECT '$$', f(1), '$$'
+c SELECT a$$, f(1) AS $$
+c SELECT $1, f(1), $1
+c SELECT 'a''', f(1)
+c SELECT 1 --\r, f(1)
+c SELECT '\', f(1) --'
+a SELECT E'\', f(1) --'
+a SELECT e'a'\n '\', f(1) --'
+a SELECT U&"f"(1)
+a SELECT /* /* */ f(1) */ 1
+"""
+
+
+def test_names_are_what_postgresql_takes_for_names() -> None:
+    for line in NAMES.strip().splitlines():
+        sql = line[2:].replace("\\n", "\n").replace("\\r", "\r")
+        called = [called for name, called in lexer.names(sql) if name == "f"]
+        found = "a" if lexer.ambiguity(sql) else "c" if True in called else "n" if called else "-"
+        assert found == line[0], sql
+
+
+def test_the_clock_and_the_order_are_seen_in_other_dialects() -> None:
+    for text in ("now()", "current_date", "'today'::date", "age(born)", "LOCALTIMESTAMP", "clock_timestamp()"):
+        assert lexer.reads_clock(f"SELECT {text} FROM t", "postgresql")
+    assert not lexer.reads_clock("SELECT $$ now() $$, a[1] FROM t -- now()", "duckdb")
+    assert lexer.has_top_level_order_by("SELECT a[1] FROM t ORDER BY 1", "postgresql")
+    assert not lexer.has_top_level_order_by("SELECT $q$ ORDER BY $q$, array_agg(a ORDER BY a) FROM t", "duckdb")
+
+
+MANY = {
+    "duckdb": "FROM range(100000000000) t (i)",
+    "postgresql": "FROM (SELECT generate_series(1, 100000000000) AS i) t",
+}
+
+
+def test_limits_hold(engine: str, run) -> None:
+    for sql in (RUNAWAY, f"SELECT i {MANY[engine]} WHERE i < 0", f"SELECT count(*) {MANY[engine]}"):
+        with pytest.raises(StatementTimeout):
+            run(sql, 0.3)
+    limited = {
+        f"SELECT i {MANY[engine]}": "more than 1000 rows",
+        "SELECT repeat('x', 1000001)": "a value of more than 1000000 bytes",
+        f"SELECT repeat('x', 9999) {MANY[engine]} LIMIT 999": "more than 1000000 bytes",
+        "SELECT 1" + " " * 200_000: "200008 characters",
+        "SELECT 1\0": "null character",
+        "SELECT '\ud800'": "UTF-8|utf-8",
+        "SELECT " + "NOT " * 20_000 + "true": "depth|memory",
+    }
+    for sql, message in limited.items():
+        with pytest.raises(StatementError, match=message):
+            run(sql)
+    assert run("SELECT count(*) FROM player;; ") == [(6,)]
+
+
+def test_rows_come_in_one_order(engine: str, run) -> None:
+    sql = "SELECT p.id, q.id FROM player p, player q WHERE p.id <> q.id"
+    assert len({tuple(run(sql)) for _ in range(5)}) == 1
+
+
+# In the server's workers
+
+SETTINGS = {
+    "class_name": "SqlDetailRewardModel",
+    "num_instances": 1,
+    "slow_instances": 1,
+    "prediction_seconds": 0.5,
+    "gold_seconds": 0.5,
+    "grace_seconds": 0.5,
+    "worker_memory_bytes": 200_000_000,
+}
+
+
+def settings_of(engine: str, request: pytest.FixtureRequest, **changes: Any) -> SqlSettings:
+    where: dict[str, Any] = {"database_path": request.getfixturevalue("databases")}
+    if engine == "postgresql":
+        where = {"connection": request.getfixturevalue("league_server").connection}
+    return SqlSettings.model_validate({**SETTINGS, "engine": engine, "prefix": f"{engine}/", **where, **changes})
+
+
+@contextmanager
+def asking(settings: SqlSettings) -> Iterator[Callable[..., list[Score]]]:
+    """ask(db_id, gold, *predictions): the scores that a scorer with these settings gives."""
+    scorer = SqlScorer(settings)
+    with asyncio.Runner() as runner:
+        runner.run(scorer.pool.start())
+
+        def ask(db_id: str, gold: str, *predictions: str, method: str = "bird") -> list[Score]:
+            asked = SqlQuestion(db_id=settings.prefix + db_id, gold_sql=gold, cmp_method=method)
+            return runner.run(scorer.score(asked, [fenced(sql) for sql in predictions]))
+
+        ask.scorer, ask.runner = scorer, runner
+        try:
+            yield ask
+        finally:
+            runner.run(scorer.pool.close())
+
+
+def outcomes(scores: list[Score]) -> list[str]:
+    return [score.outcome for score in scores]
+
+
+GOLD = "SELECT name FROM player"
+LEAGUE_ID = {"duckdb": "league.duckdb", "postgresql": "league"}
+
+
+def test_a_worker_scores_caches_and_survives(engine: str, request: pytest.FixtureRequest) -> None:
+    gold, of = "SELECT name, goals FROM player ORDER BY id", LEAGUE_ID[engine]
+    with asking(settings_of(engine, request)) as ask:
+        predictions = [gold.lower(), GOLD, "SELECT id FROM player", "SELECT x FROM player", RUNAWAY]
+        scores = ask(of, gold, *predictions, method="spider")
+        assert outcomes(scores) == ["match", "partial", "mismatch", "pred_error", "pred_timeout"]
+        assert scores[1].score == 0.8 * 1 / 2 and '["Ada",3]' in scores[0].payload
+        before = ask.scorer.golds.misses, ask.scorer.scores.misses
+        assert outcomes(ask(of, gold, *predictions[:4], method="spider")) == outcomes(scores)[:4]
+        assert (ask.scorer.golds.misses, ask.scorer.scores.misses) == before
+        assert outcomes(ask(of, "SELECT x FROM player", "SELECT 1")) == ["gold_error"]
+        assert outcomes(ask(of, RUNAWAY, "SELECT 1")) == ["gold_timeout"]
+        stored, results = '{"results": [{"file": "secret.csv"}]}', ("SELECT 'x', 1.001", "SELECT 2")
+        if engine == "duckdb":
+            assert outcomes(ask(of, stored, *results, method="spider2")) == ["match", "mismatch"]
+        else:
+            with pytest.raises(UnknownQuestion, match="stored results are files below a database_path"):
+                ask(of, stored, *results, method="spider2")
+        # A busy machine may be too slow for it, but it is not a fault.
+        assert ask(of, gold, "SELECT repeat('x', 300000000)")[0].outcome in ("pred_error", "pred_timeout")
+        assert outcomes(ask(of, gold, gold + " -- again")) == ["match"]
+        for db_id in ("none", "../league.duckdb", "", "x\0y", "league'; DROP DATABASE league; --", "dbname=league"):
+            with pytest.raises(UnknownQuestion, match="db_id"):
+                ask(db_id, gold, gold)
+
+
+def test_a_slow_statement_leaves_its_worker_to_others(engine: str, request: pytest.FixtureRequest) -> None:
+    """PostgreSQL's statement takes no processor time of the worker."""
+    with asking(settings_of(engine, request, prediction_seconds=60.0)) as ask:
+
+        async def first(*predictions: str) -> str:
+            asked = {}
+            for sql in predictions:
+                of = SqlQuestion(db_id=f"{engine}/{LEAGUE_ID[engine]}", gold_sql=GOLD, cmp_method="bird")
+                asked[asyncio.create_task(ask.scorer.score(of, [fenced(sql)]))] = sql
+                await asyncio.sleep(0.5)
+            done, waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+            return asked[done.pop()]
+
+        assert ask.runner.run(first(RUNAWAY, GOLD)) == GOLD
+
+
+def test_a_folder_of_files_is_a_database(databases: Path, request: pytest.FixtureRequest) -> None:
+    with asking(settings_of("duckdb", request)) as ask:
+        gold = "SELECT p.name, sum(points) FROM player p JOIN game g ON g.player = p.id GROUP BY ALL ORDER BY 1"
+        assert ask("shop", gold, gold)[0].payload == '[["Ada",110],["Ben",20]]'
+        # Only its own files, and no more of these than their rows.
+        for source in ("'{}/secret.csv'", "read_csv('{}/shop/game.csv')", "'{}/shop/*.csv'", "glob('{}/*')"):
+            assert outcomes(ask("shop", gold, f"SELECT * FROM {source.format(databases)}")) == ["pred_error"], source
+        (databases / "shop" / "game.parquet").write_bytes(b"")
+        with pytest.raises(UnknownQuestion, match="two files for the table game"):
+            ask("shop", gold, gold)
+        (databases / "shop" / "game.parquet").unlink()
+        (databases / "shop" / "link.csv").symlink_to("/etc/passwd")
+        with pytest.raises(UnknownQuestion, match="leads out"):
+            ask("shop", gold, gold)
+        (databases / "shop" / "link.csv").unlink()
+        (databases / "empty").mkdir()
+        with pytest.raises(UnknownQuestion, match="without a"):
+            ask("empty", gold, gold)
+
+
+def test_a_change_is_seen(databases: Path, league_server: Postgresql, request: pytest.FixtureRequest) -> None:
+    import duckdb
+
+    gold, was = "SELECT count(*) FROM t", "SELECT 1"
+
+    def change_file(statement: str) -> None:
+        with duckdb.connect(databases / "changing.new") as connection:
+            connection.execute(statement)
+        (databases / "changing.duckdb").write_bytes((databases / "changing.new").read_bytes())
+
+    def change_table(rows: int) -> None:
+        (databases / "tables").mkdir(exist_ok=True)
+        (databases / "tables" / "t.csv").write_text("a\n" + "7\n" * rows)
+
+    change_file("CREATE TABLE t AS SELECT 1 AS a")
+    change_table(1)
+    league_server.make("changing", "CREATE TABLE t AS SELECT 1 AS a")
+    with asking(settings_of("duckdb", request)) as ask:
+        assert outcomes(ask("changing.duckdb", gold, was) + ask("tables", gold, was)) == ["match"] * 2
+        change_file("INSERT INTO t VALUES (2)")
+        change_table(2)
+        assert outcomes(ask("changing.duckdb", gold, was) + ask("tables", gold, was)) == ["mismatch"] * 2
+        assert ask("tables", gold, was)[0].payload == "[[1]]"
+    with asking(settings_of("postgresql", request)) as ask:
+        assert outcomes(ask("changing", gold, was)) == ["match"]
+        for statement in ("INSERT INTO t VALUES (2)", "TRUNCATE t", "INSERT INTO t VALUES (1)"):
+            misses = ask.scorer.golds.misses
+            assert outcomes(ask("changing", gold, was)) == outcomes(ask("changing", gold, was))
+            assert ask.scorer.golds.misses == misses, "nothing has changed"
+            league_server.run("changing", statement)
+            ask("changing", gold, was)
+            assert ask.scorer.golds.misses == misses + 1, statement
+        assert outcomes(ask("changing", gold, was)) == ["match"]
+
+
+def test_what_is_not_the_responses_fault_is_an_infra_error_on_duckdb(databases: Path, request) -> None:
+    with asking(settings_of("duckdb", request)) as ask:
+        assert outcomes(ask("damaged.duckdb", "SELECT 1", "SELECT 1")) == ["gold_error"]
+        writing = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print(1, flush=True); sys.stdin.read()"
+        locked = databases / "locked.duckdb"
+        command = [sys.executable, "-c", writing, locked]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+            writer.stdout.readline()
+            [score] = ask("locked.duckdb", "SELECT 1", "SELECT 1")
+            assert score.outcome == "infra_error" and "lock" in score.error
+            writer.stdin.close()
+        assert outcomes(ask("locked.duckdb", "SELECT 1", "SELECT 1")) == ["match"]
+
+
+def test_what_is_not_the_responses_fault_is_an_infra_error_on_postgresql(
+    league_server: Postgresql, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = league_server
+
+    def is_infra_error(ask: Callable[..., list[Score]], sql: str = GOLD) -> str:
+        [score] = ask("league", GOLD, f"{sql} -- {is_infra_error.asked}")
+        is_infra_error.asked += 1
+        assert score.outcome == "infra_error", score
+        return score.error
+
+    is_infra_error.asked = 0
+    owner = server.connection.replace("reader", "owner")
+    with asking(settings_of("postgresql", request, connection=owner)) as ask:
+        assert "may do more than read (owner" in is_infra_error(ask)
+    server.run("postgres", "GRANT pg_read_server_files TO guest", "ALTER ROLE guest CONNECTION LIMIT -1")
+    guest = server.connection.replace("reader", "guest")
+    with asking(settings_of("postgresql", request, connection=guest)) as ask:
+        assert "pg_read_server_files" in is_infra_error(ask)
+        server.run("postgres", "REVOKE pg_read_server_files FROM guest")
+        assert outcomes(ask("league", GOLD, GOLD)) == ["match"]
+        server.run("postgres", "ALTER ROLE guest CONNECTION LIMIT 0")
+    with asking(settings_of("postgresql", request, connection=guest)) as ask:
+        assert "too many connections" in is_infra_error(ask)
+
+    monkeypatch.setattr(scoring, "FIND_DATABASE_S", 1.0)
+    with asking(settings_of("postgresql", request)) as ask:
+        assert outcomes(ask("league", GOLD, GOLD)) == ["match"]
+        with locked_table(server):
+            assert "lock timeout" in is_infra_error(ask)
+        assert outcomes(ask("league", GOLD, f"{GOLD} -- unlocked")) == ["match"]
+        with while_running(server, "pg_cancel_backend"):
+            assert "user request" in is_infra_error(ask, RUNAWAY)
+        with while_running(server, "pg_terminate_backend"):
+            assert "terminating connection" in is_infra_error(ask, RUNAWAY)
+        assert outcomes(ask("league", GOLD, f"{GOLD} -- connected again")) == ["match"]
+        server.signal(signal.SIGSTOP)
+        try:
+            assert "does not answer" in is_infra_error(ask)
+        finally:
+            server.signal(signal.SIGCONT)
+        assert outcomes(ask("league", GOLD, f"{GOLD} -- awake")) == ["match"]
+        server.stop()
+        assert is_infra_error(ask)
+        server.start()
+        assert outcomes(ask("league", GOLD, f"{GOLD} -- started again")) == ["match"]
+
+
+@contextmanager
+def locked_table(server: Postgresql) -> Iterator[None]:
+    import psycopg
+
+    where = {"host": str(server.folder), "port": server.port, "user": "owner", "dbname": "league"}
+    with psycopg.connect(**where) as connection:
+        connection.execute("LOCK TABLE player IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+@contextmanager
+def while_running(server: Postgresql, function: str) -> Iterator[None]:
+    """Call `function` with the process of the runaway once there is one."""
+
+    def interrupt() -> None:
+        busy = "state = 'active' AND usename = 'reader' AND query ~ 'FETCH'"
+        while not server.run("league", f"SELECT {function}(pid) FROM pg_stat_activity WHERE {busy}"):
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    yield
+    thread.join()
+
+
+# Settings, and several engines in one server
+
+SECTION = "Scorers: {Scorer1: {class_name: SqlRewardModel, "
+HERE = "database_path: ., "
+SERVER = "engine: postgresql, connection: "
+WRONG = {
+    f"{HERE}engine: mysql": "Scorers.Scorer1.engine = 'mysql'",
+    "engine: duckdb": "lacks Scorers.Scorer1.database_path",
+    "engine: postgresql": "lacks Scorers.Scorer1.connection",
+    f"{HERE}{SERVER}'host=/x user=y'": "database_path = '.': Value error, is not for the engine postgresql",
+    f"{HERE}connection: 'host=/x user=y'": "connection = 'host=/x user=y': Value error, is not for the engine sqlite",
+    f"{HERE}prefix: a}}, S: {{class_name: SqlRewardModel, prefix: a, database_path: .": "of one kind",
+    f"{SERVER}'host=/x user=y password=z'": "Scorers.Scorer1.connection has a password",
+    f"{SERVER}'postgresql://y:z@localhost/'": "Scorers.Scorer1.connection has a password",
+    f"{SERVER}'host=/x'": "has no user; give one",
+    f"{SERVER}'user=y'": "has no host; give one",
+    f"{SERVER}'host=/x user=y dbname=z'": "has a dbname, but the db_id names the database",
+    f"{SERVER}'hots=/x user=y'": "is no connection string of libpq",
+    f"{SERVER}'host=no.such.host.invalid user=y'": "has the host no.such.host.invalid, which has no address",
+}
+
+
+def test_a_wrong_setting_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "sql.yaml"
+
+    def rejection(keys: str) -> str:
+        path.write_text(f"{SECTION}{keys}}}}}")
+        with pytest.raises(UserError) as raised:
+            checks.check_scorers(load_settings(path).Scorers.items())
+        return str(raised.value)
+
+    for keys, message in WRONG.items():
+        assert message in rejection(keys), keys
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    for keys, package in ((f"{HERE}engine: duckdb", "duckdb"), (f"{SERVER}'host=/x user=y'", "psycopg")):
+        assert f"needs the package {package}; install it: pip install '.[engines]'" in rejection(keys)
+
+
+def test_a_server_of_three_engines_asks_the_one_of_the_prefix(
+    start_scorer: Callable[..., Scorer],
+    databases: Path,
+    league_server: Postgresql,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    section = "{class_name: SqlRewardModel, num_instances: 1, slow_instances: 1, "
+    text = f"""
+Scorers:
+  A: {section} database_path: /cache/}}
+  B: {section} engine: duckdb, prefix: duck/, database_path: {databases}}}
+  C: {section} engine: postgresql, prefix: pg/, connection: '{league_server.connection}'}}
+"""
+    scorer = start_scorer(text=text)
+    make_database(scorer.databases / "league.sqlite", LEAGUE)
+    # In its own dialect only.
+    golds = {
+        "league.sqlite": "SELECT ifnull(goals, 0) FROM player WHERE name GLOB 'E*'",
+        "duck/league.duckdb": "SELECT coalesce(any_value(goals), 0) FROM player WHERE name LIKE 'E%'",
+        "pg/league": "SELECT coalesce(goals, 0)::int8 FROM player WHERE name ~ '^E' AND 'a' = ANY (ARRAY['a'])",
+    }
+    of_all = [question(gold, gold, "SELECT 0", "SELECT 1", "SELECT", db_id=db_id) for db_id, gold in golds.items()]
+    found = [[score["outcome"] for score in scores] for scores in scorer.answers(*of_all)]
+    assert found == [["match", "match", "mismatch", "pred_error"]] * 3
+    for db_id in ("league", "duck/league", "pg/none", "duck/../duck/league.duckdb/", "pg/"):
+        reply = scorer.post(question("SELECT 1", "SELECT 1", db_id=db_id))
+        assert reply.status_code == 404 and repr(db_id.partition("/")[2] or db_id)[1:-1] in reply.json()["error"]
+    metrics = scorer.client.get("/metrics").text
+    for kind in ("sql", "sql:duck/", "sql:pg/"):
+        assert f'scorer_workers{{kind="{kind}"}} 1.0' in metrics and f'cache="{kind.replace("sql", "gold")}"' in metrics
+
+    # The audit of the golds, of one with a tie on each engine, and of one whose database is in no server.
+    asked = [*golds.items(), *((db_id, "SELECT name FROM player LIMIT 1") for db_id in golds), ("pg/none", "SELECT 1")]
+    truths = [{"db_id": db_id, "gold_sql": gold, "cmp_method": "bird"} for db_id, gold in asked]
+    rows = [{"id": i, "data_source": "bird", "reward_model": {"ground_truth": truth}} for i, truth in enumerate(truths)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    assert audit([str(tmp_path / "rows.parquet"), "-c", str(scorer.directory / "settings.yaml")]) == 0
+    counts = re.findall(r"^(gold|unknown_database|tie|row_order) +(\d+) ", capsys.readouterr().out, re.MULTILINE)
+    # Rows in another order are looked for on SQLite only.
+    assert dict(counts) == {"gold": "6", "unknown_database": "1", "tie": "3", "row_order": "1"}

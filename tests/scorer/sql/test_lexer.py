@@ -1,0 +1,77 @@
+"""Reading SQL text: repairs, a top-level ORDER BY, and the clock."""
+
+import time
+from datetime import UTC, datetime
+
+from rl.scorer.answers import read_sql
+from rl.scorer.sql.lexer import has_top_level_order_by, reads_clock, repair
+from rl.scorer.sql.scoring import _GoldQuery
+
+REPAIRS = [
+    ("a > = 1 AND b < = 2 AND c !  = 3", "a >= 1 AND b <= 2 AND c != 3"),
+    ("a = '> =' AND b > = 1", "a = '> =' AND b >= 1"),
+    ("a = 'it''s > =' AND b > = 1", "a = 'it''s > =' AND b >= 1"),
+    (r"a = 'C:\' AND b > = '> ='", r"a = 'C:\' AND b >= '> ='"),
+    ('"> =" > = 1', '"> =" >= 1'),
+    ("`> =` [> =] > = 1", "`> =` [> =] >= 1"),
+    ("-- it's > =\na > = 1", "-- it's > =\na >= 1"),
+    ("/* it's */ a > = 1", "/* it's */ a >= 1"),
+    ("SELECT YEAR(CURDATE()) - y, year ( curdate ( ) ), 'YEAR(CURDATE())'", "SELECT 2020 - y, 2020, 'YEAR(CURDATE())'"),
+    ("a <> 1 AND b >= 2", "a <> 1 AND b >= 2"),
+]
+
+
+def test_repairs_outside_literals_and_comments_only() -> None:
+    for sql, repaired in REPAIRS:
+        assert repair(sql) == repaired
+
+
+ORDERED = [
+    "SELECT a FROM t order\n by a DESC LIMIT 1",
+    "SELECT a FROM t ORDER /* x */ -- y\n BY a",
+    "SELECT a FROM t UNION SELECT b FROM u ORDER BY 1",
+    "WITH w AS (SELECT 1) SELECT a FROM w ORDER BY (a)",
+    "SELECT a FROM t WHERE s = '(' ORDER BY a",
+]
+NOT_ORDERED = [
+    "SELECT a FROM t",
+    "SELECT a FROM (SELECT a FROM t ORDER BY a)",
+    "SELECT row_number() OVER (ORDER BY a) FROM t",
+    "SELECT a FROM t WHERE s = ' ORDER BY '",
+    r"SELECT a FROM t WHERE s = 'C:\' AND r = ' ORDER BY a'",
+    'SELECT "ORDER BY" FROM t -- ORDER BY a',
+    "SELECT a FROM t /* ORDER BY a */",
+    "SELECT [order], by_ FROM t",
+]
+READS_CLOCK = [
+    "SELECT date('now')",
+    'SELECT strftime("%Y", "Now")',
+    "SELECT strftime('%Y', CURRENT_TIMESTAMP) - strftime('%Y', born) FROM player",
+]
+READS_NO_CLOCK = [
+    "SELECT a FROM t WHERE note = 'as of now' -- 'now'",
+    "SELECT [current_date], date(joined) FROM t",
+]
+
+
+def test_finds_a_top_level_order_by_and_a_look_at_the_clock() -> None:
+    assert [sql for sql in ORDERED + NOT_ORDERED if has_top_level_order_by(sql)] == ORDERED
+    assert [sql for sql in READS_CLOCK + READS_NO_CLOCK if reads_clock(sql)] == READS_CLOCK
+
+
+def test_gold_that_reads_the_clock_is_of_a_day() -> None:
+    today = datetime.now(UTC).date().isoformat()
+    assert _GoldQuery.of("SELECT a > = 1 FROM t", "sqlite")[:2] == ("SELECT a >= 1 FROM t", "")
+    assert _GoldQuery.of("SELECT date('now')", "sqlite").day in (today, datetime.now(UTC).date().isoformat())
+
+
+HOSTILE = ["/*", "'", '"', "YEAR(", "> ", "<", "```sql", "ORDER ", "--", "[", "```sql ```", "<think>", "</think>"]
+
+
+def test_reading_is_linear_in_hostile_text() -> None:
+    """If it were quadratic, each would take hours."""
+    started = time.process_time()
+    for unit in HOSTILE:
+        text = unit * (200_000 // len(unit))
+        read_sql(text), repair(text), has_top_level_order_by(text), reads_clock(text)
+    assert time.process_time() - started < 60

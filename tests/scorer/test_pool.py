@@ -1,0 +1,243 @@
+"""The pool: workers that are lost or crash, and the slow lane."""
+
+import asyncio
+import concurrent.futures
+import os
+import resource
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+import psutil
+import pytest
+import uvloop
+
+from rl.scorer.config import MathSettings
+from rl.scorer.math.scoring import MathQuestion, MathScorer
+from rl.scorer.pool import SLOW_NICE, SLOW_SECONDS, may_renice
+from rl.scorer.sql.scoring import GoldCheck, SqlScorer
+from tests.scorer.conftest import SHOP, fenced, question, running
+
+
+@pytest.mark.slow
+def test_killed_workers_under_load_cost_at_most_their_own_answers(scorer) -> None:
+    load = 300
+    busy = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 20000) SELECT max(x) + {} FROM r"
+
+    def ask(i: int) -> list[tuple[str, float]]:
+        [scores] = scorer.answers(question(f"SELECT {20000 + i}", busy.format(i), "SELECT 1"))
+        return [(score["outcome"], score["score"]) for score in scores]
+
+    with concurrent.futures.ThreadPoolExecutor(8) as executor:
+        answers = [executor.submit(ask, i) for i in range(load)]
+        killed = 0
+        while not all(answer.done() for answer in answers):
+            workers = scorer.workers()
+            if workers:
+                with suppress(ProcessLookupError):
+                    os.kill(workers[killed % len(workers)], signal.SIGKILL)
+                killed += 1
+            time.sleep(0.4)
+    expected = (("match", 1.0), ("mismatch", 0.0))
+    found = [outcome for answer in answers for outcome in zip(answer.result(), expected, strict=True)]
+    wrong = [answer for answer, right in found if answer != right]
+    assert killed > 0
+    # A job is lost when two workers die with it; lost gold is lost for the question's two answers.
+    assert wrong == [("infra_error", 0.0)] * len(wrong) and len(wrong) <= killed
+    assert scorer.outcome("SELECT 1") == "match"
+
+
+def test_a_worker_that_crashes_on_a_query_makes_it_an_error(start_scorer: Callable) -> None:
+    """SIGSEGV simulates a fault of SQLite: no query is known that causes one."""
+    scorer = start_scorer(prediction_seconds=30.0, num_instances=1)
+    runaway = "WITH RECURSIVE r(x) AS (SELECT 5 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        under_way = executor.submit(scorer.put, [fenced(runaway)], "SELECT 1")
+        seen: set[int] = set()
+        while not under_way.done():
+            for worker in scorer.workers():
+                with suppress(psutil.NoSuchProcess):
+                    if psutil.Process(worker).cpu_times().user > 0.3 and worker not in seen:
+                        seen.add(worker)
+                        os.kill(worker, signal.SIGSEGV)
+            time.sleep(0.05)
+    assert len(seen) == 2
+    [detail] = under_way.result().json()["details"]
+    assert detail["outcome"] == "pred_error"
+    assert scorer.outcome("SELECT 1") == "match"
+
+
+def test_a_worker_that_has_just_died_gets_no_job(sql_scorer: Callable[..., SqlScorer]) -> None:
+    """Asked every half millisecond around the moment at which the server's end of the socket closes, with uvloop."""
+    scorer = sql_scorer(num_instances=2)
+
+    async def scenario() -> list:
+        found = []
+        async with running(scorer):
+            for attempt in range(5):
+                for child in psutil.Process().children(recursive=True):
+                    with suppress(psutil.ZombieProcess):
+                        if "rl.scorer.worker" in " ".join(child.cmdline()):
+                            child.kill()
+                asked = []
+                for number in range(100):
+                    check = scorer.check_gold(SHOP, f"SELECT {attempt}, {number}")
+                    asked.append(asyncio.create_task(check))
+                    await asyncio.sleep(0.0005)
+                found += await asyncio.gather(*asked)
+        return found
+
+    found = uvloop.run(scenario())
+    assert len(found) == 500
+    outcomes = Counter(result.outcome for result in found)
+    assert set(outcomes) <= {"gold", "infra_error"} and outcomes["gold"] > 400
+
+
+def test_a_worker_that_cannot_be_started_for_want_of_descriptors_is_an_infra_error(
+    sql_scorer: Callable[..., SqlScorer],
+) -> None:
+    scorer = sql_scorer()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def scenario() -> list[str]:
+        async with running(scorer):
+            outcomes = [(await scorer.check_gold(SHOP, "SELECT 1")).outcome]
+            [worker] = scorer.pool._all
+            await worker.kill()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+            try:
+                async with asyncio.timeout(20):
+                    outcomes.append((await scorer.check_gold(SHOP, "SELECT 2")).outcome)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            outcomes.append((await scorer.check_gold(SHOP, "SELECT 2")).outcome)
+            return outcomes
+
+    assert asyncio.run(scenario()) == ["gold", "infra_error", "gold"]
+
+
+def test_without_the_right_to_renice_a_slow_statement_costs_no_worker(
+    sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """setpriority as in a kernel without CAP_SYS_NICE: a niceness never falls again."""
+    system = os.setpriority
+
+    def setpriority(which: int, who: int, niceness: int) -> None:
+        if niceness < os.getpriority(which, who):
+            raise PermissionError
+        system(which, who, niceness)
+
+    monkeypatch.setattr(os, "setpriority", setpriority)
+    may_renice.cache_clear()
+    request.addfinalizer(may_renice.cache_clear)
+    scorer = sql_scorer()
+    count = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT 3000000) SELECT count(*) FROM r"
+
+    async def scenario() -> None:
+        async with running(scorer):
+            for number in range(4):
+                check = await scorer.check_gold(SHOP, count.format(number))
+                assert check.outcome == "gold" and check.seconds > SLOW_SECONDS
+            assert scorer.pool.workers == 1 and not scorer.pool.ends
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.skipif(not may_renice(), reason="it takes CAP_SYS_NICE")
+def test_a_slow_statement_s_priority_is_relative_to_the_server_s(sql_scorer: Callable[..., SqlScorer]) -> None:
+    """A server that was started with a niceness keeps its workers there."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    base = before + 3
+
+    async def scenario() -> tuple[set[int], int]:
+        scorer = sql_scorer()
+        async with running(scorer):
+            [worker] = scorer.pool._all
+            sql = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 5000000) SELECT count(*) FROM r"
+            check = asyncio.create_task(scorer.check_gold(SHOP, sql))
+            seen = set()
+            while not check.done():
+                seen.add(os.getpriority(os.PRIO_PROCESS, worker.pid))
+                await asyncio.sleep(0.01)
+            assert check.result().outcome == "gold"
+            return seen, os.getpriority(os.PRIO_PROCESS, worker.pid)
+
+    os.setpriority(os.PRIO_PROCESS, 0, base)
+    try:
+        assert asyncio.run(scenario()) == ({base, base + SLOW_NICE}, base)
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
+@pytest.mark.skipif(not may_renice(), reason="it takes CAP_SYS_NICE")
+def test_a_slow_statement_that_lost_its_worker_begins_again_at_the_server_s_priority(
+    sql_scorer: Callable[..., SqlScorer],
+) -> None:
+    """It has its whole limit again. Killed again, it is an infra_error; the next question begins anew."""
+    limit = 0.6
+    scorer = sql_scorer(gold_seconds=limit)
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    endless = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
+
+    async def ask(kills: int) -> tuple[GoldCheck, list[int], float]:
+        """The outcome after `kills` workers were killed, the niceness of each worker, and the time of the last."""
+        check = asyncio.create_task(scorer.check_gold(SHOP, endless))
+        niceness: dict[int, int] = {}
+        seconds = 0.0
+        while not check.done():
+            for worker in list(scorer.pool._runs):
+                seconds = worker.cpu_seconds() - worker.cpu_used
+                if seconds > 3 * SLOW_SECONDS and worker.pid not in niceness:
+                    niceness[worker.pid] = os.getpriority(os.PRIO_PROCESS, worker.pid)
+                    if len(niceness) <= kills:
+                        os.kill(worker.pid, signal.SIGKILL)
+                        await worker.gone.wait()
+            await asyncio.sleep(0.01)
+        return check.result(), list(niceness.values()), seconds
+
+    async def scenario() -> None:
+        async with running(scorer):
+            lost, niceness, _ = await ask(kills=2)
+            assert (lost.outcome, lost.error) == ("infra_error", "2 worker processes were lost on this question")
+            assert niceness == [own + SLOW_NICE, own]
+            found, niceness, seconds = await ask(kills=1)
+            assert (found.outcome, niceness) == ("gold_timeout", [own + SLOW_NICE, own])
+            assert seconds > 0.75 * limit
+
+    asyncio.run(scenario())
+
+
+def test_lost_workers_are_forked_anew_and_a_lost_fork_server_is_replaced() -> None:
+    scorer = MathScorer(MathSettings(class_name="MathRewardModel", num_instances=2))
+
+    def fork_server() -> psutil.Process:
+        [forking] = {psutil.Process(worker.pid).parent() for worker in scorer.pool._all}
+        return forking
+
+    async def scores(answers: list[str]) -> list[float]:
+        responses = [rf"\boxed{{{answer}}}" for answer in answers]
+        return [score.score for score in await scorer.score(MathQuestion(ground_truth="7"), responses)]
+
+    async def end_of_all(killed: list[psutil.Process]) -> None:
+        workers = list(scorer.pool._all)
+        assert len(workers) == 2
+        for process in killed:
+            process.kill()
+        await asyncio.gather(*(worker.gone.wait() for worker in workers))
+
+    async def scenario() -> None:
+        async with running(scorer):
+            first = fork_server()
+            await end_of_all(first.children())
+            assert await scores([rf"\frac{{{7 * n}}}{{{n}}}" for n in range(2, 20)]) == [1.0] * 18
+            assert fork_server() == first
+            # Its workers end with it.
+            await end_of_all([first])
+            assert await scores([r"\frac{21}{3}", "8"]) == [1.0, 0.0]
+            assert (second := fork_server()) != first
+            assert scorer.pool.ends == {"lost": 4}
+        assert not second.is_running()
+
+    asyncio.run(scenario())

@@ -1,0 +1,189 @@
+"""Scores of the reward models for SQL: against hand-computed values and laws, and as the server gives them."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rl.scorer.rewards import (
+    SQL_CREDITS,
+    column_credit,
+    released_column_credit,
+    soft_f1,
+)
+from rl.scorer.sql.compare import GoldRows
+from rl.scorer.sql.jobs import SqlJobs
+from tests.scorer.conftest import LEAGUE, Scorer, fenced, make_database
+
+# Gold, prediction, credit with columns one to one, and as the released server has it.
+CREDITS = [
+    # 1 of 2 gold columns in 2 predicted ones: 0.8 * 1 / (2 * 2).
+    ([(1, "a"), (2, "b")], [(1, "x"), (2, "y")], 0.2, 0.2),
+    # Both gold columns among 3 predicted ones: 0.8 * 4 / (2 * 3).
+    ([(1, "a"), (2, "b")], [(1, "a", 0), (2, "b", 0)], 0.8 * 4 / 6, 0.8 * 4 / 6),
+    # Sets of values: duplicates and the order of rows do not count.
+    ([(1,), (2,)], [(2,), (1,), (1,)], 0.8, 0.8),
+    ([(1, "a")], [("a", 1)], 0.8, 0.8),
+    ([(1,)], [(2,)], 0.0, 0.0),
+    ([], [(1,)], 0.0, 0.0),
+    ([(1,)], [], 0.0, 0.0),
+    # One predicted column is one of gold's two: 0.8 * 1 / (2 * 1); released min(1, 2 * 2 / (2 * 1)).
+    ([(1, 1)], [(1,)], 0.4, 0.8),
+    # 0.8 * 2 * 2 / (4 * 2); released 3 * 3 / (4 * 2) is above 1.
+    ([(1, 1, 1, "Ann")], [(1, 1)], 0.4, 0.8),
+    # 0.8 * 1 / (1 * 3), in both.
+    ([(1,)], [(1, 1, 1)], 0.8 / 3, 0.8 / 3),
+]
+
+
+def test_partial_credit() -> None:
+    for gold, predicted, score, released in CREDITS:
+        rows = GoldRows(gold, ordered=False)
+        assert column_credit(rows, predicted) == pytest.approx(score, abs=1e-12), gold
+        assert released_column_credit(rows, predicted) == pytest.approx(released, abs=1e-12), gold
+
+
+SOFT_F1 = [
+    ([], [], 1.0),
+    ([(1,)], [], 0.0),
+    ([], [(1,)], 0.0),
+    ([(1, "a")], [(1, "a")], 1.0),
+    # Columns in any order; a repeated row counts once.
+    ([(1, "a")], [("a", 1), ("a", 1)], 1.0),
+    # tp 1/2, fp 1/2, fn 1/2.
+    ([(1, "a")], [(1, "b")], 0.5),
+    # The example of BIRD's README in small. Rows: tp 1; tp 1/2, fn 1/2; fn 1. 2 * 1.5 / (2 * 1.5 + 0 + 1.5).
+    ([("Apple", 325), ("Orange", 7), ("Banana", 119)], [(325, "Apple"), ("Orange",)], 2 / 3),
+    # A row too many: tp 1, fp 1.
+    ([(1,)], [(1,), (2,)], 2 / 3),
+    # The rows' order: nothing is found.
+    ([(1,), (2,)], [(2,), (1,)], 0.0),
+    # A third column: tp 1, fp 1/2. 2 / (2 + 1/2).
+    ([(1, "a")], [(1, "a", "c")], 0.8),
+    # Values are not paired one to one, neither where gold repeats them (tp 1/2, no fn) nor where the prediction does.
+    ([(1, 1)], [(1,)], 1.0),
+    ([(1,)], [(1, 1)], 1.0),
+    # NULL is a value, and 1 is 1.0.
+    ([(None, 1)], [(1.0, None)], 1.0),
+]
+
+
+def test_soft_f1() -> None:
+    for gold, predicted, score in SOFT_F1:
+        assert soft_f1(gold, predicted) == pytest.approx(score, abs=1e-12), (gold, predicted)
+
+
+cells = st.sampled_from([0, 1, 1.0, "1", None, b"1", -1, -2])
+any_table = st.integers(1, 4).flatmap(lambda columns: st.lists(st.tuples(*[cells] * columns), min_size=1, max_size=5))
+
+
+@settings(max_examples=300)
+@given(any_table, any_table, st.data())
+def test_laws_of_the_scores_of_other_results(gold: list, predicted: list, data: st.DataObject) -> None:
+    rows = GoldRows(gold, ordered=False)
+    scores = {name: credit(rows, predicted) for name, credit in SQL_CREDITS.items()}
+    assert all(0 <= score <= 0.8 for score in scores.values()), scores
+    assert scores["SqlDetailRewardModel"] <= scores["SqlReleasedRewardModel"]
+    # What permutations leave as it is. Merging two columns of one set of values into one would change it.
+    order = data.draw(st.permutations(range(len(predicted[0]))))
+    other_columns = [tuple(row[i] for i in order) for row in predicted]
+    other_rows = [*data.draw(st.permutations(predicted)), predicted[0]]
+    gold_reversed = GoldRows([row[::-1] for row in gold], ordered=False)
+    for name, credit in SQL_CREDITS.items():
+        assert credit(rows, other_columns) == credit(gold_reversed, predicted) == scores[name], name
+        if name != "SqlSoftF1RewardModel":
+            assert credit(rows, other_rows) == scores[name], name
+    # Full for the same result, and the same from both sides.
+    assert soft_f1(gold, gold) == 1 and SQL_CREDITS["SqlSoftF1RewardModel"](rows, gold) == 0.8
+    assert column_credit(rows, gold) == pytest.approx(0.8, abs=1e-12)
+    back = column_credit(GoldRows(predicted, ordered=False), gold)
+    assert back == pytest.approx(scores["SqlDetailRewardModel"], abs=1e-12)
+
+
+@pytest.fixture(scope="module")
+def score(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[str, float]]:
+    """score(reward, gold, predicted): outcome and score of a prediction on league, by a worker's job."""
+    path = tmp_path_factory.mktemp("rewards") / "league.sqlite"
+    make_database(path, LEAGUE)
+    limits = {"sql_chars": 100_000, "value_bytes": 1_000_000, "rows": 100_000, "bytes": 10_000_000}
+    jobs = SqlJobs("sqlite", {}, limits, held_bytes=0, payload_rows=1, payload_bytes=1000)
+    database = {"uri": f"file:{path}?mode=ro", "version": "", "seconds": 5.0}
+
+    def score(reward: str, gold: str, predicted: str) -> tuple[str, float]:
+        header, body = jobs.reply(database | {"job": "gold", "sql": gold}, b"")
+        job = {"job": "score", "sql": predicted, "gold": gold, "ordered": header["ordered"]}
+        job |= {"method": "bird", "reward": reward, "digest": False}
+        header, _ = jobs.reply(database | job, body)
+        return header["outcome"], header["score"]
+
+    return score
+
+
+GOLD = "SELECT name, goals FROM player WHERE team = 'Reds'"
+PREDICTED = "SELECT name FROM player WHERE team = 'Reds'"
+SCORES = {
+    "SqlDetailRewardModel": 0.4,
+    "SqlReleasedRewardModel": 0.4,
+    "SqlRewardModel": 0.0,
+    # tp 1/2 of each of two rows, fn 1/2 of each: F1 2/3.
+    "SqlSoftF1RewardModel": 0.8 * 2 / 3,
+    "SqlFormatRewardModel": 0.0,
+}
+
+
+def test_a_job_scores_by_its_reward_model(score: Callable[..., tuple[str, float]]) -> None:
+    for reward in SQL_CREDITS:
+        outcome, value = score(reward, GOLD, PREDICTED)
+        assert value == pytest.approx(SCORES[reward], abs=1e-12), reward
+        assert outcome == ("partial" if value else "mismatch")
+        assert score(reward, GOLD, GOLD + " ORDER BY name DESC") == ("match", 1.0)
+
+
+TWO = "SELECT count(*) FROM player WHERE team = 'Reds'"
+SCORERS = "SELECT name, team FROM player WHERE goals > 2"
+# What guesses get, as docs/reference/scorer.md shows it: gold, the guess, and its scores by
+# SqlDetailRewardModel, SqlReleasedRewardModel, SqlRewardModel and SqlSoftF1RewardModel.
+GUESSES = [
+    # A constant for one of four columns of a row.
+    ("SELECT count(*), min(id), max(id), name FROM player WHERE id = 1", "SELECT 1", 0.2, 0.8, 0.0, 0.8 * 2 / 3),
+    (TWO, "SELECT 2", 1.0, 1.0, 1.0, 1.0),
+    (TWO, "SELECT 1, 2, 3", 0.8 / 3, 0.8 / 3, 0.0, 0.4),
+    (TWO, "SELECT 1 UNION SELECT 2 UNION SELECT 3", 0.0, 0.0, 0.0, 0.0),
+    # The right columns, one by one: a cross join, one of them, two too many.
+    (SCORERS, f"SELECT a.name, b.team FROM ({SCORERS}) a, ({SCORERS}) b", 0.8, 0.8, 0.0, 0.8 / 3),
+    (SCORERS, "SELECT name FROM player WHERE goals > 2", 0.4, 0.4, 0.0, 0.8 * 2 / 3),
+    (SCORERS, "SELECT name, team, id, goals FROM player WHERE goals > 2", 0.4, 0.4, 0.0, 0.8 * 2 / 3),
+    # All rows of the table.
+    (SCORERS, "SELECT name, team FROM player", 0.0, 0.0, 0.0, 0.4),
+    # Gold without a result.
+    ("SELECT id FROM player WHERE goals > 9", "SELECT 1 WHERE 0", 1.0, 1.0, 1.0, 1.0),
+    ("SELECT max(goals) FROM player WHERE id > 9", "SELECT NULL", 1.0, 1.0, 1.0, 1.0),
+]
+
+
+def test_what_guesses_get(score: Callable[..., tuple[str, float]]) -> None:
+    models = ("SqlDetailRewardModel", "SqlReleasedRewardModel", "SqlRewardModel", "SqlSoftF1RewardModel")
+    for gold, guess, *scores in GUESSES:
+        assert [score(model, gold, guess)[1] for model in models] == pytest.approx(scores, abs=1e-12), guess
+
+
+def test_the_server_scores_format_and_leaves_empty_golds_without_judgement(start_scorer: Callable[..., Scorer]) -> None:
+    scorer = start_scorer(class_name="SqlFormatRewardModel", judge_empty_gold=False, num_instances=1)
+    responses = ["I do not know.", fenced("SELECT 1"), fenced("SELECT missing"), fenced("SELECT count(*) FROM clients")]
+    reply = scorer.score(responses, "SELECT count(*) FROM clients")
+    assert [score for score, _ in reply["Scorer1"]] == [-1.0, 0.0, 0.0, 1.0]
+    for gold in ("SELECT id FROM clients WHERE 0", "SELECT max(id), NULL FROM clients WHERE 0"):
+        reply = scorer.score(responses, gold)
+        assert {detail["outcome"] for detail in reply["details"]} == {"gold_empty"}
+        assert {(score, flag) for score, [[flag, _]] in reply["Scorer1"]} == {(0.0, "gold_error")}
+    assert scorer.metric("scorer_empty_gold_responses_total") == 8
+    assert scorer.metric('scorer_answers_total{outcome="gold_empty"}') == 8
+
+
+def test_empty_golds_are_judged_and_counted_unless_the_settings_say_otherwise(scorer: Scorer) -> None:
+    before = scorer.metric("scorer_empty_gold_responses_total")
+    assert scorer.outcome("SELECT name FROM clients WHERE 0", "SELECT id FROM clients WHERE id > 9") == "match"
+    assert scorer.outcome("SELECT 1", "SELECT max(id) FROM clients WHERE id > 9") == "mismatch"
+    assert scorer.outcome("SELECT 1", "SELECT count(*) FROM clients WHERE id > 9") == "mismatch"
+    assert scorer.metric("scorer_empty_gold_responses_total") - before == 2

@@ -1,0 +1,166 @@
+"""Caches and replies stay within their budgets, and nothing blocks the event loop."""
+
+import asyncio
+import re
+import threading
+import tracemalloc
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rl.scorer.config import MathSettings, Settings
+from rl.scorer.math import scoring as math_scoring
+from rl.scorer.math.scoring import MathQuestion, MathScorer
+from rl.scorer.outcomes import Score
+from rl.scorer.process import Reply
+from rl.scorer.scorers import Scorers
+from rl.scorer.scoring import AT_ONCE, SharedResults
+from rl.scorer.sql import scoring as sql_scoring
+from rl.scorer.sql.scoring import SqlQuestion, SqlScorer
+from tests.scorer.conftest import SHOP, SHOP_TABLES, Scorer, fenced, make_database, question, running
+
+
+@dataclass
+class Kept:
+    kept_bytes: int = 100
+
+
+def test_a_cache_keeps_no_key() -> None:
+    """50 keys of a million characters, as long gold queries and ground truths are."""
+    cache: SharedResults[Kept] = SharedResults(64_000_000)
+    runs: list[int] = []
+
+    async def ask(number: int) -> Kept:
+        async def make() -> Kept:
+            runs.append(number)
+            return Kept()
+
+        return await cache.get(("kind", 1, f"{number}" + "x" * 1_000_000), make)
+
+    async def scenario() -> None:
+        for _ in range(2):
+            for number in range(50):
+                await ask(number)
+
+    tracemalloc.start()
+    try:
+        asyncio.run(scenario())
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert runs == list(range(50)) and cache.hits == 50 and cache.bytes == 5000
+
+
+def test_a_score_counts_the_bytes_of_its_texts() -> None:
+    wide = Score("mismatch", 0.0, "result", "[]", "\U0001f600" * 1_000_000)
+    assert 4_000_000 < (wide.kept_bytes or 0) < 4_010_000
+
+
+def test_a_request_of_any_size_is_worked_off_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task for each of 200,000 responses took the server 1.3 GB."""
+    make_database(tmp_path / SHOP, SHOP_TABLES)
+    section = {"class_name": "SqlRewardModel", "database_path": tmp_path, "num_instances": 1}
+    scorers = Scorers(Settings.model_validate({"Scorers": {"Scorer1": section}}))
+    pool = scorers.by_kind["sql"].pool
+    run, waiting = pool.run, []
+
+    def counted(*arguments: object) -> Awaitable[Reply]:
+        waiting.append(pool.waiting)
+        return run(*arguments)
+
+    monkeypatch.setattr(pool, "run", counted)
+
+    async def scenario() -> list[list[Score]]:
+        await scorers.start()
+        try:
+            asked = SqlQuestion(db_id=SHOP, gold_sql="SELECT 1", cmp_method="bird")
+            by_question = [(asked, [fenced(f"SELECT {number}")]) for number in range(1500)]
+            by_response = [(asked, [fenced(f"SELECT -{number}") for number in range(1500)])]
+            return [*await scorers.score(by_question), *await scorers.score(by_response)]
+        finally:
+            await scorers.close()
+
+    scores = asyncio.run(scenario())
+    assert [len(of_question) for of_question in scores] == [1] * 1500 + [1500]
+    assert [number for number, [score] in enumerate(scores[:1500]) if score.score] == [1]
+    assert 500 < max(waiting) <= AT_ONCE
+
+
+ROWS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 90) SELECT printf('%.1000c', 'x') FROM r"
+
+
+def test_rows_of_equal_responses_are_sent_within_a_budget(start_scorer: Callable[..., Scorer]) -> None:
+    """A body of 100 kB asks for 90 kB of rows 600 times: 54 MB, and more than that in memory."""
+    scorer = start_scorer(server={"max_reply_bytes": 1_000_000}, num_instances=1)
+    responses = [fenced(ROWS), *[fenced(f"{ROWS} ")] * 599]
+    peak = peak_bytes(scorer)
+    reply = scorer.put(responses, ROWS)
+    assert reply.status_code == 200 and len(reply.content) < 1_200_000
+    scores = reply.json()["Scorer1"]
+    assert [score for score, _ in scores] == [1.0] * 600
+    shown = [payload for _, [[flag, payload]] in scores if flag == "result"]
+    assert len(shown) == 600
+    assert [len(rows) for rows in shown[:10]] == [90] * 10 and [len(rows) for rows in shown[-500:]] == [0] * 500
+    reply = scorer.post(question(ROWS, ROWS, *[f"{ROWS} "] * 599), rows=True)
+    [answers] = reply.json()["answers"]
+    assert len(reply.content) < 1_200_000 and {answer["outcome"] for answer in answers} == {"match"}
+    assert len(answers[0]["rows"]) == 90 and answers[-1]["rows"] == []
+    assert peak_bytes(scorer) - peak < 30_000_000
+
+
+def test_errors_of_many_responses_are_sent_within_a_budget(start_scorer: Callable[..., Scorer]) -> None:
+    scorer = start_scorer(server={"max_reply_bytes": 100_000}, num_instances=1)
+    missing = "missing_" * 100
+    reply = scorer.put([fenced("SELECT 1")] * 2_000, f"SELECT {missing}")
+    scores = reply.json()["Scorer1"]
+    assert len(scores) == 2_000 and {flag for _, [[flag, _]] in scores} == {"gold_error"}
+    assert scores[0][1][0][1] == f"error: no such column: {missing}"
+    assert scores[-1][1][0][1] == "error: (left out, see max_reply_bytes)"
+    assert len(reply.content) < 600_000
+
+
+def peak_bytes(scorer: Scorer) -> int:
+    """The most memory that the server has used."""
+    status = Path(f"/proc/{scorer.process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
+
+
+LONG = "x" * 1_000_000
+
+
+def threads_of(module: object, name: str, monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The threads in which a function of the module is called from here on."""
+    function, seen = getattr(module, name), set()
+
+    def called(*arguments: object) -> object:
+        seen.add(threading.get_ident())
+        return function(*arguments)
+
+    monkeypatch.setattr(module, name, called)
+    return seen
+
+
+def test_sql_is_read_and_its_file_looked_up_aside(
+    sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text may be megabytes of quotes, the file on a server that does not answer."""
+    functions = ("read_sql", "repair", "find_database")
+    seen = [threads_of(sql_scoring, name, monkeypatch) for name in functions]
+    scorer, asked = sql_scorer(), SqlQuestion(db_id=SHOP, gold_sql="SELECT 1", cmp_method="bird")
+
+    async def scenario() -> list:
+        async with running(scorer):
+            return await scorer.score(asked, [LONG + fenced("SELECT 1"), "none"])
+
+    assert [score.outcome for score in asyncio.run(scenario())] == ["match", "no_answer"]
+    assert all(seen) and not any(threading.get_ident() in threads for threads in seen)
+
+
+def test_long_math_responses_are_read_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = threads_of(math_scoring, "read_answer", monkeypatch)
+    scorer = MathScorer(MathSettings(class_name="MathRewardModel", num_instances=1))
+    scores = asyncio.run(scorer.score(MathQuestion(ground_truth="5"), [LONG, LONG]))
+    assert [score.outcome for score in scores] == ["no_answer"] * 2
+    assert seen and threading.get_ident() not in seen

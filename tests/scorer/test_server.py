@@ -1,0 +1,176 @@
+"""The program: its start and end, and clients that send slowly, too much or nothing, or are too many."""
+
+import concurrent.futures
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.scorer.conftest import REPOSITORY, RUNAWAY, SCRIPT, Scorer, fenced, wait_until_gone
+
+
+def connect(scorer: Scorer) -> socket.socket:
+    return socket.create_connection((scorer.client.base_url.host, scorer.client.base_url.port), timeout=20)
+
+
+def everything(connection: socket.socket) -> bytes:
+    """Everything that the server sends until it closes the connection."""
+    received = b""
+    while chunk := connection.recv(65_536):
+        received += chunk
+    return received
+
+
+@pytest.fixture(scope="module")
+def hurried(start_scorer: Callable[..., Scorer]) -> Iterator[Scorer]:
+    """Half a second for a request; four connections."""
+    yield start_scorer(server={"request_seconds": 0.5, "max_connections": 4}, num_instances=1)
+
+
+@pytest.mark.parametrize("sent", [b"", b"PUT /api HT", b"PUT /api HTTP/1.1\r\nHost: x\r\nA: "])
+def test_a_request_that_does_not_come_is_not_waited_for(hurried: Scorer, sent: bytes) -> None:
+    with connect(hurried) as connection:
+        connection.sendall(sent)
+        assert everything(connection) == b""
+
+
+def test_a_header_that_trickles_is_not_waited_for(hurried: Scorer) -> None:
+    with connect(hurried) as connection, pytest.raises(OSError):
+        connection.sendall(b"PUT /api HTTP/1.1\r\n")
+        for _ in range(200):
+            connection.sendall(b"A: b\r\n")
+            time.sleep(0.05)
+
+
+def test_a_body_that_does_not_come_is_said_so(hurried: Scorer) -> None:
+    with connect(hurried) as connection:
+        connection.sendall(b"PUT /api HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        head, _, body = everything(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 ") and "request_seconds" in json.loads(body)["error"]
+
+
+def test_more_connections_than_the_limit_are_told_to_come_back(hurried: Scorer) -> None:
+    idle = [connect(hurried) for _ in range(4)]
+    try:
+        with connect(hurried) as connection:
+            connection.sendall(b"GET /heartbeat HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert everything(connection).startswith(b"HTTP/1.1 503 ")
+    finally:
+        for connection in idle:
+            connection.close()
+    deadline = time.monotonic() + 10
+    while hurried.client.get("/heartbeat").status_code != 200:
+        assert time.monotonic() < deadline
+
+
+def test_a_body_above_the_limit_is_said_so_to_a_client_that_reads_late(scorer: Scorer) -> None:
+    """urllib sends everything before it reads: it must not meet a closed connection."""
+    request = urllib.request.Request(f"{scorer.url}/api", data=b"x" * 20_000_000, method="PUT")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)
+    assert refused.value.code == 413 and "max_body_bytes" in json.load(refused.value)["error"]
+
+
+@pytest.mark.parametrize("forwarded", ["garbage", "192.0.2.1", "127.0.0.1, garbage"])
+def test_no_forwarded_address_breaks_shutdown(scorer: Scorer, forwarded: str) -> None:
+    reply = scorer.client.put("/shutdown", headers={"X-Forwarded-For": forwarded})
+    assert reply.status_code == 403 and "own host" in reply.json()["error"]
+    assert scorer.client.get("/heartbeat").status_code == 200
+
+
+def test_workers_that_do_not_start_are_one_sentence(tmp_path: Path) -> None:
+    settings = tmp_path / "a.yaml"
+    settings.write_text(f"""
+ScorerServer: {{log_file: {tmp_path / "log"}}}
+Scorers: {{Scorer1: {{class_name: MathRewardModel, num_instances: 1}}}}
+""")
+
+    def error(*program: object, **environment: str) -> str:
+        command = [sys.executable, *program, "-c", settings, "--port", "0"]
+        environ = os.environ | {"PYTHONPATH": str(REPOSITORY)} | environment
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1
+        return done.stderr
+
+    # Without /proc no time limit would hold. The log file has the rest.
+    code = "import sys, psutil, rl.scorer.server as s; psutil.PROCFS_PATH = '/none'; sys.exit(s.main(sys.argv[1:]))"
+    unreadable = "Error: The workers do not start: the processor time of a worker cannot be read in /pr"
+    assert error("-c", code).startswith(unreadable)
+    (tmp_path / "math_verify.py").write_text("raise ImportError('a broken installation')")
+    said = error(SCRIPT, PYTHONPATH=str(tmp_path))
+    assert "a broken installation" in said
+    assert "\nError: The workers do not start: a worker process did not start; what they wrote is above.\n" in said
+
+
+def test_the_server_needs_no_torch_and_a_worker_no_server() -> None:
+    code = """if True:
+        import sys, rl.scorer.worker
+        print(*sys.modules)
+        import rl.scorer.audit.command, rl.scorer.server
+        from rl.scorer.config import Settings
+        settings = Settings.model_validate({"Scorers": {"Scorer1": {"class_name": "MathRewardModel"}}})
+        rl.scorer.server.create_app(settings, print, print)
+        print(*sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    worker, server = (set(line.split()) for line in done.stdout.splitlines())
+    assert not {"starlette", "pydantic", "asyncio"} & worker
+    assert "starlette" in server and not {"torch", "verl", "omegaconf", "ray", "sympy", "math_verify"} & server
+
+
+@pytest.mark.parametrize(("number", "seconds", "rows"), [(signal.SIGTERM, 20, 200_000), (signal.SIGINT, 1, 6_000_000)])
+def test_a_signal_under_load_answers_every_request_that_was_taken_and_ends_in_time(
+    start_scorer: Callable[..., Scorer], number: int, seconds: int, rows: int
+) -> None:
+    """All waiting requests are answered; with one second only some are, and the others are told to ask again."""
+    scorer = start_scorer(prediction_seconds=30.0, server={"shutdown_seconds": seconds, "max_waiting": 1000})
+    assert scorer.process.stdout.readline().decode().split()[-1] == scorer.url
+    count = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT {}) SELECT count(*) FROM r"
+
+    def ask(first: int) -> tuple[int, dict]:
+        responses = [fenced(count.format(first, rows)), fenced("SELECT 1"), "nothing"]
+        reply = scorer.put(responses, f"SELECT {rows}")
+        return reply.status_code, reply.json()
+
+    with concurrent.futures.ThreadPoolExecutor(40) as executor:
+        sent = [executor.submit(ask, first) for first in range(40)]
+        deadline = time.monotonic() + 30
+        # Each request has one prediction of its own and one that all share.
+        while scorer.metric('scorer_cache_misses_total{cache="sql_answers"}') < len(sent) + 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        workers = scorer.workers()
+        scorer.process.send_signal(number)
+        told = time.monotonic()
+        replies = [each.result() for each in sent]
+    assert scorer.process.wait(timeout=20) == 0
+    assert time.monotonic() - told < seconds + 15
+    wait_until_gone(workers)
+    answered = [body for status, body in replies if status == 200]
+    assert all([score for score, _ in body["Scorer1"]] == [1.0, 0.0, 0.0] for body in answered)
+    refused = [body for status, body in replies if status == 503]
+    assert all("ending" in body["error"] and body["busy"] is True for body in refused)
+    assert len(answered) + len(refused) == len(replies)
+    assert bool(refused) is (seconds == 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers follow a killed server by Linux's parent death signal")
+def test_a_killed_server_leaves_no_process(start_scorer: Callable[..., Scorer]) -> None:
+    scorer = start_scorer(prediction_seconds=300.0)
+    workers = scorer.workers()
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        under_way = executor.submit(scorer.put, [fenced(RUNAWAY)], "SELECT 1")
+        time.sleep(0.3)
+        scorer.process.kill()
+        assert under_way.exception() is not None
+    scorer.process.wait()
+    wait_until_gone(workers)

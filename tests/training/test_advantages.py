@@ -1,0 +1,130 @@
+"""The baselines' advantage estimators (docs/explanation/baselines.md), through the function of verl's trainer."""
+
+import itertools
+from math import comb
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+from verl.protocol import DataProto
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, compute_grpo_passk_outcome_advantage
+from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+
+from verl.dph.training.advantages import leave_one_out_max, replace_grpo_passk
+
+PKPO = {"adv_estimator": "pkpo", "pkpo_k": 2}
+W_REINFORCE = {"adv_estimator": "w_reinforce", "w_reinforce_lambda": 0.1}
+PASSK = {"adv_estimator": "grpo_passk", "norm_adv_by_std_in_grpo": False}
+
+
+def advantages(algorithm, rewards, prompts, padding=0):
+    """Of responses of three tokens each, of which the last one is masked; `padding` rows of verl's come after them."""
+    rows = len(rewards) + padding
+    mask = torch.tensor([[1.0, 1.0, 0.0]] * len(rewards) + [[0.0, 0.0, 0.0]] * padding)
+    of_tokens = torch.zeros(rows, 3)
+    of_tokens[: len(rewards), 1] = torch.tensor(rewards)
+    uid = np.array([*prompts, *["pad"] * padding], dtype=object)
+    batch = {"token_level_rewards": of_tokens, "response_mask": mask}
+    found = compute_advantage_for_multi_trajectories(
+        DataProto.from_single_dict(batch | {"uid": uid}),
+        batch_keys=[f"{prompt}_{row}_0" for row, prompt in enumerate(uid)],
+        adv_estimator=algorithm["adv_estimator"],
+        num_repeat=4,
+        config=OmegaConf.create(algorithm),
+    ).batch
+    assert torch.equal(found["advantages"], found["returns"])
+    assert torch.equal(found["advantages"], found["advantages"][:, :1] * mask)
+    return found["advantages"][:, 0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("k", "rewards", "expected"),
+    [
+        # 1 of 4 correct. k = 2: it is in 3 of the 6 pairs, and alone correct in each: 4 * 3 / 6.
+        (2, [0, 1, 0, 0], [0, 2, 0, 0]),
+        (3, [0, 1, 0, 0], [0, 3, 0, 0]),  # in 3 of the 4 triples
+        (4, [0, 1, 0, 0], [0, 4, 0, 0]),
+        # 2 of 4 correct: of the 3 pairs of either, the other one is correct in one.
+        (2, [1, 0, 1, 0], [4 / 3, 0, 4 / 3, 0]),
+        (3, [1, 0, 1, 0], [1, 0, 1, 0]),  # alone correct in 1 of 4 triples
+        (4, [1, 0, 1, 0], [0, 0, 0, 0]),  # never
+        (2, [1, 1, 1, 1], [0, 0, 0, 0]),
+        (2, [0, 0, 0, 0], [0, 0, 0, 0]),
+        # Pairs of .5: +.5 with each 0 (2). Pairs of 1: +1 with each 0, +.5 with .5.
+        (2, [0, 0.5, 1, 0], [0, 4 / 6, 10 / 6, 0]),
+    ],
+)
+def test_pkpo_of_four(k, rewards, expected):
+    assert advantages(PKPO | {"pkpo_k": k}, rewards, "aaaa") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_pkpo_is_the_mean_over_all_subsets(seed):
+    """Whatever the rewards, ties among them."""
+    generator = torch.Generator().manual_seed(seed)
+    n = int(torch.randint(2, 9, (), generator=generator))
+    k = int(torch.randint(2, n + 1, (), generator=generator))
+    rewards = torch.randint(-2, 3, (n,), generator=generator) / 2
+    expected = [0.0] * n
+    for subset in itertools.combinations(range(n), k):
+        for i in subset:
+            others = max(rewards[j] for j in subset if j != i)
+            expected[i] += n * float(max(rewards[i], others) - others) / comb(n, k)
+    found = leave_one_out_max(rewards, k)
+    assert found.dtype == rewards.dtype and bool((found >= 0).all())
+    assert found.tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_pkpo_is_an_unbiased_gradient_of_the_best_of_k(k):
+    """The expectation over all groups of 5 of a policy over 3 actions, exactly; the mean over a group is verl's."""
+    rewards, n = torch.tensor([0.0, 0.4, 1.0], dtype=torch.float64), 5
+    logits = torch.tensor([0.3, -0.2, -1.0], dtype=torch.float64, requires_grad=True)
+    p = logits.softmax(-1)
+    best = torch.cat([torch.zeros(1, dtype=torch.float64), p.cumsum(0)]) ** k  # of k samples, P(best <= action)
+    (expected,) = torch.autograd.grad((best.diff() * rewards).sum(), logits)
+    surrogate = torch.zeros((), dtype=torch.float64)
+    log_p = logits.log_softmax(-1)
+    for group in itertools.product(range(3), repeat=n):
+        actions = torch.tensor(group)
+        weights = leave_one_out_max(rewards[actions], k)
+        surrogate = surrogate + log_p[actions].sum().exp().detach() * (weights * log_p[actions]).mean()
+    (found,) = torch.autograd.grad(surrogate, logits)
+    torch.testing.assert_close(found, expected)
+
+
+def test_pkpo_takes_each_prompt_by_itself_and_no_subset_larger_than_it():
+    """b has lost two rollouts of four: k is 2 there. A padding row alone is no group."""
+    found = advantages(PKPO | {"pkpo_k": 4}, [1, 0, 0, 1, 0, 0], "ababaa", padding=1)
+    assert found == pytest.approx([4, 0, 0, 2, 0, 0, 0])
+
+
+def test_w_reinforce():
+    """A response with partial credit is not correct, and neither is one that is better than 1."""
+    rewards = [1.0, 0.0, 1 - 1e-7, 0.5, -1.0, 1.25]
+    assert advantages(W_REINFORCE, rewards, "aabbcc", padding=1) == pytest.approx([0.1, -1, 0.1, -1, -1, -1, 0])
+    nsr = advantages(W_REINFORCE | {"w_reinforce_lambda": 0.0}, rewards, "aabbcc")
+    assert nsr == pytest.approx([0, -1, 0, -1, -1, -1])
+
+
+@pytest.mark.parametrize("padding", [0, 1, 2])
+def test_grpo_passk_is_not_ended_by_one_padding_row(padding, monkeypatch):
+    """It is PKPO at k = n, divided by n and by the standard deviation."""
+    monkeypatch.setitem(ADV_ESTIMATOR_REGISTRY, "grpo_passk", None)
+    replace_grpo_passk()
+    rewards = [0.0, 0.5, 1.0, 1.0, 0.0, 0.0]
+    found = advantages(PASSK, rewards, "aaabbb", padding)
+    assert found == pytest.approx([0, 0, 0.5, 1, 0, 0] + [0] * padding)
+    pkpo = advantages(PKPO | {"pkpo_k": 3}, rewards, "aaabbb", padding)
+    assert pkpo == pytest.approx([3 * value for value in found])
+    normalised = advantages(PASSK | {"norm_adv_by_std_in_grpo": True}, rewards, "aaabbb", padding)
+    # The standard deviations are .5 and 1 / sqrt(3).
+    assert normalised == pytest.approx([0, 0, 1, 3**0.5, 0, 0] + [0] * padding, rel=1e-5)
+
+
+def test_verls_own_grpo_passk_ends_at_a_group_of_one():
+    """Why there is one of ours around it."""
+    rows = {"token_level_rewards": torch.zeros(1, 3), "response_mask": torch.zeros(1, 3)}
+    with pytest.raises(ValueError, match="requires at least 2 samples per group"):
+        compute_grpo_passk_outcome_advantage(**rows, index=np.array(["pad"]), config=OmegaConf.create(PASSK))

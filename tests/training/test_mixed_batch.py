@@ -1,0 +1,200 @@
+"""A fixed share of D_pef rows in every mini-batch on every rank: their order, and what ranks get from TransferQueue."""
+
+import pytest
+import ray
+import torch
+import transfer_queue as tq
+from hydra import compose, initialize_config_dir
+from hypothesis import given
+from hypothesis import strategies as st
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.utils import tensordict_utils as tu
+from verl.utils import transferqueue_utils
+
+from verl.dph.config.program import CONFIG_DIR
+from verl.dph.pef.batch_fields import (
+    PEF_NUM_TOKENS,
+    PEF_REF_LOG_PROBS,
+    PEF_REST_LOG_PROBS,
+    PEF_TOP_IDS,
+    PEF_TOP_LOG_PROBS,
+)
+from verl.dph.pef.store import Row
+from verl.dph.training import mixed_batch
+
+K, RANKS, MINI_BATCHES, EXP_ROWS = 4, 2, 2, 8
+FLOATS = ("old_log_probs", "advantages")
+
+
+def cut(order, mini_batches, ranks):
+    """What verl's ranks read: [rank][mini-batch] -> rows."""
+    chunk = len(order) // ranks
+    size = chunk // mini_batches
+    return [[order[r * chunk + k * size :][:size] for k in range(mini_batches)] for r in range(ranks)]
+
+
+def test_two_ranks_two_mini_batches_by_hand():
+    exp = [f"e{i}" for i in range(8)]  # rank 0: e0..e3, rank 1: e4..e7
+    pef = [f"p{i}" for i in range(4)]  # mini-batch 0: p0 p1, mini-batch 1: p2 p3
+    assert mixed_batch.interleave(exp, pef, mini_batches=2, ranks=2) == [
+        *["e0", "e1", "p0", "e2", "e3", "p2"],
+        *["e4", "e5", "p1", "e6", "e7", "p3"],
+    ]
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 5), st.integers(1, 3))
+def test_every_rank_and_mini_batch_holds_its_equal_share(mini_batches, ranks, n_exp, n_pef):
+    parts = mini_batches * ranks
+    exp = [("exp", i) for i in range(n_exp * parts)]
+    pef = [("pef", i) for i in range(n_pef * parts)]
+    order = mixed_batch.interleave(exp, pef, mini_batches=mini_batches, ranks=ranks)
+    assert sorted(order) == sorted(exp + pef)
+    for rank, chunks in enumerate(cut(order, mini_batches, ranks)):
+        assert [row for part in chunks for row in part if row[0] == "exp"] == exp[
+            rank * n_exp * mini_batches : (rank + 1) * n_exp * mini_batches
+        ]
+        for part in chunks:
+            assert sum(kind == "pef" for kind, _ in part) == n_pef
+    for k in range(mini_batches):  # the D_pef rows of a mini-batch do not depend on the ranks
+        held = sorted(row for chunks in cut(order, mini_batches, ranks) for row in chunks[k] if row[0] == "pef")
+        assert held == pef[k * n_pef * ranks : (k + 1) * n_pef * ranks]
+
+
+def test_dealt_rows_are_balanced_by_hand():
+    lengths = [800, 700, 600, 500, 400, 300, 200, 100]  # in their order: 2,600 and 1,000 tokens
+    dealt = mixed_batch.deal(lengths, lengths, ranks=2)
+    assert sorted(dealt) == sorted(lengths)
+    assert sum(dealt[:4]) == sum(dealt[4:]) == 1800
+
+
+@given(st.integers(1, 8), st.data())
+def test_every_rank_is_dealt_as_many_rows_of_about_equal_length(ranks, data):
+    lengths = data.draw(st.lists(st.integers(2, 20_000), min_size=ranks, max_size=8 * ranks))
+    lengths = lengths[: len(lengths) // ranks * ranks]
+    rows = list(enumerate(lengths))
+    dealt = mixed_batch.deal(rows, lengths, ranks)
+    assert sorted(dealt) == rows and dealt == mixed_batch.deal(rows, lengths, ranks)
+    size = len(rows) // ranks
+    work = [sum(24576 * n + n * n for _, n in dealt[r * size :][:size]) for r in range(ranks)]
+    assert max(work) - min(work) <= max(24576 * n + n * n for n in lengths)
+
+
+def test_rows_that_do_not_divide_are_rejected():
+    with pytest.raises(ValueError, match="do not divide"):
+        mixed_batch.interleave([1, 2, 3], [4, 5], mini_batches=2, ranks=1)
+
+
+@pytest.fixture(scope="module")
+def queue():
+    """TransferQueue with the settings of a run on a CPU, as verl's TaskRunner starts it."""
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        config = compose("dph_trainer", ["device=cpu"])
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    tq.init(config.transfer_queue)
+    transferqueue_utils.TQ_INITIALIZED = True
+    yield
+    tq.close()
+    transferqueue_utils.TQ_INITIALIZED = False
+    ray.shutdown()
+
+
+def pef_rows(count: int, seed: int) -> list[Row]:
+    """As they come out of a store's file; two of them equally long."""
+    g = torch.Generator().manual_seed(seed)
+
+    def row(i):
+        r = 3 + i // 2
+        return Row(
+            id=i,
+            prompt=torch.randint(0, 50, (2 + i,), generator=g, dtype=torch.int32),
+            response=torch.randint(0, 50, (r,), generator=g, dtype=torch.int32),
+            ref_log_probs=-torch.rand(r, generator=g),
+            top_ids=torch.randint(0, 50, (r, K), generator=g, dtype=torch.int32),
+            top_log_probs=-torch.rand(r, K, generator=g).half(),
+            rest_log_prob=-torch.rand(r, generator=g).half(),
+        )
+
+    return [row(i) for i in range(count)]
+
+
+@pytest.fixture
+def batch(queue):
+    """D_exp rows with everything that verl's trainer has put into the queue when the update begins."""
+    lengths = [(3 + i, 2 + i % 3) for i in range(EXP_ROWS)]
+
+    def column(name):
+        sizes = {"input_ids": [p + r for p, r in lengths], "prompts": [p for p, _ in lengths]}
+        sizes["position_ids"] = sizes["input_ids"]
+        dtype = torch.float32 if name in FLOATS else torch.int64
+        parts = [torch.ones(size, dtype=dtype) for size in sizes.get(name, [r for _, r in lengths])]
+        return torch.nested.as_nested_tensor(parts, layout=torch.jagged)
+
+    keys = [f"exp_{i}" for i in range(EXP_ROWS)]
+    tags = [{"seq_len": sum(length)} for length in lengths]
+    columns = TensorDict({name: column(name) for name in mixed_batch.FIELDS}, batch_size=EXP_ROWS)
+    tq.kv_batch_put(keys=keys, tags=tags, partition_id="train", fields=columns)
+    yield KVBatchMeta(
+        keys=keys, tags=tags, partition_id="train", fields=list(mixed_batch.FIELDS), extra_info={"t": 1.0}
+    )
+    tq.kv_clear(keys=keys, partition_id="train")
+
+
+def row_of(rows: list[Row], k: int, rank: int) -> Row:
+    """The D_pef row of a rank in mini-batch k; lengths rise, and the first rank is dealt the longest."""
+    return rows[k * RANKS + RANKS - 1 - rank]
+
+
+def mini_batches_of_ranks(mixed: KVBatchMeta) -> dict[tuple[int, int], TensorDict]:
+    """(rank, mini-batch) -> what the actor's train_mini_batch iterates over."""
+    found = {}
+    for rank, meta in enumerate(mixed.chunk(RANKS)):
+        data = transferqueue_utils._meta_to_realdata(meta)
+        parts = tu.make_iterator(data, len(data) // MINI_BATCHES, epochs=1, dataloader_kwargs={"shuffle": False})
+        found |= {(rank, k): part for k, part in enumerate(parts)}
+    return found
+
+
+@pytest.mark.parametrize("step", [1, 2])  # the second one on what the first one left in the queue
+def test_ranks_get_their_own_rows_of_the_store(batch, step):
+    rows = pef_rows(4, seed=step)
+    with mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS, top_k=True) as mixed:
+        found = mini_batches_of_ranks(mixed)
+    for (rank, k), part in found.items():
+        row = row_of(rows, k, rank)
+        exp_rows = EXP_ROWS // RANKS // MINI_BATCHES
+        for name, expected in (
+            (PEF_REF_LOG_PROBS, row.ref_log_probs),
+            (PEF_TOP_IDS, row.top_ids),
+            (PEF_TOP_LOG_PROBS, row.top_log_probs),
+            (PEF_REST_LOG_PROBS, row.rest_log_prob),
+        ):
+            assert part[name].layout == torch.jagged and part[name].dtype == expected.dtype
+            assert part[name].offsets().diff().tolist() == [0] * exp_rows + [len(row.response)]
+            assert torch.equal(part[name].values(), expected)
+        tokens_of_mini_batch = sum(len(row.response) for row in rows[2 * k : 2 * k + 2])
+        assert part[PEF_NUM_TOKENS].tolist() == [tokens_of_mini_batch] * (exp_rows + 1)
+
+        last = {name: part[name][-1] for name in mixed_batch.FIELDS}  # the row itself, in verl's dtypes
+        assert all(last[name].dtype == (torch.float32 if name in FLOATS else torch.int64) for name in last)
+        assert torch.equal(last["input_ids"], torch.cat([row.prompt, row.response]).long())
+        assert torch.equal(last["position_ids"], torch.arange(len(row.prompt) + len(row.response)))
+        assert torch.equal(last["prompts"], row.prompt.long()) and torch.equal(last["responses"], row.response.long())
+        assert torch.equal(last["old_log_probs"], row.ref_log_probs)
+        for name in ("response_mask", "loss_mask", "advantages"):
+            assert len(last[name]) == len(row.response) and not last[name].any()
+
+        of_exp_only = tu.index_select_tensor_dict(part, [0, 1])  # a micro-batch without D_pef rows
+        assert of_exp_only[PEF_TOP_IDS].values().shape == (0, K)
+        for name in (PEF_REF_LOG_PROBS, PEF_REST_LOG_PROBS):
+            assert of_exp_only[name].values().shape == (0,)
+
+
+def test_d_pef_rows_are_gone_after_the_step_also_when_it_fails(batch):
+    rows = pef_rows(4, seed=4)
+    step = mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS)
+    with pytest.raises(ZeroDivisionError), step as mixed:
+        assert not {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS} & set(mixed.fields)
+        assert len(tq.kv_list(partition_id="train")["train"]) == EXP_ROWS + 4
+        raise ZeroDivisionError
+    assert sorted(tq.kv_list(partition_id="train")["train"]) == sorted(batch.keys)

@@ -1,0 +1,69 @@
+"""The feed of D_pef: rows and eta of a step, and its state, which the check and the trainer load alike."""
+
+import json
+
+import pytest
+
+from tests.training.conftest import ACTOR, ETA
+from tests.training.test_resume import save_checkpoint
+from verl.dph.training import checkpoint_parts
+from verl.dph.training.pef_feed import PefFeed
+from verl.dph.training.trainer import SyncTrainer
+
+
+def ids(rows):
+    return [[row.id for row in of_mini_batch] for of_mini_batch in rows]
+
+
+def test_a_step_gets_its_rows_per_mini_batch_and_a_resumed_run_the_next_ones(run, tmp_path):
+    config = run.prepare()
+    feed = PefFeed.of(config)
+    assert feed.take_metrics() == {}  # no update yet, as in the steps of critic_warmup
+    first = ids(feed.take(2))
+    assert [len(rows) for rows in first] == [4, 4] and sorted(sum(first, [])) == list(range(8))
+    assert feed.take_metrics() == {"dph/rows": 8, "dph/epoch": 1.0}
+    feed.take(1)
+    checkpoint_parts.save(tmp_path, checkpoint_parts.parts_of(feed))
+    resumed = PefFeed.of(config)
+    checkpoint_parts.load(tmp_path, checkpoint_parts.parts_of(resumed))
+    assert ids(resumed.take(2)) == ids(feed.take(2))
+    assert resumed.take_metrics() == {"dph/rows": 8, "dph/epoch": 2.5}
+
+
+def test_a_divergence_on_d_exp_alone_gets_eta_and_no_rows(run, tmp_path):
+    on_exp = {f"{ACTOR}sft_loss_mode": "reverse_kl", "data.sft_pt": None}
+    feed = PefFeed.of(run.config(on_exp))
+    assert feed.take(2) == [[], []] and feed.take_metrics() == {} and feed.ids is None
+    feed.observe({})
+    checkpoint_parts.save(tmp_path, checkpoint_parts.parts_of(feed))
+    assert json.loads((tmp_path / "dph_state.json").read_text()).keys() == {"coefficient"}
+
+
+def test_a_run_without_a_divergence_has_no_state(run, tmp_path):
+    parts = checkpoint_parts.parts_of(PefFeed.of(run.config({f"{ACTOR}sft_loss_mode": "none"})))
+    checkpoint_parts.save(tmp_path, parts)
+    checkpoint_parts.load(tmp_path, parts)
+    assert list(tmp_path.glob("*.json")) == []
+
+
+def test_every_part_is_looked_at_before_ray_starts(run):
+    folder = save_checkpoint(run)
+    other_control = {f"{ETA}type": "warmup", f"{ETA}warmup_steps": 2, "trainer.resume_with_changes": True}
+    assert "the saved coefficient has type constant, this run has warmup; resume" in run.rejection(other_control)
+    state = json.loads((folder / "dph_state.json").read_text())
+    del state["coefficient"]
+    (folder / "dph_state.json").write_text(json.dumps(state))
+    assert "dph_state.json has no 'coefficient': an older version" in run.rejection()
+    (folder / "dph_state.json").unlink()
+    assert "dph_state.json is missing: the checkpoint was written with sft_loss_mode=none" in run.rejection()
+
+
+def test_a_cosine_ends_where_the_run_ends_with_its_epochs(run):
+    """8 prompts in batches of 4 make 2 steps per epoch; the limit of steps is beyond the last epoch's."""
+    changes = {f"{ETA}type": "cosine", f"{ETA}final_ratio": 0.25, f"{ACTOR}sft_loss_coeff": 0.2}
+    changes |= {"data.train_batch_size": 4, "data.sft_batch_size": 4, "data.dataloader_num_workers": 0}
+    trainer = SyncTrainer(run.prepare(changes | {"trainer.total_epochs": 3, "trainer.total_training_steps": 100}))
+    trainer._init_tokenizer()
+    trainer._init_dataloader()
+    assert trainer.record.total_steps == 6
+    assert trainer.feed.eta.value(1) == 0.2 and trainer.feed.eta.value(6) == pytest.approx(0.05)

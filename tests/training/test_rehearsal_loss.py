@@ -1,0 +1,546 @@
+"""The gradient of a mixed mini-batch, from verl's real FSDP2 worker on gloo.
+
+It equals a plain-PyTorch gradient of the formula, on 1 rank and on 2, whatever the micro-batches and with dynamic
+batching, for both normalisations.
+"""
+
+import functools
+import importlib.util
+import math
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from verl.dph.training.config import DPHActorConfig
+from verl.dph.training.rehearsal_loss import REMOVED_WEIGHT, UNBOUNDED_WEIGHT, update_metrics
+
+WORKER = Path(__file__).with_name("gradient_worker.py")
+ETA, CLIP_LOW, CLIP_HIGH, ALPHA = 0.2, 0.2, 0.28, 0.3
+ACTOR = "actor_rollout_ref.actor."
+
+
+def mode(name, *more):
+    """The overrides of a mode; D_pef is there unless a setting says otherwise."""
+    settings = [f"sft_loss_mode={name}", f"sft_loss_coeff={ETA}"]
+    settings += [f"clip_ratio_high={CLIP_HIGH}", f"alpha_coeff={ALPHA}"]
+    own = [part for part in more if "." in part.split("=")[0]]
+    settings += [part for part in more if part not in own]
+    pef = [] if "data.sft_pt=null" in own else ["data.sft_pt=there"]
+    return ";".join([ACTOR + part for part in settings] + own + pef)
+
+
+def micro(rows):
+    return f"ppo_micro_batch_size_per_gpu={rows}"
+
+
+PER_SET, TOPK, REFERENCE = "sft_loss_normalization=per_set", "sft_loss_estimator=topk", "use_kl_loss=True"
+UNBOUNDED = "sft_log_ratio_max=null"
+TAIL = ("sft_baseline=tail", UNBOUNDED)
+BOUND = DPHActorConfig.sft_log_ratio_max
+# js with every setting of the estimators; bounds that tokens of the batch exceed
+WEIGHT, IMPORTANCE, POLICY_BOUND = 0.7, 1.1, 0.5
+ESTIMATORS = (*TAIL, f"sft_js_exp_weight={WEIGHT}", f"sft_importance_max={IMPORTANCE}")
+ESTIMATORS += (f"sft_policy_log_ratio_max={POLICY_BOUND}",)
+DYNAMIC = ("use_dynamic_bsz=True", "ppo_max_token_len_per_gpu=48")
+PACKED, NO_PEF = "actor_rollout_ref.model.use_remove_padding=True", "data.sft_pt=null"
+ENTROPY = "calculate_entropy=True"
+BF16 = f"++{ACTOR}fsdp_config.mixed_precision.param_dtype=bf16"  # verl's default on GPUs: autocast
+# The logits are needed again for the bonus's own gradient, after that of the log-probs.
+BONUS = "entropy_coeff=0.1"
+MASKED_ROW = 5
+MASKED = f"+trainer.masked_rows=[{MASKED_ROW}]"
+FIRST_MINI_BATCH = range(8)
+NO_ROLLOUT = f"+trainer.masked_rows={list(FIRST_MINI_BATCH)}".replace(" ", "")
+# verl's loss for log-probs of the rollout engine; ppo_clip by default.
+POLICY_LOSS = f"{ACTOR}policy_loss."
+BYPASS = f"{POLICY_LOSS}loss_mode=bypass_mode"
+KL_COV_SHARE, KL_COV_COEF, COV_LOW, COV_HIGH = 0.1, 0.5, 0.2, 1.0
+KL_COV = ("loss_mode=kl_cov", f"kl_cov_ratio={KL_COV_SHARE}", f"ppo_kl_coef={KL_COV_COEF}")
+# All tokens between the bounds, where verl draws some of them at random.
+CLIP_COV = ("loss_mode=clip_cov", "clip_cov_ratio=1.0", f"clip_cov_lb={COV_LOW}", f"clip_cov_ub={COV_HIGH}")
+KL_COV, CLIP_COV = ([POLICY_LOSS + setting for setting in settings] for settings in (KL_COV, CLIP_COV))
+# Of four groups of four (gradient_worker.py) 3, 2, 0 and 4 responses are correct.
+CAP, CAPPED_ROWS = "algorithm.success_cap=0.75", {0, 1, 2, 3, 12, 13, 14, 15}
+RANK, LORA_ALPHA = 4, 8
+LORA = (f"actor_rollout_ref.model.lora_rank={RANK}", f"actor_rollout_ref.model.lora_alpha={LORA_ALPHA}")
+ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation=packed_attention"
+ULYSSES = ("ulysses_sequence_parallel_size=2", *DYNAMIC, PACKED, ATTENTION)
+
+ONE_RANK = {
+    "joint": mode("js_low_var", ENTROPY, micro(12)),
+    "joint_bf16": mode("js_low_var", *DYNAMIC, PACKED, BF16),
+    "joint_micro_2": mode("js_low_var", micro(2)),
+    "joint_dynamic": mode("js_low_var", *DYNAMIC),
+    "joint_packed": mode("js_low_var", *DYNAMIC, PACKED),
+    "bonus": mode("js_low_var", BONUS, micro(12)),
+    "bonus_packed": mode("js_low_var", BONUS, *DYNAMIC, PACKED),
+    "per_set": mode("js_low_var", PER_SET, micro(12)),
+    "rehearsal_alone": mode("js_low_var", PER_SET, "policy_loss_coeff=0", micro(12)),
+    "forward": mode("forward", micro(4)),
+    "chi_square": mode("chi_square", micro(12)),
+    "js": mode("js", REFERENCE, "sft_grad_norm_freq=1", micro(12)),
+    "js_per_set": mode("js", REFERENCE, PER_SET, micro(4)),
+    "js_estimators": mode("js", REFERENCE, *ESTIMATORS, micro(4)),
+    "tail": mode("js_low_var", *TAIL, micro(12)),
+    "reverse_kl": mode("reverse_kl", REFERENCE, NO_PEF, micro(8)),
+    "alpha": mode("alpha", UNBOUNDED, micro(12)),
+    "alpha_policy": mode("alpha", REFERENCE, NO_PEF, micro(8)),
+    "topk": mode("js_low_var", TOPK, ENTROPY, micro(12)),
+    "topk_bf16": mode("js_low_var", TOPK, *DYNAMIC, PACKED, BF16),
+    "topk_micro_2": mode("js_low_var", TOPK, micro(2)),
+    "topk_packed": mode("js_low_var", TOPK, *DYNAMIC, PACKED),
+    "topk_forward": mode("forward", TOPK, PER_SET, micro(12)),
+    "joint_2_epochs": mode("js_low_var", "ppo_epochs=2", micro(12)),
+    "lora": mode("js_low_var", micro(12), *LORA),
+    "joint_masked": mode("js_low_var", micro(12), MASKED),
+    "bypass_micro_1": mode("js_low_var", BYPASS, micro(1)),
+    "js_bypass_micro_1": mode("js", REFERENCE, PER_SET, BYPASS, micro(1)),
+    "kl_cov_micro_4": mode("forward", PER_SET, *KL_COV, micro(4)),
+    "clip_cov": mode("js_low_var", *CLIP_COV, micro(12)),
+    "cap": mode("js_low_var", micro(12), CAP),
+    "per_set_no_rollout": mode("js_low_var", PER_SET, micro(3), NO_ROLLOUT),
+    "reverse_kl_no_rollout": mode("reverse_kl", REFERENCE, NO_PEF, micro(4), NO_ROLLOUT),
+    "js_per_set_masked": mode("js", REFERENCE, PER_SET, micro(4), MASKED),
+}
+TWO_RANKS = {
+    "joint_2_ranks": mode("js_low_var", micro(3)),
+    "per_set_2_ranks": mode("js_low_var", PER_SET, *DYNAMIC),
+    "js_2_ranks": mode("js", REFERENCE, "sft_grad_norm_freq=1", micro(3)),
+    "js_estimators_2_ranks": mode("js", REFERENCE, *ESTIMATORS, micro(3)),
+    "reverse_kl_2_ranks": mode("reverse_kl", REFERENCE, NO_PEF, *DYNAMIC),
+    "topk_2_ranks_packed": mode("js_low_var", TOPK, *DYNAMIC, PACKED),
+    "lora_2_ranks": mode("js_low_var", micro(3), *LORA),
+    "cap_2_ranks": mode("js_low_var", micro(3), CAP),
+    "joint_ulysses": mode("js_low_var", *ULYSSES),
+    "js_ulysses": mode("js", REFERENCE, *ULYSSES),
+    "topk_ulysses": mode("js_low_var", TOPK, *ULYSSES),
+}
+
+
+def start(model, folder, variants, ranks):
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    arguments = [f"{name}:{overrides}" for name, overrides in variants.items()]
+    env = os.environ | {
+        "VERL_PLATFORM": "cpu",
+        "OMP_NUM_THREADS": "1",
+        "WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    return [
+        subprocess.Popen(
+            [sys.executable, str(WORKER), model, str(folder), *arguments],
+            env=env | {"RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+
+
+@pytest.fixture(scope="module")
+def found(random_model, tmp_path_factory):
+    """What the workers computed, by variant."""
+    folder = tmp_path_factory.mktemp("gradients")
+    processes = start(random_model, folder, ONE_RANK, 1) + start(random_model, folder, TWO_RANKS, 2)
+    try:
+        for process in processes:
+            output, _ = process.communicate(timeout=240)
+            assert process.returncode == 0, output[-4000:]
+    finally:
+        for process in processes:
+            process.kill()
+    return {name: load_file(folder / f"{name}.safetensors") for name in [*ONE_RANK, *TWO_RANKS]}
+
+
+@functools.cache
+def worker_module():
+    spec = importlib.util.spec_from_file_location("gradient_worker", WORKER)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# docs/explanation/derivations.md's tables, in probabilities and independent of verl/dph/divergence/f_divergences.py.
+
+
+def js_doubled(d):
+    u = d.exp()
+    return u * d - (1 + u) * ((1 + u) / 2).log()
+
+
+def kl_ref_mixture(d):
+    u = d.exp()
+    return (u - 1) / 2 - ((1 + u) / 2).log()
+
+
+def js_tail(d):
+    u = d.exp()
+    return js_doubled(d) - math.log(2) * (u - 1)
+
+
+def kl_ref_mixture_tail(d):
+    return -((1 + d.exp()) / 2).log()
+
+
+def alpha_divergence(d):
+    u = d.exp()
+    return (u ** (1 - ALPHA) - (1 - ALPHA) * u - ALPHA) / (ALPHA * (ALPHA - 1))
+
+
+def weight_kl_policy_mixture(d):
+    u = d.exp()
+    return (2 * u / (1 + u)).log() + 1 / (1 + u) - 0.5
+
+
+def weight_alpha(d):
+    return (1 - d.exp() ** -ALPHA) / ALPHA
+
+
+def topk_js(p, q):
+    m = (p + q) / 2
+    return (p * (p / m).log() + q * (q / m).log()).sum(-1)
+
+
+def topk_forward(p, q):
+    return (p * (p / q).log()).sum(-1)
+
+
+def linear_above(bound, f, d):
+    """f, and its tangent at the bound above it; None: no bound."""
+    if bound is None:
+        return f(d)
+    at = torch.tensor(bound, requires_grad=True)
+    (slope,) = torch.autograd.grad(f(at), at)
+    return torch.where(d > bound, f(at).detach() + slope * (d - bound), f(d.clamp(max=bound)))
+
+
+def linear_outside(bound, f, d):
+    """f, and its tangents beyond both bounds."""
+    mirrored = linear_above(bound, lambda x: f(-x), -d)
+    return torch.where(d < 0, mirrored, linear_above(bound, f, d))
+
+
+def clipped(log_probs, old_log_probs, advantages):
+    """PPO's loss of each token, with verl's dual clip: the loss of a negative advantage is bounded by 3 |A|."""
+    ratio = (log_probs - old_log_probs).exp()
+    gain = torch.minimum(ratio * advantages, ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH) * advantages)
+    return -torch.where(advantages < 0, torch.maximum(gain, 3.0 * advantages), gain)
+
+
+def covariances(log_probs, advantages):
+    log_probs = log_probs.detach()
+    return (log_probs - log_probs.mean()) * (advantages - advantages.mean())
+
+
+def kl_cov(log_probs, old_log_probs, advantages):
+    """No clip, and a penalty on the tokens with the largest covariance, at least one."""
+    log_ratio = log_probs - old_log_probs
+    count = max(1, int(KL_COV_SHARE * len(log_ratio)))
+    penalised = covariances(log_probs, advantages).argsort(descending=True)[:count]
+    chosen = torch.zeros_like(log_ratio).index_fill(0, penalised, 1.0)
+    return -log_ratio.exp() * advantages + KL_COV_COEF * chosen * log_ratio.abs()
+
+
+def clip_cov(log_probs, old_log_probs, advantages):
+    """PPO's clip, and no loss on tokens between the bounds that it leaves alone."""
+    ratio = (log_probs - old_log_probs).exp()
+    plain, bounded = -ratio * advantages, -ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH) * advantages
+    covariance = covariances(log_probs, advantages)
+    left_out = (covariance > COV_LOW) & (covariance < COV_HIGH) & (bounded <= plain)
+    assert 0 < left_out.sum() < len(ratio) / 2
+    return torch.maximum(plain, bounded) * ~left_out
+
+
+@dataclass
+class Formula:
+    """A term of docs/explanation/method.md.
+
+    Attributes:
+        normalization: joint or per_set.
+        pef: divergence of d on stored tokens, linear above `bound`.
+        topk: of two distributions.
+        weight: of grad log pi_theta on D_exp tokens, linear beyond +-`policy_bound`.
+        balance: factor of the D_exp term; None: N_pef / N_exp.
+        importance: largest importance weight.
+        policy: factor of the policy loss.
+        policy_loss: of each token, from the log-probs, old log-probs and advantages of a micro-batch.
+        rows: D_exp rows of a micro-batch; None: all those of the mini-batch.
+        bonus: weight of the entropy.
+        capped: D_exp rows whose advantages are 0; their tokens count.
+    """
+
+    normalization: str
+    pef: Callable | None = None
+    topk: Callable | None = None
+    weight: Callable | None = None
+    bound: float | None = BOUND
+    policy_bound: float = 10.0
+    balance: float | None = 1.0
+    importance: float = 2.0
+    policy: float = 1.0
+    policy_loss: Callable = clipped
+    rows: int | None = None
+    bonus: float = 0.0
+    capped: frozenset[int] | set[int] = frozenset()
+
+
+def distributions(model, row):
+    """(R, V) log-probs at the positions of a response, from Hugging Face's forward pass."""
+    return model(row["input_ids"][None]).logits[0, len(row["prompts"]) - 1 : -1].log_softmax(-1)
+
+
+def log_probs_of(model, row):
+    return distributions(model, row).gather(1, row["responses"][:, None])[:, 0]
+
+
+def plain_gradients(model_path, formula, eta=ETA, without=()):
+    """The objective of docs/explanation/method.md, row by row with Hugging Face's forward pass.
+
+    without: numbers of the D_exp rows that are left out.
+    """
+    worker = worker_module()
+    exp_rows, pef_rows = worker.whole_step()
+    model = AutoModelForCausalLM.from_pretrained(model_path)
+    gradients = {}
+
+    def divergence_of(row):
+        if formula.pef:
+            return linear_above(formula.bound, formula.pef, log_probs_of(model, row) - row["pef_ref_log_probs"])
+        ids = row["pef_top_ids"].long()
+        q = distributions(model, row).exp()
+        q_top = q.gather(1, ids)
+        q = torch.cat([q_top, q.scatter(1, ids, 0.0).sum(-1, keepdim=True)], -1)
+        p = torch.cat([row["pef_top_log_probs"], row["pef_rest_log_probs"][:, None]], -1).double().exp()
+        return formula.topk((p / p.sum(-1, keepdim=True)).float(), q)
+
+    for k in range(worker.MINI_BATCHES):
+        model.zero_grad()
+        policy, on_exp, on_pef = torch.zeros(()), torch.zeros(()), torch.zeros(())
+        n_exp, n_pef, tokens = 0, 0, []
+        size = worker.EXP_ROWS // worker.MINI_BATCHES
+        for i in (i for i in range(k * size, (k + 1) * size) if i not in without):
+            row = exp_rows[i]
+            log_probs = log_probs_of(model, row)
+            advantages = torch.zeros_like(row["advantages"]) if i in formula.capped else row["advantages"]
+            tokens.append((log_probs, row["old_log_probs"], advantages))
+            n_exp += len(log_probs)
+            if formula.bonus:
+                log_p = distributions(model, row)
+                policy = policy + formula.bonus * (log_p.exp() * log_p).sum()
+            if formula.weight:
+                ratio = (log_probs - row["old_log_probs"]).exp()
+                w = linear_outside(formula.policy_bound, formula.weight, log_probs - row["ref_log_prob"])
+                w = w * ratio.clamp(max=formula.importance)
+                on_exp = on_exp + (w.detach() * log_probs).sum()
+        rows = formula.rows or size
+        for first in range(0, len(tokens), rows):
+            of_micro_batch = zip(*tokens[first : first + rows], strict=True)
+            policy = policy + formula.policy * formula.policy_loss(*map(torch.cat, of_micro_batch)).sum()
+        size = worker.PEF_ROWS // worker.MINI_BATCHES
+        for row in pef_rows[k * size : (k + 1) * size] if formula.pef or formula.topk else []:
+            value = divergence_of(row)
+            on_pef, n_pef = on_pef + value.sum(), n_pef + len(value)
+        on_exp = on_exp * (n_pef / n_exp if formula.balance is None else formula.balance)
+        if formula.normalization == "joint":
+            loss = (policy + eta * (on_exp + on_pef)) / (n_exp + n_pef)
+        else:
+            loss = (policy + eta * on_exp) / max(n_exp, 1) + eta * on_pef / max(n_pef, 1)
+        loss.backward()
+        gradients |= {f"{k}.{name}": p.grad.clone() for name, p in model.named_parameters()}
+    return gradients
+
+
+def assert_same_gradients(found, expected):
+    assert len(expected) >= 20
+    for name, gradient in expected.items():
+        scale = gradient.abs().max()
+        assert scale > 1e-4, f"{name} has no gradient to compare"
+        torch.testing.assert_close(found[name], gradient, rtol=0, atol=1e-5 * float(scale) + 1e-7)
+
+
+FORMULAS = {
+    "joint": Formula("joint", pef=js_doubled),
+    "per_set": Formula("per_set", pef=js_doubled),
+    "rehearsal_alone": Formula("per_set", pef=js_doubled, policy=0.0),
+    "tail": Formula("joint", pef=js_tail, bound=None),
+    "forward": Formula("joint", pef=lambda d: -d),
+    "chi_square": Formula("joint", pef=lambda d: (d.exp() - 1) ** 2),
+    "alpha": Formula("joint", pef=alpha_divergence, bound=None),
+    "js": Formula("joint", pef=kl_ref_mixture, weight=weight_kl_policy_mixture, balance=None),
+    "js_per_set": Formula("per_set", pef=kl_ref_mixture, weight=weight_kl_policy_mixture),
+    "js_estimators": Formula(
+        "joint",
+        pef=kl_ref_mixture_tail,
+        weight=weight_kl_policy_mixture,
+        bound=None,
+        policy_bound=POLICY_BOUND,
+        balance=WEIGHT,
+        importance=IMPORTANCE,
+    ),
+    "reverse_kl": Formula("joint", weight=lambda d: d),
+    "alpha_policy": Formula("joint", weight=weight_alpha),
+    "topk": Formula("joint", topk=topk_js),
+    "topk_forward": Formula("per_set", topk=topk_forward),
+    "bonus": Formula("joint", pef=js_doubled, bonus=0.1),
+    "kl_cov_micro_4": Formula("per_set", pef=lambda d: -d, policy_loss=kl_cov, rows=4),
+    "clip_cov": Formula("joint", pef=js_doubled, policy_loss=clip_cov),
+    "cap": Formula("joint", pef=js_doubled, capped=CAPPED_ROWS),
+}
+
+
+@pytest.mark.parametrize("variant", FORMULAS)
+def test_gradient_is_the_formulas(found, random_model, variant):
+    assert_same_gradients(found[variant], plain_gradients(random_model, FORMULAS[variant]))
+
+
+@pytest.mark.parametrize(
+    ("variant", "same_as"),
+    [
+        ("joint_micro_2", "joint"),
+        ("joint_dynamic", "joint"),
+        ("bypass_micro_1", "joint"),
+        ("js_bypass_micro_1", "js_per_set"),
+        ("joint_packed", "joint"),
+        ("bonus_packed", "bonus"),
+        ("joint_2_ranks", "joint"),
+        ("per_set_2_ranks", "per_set"),
+        ("js_2_ranks", "js"),
+        ("js_estimators_2_ranks", "js_estimators"),
+        ("reverse_kl_2_ranks", "reverse_kl"),
+        ("topk_micro_2", "topk"),
+        ("topk_packed", "topk"),
+        ("topk_2_ranks_packed", "topk"),
+        ("lora_2_ranks", "lora"),
+        ("cap_2_ranks", "cap"),
+        ("joint_ulysses", "joint"),
+        ("js_ulysses", "js"),
+        ("topk_ulysses", "topk"),
+    ],
+)
+def test_gradient_and_metrics_do_not_depend_on_ranks_or_micro_batches(found, variant, same_as):
+    # An adapter's A has no gradient at first, because its B is 0.
+    gradients = {name: value for name, value in found[same_as].items() if name[0] in "01" and ".lora_A." not in name}
+    assert_same_gradients(found[variant], gradients)
+    for name in (name for name in found[same_as] if name.startswith("metric.")):
+        torch.testing.assert_close(found[variant][name], found[same_as][name], rtol=1e-4, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize(("variant", "same_as"), [("joint_bf16", "joint"), ("topk_bf16", "topk")])
+def test_bf16_only_rounds_the_gradient(found, variant, same_as):
+    names = [name for name in found[same_as] if name[0] in "01"]
+    whole, rounded = (torch.cat([found[run][name].flatten() for name in names]) for run in (same_as, variant))
+    assert 1e-4 < (rounded - whole).norm() / whole.norm() < 0.1
+    for name in (name for name in found[same_as] if name.startswith("metric.dph/tokens")):
+        assert torch.equal(found[variant][name], found[same_as][name])
+
+
+@pytest.mark.parametrize(
+    ("masked", "variant", "without"),
+    [
+        ("joint_masked", "joint", [MASKED_ROW]),
+        ("js_per_set_masked", "js_per_set", [MASKED_ROW]),
+        ("per_set_no_rollout", "per_set", FIRST_MINI_BATCH),  # only D_pef is left of it
+    ],
+)
+def test_a_rollout_that_failed_has_no_gradient(found, random_model, masked, variant, without):
+    """Neither has what verl fills up its place with; it is not counted among the tokens either."""
+    expected = plain_gradients(random_model, FORMULAS[variant], without=without)
+    assert_same_gradients(found[masked], expected)
+    of_its_mini_batch = [name for name in expected if name[0] == "0"]
+    assert not any(torch.allclose(found[variant][name], expected[name]) for name in of_its_mini_batch)
+
+
+def test_a_mini_batch_without_a_token_has_no_gradient(found):
+    """Every rollout of the first failed, and the mode has no D_pef."""
+    gradients, whole = found["reverse_kl_no_rollout"], found["reverse_kl"]
+    names = [name for name in whole if name[:2] in ("0.", "1.")]
+    assert all(not gradients[name].any() for name in names if name[0] == "0")
+    assert_same_gradients(gradients, {name: whole[name] for name in names if name[0] == "1"})
+
+
+def test_component_norms_are_those_of_the_two_parts_and_change_nothing(found, random_model):
+    """The policy loss alone is the whole at eta = 0; what is left of the gradient is the rehearsal's."""
+    whole, policy = (plain_gradients(random_model, FORMULAS["js"], eta=eta) for eta in (ETA, 0.0))
+    names = [name for name in whole if name.startswith("0.")]
+    parts = {
+        "dph/grad_norm_policy": [policy[name] for name in names],
+        "dph/grad_norm_rehearsal": [whole[name] - policy[name] for name in names],
+    }
+    for metric, gradients in parts.items():
+        norm = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
+        for variant in ("js", "js_2_ranks"):
+            assert found[variant][metric].item() == pytest.approx(norm.item(), rel=1e-4)
+
+
+def test_metrics_are_those_of_the_rows(found):
+    """dph/tokens counts the D_pef tokens of each mini-batch; dph/divergence is their mean."""
+    worker = worker_module()
+    pef = worker.random_rows(worker.PEF_ROWS, seed=2)
+    size = worker.PEF_ROWS // worker.MINI_BATCHES
+    tokens = [sum(len(r.response) for r in pef[k * size :][:size]) for k in range(worker.MINI_BATCHES)]
+    assert found["per_set_2_ranks"]["metric.dph/tokens"].tolist() == tokens
+    per_set = found["per_set"]
+    torch.testing.assert_close(per_set["metric.dph/loss"], ETA * per_set["metric.dph/divergence"])
+
+
+def test_what_the_bound_takes_off_the_gradient_is_counted(found, random_model):
+    """Of 2 JSD, whose weight is u log(2 u / (1 + u)); of a form without a bound nothing."""
+    worker = worker_module()
+    model, size, expected = AutoModelForCausalLM.from_pretrained(random_model), worker.PEF_ROWS // 2, []
+    _, rows = worker.whole_step()
+    for part in (rows[:size], rows[size:]):
+        with torch.no_grad():
+            log_probs = [log_probs_of(model, row) for row in part]
+        u = (torch.cat(log_probs) - torch.cat([row["pef_ref_log_probs"] for row in part])).double().exp()
+        weight, at_bound = (x * (2 * x / (1 + x)).log() for x in (u, u.clamp(max=math.exp(BOUND))))
+        means = [(u > math.exp(BOUND)).double().mean(), weight.abs().mean(), (weight - at_bound).mean()]
+        expected.append(torch.stack(means))
+    for variant in ("joint", "joint_2_ranks"):
+        names = ("dph/clip_fraction", UNBOUNDED_WEIGHT, REMOVED_WEIGHT)
+        metrics = torch.stack([found[variant][f"metric.{name}"] for name in names], dim=1)
+        torch.testing.assert_close(metrics.double(), torch.stack(expected), rtol=1e-4, atol=0)
+    assert not found["tail"]["metric.dph/clip_fraction"].any()
+    assert not found["tail"][f"metric.{REMOVED_WEIGHT}"].any()
+
+
+def test_the_share_that_the_bound_removes_is_that_of_the_steps_sums():
+    for unbounded, share in ([4.0, 1.0], 0.4), ([0.0, 0.0], 0.0):
+        removed = [min(weight, 1.0) for weight in unbounded]
+        found = update_metrics({UNBOUNDED_WEIGHT: unbounded, REMOVED_WEIGHT: removed, "mfu": [0.1]})
+        assert found["dph/clip_weight"] == share
+        assert not {UNBOUNDED_WEIGHT, REMOVED_WEIGHT} & found.keys()
+
+
+def test_every_epoch_visits_the_same_rows(found):
+    """ppo_epochs=2: the weights stay as they are here, so that the second epoch repeats the first."""
+    once, twice = found["joint"], found["joint_2_epochs"]
+    names = [name.removeprefix("0.") for name in once if name.startswith("0.")]
+    expected = {f"{k}.{name}": once[f"{k % 2}.{name}"] for k in range(4) for name in names}
+    assert_same_gradients(twice, expected)
+    assert twice["metric.dph/tokens"].tolist() == once["metric.dph/tokens"].tolist() * 2
+
+
+def test_gradient_of_an_adapter_is_that_of_its_layer(found):
+    """A layer is W + alpha / r B A, and B is 0 at the start: the gradient of B is alpha / r that of W times A's
+    transpose."""
+    lora, whole = found["lora"], found["joint"]
+    gradients = {name: value for name, value in lora.items() if name[:2] in ("0.", "1.") and ".lora_B." in name}
+    assert len(gradients) == 2 * 2 * 7  # mini-batches, layers, projections
+    for name, gradient in gradients.items():
+        k, parameter = name.split(".", 1)
+        layer = parameter.removeprefix("base_model.model.").replace(".lora_B.default", "")
+        a = lora["weight." + parameter.replace("lora_B", "lora_A")]
+        torch.testing.assert_close(gradient, LORA_ALPHA / RANK * whole[f"{k}.{layer}"] @ a.T, rtol=1e-3, atol=1e-6)

@@ -1,0 +1,258 @@
+"""What a run continues: only its own checkpoint, on its ranks; and what it records. All before Ray starts."""
+
+import functools
+import json
+import logging
+import re
+
+import pandas as pd
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from rl.configuration.nesting import flat
+from tests.training.conftest import ACTOR, ETA, dataset_row
+from verl.dph.pef.store import Row, Store
+from verl.dph.training import checkpoint_parts, resume
+from verl.dph.training.pef_feed import PefFeed
+from verl.dph.training.run_manifest import Manifest
+
+STEP, BY_PATH = 4, {"trainer.resume_mode": "resume_path"}
+
+
+def save_checkpoint(run, step=STEP, ranks=1, **changes):
+    """What a checkpoint of that run, trained with some settings changed, leaves for the next start to look at."""
+    config = run.prepare({"trainer.resume_mode": "disable"} | changes)
+    config.trainer.resume_mode = "auto"
+    folder = run.folder / f"global_step_{step}"
+    for rank in range(ranks):
+        (folder / "actor").mkdir(parents=True, exist_ok=True)
+        (folder / "actor" / f"model_world_size_{ranks}_rank_{rank}.pt").touch()
+    Manifest(config).write(folder, step=step, resources={})
+    checkpoint_parts.save(folder, checkpoint_parts.parts_of(PefFeed.of(config)))
+    (run.folder / "latest_checkpointed_iteration.txt").write_text(str(step))
+    return folder
+
+
+def test_a_run_continues_its_own_checkpoint_with_another_machine_and_other_logs(run):
+    save_checkpoint(run)
+    run.prepare(
+        {
+            f"{ACTOR}ppo_max_token_len_per_gpu": 999,
+            "actor_rollout_ref.model.override_config.attn_implementation": "flash_attention_2",
+            "trainer.logger": ["console"],
+            "trainer.total_epochs": 99,
+            "trainer.test_freq": 7,
+            "data.val_files": [run.data],
+            "actor_rollout_ref.rollout.gpu_memory_utilization": 0.1,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {f"{ACTOR}sft_loss_mode": "forward", f"{ACTOR}sft_loss_coeff": 0.05},
+            "actor.sft_loss_coeff was 0.01 and is 0.05; actor_rollout_ref.actor.sft_loss_mode was js_low_var and is fo",
+        ),
+        ({"data.seed": 3}, "data.seed was None and is 3"),
+        ({"actor_rollout_ref.rollout.n": 8}, "actor_rollout_ref.rollout.n was 4 and is 8"),
+        ({"trainer.v1.trainer_mode": "colocate_async"}, "trainer_mode was sync and is colocate_async"),
+    ],
+)
+def test_the_checkpoint_of_another_run_is_rejected_with_both_values(run, changes, sentence, caplog):
+    folder = save_checkpoint(run)
+    message = run.rejection(changes)
+    assert message.startswith(f"{folder} was trained with other settings") and sentence in message
+    assert "trainer.resume_with_changes=True" in message and "\n" not in message
+    with caplog.at_level(logging.WARNING):
+        run.prepare(changes | {"trainer.resume_with_changes": True})
+    assert sentence in caplog.text
+
+
+def test_every_setting_that_is_not_named_must_match(run):
+    """Also those that no list of ours has ever named: verl's rewards, distillation, samplers, agent loops."""
+    config = run.prepare({"trainer.resume_mode": "disable"})
+    before: dict = {}
+    keys = {key for key, _ in flat(OmegaConf.to_container(config, resolve=True))}
+    for key in keys:
+        *sections, name = key.split(".")
+        functools.reduce(lambda settings, section: settings.setdefault(section, {}), sections, before)[name] = "another"
+    refused = {sentence.split()[0] for sentence in resume._other_settings(config, before)}
+    for key in (
+        "reward.reward_manager.name",
+        "distillation.enabled",
+        "trainer.v1.sampler.max_off_policy_threshold",
+        "trainer.balance_batch",
+        "actor_rollout_ref.rollout.temperature",
+        "actor_rollout_ref.rollout.multi_turn.enable",
+        "actor_rollout_ref.rollout.agent.default_agent_loop",
+        "actor_rollout_ref.rollout.quantization",
+        "actor_rollout_ref.rollout.name",
+        "actor_rollout_ref.rollout.enable_rollout_routing_replay",
+        "reward.sandbox_fusion.memory_limit_mb",
+        f"{ACTOR}sft_loss_coeff",
+        f"{ACTOR}optim.lr",
+        "algorithm.gamma",
+        "critic.optim.lr",
+        "data.max_response_length",
+        "data.sft_batch_size",
+    ):
+        assert key in refused, key
+    changeable = keys - refused
+    for key in (
+        "trainer.total_epochs",
+        "trainer.save_freq",
+        "trainer.logger",
+        "trainer.experiment_name",
+        "trainer.default_local_dir",
+        "trainer.n_gpus_per_node",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size",
+        "actor_rollout_ref.rollout.gpu_memory_utilization",
+        "actor_rollout_ref.rollout.val_kwargs.n",
+        "ray_kwargs.ray_init.num_cpus",
+        "reward.custom_reward_function.reward_kwargs.scorer",
+        f"{ACTOR}ppo_max_token_len_per_gpu",
+        f"{ACTOR}fsdp_config.param_offload",
+    ):
+        assert key in changeable, key
+
+
+def test_overlong_shaping_of_another_length_is_another_reward(run):
+    buffer = "reward.reward_kwargs.overlong_buffer_cfg"
+    shaped = {f"+{buffer}": {"enable": True, "len": 4, "penalty_factor": 1.0}}
+    save_checkpoint(run, **shaped)
+    run.prepare(shaped)
+    shaped[f"+{buffer}"]["len"] = 2
+    assert f"{buffer}.len was 4 and is 2" in run.rejection(shaped)
+    assert f"{buffer}.enable was True and is None; {buffer}.len was 4 and is None" in run.rejection()
+
+
+@pytest.mark.parametrize("loss_mode", ["kl_cov", "clip_cov"])
+def test_micro_batches_stay_where_a_loss_chooses_its_tokens_in_them(run, loss_mode):
+    trained_with = {f"{ACTOR}policy_loss.loss_mode": loss_mode}
+    save_checkpoint(run, **trained_with)
+    change = {f"{ACTOR}ppo_max_token_len_per_gpu": 999}
+    assert "ppo_max_token_len_per_gpu was 16384 and is 999" in run.rejection(trained_with | change)
+    run.prepare(trained_with | {"actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": 999})
+
+
+@pytest.mark.parametrize(
+    ("trained_with", "change", "sentence"),
+    [
+        ({f"{ETA}type": "cosine"}, {"trainer.total_epochs": 99}, "trainer.total_epochs was 30 and is 99"),
+        ({f"{ACTOR}optim.lr_scheduler_type": "cosine"}, {"trainer.total_epochs": 99}, "trainer.total_epochs was 30"),
+    ],
+)
+def test_what_a_schedule_depends_on_stays(run, trained_with, change, sentence):
+    save_checkpoint(run, **trained_with)
+    assert sentence in run.rejection(trained_with | change)
+    run.prepare(trained_with)
+
+
+def test_model_and_prompts_are_compared_by_content(run, tmp_path):
+    folder = save_checkpoint(run)
+    moved = tmp_path / "moved.parquet"
+    pd.read_parquet(run.data).to_parquet(moved)
+    run.prepare({"data.train_files": str(moved)})
+    pd.DataFrame([dataset_row(i) for i in range(9)]).to_parquet(moved)
+    assert "data.train_files was " in run.rejection({"data.train_files": str(moved)})
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["model"]["model_hash"] = "0" * 64
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert "the model was 000000000000 and is" in run.rejection()
+
+
+def test_a_checkpoint_of_an_older_version_is_continued_with_a_warning(run, caplog):
+    """It has no manifest, its order does not name the store, and settings have come since."""
+    folder = save_checkpoint(run)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["settings"]["actor_rollout_ref"]["actor"]["sft_loss_mode"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    run.prepare()
+    state = json.loads((folder / "dph_state.json").read_text())
+    del state["order"]["store"]
+    (folder / "dph_state.json").write_text(json.dumps(state))
+    (folder / "manifest.json").unlink()
+    with caplog.at_level(logging.WARNING):
+        run.prepare()
+    assert "manifest.json is missing" in caplog.text
+    (folder / "manifest.json").write_text("[]")
+    assert "manifest.json is no dph-manifest/1: delete it to resume without comparing" in run.rejection()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sft_loss_mode": "js", "use_kl_loss": True}, "actor.sft_js_exp_weight was 1.0 and is None"),
+        ({"sft_log_ratio_max": 5}, "actor.sft_log_ratio_max was 1.0 and is 5"),
+    ],
+)
+def test_a_checkpoint_from_before_the_estimators_settings_has_their_constants(run, changes, sentence):
+    changes = {ACTOR + name: value for name, value in changes.items()}
+    folder = save_checkpoint(run, **changes)
+    run.prepare(changes)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for name in ("log_ratio_max", "baseline", "js_exp_weight", "importance_max", "policy_log_ratio_max"):
+        del manifest["settings"]["actor_rollout_ref"]["actor"][f"sft_{name}"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    message = run.rejection(changes)
+    assert sentence in message and message.count(" was ") == 2  # of the sentence itself, and of this change
+
+
+def test_a_checkpoint_trained_with_a_setting_that_is_gone_is_not_continued(run):
+    folder = save_checkpoint(run)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for value in (0, 5):
+        manifest["settings"]["data"]["sft_refresh"] = value
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        if value:
+            assert "data.sft_refresh was 5, which this version does not have" in run.rejection()
+        else:
+            run.prepare()
+
+
+def test_the_order_of_another_store_is_not_continued(run):
+    save_checkpoint(run)
+    others = [Row(row.id, row.prompt, torch.tensor([6, 1]), row.ref_log_probs) for row in run.store_rows]
+    Store(run.store_origin, others).save(run.store)
+    assert re.search("dph_state.json does not fit this run: the saved order has store [0-9a-f]{12}", run.rejection())
+
+
+def test_a_checkpoint_of_other_ranks_is_rejected(run):
+    save_checkpoint(run, ranks=2)
+    assert "was written by 2 ranks and can be loaded by as many only, and this run has 1" in run.rejection()
+    run.prepare({"trainer.n_gpus_per_node": 2})
+
+
+@pytest.mark.parametrize(
+    ("changes", "newest", "sentence"),
+    [
+        ({}, "5", "names global_step_5 as the newest checkpoint, and"),
+        (BY_PATH, "4", "trainer.resume_from_path=None is no folder global_step_N"),
+        (BY_PATH | {"trainer.resume_from_path": "global_step_9"}, "4", "global_step_9 is no"),
+    ],
+)
+def test_a_checkpoint_that_is_not_there_is_named(run, changes, newest, sentence):
+    save_checkpoint(run)
+    (run.folder / "latest_checkpointed_iteration.txt").write_text(newest)
+    assert sentence in run.rejection(changes)
+
+
+def test_a_folder_below_home_is_found_by_verl_too(run, monkeypatch):
+    folder = save_checkpoint(run)
+    monkeypatch.setenv("HOME", str(run.folder.parent))
+    config = run.prepare({"trainer.default_local_dir": f"~/{run.folder.name}"})
+    assert resume.checkpoint_of(config) == folder
+
+
+def test_a_store_is_never_written_from_a_checkpoint(run):
+    folder = save_checkpoint(run)
+    writes = {f"{ACTOR}generate_sft": True, f"{ACTOR}sft_loss_mode": "none", "data.sft_wrong_files": run.data}
+    assert resume.checkpoint_of(run.prepare()) == folder
+    config = run.prepare(writes)
+    assert resume.checkpoint_of(config) is None
+    assert config.trainer.default_local_dir == run.store.removesuffix("pt") + "run"  # its log, beside the store
+    by_path = BY_PATH | {"trainer.resume_from_path": str(folder)}
+    assert f"trainer.resume_from_path={folder} would load another policy" in run.rejection(writes | by_path)

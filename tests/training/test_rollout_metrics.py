@@ -1,0 +1,148 @@
+"""Pass@k, majority, styles, outcomes and scoring effort of a step's rollouts and of a validation."""
+
+import json
+from dataclasses import asdict
+from math import log
+
+import numpy as np
+import pytest
+import torch
+from transfer_queue import KVBatchMeta
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+from rl.common.outcomes import OUTCOMES
+from verl.dph.reward.protocol import Effort
+from verl.dph.training import rollout_ledger
+from verl.dph.training.rollout_metrics import response_of, reward_metrics, rollout_metrics, validation_metrics
+
+JOIN, IN = "SELECT a.x FROM a JOIN b ON a.id = b.id", "SELECT x FROM a WHERE id IN (SELECT id FROM b)"
+
+
+def info(acc: int, pred: str | None) -> dict:
+    return {"acc": acc, "pred": pred, "outcome": "match" if acc else "mismatch"}
+
+
+def test_a_step_has_pass_at_k_and_styles_of_its_own_groups():
+    rows = [("p", 1, JOIN), ("q", 0, JOIN), ("p", 1, IN), ("q", 1, IN)]
+    responses = [(prompt, response_of("bird", acc, info(acc, pred))) for prompt, acc, pred in rows]
+    metrics = rollout_metrics(responses, 2, {})
+    of_styles = {name: metrics.pop(name) for name in [*metrics] if name.startswith("dph/style/")}
+    # p: 2 of 2, q: 1 of 2. p: ln 2, q: 0.
+    assert metrics == pytest.approx(
+        {"dph/pass@1": 0.75, "dph/pass@2": 1.0, "dph/style_entropy": log(2) / 2, "dph/distinct_structures": 1.5}
+    )
+    assert of_styles["dph/style/IN"] == pytest.approx(2 / 3) and sum(of_styles.values()) == pytest.approx(1)
+
+
+def test_groups_that_dynamic_sampling_left_out_count_in_pass_at_k():
+    responses = [("p", response_of("math500", acc, info(acc, "1"))) for acc in (1, 0)]
+    # 1 of 2; twice all right; once all wrong; once all with half of the points
+    expected = {"dph/pass@1": (0.5 + 2) / 5, "dph/pass@2": 3 / 5}
+    assert rollout_metrics(responses, 2, {1.0: 2, 0.0: 1, 0.5: 1}) == pytest.approx(expected)
+
+
+def test_correct_is_what_the_reward_function_says_and_else_a_reward_of_1():
+    assert response_of("sql", 0.3, {"acc": 1.0}).correct and not response_of("sql", 1.0, {"acc": 0}).correct
+    assert response_of("sql", 1.0, {}).correct and not response_of("sql", 0.9, {"acc": None}).correct
+    assert response_of("a source of one's own", 1.0, {"pred": 7}).pred is None
+
+
+def test_a_validation_has_them_by_data_source():
+    columns = {
+        "reward": [1.0, 0.0, 1.0, 0.2, 0.0],
+        "acc": [1, 0, 1, None, None],  # of another reward function
+        "pred": [JOIN, IN, JOIN, None, None],
+        "outcome": ["match", "mismatch", "match", None, None],
+    }
+    metrics = validation_metrics(
+        ["bird", "bird", "bird", "other", "other"], ["p", "q", "p", "r", "r"], columns, "rqp", 2
+    )
+    assert metrics.pop("dph/val/bird/style/JOIN") == 1
+    assert all(metrics.pop(name) == 0 for name in [*metrics] if "/style/" in name)
+    # p: 2 of 2; q lost a rollout, which leaves it out of Pass@2 and of the majority
+    of_bird = {"pass@1": 0.5, "pass@2": 1.0, "maj@2": 1.0, "style_entropy": 0.0, "distinct_structures": 1.0}
+    of_other = {"pass@1": 0.0, "pass@2": 0.0}
+    expected = {f"dph/val/bird/{name}": value for name, value in of_bird.items()}
+    assert metrics == pytest.approx(expected | {f"dph/val/other/{name}": value for name, value in of_other.items()})
+
+
+def scored(outcome: str, **effort) -> dict:
+    return {"score": 1.0, "outcome": outcome, "scorer": json.dumps(asdict(Effort(**effort)))}
+
+
+def test_shares_of_outcomes_and_what_scoring_took():
+    metrics = reward_metrics(
+        [
+            scored("match", seconds=0.2, requests=0.5, healthy_servers=2),
+            scored("match", seconds=0.3, requests=0.5, healthy_servers=2),
+            scored("no_answer", seconds=1.5, requests=2, retries=1, healthy_servers=1),
+            scored("pred_timeout", seconds=2.0, requests=3, busy_waits=4, infra_errors=2, healthy_servers=2),
+        ]
+    )
+    assert {outcome: metrics.pop(f"dph/outcome/{outcome}") for outcome in OUTCOMES} == dict.fromkeys(OUTCOMES, 0) | {
+        "match": 0.5,
+        "no_answer": 0.25,
+        "pred_timeout": 0.25,
+    }
+    assert metrics == pytest.approx(
+        {
+            "dph/scorer/requests": 6,
+            "dph/scorer/retries": 1,
+            "dph/scorer/busy_waits": 4,
+            "dph/scorer/infra_errors": 2,
+            "dph/scorer/seconds_mean": 1.0,
+            "dph/scorer/seconds_max": 2.0,
+            "dph/scorer/healthy_servers": 1,
+        }
+    )
+    assert reward_metrics([{"acc": 1.0}, {}]) == {}, "of another reward function"
+
+
+class Queue:
+    """TransferQueue's read of rows, as the tensordict that verl makes of them."""
+
+    def __init__(self, rows: dict[str, dict]):
+        self.rows = rows
+
+    def kv_batch_get(self, keys, partition_id, select_fields):
+        return list_of_dict_to_tensordict([{name: self.rows[key][name] for name in select_fields} for key in keys])
+
+
+@pytest.fixture
+def batch(monkeypatch) -> KVBatchMeta:
+    """Two samples of two prompts, out of order; the first sample of p has two outputs."""
+    rows = {
+        f"{prompt}_{sample}_{output}": {
+            "id": np.int64(ord(prompt)),
+            "data_source": "bird",
+            "responses": torch.arange(3 + sample),
+            "rm_scores": torch.tensor([0.0] * (2 + sample) + [float(score)]),
+            "extra_fields": {"reward_extra_info": {"acc": score}},
+        }
+        for prompt, sample, output, score in [
+            ("q", 1, 0, 1),
+            ("p", 0, 1, 1),
+            ("p", 0, 0, 0),
+            ("p", 1, 0, 0),
+            ("q", 0, 0, 0),
+        ]
+    }
+    monkeypatch.setattr(rollout_ledger, "tq", Queue(rows))
+    return KVBatchMeta(partition_id="train", keys=list(rows), tags=[{} for _ in rows])
+
+
+def test_a_step_is_read_in_the_order_of_the_data(batch):
+    assert rollout_ledger.scored(batch) == [
+        ("p_0_1", "bird", 1.0, {"acc": 1}),  # the last output of the sample
+        ("p_1_0", "bird", 0.0, {"acc": 0}),
+        ("q_0_0", "bird", 0.0, {"acc": 0}),
+        ("q_1_0", "bird", 1.0, {"acc": 1}),
+    ]
+
+
+def test_a_dump_of_validation_gets_ids_sources_and_tokens(batch):
+    described = rollout_ledger.describe(batch)
+    columns = rollout_ledger.with_columns({"acc": [0, 1], "uid": ["q_0_0", "q_1_0"]}, described)
+    assert columns.pop("uid") == ["q_0_0", "q_1_0"] and columns.pop("acc") == [0, 1]
+    assert [ids.tolist() for ids in columns.pop("response_ids")] == [[0, 1, 2], [0, 1, 2, 3]]
+    assert columns == {"id": [ord("q")] * 2, "data_source": ["bird"] * 2}

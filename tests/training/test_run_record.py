@@ -1,0 +1,120 @@
+"""What a run records beside its checkpoints, and its summary."""
+
+import math
+import shlex
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from rl.common.errors import UserError
+from tests.training.conftest import SCORER
+from tests.training.test_resume import STEP, save_checkpoint
+from verl.dph import main
+from verl.dph.checks.run import FINISHED
+from verl.dph.config.program import CONFIG_DIR
+from verl.dph.training.run_record import RunRecord
+
+
+def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
+    folder = save_checkpoint(run)
+    record = RunRecord(run.folder, step=STEP, total_steps=STEP, steps_per_epoch=1, seconds=4000.0)
+    record.validated(STEP, {"val-core/sql/acc/mean@2": 0.5}, None)
+    record.saved(STEP)
+    record.save()
+    monkeypatch.setattr(main.main_ppo, "run_ppo", lambda *args, **kwargs: pytest.fail("training starts"))
+    changes = {"trainer.total_training_steps": STEP, "trainer.total_epochs": 9, "trainer.experiment_name": "my_run"}
+    changes |= {"data.val_files": [run.data], SCORER: "http://127.0.0.1:9"}  # nobody is asked
+    config = run.config(changes)
+    capsys.readouterr()
+    main.main(config)
+    said = capsys.readouterr().out.splitlines()
+    assert said[:3] == [
+        FINISHED,
+        "my_run: step 4 of 4, 67 min of training, 0 failed rollouts.",
+        "Validation (val-core/sql/acc/mean@2): last 0.5 (step 4), best 0.5 (step 4).",
+    ]
+    assert said[3] == f"Checkpoint: {folder}, best: {folder}"
+    program, *overrides = shlex.split(said[4])[3:]
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        evaluation = compose("evaluate", overrides).evaluate
+    assert (program, said[4].split()[:2]) == ("verl.dph.evaluate", ["Next:", "python"])
+    assert evaluation.models == {"base": run.model, "my_run": str(folder)}
+    assert evaluation.splits == {"data": run.data}
+
+
+@pytest.mark.parametrize(
+    ("trainer", "finished"),
+    [
+        ({"total_training_steps": 4}, True),
+        ({"total_training_steps": 5}, False),
+        ({"total_training_steps": 9, "total_epochs": 2}, True),  # the epochs end first
+        ({"total_epochs": 3}, False),
+        ({"total_training_steps": 4, "val_only": True}, False),
+    ],
+)
+def test_a_run_is_finished_when_no_step_is_left(run, trainer, finished):
+    config = run.config({f"trainer.{name}": value for name, value in trainer.items()})
+    assert RunRecord(run.folder, steps_per_epoch=2).is_finished(config, STEP) == finished
+    assert not RunRecord(run.folder).is_finished(config, STEP)  # of an older version
+
+
+def record_with(folder, values, checkpoints, metric=None):
+    """A record after validations {step: value}, with checkpoints of some steps."""
+    record = RunRecord(folder)
+    for step in checkpoints:
+        (folder / f"global_step_{step}" / "actor").mkdir(parents=True, exist_ok=True)
+        record.saved(step)
+    for step, value in values.items():
+        assert record.validated(step, {"val-core/a/acc/mean@1": value, "val-core/b/reward/mean@1": 0.0}, metric) is None
+    record.save()
+    return RunRecord.load(folder)
+
+
+def best_file(folder):
+    path = folder / "best_checkpointed_iteration.txt"
+    return path.read_text() if path.exists() else None
+
+
+def test_the_best_is_the_highest_validation_that_has_a_checkpoint(tmp_path):
+    record = record_with(tmp_path, {0: 0.9, 10: 0.4, 20: 0.6, 25: 0.8, 30: 0.6}, [10, 20, 30])
+    assert record.best() == 20 and best_file(tmp_path) == "20"
+    assert record.metric == "mean of val-core/a/acc/mean@1, val-core/b/reward/mean@1"
+    assert record.validations[20] == 0.3
+    (tmp_path / "global_step_20" / "actor").rmdir()  # as max_actor_ckpt_to_keep does
+    record.save()
+    assert best_file(tmp_path) == "30"
+    record.resumed_at(10)
+    record.save()
+    assert record.validations == {0: 0.45, 10: 0.2} and best_file(tmp_path) == "10"
+    record.resumed_at(0)
+    record.validated(10, {"val-core/a/acc/mean@1": 1.0}, None)
+    record.save()
+    assert best_file(tmp_path) is None  # the checkpoint of that step is one of the run that was begun anew
+
+
+def test_the_metric_can_be_named(tmp_path):
+    record = record_with(tmp_path, {1: 0.3, 2: 0.1}, [1, 2], metric="val-core/a/acc/mean@1")
+    assert record.best() == 1
+    sentence = record.validated(3, {"val-core/a/acc/mean@1": 1.0}, "val-core/c/acc")
+    assert sentence.startswith("trainer.best_metric=val-core/c/acc is not among the metrics of validation (val-core/a/")
+    assert "is nan in step 3" in record.validated(3, {"val-core/a/acc/mean@1": math.nan}, None)
+    assert 3 not in record.validations
+    record.validated(3, {"dph/keep_rate": 0.7}, "dph/keep_rate")
+    assert record.validations == {3: 0.7} and record.metric == "dph/keep_rate"
+
+
+def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
+    record = record_with(tmp_path, {1: 0.3, 2: 0.1}, [2])
+    record.step = record.total_steps = 2
+    summary = record.summary(run.config({"trainer.max_actor_ckpt_to_keep": 1}))
+    assert "Step 1 has no checkpoint (trainer.save_freq=-1, max_actor_ckpt_to_keep=1); the best that" in summary
+    empty = RunRecord(tmp_path / "none", step=2, total_steps=2)
+    assert "evaluate.splits={FILE:FILE.parquet}" in summary  # its validation file is that of its prompts
+    assert empty.summary(run.config()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"format": "dph-run/1", "validations": {}, "colour": 1}'])
+def test_a_file_that_is_no_record_is_named(tmp_path, content):
+    (tmp_path / "dph_run.json").write_text(content)
+    with pytest.raises(UserError, match="dph_run.json is no dph-run/1: delete it"):
+        RunRecord.load(tmp_path)

@@ -1,0 +1,120 @@
+"""Metrics of a training step's rollouts and of a validation, from what the reward function returned.
+
+They describe the policy that sampled the responses, which may be some steps old in the asynchronous trainers
+(training/off_policy/trajectory_staleness).
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rl.common.errors import UserError
+from rl.common.outcomes import OUTCOMES, is_correct
+from rl.data.questions import answer_kind
+from rl.metrics.response_groups import Response, mean_majority, mean_pass_at_k, style_metrics
+
+VALIDATION = "dph/val/"  # + the data source
+
+
+def response_of(data_source: str, score: float, info: Mapping[str, Any]) -> Response:
+    """
+    Args:
+        score: the row's reward, which a reward manager may have shaped.
+        info: what the reward function returned beside it.
+    """
+    accuracy, pred = info.get("acc"), info.get("pred")
+    try:
+        kind = answer_kind(data_source)
+    except UserError:  # the user's own reward function has its own data sources
+        kind = "task"
+    return Response(
+        correct=is_correct(float(score if accuracy is None else accuracy)),
+        kind=kind,
+        pred=pred if isinstance(pred, str) else None,
+        outcome=info.get("outcome") or "",
+    )
+
+
+def rollout_metrics(
+    responses: Iterable[tuple[str, Response]], n: int, filtered: Mapping[float, int]
+) -> dict[str, float]:
+    """dph/pass@k, dph/style_entropy, dph/distinct_structures and dph/style/<name> of a training step.
+
+    Args:
+        responses: (prompt, response).
+        n: responses per prompt; some prompts have fewer because rollouts failed.
+        filtered: the number of groups that dynamic sampling left out because all their rewards equal this reward. They
+            count in Pass@k, which would otherwise describe the undecided prompts only.
+    """
+    groups = _by_prompt(responses)
+    counts = _counts(groups)
+    for reward, number in filtered.items():
+        counts += [(n, n if is_correct(reward) else 0)] * number
+    return {f"dph/{name}": value for name, value in (mean_pass_at_k(counts, n) | style_metrics(groups)).items()}
+
+
+def validation_metrics(
+    data_sources: Sequence[str],
+    prompts: Sequence[str],
+    infos: Mapping[str, Sequence[Any]],
+    order: Iterable[str],
+    n: int,
+) -> dict[str, float]:
+    """The same for each data source of a validation, with maj@n: dph/val/<data source>/<metric>.
+
+    Args:
+        data_sources, prompts: of each response that was scored.
+        infos: columns of what the reward function returned, with verl's "reward"; None where a response has no value.
+        order: the prompts in the order of the data. Styles are measured on the first prompts only, which are then the
+            same in every validation.
+        n: responses per prompt.
+    """
+    place = {prompt: number for number, prompt in enumerate(order)}
+    by_source: dict[str, list[tuple[str, Response]]] = {}
+    for row in sorted(range(len(prompts)), key=lambda row: place[prompts[row]]):
+        source, info = data_sources[row], {name: column[row] for name, column in infos.items()}
+        by_source.setdefault(source, []).append((prompts[row], response_of(source, info["reward"], info)))
+    metrics: dict[str, float] = {}
+    for source, responses in by_source.items():
+        groups = _by_prompt(responses)
+        found = mean_pass_at_k(_counts(groups), n) | mean_majority(groups, n) | style_metrics(groups)
+        metrics |= {f"{VALIDATION}{source}/{name}": value for name, value in found.items()}
+    return metrics
+
+
+def reward_metrics(infos: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Outcomes of a step's responses and the effort of scoring them.
+
+    Args:
+        infos: the reward_extra_info of each sample. Those of another reward function do not count.
+
+    Returns:
+        dph/outcome/<outcome>: the share of the samples with it. dph/scorer/*: the step's requests, retries, busy_waits
+        and infra_errors; seconds_mean and seconds_max from a response to its score; and healthy_servers, the fewest
+        that a client saw. Nothing without samples of our reward function.
+    """
+    ours = [info for info in infos if "scorer" in info and "outcome" in info]
+    if not ours:
+        return {}
+    outcomes = [info["outcome"] for info in ours]
+    efforts = [json.loads(info["scorer"]) for info in ours]
+    column = {name: [effort[name] for effort in efforts] for name in efforts[0]}
+    metrics = {f"dph/outcome/{outcome}": outcomes.count(outcome) / len(ours) for outcome in OUTCOMES}
+    for name in ("requests", "retries", "busy_waits", "infra_errors"):
+        metrics[f"dph/scorer/{name}"] = sum(column[name])
+    metrics["dph/scorer/seconds_mean"] = sum(column["seconds"]) / len(ours)
+    metrics["dph/scorer/seconds_max"] = max(column["seconds"])
+    metrics["dph/scorer/healthy_servers"] = min(column["healthy_servers"])
+    return metrics
+
+
+def _by_prompt(responses: Iterable[tuple[str, Response]]) -> list[list[Response]]:
+    groups: dict[str, list[Response]] = {}
+    for prompt, response in responses:
+        groups.setdefault(prompt, []).append(response)
+    return list(groups.values())
+
+
+def _counts(groups: Iterable[Sequence[Response]]) -> list[tuple[int, int]]:
+    """(responses, correct responses) of each prompt."""
+    return [(len(group), sum(response.correct for response in group)) for group in groups]

@@ -1,0 +1,65 @@
+"""The success cap: a group of rollouts whose share of correct responses reaches the cap teaches nothing.
+
+The split of the paper decides once which prompts are mastered. `algorithm.success_cap` decides it again in every step,
+for the step's own groups: their advantages become 0 after the estimator has computed them, so that the cap goes with
+every estimator over groups, every policy loss and every divergence. The tokens of a capped group still count in the
+loss's normaliser, as those of a group whose responses are all correct do.
+"""
+
+from collections.abc import Iterable
+
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+
+from rl.common.errors import UserError
+
+# m / n is compared with a cap such as 0.6, which has no exact binary form.
+TOLERANCE = 1e-9
+
+
+def capped(accuracies: Iterable[tuple[str, float | None]], cap: float) -> tuple[set[str], int]:
+    """The prompts whose group is capped, and the number of groups.
+
+    Args:
+        accuracies: (prompt, `acc` of the scorer) of each response that was judged; a group with failed rollouts has
+            fewer. A response is correct if `acc` is 1.
+        cap: m correct ones of n are capped if m / n is at least this.
+
+    Raises:
+        UserError: a response has no `acc`.
+    """
+    groups: dict[str, list[bool]] = {}
+    for prompt, accuracy in accuracies:
+        if accuracy is None:
+            raise UserError(
+                f"algorithm.success_cap={cap} counts the responses that are correct, and the reward function returned "
+                "no `acc`: return a dict with score and acc (1 or 0), or set algorithm.success_cap=null."
+            )
+        groups.setdefault(prompt, []).append(accuracy == 1)
+    found = {prompt for prompt, verdicts in groups.items() if sum(verdicts) >= cap * len(verdicts) - TOLERANCE}
+    return found, len(groups)
+
+
+def apply(batch: KVBatchMeta, prompts: set[str]) -> None:
+    """Set the advantages of these prompts' rows to 0 in TransferQueue.
+
+    Args:
+        batch: a step's rows, keys "<prompt>_<sample>_<output>", with the field `advantages`, nested (B, tokens).
+    """
+    keys = [key for key in batch.keys if key.split("_")[0] in prompts]
+    if keys:
+        data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["advantages"])
+        zeros = TensorDict({"advantages": torch.zeros_like(data["advantages"])}, batch_size=len(keys))
+        tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=zeros)
+
+
+def share_that_teaches(batch: KVBatchMeta) -> float:
+    """The share of the response tokens whose advantage is not 0; 0 without a token."""
+    fields = ["advantages", "response_mask"]
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
+    # Both have a row's response positions; the mask is 0 where tokens do not count, such as in padding rows.
+    advantages, mask = (torch.cat(list(data[field].unbind())) for field in fields)
+    counts = mask.bool()
+    return float((advantages[counts] != 0).float().mean()) if counts.any() else 0.0
