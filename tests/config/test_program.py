@@ -1,4 +1,4 @@
-"""Hydra programs: a mistyped override ends in one sentence with the right names, --help lists what differs from verl."""
+"""Hydra programs: a mistyped override ends in one sentence with the right names; --help lists what is not verl's."""
 
 import sys
 
