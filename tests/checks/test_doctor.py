@@ -44,8 +44,8 @@ def test_a_run_that_can_start(doctor):
     assert list(lines) == [
         *("python", "driver", "GPUs", "torch", "compiler", "verl", "plugin", "vLLM", "attention", "cupy", "ranks"),
         *("Ray's CPUs", "shared memory", "open files", "Ray's disk"),
-        *("settings", "batch", "files", "model", "disk"),
-        *("rules", "tokenizer", "other runs", "checkpoint", "data", "store", "scorer", "verl's checks"),
+        *("settings", "batch", "files", "model"),
+        *("rules", "tokenizer", "other runs", "checkpoint", "disk", "data", "store", "scorer", "verl's checks"),
     ]
     of_machine = {"shared memory", "open files", "Ray's disk"}  # a small container may have a word to say there
     assert {line.split()[0] for name, line in lines.items() if name not in of_machine} <= {"ok", "skipped"}
@@ -167,7 +167,7 @@ def test_a_tokenizer_of_another_model(look, run_files, tmp_path):
     (model / "config.json").write_text(json.dumps(config | {"vocab_size": 60}))
     data = {"TRAIN_FILE": str(run_files / "train_wrong.parquet"), "DPH_SCORER": "http://127.0.0.1:1"}
     found = look(PRESAMPLE, MODEL_PATH=str(model), **data)
-    assert list(found) == ["settings", "batch", "files", "model", "disk", "rules", "tokenizer", "data", "scorer"]
+    assert list(found) == ["settings", "batch", "files", "model", "rules", "tokenizer", "data", "scorer"]
     assert found["settings"].found == "1 x 1 ranks on cpu"
     assert "has 64 tokens and its config.json a vocab_size of 60" in found["tokenizer"].found
     assert found["scorer"].status == "fail" and "127.0.0.1:1" in found["scorer"].found
