@@ -14,7 +14,6 @@ from omegaconf import DictConfig
 from rl.checks.finding import Finding, ok, skipped
 from rl.checks.model_shape import model_shape
 from rl.common.errors import UserError
-from rl.data.training_run import newest_checkpoint
 
 # Bytes per parameter of what a checkpoint holds (actor.checkpoint.save_contents): float32 weights, Adam's two moments.
 CONTENT_BYTES = {"model": 4, "optimizer": 8, "hf_model": 4}
@@ -24,8 +23,11 @@ _FULL = ("unexpected pos", "file write failed", "No space left", "Disk quota exc
 _ADVICE = "make room, set KEEP_CHECKPOINTS to keep fewer, or OUTPUT_DIR to a larger disk"
 
 
-def check_room(config: DictConfig) -> Finding:
+def check_room(config: DictConfig, resumes: bool) -> Finding:
     """Reject a training run whose checkpoints do not fit on the disk of its folder.
+
+    Args:
+        resumes: the run continues a checkpoint, so that others lie there already.
 
     Raises:
         UserError: the folder cannot be written, or has too little room.
@@ -33,7 +35,7 @@ def check_room(config: DictConfig) -> Finding:
     trainer, actor = config.trainer, config.actor_rollout_ref.actor
     if trainer.save_freq <= 0:
         return skipped("this run writes no checkpoints")
-    folder = Path(trainer.default_local_dir).expanduser()
+    folder = Path(trainer.default_local_dir)
     existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
     if not os.access(existing, os.W_OK):
         raise UserError(f"{existing} cannot be written: make it writable, or set OUTPUT_DIR.")
@@ -45,7 +47,6 @@ def check_room(config: DictConfig) -> Finding:
     size = sum(CONTENT_BYTES.get(part, 0) for part in actor.checkpoint.save_contents) * count / trainer.nnodes
     free = shutil.disk_usage(existing).free
     kept = trainer.get("max_actor_ckpt_to_keep")
-    resumes = trainer.resume_mode != "disable" and newest_checkpoint(folder) is not None
     found = f"a checkpoint takes about {in_bytes(size)}, {in_bytes(free)} are free in {existing}"
     # A new one is written before the oldest is removed.
     needed = 1 if resumes else (kept or 0) + 1

@@ -1,8 +1,8 @@
 """Estimates of the memory of a GPU and of the time of a step, from verl's code. None was measured.
 
-Symbols in the formulas: N parameters, N_l those of one of L layers; V vocabulary, d hidden size, a and k the widths of
-the queries and keys, m that of the MLP; T tokens of a micro-batch on a GPU; G GPUs, R of them share the parameters, P
-hold one replica of vLLM; b bytes of a number of the parameters; F FLOP/s of training, B bytes/s of a GPU's memory.
+Symbols in the formulas: N parameters of the model, N_l of one of its L layers; V vocabulary, d hidden size; a, k and m
+the widths of the queries, the keys and the MLP; T tokens of a micro-batch on a GPU; G GPUs, of which R share the
+parameters and P hold one replica of vLLM; b bytes of a parameter; F FLOP/s of training, B bytes/s of a GPU's memory.
 """
 
 from collections.abc import Mapping
@@ -229,8 +229,8 @@ def _logits(run: Workload, shape: ModelShape) -> Parts:
 
 
 def _beside(run: Workload, shape: ModelShape) -> Parts:
-    """sdpa's mask, as booleans and in bf16, 3 T^2. FSDP's gathered weights and gradients, 4 V d + 10 N_l: the output
-    layer, a layer and the next one in bf16, and of both a gradient, that of a layer in float32 too."""
+    """sdpa's mask, as booleans and in bf16, 3 T^2. What FSDP gathers, 4 V d + 10 N_l: in bf16 the output layer, a layer
+    and the next one, and a gradient of each of the first two; the layer's gradient in float32 too."""
     mask: Parts = {"dense mask": 3 * run.engine.max_tokens**2} if run.attention == SDPA else {}
     in_flight = 4 * shape.embedding_parameters + 10 * shape.layer_parameters
     return mask | {"FSDP in flight": in_flight, "contexts": CONTEXTS + ASLEEP}

@@ -77,8 +77,6 @@ def verl(machine: Machine) -> Finding:
 
 
 def plugin(machine: Machine) -> Finding:
-    if machine.probe("packages")["verl"] is None:
-        return skipped("there is no verl")
     try:
         found = machine.probe("plugin")
     except Unknown as error:
@@ -114,8 +112,6 @@ def attention(machine: Machine) -> Finding:
     """The one that training chooses here."""
     if machine.on_cpu:
         return skipped("sdpa on a CPU")
-    if machine.probe("packages")["verl"] is None:
-        return skipped("there is no verl")
     try:
         found = machine.probe("attention")
     except Unknown as error:
@@ -129,12 +125,7 @@ def attention(machine: Machine) -> Finding:
 def ranks(machine: Machine) -> Finding:
     """A sum over this machine's ranks; two processes on a CPU."""
     count, backend = (2, "gloo") if machine.on_cpu else (min(machine.ranks, len(machine.gpus)), "nccl")
-    library = "gloo"
-    if not machine.on_cpu:
-        torch = machine.probe("torch")
-        if torch["error"] is not None or torch["nccl"] is None or not count:
-            return skipped("torch cannot use the GPUs")
-        library = f"NCCL {torch['nccl']}"
+    library = backend if machine.on_cpu else f"NCCL {machine.probe('torch')['nccl']}"
     try:
         found = machine.probe("ranks", str(count), backend)
     except Unknown as error:

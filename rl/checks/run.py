@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig, OmegaConf
 
-from rl.checks import disk
 from rl.checks.files import check_file, check_model, files_of, needed_files
 from rl.checks.finding import Check, Finding, enforce, ok, skipped
 from rl.common.errors import UserError
@@ -99,19 +98,12 @@ def model(subject: Subject) -> Finding:
     return ok(path)
 
 
-def room(subject: Subject) -> Finding:
-    """The next checkpoints fit on the disk."""
-    return disk.check_room(subject.config) if subject.trains else skipped("this program writes no checkpoints")
-
-
 # In this order. A new check is a function of the subject, and a line here.
 CHECKS = (
     Check("settings", settings),
     Check("batch", batch, needs=("settings",)),
     Check("files", files, needs=("settings",)),
     Check("model", model),
-    Check("disk", room, needs=("settings", "model")),
 )
-# What a dry run leaves out, and the head's disk, which only the program itself looks at.
-OF_DISK = ("disk",)
-OF_FILES = ("files", "model", *OF_DISK)
+# What a dry run leaves out.
+OF_FILES = ("files", "model")

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
         for sentence in misspelt(os.environ, known_variables()):
             sys.stderr.write(f"Warning: {sentence}\n")
-        checks.check(run.composed, run.program, without=checks.OF_FILES if run.dry_run else checks.OF_DISK)
+        checks.check(run.composed, run.program, without=checks.OF_FILES if run.dry_run else ())
         if run.launch.plan == "check":
             run = run.with_overrides(plan_at_start(run))
         _start(run)

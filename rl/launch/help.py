@@ -10,7 +10,7 @@ from rl.configuration.variables import raw, variable_of
 
 
 def help_text(run: Run) -> str:
-    """The variables stand under the comments of their files: the method's first, the cluster's last."""
+    """Usage, description, and variables under the comments of their files, the method's first, the cluster's last."""
     values = dict(_values(run.own_settings()))
     shown, seen = [run.usage, "", run.method.description, ""], set[str]()
     shown.append("Settings, as environment variables, with their current values:")

@@ -23,6 +23,7 @@ from tests.training.conftest import (  # noqa: F401
     run,
     run_that_can_start,
 )
+from verl.dph.checks import run as _  # noqa: F401  # verl settles its platform here, before a test sets VERL_PLATFORM
 from verl.dph.pef.store import Row, Store
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -1,6 +1,7 @@
 """The program: the whole of it on this machine, and what it says of runs that cannot start."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -9,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from rl.checks.doctor import findings, run_findings
+from rl.checks import run
+from rl.checks.doctor import CHECKS, findings, run_findings
 from rl.checks.finding import warn
 from rl.checks.machine import Machine
 from rl.common.errors import UserError
 from rl.configuration.run import run_of
 from tests.checks.conftest import REPOSITORY, SCRIPT, SMALL, eight
+from verl.dph.checks import run as of_verl
 from verl.dph.pef.store import Store
 
 PRESAMPLE, STORE = "scripts/llama/offline_sampling.sh", "scripts/llama/get_correct_data_tensor.sh"
@@ -41,8 +44,8 @@ def test_a_run_that_can_start(doctor):
     assert list(lines) == [
         *("python", "driver", "GPUs", "torch", "compiler", "verl", "plugin", "vLLM", "attention", "cupy", "ranks"),
         *("Ray's CPUs", "shared memory", "open files", "Ray's disk"),
-        *("settings", "batch", "files", "model", "disk"),
-        *("rules", "tokenizer", "other runs", "checkpoint", "data", "store", "scorer", "verl"),
+        *("settings", "batch", "files", "model"),
+        *("rules", "tokenizer", "other runs", "checkpoint", "disk", "data", "store", "scorer", "verl's checks"),
     ]
     of_machine = {"shared memory", "open files", "Ray's disk"}  # a small container may have a word to say there
     assert {line.split()[0] for name, line in lines.items() if name not in of_machine} <= {"ok", "skipped"}
@@ -153,7 +156,7 @@ def test_a_store_of_another_model_a_full_disk_and_a_running_scorer_without_the_d
     # Two that are kept and the one that is being written: 3 x 272,256 bytes.
     assert found["disk"].status == "fail" and "0.6 MB are free" in found["disk"].found
     assert "3 lie there at a time; make room, set KEEP_CHECKPOINTS" in found["disk"].found
-    assert {found[name].status for name in ("settings", "rules", "data", "tokenizer", "verl")} == {"ok"}
+    assert {found[name].status for name in ("settings", "rules", "data", "tokenizer", "verl's checks")} == {"ok"}
 
 
 def test_a_tokenizer_of_another_model(look, run_files, tmp_path):
@@ -164,7 +167,7 @@ def test_a_tokenizer_of_another_model(look, run_files, tmp_path):
     (model / "config.json").write_text(json.dumps(config | {"vocab_size": 60}))
     data = {"TRAIN_FILE": str(run_files / "train_wrong.parquet"), "DPH_SCORER": "http://127.0.0.1:1"}
     found = look(PRESAMPLE, MODEL_PATH=str(model), **data)
-    assert list(found) == ["settings", "batch", "files", "model", "disk", "rules", "tokenizer", "data", "scorer"]
+    assert list(found) == ["settings", "batch", "files", "model", "rules", "tokenizer", "data", "scorer"]
     assert found["settings"].found == "1 x 1 ranks on cpu"
     assert "has 64 tokens and its config.json a vocab_size of 60" in found["tokenizer"].found
     assert found["scorer"].status == "fail" and "127.0.0.1:1" in found["scorer"].found
@@ -173,3 +176,10 @@ def test_a_tokenizer_of_another_model(look, run_files, tmp_path):
 def test_a_misspelt_setting_of_a_store_writing_run(look):
     with pytest.raises(UserError, match="data.sft_topk is no setting: did you mean data.sft_top_k"):
         look(STORE, "data.sft_topk=64")
+
+
+def test_the_page_lists_every_check():
+    tables = re.findall(r"^\| ([^|]+) \|", (REPOSITORY / "docs" / "howto" / "plan.md").read_text(), re.MULTILINE)
+    listed = {name for cell in tables for name in cell.split(", ")}
+    checks = [*CHECKS, *run.CHECKS, *of_verl.CHECKS[run.MAIN], *of_verl.CHECKS[run.PRESAMPLE]]
+    assert {check.name for check in checks} <= listed

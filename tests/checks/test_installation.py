@@ -31,7 +31,6 @@ def test_what_an_environment_lacks():
     assert installation.python(with_packages("cpu", python="3.11.9")).status == "ok"
     assert "overrides hooks of 0.9.1" in installation.verl(with_packages(verl="0.10.0")).found
     assert installation.verl(with_packages(verl=None)).found == "not installed"
-    assert installation.plugin(with_packages(verl=None)).status == "skipped"
     assert installation.vllm(with_packages(vllm=None)).status == "fail"
     assert installation.cupy(with_packages()).status == "warn"
     assert installation.cupy(with_packages(**{"import cupy": "/x"})).status == "ok"

@@ -1,4 +1,4 @@
-"""The number of parameters is that of the model that transformers builds from the same config.json."""
+"""A model has as many parameters as the one that transformers builds from the same config.json."""
 
 import json
 

@@ -74,7 +74,7 @@ EXTENSIONS = {
     "grpo_cap": ("grpo", {"algorithm.success_cap": 0.6}),
     "js_kl_cap": ("js_kl", {"algorithm.success_cap": 0.75}),
 }
-# Settings without a value that nothing reads: of a reward model, of which there is none.
+# Settings without a value that nothing reads: no run has a reward model.
 NOT_ASKED = {"reward.reward_model.rollout.name"}
 
 

@@ -25,7 +25,7 @@ ATTENTION = "+actor_rollout_ref.model.override_config.attn_implementation=flash_
 
 @pytest.fixture
 def llama(files, tmp_path) -> dict[str, str]:
-    """The files of a run, with the folder of a model of which there is only config.json."""
+    """The files of a run; its model's folder holds only config.json."""
     (tmp_path / "model" / "config.json").write_text(json.dumps(LLAMA))
     return files
 
@@ -119,7 +119,7 @@ def test_the_paper_s_experiments_on_its_cluster(launcher, experiment, method):
 
 
 def test_without_a_plan_the_defaults_count(launcher, files):
-    """A model of which nothing is known here, and a run that is not modelled."""
+    """An unknown model, and a run that is not modelled."""
     for arguments, settings, sentence in (
         ([], {"MODEL_PATH": "me/mine"}, "the shape of me/mine is not known here"),
         (["algorithm.adv_estimator=gae"], {"MODEL_PATH": "Qwen/Qwen3-8B"}, "a critic (algorithm.adv_estimator=gae)"),

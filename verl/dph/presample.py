@@ -62,8 +62,8 @@ def check_settings(config: DictConfig) -> SamplingSettings:
     """
     # The job reads the prompts, and a finished one needs no scorer.
     check(config, PRESAMPLE, without=("tokenizer", "data", "scorer"))
-    rollout = config.actor_rollout_ref.rollout
-    return SamplingSettings.of(config, n=config.presample.n, seed=rollout.seed, log_probs=config.presample.log_probs)
+    seed, settings = config.actor_rollout_ref.rollout.seed, config.presample
+    return SamplingSettings.of(config, n=settings.n, seed=seed, log_probs=settings.log_probs)
 
 
 if __name__ == "__main__":

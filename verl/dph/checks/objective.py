@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 
+from rl.configuration.divergences import DIVERGENCES
 from verl.dph.checks.model import config_json, data_parallel_ranks, roles
-from verl.dph.divergence.loss_modes import MODES, TAIL_FORMS
 from verl.dph.training.advantages import GRPO_PASSK, PKPO, W_REINFORCE
 from verl.dph.training.config import DPHActorConfig, active_forms, mini_batches, rehearses
 
@@ -120,7 +120,7 @@ def _baseline(actor: DictConfig, mode: str, on_pef: bool) -> Iterator[str]:
         yield f"{setting} is for sampled tokens of D_pef, which {mode} does not compare here: use centred."
     elif actor.sft_loss_mode == "forward":
         yield f"{setting} is what actor.sft_kl_estimator=k1, the default, gives {mode}: use centred."
-    elif MODES[actor.sft_loss_mode] not in TAIL_FORMS:
+    elif not DIVERGENCES[actor.sft_loss_mode].has_tail_form:
         yield f"{setting} does not exist for {mode}, whose f'(inf) is infinite: use centred."
     elif actor.sft_log_ratio_max is not None:
         yield (

@@ -18,6 +18,7 @@ from verl.utils.config import validate_config
 from verl.utils.device import auto_set_device
 
 from rl.checks import run as without_verl
+from rl.checks.disk import check_room
 from rl.checks.files import check_model, files_of
 from rl.checks.finding import Check, Finding, enforce, look_at, ok, skipped
 from rl.checks.run import EVALUATE, MAIN, PRESAMPLE
@@ -169,6 +170,13 @@ def checkpoint(subject: Subject) -> Finding:
     return ok(f"resumes from {resumed.name}")
 
 
+def room(subject: Subject) -> Finding:
+    """The next checkpoints fit on the disk."""
+    if subject.finished is not None or subject.writes_store:
+        return skipped("this run writes no checkpoints")
+    return check_room(subject.config, resumes=subject.resumed is not None)
+
+
 def prompts(subject: Subject) -> Finding:
     if subject.finished is not None:
         return skipped("the run is finished")
@@ -216,7 +224,7 @@ def with_verl(subject: Subject) -> Finding:
     except (AssertionError, ValueError) as error:
         raise UserError(f"verl rejects these settings: {error}") from error
     OmegaConf.resolve(config)
-    return ok("verl accepts the settings")
+    return ok("they accept the settings")
 
 
 _VALID = ("settings", "files", "model")
@@ -227,10 +235,11 @@ CHECKS: dict[str, tuple[Check[Subject], ...]] = {
         Check("tokenizer", tokenizer, needs=("model",)),
         Check("other runs", other_runs, needs=(*_VALID, "rules")),
         Check("checkpoint", checkpoint, needs=(*_VALID, "rules", "other runs")),
+        Check("disk", room, needs=(*_VALID, "rules", "checkpoint")),
         Check("data", prompts, needs=("settings", "files")),
         Check("store", pef_store, needs=(*_VALID, "rules", "tokenizer", "checkpoint")),
         Check("scorer", answers, needs=("data",)),
-        Check("verl", with_verl, needs=(*_VALID, "rules")),
+        Check("verl's checks", with_verl, needs=(*_VALID, "rules")),
     ),
     PRESAMPLE: (
         Check("rules", rules_of_sampling, needs=("settings", "model")),
