@@ -126,6 +126,9 @@ TWO_RANKS = {
 }
 
 
+pytestmark = pytest.mark.timeout(900)
+
+
 def start(model, folder, variants, ranks):
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
@@ -157,7 +160,7 @@ def found(random_model, tmp_path_factory):
     processes = start(random_model, folder, ONE_RANK, 1) + start(random_model, folder, TWO_RANKS, 2)
     try:
         for process in processes:
-            output, _ = process.communicate(timeout=240)
+            output, _ = process.communicate(timeout=800)
             assert process.returncode == 0, output[-4000:]
     finally:
         for process in processes:
