@@ -32,6 +32,7 @@ GENERATORS = {
     "engines": reference.engines,
     "script variables": reference.script_variables,
     "methods of the paper": partial(reference.methods_of, "paper"),
+    "methods beyond the paper": partial(reference.methods_of, "extension"),
     "methods of others": partial(reference.methods_of, "baseline"),
     "figure: two divergences": figures.two_divergences,
     "figure: pulls": figures.pulls,

@@ -77,6 +77,12 @@ METHODS = {
         *("RFT", "forward_kl", 0.2, None, "solved_all"),
         overrides=(f"{ACTOR}.policy_loss_coeff=0", "actor_rollout_ref.rollout.n=1"),
     ),
+    # The success cap (docs/explanation/method.md).
+    "grpo_cap": Method("GRPO cap .6", "grpo_cap"),
+    "dph_js_cap": Method("DPH-JS cap .75", "js_kl_cap", 0.5),
+    "dph_f_solved_cap": Method(
+        *("DPH-F solved, cap .6", "forward_kl", 0.2, None, "solved_all"), overrides=("algorithm.success_cap=0.6",)
+    ),
     # Baselines (docs/explanation/baselines.md). A micro-batch is a whole mini-batch here, some 2,000 response tokens:
     # the papers' shares are 4 of them, and less than one. The bonus is ten times the default, as responses are short.
     "kl_cov": Method("KL-Cov", "kl_cov", overrides=(f"{ACTOR}.policy_loss.kl_cov_ratio=0.02",)),
