@@ -10,12 +10,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import chain, islice
 
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.applications import Starlette
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
 
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import Settings
@@ -37,7 +36,7 @@ Questions = list[tuple[Question, list[str]]]
 
 def create_app(
     settings: Settings, ready: Callable[[], None], shut_down: Callable[[], None], config_sha256: str | None = None
-) -> Starlette:
+) -> FastAPI:
     """The application. It calls `ready` once it serves requests, and `shut_down` to end the server gracefully.
 
     Its state has `failure`: why the workers did not start, else None; and `metrics`.
@@ -46,7 +45,7 @@ def create_app(
     server = settings.ScorerServer
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             await scorers.start()
             ready()
@@ -57,7 +56,11 @@ def create_app(
         finally:
             await scorers.close()
 
-    metrics = Metrics(scorers)
+    handlers = dict.fromkeys((HTTPException, UnknownQuestion, Busy, Exception), _error)
+    app = FastAPI(title="DPH-RL scorer", lifespan=lifespan, exception_handlers=handlers)
+    app.state.failure = None
+    app.state.metrics = metrics = Metrics(scorers)
+    app.add_middleware(Measured, metrics=metrics)
 
     async def score_all(questions: Questions, labels: dict, digests: bool = False) -> list[list[Score]]:
         started = time.perf_counter()
@@ -70,7 +73,9 @@ def create_app(
         _log(questions, scores, labels, time.perf_counter() - started, server.log_responses)
         return scores
 
+    @app.put("/api", openapi_extra=_body_of(ApiRequest))
     async def score(request: Request) -> Response:
+        """Score responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
         body = parse(ApiRequest, await _read(request, server.max_body_bytes, server.request_seconds))
         labels = {"type": body.type, "idx": body.idx, "round": body.round}
         [scores] = await score_all([(body.extra, body.gen_responses)], labels)
@@ -80,41 +85,55 @@ def create_app(
             raise Busy(lost)
         return _json(api_reply(scores, server.max_reply_bytes))
 
+    @app.post("/v1/score", openapi_extra=_body_of(BatchRequest))
     async def score_batch(request: Request) -> Response:
+        """Score responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
         body = parse(BatchRequest, await _read(request, server.max_body_bytes, server.request_seconds))
         questions = [(item.question, item.responses) for item in body.questions]
         scores = await score_all(questions, {}, body.digests)
         return _json(batch_reply(scores, body.rows, body.digests, server.max_reply_bytes))
 
-    async def heartbeat(_: Request) -> Response:
-        return JSONResponse({"status": "healthy"})
+    @app.get("/heartbeat")
+    async def heartbeat() -> dict[str, str]:
+        """Answer while the server runs, however busy its workers are."""
+        return {"status": "healthy"}
 
-    async def info(_: Request) -> Response:
-        return JSONResponse({"scorers": settings.served, "config_sha256": config_sha256})
+    @app.get("/v1/info")
+    async def info() -> dict:
+        """The kind, engine and databases of each scorer, and the configuration's sha256."""
+        return {"scorers": settings.served, "config_sha256": config_sha256}
 
-    async def measured(_: Request) -> Response:
+    @app.get("/metrics")
+    async def measured() -> Response:
+        """Counts and state, in Prometheus' text format."""
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    async def shutdown(request: Request) -> Response:
+    @app.put("/shutdown")
+    async def shutdown(request: Request) -> dict[str, str]:
+        """End the server when the current requests are answered."""
         _check_may_shut_down(request, server.shutdown_token)
         shut_down()
-        return JSONResponse({"status": "ending"})
+        return {"status": "ending"}
 
-    # docs/reference/scorer.md describes them.
-    routes = [
-        Route("/api", score, methods=["PUT"]),
-        Route("/v1/score", score_batch, methods=["POST"]),
-        Route("/heartbeat", heartbeat),
-        Route("/v1/info", info),
-        Route("/metrics", measured),
-        Route("/shutdown", shutdown, methods=["PUT"]),
-    ]
-    handlers = dict.fromkeys((HTTPException, UnknownQuestion, Busy, Exception), _error)
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
-    app.state.failure = None
-    app.state.metrics = metrics
-    app.add_middleware(Measured, metrics=metrics)
     return app
+
+
+def _body_of(model: type[BaseModel]) -> dict:
+    """The OpenAPI description of a body that `_read` reads, which FastAPI does not see; its definitions are inlined."""
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    content = {_JSON: {"schema": _resolved(schema, definitions)}}
+    return {"requestBody": {"content": content, "required": True}}
+
+
+def _resolved(schema, definitions: dict):
+    if isinstance(schema, list):
+        return [_resolved(entry, definitions) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _resolved(definitions[schema["$ref"].rsplit("/", 1)[1]], definitions)
+    return {key: _resolved(value, definitions) for key, value in schema.items()}
 
 
 async def _read(request: Request, max_bytes: int, seconds: float) -> bytes:

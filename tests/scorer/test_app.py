@@ -342,6 +342,15 @@ def test_it_says_what_it_serves(scorer) -> None:
     assert served["sql"]["engine"] == "sqlite" and Path(served["sql"]["database_path"]).is_dir()
 
 
+def test_the_api_is_described(scorer) -> None:
+    described = scorer.client.get("/openapi.json").json()["paths"]
+    assert {"/api", "/v1/score", "/v1/info", "/heartbeat", "/metrics", "/shutdown"} <= set(described)
+    batch = described["/v1/score"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert set(batch["properties"]) == {"questions", "rows", "digests"}
+    assert "$ref" not in json.dumps(batch)
+    assert scorer.client.get("/docs").status_code == 200
+
+
 def test_a_client_that_goes_away_leaves_the_others_their_answers(scorer) -> None:
     lonely = ENDLESS.format(2)
     with pytest.raises(httpx.ReadTimeout), httpx.Client(base_url=scorer.url, timeout=0.3, trust_env=False) as impatient:
