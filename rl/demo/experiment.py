@@ -206,9 +206,9 @@ class Experiment:
         return self._evaluate(name, f"Evaluation of {label}", self.checkpoint(name), f"train_{name}")
 
     def _evaluate(self, name: str, title: str, model: Path, need: str, draws: int = 1) -> Stage:
-        """Sample a model into OUT/eval/<name>."""
+        """Sample a model into OUT/eval/<name>: a folder for each evaluation, because two may run at once."""
         splits = {split: self.task / f"test_{split}.parquet" for split in SPLITS}
-        folder, config = self.out / "eval", settings("offline_sampling")
+        folder, config = self.out / "eval" / name, settings("offline_sampling")
         command = _python(
             *("verl.dph.evaluate", f"device={self.device}", f"trainer.n_gpus_per_node={self.replicas}"),
             f"evaluate.models={_mapping({name: model})}",
@@ -223,16 +223,15 @@ class Experiment:
             f"actor_rollout_ref.rollout.seed={self.seed + 100}",
         )
         total = (draws * EVAL_SAMPLES + 1) * EVAL_PROMPTS * len(splits)
-        folders = [folder / name, folder / "base_again"][:draws]
         return Stage(
             f"evaluate_{name}",
             title,
             command,
             environment={"VERL_PLATFORM": "cpu"} if self.device == "cpu" else {},
             seconds=15 + 15 * draws,
-            outputs=folders,
+            outputs=[folder],
             total=total,
-            count=lambda: _samples([path for of_draw in folders for path in of_draw.rglob("*.jsonl")], total),
+            count=lambda: _samples(folder.rglob("*.jsonl"), total),
             needs=[need],
         )
 
@@ -277,9 +276,9 @@ def _needed(method: Method) -> str:
 
 def _sample_files(name: str) -> dict[str, dict[str, str]]:
     """A model's samples files by split, relative to OUT."""
-    greedy = "base" if name == "base_again" else name
+    run = "base" if name == "base_again" else name
     return {
-        split: {"samples": f"eval/{name}/{split}.jsonl", "greedy": f"eval/{greedy}/{split}.greedy.jsonl"}
+        split: {"samples": f"eval/{run}/{name}/{split}.jsonl", "greedy": f"eval/{run}/{run}/{split}.greedy.jsonl"}
         for split in SPLITS
     }
 

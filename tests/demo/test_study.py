@@ -37,7 +37,9 @@ def test_seeds_are_compared_on_the_same_base_and_eta_0_is_of_its_family(tmp_path
         "dph_js": ("DPH-JS", 0.5),
     }
     assert specs[1].methods["base"] == specs[2].methods["base"]
-    assert specs[2].methods["dph_js"].splits["in_domain"].samples == tmp_path / "eval/dph_js_s2/in_domain.jsonl"
+    assert (
+        specs[2].methods["dph_js"].splits["in_domain"].samples == tmp_path / "eval/dph_js_s2/dph_js_s2/in_domain.jsonl"
+    )
 
 
 def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
