@@ -26,8 +26,9 @@ LONG_STEP, GRACE_SECONDS = 5, 60
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description="Follow a training run: reward, Pass@k, KL on D_pef, style entropy and keep rate as sparklines,\n"
-        "time left, and alerts. It reads RUN/metrics/*.jsonl and changes nothing; Ctrl-C ends it, not the run.",
+        description="Follow a training run: its state, time left, alerts, and sparklines of Pass@k and\n"
+        f"{', '.join(titles(WATCHED).values())}.\n"
+        "It reads RUN/metrics/*.jsonl and changes nothing; Ctrl-C ends it, not the run.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="its folder, $OUTPUT_DIR/NAME of the launch scripts")
     parser.add_argument("--once", action="store_true", help="print one frame and exit, as without a terminal")

@@ -10,6 +10,8 @@ from rl.configuration.training import ETA, REHEARSAL
 
 # The relative error of the KL is clipped to this much either way (Ziegler et al. 2019, section 2.2).
 ERROR_CLIP = 0.2
+# Schedules whose eta depends on the number of steps of the whole run, which a resumed run must therefore keep.
+SPAN_THE_RUN = ("cosine",)
 
 
 _Settings: Any = make_dataclass("_Settings", dataclass_fields(REHEARSAL, ETA), frozen=True)

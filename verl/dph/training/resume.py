@@ -14,6 +14,7 @@ from rl.common.fingerprint import file_sha256, model_hash, short, tokenizer_hash
 from rl.configuration.nesting import flat
 from rl.configuration.programs import PROGRAMS
 from rl.data.training_run import MANIFEST, NEWEST, newest_checkpoint, read_manifest
+from verl.dph.divergence.eta_schedule import SPAN_THE_RUN
 
 logger = logging.getLogger(__name__)
 
@@ -182,7 +183,7 @@ def _fixed_by_others(config: DictConfig) -> tuple[str, ...]:
     actor = config.actor_rollout_ref.actor
     fixed: tuple[str, ...] = ()
     spans = actor.optim.lr_scheduler_type != "constant" or actor.optim.lr_warmup_steps_ratio > 0
-    if spans or actor.sft_loss_control.type == "cosine":
+    if spans or actor.sft_loss_control.type in SPAN_THE_RUN:
         fixed += ("trainer.total_epochs", "trainer.total_training_steps")
     if actor.policy_loss.loss_mode in CHOOSE_IN_MICRO_BATCHES:
         sizes = ["ppo_micro_batch_size*", "ppo_max_token_len_per_gpu", "use_dynamic_bsz"]

@@ -1,0 +1,18 @@
+"""Whoever waits allows more time than what it waits for takes."""
+
+from rl.common import time_limits as limits
+from rl.configuration.programs import PROGRAMS
+from rl.scorer.config import ServerSettings
+
+
+def test_those_who_wait_outlast_what_they_wait_for():
+    assert limits.WORKER_START_S < limits.SERVER_START_S
+    assert limits.REQUEST_S < limits.CLIENT_REQUEST_S
+    assert limits.COMMAND_GRACE_S + limits.LAST_WORDS_S < limits.LAUNCHER_GRACE_S < limits.HEAD_END_S
+
+
+def test_the_defaults_are_these_limits():
+    client = {setting.key: setting.default for setting in PROGRAMS["dph_trainer"].settings}
+    (timeout,) = (value for key, value in client.items() if key.endswith("reward_kwargs.timeout"))
+    assert timeout == limits.CLIENT_REQUEST_S
+    assert ServerSettings().request_seconds == limits.REQUEST_S
