@@ -122,7 +122,7 @@ def benchmarks() -> str:
         elif isinstance(data, MathDataset):
             files, home = data.hub.file, f"https://huggingface.co/datasets/{data.hub.repository}"
             command = f"math-eval --only {data.name}" if "test" in data.id_blocks else "dapo"
-        splits = ", ".join(data.id_blocks)
+        splits = ", ".join(f"{split} {block}" for split, block in data.id_blocks.items())
         responses = f"{data.samples} responses" if data.samples else ""
         rows.append(f"| `{data.name}` ({splits}) | [{_cell(files)}]({home}) | `{command}` | {responses} |")
     return "\n".join(rows)
