@@ -51,7 +51,7 @@ def variables(run: Workload) -> dict[str, str]:
 
 
 def fitting(run: Workload, shape: ModelShape, gpu: GpuType, open_: Collection[str]) -> Workload | None:
-    """The run with engine settings that fit; None if there are none.
+    """The run with engine settings that fit; None if none fit.
 
     Args:
         run: with the defaults, which are taken if they fit; with sdpa, whose time per token grows with

@@ -120,7 +120,7 @@ def main(arguments: Sequence[str]) -> int:
     from rl.checks import run as run_checks
     from rl.configuration.run import run_of
 
-    # What is no option of ours is the script's, such as ~KEY or --cfg.
+    # The script takes every other argument, such as ~KEY or --cfg.
     options, others = parser().parse_known_args(arguments)
     device = [] if os.environ.get("DEVICE") else ["device=cuda"]  # a plan needs no GPU here
     run = run_of(options.script, [*options.arguments, *others, *device])

@@ -141,8 +141,8 @@ class Baselines(Section, at="algorithm"):
     pkpo_k: Annotated[int, Field(ge=2)] = 8
     """adv_estimator=pkpo: the k of Pass@k, from 2 to rollout.n (docs/explanation/baselines.md)."""
     success_cap: Annotated[float, Field(gt=0, le=1)] | None = None
-    """The success cap: a group of which at least this share of the responses is correct has advantage 0, whatever the
-    estimator. null: no cap (docs/explanation/method.md)."""
+    """The success cap: if at least this share of a group's responses is correct, the group's advantages are 0. It goes
+    with every estimator over groups. null: no cap (docs/explanation/method.md)."""
     w_reinforce_lambda: PositiveOrZero = 0.1
     """adv_estimator=w_reinforce: the advantage of a correct response, where a wrong one has -1; 0: negative-sample
     reinforcement."""

@@ -160,7 +160,7 @@ def found(random_model, tmp_path_factory):
     processes = start(random_model, folder, ONE_RANK, 1) + start(random_model, folder, TWO_RANKS, 2)
     try:
         for process in processes:
-            output, _ = process.communicate(timeout=800)
+            output, _ = process.communicate(timeout=240)
             assert process.returncode == 0, output[-4000:]
     finally:
         for process in processes:
