@@ -18,6 +18,7 @@ FLASH = {f"{MODEL}override_config.attn_implementation": attention.FLASH}
 ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node": 2} | PACKED | FLASH
 LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 
+FILTERED = {"algorithm.filter_groups.enable": True}
 POLICY_LOSS = f"{ACTOR}policy_loss."
 PKPO, W_REINFORCE = {"algorithm.adv_estimator": "pkpo"}, {"algorithm.adv_estimator": "w_reinforce"}
 
@@ -91,9 +92,17 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             {"algorithm.success_cap": 0.6, "actor_rollout_ref.rollout.n": 1},
             "success_cap=0.6 counts the correct responses of a group, and rollout.n=1 makes none: use 2 or more",
         ),
+        (
+            FILTERED | {"algorithm.success_cap": 0.6, "trainer.v1.sampler.custom_sampler.path": "mine.py"},
+            "success_cap=0.6 with algorithm.filter_groups.enable=True drops groups from verl's own replay buffer",
+        ),
+        (
+            FILTERED | {"reward.reward_model.enable": True},
+            "which a reward model on the trainer's devices computes only afterwards",
+        ),
         (W_REINFORCE | {"algorithm.use_kl_in_reward": True}, "knows a correct response by its reward of 1, which"),
         (
-            W_REINFORCE | {"algorithm.filter_groups.enable": True},
+            W_REINFORCE | FILTERED,
             "w_reinforce learns from groups without a correct response, which algorithm.filter_groups.enable=True",
         ),
         ({f"{ETA}type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
@@ -146,6 +155,7 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{ACTOR}entropy_coeff": 0.001},
         of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "geo_mean"},
         BUDGET,
+        FILTERED | {"algorithm.success_cap": 0.6},
         COLOCATE,
         SEPARATE,
         ULYSSES | {"trainer.n_gpus_per_node": 4},

@@ -1,8 +1,10 @@
 """Rehearsal beside verl's other features, in real runs of a random model (conftest.py)."""
 
-from collections import defaultdict
+import json
+from collections import Counter, defaultdict
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import torch
 import torch.distributed.tensor  # makes sharded tensors known to torch.load
@@ -20,6 +22,18 @@ REWARD = """
 def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
     return {"score": float(len(solution_str.split()) % 4 == 0)}
 """
+
+# Of 50 words, about half of the answers: no policy of a few steps is always right. Each is recorded with its prompt.
+RECORDED_REWARD = """
+import json
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+    right = sum(map(ord, solution_str)) % 2
+    with open(__file__ + ".jsonl", "a") as record:
+        record.write(json.dumps([ground_truth["gold_sql"], solution_str, right]) + "\\n")
+    return {"score": float(right), "acc": right}
+"""
+PROMPTS, N = 4, 4  # of a step; answers to each
 
 
 def test_critic_dynamic_sampling_two_epochs_and_shuffling(training):
@@ -67,11 +81,24 @@ def optimizer_steps(folder) -> int:
     return count
 
 
-def test_lora_has_its_reference_model_under_the_adapter(training):
-    """js compares D_exp with the initial policy, which is the base without its adapter: no second model is loaded."""
-    name = "lora"
-    steps = training.train(
-        name,
+@pytest.fixture(scope="module")
+def of_lora(training):
+    """The metrics of a run with an adapter, and with dynamic sampling and the success cap."""
+    reward, data = training.folder / "recorded_reward.py", training.folder / "named.parquet"
+    reward.write_text(RECORDED_REWARD)
+    rows = pd.read_parquet(training.data)
+    for prompt, of_reward in zip(rows["prompt"], rows["reward_model"], strict=True):
+        of_reward["ground_truth"]["gold_sql"] = prompt[0]["content"]
+    rows.to_parquet(data)
+    return training.train(
+        "lora",
+        reward__custom_reward_function__path=reward,
+        data__train_files=data,
+        data__shuffle=False,  # a prompt comes again when its group is complete
+        data__max_response_length=50,
+        actor_rollout_ref__rollout__n=N,
+        algorithm__filter_groups__enable=True,
+        algorithm__success_cap=0.5,
         actor_rollout_ref__actor__sft_loss_mode="js",
         actor_rollout_ref__actor__use_kl_loss=True,
         actor_rollout_ref__actor__ppo_epochs=EPOCHS,
@@ -81,17 +108,47 @@ def test_lora_has_its_reference_model_under_the_adapter(training):
         # verl then logs the KL between the policy that sampled and the reference, here without an effect on rewards
         algorithm__use_kl_in_reward=True,
         algorithm__kl_ctrl__kl_coef=0.0,
-        algorithm__adv_estimator="pkpo",
-        algorithm__pkpo_k=2,
         trainer__total_training_steps=3,
         trainer__save_freq=3,
     )
+
+
+def test_dynamic_sampling_drops_the_groups_at_the_cap(training, of_lora):
+    """Half of all answers are right: a group of four teaches if one of them is, and is drawn again else."""
+    answers = defaultdict(list)
+    for line in (training.folder / "recorded_reward.py.jsonl").read_text().splitlines():
+        prompt, answer, right = json.loads(line)
+        answers[prompt].append((answer, right))
+    groups = [found[i : i + N] for found in answers.values() for i in range(0, len(found), N)]
+    right = Counter(sum(right for _, right in group) for group in groups)
+    assert right[2] + right[3] == sum(metrics["dph/groups_dropped_by_cap"] for metrics in of_lora.values()) > 0
+    evicted, surplus = (
+        [metrics.get(f"training/filter_groups/{kind}_samples", 0) for metrics in of_lora.values()]
+        for kind in ("evicted", "discarded_surplus")
+    )
+    assert sum(evicted) == len(groups) - right[1]
+    assert right[1] == sum(surplus) + PROMPTS * len(of_lora)
+    shares = [metrics["dph/pass@1"] * (PROMPTS + out) for metrics, out in zip(of_lora.values(), evicted, strict=True)]
+    assert sum(shares) * N == pytest.approx(sum(m * count for m, count in right.items()) - sum(surplus))
+    that_teach = [sorted(answer for answer, _ in group) for group in groups if sum(right for _, right in group) == 1]
+    for step, metrics in of_lora.items():
+        trained = defaultdict(list)
+        for row in training.dumped("lora", "rollouts", step):
+            trained[row["uid"].split("_")[0]].append(row["output"])
+        assert len(trained) == PROMPTS and all(sorted(found) in that_teach for found in trained.values())
+        # GRPO's: 1 and three times 0 have a mean of 1/4 and a standard deviation of 1/2
+        assert metrics["critic/advantages/min"] == pytest.approx(-0.5, rel=1e-4)
+        assert metrics["critic/advantages/max"] == pytest.approx(1.5, rel=1e-4)
+        assert metrics["dph/teaching_tokens"] == 1 and metrics["dph/capped_groups"] == 0
+
+
+def test_lora_has_its_reference_model_under_the_adapter(training, of_lora):
+    """js compares D_exp with the initial policy, which is the base without its adapter: no second model is loaded."""
+    name, steps = "lora", of_lora
     for metrics in steps.values():
         assert metrics["dph/rows"] == 4 and metrics["dph/tokens"] == 10
-        assert {metrics["critic/advantages/min"], metrics["critic/advantages/max"]} <= {0.0, 2.0}
         # the rollout has the adapter, rounded to bfloat16 on its way; without it this were 100 times as large
         assert metrics["training/rollout_probs_diff_mean"] < 1e-4
-    assert max(metrics["critic/advantages/max"] for metrics in steps.values()) == 2  # one of two is right
     assert abs(steps[1]["actor/reward_kl_penalty"]) < 1e-6
     assert steps[2]["actor/reward_kl_penalty"] > 1e-3 and steps[3]["actor/reward_kl_penalty"] > 1e-3
     for metric in ("dph/policy_divergence", "dph/kl_policy_ref", "dph/divergence", "dph/kl_ref_policy"):

@@ -1,4 +1,5 @@
-"""verl's replay buffer under the ledger: failures are counted, prompts come in order, looks are rare if costly."""
+"""verl's replay buffer under the ledger: failures are counted, capped groups are dropped, prompts come in order, looks
+are rare if costly."""
 
 from types import SimpleNamespace
 
@@ -22,6 +23,7 @@ class Queue:
         self.items: dict[str, dict] = {}
         self.unjudged: set[str] = set()  # prompts whose reference cannot be evaluated
         self.graded: dict = {}  # what is known beside it of every response
+        self.verdicts: dict[str, tuple[float, ...]] = {}  # of a prompt's responses; 0 without
 
     def add(self, prompt: str, *, n: int = N, failed: int = 0, step: int = 1) -> None:
         status = "failure" if failed else "finished"
@@ -33,9 +35,13 @@ class Queue:
         return {"train": dict(self.items)}
 
     def kv_batch_get(self, keys, partition_id, select_fields):
-        gold_errors = [int(key.split("_")[0] in self.unjudged) for key in keys]
-        infos = [self.graded | {"gold_error": gold_error} for gold_error in gold_errors]
-        scores = {"data_source": ["sql"] * len(keys), "rm_scores": torch.zeros(len(keys), 1)}
+        rows = [key.split("_") for key in keys]
+        accuracies = [self.verdicts.get(prompt, (0.0,) * 9)[int(sample)] for prompt, sample, _ in rows]
+        infos = [
+            {"acc": accuracy} | self.graded | {"gold_error": int(prompt in self.unjudged)}
+            for accuracy, (prompt, *_) in zip(accuracies, rows, strict=True)
+        ]
+        scores = {"data_source": ["sql"] * len(keys), "rm_scores": torch.tensor(accuracies)[:, None]}
         return scores | {"extra_fields": [{"reward_extra_info": info} for info in infos]}
 
     def kv_clear(self, keys, partition_id):
@@ -59,13 +65,16 @@ class Trainer:
             max_off_policy_strategy="drop",
             sampler_kwargs={},
             refill_fn=self._refill,
+            filter_groups_metric="acc" if self.config.algorithm.filter_groups.enable else None,
+            **({"train_batch_size": self.config.data.train_batch_size, "gen_batch_size": 1} if mode == "sync" else {}),
         )
         self.ledger.watch(self.replay_buffer, own_interval=own_interval)
 
     def _refill(self, count):
         for _ in range(count):
             self.refilled += 1
-            self.queue.add(f"new{self.refilled}", step=self.global_steps)
+            n = self.config.actor_rollout_ref.rollout.n
+            self.queue.add(f"new{self.refilled}", n=n, step=self.global_steps)
 
     def sample(self):
         size = self.config.data.train_batch_size
@@ -77,7 +86,7 @@ CONFIG = {
     "trainer": {"max_failed_rollouts": 0},
     "data": {"train_batch_size": 2},
     "actor_rollout_ref": {"rollout": {"n": N}},
-    "algorithm": {"adv_estimator": "grpo"},
+    "algorithm": {"adv_estimator": "grpo", "success_cap": None, "filter_groups": {"enable": False}},
 }
 
 
@@ -196,6 +205,27 @@ def test_w_reinforce_takes_no_response_for_wrong_that_is_not(groups_of_3, unjudg
         return
     with pytest.raises(UserError, match=sentence):
         step(groups_of_3)
+
+
+@pytest.mark.parametrize("mode", ["sync", "colocate_async"])
+def test_dynamic_sampling_drops_groups_at_the_cap_and_draws_others(trainer, mode):
+    """3 of 4 are the cap: verl drops a and b, the cap c and e; of the two that are left, d and a new one, nothing is
+    changed."""
+    config, queue = trainer.config, trainer.queue
+    config.algorithm.update(success_cap=0.75, filter_groups={"enable": True})
+    config.actor_rollout_ref.rollout.n, config.trainer.max_failed_rollouts = 4, 1
+    queue.verdicts = {"a": (1,) * 4, "b": (0,) * 4, "c": (1, 1, 1, 0), "d": (1, 1, 0, 0), "e": (0, 1, 1, 1)}
+    queue.verdicts |= {f"new{number}": (0, 0, 0, 1) for number in range(1, 9)}
+    trainer.ledger = RolloutLedger(config)
+    trainer.build_replay_buffer(mode)
+    for prompt in "abcde":
+        queue.add(prompt, n=4)
+    assert {key.split("_")[0] for key in trainer.sample().keys} == {"d", "new1"}
+    assert not {key.split("_")[0] for key in queue.items} & set("abce")
+    metrics = trainer.ledger.take_metrics()
+    assert metrics["dph/pass@1"] == pytest.approx((4 + 0 + 3 + 2 + 3 + 1) / 4 / 6)
+    assert metrics["dph/groups_dropped_by_cap"] == 2
+    assert trainer.ledger.take_metrics()["dph/groups_dropped_by_cap"] == 0
 
 
 @pytest.mark.parametrize("failed", [2, 3])

@@ -25,7 +25,7 @@ def info(acc: int, pred: str | None) -> dict:
 def test_a_step_has_pass_at_k_and_styles_of_its_own_groups():
     rows = [("p", 1, JOIN), ("q", 0, JOIN), ("p", 1, IN), ("q", 1, IN)]
     responses = [(prompt, response_of("bird", acc, info(acc, pred))) for prompt, acc, pred in rows]
-    metrics = rollout_metrics(responses, 2, {})
+    metrics = rollout_metrics(responses, 2, [])
     of_styles = {name: metrics.pop(name) for name in [*metrics] if name.startswith("dph/style/")}
     # p: 2 of 2, q: 1 of 2. p: ln 2, q: 0.
     assert metrics == pytest.approx(
@@ -36,9 +36,10 @@ def test_a_step_has_pass_at_k_and_styles_of_its_own_groups():
 
 def test_groups_that_dynamic_sampling_left_out_count_in_pass_at_k():
     responses = [("p", response_of("math500", acc, info(acc, "1"))) for acc in (1, 0)]
-    # 1 of 2; twice all right; once all wrong; once all with half of the points
-    expected = {"dph/pass@1": (0.5 + 2) / 5, "dph/pass@2": 3 / 5}
-    assert rollout_metrics(responses, 2, {1.0: 2, 0.0: 1, 0.5: 1}) == pytest.approx(expected)
+    dropped = [("q", 1), ("r", 0), ("q", 1), ("s", 1), ("r", 0), ("s", 0)]
+    dropped = [(prompt, response_of("math500", acc, info(acc, "1"))) for prompt, acc in dropped]
+    expected = {"dph/pass@1": 2 / 4, "dph/pass@2": 3 / 4}
+    assert rollout_metrics(responses, 2, dropped) == pytest.approx(expected)
 
 
 def test_correct_is_what_the_reward_function_says_and_else_a_reward_of_1():

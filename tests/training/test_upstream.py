@@ -43,6 +43,10 @@ UPSTREAM = {
         PPOTrainerSeparateAsync._step_had_idle,
         "34eff7633b9b0383",
     ),
+    "verl.dph.training.rollout_ledger.RolloutLedger._filter": (
+        ReplayBuffer._dapo_filtered_keys,
+        "790dfb4e7ffb4d1b",
+    ),
     "verl.dph.training.rollout_ledger.RolloutLedger._evict": (
         ReplayBuffer._evict_terminal_groups,
         "c2c224967f20c54b",

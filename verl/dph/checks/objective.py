@@ -133,7 +133,7 @@ def advantages(config: DictConfig) -> Iterator[str]:
     """What would change an advantage estimator of the baselines without a word (docs/explanation/baselines.md)."""
     algorithm, reward, n = config.algorithm, config.reward, config.actor_rollout_ref.rollout.n
     estimator = f"algorithm.adv_estimator={algorithm.adv_estimator}"
-    yield from _success_cap(algorithm, n)
+    yield from _success_cap(config)
     if algorithm.adv_estimator == PKPO and algorithm.pkpo_k > n:
         yield f"algorithm.pkpo_k={algorithm.pkpo_k} is more than the rollout.n={n} samples of a prompt: lower it."
     if algorithm.adv_estimator == GRPO_PASSK and n < 2:
@@ -152,7 +152,8 @@ def advantages(config: DictConfig) -> Iterator[str]:
         )
 
 
-def _success_cap(algorithm: DictConfig, n: int) -> Iterator[str]:
+def _success_cap(config: DictConfig) -> Iterator[str]:
+    algorithm, n = config.algorithm, config.actor_rollout_ref.rollout.n
     cap = f"algorithm.success_cap={algorithm.success_cap}"
     if algorithm.success_cap is None:
         return
@@ -162,6 +163,21 @@ def _success_cap(algorithm: DictConfig, n: int) -> Iterator[str]:
         yield (
             f"{cap} sets the advantages of whole groups to 0, and algorithm.adv_estimator=gae has a critic instead of "
             "groups: use grpo, or success_cap=null."
+        )
+    if algorithm.filter_groups.enable and OmegaConf.select(config, "trainer.v1.sampler.custom_sampler.path"):
+        yield (
+            f"{cap} with algorithm.filter_groups.enable=True drops groups from verl's own replay buffer, which "
+            "trainer.v1.sampler.custom_sampler replaces: leave the sampler out, or set filter_groups.enable=False."
+        )
+
+
+def dynamic_sampling(config: DictConfig) -> Iterator[str]:
+    """verl raises an AssertionError for it when the trainer starts."""
+    model = config.reward.reward_model
+    if config.algorithm.filter_groups.enable and model.enable and not model.enable_resource_pool:
+        yield (
+            "algorithm.filter_groups.enable=True chooses groups by their rewards, which a reward model on the "
+            "trainer's devices computes only afterwards: set reward.reward_model.enable_resource_pool=True."
         )
 
 

@@ -150,6 +150,7 @@ RULES = (
     objective.store_writing,
     objective.divergence,
     objective.advantages,
+    objective.dynamic_sampling,
     objective.clip_cov,
     model.text_only,
     objective.eta_schedule,

@@ -4,7 +4,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils import tensordict_utils as tu
 
 from rl.common.errors import UserError
+from rl.metrics.response_groups import Response
+from verl.dph.training import success_cap
 from verl.dph.training.advantages import W_REINFORCE, check_rewards
 from verl.dph.training.rollout_metrics import response_of, reward_metrics, rollout_metrics, validation_metrics
 
@@ -67,6 +69,9 @@ class RolloutLedger:
 
     def __init__(self, config: DictConfig):
         self.config = config
+        algorithm = config.algorithm
+        self._drops_capped = algorithm.success_cap is not None and algorithm.filter_groups.enable
+        self._capped: dict[str, bool] = {}  # of each finished group: whether it is dropped because of the cap alone
         self._prompts_named: dict[int, int] = {}  # the last step that fetched prompts: how many
         self._failed: Counter[int] = Counter()  # by training step
         self._validated: dict[str, Described] = {}  # what verl's dump of the validation under way lacks
@@ -74,6 +79,8 @@ class RolloutLedger:
         self._scored: list[Scored] = []  # what is trained on
         self._reward_infos: list[dict] = []  # also of masked rollouts
         self._unjudged = 0
+        self._dropped: list[Scored] = []  # by dynamic sampling
+        self._dropped_by_cap = 0
 
     # ------------------------------------------------------------------------------------------------ sampling
 
@@ -99,6 +106,8 @@ class RolloutLedger:
             buffer._sync_metadata_from_transfer_queue = look
         buffer.sample = partial(self._sample, buffer.sample)
         buffer._evict_terminal_groups = partial(self._evict, buffer, buffer._evict_terminal_groups)
+        if self._drops_capped:
+            buffer._dapo_filtered_keys = partial(self._filter, buffer, buffer._dapo_filtered_keys)
         buffer._select_prompt_uids = partial(_select_in_order, buffer._select_prompt_uids)
 
     def _sample(
@@ -139,16 +148,35 @@ class RolloutLedger:
             self._check_failed(failed, expected, global_steps)
         return batch, metrics
 
+    def _filter(
+        self, buffer: ReplayBuffer, without_spread: Callable, partition_id: str
+    ) -> tuple[set[str], Counter[float]]:
+        """The groups that dynamic sampling drops: verl's, whose rewards are all equal, and those at the success cap.
+
+        Returns:
+            Their prompts, and verl's count by reward, which the cap's groups have none of.
+        """
+        prompts, counts = without_spread(partition_id)
+        if partition_id != "train":
+            return prompts, counts
+        finished = buffer.finished_keys[partition_id]
+        # Most groups wait for others over many looks: each is read once.
+        rows = _rows_of(buffer, partition_id, finished - self._capped.keys())
+        at_cap, _ = success_cap.capped(_verdicts(rows), self.config.algorithm.success_cap)
+        alone = at_cap - prompts
+        self._capped = {prompt: self._capped.get(prompt, prompt in alone) for prompt in finished}
+        return prompts | {prompt for prompt, capped in self._capped.items() if capped}, counts
+
     def _evict(
         self, buffer: ReplayBuffer, evict: Callable, global_steps: int, partition_id: str, reasons: tuple
     ) -> tuple:
-        """The replay buffer's eviction, which also counts the failed rollouts of a failed group.
+        """The replay buffer's eviction, which also counts failed rollouts and keeps the verdicts of dropped groups.
 
         An asynchronous trainer (and sync with sampler.sync_refill_failed_groups) replaces a group with a failed rollout
         by another prompt without limit, so nobody would notice that the scorer is down.
 
         Args:
-            reasons: stale prompts, prompts that dynamic sampling filters out, failed prompts, and a count.
+            reasons: stale prompts, prompts that dynamic sampling drops, failed prompts, and a count.
 
         Raises:
             UserError: more than trainer.max_failed_rollouts failed in this step.
@@ -156,6 +184,8 @@ class RolloutLedger:
         if reasons[2]:
             there, n = _samples_there(buffer.partitions[partition_id]), self.config.actor_rollout_ref.rollout.n
             self.count_failed(sum(n - there[prompt] for prompt in reasons[2]), global_steps)
+        self._dropped += _rows_of(buffer, partition_id, reasons[1])
+        self._dropped_by_cap += sum(self._capped.get(prompt, False) for prompt in reasons[1])
         return evict(global_steps, partition_id, reasons)
 
     # ------------------------------------------------------------------------------------------------ a step's rows
@@ -200,8 +230,7 @@ class RolloutLedger:
         """(prompt, `acc` of the scorer) of the rollouts of a batch that are trained on and were judged; None where the
         reward function gave none."""
         there = {key.split("_")[0] for key in batch.keys}
-        rows = (row for row in self._scored if row.prompt in there and not row.info.get("gold_error"))
-        return [(row.prompt, row.info.get("acc")) for row in rows]
+        return _verdicts(row for row in self._scored if row.prompt in there)
 
     # ------------------------------------------------------------------------------------------------ failures
 
@@ -242,17 +271,16 @@ class RolloutLedger:
         unjudged, self._unjudged = self._unjudged, 0
         return {"dph/failed_rollouts": self._failed.pop(step, 0), "dph/unjudged_rollouts": unjudged}
 
-    def take_metrics(self, filtered: Mapping[float, int]) -> dict[str, float]:
-        """Rewards, scoring effort and diversity of a step that has ended.
-
-        Args:
-            filtered: the number of groups that dynamic sampling left out, by their reward.
-        """
+    def take_metrics(self) -> dict[str, float]:
+        """Rewards, scoring effort and diversity of a step that has ended, and what the cap dropped."""
         rows = sorted(self._scored, key=lambda row: _place(row.key))
-        responses = [(row.prompt, response_of(row.data_source, row.reward, row.info)) for row in rows]
+        dropped = [row for row in self._dropped if not row.info.get("gold_error")]
         n = self.config.actor_rollout_ref.rollout.n
-        metrics = reward_metrics(self._reward_infos) | rollout_metrics(responses, n, filtered)
-        self._scored, self._reward_infos = [], []
+        metrics = rollout_metrics(_responses(rows), n, _responses(dropped))
+        if self._drops_capped:
+            metrics["dph/groups_dropped_by_cap"] = self._dropped_by_cap
+        metrics |= reward_metrics(self._reward_infos)
+        self._scored, self._reward_infos, self._dropped, self._dropped_by_cap = [], [], [], 0
         return metrics
 
     def validation_metrics(
@@ -326,6 +354,21 @@ def scored(batch: KVBatchMeta) -> list[Scored]:
     infos = [extra.get("reward_extra_info", {}) for extra in data["extra_fields"]]
     rewards = data["rm_scores"].sum(dim=1).tolist()
     return list(map(Scored, keys, data["data_source"], rewards, infos))
+
+
+def _rows_of(buffer: ReplayBuffer, partition_id: str, prompts: Collection[str]) -> list[Scored]:
+    """The samples of finished groups that are still in the replay buffer."""
+    keys = [key for key in buffer.partitions[partition_id] if key.split("_")[0] in prompts] if prompts else []
+    return scored(KVBatchMeta(keys=keys, tags=[{} for _ in keys], partition_id=partition_id)) if keys else []
+
+
+def _verdicts(rows: Iterable[Scored]) -> list[tuple[str, float | None]]:
+    """(prompt, `acc`) of the samples that were judged; None where the reward function gave none."""
+    return [(row.prompt, row.info.get("acc")) for row in rows if not row.info.get("gold_error")]
+
+
+def _responses(rows: Iterable[Scored]) -> list[tuple[str, Response]]:
+    return [(row.prompt, response_of(row.data_source, row.reward, row.info)) for row in rows]
 
 
 def _place(key: str) -> tuple[str, int, int]:

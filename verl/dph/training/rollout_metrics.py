@@ -36,20 +36,18 @@ def response_of(data_source: str, score: float, info: Mapping[str, Any]) -> Resp
 
 
 def rollout_metrics(
-    responses: Iterable[tuple[str, Response]], n: int, filtered: Mapping[float, int]
+    responses: Iterable[tuple[str, Response]], n: int, dropped: Iterable[tuple[str, Response]]
 ) -> dict[str, float]:
     """dph/pass@k, dph/style_entropy, dph/distinct_structures and dph/style/<name> of a training step.
 
     Args:
         responses: (prompt, response).
         n: responses per prompt; some prompts have fewer because rollouts failed.
-        filtered: the number of groups that dynamic sampling left out because all their rewards equal this reward. They
-            count in Pass@k, which would otherwise describe the undecided prompts only.
+        dropped: the same of groups that dynamic sampling dropped. They count in Pass@k, which would otherwise describe
+            the undecided prompts only.
     """
     groups = _by_prompt(responses)
-    counts = _counts(groups)
-    for reward, number in filtered.items():
-        counts += [(n, n if is_correct(reward) else 0)] * number
+    counts = _counts(groups) + _counts(_by_prompt(dropped))
     return {f"dph/{name}": value for name, value in (mean_pass_at_k(counts, n) | style_metrics(groups)).items()}
 
 

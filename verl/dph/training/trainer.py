@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
-from verl.trainer.ppo.v1.replay_buffer import DAPO_FILTERED_REWARD_COUNTS_KEY, ReplayBuffer
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
@@ -191,7 +191,7 @@ class DPHTrainer(PPOTrainer):
 
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict, *args, **kwargs) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
-        metrics |= self.ledger.take_metrics(metrics.get(DAPO_FILTERED_REWARD_COUNTS_KEY, {}))
+        metrics |= self.ledger.take_metrics()
 
     # ------------------------------------------------------------------------------------------------ validation
 
