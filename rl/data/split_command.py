@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.configuration.methods import DEFAULT_EXPERIMENT, experiment, files, methods
+from rl.configuration.methods import DEFAULT_EXPERIMENT, experiment, files
 from rl.data.wording import histogram, without_reference
 
 if TYPE_CHECKING:
@@ -65,13 +65,9 @@ def settings_of(name: str) -> "DictConfig":
             f"SETTINGS={name} is a file of your own, which only the launch scripts read: pass --data, --samples and "
             "--out, or --experiment and, as variables, what the file says of TRAIN_FILE, DATA_DIR and SAMPLES."
         )
-    from omegaconf import OmegaConf
+    from rl.configuration.variables import merged
 
-    from rl.configuration import variables
-
-    variables.register()
-    parts = [*methods()["offline_sampling"].parts, *experiment(name).parts]
-    return OmegaConf.merge(*(OmegaConf.create(part.content) for part in reversed(parts)))  # type: ignore[return-value]
+    return merged([files("method")["offline_sampling"], experiment(name)])
 
 
 def summary(parts: "Split", threshold: int, n: int, paper: Any) -> str:

@@ -63,7 +63,7 @@ def test_help_loads_nothing_heavy():
     ("command", "absent"),
     [
         ("inspect prompts.parquet", HEAVY - {"pyarrow", "numpy", "asyncio"}),
-        ("split --samples none.jsonl --data prompts.parquet", HEAVY - {"pyarrow", "numpy", "omegaconf", "pydantic"}),
+        ("split --samples none.jsonl --data prompts.parquet", HEAVY - {"pyarrow", "numpy", "omegaconf"}),
         # Arrow looks for pandas when it makes a table of Python objects.
         ("prepare math-eval --file aime24=aime.jsonl --output out", HEAVY - {"pyarrow", "numpy", "pandas"}),
         ("audit prompts.parquet --database-path nowhere", OF_TRAINING),
