@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 from rl import cli
+from rl.common import training_metrics as training
 from rl.configuration.divergences import DIVERGENCES, Divergence
 from rl.configuration.methods import PAPER, PREPARATION, methods
 from rl.configuration.programs import PROGRAMS, shown
@@ -17,7 +18,6 @@ from rl.configuration.run import run_of
 from rl.configuration.setting import Setting
 from rl.data.benchmarks import DATA_SOURCES, DATASETS, MATH, SQL, MathDataset, SqlDataset
 from rl.data.questions import TASK_PREFIX
-from rl.evaluation import training_metrics as training
 from rl.evaluation.measures import MEASURES, definitions
 from rl.launch.help import help_text
 from rl.metrics.pass_at_k import SOLVED_IN
