@@ -263,7 +263,8 @@ def write_samples(
         for (prompt, sample), right in np.ndenumerate(correct):
             answer, outcome = pred(prompt, sample), "match" if right else "mismatch"
             scored = (float(right), int(right), answer, outcome, data_source, False)
-            writer.append(SampleRecord(100 + prompt, sample, "q", "a", [1, 2, 3, 4], *scored))
+            drawn = {"id": 100 + prompt, "sample": sample, "response_ids": [1, 2, 3, 4]}
+            writer.append(SampleRecord("q", "a", *scored, **drawn))
 
 
 @pytest.fixture(scope="session")
