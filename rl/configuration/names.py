@@ -8,6 +8,8 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 _AS_NEAR = 0.85
+# What the split writes: D_pef's prompts and D_exp's.
+CORRECT_NAME, WRONG_NAME = "train_correct.parquet", "train_wrong.parquet"
 # How a file of CONFIG_DIR reads an environment variable, as the whole value of a key (variables.py).
 READS_VARIABLE = re.compile(r"\$\{(?:text|value|files|files_or_none):([A-Z][A-Z_]*),")
 

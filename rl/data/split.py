@@ -19,8 +19,6 @@ from rl.common.outcomes import GOLD_FAILURES
 from rl.data.parquet_file import open_parquet
 from rl.data.sample_file import SampleMetadata, read_metadata, read_samples
 
-CORRECT_NAME = "train_correct.parquet"
-WRONG_NAME = "train_wrong.parquet"
 BASE_CORRECT = "base_correct"
 
 

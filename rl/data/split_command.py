@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.configuration.methods import DEFAULT_EXPERIMENT, experiment, files
+from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 from rl.data.wording import histogram, without_reference
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
     """
     options = parser(default).parse_args(arguments)
     with user_errors_exit():
-        from rl.data.split import CORRECT_NAME, WRONG_NAME, split, write_split
+        from rl.data.split import split, write_split
 
         name = options.experiment or os.environ.get("SETTINGS") or default
         if name.endswith(".sh") and options.data and options.samples and options.out:
