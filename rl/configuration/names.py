@@ -2,9 +2,13 @@
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
+
+from rl.common.errors import UserError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 _AS_NEAR = 0.85
@@ -31,6 +35,20 @@ def group(model: str, task: str) -> str:
 
 def _last_part(model: str) -> str:
     return str(model).rstrip("/").rpartition("/")[2].lower()
+
+
+def verl_folder() -> Path:
+    """The folder of the installed verl.
+
+    Raises:
+        UserError: there is none; a checkout's own verl/ is a namespace.
+    """
+    verl = find_spec("verl")
+    if verl is None or verl.origin is None:
+        raise UserError(
+            f"{sys.executable} has no verl: activate the environment (make install, then . .venv/bin/activate)."
+        )
+    return Path(verl.origin).parent
 
 
 def has_gpu() -> bool:

@@ -206,7 +206,7 @@ def test_without_verl_a_sentence_says_how_to_activate_the_environment():
 
 def test_evaluate_is_handed_over(monkeypatch, capsys):
     started = []
-    monkeypatch.setattr(cli, "_require_verl", lambda: None)
+    monkeypatch.setattr(cli, "verl_folder", lambda: None)
     monkeypatch.setattr(os, "execv", lambda file, command: started.append(command))
     cli.main(["evaluate", "evaluate.n=4", "--cfg", "job"])
     assert started == [[sys.executable, "-m", "verl.dph.evaluate", "evaluate.n=4", "--cfg", "job"]]
