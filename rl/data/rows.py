@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import BAR_DELAY_S
-from rl.data.parquet_file import open_parquet, rows_in
+from rl.common.parquet_file import open_parquet, rows_in
 from rl.data.questions import scorer_question
 
 COLUMNS = ("id", "data_source", "prompt", "reward_model")
