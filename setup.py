@@ -6,7 +6,7 @@ setup(
     packages=find_namespace_packages(include=["verl.*", "rl", "rl.*"]),
     package_data={
         "verl.dph": ["config/**/*.yaml"],
-        "rl.evaluation": ["*.json"],
+        "rl.common": ["*.json"],
         "rl.evaluation.report": ["*.html", "*.css", "*.js", "*.svg"],
         "rl.evaluation.paper": ["*.json"],
         "rl.scorer": ["*.yaml"],

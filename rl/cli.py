@@ -16,6 +16,7 @@ from types import ModuleType
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.configuration.methods import DEFAULT_EXPERIMENT, KINDS, files, methods
+from rl.configuration.names import verl_folder
 
 # Options of store and train that set a script's variable: the variable, the values it can have (None: any), the help.
 SCRIPT_OPTIONS: dict[str, dict[str, tuple[str, tuple[str, ...] | None, str]]] = {
@@ -89,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
             parser_of(name).print_help()
             return 0
         if name in NEED_VERL:
-            _require_verl()
+            verl_folder()
         return COMMANDS[name].main(rest) or 0
 
 
@@ -184,16 +185,6 @@ def _complete_paths(parser: argparse.ArgumentParser, files: dict[str, str]) -> N
                 _complete_paths(below, files)
         elif action.type is Path:
             action.complete = files  # type: ignore[attr-defined]  # where shtab looks for it
-
-
-def _require_verl() -> None:
-    from importlib.util import find_spec
-
-    verl = find_spec("verl")
-    if verl is None or verl.origin is None:  # a checkout's own verl/ is a namespace
-        raise UserError(
-            f"{sys.executable} has no verl: activate the environment (make install, then . .venv/bin/activate)."
-        )
 
 
 def train_parser() -> argparse.ArgumentParser:

@@ -1,6 +1,7 @@
 """Fixtures that several suites share: a tiny model, a small SQLite database and the real scorer server on it."""
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -69,6 +70,16 @@ def device(request) -> str:
     if request.param == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs a GPU")
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def no_log_handlers_left():
+    """Programs that run within a test, Hydra's and the scorer's, let the root logger write to the test's own output."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")
@@ -252,7 +263,8 @@ def write_samples(
         for (prompt, sample), right in np.ndenumerate(correct):
             answer, outcome = pred(prompt, sample), "match" if right else "mismatch"
             scored = (float(right), int(right), answer, outcome, data_source, False)
-            writer.append(SampleRecord(100 + prompt, sample, "q", "a", [1, 2, 3, 4], *scored))
+            drawn = {"id": 100 + prompt, "sample": sample, "response_ids": [1, 2, 3, 4]}
+            writer.append(SampleRecord("q", "a", *scored, **drawn))
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,7 @@ GENERATORS = {
     "training metrics": reference.training_metrics,
     "settings of the scorer": reference.scorer_settings,
     "reward models": reference.reward_models,
+    "guesses": reference.guesses,
     "engines": reference.engines,
     "script variables": reference.script_variables,
     "methods of the paper": partial(reference.methods_of, "paper"),

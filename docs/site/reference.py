@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 from rl import cli
+from rl.common import training_metrics as training
 from rl.configuration.divergences import DIVERGENCES, Divergence
 from rl.configuration.methods import PAPER, PREPARATION, methods
 from rl.configuration.programs import PROGRAMS, shown
@@ -17,14 +18,13 @@ from rl.configuration.run import run_of
 from rl.configuration.setting import Setting
 from rl.data.benchmarks import DATA_SOURCES, DATASETS, MATH, SQL, MathDataset, SqlDataset
 from rl.data.questions import TASK_PREFIX
-from rl.evaluation import training_metrics as training
 from rl.evaluation.measures import MEASURES, definitions
 from rl.launch.help import help_text
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import BY_STRUCTURE, KNOWN_STYLES
 from rl.scorer.config import MathSettings, ScorerSettings, ServerSettings, SqlSettings, TaskSettings
-from rl.scorer.rewards import REWARD_MODELS
-from rl.scorer.sql.compare import COMPARISONS
+from rl.scorer.rewards import REWARD_MODELS, SQL_CREDITS
+from rl.scorer.sql.compare import COMPARISONS, GoldRows
 from rl.scorer.sql.engines import ENGINES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -167,6 +167,26 @@ def reward_models() -> str:
     rows += [
         f"| `{name}` | {_cell(of.scores)} | {_cell(of.source)} |" for name, of in REWARD_MODELS.items() if of.credit
     ]
+    return "\n".join(rows)
+
+
+# Gold and prediction, in words and as rows; S is a query of two columns and three rows.
+_S = [("Ada", "Reds"), ("Ben", "Blues"), ("Dot", None)]
+_GUESSES: dict[tuple[str, str], tuple[list[tuple], list[tuple]]] = {
+    ("a row 1, 1, 1, Ada", "a constant, `SELECT 1`"): ([(1, 1, 1, "Ada")], [(1,)]),
+    ("S", "a cross join of S's columns"): (_S, [(name, team) for name, _ in _S for _, team in _S]),
+    ("S", "one of S's columns"): (_S, [(name,) for name, _ in _S]),
+    ("S", "S's columns and two more"): (_S, [(*row, number, -number) for number, row in enumerate(_S, 1)]),
+}
+
+
+def guesses() -> str:
+    """What guesses get of each reward model for SQL."""
+    rows = ["| gold | prediction | " + " | ".join(f"`{name}`" for name in SQL_CREDITS) + " |"]
+    rows.append("|---" * (2 + len(SQL_CREDITS)) + "|")
+    for (gold, prediction), (wanted, found) in _GUESSES.items():
+        scores = [f"{credit(GoldRows(wanted, ordered=False), found):.2f}" for credit in SQL_CREDITS.values()]
+        rows.append(f"| {' | '.join([gold, prediction, *scores])} |")
     return "\n".join(rows)
 
 

@@ -1,4 +1,5 @@
-"""Check a machine for `make install-gpu` before anything is downloaded; standard library only.
+"""Check a machine for `make install-gpu` before anything is downloaded; standard library only, because `dph doctor`
+asks the environment that this one precedes.
 
     python3.12 packaging/gpu/check_machine.py .venv-gpu
 

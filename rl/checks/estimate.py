@@ -14,6 +14,7 @@ from typing import Any
 from rl.checks.gpus import GpuType
 from rl.checks.model_shape import ModelShape
 from rl.common.errors import UserError
+from rl.configuration import ACTOR, MICRO_BATCH_TOKENS
 
 GB = 1e9
 # CUDA's contexts and NCCL's buffers; what vLLM keeps while it sleeps; its activations and graphs.
@@ -24,10 +25,8 @@ ONE_PASS = 4 * 4 * (1 << 24)
 ROW_TOKENS, RESPONSE_TOKENS, LONGEST_OF_MEAN = 3300, 512, 4
 # sdpa with a dense mask computes at this part of F.
 MASKED = 1 / 3.5
-# Tokens of a micro-batch if the settings leave them open and the longest row is shorter (verl/dph/config/attention.py).
-MICRO_BATCH_TOKENS = 16384
 
-ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+ROLLOUT = "actor_rollout_ref.rollout"
 FLASH, SDPA = "flash attention", "sdpa"
 
 

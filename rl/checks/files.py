@@ -7,6 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
+from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 
 _HUB_LIMIT_S = 10
 _SPLIT = "run data/sql/process_data/exact_correct_id.py after offline_sampling.sh"
@@ -15,8 +16,8 @@ _PUBLISHED = "the commands of docs/howto/data.md write it"
 _ORIGIN = {
     "data.train_files": f"{_PUBLISHED}, TRAIN_FILE names it",
     "data.val_files": f"{_PUBLISHED}, VAL_FILES names it; VAL_FILES= trains without validation",
-    "data.sft_files": f"{_SPLIT}, which writes train_correct.parquet",
-    "data.sft_wrong_files": f"{_SPLIT}, which writes train_wrong.parquet",
+    "data.sft_files": f"{_SPLIT}, which writes {CORRECT_NAME}",
+    "data.sft_wrong_files": f"{_SPLIT}, which writes {WRONG_NAME}",
     "data.sft_samples": "run offline_sampling.sh (scripts/llama, scripts/qwen), which writes it",
     "data.sft_responses": "give a parquet or JSON lines of responses (docs/howto/foreign-responses.md)",
     "data.sft_pt": "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen), which writes it, SFT_PT names it",
@@ -98,12 +99,12 @@ def check_file(key: str, path: Path) -> bool:
 def _origin(key: str, path: Path) -> str:
     if path.name == "foreign.pt":
         return "get_correct_data_tensor.sh writes it with data.sft_responses=FILE, FOREIGN_PT names it"
-    if path.parts[-2:] == ("unsolved", "train_wrong.parquet"):
+    if path.parts[-2:] == ("unsolved", WRONG_NAME):
         return (
             f"dph split --threshold 1 --keep-zero --out {path.parent} writes it after offline_sampling.sh, "
             "TRAIN_UNSOLVED names it"
         )
-    if path.name in ("train_wrong.parquet", "train_correct.parquet"):
+    if path.name in (WRONG_NAME, CORRECT_NAME):
         return f"{_SPLIT}, which writes it"
     return _ORIGIN.get(key, "correct the path")
 

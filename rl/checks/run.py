@@ -13,7 +13,7 @@ from rl.checks.finding import Check, Finding, enforce, ok, skipped
 from rl.common.errors import UserError
 from rl.configuration.compose import CONFIG_OF
 from rl.configuration.programs import PROGRAMS
-from rl.configuration.variables import check_composed
+from rl.configuration.settle import check_composed
 
 MAIN, PRESAMPLE, EVALUATE = "verl.dph.main", "verl.dph.presample", "verl.dph.evaluate"
 
@@ -23,7 +23,7 @@ class Subject:
     """What is checked.
 
     Attributes:
-        config: composed for the program; before or after rl.configuration.variables.settle.
+        config: composed for the program; before or after rl.configuration.settle.settle.
         program: its module.
     """
 

@@ -6,10 +6,12 @@ The terminal gets our own messages, errors, progress bars of the program itself,
 Only the standard library is imported: the process starts with the program that it reads from.
 """
 
+import json
 import os
 import re
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 # How the messages of this repository's loggers begin, and the line that ends the output.
 MARK, END = "dph: ", "\x04 end of the log"
@@ -25,14 +27,8 @@ _RAISED = re.compile(r"(?!.*\bUserError\b)(\w+\.)*\w*(Error|Exception|Unavailabl
 # What differs between two messages of one error.
 _NUMBER = re.compile(r"[0-9a-f]{8,}|\d+")
 _STEP = re.compile(r"\bstep:(\d+) - (.*)")
-_SHOWN = {
-    "critic/rewards/mean": "reward",
-    "response_length/mean": "length",
-    "dph/divergence": "divergence",
-    "dph/coefficient": "eta",
-    "dph/keep_rate": "keep rate",
-    "perf/time_per_step": "seconds",
-}
+_METRICS = json.loads(Path(__file__).with_name("training_metrics.json").read_text(encoding="utf-8"))
+_SHOWN = {each["name"]: each["console"] for metrics in _METRICS.values() for each in metrics if "console" in each}
 _VALIDATION = "val-core/"
 
 

@@ -66,6 +66,10 @@ def model_hash(model: str | os.PathLike) -> str:
     )
 
 
+def has_weights(folder: Path) -> bool:
+    return any(any(folder.glob(pattern)) for pattern in _WEIGHT_PATTERNS)
+
+
 def tokenizer_hash(model: str | os.PathLike) -> str:
     """sha256 over the names and contents of a model's tokenizer files (the chat template among them), hexadecimal.
 
@@ -98,7 +102,7 @@ def _hub_folder(name: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, allow_patterns=["*.safetensors", *_TOKENIZER_FILES]))
+        return Path(snapshot_download(name, allow_patterns=[_WEIGHT_PATTERNS[0], *_TOKENIZER_FILES]))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise UserError(
             f"The model {name} is neither a folder nor to be had from the Hugging Face Hub ({type(error).__name__}): "

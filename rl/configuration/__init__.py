@@ -8,5 +8,9 @@ verl or torch.
 
 from pathlib import Path
 
+ACTOR = "actor_rollout_ref.actor"
+# Tokens of a micro-batch if actor.ppo_max_token_len_per_gpu is null and the longest row is shorter: verl's default.
+MICRO_BATCH_TOKENS = 16384
+
 # rl and verl.dph are installed side by side, in a checkout and in site-packages.
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "verl" / "dph" / "config"

@@ -4,7 +4,6 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import hydra
@@ -16,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR, variables
+from rl.configuration.names import verl_folder
 from rl.configuration.nesting import flat
 from rl.configuration.programs import PROGRAMS
 
@@ -41,12 +41,9 @@ def compose(config_name: str, overrides: Sequence[str] = (), folder: Path | None
         folder: a further one for the groups `experiment` and `method`, as Hydra's --config-dir.
 
     Raises:
-        UserError: an override names no setting or no option.
+        UserError: an override names no setting or no option, or there is no verl.
     """
-    verl = find_spec("verl")
-    if verl is None or verl.origin is None:  # a checkout's own verl/ is a namespace
-        raise UserError("This Python has no verl: activate the environment (make install, then . .venv/bin/activate).")
-    searched = [f"file://{Path(verl.origin).parent / 'trainer' / 'config'}"]
+    searched = [f"file://{verl_folder() / 'trainer' / 'config'}"]
     searched += [f"file://{folder.resolve()}"] if folder else []
     places = "[" + ",".join(f"'{place}'" for place in searched) + "]"
     with override_errors_explained(config_name):

@@ -1,11 +1,17 @@
 """Settings of the evaluation, `python -m verl.dph.evaluate`. sampling.py has the engine's settings."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rl.configuration.setting import MISSING, Count, Path, Section, settings_of
 
 _Steps = Annotated[list[int] | Literal["all"], "a list of training steps, such as [40,80], or all"]
 _Mapping = Annotated[dict, "a mapping, such as {NAME:...}"]
+
+PAPER_EXPERIMENTS = ("llama-sql", "omnisql-32b", "llama-math", "qwen-math")
+if TYPE_CHECKING:
+    _Paper = str
+else:
+    _Paper = Literal[PAPER_EXPERIMENTS]
 
 
 class Evaluate(Section, at="evaluate"):
@@ -62,7 +68,7 @@ class Evaluate(Section, at="evaluate"):
     """Title of the report."""
     summary: Any = ""
     """First paragraph of the report."""
-    paper: Literal["llama-sql", "omnisql-32b", "llama-math", "qwen-math"] | None = None
+    paper: _Paper | None = None
     """The paper's experiment whose figures the tables show beside ours; null: ours alone."""
 
 

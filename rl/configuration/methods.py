@@ -1,7 +1,7 @@
 """Methods and experiments, as the files of verl/dph/config/method and verl/dph/config/experiment have them."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +57,13 @@ class ConfigFile:
         """The comment's first sentence."""
         return " ".join(self.description.split("\n")).partition(". ")[0].removesuffix(".")
 
-    @property
+    @cached_property
     def parts(self) -> "list[ConfigFile]":
         """This file, then those that it takes its defaults from."""
         named = [name for name in self.content.get("defaults", []) if name != "_self_"]
-        below = [ConfigFile(_found(self.path.parent, name)) for name in named]
-        return [self, *(part for file in below for part in file.parts)]
+        return [self, *(part for name in named for part in _found(self.path.parent, name).parts)]
 
-    @property
+    @cached_property
     def launch(self) -> dict[str, Any]:
         """What the file and its parts set below `launch`, as written."""
         merged: dict[str, Any] = {}
@@ -102,12 +101,14 @@ class ConfigFile:
         return found
 
 
-def _found(folder: Path, name: str) -> Path:
+@cache
+def _found(folder: Path, name: str) -> ConfigFile:
     """A file that stands beside another one; of a user's own, in ours."""
     path = folder / f"{name}.yaml"
-    return path if path.is_file() else CONFIG_DIR / folder.name / f"{name}.yaml"
+    return ConfigFile(path if path.is_file() else CONFIG_DIR / folder.name / f"{name}.yaml")
 
 
+@cache
 def files(group: str) -> dict[str, ConfigFile]:
     """The files of a group, `method` or `experiment`, by name."""
     return {path.stem: ConfigFile(path) for path in sorted((CONFIG_DIR / group).glob("*.yaml"))}

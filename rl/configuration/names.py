@@ -2,12 +2,18 @@
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
+
+from rl.common.errors import UserError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 _AS_NEAR = 0.85
+# What the split writes: D_pef's prompts and D_exp's.
+CORRECT_NAME, WRONG_NAME = "train_correct.parquet", "train_wrong.parquet"
 # How a file of CONFIG_DIR reads an environment variable, as the whole value of a key (variables.py).
 READS_VARIABLE = re.compile(r"\$\{(?:text|value|files|files_or_none):([A-Z][A-Z_]*),")
 
@@ -29,6 +35,20 @@ def group(model: str, task: str) -> str:
 
 def _last_part(model: str) -> str:
     return str(model).rstrip("/").rpartition("/")[2].lower()
+
+
+def verl_folder() -> Path:
+    """The folder of the installed verl.
+
+    Raises:
+        UserError: there is none; a checkout's own verl/ is a namespace.
+    """
+    verl = find_spec("verl")
+    if verl is None or verl.origin is None:
+        raise UserError(
+            f"{sys.executable} has no verl: activate the environment (make install, then . .venv/bin/activate)."
+        )
+    return Path(verl.origin).parent
 
 
 def has_gpu() -> bool:

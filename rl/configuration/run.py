@@ -14,6 +14,7 @@ from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR, compose, methods, variables
 from rl.configuration.names import devices, has_gpu
 from rl.configuration.nesting import flat
+from rl.configuration.settle import settle
 
 # What stands on the command line by position, the key that it sets, what it must look like, and what to give.
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -71,7 +72,7 @@ class Run:
     def config(self) -> DictConfig:
         """The program's configuration as the program sees it."""
         config = self.composed.copy()
-        variables.settle(config)
+        settle(config)
         return config
 
     @cached_property
@@ -141,9 +142,7 @@ class Run:
 
     def own_settings(self) -> DictConfig:
         """What these files alone say, without verl's settings and without the command line."""
-        variables.register()
-        files = [*reversed(self.experiment.parts), *reversed(self.method.parts)]
-        return OmegaConf.merge(*(OmegaConf.create(file.content) for file in files))  # type: ignore[return-value]
+        return variables.merged([self.method, self.experiment])
 
     def variables(self) -> list[str]:
         """The environment variables that these files read."""

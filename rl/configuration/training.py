@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from rl.configuration import ACTOR
 from rl.configuration.divergences import DIVERGENCES, definitions, modes_with_tail_form
 from rl.configuration.setting import (
     Count,
@@ -18,7 +19,6 @@ from rl.configuration.setting import (
     settings_of,
 )
 
-ACTOR = "actor_rollout_ref.actor"
 ETA = f"{ACTOR}.sft_loss_control"
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@
     ${files_or_none:NAME,DEFAULT}   the same, and null where the variable is set and empty
 
 Experiments and methods (verl/dph/config) name each variable once, as the whole value of a key. The other resolvers
-compute what follows from these settings. `settle` replaces all of them by their values.
+compute what follows from these settings. settle.py replaces all of them by their values.
 """
 
 import os
@@ -14,26 +14,16 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 
-from rl.common.errors import UserError
+from rl.configuration.methods import ConfigFile
 from rl.configuration.names import CHECKOUT, READS_VARIABLE, group, model_name
 from rl.configuration.nesting import flat
-from rl.configuration.setting import Setting, violations
 
-# What the launcher alone reads; no program sees it.
-LAUNCH = "launch"
 _TRACKERS = {"SWANLAB_API_KEY": "swanlab", "WANDB_API_KEY": "wandb"}
-
-# What can be wrong in `launch`: other keys follow from these, and would follow in silence.
-_CHOICES = (
-    Setting("launch.plan", Literal["check", "ignore"]),
-    Setting("launch.explored", Literal["exp", "all"]),
-    Setting("launch.offload", Literal[True, False, "policy"]),
-)
 
 
 def _text(name: str, default: Any) -> Any:
@@ -84,13 +74,21 @@ _RESOLVERS: dict[str, Callable] = {
     "sum": _sum,
     "quarter": lambda number: number // 4 if isinstance(number, int) else number,
 }
-_RESOLVED_HERE = re.compile(rf"\$\{{({LAUNCH}\.|({'|'.join(_RESOLVERS)}):)")
+# A value that needs one of them.
+READ = re.compile(rf"\$\{{({'|'.join(_RESOLVERS)}):")
 
 
 def register() -> None:
     """Make the resolvers known to OmegaConf; needed before a configuration is composed or read."""
     for name, resolver in _RESOLVERS.items():
         OmegaConf.register_new_resolver(name, resolver, replace=True)
+
+
+def merged(files: Iterable[ConfigFile]) -> DictConfig:
+    """What these files and those of their `defaults` say, the first over the others, without verl's settings."""
+    register()
+    parts = [part for file in files for part in file.parts]
+    return OmegaConf.merge(*(OmegaConf.create(part.content) for part in reversed(parts)))  # type: ignore[return-value]
 
 
 def raw(config: DictConfig) -> dict[str, Any]:
@@ -102,40 +100,3 @@ def variable_of(value: Any) -> str | None:
     """The environment variable that a setting, as raw() has it, is read from."""
     found = READS_VARIABLE.match(value) if isinstance(value, str) else None
     return found[1] if found else None
-
-
-def check_composed(config: DictConfig, settings: Iterable[Setting] = ()) -> None:
-    """Check `launch`, unless settle has removed it, and these settings; a value from a variable is named by it.
-
-    Raises:
-        UserError: one line per wrong value.
-    """
-    launch, written, sentences = config.get(LAUNCH, {}), raw(config), []
-    choices = [choice for choice in _CHOICES if choice.key.removeprefix(f"{LAUNCH}.") in launch]
-    for setting, sentence in violations(config, [*choices, *settings]):
-        variable = variable_of(written.get(setting.key)) or ""
-        sentences.append(sentence.replace(setting.key, variable, 1) if os.environ.get(variable) else sentence)
-    explored = os.environ.get("EXPLORED") or "exp"
-    if LAUNCH in config and "explored" not in launch and explored != "exp":
-        sentences.append(f"EXPLORED={explored} is for methods that rehearse D_pef, and this one does not: unset it.")
-    if sentences:
-        raise UserError("\n".join(sentences))
-
-
-def settle(config: DictConfig) -> None:
-    """Replace what depends on variables and on `launch` by its value, and leave `launch` out.
-
-    Raises:
-        UserError: a value of `launch` is wrong.
-    """
-    if LAUNCH not in config:
-        return
-    check_composed(config)
-    for key, value in raw(config).items():
-        if not key.startswith(f"{LAUNCH}.") and _RESOLVED_HERE.search(str(value)):
-            found = OmegaConf.select(config, key)
-            OmegaConf.update(
-                config, key, OmegaConf.to_container(found, resolve=True) if OmegaConf.is_config(found) else found
-            )
-    with open_dict(config):
-        config.pop(LAUNCH)

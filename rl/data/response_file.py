@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
+from rl.common.parquet_file import open_parquet, rows_in
 from rl.data.json_text import loads_or_none
-from rl.data.parquet_file import open_parquet, rows_in
 from rl.data.rows import Row
 
 _HINT = "it needs response, and id or prompt"

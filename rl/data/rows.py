@@ -11,14 +11,13 @@ from typing import Any
 from tqdm import tqdm
 
 from rl.common.errors import UserError
-from rl.data.parquet_file import open_parquet, rows_in
+from rl.common.fingerprint import BAR_DELAY_S
+from rl.common.parquet_file import open_parquet, rows_in
 from rl.data.questions import scorer_question
 
 COLUMNS = ("id", "data_source", "prompt", "reward_model")
 SAMPLES = "__rollout_n__"  # verl's column for the number of samples of a prompt that has its own
 _HINT = "make it with the project's data scripts"
-# Seconds before a progress bar appears.
-BAR_DELAY_S = 3.0
 
 
 @dataclass(frozen=True)

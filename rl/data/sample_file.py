@@ -25,23 +25,40 @@ LOG_PROB_DECIMALS = 6
 MOST_SAMPLES = 1 << 16
 
 
-@dataclass(frozen=True)
-class SampleRecord:
-    """One sample of one prompt."""
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """What the engine gave to one request."""
 
     id: int  # of the prompt's row
     sample: int  # 0..n-1
+    response_ids: list[int]  # token ids, with the end token if there is one
+    # Of each response token under the rollout engine, rounded to LOG_PROB_DECIMALS; None if they were not requested.
+    response_log_probs: list[float] | None = None
+
+    def drawn(self) -> dict[str, Any]:
+        """These fields, without those of a subclass."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(Response)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PendingResponse(Response):
+    """One that has no score yet."""
+
+    seconds: float  # of sampling before it arrived, over all runs
+
+
+@dataclass(frozen=True)
+class SampleRecord(Response):
+    """One sample of one prompt."""
+
     input: str  # the prompt as the model saw it, chat template applied
     output: str  # the response, special tokens removed
-    response_ids: list[int]  # its token ids, with the end token if there is one
     score: float
     acc: int  # 1 when score is 1 within 1e-6
     pred: str | None  # the answer extracted from output
     outcome: str  # the scorer's: match, partial, mismatch, no_answer, ...
     data_source: str
     truncated: bool  # cut off at max_response_length
-    # Of each response token under the rollout engine, rounded to LOG_PROB_DECIMALS; None if they were not requested.
-    response_log_probs: list[float] | None = None
     # Digest of the result of `pred`, equal for equal results; None if there is no result or the scorer sent none.
     result_digest: str | None = None
     result_rows: int | None = None  # number of rows of that result
@@ -51,17 +68,6 @@ class SampleRecord:
 REQUIRED_KEYS = frozenset(
     field.name for field in dataclasses.fields(SampleRecord) if field.default is dataclasses.MISSING
 )
-
-
-@dataclass(frozen=True)
-class PendingResponse:
-    """The engine's response to one request, which has no score yet."""
-
-    id: int  # of the prompt's row
-    sample: int  # 0..n-1
-    response_ids: list[int]
-    response_log_probs: list[float] | None  # as in SampleRecord
-    seconds: float  # of sampling before it arrived, over all runs
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,9 @@ from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.common.outcomes import GOLD_FAILURES
-from rl.data.parquet_file import open_parquet
+from rl.common.parquet_file import open_parquet
 from rl.data.sample_file import SampleMetadata, read_metadata, read_samples
 
-CORRECT_NAME = "train_correct.parquet"
-WRONG_NAME = "train_wrong.parquet"
 BASE_CORRECT = "base_correct"
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.configuration.methods import DEFAULT_EXPERIMENT, experiment, files, methods
+from rl.configuration.methods import DEFAULT_EXPERIMENT, experiment, files
+from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 from rl.data.wording import histogram, without_reference
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
     """
     options = parser(default).parse_args(arguments)
     with user_errors_exit():
-        from rl.data.split import CORRECT_NAME, WRONG_NAME, split, write_split
+        from rl.data.split import split, write_split
 
         name = options.experiment or os.environ.get("SETTINGS") or default
         if name.endswith(".sh") and options.data and options.samples and options.out:
@@ -65,13 +66,9 @@ def settings_of(name: str) -> "DictConfig":
             f"SETTINGS={name} is a file of your own, which only the launch scripts read: pass --data, --samples and "
             "--out, or --experiment and, as variables, what the file says of TRAIN_FILE, DATA_DIR and SAMPLES."
         )
-    from omegaconf import OmegaConf
+    from rl.configuration.variables import merged
 
-    from rl.configuration import variables
-
-    variables.register()
-    parts = [*methods()["offline_sampling"].parts, *experiment(name).parts]
-    return OmegaConf.merge(*(OmegaConf.create(part.content) for part in reversed(parts)))  # type: ignore[return-value]
+    return merged([files("method")["offline_sampling"], experiment(name)])
 
 
 def summary(parts: "Split", threshold: int, n: int, paper: Any) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rl.cluster.scorer import temporary_scorer
 from rl.common.errors import UserError
 from rl.configuration import methods
-from rl.configuration.names import CHECKOUT
+from rl.configuration.names import CHECKOUT, CORRECT_NAME, WRONG_NAME
 from rl.configuration.nesting import flat
 from rl.data.training_run import checkpoint_folder
 from rl.demo.methods import METHODS, STORES, Method, in_store
@@ -143,7 +143,7 @@ class Experiment:
         """Split the training prompts by their samples into two files of the folder."""
         files = (f"--samples={self._presampled}", f"--data={self.task / 'train.parquet'}", f"--out={folder}")
         command = _python("rl.cli", "split", *files, *options, f"--n={SAMPLES_PER_PROMPT}")
-        parts = [folder / "train_correct.parquet", folder / "train_wrong.parquet"]
+        parts = [folder / CORRECT_NAME, folder / WRONG_NAME]
         return Stage(name, title, command, seconds=2, outputs=parts, needs=["presample"])
 
     def _store(self, name: str, words: list[str]) -> Stage:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from rl.common.errors import UserError
+from rl.configuration import ACTOR
 
-ACTOR = "actor_rollout_ref.actor"
 # D_pef stores beside the default one, by name: the overrides of get_correct_data_tensor. All are of one pre-sampling,
 # except for the expert's, which holds the gold query of every training prompt.
 EXPERT = "expert"

@@ -44,8 +44,6 @@ CAVEATS = (
     "A gain over GRPO may come from clip-higher and from training on hard prompts alone: compare with dapo_exp "
     "(make demo METHODS=grpo,dapo_exp,dph_js), which differs from DPH-JS only by the divergence.",
 )
-# Of the tables at the end.
-COLUMNS = ("greedy", "pass@1", "pass@8", "pass@32", "styles")
 
 
 class Demo(Experiment):
@@ -154,15 +152,17 @@ def results_tables(report: dict) -> str:
     Args:
         report: the content of report.json.
     """
+    from rl.evaluation.measures import TERMINAL, metrics_for
     from rl.evaluation.table import as_text
     from rl.evaluation.tables import counted, of_groups, split_name, values_table
+    from rl.metrics.pass_at_k import SOLVED_IN
 
-    tables = []
+    tables, columns = [], metrics_for(TERMINAL, EVAL_SAMPLES, SOLVED_IN)
     for split in SPLITS:
         of_split = {method: report[method][split] for method in report["_labels"]}
         for words, found in {"": of_split, **of_groups(of_split)}.items():
             caption = counted(split_name(split), found, EVAL_SAMPLES, f"{words} " if words else "")
-            tables.append(as_text(values_table(found, COLUMNS, report["_labels"], caption)))
+            tables.append(as_text(values_table(found, columns, report["_labels"], caption)))
     return "\n".join(tables)
 
 

@@ -12,8 +12,9 @@ from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, OTHERS
 
 SHARE, NUMBER, NATS = "share", "number", "nats"
 # Where a measure is used: in the page's main table, its table of answers and lengths, the paired tests (and tables.md),
-# the claims, the results for groups of questions, and the comparison over seeds.
+# the claims, the results for groups of questions, the comparison over seeds, and the demo's tables on the terminal.
 MAIN, ANSWERS, TESTED, CLAIMED, OF_GROUPS, OVER_SEEDS = "main", "answers", "tested", "claimed", "groups", "seeds"
+TERMINAL = "terminal"
 EVERYWHERE = (MAIN, TESTED, CLAIMED, OF_GROUPS, OVER_SEEDS)
 
 
@@ -41,13 +42,15 @@ class Measure:
 RESULT, SYNTAX = "result", "syntax"
 
 MEASURES = (
-    Measure("greedy", "Share of prompts whose greedy response (temperature 0) is correct.", used=EVERYWHERE),
+    Measure(
+        "greedy", "Share of prompts whose greedy response (temperature 0) is correct.", used=(*EVERYWHERE, TERMINAL)
+    ),
     Measure("mean@k", "Share of correct samples over all k samples of a prompt.", used=(TESTED, CLAIMED)),
     Measure(
         "pass@k",
         "Probability that at least one of k samples is correct: 1 - C(n-c,k)/C(n,k) with c correct of n = {n} samples, "
         "the unbiased estimator; k never exceeds n.",
-        used=EVERYWHERE,
+        used=(*EVERYWHERE, TERMINAL),
     ),
     Measure(
         "maj@k",
@@ -92,7 +95,7 @@ MEASURES = (
         "styles",
         "Mean number of distinct styles among a prompt's correct responses, over the prompts with one. {styled}",
         unit=NUMBER,
-        used=(MAIN, OF_GROUPS, OVER_SEEDS),
+        used=(MAIN, OF_GROUPS, OVER_SEEDS, TERMINAL),
         of_styles=True,
     ),
     Measure(

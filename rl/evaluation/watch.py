@@ -8,9 +8,9 @@ from math import sqrt
 from pathlib import Path
 
 from rl.common.duration import duration
+from rl.common.training_metrics import WATCHED, titles
 from rl.data.training_run import CONSOLE
 from rl.evaluation.run_folder import RECENT_STEPS, RunFolder, read_run
-from rl.evaluation.training_metrics import WATCHED, titles
 
 LOOK_SECONDS = 2.0
 BARS, WIDTH = "▁▂▃▄▅▆▇█", 40  # of a sparkline: its levels, and characters

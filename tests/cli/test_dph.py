@@ -63,7 +63,7 @@ def test_help_loads_nothing_heavy():
     ("command", "absent"),
     [
         ("inspect prompts.parquet", HEAVY - {"pyarrow", "numpy", "asyncio"}),
-        ("split --samples none.jsonl --data prompts.parquet", HEAVY - {"pyarrow", "numpy", "omegaconf", "pydantic"}),
+        ("split --samples none.jsonl --data prompts.parquet", HEAVY - {"pyarrow", "numpy", "omegaconf"}),
         # Arrow looks for pandas when it makes a table of Python objects.
         ("prepare math-eval --file aime24=aime.jsonl --output out", HEAVY - {"pyarrow", "numpy", "pandas"}),
         ("audit prompts.parquet --database-path nowhere", OF_TRAINING),
@@ -206,7 +206,7 @@ def test_without_verl_a_sentence_says_how_to_activate_the_environment():
 
 def test_evaluate_is_handed_over(monkeypatch, capsys):
     started = []
-    monkeypatch.setattr(cli, "_require_verl", lambda: None)
+    monkeypatch.setattr(cli, "verl_folder", lambda: None)
     monkeypatch.setattr(os, "execv", lambda file, command: started.append(command))
     cli.main(["evaluate", "evaluate.n=4", "--cfg", "job"])
     assert started == [[sys.executable, "-m", "verl.dph.evaluate", "evaluate.n=4", "--cfg", "job"]]

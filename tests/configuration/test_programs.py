@@ -12,7 +12,6 @@ from rl.configuration.programs import PROGRAMS
 from rl.configuration.setting import MISSING, VERLS
 from rl.configuration.training import ETA, TRAINING
 from rl.evaluation.outputs import NO_STYLES
-from rl.evaluation.paper.tables import SETTINGS
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 from verl.dph.divergence.eta_schedule import ERROR_CLIP, Coefficient, CoefficientControl
 from verl.dph.divergence.loss_modes import MODES, terms_of
@@ -62,7 +61,6 @@ def test_a_gain_never_turns_eta_negative():
 
 def test_the_evaluation_s_names_are_those_of_the_report():
     assert names("evaluate.styles_by") == (BY_STRUCTURE, BY_PREFIX, NO_STYLES)
-    assert get_args(names("evaluate.paper")[0]) == SETTINGS
 
 
 def test_names_and_nesting():

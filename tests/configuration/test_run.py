@@ -5,7 +5,7 @@ import pytest
 from rl.common.errors import UserError
 from rl.configuration.names import CHECKOUT
 from rl.configuration.run import run_of
-from rl.configuration.variables import settle
+from rl.configuration.settle import settle
 
 
 @pytest.fixture(autouse=True)

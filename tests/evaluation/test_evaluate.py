@@ -56,8 +56,9 @@ async def draw(job, engine):
                 sql = prompt.row.data_source == "bird"
                 pred = f"SELECT a FROM t WHERE b = {rng.randrange(3)}" if sql else str(rng.randrange(3))
                 outcome = "match" if acc else "mismatch"
-                writer.append(SampleRecord(prompt.id, sample, "q", pred, [1, 2, 3, 4, 5], float(acc), acc, pred,
-                                           outcome, prompt.row.data_source, False))
+                drawn = {"id": prompt.id, "sample": sample, "response_ids": [1, 2, 3, 4, 5]}
+                writer.append(SampleRecord("q", pred, float(acc), acc, pred, outcome, prompt.row.data_source, False,
+                                           **drawn))
 
 async def check_scorer(config, rows):
     global config_of_run

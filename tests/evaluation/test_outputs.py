@@ -17,7 +17,8 @@ def write(path, metadata, missing=0):
     with SampleWriter(path, metadata) as writer:
         for number in range(metadata.rows * metadata.n - missing):
             prompt, sample = divmod(number, metadata.n)
-            writer.append(SampleRecord(prompt, sample, "q", "a", [1], 1.0, 1, "7", "match", "amc23", False))
+            drawn = {"id": prompt, "sample": sample, "response_ids": [1]}
+            writer.append(SampleRecord("q", "a", 1.0, 1, "7", "match", "amc23", False, **drawn))
 
 
 @pytest.fixture

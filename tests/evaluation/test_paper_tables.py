@@ -5,9 +5,10 @@ import json
 import pytest
 
 from rl.common.errors import UserError
+from rl.configuration.evaluate import PAPER_EXPERIMENTS
 from rl.data.benchmarks import BENCHMARKS
 from rl.evaluation.measures import MEASURES
-from rl.evaluation.paper.tables import SETTINGS, main, paper_tables, results_of, tables_of
+from rl.evaluation.paper.tables import main, paper_tables, results_of, tables_of
 from rl.evaluation.table import Cell
 
 ALL = list(BENCHMARKS)
@@ -48,7 +49,7 @@ def test_rows_begin_with_the_base_and_are_told_apart():
 
 
 def test_some_figures_of_the_paper():
-    assert {table.setting for table in paper_tables()} == set(SETTINGS)
+    assert {table.setting for table in paper_tables()} == set(PAPER_EXPERIMENTS)
     found = {(t.number, t.setting, r.method, c): v for t in paper_tables() for r in t.rows
              for c, v in zip(t.columns, r.values, strict=True)}  # fmt: skip
     assert found["1", "llama-sql", "dph_js", ("bird", "greedy")] == 62.8

@@ -26,7 +26,8 @@ RESULT = [[0, 0, 1, NO_VOTE, NO_VOTE, 0]]
 
 def record(prompt, sample, acc=0, pred="/*JOIN*/ SELECT 1", score=None, outcome="mismatch", truncated=False, **more):
     score = float(acc) if score is None else score
-    return SampleRecord(prompt, sample, "q", "a", [1], score, acc, pred, outcome, "sql", truncated, **more)
+    drawn = {"id": prompt, "sample": sample, "response_ids": [1]}
+    return SampleRecord("q", "a", score, acc, pred, outcome, "sql", truncated, **drawn, **more)
 
 
 @pytest.fixture

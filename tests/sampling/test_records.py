@@ -152,7 +152,8 @@ def test_a_file_without_the_optional_fields_is_read_and_continued(tmp_path):
 
 
 def response(id: int, sample: int, seconds: float = 1.0) -> PendingResponse:
-    return PendingResponse(id, sample, [3, 4, 2], [-0.5, -1.25, 0.0], seconds)
+    drawn = {"response_ids": [3, 4, 2], "response_log_probs": [-0.5, -1.25, 0.0]}
+    return PendingResponse(id=id, sample=sample, seconds=seconds, **drawn)
 
 
 def test_an_answer_waits_until_its_record_is_written(tmp_path):

@@ -142,8 +142,8 @@ def test_a_job_scores_by_its_reward_model(score: Callable[..., tuple[str, float]
 
 TWO = "SELECT count(*) FROM player WHERE team = 'Reds'"
 SCORERS = "SELECT name, team FROM player WHERE goals > 2"
-# What guesses get, as docs/reference/scorer.md shows it: gold, the guess, and its scores by
-# SqlDetailRewardModel, SqlReleasedRewardModel, SqlRewardModel and SqlSoftF1RewardModel.
+# What guesses get: gold, the guess, and its scores by SqlDetailRewardModel, SqlReleasedRewardModel, SqlRewardModel and
+# SqlSoftF1RewardModel.
 GUESSES = [
     # A constant for one of four columns of a row.
     ("SELECT count(*), min(id), max(id), name FROM player WHERE id = 1", "SELECT 1", 0.2, 0.8, 0.0, 0.8 * 2 / 3),

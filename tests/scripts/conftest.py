@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration import compose
 from rl.configuration.nesting import flat
-from rl.configuration.variables import settle
+from rl.configuration.settle import settle
 from rl.launch import __main__ as launch
 
 REPOSITORY = Path(__file__).resolve().parents[2]

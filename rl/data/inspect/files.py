@@ -20,9 +20,9 @@ from tqdm import tqdm
 
 from rl.common.errors import UserError
 from rl.common.outcomes import GOLD_FAILURES, is_correct
+from rl.common.parquet_file import open_parquet, rows_in
 from rl.data.inspect.report import PROMPTS, SAMPLES, STORE, FileReport, Options, pass_summary, text_hash
 from rl.data.json_text import loads_or_none
-from rl.data.parquet_file import open_parquet, rows_in
 from rl.data.rows import COLUMNS, to_row
 from rl.data.sample_file import FORMAT, MOST_SAMPLES, REQUIRED_KEYS, SampleMetadata, read_metadata
 from rl.data.split import BASE_CORRECT

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from rl.common.errors import UserError
-from rl.data.parquet_file import open_parquet
+from rl.common.parquet_file import open_parquet
 from rl.data.wording import histogram, named, number_of
 from rl.metrics.pass_at_k import k_values, pass_at_k
 

@@ -12,9 +12,9 @@ from typing import Any
 from tqdm import tqdm
 
 from rl.common.errors import UserError
+from rl.common.parquet_file import open_parquet, rows_in
 from rl.data.benchmarks import HubFile
 from rl.data.json_text import loads, loads_or_none
-from rl.data.parquet_file import open_parquet, rows_in
 
 _PARQUET_BATCH = 4096
 _HINT = "give the benchmark's file as it was published"

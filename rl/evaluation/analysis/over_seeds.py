@@ -15,8 +15,8 @@ from scipy import stats
 from rl.evaluation.analysis.paired_test import holm
 from rl.evaluation.measures import OVER_SEEDS, in_words, interval_of, measure_of, metrics_for
 from rl.evaluation.tables import of_groups
+from rl.metrics.bootstrap import LEVEL
 
-LEVEL = 0.95
 SIGNIFICANT = 0.05
 # Their number is not compared, because their entropy is.
 NOT_COMPARED = ("styles",)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rl.common.errors import UserError
-from rl.data.parquet_file import open_parquet
+from rl.common.parquet_file import open_parquet
 from rl.data.prepare.prompt_template import question_of
 
 PLAIN = "plain"

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from rl.common import atomic_write
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
+from rl.configuration.evaluate import PAPER_EXPERIMENTS
 from rl.data.benchmarks import BENCHMARKS
 from rl.evaluation.measures import TESTED, metrics_for
 from rl.evaluation.spec import BASE, BASE_AGAIN
@@ -27,8 +28,6 @@ from rl.evaluation.table import Cell, Row, Table, latex, markdown
 from rl.evaluation.tables import counted, metric_cell, split_name, tests_table, values_table
 from rl.metrics.pass_at_k import SOLVED_IN
 
-# The paper's experiments. Table 3 tests the model of Table 1 on math.
-SETTINGS = ("llama-sql", "omnisql-32b", "llama-math", "qwen-math")
 OURS, PAPER = "ours", "paper"
 _CAPTIONS = {
     "1": "Bird and Spider",
@@ -219,7 +218,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("reports", type=Path, nargs="+", metavar="report.json", help="of one or several evaluations")
     parser.add_argument("--out", type=Path, required=True, help="folder for the tables")
-    parser.add_argument("--paper", choices=SETTINGS, help="the paper's figures beside ours")
+    parser.add_argument("--paper", choices=PAPER_EXPERIMENTS, help="the paper's figures beside ours")
     options = parser.parse_args(arguments)
     with user_errors_exit():
         written = write_tables([_read_report(path) for path in options.reports], options.out, options.paper)

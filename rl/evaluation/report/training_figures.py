@@ -1,11 +1,11 @@
 """The training section of report.html: validation during training, and curves of the policy and the rehearsal."""
 
+from rl.common.training_metrics import DRAWN, titles
 from rl.evaluation.analysis.training_log import TrainingLog
 from rl.evaluation.report.figures import Group, Panel
 from rl.evaluation.report.plots import SMOOTHED_STEPS, training_plot
 from rl.evaluation.report.theme import method_looks
 from rl.evaluation.spec import ReportSpec
-from rl.evaluation.training_metrics import DRAWN, titles
 
 REHEARSAL_PREFIX = "dph/"
 # Not drawn: the cost of scoring says nothing about a method.

@@ -65,19 +65,12 @@ def read_problems(files: list[Path]) -> Dataset:
 
 
 def _rows(file: Path) -> Iterator[dict]:
-    parquet = import_parquet()
-    try:
-        content = parquet.ParquetFile(file)
-        missing = [name for name in _COLUMNS if name not in content.schema_arrow.names]
-        if missing:
-            raise UserError(f"{file} has no column {', '.join(missing)}; make it with the project's data scripts.")
-        columns = [*_COLUMNS, *(name for name in (_PROMPT,) if name in content.schema_arrow.names)]
-        for batch in content.iter_batches(_ROWS_PER_BATCH, columns=columns):
-            yield from batch.to_pylist()
-    # pyarrow's ArrowInvalid is a ValueError.
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"{file} cannot be read as parquet ({reason}); give an existing parquet.") from None
+    import_parquet()
+    from rl.common.parquet_file import open_parquet, rows_in
+
+    with open_parquet(file, _COLUMNS, "make it with the project's data scripts") as parquet:
+        prompt = [_PROMPT] if _PROMPT in parquet.schema_arrow.names else []
+        yield from rows_in(parquet, [*_COLUMNS, *prompt], _ROWS_PER_BATCH)
 
 
 def import_parquet():

@@ -16,6 +16,7 @@ from verl.utils.torch_dtypes import PrecisionType
 from rl.checks.files import check_model
 from rl.checks.finding import Finding, ok, warn
 from rl.common.errors import UserError
+from rl.common.fingerprint import has_weights
 from verl.dph.config import attention
 from verl.dph.training.config import has_divergence
 
@@ -206,7 +207,7 @@ def _has_weights(model: str) -> bool:
             folder = Path(snapshot_download(model, local_files_only=True))
         except (HFValidationError, LocalEntryNotFoundError):
             return False
-    found = any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
+    found = has_weights(folder)
     if in_folder and not found:
         raise UserError(f"The model folder {folder} holds no weights: give a complete model folder.")
     return found

@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from rl.configuration.divergences import DIVERGENCES
 from verl.dph.checks.model import config_json, data_parallel_ranks, roles
 from verl.dph.training.advantages import GRPO_PASSK, PKPO, W_REINFORCE
-from verl.dph.training.config import DPHActorConfig, active_forms, mini_batches, rehearses
+from verl.dph.training.config import DPHActorConfig, active_forms, mini_batch_rows, mini_batches, rehearses
 
 # verl's policy losses that divide by a number of responses, whatever loss_agg_mode says.
 RESPONSE_MEANS = ("geo_mean", "sapo")
@@ -221,7 +221,7 @@ def eta_schedule(config: DictConfig) -> Iterator[str]:
 def ranks_of_d_exp(config: DictConfig) -> Iterator[str]:
     """verl cuts every mini-batch into as many equal parts as there are data-parallel ranks."""
     actor, n = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
-    rows, ranks = actor.ppo_mini_batch_size * n, data_parallel_ranks(config)
+    rows, ranks = mini_batch_rows(config)[0], data_parallel_ranks(config)
     if rows % ranks and not actor.generate_sft:
         step = ranks // math.gcd(ranks, n)
         nearest = max(step, round(actor.ppo_mini_batch_size / step) * step)
@@ -248,7 +248,7 @@ def rehearsal_shares(config: DictConfig) -> Iterator[str]:
             f"data-parallel ranks: use a positive multiple of {parts}."
         )
     micro = actor.ppo_micro_batch_size_per_gpu
-    rows_per_rank = rows // parts + mini * config.actor_rollout_ref.rollout.n // ranks
+    rows_per_rank = sum(mini_batch_rows(config)) // ranks
     if not actor.use_dynamic_bsz and micro and rows_per_rank % micro:
         yield (
             f"actor.ppo_micro_batch_size_per_gpu={micro} does not divide the {rows_per_rank} rows of a mini-batch per "

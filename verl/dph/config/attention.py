@@ -21,14 +21,12 @@ from packaging.requirements import Requirement
 from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.errors import UserError
+from rl.configuration import MICRO_BATCH_TOKENS
 
 logger = logging.getLogger(__name__)
 
 KEY = "attn_implementation"
 FLASH, KERNEL, SDPA = "flash_attention_2", "kernels-community/flash-attn2", "sdpa"
-
-# verl's default of actor.ppo_max_token_len_per_gpu.
-MICRO_BATCH_TOKENS = 16384
 
 
 def complete(config: DictConfig) -> None:

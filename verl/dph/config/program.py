@@ -12,7 +12,7 @@ from rl.common.cli import user_errors_exit
 from rl.configuration import CONFIG_DIR
 from rl.configuration.compose import check_additions, override_errors_explained
 from rl.configuration.programs import program_help
-from rl.configuration.variables import settle
+from rl.configuration.settle import settle
 from verl.dph.config.device_choice import add_device, check_device
 
 

@@ -188,8 +188,7 @@ def _take_responses(job: SamplingJob, source: Path, writer: SampleWriter) -> Non
                 f"{source} cannot be scored as {job.output}: id {record.id} has another prompt there; sample it as a "
                 "split of its own."
             )
-        log_probs = record.response_log_probs
-        writer.keep(PendingResponse(record.id, record.sample, record.response_ids, log_probs, seconds=0.0))
+        writer.keep(PendingResponse(**record.drawn(), seconds=0.0))
     if lacking := job.total - len(writer.done) - len(writer.waiting):
         raise UserError(
             f"{source} lacks {lacking} of the {job.total} responses that {job.output} needs: give files of its prompts."

@@ -166,10 +166,9 @@ class _Run:
 
     async def generate_responses(self, to_draw: Iterator[tuple[_Question, int]]) -> None:
         for question, number in to_draw:
-            response = self.writer.waiting.get(
-                (question.prompt.id, number)
-            )  # drawn by a run that ended before its score
-            await self.responses.put((question, response or await self.draw(question, number)))
+            # Perhaps drawn by a run that ended before its score.
+            response = self.writer.waiting.get((question.prompt.id, number)) or await self.draw(question, number)
+            await self.responses.put((question, response))
 
     async def draw(self, question: _Question, number: int) -> PendingResponse:
         id = question.prompt.id
@@ -185,7 +184,9 @@ class _Run:
         response_ids = [int(token) for token in output.token_ids][: self.settings.max_response_length]
         log_probs = self.read_log_probs(output.log_probs, len(response_ids)) if self.settings.log_probs else None
         seconds = self.seconds_before + time.monotonic() - self.started
-        response = PendingResponse(id, number, response_ids, log_probs, round(seconds, 3))
+        response = PendingResponse(
+            id=id, sample=number, response_ids=response_ids, response_log_probs=log_probs, seconds=round(seconds, 3)
+        )
         self.writer.keep(response)
         self.samples += 1
         self.tokens += len(response_ids)
@@ -207,18 +208,15 @@ class _Run:
             score = await self.scorer.score(text, row.question)
             self.writer.append(
                 SampleRecord(
-                    id=response.id,
-                    sample=response.sample,
+                    **response.drawn(),
                     input=question.text,
                     output=text,
-                    response_ids=response_ids,
                     score=score.score,
                     acc=score.acc,
                     pred=score.pred,
                     outcome=score.outcome,
                     data_source=row.data_source,
                     truncated=not response_ids or response_ids[-1] not in self.stop_ids,
-                    response_log_probs=response.response_log_probs,
                     result_digest=score.result_digest,
                     result_rows=score.result_rows,
                 )

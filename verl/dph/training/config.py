@@ -49,3 +49,9 @@ def active_forms(config: DictConfig) -> tuple[bool, bool]:
 def mini_batches(config: DictConfig) -> int:
     """Optimizer mini-batches of one training step."""
     return config.data.train_batch_size // config.actor_rollout_ref.actor.ppo_mini_batch_size
+
+
+def mini_batch_rows(config: DictConfig) -> tuple[int, int]:
+    """D_exp and D_pef rows of an optimizer mini-batch, of all ranks together."""
+    explored = config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
+    return explored, config.data.sft_batch_size // mini_batches(config) if rehearses(config) else 0

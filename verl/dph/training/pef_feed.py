@@ -10,7 +10,7 @@ from verl.dph.divergence.eta_schedule import Coefficient
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.visit_order import RehearsalOrder
-from verl.dph.training.config import has_divergence, mini_batches, rehearses
+from verl.dph.training.config import has_divergence, mini_batch_rows, rehearses
 
 
 class PefFeed:
@@ -29,10 +29,9 @@ class PefFeed:
         actor = config.actor_rollout_ref.actor
         self.store, self.path, self.order = store, config.data.sft_pt, None
         self.eta = Coefficient(omega_conf_to_dataclass(actor.sft_loss_control), actor.sft_loss_coeff)
-        self.rows_per_mini_batch = 0
+        self.rows_per_mini_batch = mini_batch_rows(config)[1]
         self._taken = 0  # rows, in this step
         if store is not None:
-            self.rows_per_mini_batch = config.data.sft_batch_size // mini_batches(config)
             self.order = RehearsalOrder([row.id for row in store.rows], config.data.sft_seed, store.fingerprint())
 
     @classmethod

@@ -28,7 +28,7 @@ from verl.dph.pef.build import write_store
 from verl.dph.sampling.rollout_engine import client_of
 from verl.dph.training import checkpoint_parts, mixed_batch, resume, success_cap
 from verl.dph.training.actor_worker import DPHCriticWorker, DPHDetachWorker, DPHReferenceWorker, DPHWorker
-from verl.dph.training.config import has_keep_probe
+from verl.dph.training.config import has_keep_probe, mini_batch_rows
 from verl.dph.training.keep_probe import KeepProbe
 from verl.dph.training.pef_feed import PefFeed
 from verl.dph.training.rehearsal_loss import rehearsal_loss, update_metrics
@@ -142,8 +142,8 @@ class DPHTrainer(PPOTrainer):
         config, actor = self.config, self.config.actor_rollout_ref.actor
         if actor.shuffle:
             self._shuffle(batch)
-        mini_batch_rows = actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
-        pef = self.feed.take(len(batch.keys) // mini_batch_rows)
+        explored, rehearsed = mini_batch_rows(config)
+        pef = self.feed.take(len(batch.keys) // explored)
         eta = self.feed.eta.value(self.global_steps)
         topk = actor.sft_loss_estimator == "topk"
         with mixed_batch.mixed(batch, pef, ranks=self.data_parallel_size(), top_k=topk) as mixed:
@@ -151,8 +151,8 @@ class DPHTrainer(PPOTrainer):
                 calculate_entropy=actor.calculate_entropy or actor.entropy_coeff != 0.0,
                 distillation_use_topk=topk,
                 distillation_only=topk,
-                global_batch_size=mini_batch_rows,  # divides sequence means: D_exp rows only
-                mini_batch_size=mini_batch_rows + len(pef[0]),
+                global_batch_size=explored,  # divides sequence means: D_exp rows only
+                mini_batch_size=explored + rehearsed,
                 epochs=actor.ppo_epochs,
                 seed=actor.data_loader_seed,
                 dataloader_kwargs={"shuffle": False},

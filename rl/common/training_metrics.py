@@ -1,8 +1,8 @@
 """What training logs: the name, definition and title of every metric, and where it is shown (training_metrics.json).
 
-docs/reference/metrics.md, the training section of report.html and `dph watch` take them from here. Definitions use
-d = log pi_theta - log pi_ref, the log-ratio of a token, and u = exp(d). Unless a definition says otherwise, a metric is
-a mean over the D_pef tokens of a mini-batch, averaged over the step.
+docs/reference/metrics.md, the training section of report.html, `dph watch` and the terminal (console_filter) take them
+from here. Definitions use d = log pi_theta - log pi_ref, the log-ratio of a token, and u = exp(d). Unless a definition
+says otherwise, a metric is a mean over the D_pef tokens of a mini-batch, averaged over the step.
 """
 
 import json
@@ -22,12 +22,14 @@ class TrainingMetric:
         name: as the loggers have it; <word> stands for any text.
         title: of its curve; empty: the name.
         used: WATCHED, DRAWN, both or neither.
+        console: the word before its value in a step's line on the terminal; empty: it is not there.
     """
 
     name: str
     definition: str
     title: str = ""
     used: Sequence[str] = ()
+    console: str = ""
 
 
 @cache

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from rl.evaluation.training_metrics import training_metrics
+from rl.common.training_metrics import training_metrics
 
 ALL = [metric for metrics in training_metrics().values() for metric in metrics]
 REPOSITORY = Path(__file__).parents[2]

@@ -1,0 +1,58 @@
+"""Environment variables and the part `launch` of a composed configuration: checked, and replaced by their values."""
+
+import os
+from collections.abc import Iterable
+from typing import Literal
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from rl.common.errors import UserError
+from rl.configuration.setting import Setting, violations
+from rl.configuration.variables import READ, raw, variable_of
+
+# What the launcher alone reads; no program sees it.
+LAUNCH = "launch"
+
+# What can be wrong in `launch`: other keys follow from these, and would follow in silence.
+_CHOICES = (
+    Setting("launch.plan", Literal["check", "ignore"]),
+    Setting("launch.explored", Literal["exp", "all"]),
+    Setting("launch.offload", Literal[True, False, "policy"]),
+)
+
+
+def check_composed(config: DictConfig, settings: Iterable[Setting] = ()) -> None:
+    """Check `launch`, unless settle has removed it, and these settings; a value from a variable is named by it.
+
+    Raises:
+        UserError: one line per wrong value.
+    """
+    launch, written, sentences = config.get(LAUNCH, {}), raw(config), []
+    choices = [choice for choice in _CHOICES if choice.key.removeprefix(f"{LAUNCH}.") in launch]
+    for setting, sentence in violations(config, [*choices, *settings]):
+        variable = variable_of(written.get(setting.key)) or ""
+        sentences.append(sentence.replace(setting.key, variable, 1) if os.environ.get(variable) else sentence)
+    explored = os.environ.get("EXPLORED") or "exp"
+    if LAUNCH in config and "explored" not in launch and explored != "exp":
+        sentences.append(f"EXPLORED={explored} is for methods that rehearse D_pef, and this one does not: unset it.")
+    if sentences:
+        raise UserError("\n".join(sentences))
+
+
+def settle(config: DictConfig) -> None:
+    """Replace what depends on variables and on `launch` by its value, and leave `launch` out.
+
+    Raises:
+        UserError: a value of `launch` is wrong.
+    """
+    if LAUNCH not in config:
+        return
+    check_composed(config)
+    for key, value in raw(config).items():
+        if not key.startswith(f"{LAUNCH}.") and (f"${{{LAUNCH}." in str(value) or READ.search(str(value))):
+            found = OmegaConf.select(config, key)
+            OmegaConf.update(
+                config, key, OmegaConf.to_container(found, resolve=True) if OmegaConf.is_config(found) else found
+            )
+    with open_dict(config):
+        config.pop(LAUNCH)
