@@ -1,12 +1,12 @@
-"""Environment variables in the configuration, as resolvers of OmegaConf.
+"""OmegaConf's resolvers that read environment variables in the configuration.
 
-    ${text:NAME,DEFAULT}            the variable as it stands; the default if it is unset or empty
+    ${text:NAME,DEFAULT}            the variable's text; the default if it is unset or empty
     ${value:NAME,DEFAULT}           the variable read as YAML: a number, true, null, [a,b]
     ${files:NAME,DEFAULT}           comma-separated files, as a list
-    ${files_or_none:NAME,DEFAULT}   the same, and null where the variable is set and empty
+    ${files_or_none:NAME,DEFAULT}   the same, but null if the variable is set and empty
 
 Experiments and methods (verl/dph/config) name each variable once, as the whole value of a key. The other resolvers
-compute what follows from these settings. `settle` replaces all of them by their values.
+compute values from these settings. `settle` replaces all of them with their values.
 """
 
 import os
@@ -24,11 +24,11 @@ from rl.configuration.names import CHECKOUT, READS_VARIABLE, group, model_name
 from rl.configuration.nesting import flat
 from rl.configuration.setting import Setting, violations
 
-# What the launcher alone reads; no program sees it.
+# The section that only the launcher reads; programs do not see it.
 LAUNCH = "launch"
 _TRACKERS = {"SWANLAB_API_KEY": "swanlab", "WANDB_API_KEY": "wandb"}
 
-# What can be wrong in `launch`: other keys follow from these, and would follow in silence.
+# The settings of `launch` to check: a wrong one would silently make other keys wrong.
 _CHOICES = (
     Setting("launch.plan", Literal["check", "ignore"]),
     Setting("launch.explored", Literal["exp", "all"]),
@@ -60,12 +60,12 @@ def _files(name: str, default: Any) -> list[str]:
 
 
 def _checkout() -> str:
-    """Of an installed package: the working folder."""
+    """The checkout's folder; the working folder if the package is installed without one."""
     return os.environ.get("PROJECT_DIR") or str(CHECKOUT if (CHECKOUT / "scripts").is_dir() else Path.cwd())
 
 
 def _sum(*numbers: Any) -> Any:
-    """A word among the numbers is what the check of settings finds, and names."""
+    """The sum; or the first value that is not a number, so that the check of settings finds and names it."""
     words = [number for number in numbers if not isinstance(number, int)]
     return words[0] if words else sum(numbers)
 
@@ -88,24 +88,24 @@ _RESOLVED_HERE = re.compile(rf"\$\{{({LAUNCH}\.|({'|'.join(_RESOLVERS)}):)")
 
 
 def register() -> None:
-    """Make the resolvers known to OmegaConf; needed before a configuration is composed or read."""
+    """Register the resolvers with OmegaConf, before a configuration is composed or read."""
     for name, resolver in _RESOLVERS.items():
         OmegaConf.register_new_resolver(name, resolver, replace=True)
 
 
 def raw(config: DictConfig) -> dict[str, Any]:
-    """Every setting by its full name, interpolations as they are written."""
+    """Every setting by its full name, with unresolved interpolations."""
     return dict(flat(OmegaConf.to_container(config, resolve=False)))  # type: ignore[arg-type]
 
 
 def variable_of(value: Any) -> str | None:
-    """The environment variable that a setting, as raw() has it, is read from."""
+    """The environment variable from which a value of raw() is read, if any."""
     found = READS_VARIABLE.match(value) if isinstance(value, str) else None
     return found[1] if found else None
 
 
 def check_composed(config: DictConfig, settings: Iterable[Setting] = ()) -> None:
-    """Check `launch`, unless settle has removed it, and these settings; a value from a variable is named by it.
+    """Check `launch`, unless settle has removed it, and these settings. An error names the variable that gave a value.
 
     Raises:
         UserError: one line per wrong value.
@@ -117,13 +117,13 @@ def check_composed(config: DictConfig, settings: Iterable[Setting] = ()) -> None
         sentences.append(sentence.replace(setting.key, variable, 1) if os.environ.get(variable) else sentence)
     explored = os.environ.get("EXPLORED") or "exp"
     if LAUNCH in config and "explored" not in launch and explored != "exp":
-        sentences.append(f"EXPLORED={explored} is for methods that rehearse D_pef, and this one does not: unset it.")
+        sentences.append(f"EXPLORED={explored} is for methods that rehearse D_pef; this one does not: unset it.")
     if sentences:
         raise UserError("\n".join(sentences))
 
 
 def settle(config: DictConfig) -> None:
-    """Replace what depends on variables and on `launch` by its value, and leave `launch` out.
+    """Replace values that depend on variables or on `launch` with their results, and remove `launch`.
 
     Raises:
         UserError: a value of `launch` is wrong.
