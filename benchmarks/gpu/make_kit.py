@@ -179,9 +179,7 @@ def main() -> None:
         f"{total / 2**20:.0f} of {LIMIT_BYTES >> 20} MiB.\n"
     )
     if total > LIMIT_BYTES:
-        raise SystemExit(
-            "Error: that is too much for one call of a lent machine: carry ray.tar.xz in a separate call."
-        )
+        raise SystemExit("Error: that is too much for one call of a lent machine: carry ray.tar.xz in a separate call.")
 
 
 if __name__ == "__main__":
