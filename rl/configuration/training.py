@@ -199,8 +199,8 @@ class Trainer(Section, at="trainer", may_change=True):
 
     max_failed_rollouts: _FailedRollouts = 0.01
     """Stop when more rollouts than this fail in one step, for example because they could not be scored. 1 or more is a
-    number of rollouts, less is a share of the step's, rounded down: 20 of 2,048 rollouts may fail, none of fewer than
-    100. Failed rollouts are masked and counted (dph/failed_rollouts), and never get a reward of 0."""
+    number of rollouts, less is a share of the step's, rounded down: 0.01 allows 20 of 2,048, none of fewer than 100.
+    Failed rollouts are masked and counted (dph/failed_rollouts), and never get a reward of 0."""
     resume_with_changes: bool = False
     """false: a run continues from the newest checkpoint in its folder only if that was trained with the same method,
     model, data, seed and batch. true: it continues, and logs the changes."""
@@ -219,7 +219,7 @@ class KeepProbe(Section, at="trainer.keep_probe", may_change=True):
     many that it did not, with validation's temperature and top-p. dph/keep_rate and dph/newly_solved have the result
     (verl/dph/training/keep_probe.py). 0: no probe."""
     n: Count = 1
-    """Samples per prompt of the probe. One correct sample solves the prompt; 8 as in the report."""
+    """Samples per prompt of the probe, 8 as in the report. One correct sample solves the prompt."""
     solved_files: Paths | None = "${data.sft_files}"
     """Prompts that the initial policy solved. A run with a D_pef store probes the store's prompts."""
     unsolved_files: Paths | None = "${data.train_files}"
