@@ -1,18 +1,18 @@
-"""Cost of an actor update with rehearsal: verl's real training worker, without Ray, on a GPU or on the CPU.
+"""Cost of an actor update with rehearsal, by verl's real training worker without Ray, on a GPU or on the CPU.
 
     python benchmarks/actor_update.py [--shape tiny|1b|3b] [--variants plain,topk] [--rows 32] [--json FILE]
 
 One update is one optimizer mini-batch of packed rows. All variants update the same model in turn, so that their ratios
-come from one run and one model is in memory:
+come from one run, with one model in memory:
 
     plain       D_exp rows with GRPO's loss
-    sampled     the same and 1/8 D_pef rows, divergence of the stored token (JS)
-    topk        the same and 1/8 D_pef rows, divergence between stored next-token distributions
-    reference   D_exp rows with GRPO's loss and a KL term: a reference model's forward pass over all rows in the loop
+    sampled     plain, and 1/8 D_pef rows with the divergence of the stored token (JS)
+    topk        plain, and 1/8 D_pef rows with the divergence between stored next-token distributions
+    reference   plain with a KL term, for which a reference model's forward pass over all rows is in the loop
 
-Peak memory is the increase from before the update to its peak: of the GPU's allocated memory, or on a CPU of the
-process's, for which each variant has a process of its own. Without a GPU set VERL_PLATFORM=cpu. Arguments KEY=VALUE are
-further settings of verl/dph/config/dph_trainer.yaml, such as actor_rollout_ref.model.use_remove_padding=False.
+Peak memory is the increase during the update, in the GPU's allocated memory or, on a CPU, in the memory of the process;
+each variant then has its own process. Without a GPU set VERL_PLATFORM=cpu. Arguments KEY=VALUE are further settings of
+verl/dph/config/dph_trainer.yaml, such as actor_rollout_ref.model.use_remove_padding=False.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from verl.dph.config import attention
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.training.standalone_worker import actor_worker, batch_of, set_loss
 
-# hidden, layers, heads, key-value heads, feed-forward, vocabulary: Llama-3.2's, and one for two cores.
+# hidden, layers, heads, key-value heads, feed-forward, vocabulary. 1b and 3b are Llama-3.2's, tiny is for two cores.
 SHAPES = {
     "tiny": (256, 4, 4, 2, 1024, 8192),
     "1b": (2048, 16, 32, 8, 8192, 128256),
@@ -58,7 +58,7 @@ VARIANTS = {
 
 
 def make_model(folder: str, shape: str) -> None:
-    """A Llama of the shape with random weights, and no tokenizer: rows are random ids."""
+    """A Llama of the shape with random weights. It needs no tokenizer, because rows are random ids."""
     hidden, layers, heads, kv_heads, ffn, vocabulary = SHAPES[shape]
     torch.manual_seed(0)
     config = LlamaConfig(
@@ -131,7 +131,7 @@ class Update:
 
     def __init__(self, variant: str, worker: TrainingWorker, config: DictConfig, options: argparse.Namespace):
         self.worker, self.actor = worker, omega_conf_to_dataclass(config.actor_rollout_ref.actor)
-        # The reference model costs a forward pass of an equal model; the actor's own weights stand in for it.
+        # A reference model costs a forward pass of an equal model, so the actor's weights serve as one.
         self.has_reference, self.rows_exp = variant == "reference", options.rows
         rows = rows_of(options, "exp") + (rows_of(options, "pef") if variant in ("sampled", "topk") else [])
         drop = set() if self.actor.sft_loss_mode != "none" else {name for name in rows[0] if name.startswith("pef_")}
@@ -140,7 +140,7 @@ class Update:
         self.rows = [{name: value for name, value in row.items() if name not in drop} for row in rows]
 
     def __call__(self) -> TensorDict:
-        """One update; returns what verl's worker does, with its "metrics"."""
+        """Do one update; return the result of verl's worker, with its "metrics"."""
         set_loss(self.worker, self.actor)
         topk = self.actor.sft_loss_estimator == "topk"
         data = batch_of(self.rows)
@@ -166,7 +166,7 @@ def updates_of(variants: list[str], model: str, options: argparse.Namespace) -> 
 
 
 def measure(update: Update) -> tuple[float, int]:
-    """Seconds of one update and its peak memory, which on a CPU is 0 here: it is not to be had beside the time."""
+    """Seconds of one update and its peak memory. On a CPU the peak is 0, because it needs a separate process."""
     start, peak = time.perf_counter(), 0
     if ON_CUDA:
         peak = peak_bytes(update)
@@ -182,14 +182,14 @@ def measure_all(model: str, options: argparse.Namespace) -> dict[str, dict]:
     for round_number in tqdm(range(options.rounds + 1), desc="updates", unit="round"):
         for variant, update in updates.items():
             seconds, peak = measure(update)
-            if round_number:  # the first warms up, and makes the optimizer's state
+            if round_number:  # the first round warms up and makes the optimizer's state
                 found[variant]["seconds"].append(seconds)
                 found[variant]["peak_bytes"] = max(peak, found[variant]["peak_bytes"])
     return found
 
 
 def peak_in_own_process(variant: str, model: str, argv: list[str]) -> int:
-    """On a CPU: so that no variant inherits another's free memory."""
+    """Peak bytes on a CPU, in a separate process so that no variant inherits another's free memory."""
     command = [sys.executable, __file__, *argv, f"--model={model}", "--memory-of", variant]
     finished = subprocess.run(command, capture_output=True, text=True)
     if finished.returncode:
@@ -199,18 +199,18 @@ def peak_in_own_process(variant: str, model: str, argv: list[str]) -> int:
 
 def parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--shape", choices=SHAPES, default="tiny", help="of the model; 1b and 3b are Llama-3.2's")
+    parser.add_argument("--shape", choices=SHAPES, default="tiny", help="the model's; 1b and 3b are Llama-3.2's")
     parser.add_argument("--rows", type=int, default=32, help="D_exp rows of the mini-batch; D_pef rows are 1/8 of them")
     parser.add_argument("--prompt", type=int, default=64, help="tokens")
     parser.add_argument("--response", type=int, default=192, help="tokens")
     parser.add_argument("--top-k", type=int, default=64)
     parser.add_argument("--micro-batch-tokens", type=int, default=2304)
-    parser.add_argument("--rounds", type=int, default=5, help="updates of each variant, after one that is not counted")
+    parser.add_argument("--rounds", type=int, default=5, help="updates of each variant, after one to warm up")
     parser.add_argument("--variants", default=",".join(VARIANTS), help="comma-separated; ratios are to the first")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured there too")
-    parser.add_argument("--model", help="a folder with the model, instead of a random one that is made and removed")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements there too")
+    parser.add_argument("--model", help="a folder with the model, instead of a temporary random one")
     parser.add_argument("--memory-of", choices=VARIANTS, help=argparse.SUPPRESS)
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="further settings, of every variant")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="further settings of all variants")
     options = parser.parse_args(argv)
     options.variants = options.variants.split(",")
     unknown = set(options.variants) - set(VARIANTS)

@@ -1,21 +1,20 @@
-"""Noise of bf16 log-probs: how far the same responses come out apart in other micro-batches. The store's check
-(verl/dph/pef/verify.py) has to tell it from log-probs that are wrong.
+"""Noise of bf16 log-probs: how much they differ for the same responses in other micro-batches. The store's check
+(verl/dph/pef/verify.py) must distinguish this noise from wrong log-probs.
 
     VERL_PLATFORM=cpu python benchmarks/bf16_noise.py [--hidden 1024] [--layers 8] [--vocabulary 128256] [--json FILE]
 
-A Llama with random weights answers random prompts; its last layer is scaled, so that its logits have the standard
-deviations of --logits, and entropies from that of a uniform distribution to nearly none. verl's FSDP engine then
-computes the log-probs of the responses and of their --top-k likeliest next tokens four times, in bf16 as it trains:
+A Llama with random weights answers random prompts. Its last layer is scaled so that its logits have the standard
+deviations of --logits; the entropy then ranges from a uniform distribution's to nearly 0. verl's FSDP engine
+computes the log-probs of the responses and of their --top-k likeliest next tokens four times, in bf16 as in training:
 
-    packed      all rows, as many in a micro-batch as --micro-batch-tokens allow; the others are compared with it
-    reordered   the same in another order, half as many in a micro-batch
-    alone       a row in a micro-batch
+    packed      all rows, as many per micro-batch as --micro-batch-tokens allow; the others are compared with this
+    reordered   the same rows in another order, half as many per micro-batch
+    alone       one row per micro-batch
     padded      rows padded to the same length instead of packed
 
-A row's difference d is the mean over its tokens, as in the check: of the response's tokens, and of the top-k. A change
-of a logit by e moves the log-prob of a token of probability p by e (1 - p), so d / mean(1 - p) is what the rounding of
-logits makes, whatever the entropy; "of bound" is the largest share of what the check allows. On a GPU leave
-VERL_PLATFORM out.
+A row's difference d is the mean over the response's tokens, or over the top-k, as in the check. A change of a logit by
+e changes the log-prob of a token of probability p by e (1 - p). So d / mean(1 - p) is the effect of rounded logits at
+any entropy. "of bound" is the largest share of the difference that the check allows. On a GPU leave VERL_PLATFORM out.
 """
 
 import argparse
@@ -45,12 +44,12 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 PROMPT = 16  # tokens
 HEAD_DIM = 64
 
-# By row: log-probs of the response (R,), and of its top-k (R, k).
+# For each row, the log-probs of the response (R,) and of its top-k (R, k).
 LogProbs = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 def make_model(folder: str, options: argparse.Namespace) -> LlamaForCausalLM:
-    """Random weights, saved without a tokenizer; the last layer makes logits of standard deviation 1."""
+    """A Llama with random weights, saved without a tokenizer; its logits have a standard deviation of 1."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=options.vocabulary,
@@ -87,7 +86,7 @@ def config_of(model: str, options: argparse.Namespace) -> DictConfig:
 
 
 def answered(model: LlamaForCausalLM, options: argparse.Namespace) -> list[Row]:
-    """Random prompts and sampled responses, cut to between a half and the whole of --response tokens."""
+    """Random prompts with sampled responses, cut to lengths between half of --response tokens and all."""
     generator = torch.Generator().manual_seed(0)
     prompts = torch.randint(options.vocabulary, (options.rows, PROMPT), generator=generator).to(DEVICE)
     sampled = model.generate(
@@ -107,7 +106,7 @@ def answered(model: LlamaForCausalLM, options: argparse.Namespace) -> list[Row]:
 
 
 def batches(options: argparse.Namespace) -> Iterator[tuple[str, torch.Tensor, dict]]:
-    """Name, order of the rows and verl's settings of each computation."""
+    """Yield each computation's name, order of the rows and settings of verl."""
     order = torch.arange(options.rows)
     packed = {"use_remove_padding": True, "use_dynamic_bsz": True, "max_token_len_per_gpu": options.micro_batch_tokens}
     yield "packed", order, packed
@@ -119,7 +118,7 @@ def batches(options: argparse.Namespace) -> Iterator[tuple[str, torch.Tensor, di
 
 
 def log_probs(worker, rows: list[Row], order: torch.Tensor, settings: dict, top_k: int) -> LogProbs:
-    """What the store's pass over these rows gives, in the rows' own order."""
+    """The log-probs from the store's pass over these rows, in the original order."""
     ordered = [rows[i] for i in order.tolist()]
     fields = token_fields(ordered)
     masks = {name: [torch.ones_like(row.response) for row in ordered] for name in ("response_mask", "loss_mask")}
@@ -135,7 +134,7 @@ def log_probs(worker, rows: list[Row], order: torch.Tensor, settings: dict, top_
 
 
 def measure(options: argparse.Namespace) -> Iterator[dict]:
-    """For each scale of the logits and each batch: the worst rows."""
+    """Yield the worst rows for each scale of the logits and each batch."""
     with tempfile.TemporaryDirectory() as folder:
         model = make_model(folder, options)
         worker = actor_worker(config_of(folder, options))

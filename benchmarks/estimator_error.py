@@ -1,17 +1,17 @@
-"""Error of the gradient of a D_pef mini-batch against the exact one, for every divergence, bound on d and baseline.
+"""Error of a D_pef mini-batch's gradient against the exact gradient, for every divergence, bound on d and baseline.
 
     python benchmarks/estimator_error.py [--base DIR] [--policy DIR] [--store FILE] [--bounds 1 2 5] [--tokens 800]
 
 The defaults are the outputs of `make demo`; use a model of that size, because the whole store is one graph. The exact
-gradient is that of the divergence between the next-token distributions of --base and --policy, a mean over all response
-positions of the store; --drift puts the policy on the way from --base to --policy, in its weights. A mini-batch is N
-tokens, each at a random position, sampled from pi_ref there (--top-p). Errors are distances from the exact gradient
-over its norm. A form is exact (no token is sampled, positions are), k1, tail, or a bound of the centred form.
+gradient belongs to the divergence between the next-token distributions of --base and --policy, averaged over all
+response positions of the store; --drift interpolates the policy's weights between --base and --policy. A mini-batch has
+N tokens, each sampled from pi_ref (--top-p) at a random position. Errors are distances from the exact gradient, divided
+by its norm. A form is exact (positions are sampled, tokens are not), k1, tail, or a bound of the centred form.
 
-    kept     norm of the form's expected gradient over that of the exact one
+    kept     norm of the form's expected gradient over the norm of the exact gradient
     bias     error of the expected gradient
     N rms    root-mean-square error of a mini-batch of N tokens, over all tokens of the vocabulary, however rare
-    N median error of the median mini-batch, of --batches sampled ones; and their mean cosine
+    N median error of the median mini-batch among --batches sampled ones, and their mean cosine
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Positions:
     Attributes:
         log_p: (N, V) log pi_ref.
         log_q: (N, V) log pi_theta, with the graph to `parameters`.
-        sampling: (N, V) probabilities with which a position's token is sampled.
+        sampling: (N, V) probabilities from which a position's token is sampled.
     """
 
     log_p: torch.Tensor
@@ -51,7 +51,7 @@ class Positions:
 
     @classmethod
     def of(cls, base: PreTrainedModel, policy: PreTrainedModel, rows: list[Row], temperature: float, top_p: float):
-        """The causal mask hides padding on the right."""
+        """Compute the distributions. Padding is on the right, where the causal mask hides it."""
         sequences = [torch.cat([row.prompt, row.response]).long() for row in rows]
         ids = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
         predicts = torch.zeros_like(ids, dtype=torch.bool)
@@ -71,7 +71,7 @@ class Positions:
         return torch.cat([g.flatten() for g in torch.autograd.grad(value, self.parameters, retain_graph=True)])
 
     def sample(self, tokens: int) -> torch.Tensor:
-        """(N, V) how often each token at each position is among `tokens` sampled ones, over `tokens`."""
+        """(N, V) the share of each token at each position among `tokens` sampled tokens."""
         at = torch.randint(len(self.sampling), (tokens,))
         counts = torch.zeros_like(self.sampling)
         sampled = torch.multinomial(self.sampling[at], 1)[:, 0]
@@ -79,7 +79,7 @@ class Positions:
 
 
 def forms(f: Divergence, tail: Divergence | None, bounds: list[float], log_ratio: torch.Tensor) -> dict:
-    """form -> weight of grad log pi_theta, (N, V)."""
+    """{form: weight of grad log pi_theta, (N, V)}."""
     weights = {f"{bound:g}": f_divergences.generator_weight(f, log_ratio.clamp(max=bound)) for bound in bounds}
     weights["none"] = f_divergences.generator_weight(f, log_ratio)
     if tail is not None:
@@ -89,15 +89,15 @@ def forms(f: Divergence, tail: Divergence | None, bounds: list[float], log_ratio
 
 
 def measure(positions: Positions, weights: dict[str, torch.Tensor], options) -> dict[str, list[float]]:
-    """form -> kept, bias, then rms, median and cosine of each of --tokens; NaN where there is none."""
+    """{form: kept, bias, then rms, median and cosine for each of --tokens}; missing values are NaN."""
     count, sampling, table = len(positions.log_p), positions.sampling, {}
     whole = positions.log_p.exp() * weights["none"] / count
     truth = positions.gradient(whole)
     batches = {n: [positions.sample(n) for _ in range(options.batches)] for n in options.tokens}
 
     def second_moment(factors: torch.Tensor, signs_shape: tuple[int, int]) -> float:
-        """Sum of |factor grad log pi_theta|^2: of random signs the mixed terms vanish in expectation."""
-        same = torch.Generator().manual_seed(options.seed)  # for every form
+        """Sum of |factor grad log pi_theta|^2, by random signs, whose mixed terms vanish in expectation."""
+        same = torch.Generator().manual_seed(options.seed)  # all forms get the same signs
         draws = (torch.randint(2, signs_shape, generator=same) * 2.0 - 1 for _ in range(options.signs))
         return sum(positions.gradient(signs * factors).square().sum().item() for signs in draws) / options.signs
 
@@ -131,12 +131,12 @@ def main() -> None:
     parser.add_argument("--drift", type=float, default=1.0, help="share of the way from --base to --policy")
     parser.add_argument("--modes", nargs="+", default=[mode for mode in MODES if mode != "js"], choices=MODES)
     parser.add_argument("--bounds", type=float, nargs="+", default=[0.5, 1, 2, 3, 5, 10], help="bounds on d")
-    parser.add_argument("--alpha", type=float, default=0.2, help="of the alpha divergence")
-    parser.add_argument("--top-p", type=float, default=1.0, help="with which the mini-batches' tokens are sampled")
+    parser.add_argument("--alpha", type=float, default=0.2, help="alpha of the alpha divergence")
+    parser.add_argument("--top-p", type=float, default=1.0, help="nucleus from which the mini-batches are sampled")
     parser.add_argument("--tokens", type=int, nargs="+", default=[800, 5000, 40000], help="sizes of a mini-batch")
     parser.add_argument("--batches", type=int, default=20, help="sampled mini-batches of each size")
     parser.add_argument("--signs", type=int, default=10, help="draws of random signs for the rms error")
-    parser.add_argument("--seed", type=int, default=1, help="of mini-batches and signs")
+    parser.add_argument("--seed", type=int, default=1, help="seed of mini-batches and signs")
     options = parser.parse_args()
     with user_errors_exit():
         store = Store.load(str(options.store))

@@ -1,13 +1,13 @@
-"""Log-probs of the labels of a micro-batch from its logits, forward and backward: ours beside verl's.
+"""Cost of the labels' log-probs of a micro-batch from its logits, forward and backward: ours and verl's.
 
     python benchmarks/log_probs.py [--tokens 2048] [--vocabulary 32000] [--dtype bfloat16] [--rounds 5]
 
     ours      verl.dph.divergence.topk_logprobs.log_probs_of
-    verl      logprobs_from_logits without flash-attn: token by token
+    verl      logprobs_from_logits without flash-attn, token by token
     flash     the same with flash-attn's Triton cross-entropy, on a GPU where it is installed
 
-Medians of interleaved rounds, and the memory that they take beyond the logits at their peak, on a CPU each in a process
-of its own. As in verl's engine, bfloat16 is under autocast. A micro-batch of the scripts: --tokens 20096 --vocabulary
+It prints medians of interleaved rounds, and the peak memory beyond the logits; on a CPU each function has a separate
+process. As in verl's engine, bfloat16 runs under autocast. The scripts' micro-batch is --tokens 20096 --vocabulary
 128256.
 """
 
@@ -29,14 +29,14 @@ from verl.dph.divergence.topk_logprobs import log_probs_of
 
 FUNCTIONS = {"ours": log_probs_of, "verl": torch_functional.logprobs_from_logits_v2}
 if not ON_CUDA:
-    # Autocast has log_softmax in float32 on a GPU, and not on a CPU: here it is asked for.
+    # Autocast computes log_softmax in float32 on a GPU, but on a CPU only if asked.
     torch_functional.F = SimpleNamespace(log_softmax=partial(torch.nn.functional.log_softmax, dtype=torch.float32))
 if ON_CUDA and torch_functional.FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE:
     FUNCTIONS["flash"] = torch_functional.logprobs_from_logits_flash_attn
 
 
 class Pass:
-    """Forward and backward of one function on the same logits, which stand for the output of a model."""
+    """Forward and backward of one function on the same logits, which replace a model's output."""
 
     def __init__(self, name: str, options: argparse.Namespace):
         self.function = FUNCTIONS[name]
@@ -53,7 +53,7 @@ class Pass:
         self.logits.grad = None
 
     def seconds(self) -> float:
-        self.logits.data.normal_()  # the last pass may have left its gradient there
+        self.logits.data.normal_()  # the last pass may have written its gradient there
         _wait()
         start = time.perf_counter()
         self()
@@ -62,7 +62,7 @@ class Pass:
 
 
 class _Output(torch.autograd.Function):
-    """A tensor that is no leaf, so that its gradient may be written into it, and that is not copied."""
+    """A tensor that is not a leaf, so that its gradient may be written into it without a copy."""
 
     @staticmethod
     def forward(ctx, logits):
@@ -107,7 +107,7 @@ def main(argv: list[str]) -> None:
     for round_number in tqdm(range(options.rounds + 1), desc="passes", unit="round"):
         for name, work in passes.items():
             took = work.seconds()
-            if round_number:  # the first warms up
+            if round_number:  # the first round warms up
                 seconds[name].append(took)
     sys.stdout.write(f"{'':<8}{'s':>10}{'us/token':>12}{'/ ours':>9}{'peak MB':>10}\n")
     medians = {name: statistics.median(values) for name, values in seconds.items()}

@@ -1,11 +1,11 @@
-"""Whether every method trains on two ranks, and resumes from a checkpoint to the same numbers.
+"""Check that every method trains on two ranks, and resumes from a checkpoint with the same numbers.
 
     python benchmarks/method_matrix.py [--out outputs/method_matrix] [--methods pkpo,chord_mu]
 
 Each method trains two steps on the demo's task with two ranks and a checkpoint per step. Then the second step is
-taken back, as if the run had been killed after its first checkpoint, and the same command runs again: every metric of
-step 2 but times and memory must have the same bits as before. Writes OUT/matrix.md; exit code 1 if a method failed.
-Re-run the same command to resume.
+undone, as if the run had been killed after its first checkpoint, and the same command runs again. Every metric of step
+2, except times and memory, must have the same bits as before. The program writes OUT/matrix.md; its exit code is 1 if a
+method failed. Run the same command again to resume.
 """
 
 import argparse
@@ -26,24 +26,24 @@ from rl.demo.stages import Stage
 from rl.evaluation.analysis.training_log import read_training_log
 
 STEPS, RANKS = 2, 2
-# One for each file of verl/dph/config/method that trains.
+# One name for each file of verl/dph/config/method that trains.
 DEFAULT = (
     "grpo,dapo,rkl,dph_f,dph_js,dph_js_def,dph_alpha,kl_cov,clip_cov,entropy_bonus,grpo_passk,pkpo,nsr,"
     "w_reinforce,zero_success,chord_mu"
 )
-# What the clock and the machine decide.
+# The clock and the machine decide these metrics.
 MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/", "dph/scorer/")
 
 
 class Matrix(Experiment):
-    """Two training runs per method: two steps at once, and the second one again from the first one's checkpoint."""
+    """Two training runs per method: two steps at once, and the second step again from the first checkpoint."""
 
     def __init__(self, out: Path, methods: list[str]):
         super().__init__(out, STEPS, seed=1)
         self.methods = methods
 
     def run(self) -> tuple[Path, bool]:
-        """The path of the table, and whether every resumed run is the same.
+        """Return the path of the table, and whether every resumed run has the same numbers.
 
         Raises:
             UserError: a program failed.
@@ -76,11 +76,11 @@ class Matrix(Experiment):
 
     def _resumption(self, name: str) -> Stage:
         stage = self._on_two_ranks(name, resumed(name))
-        # The run's folder is there before the stage starts, and stays.
+        # The run's folder exists before the stage starts, and stays.
         return replace(stage, title=f"{stage.title}, resumed", outputs=[], needs=[])
 
     def _different(self, name: str) -> tuple[int, dict[str, float]]:
-        """How many metrics step 2 has, and the relative difference of those with other bits (inf: one run lacks it)."""
+        """The number of metrics of step 2, and the relative difference of those that differ (inf: one run lacks it)."""
         whole, again = (read_training_log(self._run(run) / LOGS) for run in (name, resumed(name)))
         metrics = {metric for metric in whole.keys() | again.keys() if not metric.startswith(MEASURED)}
         values = {metric: [log.get(metric, {}).get(STEPS) for log in (whole, again)] for metric in sorted(metrics)}
@@ -98,7 +98,7 @@ def _relative(first: float | None, second: float | None) -> float:
 
 
 def take_back_last_step(run: Path, copy: Path) -> None:
-    """Copy a run as it was after the checkpoint before the last, without its logs."""
+    """Copy a run in its state after the last checkpoint but one, without its logs."""
     if copy.exists():
         return
     with atomic_write.replacing(copy) as temporary:

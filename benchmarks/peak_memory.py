@@ -1,4 +1,4 @@
-"""Peak memory of a piece of work: of a GPU, or without one of this process."""
+"""Peak memory of a piece of work: the GPU's, or without a GPU this process's."""
 
 import ctypes
 import os
@@ -11,10 +11,10 @@ ON_CUDA = torch.cuda.is_available() and os.environ.get("VERL_PLATFORM") != "cpu"
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
-    """Bytes from before `work()` to its peak: allocated on the GPU, or resident in this process.
+    """Bytes by which memory grows during `work()`: allocated on the GPU, or resident in this process.
 
-    On a CPU, memory that earlier work has left free in this process would hide the peak: the allocator gives back what
-    it can, and a process of its own for each measurement is surer.
+    On a CPU, memory that earlier work has left free in this process would hide the peak. The allocator gives back what
+    it can, but a separate process for each measurement is surer.
     """
     if ON_CUDA:
         torch.cuda.synchronize()
@@ -31,7 +31,7 @@ def peak_bytes(work: Callable[[], object]) -> int:
 
 
 def reset_peak() -> None:
-    """Set the peak of this process's resident memory, VmHWM, to the present."""
+    """Reset the peak of this process's resident memory, VmHWM, to the present value."""
     Path("/proc/self/clear_refs").write_text("5")
 
 

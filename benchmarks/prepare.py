@@ -3,9 +3,9 @@
     python benchmarks/prepare.py [--questions 9428] [--databases 69] [--rows 2000] [--dapo-problems 17000] \\
         [--dapo-copies 20]
 
-Creates databases with questions in BIRD's format and a parquet in DAPO-Math-17K's format in a temporary folder and runs
-data/sql/prepare_bird.py and data/math/prepare_dapo.py on them as programs. Seconds and peak memory are those of the
-whole process, including imports.
+It writes databases with questions in BIRD's format and a parquet in DAPO-Math-17K's format to a temporary folder, and
+runs data/sql/prepare_bird.py and data/math/prepare_dapo.py on them as programs. Seconds and peak memory include the
+whole process with its imports.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SEED = 0
 
 
 def make_bird(folder: Path, questions: int, databases: int, rows: int) -> None:
-    """train.json and train_databases: 3 to 14 tables a database, 5 to 20 columns and `rows` rows a table."""
+    """Write train.json and train_databases: 3 to 14 tables a database, 5 to 20 columns and `rows` rows a table."""
     rng = random.Random(SEED)
     for number in range(databases):
         path = folder / "train_databases" / f"db{number}" / f"db{number}.sqlite"
@@ -50,7 +50,7 @@ def make_bird(folder: Path, questions: int, databases: int, rows: int) -> None:
 
 
 def make_dapo(path: Path, problems: int, copies: int) -> None:
-    """Every problem `copies` times, all of them once before one comes again."""
+    """Write every problem `copies` times, each of them once before any is repeated."""
     rng = random.Random(SEED)
     rows = [
         {

@@ -4,14 +4,13 @@
     python benchmarks/sampler.py memory [--samples 100000]
 
 speed (in the environment of `make test-vllm`): tokens/s of vLLM's offline LLM.generate, and of the pre-sampler with
-verl's vLLM server, log-probs, and scores from the real scorer server, on the same prompts with the same sampling
-parameters, seeds and engine settings, on the same cores, in turns. Engine start-up does not count. The model is
-random, of a size at which an engine step takes tens of milliseconds. CPU seconds are those of all processes of a
-side, including Ray and the scorer: when both cores are busy they decide the time, and other work on the machine does
-not disturb them.
+verl's vLLM server, log-probs and scores from the real scorer server. Both take turns on the same cores, with the same
+prompts, sampling parameters, seeds and engine settings. Engine start-up does not count. The model is random, and large
+enough that an engine step takes tens of milliseconds. CPU seconds include all processes of a side, with Ray and the
+scorer. When both cores are busy, CPU seconds decide the time, and other work on the machine does not change them.
 
 memory: resident memory of the sampling process after 1,000, 10,000, ... samples, and its CPU time per sample. The
-engine is scripted (random token ids at once); prompts, records, pending responses and the scorer server are real.
+engine is scripted (it returns random token ids at once); prompts, records, pending responses and scorer are real.
 """
 
 import argparse
@@ -31,7 +30,7 @@ from pathlib import Path
 SEED, N = 1, 8
 TOP_P = 0.95
 MAX_PROMPT = 64
-# Of the engine, in both variants.
+# The engine's settings, in both variants.
 MAX_NUM_SEQS, MAX_BATCHED_TOKENS = 64, 2048
 KV_CACHE_BYTES = 1 << 30
 # 25 million parameters.
@@ -48,13 +47,13 @@ VARIABLES = {
     "OMP_WAIT_POLICY": "PASSIVE",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_LOGGING_LEVEL": "WARNING",
-    # Ray runs its workers at 15: on a machine that does other work the two engines would not have the same share.
+    # Ray's default niceness is 15. Beside other work on the machine, the two engines would then have unequal shares.
     "RAY_worker_niceness": "0",
 }
 
 
 def make_inputs(folder: Path, prompts: int, response: int) -> None:
-    """folder/task with its databases and train.parquet, folder/model."""
+    """Write folder/task, with its databases and train.parquet, and folder/model."""
     from rl.demo.base_model import Shape, build_model
     from rl.demo.task import TaskSettings, make_task
     from rl.demo.tokenizer import build_tokenizer
@@ -67,7 +66,7 @@ def make_inputs(folder: Path, prompts: int, response: int) -> None:
 
 
 def bare(options: argparse.Namespace) -> None:
-    """vLLM alone, all requests of a turn given at once."""
+    """Run vLLM alone, with all requests of a turn at once."""
     from transformers import AutoTokenizer
     from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
     from vllm import LLM, SamplingParams
@@ -104,7 +103,7 @@ def bare(options: argparse.Namespace) -> None:
 
 
 def ours(options: argparse.Namespace) -> None:
-    """The pre-sampler on verl's server; every turn writes a file of its own."""
+    """Run the pre-sampler on verl's server; every turn writes a new file."""
     import hydra
 
     from verl.dph.config.program import CONFIG_DIR
@@ -144,7 +143,7 @@ def ours(options: argparse.Namespace) -> None:
 
 
 def _turns() -> Iterator[int]:
-    """The numbers that the parent process sends, a line each."""
+    """Yield the numbers that the parent process sends, one per line."""
     for line in sys.stdin:
         yield int(line)
 
@@ -155,7 +154,7 @@ def _report(samples: int, tokens: int, seconds: float) -> None:
 
 
 class Variant:
-    """A process with its engine up, idle between its turns."""
+    """A process with a running engine, which is idle between turns."""
 
     def __init__(self, name: str, arguments: list[str], log: Path):
         self.name, self.log = name, log
@@ -170,11 +169,11 @@ class Variant:
             )
 
     def turn(self, number: int, helper: int) -> tuple[float, float]:
-        """Tokens/s, and tokens a second of CPU of all processes, those of the process `helper` among them."""
+        """Tokens/s, and tokens per CPU second of all processes, including the process `helper`."""
         before = _cpu_seconds(self.process.pid) + _cpu_seconds(helper)
         print(number, file=self.process.stdin, flush=True)
         for line in self.process.stdout or ():
-            if line.startswith('{"samples"'):  # vLLM and verl print, too
+            if line.startswith('{"samples"'):  # vLLM and verl print lines too
                 found = json.loads(line)
                 break
         else:
@@ -189,7 +188,7 @@ class Variant:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of a process and all that it started."""
+    """CPU seconds of a process and its descendants."""
     import psutil
 
     process = psutil.Process(pid)
@@ -204,7 +203,7 @@ def speed(options: argparse.Namespace) -> None:
     from rl.common.processes import end_process_tree
     from rl.demo.experiment import SCORER_CONFIG
 
-    ratios = []  # of tokens/s, and of tokens a second of CPU
+    ratios = []  # of tokens/s, and of tokens per CPU second
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_inputs(folder, options.prompts, options.response)
@@ -213,7 +212,7 @@ def speed(options: argparse.Namespace) -> None:
             arguments = ["--folder", name, "--response", str(options.response), "--scorer", scorer]
             variants = [Variant(name, [name, *arguments], folder / f"{name}.log") for name in ("bare", "ours")]
             try:
-                for turn in range(options.turns + 1):  # the first warms up
+                for turn in range(options.turns + 1):  # the first turn warms up
                     order = variants[:: 1 if turn % 2 else -1]
                     rates = {variant.name: variant.turn(turn, server.pid) for variant in order}
                     ratio = [ours / bare for ours, bare in zip(rates["ours"], rates["bare"], strict=True)]
@@ -231,7 +230,7 @@ def speed(options: argparse.Namespace) -> None:
 
 
 class ScriptedEngine:
-    """Answers at once with random token ids, and notes the memory of this process on the way."""
+    """Answers at once with random token ids, and records the memory of this process."""
 
     def __init__(self, vocabulary: int, tokens: int, marks: list[int]):
         import psutil
@@ -312,16 +311,16 @@ def memory(options: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    fast = commands.add_parser("speed", help="beside vLLM's offline engine; in the environment of make test-vllm")
-    fast.add_argument("--prompts", type=int, default=32, help="of a turn, 8 samples each (default: 32)")
-    fast.add_argument("--turns", type=int, default=8, help="after one that warms up (default: 8)")
+    fast = commands.add_parser("speed", help="against vLLM's offline engine; in the environment of make test-vllm")
+    fast.add_argument("--prompts", type=int, default=32, help="prompts of a turn, 8 samples each (default: 32)")
+    fast.add_argument("--turns", type=int, default=8, help="turns, after one to warm up (default: 8)")
     fast.add_argument("--response", type=int, default=256, help="most tokens of a response (default: 256)")
     for name in ("bare", "ours"):
         variant = commands.add_parser(name, help="one side of speed, which starts it")
         variant.add_argument("--folder", type=Path, required=True)
         variant.add_argument("--response", type=int, required=True)
         variant.add_argument("--scorer", required=True)
-    flat = commands.add_parser("memory", help="of the sampling process, with a scripted engine")
+    flat = commands.add_parser("memory", help="memory of the sampling process, with a scripted engine")
     flat.add_argument("--samples", type=int, default=100_000)
     flat.add_argument("--response", type=int, default=128, help="tokens of every response (default: 128)")
     flat.add_argument("--in-flight", type=int, default=256, help="requests at a time (default: 256)")

@@ -1,15 +1,15 @@
-"""The scorer server against plain SQLite and servers without its caches, in one run on this machine.
+"""Compare the scorer server with plain SQLite and with servers without its caches, in one run on this machine.
 
     python benchmarks/scorer.py [--questions 100] [--only sql,small,memory,math,served,slow]
 
-sql: training-shaped traffic on a shop of 300,000 orders: each question has 16 responses, each in a request of its own,
-64 at a time; a third of the SQL repeats. Baselines: plain SQLite in one thread (the predicted queries only, one open
-file); a pool of as many processes that run gold and prediction for every response, without HTTP; this server without
-caches. Runaway queries are endless: throughput counts the other responses, until the last of them. small: queries of a
-tenth of a millisecond through POST /v1/score. memory: of the workers over 100,000 responses. math: against math-verify
-in this process. served: start, latency and memory as a client sees them, and the longest silence after all workers were
-killed under load. slow: a query of two seconds beside twice as many busy processes as cores, and ordinary responses
-beside a full slow lane. All ratios come from this run. Hours of mixed load: scorer_soak.py.
+sql: traffic as in training, on a shop of 300,000 orders. Each question has 16 responses, each response is one request,
+64 requests run at a time, and a third of the SQL repeats. Baselines: plain SQLite in one thread (only the predicted
+queries, one open file); a pool of as many processes that run gold and prediction for every response, without HTTP; and
+this server without caches. Runaway queries never end: throughput counts the other responses, until the last of them.
+small: queries of a tenth of a millisecond through POST /v1/score. memory: the workers' memory over 100,000 responses.
+math: against math-verify in this process. served: start, latency and memory for a client, and the longest silence after
+all workers were killed under load. slow: a query of two seconds beside twice as many busy processes as cores, and
+ordinary responses beside a full slow lane. All ratios come from this run. scorer_soak.py runs hours of mixed load.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def run_both(path: str, item: Item) -> None:
 
 
 def run_everything(root: Path, items: list[Item]) -> float:
-    """Ordinary answers a second of CORES processes that run gold and prediction for every response, in order."""
+    """Ordinary answers per second of CORES processes that run gold and prediction for every response, in order."""
     with multiprocessing.Pool(CORES) as pool:
         pool.map(abs, range(CORES))
         started = time.perf_counter()
@@ -111,7 +111,7 @@ def measure_sql(root: Path, questions: int) -> None:
     with server(root, gold_cache_bytes=0, answer_cache_bytes=0) as (address, _):
         uncached = score_items(address, traffic(questions, REPEATED_SHARE, RUNAWAY_SHARE, 4))
         say("this server without caches", uncached, "answers/s", shaped / uncached, "x with them")
-    # A quarter of the traffic, with its share of runaways: they take most of the time, and it is long.
+    # A quarter of the traffic, with its share of runaways, because they take most of a long time.
     fewer = traffic(max(questions // 4, 13), REPEATED_SHARE, 0, 5)
     fewer[50::100] = [Item(item.gold, RUNAWAY.format(i), True) for i, item in enumerate(fewer[50::100])]
     everything = run_everything(root, fewer)
@@ -140,7 +140,7 @@ def measure_memory(root: Path) -> None:
 
 
 def plain_math_verify(pairs: list[tuple[str, str]]) -> float:
-    """Comparisons a second in this process, without time limits, which would need signals and not end C code."""
+    """Comparisons per second in this process, without time limits, which need signals and cannot end C code."""
     from math_verify import parse, verify
 
     started = time.perf_counter()
@@ -150,8 +150,8 @@ def plain_math_verify(pairs: list[tuple[str, str]]) -> float:
 
 
 def measure_math(root: Path) -> None:
-    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that it has no time limits
-    # The first ones warm the process and the workers.
+    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns about missing time limits
+    # The first pairs warm up the process and the workers.
     floor = [plain_math_verify(pairs) for pairs in (math_pairs(60, 100), math_pairs(1200, 1000))][1]
     say("math-verify, one thread", floor, "answers/s")
     with server(root, class_name="MathRewardModel") as (address, _):
@@ -161,7 +161,7 @@ def measure_math(root: Path) -> None:
 
 
 async def latencies(address: str, bodies: list[dict], at_once: int) -> list[float]:
-    """Seconds that each PUT /api took its client, sorted."""
+    """Seconds of each PUT /api at the client, sorted."""
     slots, found = asyncio.Semaphore(at_once), []
     async with aiohttp.ClientSession(address, connector=aiohttp.TCPConnector(limit=0)) as session:
 
@@ -178,7 +178,7 @@ async def latencies(address: str, bodies: list[dict], at_once: int) -> list[floa
 
 
 async def training_client(address: str, bodies: list[dict]) -> list[float]:
-    """The same through the training side's client, which joins what comes within 5 ms into one request."""
+    """The same through training's client, which joins all calls within 5 ms into one request."""
     from verl.dph.reward.client import ScorerClient
 
     async with ScorerClient(address) as client:
@@ -250,7 +250,7 @@ def measure_served(root: Path) -> None:
 
 @contextmanager
 def busy_processes(count: int) -> Iterator[None]:
-    """Programs that compute, at this one's priority."""
+    """Run busy programs at this program's priority."""
     started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -288,7 +288,7 @@ def measure_slow(root: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--questions", type=int, default=100, help="of the training-shaped traffic (default: 100)")
+    parser.add_argument("--questions", type=int, default=100, help="questions of the part sql (default: 100)")
     parser.add_argument("--only", default="sql,small,memory,math,served,slow", help="parts (default: %(default)s)")
     options = parser.parse_args()
     parts: dict[str, Callable[[Path], None]] = {

@@ -1,12 +1,12 @@
-"""Mixed load on one scorer server for a given time: no wrong answer, and memory that stays flat.
+"""Mixed load on one scorer server for a given time: every answer must be right, and memory must stay flat.
 
     python benchmarks/scorer_soak.py --minutes 40
 
-SQL, math and a custom task, each response with the verdict it must get: right and wrong ones, errors, endless queries,
-answers that have been asked before and distinct ones, PUT /api and POST /v1/score. Meanwhile every KILL_SECONDS all
-workers are killed (every third time the processes that fork them instead), and some clients leave before their answer.
-After an infra_error or a 503, which judge nothing, the question is counted and asked again, as by a training client.
-Exit code 1: a wrong answer, a request that failed, or memory that grew.
+The load has SQL, math and a custom task, with a known verdict for each response: right and wrong ones, errors, endless
+queries, repeated and distinct answers, PUT /api and POST /v1/score. Every KILL_SECONDS all workers are killed (every
+third time the processes that fork them), and some clients leave before their answer. An infra_error or a 503 judges
+nothing, so the question is counted and asked again, as a training client does. The exit code is 1 after a wrong answer,
+a failed request, or growth of memory.
 """
 
 import argparse
@@ -32,7 +32,7 @@ SAMPLE_SECONDS = 5.0
 LEAVING_SHARE, BATCH_SHARE, REPEATED_SHARE = 0.02, 0.3, 0.3
 PREDICTION_SECONDS = 1.0
 RETRIES = 20
-# The caches are full, and memory flat, after a quarter of the time.
+# With this limit the caches are full, and memory is flat, after a quarter of the time.
 CACHE_BYTES = 2_000_000
 GROWTH = 1.10
 TASK = """
@@ -46,7 +46,7 @@ EQUAL = (True, True, True, True, False, True, False, True, True, True, True, Fal
 
 
 class Case(NamedTuple):
-    """A question, a response, and the outcome that it must get."""
+    """A question, a response, and the response's correct outcome."""
 
     question: dict
     response: str
@@ -96,7 +96,7 @@ KINDS: tuple[tuple[float, Callable[[int, random.Random], Case]], ...] = (
 
 
 class Soak:
-    """Clients that ask until the time is up, and what they found."""
+    """Clients that ask until the time is up, and their findings."""
 
     def __init__(self, address: str, process: psutil.Process, seconds: float):
         self._address = address
@@ -190,12 +190,12 @@ class Soak:
 
 
 def report(soak: Soak, minutes: float) -> bool:
-    """Print what was found; whether all is well."""
+    """Print the findings; return whether all is well."""
     for what, count in sorted(soak.counts.items()):
         print(f"{what:24} {count:9,}")
     for line in soak.wrong[:20]:
         print(f"WRONG: {line}")
-    # Caches fill first: the most of the second quarter of the time against that of the last.
+    # The caches fill first, so the maximum of the second quarter is compared with the maximum of the last.
     quarter = max(len(soak.memory) // 4, 1)
     parts = soak.memory[quarter : 2 * quarter], soak.memory[-quarter:]
     flat = True

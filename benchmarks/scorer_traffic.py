@@ -19,13 +19,13 @@ import yaml
 
 ORDERS, CLIENTS = 300_000, 5_000
 RESPONSES, CONCURRENCY = 16, 64
-QUESTIONS = 8  # of a request to POST /v1/score
+QUESTIONS = 8  # per request to POST /v1/score
 RUNAWAY_SHARE, REPEATED_SHARE = 0.01, 1 / 3
 RUNAWAY_SECONDS = 15.0
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 CORES = os.cpu_count() or 1
-# Of about 1 to 30 ms each, 14 ms in the mean on the machine of docs/explanation/scoring.md; {} makes each one different
-# without changing what it does.
+# Each query takes about 1 to 30 ms, 14 ms on average, on the machine of docs/explanation/scoring.md. {} makes the text
+# of each one different without changing its work.
 QUERIES = (
     "SELECT city, count(*) FROM orders WHERE price > 90.{0} GROUP BY city",
     "SELECT count(*) FROM orders WHERE client < 2500.{0}",
@@ -53,7 +53,7 @@ class Item(NamedTuple):
 
 
 def make_databases(root: Path) -> None:
-    """shop/shop.sqlite with ORDERS rows, and small/small.sqlite."""
+    """Write shop/shop.sqlite with ORDERS rows, and small/small.sqlite."""
     generator = random.Random(0)
 
     def order(number: int) -> tuple:
@@ -93,7 +93,7 @@ def traffic(questions: int, repeated: float, endless: float, seed: int) -> list[
 
 @contextmanager
 def server(root: Path, scorers: dict | None = None, **changes) -> Iterator[tuple[str, psutil.Process]]:
-    """A server with the shipped settings and changes to its scorer, or with `scorers`: its address and process."""
+    """Run a server with the shipped settings and changes, or with `scorers`; yield its address and process."""
     class_name = changes.pop("class_name", "SqlDetailRewardModel")
     scorer = {"class_name": class_name, **changes}
     if class_name != "MathRewardModel":
@@ -123,7 +123,7 @@ async def send(
     endless: Collection[int] = (),
     heartbeats: list[float] | None = None,
 ) -> float:
-    """Seconds until all replies are there, except those to the bodies numbered in `endless`, which keep their slots."""
+    """Seconds until all replies have arrived, except to the bodies numbered in `endless`, which keep their slots."""
     slots = asyncio.Semaphore(concurrency)
     limits = {"connector": aiohttp.TCPConnector(limit=0), "timeout": aiohttp.ClientTimeout(600)}
     async with aiohttp.ClientSession(address, **limits) as session:
@@ -159,7 +159,7 @@ async def send(
 
 
 def score_items(address: str, items: list[Item], heartbeats: list[float] | None = None) -> float:
-    """Ordinary responses a second, each a request of its own."""
+    """Ordinary responses per second, with one request for each."""
     endless = {number for number, item in enumerate(items) if item.endless}
     seconds = asyncio.run(send(address, "/api", (item.body for item in items), CONCURRENCY, endless, heartbeats))
     return (len(items) - len(endless)) / seconds
@@ -176,7 +176,7 @@ def small_batch(number: int) -> dict:
     return {"questions": questions}
 
 
-# Kinds of answers in AIME, MATH and Minerva; {0} makes each one different.
+# The kinds of answers in AIME, MATH and Minerva; {0} makes each one different.
 ANSWERS = (
     ("{0}", "0{0}"),
     (r"\frac{{{0}}}{{7}}", r"\dfrac{{{0}}}{{7}}"),
@@ -210,7 +210,7 @@ def small_body(number: int) -> dict:
 
 
 def workers_of(process: psutil.Process) -> list[psutil.Process]:
-    """A server's worker processes: what its children, the fork servers, have forked."""
+    """A server's worker processes, which its children, the fork servers, have forked."""
     return [worker for fork_server in process.children() for worker in children_of(fork_server)]
 
 
@@ -222,7 +222,7 @@ def children_of(process: psutil.Process) -> list[psutil.Process]:
 
 
 def kill_workers(process: psutil.Process, fork_servers: bool) -> int:
-    """Send SIGKILL to all workers of a server, or to its fork servers, and so to their workers; returns how many."""
+    """Send SIGKILL to a server's workers, or to its fork servers, which ends their workers too; return how many."""
     victims = process.children() if fork_servers else workers_of(process)
     for victim in victims:
         with suppress(psutil.NoSuchProcess):

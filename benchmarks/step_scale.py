@@ -1,14 +1,14 @@
-"""Time and memory of what a training step does beside the GPUs, at a size that needs many, against budgets.
+"""Time and memory of a training step's work outside the GPUs, for a step that needs many GPUs, against budgets.
 
     python benchmarks/step_scale.py [--rows 16384] [--tokens 4096] [--ranks 64] [--small]
 
-One step on this machine, with verl's own trainer methods and TransferQueue, and without a model: rollouts of random
-tokens are put into the queue, the trainer looks for them, orders and balances them, computes old log-probs and
-advantages from what the ranks put back, mixes D_pef in, and every rank reads its part. The ranks take turns here, each
-reading as verl's worker does; `slowest rank` is one of them alone.
+One step runs on this machine with verl's trainer methods and TransferQueue, but without a model. Rollouts of random
+tokens are put into the queue. The trainer looks for them, orders and balances them, computes old log-probs and
+advantages from the ranks' results, mixes D_pef in, and every rank reads its part. The ranks take turns here, and each
+reads as verl's worker does; `slowest rank` is the time of one of them.
 
-GB: the most that the driver held in the phase, and TransferQueue's processes at the end of it. The exit code is 1 when
-a phase of the full size exceeds its budget. It needs about 11 GB (estimated); --small takes 2,048 rows of 64 tokens.
+GB is the most that the driver held in the phase, and the memory of TransferQueue's processes at its end. The exit code
+is 1 if a phase exceeds its budget. The full size needs about 11 GB (estimated); --small has 2,048 rows of 64 tokens.
 """
 
 import argparse
@@ -44,10 +44,10 @@ from verl.dph.training.rollout_ledger import RolloutLedger
 from verl.dph.training.trainer import SyncTrainer
 
 N, MINI_BATCHES, PEF_SHARE = 16, 4, 8  # rollouts per prompt; optimizer steps; D_exp rows to a D_pef row
-PUT_ROWS = 256  # at a time; verl's agent loops put one by one, in many processes
+PUT_ROWS = 256  # per call; verl's agent loops put rows one by one, in many processes
 GB = 1e9
 
-# Seconds, and GB of the driver, at 16,384 rows of 4,096 tokens: two to four times what was measured on two cores with a
+# Seconds, and the driver's GB, at 16,384 rows of 4,096 tokens: two to four times the measurement on two cores with a
 # load of 8. A step of this size takes minutes on 64 GPUs.
 BUDGETS = {
     "look for rollouts": (0.5, 2.0),
@@ -62,7 +62,7 @@ BUDGETS = {
 
 @dataclass
 class Phases:
-    """What each phase took, by name: seconds and GB."""
+    """The seconds and GB of each phase, by its name."""
 
     found: dict[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -87,7 +87,7 @@ class Phases:
 
 
 def queue_gb() -> float:
-    """Memory of TransferQueue's controller and storage, shared pages divided; Ray names them after their classes."""
+    """Memory of TransferQueue's controller and storage, which Ray names after their classes; shared pages divided."""
     names = ("TransferQueueController", "SimpleStorageUnit")
     total = 0
     for child in psutil.Process().children(recursive=True):
@@ -100,7 +100,7 @@ def queue_gb() -> float:
 
 
 class Ranks:
-    """The workers' side of a step without a model; as verl's worker group where the trainer asks it."""
+    """The workers' side of a step without a model. The trainer uses it like verl's worker group."""
 
     def __init__(self, count: int):
         self._dispatch_info = {"actor": list(range(count))}
@@ -108,7 +108,7 @@ class Ranks:
         self.seconds: list[float] = []
 
     def compute_log_prob(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """Random log-probs and entropies of whole rows, put back rank by rank."""
+        """Put random log-probs and entropies of whole rows back, rank by rank."""
         for part in batch.chunk(self.count):
             values = [-torch.rand(tag["seq_len"]) for tag in part.tags]
             columns = TensorDict({"log_probs": jagged(values), "entropy": jagged(values)}, batch_size=len(part.keys))
@@ -116,7 +116,7 @@ class Ranks:
         return batch
 
     def update_actor(self, batch: KVBatchMeta) -> list[list[list[int]]]:
-        """Read the batch as the ranks do: [rank][mini-batch] -> tokens of its rows."""
+        """Read the batch as the ranks do; return the tokens of the rows by [rank][mini-batch]."""
         lengths = []
         for part in batch.chunk(self.count):
             started = time.perf_counter()
@@ -129,7 +129,7 @@ class Ranks:
 
 
 class Driver(SyncTrainer):
-    """Of the trainer, what runs in the driver between the rollouts and the update, without workers."""
+    """The part of the trainer that runs in the driver between rollouts and update, without workers."""
 
     def __init__(self, config, ranks: int):
         self.config, self.use_critic, self.global_steps, self.trainer_mode = config, False, 1, "sync"
@@ -152,13 +152,13 @@ def config_of(options: argparse.Namespace):
 
 
 def lengths_of(rows: int, tokens: int, seed: int) -> list[tuple[int, int]]:
-    """(prompt, response) tokens: half of each, responses up to a third above and below their mean."""
+    """(prompt, response) tokens: on average half of each; responses deviate from their mean by up to a third."""
     random, half = np.random.default_rng(seed), tokens // 2
     return [(half, int(n)) for n in random.integers(half * 2 // 3, half * 4 // 3, rows, endpoint=True)]
 
 
 def put_rollouts(options: argparse.Namespace) -> None:
-    """What verl's agent loops leave in the queue: a marker for each prompt and the rows of its rollouts."""
+    """Fill the queue as verl's agent loops do: with a marker for each prompt and the rows of its rollouts."""
     prompts = [f"step{1:08d}-{number:06d}" for number in range(options.rows // N)]
     marks = [{"is_prompt": True, "status": "finished", "global_steps": 1} for _ in prompts]
     tq.kv_batch_put(keys=prompts, partition_id="train", tags=marks)
@@ -201,7 +201,7 @@ def put_rollouts(options: argparse.Namespace) -> None:
 
 
 def pef_rows(options: argparse.Namespace) -> list[list[Row]]:
-    """D_pef rows by mini-batch, of the same lengths as the rollouts."""
+    """D_pef rows by mini-batch, with the lengths of the rollouts."""
     lengths = lengths_of(options.rows // PEF_SHARE, options.tokens, seed=3)
     rows = [
         Row(
@@ -252,14 +252,14 @@ def run(options: argparse.Namespace) -> Phases:
 
 
 def check_shares(tokens: list[list[list[int]]], options: argparse.Namespace) -> None:
-    """Write by how much the tokens of a rank in a mini-batch exceed the mean of the ranks.
+    """Print by how much a rank's tokens in a mini-batch exceed the ranks' mean.
 
     Raises:
-        UserError: a rank has not its share of the rows of a mini-batch.
+        UserError: a rank does not have its share of a mini-batch's rows.
     """
     expected = (options.rows + options.rows // PEF_SHARE) // (MINI_BATCHES * options.ranks)
     if any(len(rows) != expected for of_rank in tokens for rows in of_rank):
-        raise UserError(f"A rank has not {expected} rows in every mini-batch.")
+        raise UserError(f"A rank does not have {expected} rows in every mini-batch.")
     sums = [[sum(of_rank[k]) for of_rank in tokens] for k in range(MINI_BATCHES)]
     excess = max(max(part) / (sum(part) / len(part)) for part in sums) - 1
     sys.stdout.write(f"{options.ranks} ranks, {expected} rows each a mini-batch, at most {excess:.1%} above the mean\n")

@@ -3,13 +3,12 @@
     python benchmarks/store.py [--rows 2248] [--prompt 1500] [--response 300] [--top-k 0 64]
     python benchmarks/store.py --rows 100000 --top-k 0 --budget
 
-Writes a store of random tokens for each k into a temporary folder, as generate_sft does but with log-probs that need no
-model: in parts of --part rows, then as the store. Opens it in a fresh process as the trainer does, and there verifies
-it (100 rows are compared with what the engine, here the file itself, computes again; all are fingerprinted) and visits
-every row once, which puts it into the columns of a mini-batch of --batch rows.
+For each k, the program writes a store of random tokens to a temporary folder, first in parts of --part rows and then as
+the store, like generate_sft but with log-probs that need no model. A new process opens the store as the trainer does,
+verifies it (100 rows are compared with an engine's results, which come from the file here; all are fingerprinted), and
+visits every row once, which puts it into the columns of a mini-batch of --batch rows.
 Memory is the growth of the process's resident set, including the file's mapped pages: its peak while the store is
-written, the rows themselves among it; after loading; and after the visits. --budget exits with 1 when BUDGET is
-exceeded.
+written, with the rows themselves; after loading; and after the visits. --budget exits with 1 when BUDGET is exceeded.
 """
 
 import argparse
@@ -31,14 +30,14 @@ from verl.dph.training import mixed_batch
 
 VOCABULARY = 128_000
 
-# What 100,000 rows without next tokens, 841 MB, may take: about three times what was measured on two cores that others
-# used too (docs/explanation/measurements.md), and of memory a quarter more.
+# The limits for 100,000 rows without next tokens (841 MB): about three times the time measured on two shared cores
+# (docs/explanation/measurements.md), and a quarter more than the measured memory.
 BUDGET = {"write s": 30, "load s": 4, "verify s": 6, "visit s": 25, "write x": 3.1, "load x": 0.4, "visit x": 1.6}
 DTYPES = dict.fromkeys(mixed_batch.FIELDS, torch.int64) | {"old_log_probs": torch.float32, "advantages": torch.float32}
 
 
 def random_store(rows: int, prompt: int, response: int, k: int) -> Store:
-    """Lengths between a half and one and a half of the means."""
+    """A store of random tokens, with lengths between 0.5 and 1.5 times the means."""
     generator = torch.Generator().manual_seed(0)
 
     def length(mean):
@@ -56,7 +55,7 @@ def random_store(rows: int, prompt: int, response: int, k: int) -> Store:
 
 
 def write(store: Store, folder: Path, size: int) -> tuple[Path, float]:
-    """The store's file, and the seconds for its parts and itself."""
+    """Write the store's parts and the store; return its file and the seconds."""
     names = [
         name for name in ("ref_log_probs", "top_ids", "top_log_probs", "rest_log_prob") if store.top_k or "ref" in name
     ]
@@ -74,13 +73,13 @@ def write(store: Store, folder: Path, size: int) -> tuple[Path, float]:
 
 
 def columns(rows: list[Row]) -> None:
-    """What a training step makes of its D_pef rows."""
+    """Make the columns that a training step makes of its D_pef rows."""
     mixed_batch.columns_of(rows, [1] * len(rows), DTYPES, top_k=rows[0].top_ids is not None)
 
 
 def measure(path: str, batch: int) -> dict[str, float]:
-    """Seconds, and bytes that this process grew by."""
-    with tempfile.TemporaryDirectory() as folder:  # what torch imports at first use is no part of a store
+    """Seconds of each phase, and the bytes by which this process grew."""
+    with tempfile.TemporaryDirectory() as folder:  # torch's imports at first use do not count
         random_store(2, 8, 8, 8).save(f"{folder}/tiny.pt")
         columns(Store.load(f"{folder}/tiny.pt").rows)
     before, found, clock = resident("VmRSS"), {}, Clock()
@@ -117,8 +116,8 @@ def main() -> None:
     parser.add_argument("--response", type=int, default=300, help="mean tokens of a response")
     parser.add_argument("--top-k", type=int, nargs="+", default=[0, 64])
     parser.add_argument("--batch", type=int, default=128, help="D_pef rows of a mini-batch")
-    parser.add_argument("--part", type=int, default=256, help="rows a part (data.sft_reference_rows)")
-    parser.add_argument("--budget", action="store_true", help="compare with what 100,000 rows may take")
+    parser.add_argument("--part", type=int, default=256, help="rows per part (data.sft_reference_rows)")
+    parser.add_argument("--budget", action="store_true", help="compare with the budget of 100,000 rows")
     parser.add_argument("--open", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)  # so that other programs matter less

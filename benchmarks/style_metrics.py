@@ -1,10 +1,10 @@
-"""Time that dph/pass@k and the style metrics add to a training step, on two cores or one: they run in the driver.
+"""Time that dph/pass@k and the style metrics add to a training step in the driver, on one core or two.
 
     python benchmarks/style_metrics.py [--prompts 128] [--n 16]
 
-A step of the paper's size: prompts x n responses, half of them correct, every query another text (the worst case: the
-policy of a real run repeats itself), as long as BIRD's. Each line is the best of 5 steps; a step's queries are new, so
-that no cache helps. In the same process, by turns.
+A step has the paper's size: prompts x n responses, half of them correct. Queries are as long as BIRD's, and all texts
+differ, which is the worst case, because a real policy repeats itself. Each line is the best of 5 steps. Each step has
+new queries, so that no cache helps. The variants take turns in one process.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     python check_cuda.py REPORT.json [--small]
 
-Divergences against the CPU's, with and without bf16 autocast; the one-pass log-probs against float64; seconds and
-memory of a micro-batch beside verl's ways; how far bf16 log-probs move with the batch. A failed check stops no other.
+It compares divergences with the CPU's, with and without bf16 autocast, and the one-pass log-probs with float64. It
+measures seconds and memory of a micro-batch, of our code and of verl's. Checks continue after one that fails.
 """
 
 import argparse
@@ -29,9 +29,9 @@ FUNCTIONS["alpha_divergence"] = partial(f_divergences.alpha_divergence, alpha=0.
 
 
 class Size:
-    """Vocabulary, stored tokens per position, and how many tokens and rows the checks take.
+    """Vocabulary, stored tokens per position, and the checks' numbers of tokens and rows.
 
-    micro_batch has the launch scripts' default (MAX_TOKENS_PER_GPU).
+    micro_batch is the launch scripts' default (MAX_TOKENS_PER_GPU).
     """
 
     def __init__(self, small: bool):
@@ -46,7 +46,7 @@ def relative(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def cost(function: Callable[[], object]) -> dict[str, float]:
-    """Seconds of a call, and GB above what was allocated before (on a GPU)."""
+    """Seconds of a call, and on a GPU the GB that it allocated in addition."""
     on_gpu, before = DEVICE == "cuda", 0
     if on_gpu:
         torch.cuda.synchronize()
@@ -70,7 +70,7 @@ def logits_of(size: Size, tokens: int) -> tuple[torch.Tensor, torch.Tensor, torc
 
 
 def divergences(size: Size) -> dict:
-    """Value, gradient and policy weight of every divergence are the CPU's, also under bf16 autocast."""
+    """Value, gradient and policy weight of every divergence equal the CPU's, also under bf16 autocast."""
     g = torch.Generator().manual_seed(0)
     near, far = 1e-4 * torch.randn(4000, generator=g), 3 * torch.randn(4000, generator=g)
     log_ratio = torch.cat([far, near, torch.linspace(-60, 60, 601)])
@@ -94,7 +94,7 @@ def divergences(size: Size) -> dict:
 
 
 def between_distributions(size: Size) -> dict:
-    """The divergence of next-token distributions, and its gradient, are the CPU's under bf16 autocast."""
+    """The divergence of next-token distributions and its gradient equal the CPU's under bf16 autocast."""
     g = torch.Generator().manual_seed(1)
     log_p, logits = (4 * torch.randn(512, size.top_k + 1, generator=g) for _ in range(2))
     log_p, worst = log_p.log_softmax(-1), 0.0
@@ -113,7 +113,7 @@ def between_distributions(size: Size) -> dict:
 
 
 def one_pass_log_probs(size: Size) -> dict:
-    """Log-probs of labels, top tokens and the rest, and the logits' gradient, against float64."""
+    """Compare log-probs of labels, top tokens and the rest, and the logits' gradient, with float64."""
     logits, labels, positions, ids = logits_of(size, size.exact_tokens)
     shapes = (len(labels),), (len(positions), size.top_k + 1)
     weights = [torch.randn(shape, device=DEVICE) for shape in shapes]
@@ -137,7 +137,7 @@ def one_pass_log_probs(size: Size) -> dict:
 
 
 def micro_batch(size: Size) -> dict:
-    """Cost of log-probs and their gradient: ours with top-k and of labels alone, verl's with flash-attn and without."""
+    """Cost of log-probs and their gradient: ours with top-k or labels alone, verl's with and without flash-attn."""
     result: dict = {"logits_GB": size.micro_batch * size.vocabulary * 2 / 1e9}
 
     def measured(name: str, log_probs: Callable, tokens: int = size.micro_batch) -> None:
@@ -186,7 +186,7 @@ def store_top_k(size: Size) -> dict:
 
 
 def overwritten_logits(size: Size) -> dict:
-    """Parameter gradients of a model are the same whether the logits' gradient is written into the logits or not."""
+    """A model's gradients are the same whether or not the logits' gradient is written into the logits."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=size.vocabulary,

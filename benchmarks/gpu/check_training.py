@@ -1,10 +1,10 @@
-"""Demo-sized DPH-JS on one device: samples, split, store, training, a checkpoint and its resumption.
+"""Demo-sized DPH-JS on one device: samples, split, store, training, a checkpoint and a resumed run.
 
     python check_training.py REPORT.json [--device cuda_hf] [--steps 10] [--out FOLDER] [--small]
 
-The programs are those of the launch scripts, with the demo's settings (verl/dph/config/experiment/demo.yaml): verl's
-trainer, FSDP2, TransferQueue, the scorer. Fails if a program does, if a step is missing or was done twice, or if
-rollout and actor are not one policy.
+It runs the launch scripts' programs with the demo's settings (verl/dph/config/experiment/demo.yaml): verl's trainer,
+FSDP2, TransferQueue, the scorer. It fails if a program fails, a step is missing or was done twice, or rollout and actor
+are not the same policy.
 """
 
 import argparse
@@ -29,9 +29,9 @@ from rl.demo.task import TaskSettings, make_task
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 
 RUN = "dph_js"
-# Old log-probs are the actor's own, so that the rollout's can be compared with them.
+# The actor computes old log-probs, so that the rollout's can be compared with them.
 OVERRIDES = ["algorithm.rollout_correction.bypass_mode=False", "actor_rollout_ref.actor.optim.weight_decay=0.0"]
-# Means over the run in the report, beside the seconds of a step.
+# The report has the means of these over the run, in addition to the seconds of a step.
 REPORTED = (
     "critic/score/mean",
     "actor/grad_norm",
@@ -47,13 +47,13 @@ REPORTED = (
     "perf/max_memory_allocated_gb",
 )
 CORRELATION = "training/rollout_actor_probs_pearson_corr"
-# In bf16 a token's probability moves in the third digit; with other weights the correlation falls far below.
+# In bf16 a token's probability changes in the third digit. With other weights the correlation is far lower.
 LEAST_CORRELATION = 0.99
 
 
 @dataclass(frozen=True)
 class Size:
-    """The demo's numbers; `overrides` are of training, which rehearses `pef_rows` per step."""
+    """The demo's numbers. `overrides` are for training, which visits `pef_rows` D_pef rows per step."""
 
     task: TaskSettings = field(default_factory=TaskSettings)
     sft: SftSettings = field(default_factory=SftSettings)
@@ -81,8 +81,8 @@ class Check:
     """The experiment's programs, one after the other.
 
     Args:
-        folder: of everything that they write.
-        steps: training steps before the checkpoint is resumed, and after.
+        folder: the folder for all that they write.
+        steps: the training steps before the run is resumed, and again after that.
     """
 
     def __init__(self, folder: Path, device: str, steps: int, size: Size):
@@ -93,7 +93,7 @@ class Check:
         self.seconds: dict[str, float] = {}
 
     def run(self) -> None:
-        """All stages; the last one resumes from the checkpoint of the one before."""
+        """Run all stages; the last one resumes from the checkpoint of the one before."""
         task, data = self.folder / "task", self.folder / "data"
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         start = time.monotonic()
@@ -121,7 +121,7 @@ class Check:
         """Run a program.
 
         Raises:
-            UserError: it failed; with the end of its log.
+            UserError: the program failed; the sentence ends with the end of its log.
         """
         start, path = time.monotonic(), self.folder / "logs" / f"{name}.log"
         with open(path, "wb") as log:
@@ -147,7 +147,7 @@ class Check:
         sys.stdout.flush()
 
     def failures(self, log: TrainingLog) -> list[str]:
-        """What the runs' log says against them."""
+        """The problems that the runs' log shows."""
         steps = list(range(1, 2 * self.steps + 1))
         found = []
         for metric in ("actor/grad_norm", "dph/divergence", "dph/kl_ref_policy", CORRELATION):
@@ -171,7 +171,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("report", type=Path)
     parser.add_argument("--device", choices=DEVICES, default="cuda_hf", help="default: %(default)s")
-    parser.add_argument("--steps", type=int, default=10, help="before the checkpoint, and after (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=10, help="steps before and after resuming (default: %(default)s)")
     parser.add_argument(
         "--out", type=Path, default=Path("outputs/gpu"), help="folder of the run (default: %(default)s)"
     )

@@ -1,10 +1,10 @@
-"""Three updates of one tiny model on the CPU and on a GPU, in fp32 and bf16, and how far their metrics are apart.
+"""Three updates of one tiny model on the CPU and on a GPU, in fp32 and bf16, and how much their metrics differ.
 
     VERL_PLATFORM=cpu python check_update.py update MODEL cpu.json fp32
     python check_update.py update MODEL fp32.json fp32
     python check_update.py compare cpu.json fp32.json
 
-Updates are those of benchmarks/actor_update.py: verl's real training worker, all four variants, rows of random ids.
+The updates come from benchmarks/actor_update.py: verl's real training worker, all four variants, rows of random ids.
 """
 
 import argparse
@@ -15,16 +15,16 @@ import sys
 from pathlib import Path
 
 UPDATES = 3
-# Relative, of any metric in fp32: sums are taken in another order.
+# The relative tolerance of any metric in fp32, because sums are taken in another order.
 TOLERANCE = 2e-3
 ROWS = ["--rows=16", "--prompt=24", "--response=40", "--top-k=16", "--micro-batch-tokens=512"]
-# Without flash attention packed rows need a mask of all pairs; that is not what is compared here.
+# Without flash attention, packed rows would need a mask of all pairs, which this check does not compare.
 PADDED = "actor_rollout_ref.model.use_remove_padding=False"
 PRECISION = "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype="
 
 
 def update(model: Path, report: Path, dtype: str) -> None:
-    """Write {variant: [metrics of each update]}; the model is made if it is not there."""
+    """Write {variant: [metrics of each update]}; make the model if it is missing."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
     os.environ.setdefault("MASTER_PORT", str(20_000 + os.getpid() % 20_000))
@@ -51,7 +51,7 @@ def update(model: Path, report: Path, dtype: str) -> None:
 
 
 def kept(metric: str) -> bool:
-    """Whether a metric is a result of the update: neither its cost nor counts of a histogram."""
+    """Whether a metric is a result of the update, and not its cost or a histogram's count."""
     return not metric.startswith(("perf/", "dph/log_ratio")) and metric not in ("mfu", "lr")
 
 
@@ -59,7 +59,7 @@ def compare(expected: Path, fp32: Path, *others: Path) -> None:
     """Print each report's largest relative difference from `expected`, by variant.
 
     Raises:
-        SystemExit: that of `fp32` is above TOLERANCE, or a report holds other metrics.
+        SystemExit: the difference of `fp32` is above TOLERANCE, or a report holds other metrics.
     """
     worst = [_compare(json.loads(expected.read_text()), report) for report in (fp32, *others)]
     if not worst[0] < TOLERANCE:
@@ -84,7 +84,7 @@ def _compare(expected: dict, path: Path) -> float:
 
 
 def _apart(expected: float, found: float) -> float:
-    """The relative difference; infinite if either is not a number."""
+    """The relative difference; infinite if either value is NaN."""
     apart = abs(expected - found) / (1e-6 + abs(expected))
     return math.inf if math.isnan(apart) else apart
 
@@ -97,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("update", help="three updates of each variant")
-    one.add_argument("model", type=Path, help="folder of the tiny model; it is made if it is not there")
+    one.add_argument("model", type=Path, help="folder of the tiny model, which is made if missing")
     one.add_argument("report", type=Path)
     one.add_argument("dtype", choices=("fp32", "bf16"))
     all_of = commands.add_parser("compare", help="the CPU's report, one in fp32 that must agree with it, and others")

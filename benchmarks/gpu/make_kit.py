@@ -2,8 +2,8 @@
 
     python benchmarks/gpu/make_kit.py [--out .gpu]      (make gpu-kit)
 
-The kit holds the committed HEAD of this repository, and as wheels what a CUDA image with Python 3.12 and torch 2.11
-lacks. Needs PyPI and a Python with torch. What is there already is kept; the project is packed anew.
+The kit holds the committed HEAD of this repository, and the wheels that a CUDA image with Python 3.12 and torch 2.11
+lacks. The program needs PyPI and a Python with torch. It keeps existing parts of the kit, but packs the project anew.
 """
 
 import argparse
@@ -22,15 +22,15 @@ from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
-# A lent machine takes 64 MiB: the checkout's files and the kit together.
+# A lent machine accepts 64 MiB for the checkout's files and the kit together.
 LIMIT_BYTES = 64 << 20
-# pip takes each number for itself.
+# pip accepts a glibc version only if its number is listed.
 GLIBC = (39, 35, 34, 31, 28, 27, 26, 24, 17)
 PLATFORMS = [*(f"manylinux_2_{minor}_x86_64" for minor in GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64"]
-# Its wheel has 79 MB, and 29 without these and packed with xz.
+# Ray's wheel has 79 MB; without these parts and packed with xz, it has 29 MB.
 RAY = "ray"
 NOT_OF_RAY = ("jars", "rllib", "serve", "llm", "workflow", "dashboard/client")
-# Source only on PyPI. antlr4 is pure Python; of flash-attn one file of Triton code is taken.
+# PyPI has these as source only. antlr4 is pure Python, and the kit takes one file of Triton code from flash-attn.
 ANTLR = "antlr4-python3-runtime"
 FLASH = "flash_attn-2.8.3"
 CROSS_ENTROPY = "flash_attn/ops/triton/cross_entropy.py"
@@ -67,7 +67,7 @@ def download(folder: Path, packages: Sequence[str]) -> None:
 
 
 def add_wheels(kit: Path) -> None:
-    """The wheels of wheels.txt; again if these or their versions have changed."""
+    """Add the wheels of wheels.txt, again if these or their versions have changed."""
     wanted, there = "\n".join(pinned(*wheels(), ANTLR)), kit / "wheels.txt"
     if there.exists() and there.read_text() == wanted:
         return
@@ -84,7 +84,7 @@ def add_ray(archive: Path) -> None:
 
 
 def repack(wheel: Path, archive: Path) -> None:
-    """Ray's wheel without what training does not need, as a .tar.xz; its programs stay executable."""
+    """Repack Ray's wheel as a .tar.xz, without the parts that training does not need; programs stay executable."""
     left_out = tuple(f"ray/{part}/" for part in NOT_OF_RAY)
     with zipfile.ZipFile(wheel) as source, tarfile.open(archive, "w:xz") as packed:
         for entry in source.infolist():
@@ -97,7 +97,7 @@ def repack(wheel: Path, archive: Path) -> None:
 
 
 def add_cross_entropy(package: Path) -> None:
-    """flash-attn's cross-entropy alone, which verl takes where it is importable, as a folder to put on sys.path."""
+    """Make a folder for sys.path with only flash-attn's cross-entropy, which verl uses if it can be imported."""
     with tempfile.TemporaryDirectory() as folder:
         # pip runs its setup.py, which imports torch.
         settings = ["--no-deps", "--no-build-isolation", "--no-binary", "flash-attn", "--dest", folder]
@@ -111,7 +111,7 @@ def add_cross_entropy(package: Path) -> None:
     (package / "flash_attn" / "__init__.py").write_text('__version__ = "0.0.0"\n')
     for inner in ("ops", "ops/triton"):
         (package / "flash_attn" / inner / "__init__.py").touch()
-    # transformers looks up which distribution `flash_attn` is of, and must not take this one for the whole.
+    # transformers looks up the distribution of `flash_attn`, and must not mistake this part for the whole.
     metadata = package / "flash_cross_entropy-0.0.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: flash-cross-entropy\nVersion: 0.0.0\n")
@@ -119,7 +119,7 @@ def add_cross_entropy(package: Path) -> None:
 
 
 def add_project(kit: Path) -> None:
-    """The committed HEAD: its files, and a wheel, by which verl finds its entry points."""
+    """Add the committed HEAD: its files, and a wheel, through which verl finds its entry points."""
     project = kit / "project"
     shutil.rmtree(project, ignore_errors=True)
     for old in (kit / "wheels").glob("dph_rl-*.whl"):
@@ -137,7 +137,7 @@ def add_project(kit: Path) -> None:
 
 
 def once(path: Path, make: Callable[[Path], None]) -> None:
-    """Make a file or folder unless it is there; what a failure leaves does not count."""
+    """Make a file or folder unless it exists; a failure leaves nothing that counts as made."""
     if path.exists():
         return
     unfinished = path.with_name(f"{path.name}.unfinished")
@@ -179,9 +179,7 @@ def main() -> None:
         f"{total / 2**20:.0f} of {LIMIT_BYTES >> 20} MiB.\n"
     )
     if total > LIMIT_BYTES:
-        raise SystemExit(
-            "Error: that is too much for one call of a lent machine: carry ray.tar.xz in a call of its own."
-        )
+        raise SystemExit("Error: that is too much for one call of a lent machine: carry ray.tar.xz in a separate call.")
 
 
 if __name__ == "__main__":

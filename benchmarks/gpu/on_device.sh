@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The check on one GPU (README.md): bash on_device.sh first|more|long [--small]; each part takes at most 9 minutes.
-#   first   versions, the tests marked gpu, the mathematics, three updates on CPU and GPU compared, the 1B benchmark, bf16's noise
+#   first   versions, tests marked gpu, mathematics, three updates on CPU and GPU compared, 1B benchmark, noise of bf16
 #   more    demo-sized DPH-JS from samples to a resumed checkpoint, the 1B benchmark with padded rows
 #   long    the 1B benchmark with long rows
-# Within a kit (make gpu-kit) it installs the kit's packages first; in a checkout it uses PYTHON's. OUT gets PART.log,
-# PART.txt (exit codes and seconds) and JSON reports. A failed step stops no other. --small: on a CPU, in small sizes.
+# In a kit (make gpu-kit) it first installs the kit's packages; in a checkout it uses PYTHON's. OUT gets PART.log,
+# PART.txt (exit codes and seconds) and JSON reports. It continues after a failed step. --small: sizes for a CPU.
 set -uo pipefail
 
 PART=${1:-}
@@ -22,11 +22,11 @@ fail() {
   exit 2
 }
 
-# step NAME SECONDS COMMAND...: its output into PART.log, the end of it on the console. Sets STATUS.
+# step NAME SECONDS COMMAND...: run it, append its output to PART.log, print the end of it. Sets STATUS.
 step() {
   local name=$1 seconds=$2 start=$SECONDS
   shift 2
-  # A CPU takes the time that it needs.
+  # On a CPU a step has no time limit of its own.
   [[ -z $SMALL ]] && ((seconds <= LIMIT_S - SECONDS)) || seconds=$((LIMIT_S - SECONDS))
   if ((seconds < 10)); then
     STATUS=1 FAILED=1
@@ -42,7 +42,7 @@ step() {
   grep -vE 'Warning|warn\(|it/s\]|round/s\]|variant/s\]' "$WORK/$name.log" | tail -n 16 | cut -c1-600
 }
 
-# install_kit: the kit's packages, without their dependencies, in a folder of their own.
+# install_kit: install the kit's packages, without their dependencies, in a separate folder.
 install_kit() {
   SITE=$WORK/site
   if ! cmp -s "$KIT/revision" "$SITE/revision"; then
@@ -56,7 +56,7 @@ install_kit() {
   printf 'dph-rl %s, installed after %d s\n' "$(cut -c1-10 "$KIT/revision")" "$SECONDS"
 }
 
-# benchmark NAME SECONDS ARGUMENT...: benchmarks/actor_update.py on the 1B shape; with --small on the tiny one.
+# benchmark NAME SECONDS ARGUMENT...: run benchmarks/actor_update.py on the 1B shape; with --small on the tiny one.
 benchmark() {
   local name=$1 seconds=$2 small=()
   shift 2
@@ -68,7 +68,7 @@ benchmark() {
 first() {
   [[ -n $SMALL ]] || step gpu 20 nvidia-smi
   step versions 60 "$PYTHON" "$CHECKS/versions.py"
-  # The CPU's answers, while the GPU is at work.
+  # The CPU computes its results while the GPU works.
   VERL_PLATFORM=cpu CUDA_VISIBLE_DEVICES='' OMP_NUM_THREADS=4 timeout 250 \
     "$PYTHON" "$CHECKS/check_update.py" update "$WORK/tiny" "$OUT/update_cpu.json" fp32 >"$WORK/update_cpu.log" 2>&1 &
   local on_cpu=$!

@@ -1,4 +1,4 @@
-"""Print what runs where: device, Python, CUDA and the packages that decide a result."""
+"""Print the device and the versions of Python, CUDA and the packages that decide a result."""
 
 import sys
 from importlib.metadata import version

@@ -1,10 +1,11 @@
-"""Check a machine for `make install-gpu` before anything is downloaded; standard library only, because `dph doctor`
-asks the environment that this one precedes.
+"""Check a machine for `make install-gpu` before anything is downloaded.
+
+It uses the standard library only: `dph doctor` checks the environment that is installed after it.
 
     python3.12 packaging/gpu/check_machine.py .venv-gpu
 
-Without what the installation or every run needs, exit with 2 and one sentence for each; what a login node may lack is a
-warning. ANY_DRIVER=1 installs beside a driver that is too old. docs/howto/install.md has the reasons.
+If something is missing that the installation or every run needs, exit with 2 and print one sentence for each. Things
+that a login node may lack are warnings. ANY_DRIVER=1 accepts a driver that is too old (docs/howto/install.md).
 """
 
 import ctypes
@@ -19,11 +20,11 @@ from pathlib import Path
 PYTHON = (3, 12)  # of requirements.lock
 CUDA = (13, 0)  # of torch 2.11.0 and vLLM 0.24.0
 GLIBC = (2, 31)  # of llguidance's wheel, which vLLM imports; torch and vLLM ask for 2.28
-FREE_GB = 16  # the environment, and the largest downloads beside it
+FREE_GB = 16  # the environment and its largest downloads
 
 
 def errors(venv: Path) -> Iterator[str]:
-    """What prevents the installation, a sentence each."""
+    """Yield a sentence for each thing that prevents the installation."""
     if sys.version_info[:2] != PYTHON:
         yield (
             f"{sys.executable} is Python {platform.python_version()} and requirements.lock is for 3.12: "
@@ -41,12 +42,12 @@ def errors(venv: Path) -> Iterator[str]:
         yield (
             f"the NVIDIA driver here runs CUDA up to {_dotted(cuda)} and torch 2.11.0 needs {_dotted(CUDA)}: update it "
             "to R580 or later, or, for a data-center GPU, put cuda-compat-13-0 on LD_LIBRARY_PATH; ANY_DRIVER=1 "
-            "installs all the same."
+            "installs anyway."
         )
 
 
 def warnings() -> Iterator[str]:
-    """What a machine that trains must have and one that only installs need not."""
+    """Yield a sentence for each missing thing that training needs and the installation does not."""
     if driver_cuda() is None:
         yield "no NVIDIA driver was found; where training runs it must be R580 or later, or have cuda-compat-13-0."
     if not any(map(shutil.which, [os.environ.get("CC", "gcc"), "clang"])):
@@ -57,9 +58,9 @@ def warnings() -> Iterator[str]:
 
 
 def driver_cuda() -> tuple[int, int] | None:
-    """The newest CUDA version that the driver's libcuda runs, None without one.
+    """The newest CUDA version that the driver's libcuda runs; None without libcuda.
 
-    torch loads the same library, so a cuda-compat on LD_LIBRARY_PATH counts. It needs no GPU.
+    torch loads the same library, so a cuda-compat on LD_LIBRARY_PATH counts. The question needs no GPU.
     """
     try:
         libcuda = ctypes.CDLL("libcuda.so.1")
@@ -72,7 +73,7 @@ def driver_cuda() -> tuple[int, int] | None:
 
 
 def glibc_version() -> tuple[int, ...] | None:
-    """The C library's version, None for another one than glibc."""
+    """glibc's version; None if the C library is another one."""
     name, version = platform.libc_ver()
     return tuple(map(int, version.split(".")[:2])) if name == "glibc" else None
 

@@ -17,13 +17,13 @@ LOOPBACK = "127.0.0.1"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit code: the command's, 2 after a UserError, 1 when a node was lost, 128 + n after signal n."""
+    """Return the exit code: the command's, 2 after a UserError, 1 after the loss of a node, 128 + n after signal n."""
     return supervise(partial(_node, parse(arguments)))
 
 
 def _node(settings: Settings, folder: Path) -> int:
     if settings.nodes > 1:
-        # Without it, whoever reaches Ray's port can run code on every node.
+        # Without a token, anybody who reaches Ray's port could run code on every node.
         os.environ["RAY_AUTH_MODE"] = "token"
     work = _run_alone if settings.nodes == 1 else run_head if settings.rank == HEAD_RANK else run_worker
     try:

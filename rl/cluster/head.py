@@ -1,4 +1,4 @@
-"""The first node of several: waits for the others, runs the command with their Ray and scorers, and ends them."""
+"""The first of several nodes: it waits for the others, runs the command with their Ray and scorers, and ends them."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ REPORT_S = 30.0
 
 
 def run_head(settings: Settings, folder: Path) -> int:
-    """Returns the command's exit code, which every node then has too.
+    """Run the command on the nodes. Return its exit code, with which every node then exits.
 
     Raises:
         UserError: a port is taken, a node is missing, or a scorer does not start.
@@ -54,13 +54,13 @@ class _Head:
         self._settings, self._ray_node = settings, ray_node
         self._ready = False
         self._nodes: dict[int, dict] = {}  # by rank
-        self._agents: dict[str, Any] = {}  # by Ray's node id, also of rejected nodes
+        self._agents: dict[str, Any] = {}  # by Ray's node id, rejected nodes included
 
     def wait_for_nodes(self, deadline: Deadline) -> None:
-        """Wait until all nodes have joined Ray, and compare their GPUs with what training asks for.
+        """Wait until all nodes have joined Ray, and check that they have the GPUs that training asks for.
 
         Raises:
-            UserError: some are missing when the time is over, or have too few GPUs.
+            UserError: at the deadline some nodes are missing, or some have too few GPUs.
         """
         settings, report = self._settings, 0.0
         self._update()
@@ -86,10 +86,10 @@ class _Head:
             )
 
     def wait_for_scorers(self, deadline: Deadline) -> str:
-        """The scorers' addresses by rank, comma-separated, once each answers the head.
+        """Wait until each scorer answers the head; return their addresses by rank, comma-separated.
 
         Raises:
-            UserError: one did not start, or does not answer within the time limit.
+            UserError: a scorer did not start, or does not answer within the time limit.
         """
         import ray
 
@@ -117,12 +117,12 @@ class _Head:
         address = self._ray_node.address
         joined = {"RAY_ADDRESS": f"{address}:{self._settings.ray_port}", "DPH_HEAD": address, "DPH_SCORER": scorer}
         if self._settings.scorer is None:
-            # The scorers have these already; a folder may have another path on another node.
+            # The scorers have these already, and a folder may have another path on another node.
             joined |= {"DATABASE_PATH": "", "SCORER_CONFIG": ""}
         return run(self._settings.command, joined, self._tick)
 
     def end(self, code: int) -> None:
-        """End every other node with this exit code. A node that is not reached notices that the head is gone."""
+        """End every other node with this exit code. A node that cannot be reached notices that the head is gone."""
         import ray
 
         if heard := [agent.end.remote(code, "") for agent in self._agents.values()]:
@@ -130,7 +130,7 @@ class _Head:
                 ray.wait(heard, num_returns=len(heard), timeout=LAST_WORDS_S)
 
     def _tick(self) -> None:
-        """Pause, then see which nodes have come and gone.
+        """Pause, then look which nodes have joined or left.
 
         Raises:
             Stopped: a signal came.
@@ -159,7 +159,7 @@ class _Head:
         say(f"node {rank}, which only scores, is gone; training goes on with the other scorers")
 
     def _welcome(self, node: dict) -> None:
-        """Register a node, or end it with a sentence if it cannot be one of ours."""
+        """Register a node; if it does not belong to this run, end it with a sentence."""
         address, labels = node["NodeManagerAddress"], node["Labels"]
         rejection = self._rejection(labels)
         if rejection is None:
@@ -175,7 +175,7 @@ class _Head:
             agent.end.remote(USER_ERROR_EXIT_CODE, rejection)
 
     def _rejection(self, labels: dict[str, str]) -> str | None:
-        """Why a node cannot be one of ours, None when it can."""
+        """Why a node does not belong to this run; None if it does."""
         ours, theirs = self._settings.labels, dict.fromkeys(self._settings.labels) | labels
         rank = theirs["NODE_RANK"]
         for name in ("NNODES", "SCORER_NODES", "DPH_SCORER"):
@@ -185,14 +185,14 @@ class _Head:
                     values = f"{self._settings.scorer or 'none'} and node {rank} another"
                 return f"The head has {name}={values}: set the same on all nodes."
         if rank is None or not 0 <= int(rank) < self._settings.nodes:
-            return f"NODE_RANK={rank} is not one of 1 to {self._settings.nodes - 1}, which the head waits for."
+            return f"NODE_RANK={rank} is not between 1 and {self._settings.nodes - 1}, as the head expects."
         if int(rank) in self._nodes:
             return f"There are two nodes with NODE_RANK={rank}: give each its own."
         return None
 
 
 def _is_alive(node: dict) -> bool:
-    """Ray alone takes up to a minute to notice that a node's Ray was killed."""
+    """Whether a node's Ray answers. Ray itself takes up to a minute to notice that it was killed."""
     if not node["Alive"]:
         return False
     problem = connection_problem(node["NodeManagerAddress"], node["NodeManagerPort"])
@@ -206,7 +206,7 @@ def _start_agent(node_id: str, scores: bool) -> Any:
     placed = ray.remote(NodeAgent).options(
         num_cpus=0,
         max_restarts=-1,
-        # One call waits for the scorer, the other ends the node.
+        # While one call waits for the scorer, another may end the node.
         max_concurrency=2,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
     )

@@ -1,4 +1,4 @@
-"""The head's agent on another node: a Ray actor that serves the scorer there and ends the node."""
+"""The head's agent on another node: a Ray actor that runs the scorer there and ends the node."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from rl.cluster.scorer import ScorerServer
 from rl.cluster.settings import Settings
 from rl.common.atomic_write import write_text
 
-# Ray's processes inherit it: the node's folder, and its scorer's configuration, databases, address and port.
+# Holds the node's folder and its scorer's configuration, databases, address and port. Ray's processes inherit it.
 _VARIABLE = "DPH_CLUSTER_NODE"
 _END = "end.json"
 
@@ -26,7 +26,7 @@ def told_to_end(folder: Path) -> tuple[int, str] | None:
 
 
 class NodeAgent:
-    """The head makes it a Ray actor on the node.
+    """The head runs this class as a Ray actor on the node.
 
     Args:
         scores: whether to start a scorer server.
@@ -38,8 +38,8 @@ class NodeAgent:
         self._scorer = ScorerServer(Path(config), databases, address, port, self._folder) if scores else None
 
     def scorer_address(self, seconds: float) -> str:
-        """The scorer's address, once it answers; UserError if it does not answer in time."""
-        assert self._scorer is not None  # the head asks agents that score
+        """Wait until the scorer answers, and return its address; UserError if it does not answer in time."""
+        assert self._scorer is not None  # the head asks only agents with a scorer
         return self._scorer.wait_until_ready(seconds)
 
     def end(self, exit_code: int, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""Start and end the programs of one node: no process that they start outlives the launcher."""
+"""Start and end the programs of one node. No process that they start outlives the launcher."""
 
 import ctypes
 import os
@@ -30,15 +30,15 @@ _received: list[signal.Signals] = []
 
 
 def supervise(work: Callable[[Path], int]) -> int:
-    """Run `work` in a child process, then end all its descendants. Returns its exit code.
+    """Run `work` in a child process, then end all its descendants. Return its exit code.
 
-    Ray's client aborts the process that it runs in when Ray is lost; the launcher survives this.
+    When Ray is lost, Ray's client aborts its own process; the launcher survives this.
 
     Args:
-        work: takes a folder for logs and Ray's sockets; the folder is kept after a failure.
+        work: takes a folder for logs and Ray's sockets, which is kept after a failure.
     """
     folder = Path(tempfile.mkdtemp(prefix="dph-", dir=os.environ.get("RAY_TMPDIR", "/tmp")))
-    # Orphaned descendants become our children instead of init's, so that we find them.
+    # Orphaned descendants become our children, not init's, so that we find them.
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     pid = os.fork()
     if pid == 0:
@@ -82,7 +82,7 @@ def handle_signals(forward: Callable[[signal.Signals], object] = lambda number: 
             forward(signal.Signals(number))
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Signals that are ignored, as under nohup, stay ignored.
+        # A signal that is ignored, as under nohup, stays ignored.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, handle)
 
@@ -104,8 +104,8 @@ def start(
     """Start a program in its own session, so that Ctrl-C reaches it only through us.
 
     Args:
-        environment: in addition to ours.
-        log: file for its output; None: it shares ours.
+        environment: variables in addition to ours.
+        log: the file for its output; with None it uses our output.
     """
     with nullcontext() if log is None else open(log, "ab") as output:
         return subprocess.Popen(
@@ -132,9 +132,9 @@ def stop(process: subprocess.Popen, number: int = signal.SIGTERM, seconds: float
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], tick: Callable[[], None] = pause) -> int:
-    """Run a command to its end, with our output. An exception of tick() interrupts it, as Ctrl-C does.
+    """Run a command to its end, with our output. An exception in tick() interrupts it, as Ctrl-C does.
 
-    Returns its exit code, 128 + n where signal n ended it.
+    Return its exit code, or 128 + n if signal n ended it.
     """
     try:
         process = start(command, environment)
@@ -169,7 +169,7 @@ def say(sentence: str) -> None:
 
 
 def _end_descendants() -> None:
-    """SIGTERM, then SIGKILL, again while a dying process leaves others behind."""
+    """Send SIGTERM, then SIGKILL; repeat while a dying process leaves others behind."""
     for number, seconds in ((signal.SIGTERM, PROGRAM_GRACE_S), (signal.SIGKILL, KILL_S), (signal.SIGKILL, KILL_S)):
         descendants = psutil.Process().children(recursive=True)
         for process in descendants:

@@ -1,7 +1,7 @@
-"""Ray on a node: `ray start --block` as our child process, so that this Ray ends with us, and no other.
+"""Ray on a node: `ray start --block` runs as our child process, so that only this Ray ends with us.
 
-`ray symmetric-run` does not fit: its `ray stop` ends every Ray of the machine's user, it does not notice a lost node,
-and the other nodes exit with code 0 whatever the command's was.
+`ray symmetric-run` does not fit: its `ray stop` ends every Ray of the user on the machine, it does not notice a lost
+node, and the other nodes exit with code 0 whatever the command's code was.
 """
 
 import ipaddress
@@ -17,7 +17,7 @@ from rl.cluster.programs import last_line, pause, say, start
 from rl.cluster.settings import HEAD_RANK, Deadline, Settings
 from rl.common.errors import UserError
 
-# On a CPU Ray's CPUs and GPUs are only names (verl/dph/config/device/cpu.yaml).
+# Without GPUs, Ray's CPUs and GPUs are only names (verl/dph/config/device/cpu.yaml).
 _CPUS_WITHOUT_GPU = 16
 CONNECT_S = 5.0
 # A start that fails within this time would fail again.
@@ -29,7 +29,7 @@ class RayNode:
     """This node's Ray; the constructor starts it.
 
     Attributes:
-        address: of this node, as the others reach it.
+        address: the address under which the other nodes reach this one.
     """
 
     def __init__(self, settings: Settings, folder: Path):
@@ -41,7 +41,7 @@ class RayNode:
 
     @property
     def started(self) -> bool:
-        """Whether `ray start` has reported it."""
+        """Whether `ray start` has reported success."""
         return _STARTED in self._log.read_text(errors="replace")
 
     def check(self) -> None:
@@ -57,7 +57,7 @@ class RayNode:
         if settings.rank == HEAD_RANK:
             role = [
                 *("--head", f"--port={settings.ray_port}", "--include-dashboard=false"),
-                # Ray's default is a fixed port, on which two Rays of one machine would collide.
+                # On Ray's default, a fixed port, two Rays of one machine would collide.
                 f"--ray-client-server-port={_free_port()}",
             ]
         else:
@@ -77,10 +77,10 @@ class RayNode:
 
 
 def check_port(settings: Settings) -> None:
-    """Reject a port that is taken, or the nodes would join another Ray by mistake.
+    """Reject a port that is taken; otherwise the nodes would join another Ray by mistake.
 
     Raises:
-        UserError: it is taken.
+        UserError: the port is taken.
     """
     try:
         socket.create_server((settings.node_address or "", settings.ray_port)).close()
@@ -93,10 +93,10 @@ def check_port(settings: Settings) -> None:
 
 
 def start_ray(settings: Settings, folder: Path, deadline: Deadline) -> RayNode:
-    """Start Ray on this node, again and again until the time is over: Ray gives a busy machine only 30 s.
+    """Start Ray on this node, and repeat until the deadline, because Ray gives a busy machine only 30 s.
 
     Raises:
-        ConnectionError: every start failed, or the first one failed at once on the head.
+        ConnectionError: every start failed, or the head's first start failed at once.
     """
     while True:
         began = time.monotonic()
@@ -110,11 +110,11 @@ def start_ray(settings: Settings, folder: Path, deadline: Deadline) -> RayNode:
             at_once = settings.rank == HEAD_RANK and time.monotonic() - began < SLOW_S
             if at_once or deadline.left == 0:
                 raise
-            say(f"{error}; it is started again")
+            say(f"{error}; Ray is started again")
 
 
 def connection_problem(address: str, port: int) -> OSError | None:
-    """Why a port of Ray cannot be reached, or None; ConnectionRefusedError: the machine is up, Ray is not."""
+    """Why a port of Ray cannot be reached, or None. ConnectionRefusedError: the machine is up, but Ray is not."""
     try:
         socket.create_connection((address, port), timeout=CONNECT_S).close()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Scorer servers: one that is restarted when it ends, one for the duration of a block; and whether a server answers."""
+"""Scorer servers: one that is restarted when it ends, one that runs during a block, and a check whether one answers."""
 
 import http.client
 import json
@@ -20,7 +20,7 @@ from rl.common.time_limits import LONGEST_PAUSE_S, SERVER_START_S
 
 HEARTBEAT_S = 2.0
 FIRST_PAUSE_S = 1.0
-# After this time the pause before a restart is short again.
+# A server that has run this long is restarted after a short pause again.
 STEADY_S = 60.0
 
 
@@ -28,9 +28,9 @@ class ScorerServer:
     """A scorer server on `host`. If it ends, it is restarted after growing pauses, which the clients' retries bridge.
 
     Args:
-        databases: instead of the configuration's, if given.
-        port: 0 takes a free one.
-        folder: for its log and its port.
+        databases: replaces the configuration's folder of databases, if given.
+        port: the server's port; 0 takes a free one.
+        folder: the folder for its log and its port.
     """
 
     def __init__(self, config: Path, databases: str | None, host: str, port: int, folder: Path):
@@ -47,16 +47,16 @@ class ScorerServer:
         threading.Thread(target=self._keep_running, daemon=True).start()
 
     def wait_until_ready(self, seconds: float, sleep: Callable[[float], None] = time.sleep) -> str:
-        """Returns its address when it answers.
+        """Wait until the server answers, and return its address.
 
         Raises:
-            UserError: another scorer holds the port, or ours ended (with its own sentence) or does not answer in time.
+            UserError: another scorer holds the port, ours ended (with its own sentence) or does not answer in time.
         """
         deadline = time.monotonic() + seconds
         if self._taken:
             raise UserError(
-                f"Another scorer runs at {self.address}, perhaps on other databases: unset SCORER_PORT, and this run's "
-                "own takes a free port, or name the other one in DPH_SCORER."
+                f"Another scorer runs at {self.address}, perhaps on other databases: unset SCORER_PORT, so that this "
+                "run's scorer takes a free port, or name the other one in DPH_SCORER."
             )
         while not is_healthy(self.address):
             if self._ended:
@@ -83,7 +83,7 @@ class ScorerServer:
 
 
 def _own_port(host: str, folder: Path) -> int:
-    """A free port, and the same one when a node's agent starts again: the clients know it already."""
+    """A free port. A node's agent that starts again gets the same one, because the clients know it already."""
     kept = folder / "scorer.port"
     if not kept.exists():
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -93,8 +93,8 @@ def _own_port(host: str, folder: Path) -> int:
 
 
 def is_healthy(address: str) -> bool:
-    """Whether a scorer server says that it is healthy."""
-    # ValueError: no JSON. Other servers may answer: Ray's metrics exporter answers every path with 200.
+    """Whether a scorer server reports that it is healthy."""
+    # ValueError: the answer is not JSON. Other servers may answer; Ray's metrics exporter answers every path with 200.
     other = (OSError, http.client.HTTPException, ValueError)
     with suppress(*other), urllib.request.urlopen(f"{address}/heartbeat", timeout=HEARTBEAT_S) as response:
         return json.load(response) == {"status": "healthy"}
@@ -103,14 +103,14 @@ def is_healthy(address: str) -> bool:
 
 @contextmanager
 def temporary_scorer(config: Path, databases: Path | None, log: Path, python: str = sys.executable) -> Iterator[str]:
-    """Run a scorer server on a free port of this machine; yields its address.
+    """Run a scorer server on a free port of this machine, and yield its address.
 
     Args:
-        config: its YAML.
-        databases: the folder that db_ids are relative to, instead of the configuration's.
+        config: the server's YAML.
+        databases: the folder that db_ids are relative to, in place of the configuration's.
 
     Raises:
-        UserError: it does not start.
+        UserError: the server does not start.
     """
     with tempfile.TemporaryDirectory(prefix="dph-scorer-") as folder:
         log.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ class Settings(argparse.Namespace):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels of this node in Ray: its rank, and what all nodes must have in common."""
+        """This node's labels in Ray: its rank, and the settings that all nodes must share."""
         scorer = hashlib.sha256(self.scorer.encode()).hexdigest()[:16] if self.scorer else "none"
         return {
             "NODE_RANK": str(self.rank),
@@ -29,7 +29,7 @@ class Settings(argparse.Namespace):
 
 
 class Deadline:
-    """Time limit from now on."""
+    """A time limit that starts now."""
 
     def __init__(self, seconds: float):
         self.seconds = seconds
@@ -48,17 +48,17 @@ def parse(arguments: list[str] | None) -> Settings:
     )
     add = parser.add_argument
     add("--nodes", type=int, default=1, help="number of nodes (NNODES; default: %(default)s)")
-    add("--rank", type=int, default=HEAD_RANK, help="of this node; 0 is the head (NODE_RANK; default: %(default)s)")
+    add("--rank", type=int, default=HEAD_RANK, help="this node's; 0 is the head's (NODE_RANK; default: %(default)s)")
     add("--head", default="127.0.0.1", help="address of the head (MASTER_ADDR; default: %(default)s)")
     add("--scorer-nodes", type=int, default=0, help="the last ranks, which only score (SCORER_NODES; %(default)s)")
-    add("--gpus", type=int, default=8, help="required on each training node (GPUS_PER_NODE; default: %(default)s)")
+    add("--gpus", type=int, default=8, help="GPUs of each training node (GPUS_PER_NODE; default: %(default)s)")
     add(
         "--device",
         choices=("cuda", "cuda_hf", "cpu"),
         default="cuda",
         help="for training (DEVICE; default: %(default)s)",
     )
-    add("--node-address", type=_optional, help="of this node; default: on the route to the head (NODE_ADDR)")
+    add("--node-address", type=_optional, help="this node's; default: on the route to the head (NODE_ADDR)")
     add("--scorer", type=_optional, help="addresses of running servers: none is started (DPH_SCORER)")
     add("--scorer-config", type=Path, help="configuration of the scorers that are started (SCORER_CONFIG)")
     add("--database-path", type=_optional, help="their databases; default: the configuration's (DATABASE_PATH)")
@@ -66,9 +66,9 @@ def parse(arguments: list[str] | None) -> Settings:
         "--scorer-port",
         type=int,
         default=0,
-        help="of the scorers; 0: a free one on each node (SCORER_PORT; default: %(default)s)",
+        help="the scorers' port; 0: a free one on each node (SCORER_PORT; default: %(default)s)",
     )
-    add("--ray-port", type=int, default=6379, help="of Ray on the head (RAY_PORT; default: %(default)s)")
+    add("--ray-port", type=int, default=6379, help="Ray's port on the head (RAY_PORT; default: %(default)s)")
     add("--wait-seconds", type=float, default=600, help="until all are ready (CLUSTER_WAIT_S; default: %(default)s)")
     add("--ray-argument", action="append", default=[], help="further argument of `ray start` (RAY_START_ARGS)")
     add("command", nargs="+", metavar="COMMAND", help="after --: what the head runs")

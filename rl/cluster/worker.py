@@ -1,4 +1,4 @@
-"""A node other than the head: runs Ray until the head's agent ends it."""
+"""A node other than the head: it runs Ray until the head's agent ends it."""
 
 from pathlib import Path
 
@@ -13,10 +13,10 @@ POLL_S = 0.5
 
 
 def run_worker(settings: Settings, folder: Path) -> int:
-    """Returns the exit code that the head gives.
+    """Run Ray on this node. Return the exit code that the head sends.
 
     Raises:
-        UserError: the head was not reached, or rejects this node.
+        UserError: the head cannot be reached, or rejects this node.
         ConnectionError: the head is gone, or Ray has ended.
     """
     deadline = Deadline(settings.wait_seconds)
@@ -52,7 +52,7 @@ def _wait_for_head(settings: Settings, deadline: Deadline) -> None:
 
 
 def _wait_for_end(settings: Settings) -> None:
-    """Wait until the head's Ray has ended: the next script on this node must not join it."""
+    """Wait until the head's Ray has ended, because the next script on this node must not join it."""
     deadline = Deadline(HEAD_END_S)
     while connection_problem(settings.head, settings.ray_port) is None and deadline.left > 0:
         pause()

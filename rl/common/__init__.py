@@ -1,1 +1,1 @@
-"""What every program of the project uses: errors, files, signals, fingerprints."""
+"""Errors, files, signals and fingerprints, for every program of the project."""

@@ -1,6 +1,6 @@
 """Append-only files of lines, written by one process at a time.
 
-A program that dies while it writes leaves a torn last line: the next one cuts it off. A write that fails leaves none.
+A program that dies in a write leaves a torn last line, which the next one cuts off. A failed write leaves nothing.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ Item = TypeVar("Item")
 
 
 class AppendLog:
-    """An append-only file of lines, created if missing. Close it.
+    """An append-only file of lines, created if missing. The caller closes it.
 
     Args:
-        path: in a folder that exists.
+        path: the file; its folder exists.
 
     Raises:
-        UserError: the file cannot be opened, or another process has it.
+        UserError: the file cannot be opened, or another process writes it.
     """
 
     def __init__(self, path: Path):
@@ -40,10 +40,10 @@ class AppendLog:
         return os.fstat(self._file.fileno()).st_size
 
     def read(self, parse: Callable[[bytes], Item | None]) -> Iterator[Item]:
-        """Yield the content of each line; a last line that is torn or unreadable is cut off.
+        """Yield the content of each line; cut off a last line that is torn or unreadable.
 
         Args:
-            parse: of one line with its newline; None for one that cannot be read.
+            parse: maps one line with its newline to its content, or to None if it cannot be read.
 
         Raises:
             UserError: a line before the last cannot be read.
@@ -72,7 +72,7 @@ class AppendLog:
         try:
             self._write(line)
         except OSError as error:
-            with contextlib.suppress(OSError):  # what is left is a torn line, which the next reader cuts off
+            with contextlib.suppress(OSError):  # a torn line may stay, and the next reader cuts it off
                 self._file.truncate(before)
             raise UserError(
                 f"{self.path} cannot be written ({error.strerror}): make room and re-run the same command to resume."
@@ -87,7 +87,7 @@ class AppendLog:
 
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)
-        while rest:  # a disk that becomes full takes a part
+        while rest:  # a disk that fills up may accept only a part
             rest = rest[self._file.write(rest) :]
 
 

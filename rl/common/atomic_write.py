@@ -1,4 +1,4 @@
-"""Atomic writes: a reader sees the old content of a file or folder, or the new one, never a part."""
+"""Atomic writes: a reader sees either the old content of a file or folder or the new one, never a part."""
 
 import os
 import shutil
@@ -9,14 +9,14 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
-    """Yield a temporary path to write a file or folder to; it is renamed to `path` when the block succeeds.
+    """Yield a temporary path for a new file or folder; rename it to `path` when the block succeeds.
 
-    After an exception the old content stays and nothing is left behind.
+    After an exception the old content stays, and the temporary path is removed.
     """
     path = Path(path)
-    # Hidden: those who list a folder of address files pass it over.
+    # The name is hidden: programs that list a folder of address files skip it.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    _remove(temporary)  # of a killed process with this id
+    _remove(temporary)  # a killed process with this id may have left one
     try:
         yield temporary
         if temporary.is_dir() and path.is_dir():  # a folder that is not empty cannot be replaced in one step

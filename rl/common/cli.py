@@ -15,7 +15,7 @@ from rl.common.signals import Stopped
 USER_ERROR_EXIT_CODE = 2
 INTERRUPTED_EXIT_CODE = 130
 
-# How a traceback ends on one of our exceptions: all that is left when a Ray actor dies while it is constructed.
+# The last line of a traceback of our exceptions. Nothing else is left when a Ray actor dies in its constructor.
 _QUALIFIED_USER_ERROR = re.compile(r"^(?:rl|verl\.dph)\.[\w.]+: (.+)$", re.MULTILINE)
 
 
@@ -26,7 +26,7 @@ def find_user_error(error: BaseException, seen: frozenset[int] = frozenset()) ->
     `raise ... from`.
 
     Args:
-        seen: ids of the exceptions above it: one that was raised from its own group is in its own cause.
+        seen: ids of the exceptions above it; an exception that was raised from its own group is in its own cause.
     """
     if id(error) in seen:
         return None
@@ -37,7 +37,7 @@ def find_user_error(error: BaseException, seen: frozenset[int] = frozenset()) ->
     # Ray's RayTaskError(UserError) is itself a UserError, but its text is the remote traceback.
     of_ray = type(error).__module__.partition(".")[0] == "ray"
     if isinstance(error, UserError) and not of_ray:
-        return str(error)  # what it was raised from says less, such as neither file nor row
+        return str(error)  # its cause says less: it may name neither file nor row
     behind = getattr(error, "cause", None) or error.__cause__
     if isinstance(behind, BaseException):
         sentence = find_user_error(behind, seen)
@@ -52,7 +52,7 @@ def user_errors_exit(resumes: bool = False) -> Iterator[None]:
     """Exit with one sentence on stderr and code 2 when the block raises a UserError.
 
     Args:
-        resumes: the same command resumes what Ctrl-C or SIGTERM ended, and the sentence says so.
+        resumes: after Ctrl-C or SIGTERM the same command resumes the work, and the sentence says so.
     """
     advice = ": re-run the same command to resume." if resumes else "."
     try:
@@ -74,7 +74,7 @@ def user_errors_exit(resumes: bool = False) -> Iterator[None]:
 
 
 def _missing_setting(error: Exception) -> str | None:
-    # A program that never imported OmegaConf has no such error: the scorer installs without it.
+    # The scorer installs without OmegaConf, so it is not imported here.
     omegaconf = sys.modules.get("omegaconf.errors")
     if omegaconf is None or not isinstance(error, omegaconf.MissingMandatoryValue):
         return None
@@ -83,7 +83,6 @@ def _missing_setting(error: Exception) -> str | None:
 
 def shutdown_ray() -> None:
     """Shut down Ray if this process runs it."""
-    # A program that never imported Ray has nothing to shut down.
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         ray.shutdown()

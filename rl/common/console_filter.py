@@ -1,9 +1,9 @@
-"""Filter a program's output: everything to a log file, what people need to the terminal (console_log).
+"""Filter a program's output: a log file gets everything, the terminal only what people need (console_log).
 
     python console_filter.py FILE < output
 
-The terminal gets our own messages, errors, progress bars of the program itself, and one short line per training step.
-Only the standard library is imported: the process starts with the program that it reads from.
+The terminal gets our own messages, errors, the program's own progress bars, and one short line per training step.
+Only the standard library is imported, because this process starts together with the program that it filters.
 """
 
 import json
@@ -16,13 +16,12 @@ from pathlib import Path
 # How the messages of this repository's loggers begin, and the line that ends the output.
 MARK, END = "dph: ", "\x04 end of the log"
 
-# Of another process, as Ray prints it.
+# Ray's prefix of a line that another process printed.
 _RAY = re.compile(r"^(?:\x1b\[\d+m)?\(([^()]* )?pid=\d+[^()]*\)(?:\x1b\[0m)? ?")
-# tqdm's, without those of transformers, which take a moment each.
+# A progress bar of tqdm. Those of transformers are left out, because each takes only a moment.
 _BAR = re.compile(r"(?!Loading|Writing)[^|]*\d+%\|[^|]*\|[^\[]*\[[^\]]*\]")
 _ERROR = re.compile(r"\b(ERROR|CRITICAL|FATAL)\b")
-# The last line of a traceback, at the left margin.
-# (A UserError is the last line of our own programs, in its own words.)
+# The last line of a traceback, at the left margin. Our own programs print a UserError themselves.
 _RAISED = re.compile(r"(?!.*\bUserError\b)(\w+\.)*\w*(Error|Exception|Unavailable|Refused|Mismatch)\b(: .*)?$")
 # What differs between two messages of one error.
 _NUMBER = re.compile(r"[0-9a-f]{8,}|\d+")
@@ -33,7 +32,7 @@ _VALIDATION = "val-core/"
 
 
 def shown(line: str) -> str | None:
-    """What the terminal gets of a line of output, None for nothing."""
+    """What the terminal shows of a line of output; None for nothing."""
     of_ray = _RAY.match(line)
     text = line[of_ray.end() :] if of_ray else line
     if step := _STEP.search(text):
@@ -44,9 +43,9 @@ def shown(line: str) -> str | None:
 
 
 class Errors:
-    """Errors of verl and Ray on the terminal: each once, with the exception that its traceback in the log ends with.
+    """Show each error of verl and Ray once, with the exception at the end of its traceback.
 
-    A scorer that is down fails every rollout of a step, with the same message but for the rollout's name.
+    When a scorer is down, every rollout of a step fails with a message that differs only in the rollout's name.
     """
 
     def __init__(self) -> None:
@@ -54,7 +53,7 @@ class Errors:
         self._raises = False  # an error was shown, and its exception has not come yet
 
     def shown(self, line: str) -> str | None:
-        """What the terminal gets of a line of output, None for nothing."""
+        """What the terminal shows of a line of output; None for nothing."""
         text = shown(line)
         if text is None:
             of_ray = _RAY.match(line)
@@ -75,7 +74,7 @@ class Errors:
 
 
 def _step(number: str, metrics: str) -> str:
-    """A training step in one short line, from the line of verl's console logger."""
+    """One short line for a training step, made from the line of verl's console logger."""
     values = dict(item.rpartition(":")[::2] for item in metrics.split(" - "))
     named = {label: values[key] for key, label in _SHOWN.items() if key in values}
     named |= {key.removeprefix(_VALIDATION): value for key, value in values.items() if key.startswith(_VALIDATION)}
@@ -88,19 +87,19 @@ def _short(value: str) -> str:
 
 
 def filter_output(path: str) -> None:
-    """Read output from stdin until it ends; the file gets it but for progress bars, stdout what `shown` says."""
+    """Read stdin to its end; write all but progress bars to the file, and what `shown` returns to stdout."""
     rest, after_bar, end_of_bar = b"", False, "\r\x1b[K" if os.isatty(1) else "\n"
     errors = Errors()
     with open(path, "ab", buffering=0) as log:
         while data := os.read(0, 1 << 16):
             *lines, rest = re.split(rb"[\r\n]", rest + data)
-            if _BAR.match(rest.decode(errors="replace")):  # its end comes with the next one
+            if _BAR.match(rest.decode(errors="replace")):  # the end of its line comes only with the next bar
                 lines, rest = [*lines, rest], b""
             for line in (line.decode(errors="replace") for line in lines):
                 bar = None if _RAY.match(line) else _BAR.match(line)
                 line = line[bar.end() :] if bar else line
                 text, after = errors.shown(line), end_of_bar if after_bar else ""
-                # A full disk or a terminal that is gone does not end the program.
+                # The program continues without disk space and without a terminal.
                 with suppress(OSError):
                     if bar:
                         os.write(1, f"\r{bar[0]}".encode())

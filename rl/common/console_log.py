@@ -1,6 +1,6 @@
-"""Console output for people: verl's, Ray's and torch's output goes to a log file, and what people need to the terminal.
+"""Console output for people: a log file gets all output of verl, Ray and torch, the terminal only what people need.
 
-The output passes through a filter (console_filter), which is a process of its own, so that a crash loses nothing.
+A separate process (console_filter) filters the output, so that a crash loses nothing.
 """
 
 import logging
@@ -27,7 +27,7 @@ _END_LIMIT_S = 10
 
 @contextmanager
 def console_log(path: Path) -> Iterator[None]:
-    """Append to `path` what this process and those that it starts print in the block.
+    """Append to `path` what this process and its children print in the block.
 
     With VERBOSE=1 in the environment everything stays on the terminal.
 
@@ -46,7 +46,7 @@ def console_log(path: Path) -> Iterator[None]:
     sys.stderr.write(f"Log: {path} ({VERBOSE}=1 prints everything)\n")
     terminal = [os.dup(1), os.dup(2)]
     command = [sys.executable, "-I", "-S", console_filter.__file__, str(path)]
-    # A session of its own: Ctrl-C ends the program, and the filter when there is nothing more to read.
+    # In its own session the filter outlives Ctrl-C, and ends when there is nothing more to read.
     reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=terminal[1], start_new_session=True)
     assert reader.stdin is not None
     _point_output_to(reader.stdin.fileno(), reader.stdin.fileno())
@@ -55,14 +55,14 @@ def console_log(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        shutdown_ray()  # what its processes still print belongs to the log, not behind our last sentence
+        shutdown_ray()  # its processes may still print, which belongs in the log and not after our last sentence
         del os.environ[_VARIABLE]
         mark_messages()
         _point_output_to(*terminal)
         for descriptor in terminal:
             os.close(descriptor)
         try:
-            # Without it a process that outlives the block would keep the filter waiting.
+            # Without this line the filter would wait for a process that outlives the block.
             reader.stdin.write(f"\n{END}\n".encode())
             reader.stdin.close()
             reader.wait(timeout=_END_LIMIT_S)
@@ -71,12 +71,12 @@ def console_log(path: Path) -> Iterator[None]:
 
 
 def mark_messages() -> None:
-    """Let the messages of our loggers pass the filter, if there is one; else take the mark off."""
+    """Mark our loggers' messages so that the filter lets them pass; without a filter, remove the mark."""
     for name in _OURS:
         logger = logging.getLogger(name)
         for handler in [handler for handler in logger.handlers if isinstance(handler, _Marked)]:
             logger.removeHandler(handler)
-        logger.propagate = _VARIABLE not in os.environ  # else the log had each message twice
+        logger.propagate = _VARIABLE not in os.environ  # otherwise the log would have each message twice
         if not logger.propagate:
             logger.addHandler(_Marked())
 

@@ -1,4 +1,4 @@
-"""sha256 fingerprints of files, of a model's weights and of its tokenizer: what samples and stores belong to."""
+"""sha256 fingerprints of files, model weights and tokenizers, by which samples and stores name what they belong to."""
 
 import functools
 import hashlib
@@ -13,12 +13,12 @@ from tqdm import tqdm
 
 from rl.common.errors import UserError
 
-# A bar for what takes longer, such as the weights of a large model.
+# Longer work, such as hashing a large model's weights, shows a progress bar.
 BAR_DELAY_S = 3.0
 
 _SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 
-# The first pattern that matches anything counts: a folder with both holds the same weights twice.
+# Only the first pattern with a match counts: a folder with both kinds of files holds the same weights twice.
 _WEIGHT_PATTERNS = ("*.safetensors", "pytorch_model*.bin")
 _TOKENIZER_FILES = (
     "tokenizer.json",
@@ -87,7 +87,7 @@ def tokenizer_hash(model: str | os.PathLike) -> str:
 
 
 def short(value: object) -> str:
-    """A value in a message: of each sha256 in it, the first 12 digits."""
+    """A value for a message, in which each sha256 is shortened to its first 12 digits."""
     return _SHA256.sub(lambda found: found[0][:12], str(value))
 
 
@@ -97,7 +97,7 @@ def _folder(name: str | os.PathLike) -> Path:
 
 
 def _hub_folder(name: str) -> Path:
-    """The cached folder of a Hugging Face Hub model, downloaded if missing: the engine will need it too."""
+    """The cached folder of a Hugging Face Hub model, downloaded if missing; the engine will need it too."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
@@ -105,13 +105,13 @@ def _hub_folder(name: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=[_WEIGHT_PATTERNS[0], *_TOKENIZER_FILES]))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise UserError(
-            f"The model {name} is neither a folder nor to be had from the Hugging Face Hub ({type(error).__name__}): "
+            f"The model {name} is not a folder, and the Hugging Face Hub did not provide it ({type(error).__name__}): "
             "give a local model folder."
         ) from error
 
 
 def _kept_sha256(path: Path) -> str:
-    """file_sha256, once in a process while the file's size and time stay: an evaluation asks for each split again."""
+    """file_sha256, cached while the file's size and time stay the same: an evaluation asks once per split."""
     state = path.stat()
     return _sha256_of_state(path, state.st_size, state.st_mtime_ns)
 
@@ -123,7 +123,7 @@ def _sha256_of_state(path: Path, size: int, mtime_ns: int) -> str:
 
 def _combined_hash(files: Iterable[Path]) -> str:
     files = list(files)
-    with ThreadPoolExecutor(max_workers=4) as pool:  # hashlib lets go of the GIL; the disk is soon the limit
+    with ThreadPoolExecutor(max_workers=4) as pool:  # hashlib releases the GIL, and the disk soon becomes the limit
         hashes = list(
             tqdm(
                 pool.map(_kept_sha256, files),
@@ -132,7 +132,7 @@ def _combined_hash(files: Iterable[Path]) -> str:
                 unit="file",
                 delay=BAR_DELAY_S,
                 leave=False,
-                disable=threading.current_thread() is not threading.main_thread(),  # where nobody waits for it
+                disable=threading.current_thread() is not threading.main_thread(),  # nobody waits for other threads
             )
         )
     lines = "".join(f"{file.name} {digest}\n" for file, digest in zip(files, hashes, strict=True))

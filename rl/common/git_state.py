@@ -6,14 +6,14 @@ from typing import Any
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
-    """Revision of the checkout that `folder` belongs to, and whether tracked files differ from it; None without one."""
+    """Revision of the checkout that contains `folder`, and whether tracked files differ; None without a checkout."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(folder), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        # An installed copy may lie inside a checkout of something else.
+        # An installed copy may be inside the checkout of another project.
         git("ls-files", "--error-unmatch", str(folder))
         return {
             "revision": git("rev-parse", "HEAD"),

@@ -1,4 +1,4 @@
-"""Reading parquet files, with errors that say what to do."""
+"""Read parquet files, with errors that say what to do."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,19 +9,19 @@ import pyarrow.parquet as pq
 
 from rl.common.errors import UserError
 
-# Rows and bytes that are read at a time, so that memory does not grow with the file: a prompt may have 60 KB, and
-# without a buffer Arrow reads a whole column chunk at once.
+# Rows and bytes per read, so that memory does not grow with the file: a prompt may have 60 KB, and without a buffer
+# Arrow reads a whole column chunk at once.
 BATCH_ROWS = 64
 _BUFFER_BYTES = 1 << 20
 
 
 @contextmanager
 def open_parquet(path: Path, columns: Sequence[str], hint: str) -> Iterator[pq.ParquetFile]:
-    """The open file; a read error of Arrow inside the block becomes a UserError too.
+    """Open the file; Arrow's read errors inside the block become UserErrors too.
 
     Args:
-        columns: that the file must have.
-        hint: what to do if it is another kind of file.
+        columns: the columns that the file must have.
+        hint: the error's advice for a file of another kind.
 
     Raises:
         UserError: the file cannot be read as parquet, or a column is missing.
@@ -39,6 +39,6 @@ def open_parquet(path: Path, columns: Sequence[str], hint: str) -> Iterator[pq.P
 def rows_in(
     parquet: pq.ParquetFile, columns: Sequence[str] = (), batch_rows: int = BATCH_ROWS
 ) -> Iterator[dict[str, Any]]:
-    """The rows, one at a time; all columns if none are named."""
+    """Yield the rows one at a time, with all columns if none are named."""
     for batch in parquet.iter_batches(batch_rows, columns=list(columns) or None):
         yield from batch.to_pylist()

@@ -1,4 +1,4 @@
-"""A program and everything that it started: its processes, their memory, and how all of them are ended."""
+"""The processes of a program and its descendants: list them, measure their memory, end them."""
 
 import ctypes
 import signal
@@ -16,7 +16,7 @@ _LIBC = ctypes.CDLL(None)
 
 
 def end_with_parent() -> None:
-    """A preexec_fn: a SIGKILL of the parent, which then ends nothing, becomes a SIGTERM of this process."""
+    """A preexec_fn: this process gets SIGTERM when its parent dies, also by SIGKILL, when the parent cannot end it."""
     if sys.platform == "linux":
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
@@ -30,7 +30,7 @@ def process_tree(pid: int) -> list[psutil.Process]:
 
 
 def end_process_tree(process: subprocess.Popen, grace_seconds: float = COMMAND_GRACE_S) -> None:
-    """End a program and its descendants (Ray's processes among them): SIGINT, then SIGKILL to those that are left."""
+    """End a program and its descendants, among them Ray's processes: SIGINT first, SIGKILL after the grace period."""
     if process.poll() is not None:
         return
     alive = process_tree(process.pid)
@@ -43,7 +43,7 @@ def end_process_tree(process: subprocess.Popen, grace_seconds: float = COMMAND_G
 
 
 def memory_in_use(pid: int) -> int:
-    """Bytes of a process and its descendants; pages that they share are counted once (PSS)."""
+    """Bytes of memory of a process and its descendants; shared pages are counted once (PSS)."""
     return sum(_proportional_set_sizes(pid))
 
 

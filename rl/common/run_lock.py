@@ -1,10 +1,10 @@
 """One run at a time in a folder.
 
-The owner holds the flock of a file in the folder, which the kernel releases when the owner dies. Hosts that share a
-file system may not share flock, so an owner on another host counts as alive for as long as the file names it.
+The owner holds the flock of a file in the folder, and the kernel releases it when the owner dies. Hosts that share a
+file system may not share flock, so an owner on another host counts as alive as long as the file names it.
 
-Not filelock: its FileLock does not name the owner, and its SoftFileLock takes an owner for dead whose process number it
-does not see, as in another container of this host.
+The package filelock does not do this: its FileLock does not name the owner, and its SoftFileLock believes that an owner
+in another container of this host is dead.
 """
 
 import fcntl
@@ -22,10 +22,10 @@ FILE = ".lock"
 
 @contextmanager
 def sole_run(folder: Path, otherwise: str) -> Iterator[None]:
-    """Keep other runs out of a folder, which is created if missing, until the block ends.
+    """Keep other runs out of a folder until the block ends; create the folder if it is missing.
 
     Args:
-        otherwise: what to do instead of waiting for the other run, in words.
+        otherwise: completes the error's "wait for it, or ...".
 
     Raises:
         UserError: another run is in the folder, or may be, or the folder cannot be written.
@@ -46,14 +46,14 @@ def sole_run(folder: Path, otherwise: str) -> Iterator[None]:
 
 
 def _claimed(path: Path, host: str, otherwise: str) -> int:
-    """The open file, new or of an owner on this host that is dead, with its flock."""
+    """Open and flock the file: a new one, or one that a dead owner on this host has left."""
     try:
-        # Of two hosts only one succeeds, whether or not they share flock.
+        # Only one of two hosts succeeds here, whether or not they share flock.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     except FileExistsError:
         descriptor = os.open(path, os.O_RDWR)
     else:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # whoever looks at it meanwhile finds it empty, and lets go of it
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # another run may hold it for a moment, until it finds the file empty
         return descriptor
     owner = os.pread(descriptor, 1000, 0).decode(errors="replace") or "its process is not known"
     found, advice = f"A run is under way in {path.parent} ({owner})", f"wait for it, or {otherwise}"
@@ -66,6 +66,6 @@ def _claimed(path: Path, host: str, otherwise: str) -> int:
         if f" on {host} since " not in owner:
             refusal = f"{found}, unless it was killed: {advice}; if that process is dead, delete {path}."
         elif path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
-            return descriptor  # else its owner has just ended and removed it, so that others do not find our lock
+            return descriptor  # otherwise its owner has just removed the file, and others would not find our lock
     os.close(descriptor)
     raise UserError(refusal)

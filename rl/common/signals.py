@@ -1,4 +1,4 @@
-"""Graceful shutdown on SIGINT and SIGTERM: work in progress is cancelled and cleans up."""
+"""Graceful shutdown on SIGINT and SIGTERM: work in progress is cancelled and cleaned up."""
 
 import signal
 import sys
@@ -21,7 +21,7 @@ def run_stoppable(coroutine: Coroutine) -> Any:
     Raises:
         Stopped: a signal came; the coroutine's clean-up is done.
     """
-    import asyncio  # a third of the start-up time of a program that only reads files
+    import asyncio  # importing it takes a third of the start-up time of a program that only reads files
 
     came = []
 
@@ -40,10 +40,10 @@ def run_stoppable(coroutine: Coroutine) -> Any:
 
 @contextmanager
 def stoppable_when_armed() -> Iterator[Callable[[], object]]:
-    """Yield a function; once it was called, in the main thread, SIGTERM ends the block as Ctrl-C does.
+    """Yield a function; after the main thread has called it, SIGTERM ends the block as Ctrl-C does.
 
-    It is for blocks that call ray.init, whose handler aborts the process: arm afterwards. Ray's blocking calls pass a
-    KeyboardInterrupt on, but of a SystemExit not the exit code.
+    A block that calls ray.init calls the function afterwards, because Ray's own handler aborts the process. Ray's
+    blocking calls pass a KeyboardInterrupt on, but lose the exit code of a SystemExit.
 
     Raises:
         Stopped: SIGTERM came.
@@ -64,7 +64,7 @@ def stoppable_when_armed() -> Iterator[Callable[[], object]]:
 
 @contextmanager
 def own_sigterm() -> Iterator[None]:
-    """For what installs a handler of SIGTERM that ends the process at once, as ray.init does: ours is put back."""
+    """Restore our handler of SIGTERM after the block: ray.init installs one that ends the process at once."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield

@@ -1,9 +1,9 @@
 """Every setting that DPH-RL adds to verl's configuration, and verl's settings whose values it changes or checks.
 
-A setting is stated once, in the table of its program: training.py, presample.py, evaluate.py, sampling.py (what the
-last two share) and scorer.py (what all three share). Hydra's defaults, the checks before a run, `--help`,
-docs/reference/settings.md, the actor's dataclass and what a resumed run may change derive from it. Nothing here imports
-verl or torch.
+A setting is stated once, in the table of its program: training.py, presample.py or evaluate.py. sampling.py has the
+settings that the last two share, scorer.py those that all three share. Hydra's defaults, the checks before a run,
+`--help`, docs/reference/settings.md, the actor's dataclass and the changes that a resumed run may make derive from
+these tables. Nothing here imports verl or torch.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Compose a program's configuration as the program does itself, in a second: without importing verl."""
+"""Compose a program's configuration as the program itself does, but in a second, without importing verl."""
 
 import difflib
 import re
@@ -19,7 +19,7 @@ from rl.configuration.names import verl_folder
 from rl.configuration.nesting import flat
 from rl.configuration.programs import PROGRAMS
 
-# The file of CONFIG_DIR by the program's module.
+# Each program's file in CONFIG_DIR, by the program's module.
 CONFIG_OF = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample", "verl.dph.evaluate": "evaluate"}
 
 _UNKNOWN_KEY = re.compile(r"Could not (?:override|delete from config)[: .']+(?P<key>[\w.]+)")
@@ -28,7 +28,7 @@ _UNKNOWN_OPTION = re.compile(
 )
 _SHOWN = 3
 
-# What the files of CONFIG_DIR are composed with: resolvers, and the settings' defaults, which the files include.
+# The files of CONFIG_DIR use these resolvers, and include the settings' defaults.
 variables.register()
 for _name, _program in PROGRAMS.items():
     ConfigStore.instance().store(f"{_name}_settings", _program.defaults())
@@ -38,10 +38,10 @@ def compose(config_name: str, overrides: Sequence[str] = (), folder: Path | None
     """The configuration of `verl/dph/config/<config_name>.yaml` with overrides, as hydra.main composes it.
 
     Args:
-        folder: a further one for the groups `experiment` and `method`, as Hydra's --config-dir.
+        folder: another folder with the groups `experiment` and `method`, like Hydra's --config-dir.
 
     Raises:
-        UserError: an override names no setting or no option, or there is no verl.
+        UserError: an override names an unknown setting or option, or verl is not installed.
     """
     searched = [f"file://{verl_folder() / 'trainer' / 'config'}"]
     searched += [f"file://{folder.resolve()}"] if folder else []
@@ -66,7 +66,7 @@ def override_errors_explained(config_name: str) -> Iterator[None]:
 
 
 def explain(error: str, config_name: str) -> str:
-    """One sentence for the text of a Hydra error."""
+    """Explain the text of a Hydra error in one sentence."""
     if unknown := _UNKNOWN_KEY.search(error):
         return _no_setting(unknown["key"], [name for name, _ in flat(OmegaConf.to_container(compose(config_name)))])
     if option := _UNKNOWN_OPTION.search(error):
@@ -76,10 +76,10 @@ def explain(error: str, config_name: str) -> str:
 
 
 def check_additions(config: DictConfig, overrides: Sequence[str]) -> None:
-    """Reject +KEY=VALUE with the abbreviated name of a setting: it would add a key that nothing reads.
+    """Reject +KEY=VALUE with the abbreviated name of a setting, which would add a key that nothing reads.
 
     Args:
-        config: composed with the overrides.
+        config: the configuration composed with the overrides.
     """
     added = [word.lstrip("+").split("=")[0] for word in overrides if word.startswith("+")]
     if not added:
@@ -92,9 +92,9 @@ def check_additions(config: DictConfig, overrides: Sequence[str]) -> None:
 
 def _no_setting(key: str, names: Sequence[str]) -> str:
     if full := [name for name in names if name.endswith(f".{key}")]:
-        return f"{key} is no setting: its full name is {' or '.join(full[:_SHOWN])}."
+        return f"{key} is not a setting: its full name is {' or '.join(full[:_SHOWN])}."
     by_end = {name.split(".")[-1]: name for name in names}
     near = difflib.get_close_matches(key, names, n=_SHOWN)
     near = near or [by_end[end] for end in difflib.get_close_matches(key.split(".")[-1], by_end, n=_SHOWN)]
-    hint = f"did you mean {' or '.join(near)}?" if near else "--help lists the program's own, --help-all verl's too."
-    return f"{key} is no setting: {hint}"
+    hint = f"did you mean {' or '.join(near)}?" if near else "--help lists our settings, --help-all verl's too."
+    return f"{key} is not a setting: {hint}"

@@ -1,7 +1,7 @@
 """The divergences to the initial policy, one for each `sft_loss_mode`.
 
-The setting's choices and help, its checks, the losses, their tests and the table of docs/explanation/method.md derive
-from DIVERGENCES. The functions are in verl/dph/divergence/f_divergences.py, which this package cannot import.
+The setting's choices and help, its checks, the losses, their tests and the table in docs/explanation/method.md derive
+from DIVERGENCES. verl/dph/divergence/f_divergences.py has the functions; this package cannot import it.
 """
 
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Divergence:
-    """A mode.
+    """A divergence to the initial policy.
 
     Attributes:
         mode: the value of sft_loss_mode.
-        definition: the whole divergence, M = (pi_theta + pi_ref) / 2.
+        definition: the formula of the whole divergence, with M = (pi_theta + pi_ref) / 2.
         function: the name of the function that computes it.
-        on: the rows that carry it with sft_loss_form=auto. With "both", D_pef carries one half and D_exp the other;
-            with "either", D_pef carries it if the run has a store, else D_exp.
-        halves: the functions on D_pef and on D_exp with on="both".
-        has_tail_form: whether f'(inf) is finite, so that there is a function <function>_tail for sft_baseline=tail.
-        reads: the settings of the actor that only this mode reads.
+        on: the rows on which sft_loss_form=auto computes it. "both": one half on D_pef and the other on D_exp;
+            "either": on D_pef if the run has a store, else on D_exp.
+        halves: with on="both", the functions on D_pef and on D_exp.
+        has_tail_form: whether f'(inf) is finite; a function <function>_tail then serves sft_baseline=tail.
+        reads: the actor's settings that only this mode reads.
         eta: the paper's range of sft_loss_coeff.
-        source: where it is defined.
+        source: the publication that defines it.
     """
 
     mode: str
@@ -94,11 +94,11 @@ DIVERGENCES = {
 
 
 def modes_with_tail_form() -> str:
-    """Their names, for a sentence."""
+    """The names of the modes with a tail form, joined for a sentence."""
     *others, last = (divergence.mode for divergence in DIVERGENCES.values() if divergence.has_tail_form)
     return f"{', '.join(others)} and {last}"
 
 
 def definitions() -> str:
-    """Every mode with its definition, for a sentence."""
+    """Every mode with its definition, joined for a sentence."""
     return "; ".join(f"{divergence.mode}: {divergence.definition}" for divergence in DIVERGENCES.values())

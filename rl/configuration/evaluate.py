@@ -1,4 +1,4 @@
-"""Settings of the evaluation, `python -m verl.dph.evaluate`. sampling.py has the engine's settings."""
+"""Settings of `python -m verl.dph.evaluate`. sampling.py has the engine's settings."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,57 +19,57 @@ class Evaluate(Section, at="evaluate"):
 
     models: _Mapping = MISSING
     """Models by their name in the report, e.g. {base: /models/base, grpo: outputs/grpo, dph_js:
-    outputs/js/global_step_80}: a Hugging Face folder, a checkpoint of verl's trainer (its FSDP shards are merged), or a
-    run (its newest checkpoint)."""
+    outputs/js/global_step_80}. A model is a Hugging Face folder, a checkpoint of verl's trainer (its FSDP shards are
+    merged), or a run (its newest checkpoint)."""
     checkpoints: _Steps | None = None
-    """Earlier checkpoints of the models that are runs, by training step, e.g. [40, 80], or all. The report then plots
-    Pass@8 and greedy accuracy against steps. A model that is global_step_N has those up to N."""
+    """Training steps, e.g. [40, 80], or all: earlier checkpoints of the models that are runs, up to N for a model that
+    is global_step_N. The report then plots Pass@8 and greedy accuracy against steps."""
     methods: _Mapping | None = None
-    """What the report says of a model, e.g. {dph_js: {label: "DPH-JS, eta 0.2", family: DPH-JS, eta: 0.2}}: models of
-    one family differ only in eta and make one line of eta against greedy accuracy."""
+    """What the report says about a model, e.g. {dph_js: {label: "DPH-JS, eta 0.2", family: DPH-JS, eta: 0.2}}. Models
+    of one family differ only in eta, and the report plots their greedy accuracy against eta."""
     benchmarks: list = []
-    """Benchmarks with the paper's settings, the trained one first, by their names in docs/howto/data.md, e.g. [bird,
-    spider]."""
+    """Benchmarks, evaluated with the paper's settings, by their names in docs/howto/data.md, e.g. [bird, spider]. The
+    benchmark of the training comes first."""
     data_folder: Path = "data"
     """Folder of the benchmarks' files, where the data commands write them."""
     splits: _Mapping | None = None
-    """Additional or other parquet files by the name of the split, e.g. {in_domain: a.parquet, out_of_domain:
-    b.parquet}."""
+    """Parquet files by split, in addition to the benchmarks or in place of theirs, e.g. {in_domain: a.parquet,
+    out_of_domain: b.parquet}."""
     settings: _Mapping | None = None
     """Overrides for single benchmarks and splits, e.g. {aime24: {n: 32, temperature: 1.0}}: n, temperature, top_p,
     top_k, max_prompt_length, max_response_length, greedy."""
     rescored: _Mapping | None = None
-    """Splits whose responses are scored once more, with the ground truths of another file of the same prompts, e.g.
-    {bird_corrected: {of: bird, files: data/sql/bird_dev_corrected.parquet}}: the report has both side by side."""
+    """Splits whose responses are scored again, with the ground truths of another file of the same prompts, e.g.
+    {bird_corrected: {of: bird, files: data/sql/bird_dev_corrected.parquet}}. The report shows both side by side."""
     groups: Annotated[list[str], "a list of keys, such as [difficulty]"] | None = None
-    """Keys of the rows' extra_info by which the report groups results, e.g. [difficulty, source]; null: difficulty,
-    where rows have it."""
+    """Keys of the rows' extra_info by which the report groups results, e.g. [difficulty, source]. null: difficulty, if
+    the rows have it."""
     output: Path = MISSING
     """Folder for <model>/<split>.jsonl and, with a base, report.json, report.html, tables.md and tables.tex."""
     n: Count = 32
-    """Samples per prompt of evaluate.splits, drawn with actor_rollout_ref.rollout's temperature, top_p, top_k and seed;
-    Pass@k is reported for k up to n."""
+    """Samples per prompt of evaluate.splits, drawn with actor_rollout_ref.rollout's temperature, top_p, top_k and seed.
+    The report has Pass@k for k up to n."""
     greedy: bool = True
-    """Draw one greedy response per prompt too."""
+    """Also draw one greedy response per prompt."""
     base: Path | None = None
     """Output folder of an earlier evaluation of base on the same prompts with the same settings, used instead of a
     model named base."""
     base_again: bool = True
-    """Sample the base model a second time, independently, as base_again: the keep rate's noise floor."""
+    """Sample the base model a second time, independently, as base_again; this measures the keep rate's noise floor."""
     solved_in: Count = 8
-    """The base solves a prompt if one of this many first samples is correct."""
+    """The base solves a prompt if one of its first this many samples is correct."""
     styles_by: Literal["structure", "prefix", "none"] = "structure"
-    """Solution styles of SQL: structure (of the syntax tree), prefix (the leading comment, as in the paper) or none."""
+    """How SQL's solution styles differ: structure (syntax tree), prefix (leading comment, as in the paper) or none."""
     databases: Any = None
     """Accepted for older commands; the scorer sends a digest of each SQL result with its score."""
     report: bool = True
-    """Write the report if there is a base."""
+    """Write the report if evaluate.models has a base."""
     title: Any = "Evaluation"
     """Title of the report."""
     summary: Any = ""
     """First paragraph of the report."""
     paper: _Paper | None = None
-    """The paper's experiment whose figures the tables show beside ours; null: ours alone."""
+    """The paper's experiment whose figures the tables show beside ours. null: only ours."""
 
 
 EVALUATE = settings_of(Evaluate)

@@ -1,4 +1,4 @@
-"""Methods and experiments, as the files of verl/dph/config/method and verl/dph/config/experiment have them."""
+"""Methods and experiments, read from the files of verl/dph/config/method and verl/dph/config/experiment."""
 
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -9,7 +9,7 @@ from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR
 from rl.configuration.names import READS_VARIABLE
 
-# Folders of scripts/, and the experiment that their scripts stand for unless SETTINGS names another.
+# Folders of scripts/, and the experiment that their scripts run unless SETTINGS names another.
 FOLDERS = {"llama": "llama_sql", "qwen": "qwen_math"}
 DEFAULT_EXPERIMENT = FOLDERS["llama"]
 
@@ -24,11 +24,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """A file of a group, with the files that its `defaults` name.
-
-    Attributes:
-        path: the file.
-    """
+    """A file of a group, with the files that its `defaults` name."""
 
     path: Path
 
@@ -42,13 +38,13 @@ class ConfigFile:
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        import yaml  # `dph --help` does without
+        import yaml  # slow, and `dph --help` does not need it
 
         return yaml.safe_load("\n".join(self.lines))
 
     @property
     def description(self) -> str:
-        """The comment at its head."""
+        """The comment at the file's head."""
         head = self.lines[: next(i for i, line in enumerate(self.lines) if not line.startswith("#"))]
         return "\n".join(line.removeprefix("# ") for line in head if not line.startswith("# @package"))
 
@@ -59,13 +55,13 @@ class ConfigFile:
 
     @cached_property
     def parts(self) -> "list[ConfigFile]":
-        """This file, then those that it takes its defaults from."""
+        """This file, then the files that its defaults come from."""
         named = [name for name in self.content.get("defaults", []) if name != "_self_"]
         return [self, *(part for name in named for part in _found(self.path.parent, name).parts)]
 
     @cached_property
     def launch(self) -> dict[str, Any]:
-        """What the file and its parts set below `launch`, as written."""
+        """The settings below `launch` in the file and its parts, unresolved."""
         merged: dict[str, Any] = {}
         for part in reversed(self.parts):
             merged |= part.content.get("launch", {})
@@ -73,12 +69,12 @@ class ConfigFile:
 
     @property
     def program(self) -> str:
-        """Of a method: the module that runs it."""
+        """The module that runs this method."""
         return self.launch["program"]
 
     @property
     def arguments(self) -> list[str]:
-        """Of a method: what its command line may give by position, in brackets if it may be left out."""
+        """This method's positional arguments, in brackets if they may be left out."""
         names = self.launch["arguments"]
         return [name if name in ("NAME", "[NAME]") else f"[{name}]" for name in names]
 
@@ -87,7 +83,7 @@ class ConfigFile:
         return [name for _, names in self.paragraphs() for name in names]
 
     def paragraphs(self) -> list[tuple[list[str], list[str]]]:
-        """The file's comments in their order, each with the environment variables that are read below it."""
+        """The file's comments in order, each with the environment variables that are read below it."""
         found: list[tuple[list[str], list[str]]] = [([], [])]
         previous = ""
         for line in map(str.strip, self.lines):
@@ -103,7 +99,7 @@ class ConfigFile:
 
 @cache
 def _found(folder: Path, name: str) -> ConfigFile:
-    """A file that stands beside another one; of a user's own, in ours."""
+    """A file that `defaults` name: in the same folder, or, if a user's folder lacks it, in ours."""
     path = folder / f"{name}.yaml"
     return ConfigFile(path if path.is_file() else CONFIG_DIR / folder.name / f"{name}.yaml")
 
@@ -115,7 +111,7 @@ def files(group: str) -> dict[str, ConfigFile]:
 
 
 def methods(*kinds: str) -> dict[str, ConfigFile]:
-    """The methods of these kinds (all: of every kind)."""
+    """The methods of these kinds, or all methods if no kind is given."""
     return {name: file for name, file in files("method").items() if not kinds or file.launch["kind"] in kinds}
 
 
@@ -130,7 +126,7 @@ def known_variables() -> set[str]:
 
 
 def experiment(name: str) -> ConfigFile:
-    """An experiment by name, or a file of one's own by its path.
+    """An experiment of ours by its name, or a user's file by its path.
 
     Raises:
         UserError: no experiment and no file has this name.

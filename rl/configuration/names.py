@@ -1,4 +1,4 @@
-"""What experiments share with programs that compose nothing: names of folders, this machine, variables' names."""
+"""Names of folders and variables, and this machine's devices, also for programs that compose no configuration."""
 
 import os
 import re
@@ -12,9 +12,9 @@ from rl.common.errors import UserError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 _AS_NEAR = 0.85
-# What the split writes: D_pef's prompts and D_exp's.
+# The files that the split writes: prompts of D_pef and of D_exp.
 CORRECT_NAME, WRONG_NAME = "train_correct.parquet", "train_wrong.parquet"
-# How a file of CONFIG_DIR reads an environment variable, as the whole value of a key (variables.py).
+# A value that reads an environment variable in a file of CONFIG_DIR (variables.py).
 READS_VARIABLE = re.compile(r"\$\{(?:text|value|files|files_or_none):([A-Z][A-Z_]*),")
 
 # The paper's names of folders and projects, by model.
@@ -23,13 +23,13 @@ _PAPER_GROUPS = {"llama-3.1-8b-instruct": "llama", "omnisql-32b": "omnisql", "qw
 
 
 def model_name(model: str) -> str:
-    """What the folders of a model's data are named after."""
+    """The model's name in the names of its data folders."""
     name = _last_part(model)
     return _PAPER_FOLDERS.get(name, name)
 
 
 def group(model: str, task: str) -> str:
-    """What the folder of a model's runs and its project are named after."""
+    """The name of the folder and of the project of a model's runs."""
     return f"{_PAPER_GROUPS.get(_last_part(model), model_name(model))}-{task}"
 
 
@@ -52,7 +52,7 @@ def verl_folder() -> Path:
 
 
 def has_gpu() -> bool:
-    """Whether this machine has an NVIDIA GPU (/dev/dxg: on WSL 2)."""
+    """Whether this machine has an NVIDIA GPU (/dev/dxg is WSL 2's)."""
     return any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists()
 
 
@@ -63,7 +63,7 @@ def devices(device: str) -> int:
         device: a file of verl/dph/config/device.
 
     Returns:
-        One per visible GPU, or one on the CPU; 8 if the GPUs that DEVICE=cuda asks for are elsewhere.
+        One per visible GPU, or one on the CPU; 8 if DEVICE=cuda asks for GPUs that this machine does not have.
     """
     if device.startswith("cpu"):
         return 1
@@ -73,8 +73,8 @@ def devices(device: str) -> int:
 
 
 def misspelt(environment: Iterable[str], known: Iterable[str]) -> Iterator[str]:
-    """A sentence for each variable that is nearly the name of a setting."""
+    """Yield a sentence for each variable whose name is close to that of a known one."""
     known = set(known)
     for name in sorted(set(environment) - known):
         if near := get_close_matches(name, known, 1, _AS_NEAR):
-            yield f"{name} is no setting; did you mean {near[0]}?"
+            yield f"{name} is not a setting; did you mean {near[0]}?"

@@ -1,11 +1,11 @@
-"""Between a nested configuration and the full names of its settings."""
+"""Conversion between a nested configuration and the full names of its settings."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 
 def flat(settings: Mapping, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(full name, value) of every setting; a list and an empty mapping are values."""
+    """Yield (full name, value) of every setting; lists and empty mappings count as values."""
     for name, value in settings.items():
         if isinstance(value, dict) and value:
             yield from flat(value, f"{prefix}{name}.")

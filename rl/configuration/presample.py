@@ -1,4 +1,4 @@
-"""Settings of pre-sampling, `python -m verl.dph.presample`. sampling.py has the engine's settings."""
+"""Settings of `python -m verl.dph.presample`. sampling.py has the engine's settings."""
 
 from rl.configuration.setting import MISSING, Count, Path, Paths, Section, Setting, settings_of
 
@@ -9,7 +9,7 @@ class Presample(Section, at="presample"):
     n: Count = 8
     """Samples per prompt, drawn with actor_rollout_ref.rollout's temperature, top_p, top_k and seed."""
     output: Path = MISSING
-    """The samples, one JSON line each (rl/data/sample_file.py); an unfinished file with the same settings is
+    """The file of samples, one JSON line each (rl/data/sample_file.py). An unfinished file with the same settings is
     resumed."""
     log_probs: bool = True
     """Store the engine's log-prob of every response token; false halves the file."""

@@ -19,21 +19,21 @@ WIDTH = 120
 
 @dataclass(frozen=True)
 class Program:
-    """A program of verl.dph: `settings` are all that it checks."""
+    """A program of verl.dph; it checks all of `settings`."""
 
     description: str
     settings: tuple[Setting, ...]
 
     def changed(self) -> list[Setting]:
-        """Those that it adds to verl's or whose default it changes."""
+        """The settings that the program adds to verl's, and those whose default it changes."""
         return [setting for setting in self.settings if setting.default is not VERLS]
 
     def defaults(self) -> dict[str, Any]:
-        """What its configuration has in place of verl's, nested."""
+        """The values that its configuration has in place of verl's, nested."""
         return nested({setting.key: setting.default for setting in self.changed()})
 
 
-# By the name of its file in verl/dph/config.
+# The programs by the names of their files in verl/dph/config.
 PROGRAMS = {
     "dph_trainer": Program("Train.", (*TRAINING, *SCORER)),
     "presample": Program(
@@ -48,10 +48,10 @@ PROGRAMS = {
 
 
 def program_help(command: str, config: str) -> str:
-    """Help text of a program: one KEY=DEFAULT per line below its meaning, for all that it adds to verl's or changes.
+    """Help text of a program: KEY=DEFAULT below its meaning, for every setting that it adds to verl's or changes.
 
     Args:
-        command: how it is started.
+        command: the command that starts it.
         config: a name of PROGRAMS.
     """
     program = PROGRAMS[config]
@@ -67,5 +67,5 @@ def program_help(command: str, config: str) -> str:
 
 
 def shown(default: Any) -> str:
-    """A default as the command line takes it."""
+    """A default in the form that the command line accepts."""
     return default if isinstance(default, str) and default else json.dumps(default)

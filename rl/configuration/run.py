@@ -16,7 +16,7 @@ from rl.configuration.names import devices, has_gpu
 from rl.configuration.nesting import flat
 from rl.configuration.settle import settle
 
-# What stands on the command line by position, the key that it sets, what it must look like, and what to give.
+# Positional arguments: the key that each sets, the pattern that it must match, and the words for that in an error.
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _POSITIONS = {
     "sft_loss_coeff": ("actor_rollout_ref.actor.sft_loss_coeff", _NUMBER, "a number, 0 or more, such as 0.2"),
@@ -31,14 +31,14 @@ DRY_RUNS = {"--dry-run": "command", "--dry-run=command": "command", "--dry-run=c
 
 @dataclass(frozen=True)
 class Run:
-    """What a launch script starts.
+    """A run as a launch script starts it.
 
     Attributes:
-        script: as the user named it, such as "scripts/llama/js_kl.sh".
+        script: the script as the user named it, such as "scripts/llama/js_kl.sh".
         method, experiment: their files.
-        given: overrides of the command line, without the method and the experiment; a later one of a key counts.
-        dry_run: "command", "config", or "" to start it.
-        help: only the help is asked for.
+        given: overrides of the command line, without the method and the experiment; the last one of a key counts.
+        dry_run: "command" or "config" to print it, "" to start the run.
+        help: whether the user asks only for the help.
     """
 
     script: str
@@ -59,7 +59,7 @@ class Run:
 
     @cached_property
     def composed(self) -> DictConfig:
-        """The program's configuration as Hydra composes it, with the part `launch`, before anything is resolved."""
+        """The program's configuration as Hydra composes it, unresolved and with the section `launch`."""
         config = compose.compose(compose.CONFIG_OF[self.program], self.overrides, self.folder)
         compose.check_additions(config, self.given)
         return config
@@ -82,13 +82,13 @@ class Run:
 
     @property
     def folder(self) -> Path | None:
-        """Of an experiment of one's own: what Hydra takes as --config-dir."""
+        """The folder of a user's own experiment, for Hydra's --config-dir."""
         path = self.experiment.path
         return None if path.is_relative_to(CONFIG_DIR) else path.parents[1]
 
     @property
     def named_device(self) -> str:
-        """What an override or DEVICE says; "" if neither does."""
+        """The device that an override or DEVICE names; "" if neither does."""
         named = [word.removeprefix("device=") for word in self.given if word.startswith("device=")]
         return named[-1] if named else os.environ.get("DEVICE", "")
 
@@ -99,16 +99,16 @@ class Run:
 
     @property
     def device(self) -> str:
-        """The file of verl/dph/config/device: the one that is named, else the CPU if this machine has no NVIDIA GPU."""
+        """The file of verl/dph/config/device: the named one, else the CPU's if this machine has no NVIDIA GPU."""
         return self.named_device or ("cuda" if has_gpu() else "cpu")
 
     @property
     def overrides(self) -> list[str]:
-        """What the program is given."""
+        """The overrides that the program is started with."""
         nodes, gpus = _count("NNODES", 1), _count("GPUS_PER_NODE", devices(self.device))
         scoring = _count("SCORER_NODES", 0)
         if nodes < 1:
-            raise UserError("NNODES is 0: there is at least this node.")
+            raise UserError("NNODES is 0: this node counts too, so give 1 or more.")
         if scoring >= nodes:
             raise UserError(f"SCORER_NODES={scoring} of NNODES={nodes} leave no node to train on: lower SCORER_NODES.")
         return [
@@ -122,7 +122,7 @@ class Run:
 
     @property
     def words(self) -> list[str]:
-        """The program's command line behind the interpreter."""
+        """The program's command line after the interpreter."""
         folder = ["--config-dir", str(self.folder)] if self.folder else []
         # Hydra wants all overrides on one side of its options.
         return ["-m", self.program, *folder, *self.overrides]
@@ -132,16 +132,16 @@ class Run:
         """Variables that the launcher sets for the program."""
         found = {"DPH_SCORER": os.environ["DPH_SCORER"]} if os.environ.get("DPH_SCORER") else {}
         if self.device.startswith("cpu"):
-            # Two busy processes with one thread each beat two threads each.
+            # Two busy processes are faster with one thread each than with two.
             found |= {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
         return found
 
     def parts(self) -> list[methods.ConfigFile]:
-        """The files that the run's settings stand in: the method's, then the experiment's."""
+        """The files that have the run's settings: the method's, then the experiment's."""
         return list({part.path: part for part in [*self.method.parts, *self.experiment.parts]}.values())
 
     def own_settings(self) -> DictConfig:
-        """What these files alone say, without verl's settings and without the command line."""
+        """The settings of these files alone, without verl's and without the command line."""
         return variables.merged([self.method, self.experiment])
 
     def variables(self) -> list[str]:
@@ -165,7 +165,7 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
     path, known = Path(script), methods.methods()
     if path.stem not in known or (path.suffix == ".sh" and path.parent.name not in methods.FOLDERS):
         raise UserError(
-            f"'{script}' is no launch script: give one of a checkout, such as scripts/llama/js_kl.sh "
+            f"'{script}' is not a launch script: give one of a checkout, such as scripts/llama/js_kl.sh "
             "(docs/reference/scripts.md)."
         )
     folder = methods.FOLDERS.get(path.parent.name if path.suffix else "", methods.DEFAULT_EXPERIMENT)
@@ -206,9 +206,9 @@ def _read(run: Run, arguments: Sequence[str]) -> Run:
 def _positional(run: Run, position: str, word: str) -> str:
     if position == "NAME":
         if _NUMBER.fullmatch(word):
-            raise UserError(f"NAME is '{word}', a number: the run's NAME comes first; {run.usage}")
+            raise UserError(f"NAME is '{word}', a number: give the run's NAME first; {run.usage}")
         if not _NAME.fullmatch(word):
-            raise UserError(f"NAME is '{word}': it names a folder; use letters, digits, _ . and -.")
+            raise UserError(f"NAME is '{word}', but names a folder: use letters, digits, _ . and -.")
         return f"trainer.experiment_name={word}"
     key, pattern, wanted = _POSITIONS[position]
     if not pattern.fullmatch(word):
@@ -217,7 +217,7 @@ def _positional(run: Run, position: str, word: str) -> str:
 
 
 def is_override(word: str) -> bool:
-    """Whether a word is Hydra's: KEY=VALUE, +KEY=VALUE, ~KEY, or an option."""
+    """Whether Hydra reads this word: KEY=VALUE, +KEY=VALUE, ~KEY, or an option."""
     return "=" in word or word.startswith("~") or bool(_OPTION.match(word))
 
 
@@ -229,7 +229,7 @@ def _count(name: str, default: int) -> int:
 
 
 def set_variables(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
-    """The run's variables that are set and decide its configuration. The machine's are overrides already."""
+    """The set variables that decide the run's configuration, without the machine's, which are overrides already."""
     machine = {name for part in run.parts() if part.name in ("machine", "cluster") for name in part.variables()}
     return {
         name: environment[name]

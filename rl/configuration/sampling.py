@@ -1,4 +1,4 @@
-"""Prompts and rollout engine of the programs that sample without a trainer: pre-sampling and evaluation."""
+"""Prompts and rollout engine of pre-sampling and evaluation, the programs that sample without a trainer."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ class Prompts(Section, at="data"):
     """Which prompts are sampled."""
 
     filter_overlong_prompts: bool = False
-    """A prompt longer than data.max_prompt_length is an error; true leaves such prompts out and counts them."""
+    """false: a prompt longer than data.max_prompt_length is an error. true: such prompts are left out and counted."""
 
 
 class Rollout(Section, at=_ROLLOUT):
@@ -29,7 +29,7 @@ class Rollout(Section, at=_ROLLOUT):
     temperature: PositiveOrZero = 1.0
     """Sampling temperature; 0 is greedy."""
     top_p: Share = 0.95
-    """Probability mass of the nucleus that is sampled from."""
+    """Probability mass of the nucleus from which tokens are sampled."""
 
 
 SAMPLING = (

@@ -1,4 +1,4 @@
-"""How every program that scores responses asks the scorer's servers."""
+"""Settings of the scorer's client, for every program that scores responses."""
 
 from typing import Annotated
 
@@ -18,16 +18,16 @@ class Function(Section, at=_FUNCTION):
 
 
 class Client(Section, at=f"{_FUNCTION}.reward_kwargs", may_change=True):
-    """The servers, and how patiently they are asked."""
+    """The servers, and how long the client waits for them."""
 
     scorer: Annotated[str | list, "an address, or several"] | None = '${oc.env:DPH_SCORER,"http://127.0.0.1:5001"}'
     """Scorer servers: an address, a comma-separated list, or a directory of address files."""
     timeout: Positive = CLIENT_REQUEST_S
-    """Timeout of one request in seconds; above the server's request_seconds."""
+    """Timeout of one request in seconds; it must exceed the server's request_seconds."""
     retries: CountOrZero = RETRIES
-    """Retries of a failed request, with growing pauses (8: about 90 s), before a response counts as not scored."""
+    """Retries of a failed request, with growing pauses (8 take about 90 s), before a response counts as not scored."""
     busy_limit: PositiveOrZero = BUSY_LIMIT_S
-    """Seconds for which healthy servers may be busy before a response counts as not scored."""
+    """Seconds that the client waits for busy servers before a response counts as not scored."""
 
 
 SCORER = settings_of(Function, Client)

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from rl.common.errors import UserError
 
-# A string in the annotation of a type says in an error what a value must be; without one, the type itself does.
+# An error says what a value must be: in the words of a string in the annotation, or, without one, from the type.
 Count = Annotated[int, Field(ge=1)]
 CountOrZero = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
@@ -25,9 +25,9 @@ Share = Annotated[float, Field(gt=0, le=1)]
 Path = Annotated[str, "a path"]
 Paths = Annotated[str | list[str], "a path or a list of paths"]
 
-# The default of a setting of verl's that we check and leave as it is.
+# Marks a setting of verl's that we check and whose default we keep.
 VERLS = object()
-MISSING: Any = "???"  # OmegaConf's word for a setting that a user has to give
+MISSING: Any = "???"  # OmegaConf's mark of a setting that the user must give
 
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 _PLAIN = {NoneType: "null", bool: "True or False", int: "a whole number", float: "a number", str: "text"}
@@ -40,11 +40,11 @@ class Setting:
 
     Attributes:
         key: its full name, such as data.sft_seed.
-        type: what pydantic checks in strict mode: a bool is no number, a whole number is also a float, and a float is
-            finite.
-        default: a value as YAML has it, an interpolation (${...}), MISSING or VERLS.
+        type: the type that pydantic checks in strict mode: a bool is not a number, a whole number is also a float, and
+            floats are finite.
+        default: a value that YAML can write, an interpolation (${...}), MISSING or VERLS.
         help: what it does; empty only for verl's settings that are checked and not changed.
-        may_change: whether a run that is resumed may have another value.
+        may_change: whether a resumed run may have another value.
     """
 
     key: str
@@ -54,7 +54,7 @@ class Setting:
     may_change: bool = False
 
     def violation(self, value: Any) -> str | None:
-        """The sentence for a value that the type does not allow; None if it does."""
+        """The error's sentence if the type does not allow the value, else None."""
         try:
             TypeAdapter(self.type, config=_STRICT).validate_python(value)
         except ValidationError:
@@ -63,11 +63,11 @@ class Setting:
 
 
 class Section:
-    """A part of the configuration: a subclass has an annotated attribute per setting, and a string below it, its help.
+    """A part of the configuration. A subclass has an annotated attribute per setting, with its help in a string below.
 
     Args:
         at: the full name of the section.
-        may_change: of all its settings.
+        may_change: Setting.may_change of all its settings.
     """
 
     _at: str
@@ -86,20 +86,20 @@ def _settings(section: type[Section]) -> Iterator[Setting]:
     lines = pairwise(_classes(section.__module__)[section.__name__].body)
     below = {ast.unparse(line.target): text for line, text in lines if isinstance(line, ast.AnnAssign)}
     for name, kind in section.__annotations__.items():
-        # An f-string takes its names from a table that the module imports.
+        # The names in an f-string come from a table that the module imports.
         text = " ".join(eval(ast.unparse(below[name]), vars(sys.modules[section.__module__])).split())  # noqa: S307
         yield Setting(f"{section._at}.{name}", kind, getattr(section, name), text, section._may_change)
 
 
 @cache
 def _classes(module: str) -> dict[str, ast.ClassDef]:
-    """The classes of a module by their names, as written: Python keeps no string below an attribute."""
+    """A module's classes by name, parsed from the source, because Python drops the strings below attributes."""
     body = ast.parse(inspect.getsource(sys.modules[module])).body
     return {statement.name: statement for statement in body if isinstance(statement, ast.ClassDef)}
 
 
 def check(config: DictConfig, settings: Iterable[Setting]) -> None:
-    """Check every setting that has a value; a missing one is an error of OmegaConf's when it is read.
+    """Check every setting that has a value. OmegaConf raises an error when a missing one is read.
 
     Raises:
         UserError: one line per wrong value, naming the setting, what was found and what it must be.
@@ -109,14 +109,14 @@ def check(config: DictConfig, settings: Iterable[Setting]) -> None:
 
 
 def violations(config: DictConfig, settings: Iterable[Setting]) -> Iterator[tuple[Setting, str]]:
-    """Each setting with a wrong value, and the sentence for it."""
+    """Yield each setting that has a wrong value, with the error's sentence."""
     for setting, value in _values(config, settings):
         if sentence := setting.violation(value):
             yield setting, sentence
 
 
 def dataclass_fields(settings: Iterable[Setting], section: str) -> list[tuple[str, Any, DataclassField]]:
-    """What dataclasses.make_dataclass takes for the settings directly below a section."""
+    """The fields for dataclasses.make_dataclass from the settings directly below a section."""
     names = {setting.key.removeprefix(f"{section}."): setting.default for setting in settings}
     return [(name, Any, field(default=default)) for name, default in names.items() if "." not in name]
 
@@ -138,7 +138,7 @@ def _rejection(kind: Any) -> str:
 
 
 def _parts(kind: Any) -> Sequence[Any]:
-    """The members of a union; of any other type, itself."""
+    """The members of a union; for any other type, the type itself."""
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
@@ -156,7 +156,7 @@ def _words(kind: Any) -> str:
 
 
 def _range(metadata: Sequence[Any]) -> str:
-    """What Field(ge=1) and the like add to "a number"."""
+    """The words that limits such as Field(ge=1) add to "a number"."""
     limits = [limit for item in metadata for limit in item.metadata]
     bounds = {
         name: getattr(limit, name) for limit in limits for name in ("gt", "ge", "lt", "le") if hasattr(limit, name)

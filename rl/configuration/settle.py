@@ -10,10 +10,10 @@ from rl.common.errors import UserError
 from rl.configuration.setting import Setting, violations
 from rl.configuration.variables import READ, raw, variable_of
 
-# What the launcher alone reads; no program sees it.
+# The section that only the launcher reads; programs do not see it.
 LAUNCH = "launch"
 
-# What can be wrong in `launch`: other keys follow from these, and would follow in silence.
+# The settings of `launch` to check: a wrong one would silently make other keys wrong.
 _CHOICES = (
     Setting("launch.plan", Literal["check", "ignore"]),
     Setting("launch.explored", Literal["exp", "all"]),
@@ -22,7 +22,7 @@ _CHOICES = (
 
 
 def check_composed(config: DictConfig, settings: Iterable[Setting] = ()) -> None:
-    """Check `launch`, unless settle has removed it, and these settings; a value from a variable is named by it.
+    """Check `launch`, unless settle has removed it, and these settings. An error names the variable that gave a value.
 
     Raises:
         UserError: one line per wrong value.
@@ -34,13 +34,13 @@ def check_composed(config: DictConfig, settings: Iterable[Setting] = ()) -> None
         sentences.append(sentence.replace(setting.key, variable, 1) if os.environ.get(variable) else sentence)
     explored = os.environ.get("EXPLORED") or "exp"
     if LAUNCH in config and "explored" not in launch and explored != "exp":
-        sentences.append(f"EXPLORED={explored} is for methods that rehearse D_pef, and this one does not: unset it.")
+        sentences.append(f"EXPLORED={explored} is for methods that rehearse D_pef; this one does not: unset it.")
     if sentences:
         raise UserError("\n".join(sentences))
 
 
 def settle(config: DictConfig) -> None:
-    """Replace what depends on variables and on `launch` by its value, and leave `launch` out.
+    """Replace values that depend on variables or on `launch` with their results, and remove `launch`.
 
     Raises:
         UserError: a value of `launch` is wrong.

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 else:
     _Mode = Literal["none", *DIVERGENCES]
 
-# data.sft_top_k: fewer than 8 next tokens leave much to the bucket of all others; more than 128 take 6 bytes each per
-# token of the store and hardly change the divergence.
+# data.sft_top_k: fewer than 8 next tokens leave much probability to the bucket of all others. Beyond 128, each more
+# takes 6 bytes per token of the store and hardly changes the divergence.
 _TopK = Annotated[int, Field(ge=0, le=0), "0"] | Annotated[int, Field(ge=8, le=128)]
 
-# gain is below 1 / ERROR_CLIP of verl/dph/divergence/eta_schedule.py, so that the factor of an update is positive.
+# gain stays below 1 / ERROR_CLIP (verl/dph/divergence/eta_schedule.py), so that the factor of an update is positive.
 _Gain = Annotated[float, Field(gt=0, lt=5)]
 
 _FailedRollouts = Annotated[
@@ -43,65 +43,64 @@ class Rehearsal(Section, at=ACTOR):
     """The divergence to the initial policy, and how it is estimated."""
 
     sft_loss_mode: _Mode = "none"
-    f"""Divergence to the initial policy: none (plain GRPO or DAPO), or with M = (pi_theta + pi_ref) / 2 one of
-    {definitions()}. docs/explanation/method.md says what each needs."""
+    f"""Divergence to the initial policy: none (plain GRPO or DAPO), or one of the following, with
+    M = (pi_theta + pi_ref) / 2: {definitions()}. docs/explanation/method.md says what each needs."""
     sft_loss_coeff: PositiveOrZero = 0.01
-    """eta, the weight of the divergence: 0.01 is the paper's for forward, alpha and reverse_kl. Its 0.2 for js and
-    js_low_var, which are bounded and flatter near the initial policy, is the default of their launch scripts."""
+    """eta, the weight of the divergence. The paper has 0.01 for forward, alpha and reverse_kl, and 0.2 for js and
+    js_low_var, which are bounded and flatter near the initial policy; their launch scripts default to 0.2."""
     sft_loss_normalization: Literal["joint", "per_set"] = "joint"
-    """joint: one token mean over D_exp and D_pef together, to which the paper's coefficients belong. per_set: a token
-    mean over D_exp plus eta times a token mean over D_pef, about 8 times stronger at the same eta."""
+    """joint: one token mean over D_exp and D_pef together; the paper's values of eta are for it. per_set: a token mean
+    over D_exp plus eta times a token mean over D_pef, about 8 times stronger at the same eta."""
     sft_loss_form: Literal["auto", "generator", "policy"] = "auto"
-    """auto: on D_pef rows, on D_exp rows (js: both, reverse_kl) as the paper has it. generator: the whole divergence on
-    D_pef. policy: the whole divergence on D_exp, with a reference model (use_kl_loss=True) and no D_pef."""
+    """auto: as in the paper, reverse_kl on D_exp, js on both sets, all others on D_pef. generator: the whole divergence
+    on D_pef. policy: the whole divergence on D_exp, with a reference model (use_kl_loss=True) and no D_pef."""
     sft_loss_estimator: Literal["sampled", "topk"] = "sampled"
-    """On D_pef rows: sampled (of the one stored token per position) or topk (between next-token distributions,
-    truncated to the k tokens that the store was made with, data.sft_top_k, and one bucket for the rest)."""
+    """Estimator on D_pef rows. sampled: from the one stored token per position. topk: between next-token distributions,
+    truncated to the store's k likeliest tokens (data.sft_top_k) and one bucket for the rest."""
     sft_kl_estimator: Literal["k1", "k3"] = "k1"
-    """Estimator of the forward KL with sft_loss_estimator=sampled: k1 (-d, as in supervised fine-tuning) or k3
-    (expm1(d) - d, heavy-tailed)."""
+    """Estimator of the forward KL with sft_loss_estimator=sampled, from the log-ratio d: k1 (-d, as in supervised
+    fine-tuning) or k3 (expm1(d) - d, heavy-tailed)."""
     sft_log_ratio_max: Positive | None = 1.0
-    """The log-ratio log pi_theta - log pi_ref above which the divergence on a sampled D_pef token is continued
-    linearly; the share of the gradient that this removes is logged as dph/clip_weight. null: no bound, as in the
-    paper."""
+    """Bound on the log-ratio log pi_theta - log pi_ref: above it, the divergence on a sampled D_pef token continues
+    linearly. dph/clip_weight logs the share of the gradient that this removes. null: no bound, as in the paper."""
     sft_baseline: Literal["centred", "tail"] = "centred"
-    f"""What is subtracted from the generator f(u) on sampled D_pef tokens: centred, f'(1) (u - 1), or tail,
-    f'(inf) (u - 1), which takes the bound's place (sft_log_ratio_max=null) and has more variance while the policy is
-    near the initial one. For {modes_with_tail_form()}; the forward KL has sft_kl_estimator."""
+    f"""Term subtracted from the generator f(u) on sampled D_pef tokens. centred: f'(1) (u - 1). tail: f'(inf) (u - 1),
+    which replaces the bound (sft_log_ratio_max=null) and has more variance while the policy is near the initial one.
+    It applies to {modes_with_tail_form()}; the forward KL has sft_kl_estimator."""
     sft_js_exp_weight: PositiveOrZero | None = None
-    """js: factor of its D_exp half. null: the halves count alike, as in the paper (joint: D_pef tokens over D_exp
-    tokens of the mini-batch; per_set: 1)."""
+    """js: factor of its D_exp half. null: the halves have equal weight, as in the paper (joint: the mini-batch's D_pef
+    tokens over its D_exp tokens; per_set: 1)."""
     sft_importance_max: Annotated[float, Field(ge=1)] = 2.0
-    """On D_exp rows: where the importance weight pi_theta / pi_old of a token is truncated, as in verl's rollout
-    correction."""
+    """On D_exp rows: the value at which a token's importance weight pi_theta / pi_old is truncated, as in verl's
+    rollout correction."""
     sft_policy_log_ratio_max: Positive = 10.0
-    """On D_exp rows: the log-ratio beyond which, on either side, a token's weight is continued linearly."""
+    """On D_exp rows: beyond this log-ratio, on either side, a token's weight continues linearly."""
     alpha_coeff: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """alpha of the alpha divergence, strictly between 0 (reverse KL) and 1 (forward KL)."""
     policy_loss_coeff: PositiveOrZero = 1.0
-    """Weight of the policy loss, with verl's entropy and KL terms. 0: the rehearsal alone, without RL (a control;
-    rollouts are still drawn, for the metrics: rollout.n=1 draws one per prompt)."""
+    """Weight of the policy loss, with verl's entropy and KL terms. 0: the rehearsal alone, without RL, as a control.
+    Rollouts are still drawn for the metrics; rollout.n=1 draws one per prompt."""
     generate_sft: bool = False
-    """Write the D_pef store instead of training: one more sample of every prompt of data.sft_files, the correct ones
-    with their reference log-probs into data.sft_pt, the others into data.sft_wrong_files."""
+    """Write the D_pef store instead of training: draw one more sample of every prompt of data.sft_files. Correct ones
+    go with their reference log-probs into data.sft_pt, the prompts of the others into data.sft_wrong_files."""
 
 
 class Eta(Section, at=ETA):
     """The weight of the divergence, step by step."""
 
     type: Literal["constant", "warmup", "cosine", "target_kl"] = "constant"
-    """The schedule of eta, which is logged as dph/coefficient. constant: always sft_loss_coeff. warmup: linear up to
-    it, then constant. cosine: the same, then down to final_ratio of it in the last step. target_kl: starts at it and
-    follows the KL on D_pef."""
+    """The schedule of eta, logged as dph/coefficient. constant: always sft_loss_coeff. warmup: linear up to
+    sft_loss_coeff, then constant. cosine: the same warm-up, then a cosine down to final_ratio in the last step.
+    target_kl: starts at sft_loss_coeff and follows the KL on D_pef."""
     warmup_steps: CountOrZero = 0
     """Steps of the linear warm-up of warmup (at least 1) and cosine (0: none)."""
     final_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
     """cosine: eta of the last step, as a share of sft_loss_coeff."""
     target_kl: Positive | None = None
-    """target_kl: the budget, KL(pi_ref || pi_theta) on D_pef in nats per token, as dph/kl_ref_policy logs it: exact
-    with topk, the bounded k3 estimate with sampled. More KL than this: eta grows."""
+    """target_kl: the budget, KL(pi_ref || pi_theta) on D_pef in nats per token; eta grows when the KL exceeds it.
+    dph/kl_ref_policy logs the KL: exact with topk, the bounded k3 estimate with sampled."""
     min_coeff: Positive = 0.0001
-    """target_kl: the lower bound of eta, above 0: a factor never leaves 0."""
+    """target_kl: the lower bound of eta; above 0, because a factor cannot raise an eta of 0."""
     max_coeff: Positive = 1.0
     """target_kl: the upper bound of eta."""
     gain: _Gain = 0.1
@@ -109,20 +108,20 @@ class Eta(Section, at=ETA):
 
 
 class GradientNorms(Section, at=ACTOR, may_change=True):
-    """What is logged of the gradients."""
+    """What is logged about the gradients."""
 
     sft_grad_norm_freq: CountOrZero = 0
-    """Every this many steps, log the gradient norms of the policy loss and of the rehearsal on the step's first
-    mini-batch, each alone (dph/grad_norm_*); costs two more passes over it. 0: never."""
+    """Every this many steps, log the separate gradient norms of the policy loss and of the rehearsal on the step's
+    first mini-batch (dph/grad_norm_*). This costs two more passes over that mini-batch. 0: never."""
 
 
 class MicroBatch(Section, at=ACTOR, may_change=True):
     """The memory of an update."""
 
     ppo_max_token_len_per_gpu: Count | None = None
-    """Tokens of a micro-batch on a GPU, also of the reference, of old log-probs and of a critic. null: 16384, or the
-    longest row (data.max_prompt_length + max_response_length) if that is longer, or where attention is sdpa over packed
-    rows, whose dense mask grows with the square."""
+    """Tokens of a micro-batch on a GPU, also for the reference, old log-probs and a critic. null: 16384, or the longest
+    row (data.max_prompt_length + max_response_length) if that is longer. With sdpa over packed rows it is always the
+    longest row, because the dense mask grows with the square."""
 
 
 _OF_ACTOR: Any = f"${{{ACTOR}.ppo_max_token_len_per_gpu}}"
@@ -141,49 +140,49 @@ class Baselines(Section, at="algorithm"):
     pkpo_k: Annotated[int, Field(ge=2)] = 8
     """adv_estimator=pkpo: the k of Pass@k, from 2 to rollout.n (docs/explanation/baselines.md)."""
     success_cap: Annotated[float, Field(gt=0, le=1)] | None = None
-    """The success cap: if at least this share of a group's responses is correct, the group's advantages are 0. It goes
+    """The success cap: if at least this share of a group's responses is correct, the group's advantages are 0. It works
     with every estimator over groups. null: no cap (docs/explanation/method.md)."""
     w_reinforce_lambda: PositiveOrZero = 0.1
-    """adv_estimator=w_reinforce: the advantage of a correct response, where a wrong one has -1; 0: negative-sample
+    """adv_estimator=w_reinforce: the advantage of a correct response; a wrong one has -1. 0: negative-sample
     reinforcement."""
 
 
 class Store(Section, at="data", may_change=True):
-    """Where the D_pef store is and how it is written; a resumed run only reads it, and its order names the rows."""
+    """Where the D_pef store is and how it is written. A resumed run only reads it; its saved order names the rows."""
 
     sft_files: Paths | None = None
     """The near-perfect prompts (train_correct.parquet)."""
     sft_pt: Path | None = None
     """The D_pef store: correct responses as token ids, with reference log-probs."""
     sft_wrong_files: Path | None = None
-    """The prompts to explore (train_wrong.parquet); with generate_sft, prompts whose refinement sample fails move
+    """The prompts to explore (train_wrong.parquet). With generate_sft, prompts whose refinement sample fails are moved
     there."""
     sft_top_k: _TopK = 0
-    """With generate_sft: the k likeliest next tokens of the initial policy to store at every response position, 8 to
-    128, at 6 k + 2 bytes per token; actor.sft_loss_estimator=topk needs them. 0: none."""
+    """With generate_sft: store the initial policy's k likeliest next tokens, 8 to 128, at every response position. They
+    take 6 k + 2 bytes per token, and actor.sft_loss_estimator=topk needs them. 0: none."""
     sft_refinement_failures: Literal["move", "drop"] = "move"
-    """With generate_sft: what becomes of a prompt whose refinement sample fails: move (to sft_wrong_files) or drop."""
+    """With generate_sft: move a prompt whose refinement sample fails to sft_wrong_files, or drop it."""
     sft_coverage: Literal["mastered", "solved"] = "mastered"
-    """With generate_sft, which prompts are rehearsed: mastered (those of sft_files) or solved (also those of
-    sft_wrong_files that a sample of the pre-sampling solved)."""
+    """With generate_sft: which prompts are rehearsed. mastered: those of sft_files. solved: also those of
+    sft_wrong_files that a sample of the pre-sampling solved."""
     sft_responses_per_prompt: Count | Literal["all"] = 1
-    """With generate_sft: correct responses per prompt: a number, or all. mastered with 1 draws the refinement sample;
-    anything else takes the first correct samples of sft_samples, draws nothing, and leaves the prompts' files as they
-    are."""
+    """With generate_sft: correct responses per prompt, a number or all. sft_coverage=mastered with 1 draws the
+    refinement sample. Anything else takes the first correct samples of sft_samples, draws nothing and leaves the
+    prompts' files unchanged."""
     sft_samples: Path | None = None
     """With generate_sft: the samples of the pre-sampling (JSON lines)."""
     sft_responses: Path | None = None
-    """With generate_sft: a file of responses from elsewhere, which are stored instead of the model's own: a parquet or
+    """With generate_sft: a file of responses from elsewhere, to store instead of the model's own. It is a parquet or
     JSON lines with `response`, `id` or `prompt`, and optionally `source` (docs/howto/foreign-responses.md)."""
     sft_verify_responses: bool = True
-    """Whether the scorer must call a response of sft_responses correct."""
+    """Whether to store only the responses of sft_responses that the scorer calls correct."""
     sft_reference_rows: Count = 256
-    """With generate_sft: rows whose log-probs are computed and saved at a time; a run that dies loses at most as
+    """With generate_sft: rows whose log-probs are computed and saved together. A run that dies loses at most this
     many."""
     sft_check_tolerance: Positive | None = None
-    """With generate_sft: nats by which the log-probs of 100 rows, computed again, may differ: every token in float32,
-    the mean over a row's tokens in half precision. null: 1e-4 in float32, else 0.25 times the row's mean of 1 - p, at
-    least 2e-2."""
+    """With generate_sft: the log-probs of 100 rows are computed again and may differ by this many nats: for every token
+    in float32, in the mean over a row's tokens in half precision. null: 1e-4 in float32, else 0.25 times the row's
+    mean of 1 - p, at least 2e-2."""
 
 
 class Visits(Section, at="data"):
@@ -199,38 +198,37 @@ class Trainer(Section, at="trainer", may_change=True):
     """The run."""
 
     max_failed_rollouts: _FailedRollouts = 0.01
-    """Stop when more rollouts than this fail in one step, such as those that could not be scored: a whole number of
-    them, or, below 1, a share of the step's, rounded down. Up to this many are masked and counted
-    (dph/failed_rollouts): an infrastructure failure is never a reward of 0. Of 2,048 rollouts 20 may fail, of fewer
-    than 100 none."""
+    """Stop when more rollouts than this fail in one step, for example because they could not be scored. 1 or more is a
+    number of rollouts, less is a share of the step's, rounded down: 0.01 allows 20 of 2,048, none of fewer than 100.
+    Failed rollouts are masked and counted (dph/failed_rollouts), and never get a reward of 0."""
     resume_with_changes: bool = False
-    """A run continues from the newest checkpoint in its folder only if that was trained with the same method, model,
-    data, seed and batch. true: continue with the changes, which are logged."""
+    """false: a run continues from the newest checkpoint in its folder only if that was trained with the same method,
+    model, data, seed and batch. true: it continues, and logs the changes."""
     best_metric: Annotated[str, "the name of a metric"] | None = None
-    """The metric of validation, higher is better, that decides which checkpoint is named in
-    best_checkpointed_iteration.txt. null: the mean over data sources of verl's mean accuracy."""
+    """best_checkpointed_iteration.txt names the checkpoint with the highest value of this validation metric. null:
+    verl's mean accuracy, averaged over data sources."""
     tags: Annotated[list, "a list, such as [js,seed1]"] = []
     """The run's tags in wandb and swanlab."""
 
 
 class KeepProbe(Section, at="trainer.keep_probe", may_change=True):
-    """How much of what the initial policy solved is still solved."""
+    """Measures how many prompts that the initial policy solved are still solved."""
 
     prompts: CountOrZero = 0
-    """At every validation, generate and score at most this many training prompts that the initial policy solved, and as
-    many that it did not, with validation's temperature and top-p: dph/keep_rate and dph/newly_solved
+    """At every validation, sample and score at most this many training prompts that the initial policy solved, and as
+    many that it did not, with validation's temperature and top-p. dph/keep_rate and dph/newly_solved have the result
     (verl/dph/training/keep_probe.py). 0: no probe."""
     n: Count = 1
-    """Samples per prompt of the probe, of which one must be correct; 8 as in the report."""
+    """Samples per prompt of the probe, 8 as in the report. One correct sample solves the prompt."""
     solved_files: Paths | None = "${data.sft_files}"
-    """Prompts that the initial policy solved; those of the D_pef store where the run has one."""
+    """Prompts that the initial policy solved. A run with a D_pef store probes the store's prompts."""
     unsolved_files: Paths | None = "${data.train_files}"
-    """Prompts with a column base_correct (train_wrong.parquet); those with 0 count as not solved."""
+    """Prompts with a column base_correct (train_wrong.parquet), where 0 means not solved."""
 
 
 REHEARSAL = settings_of(Rehearsal, Eta, GradientNorms)
 
-# Those of verl's whose wrong values would be noticed late or not at all.
+# verl's settings whose wrong values would be noticed late or not at all.
 OF_VERL = (
     Setting("trainer.v1.trainer_mode", Literal["sync", "colocate_async", "separate_async"]),
     Setting("trainer.nnodes", Count),

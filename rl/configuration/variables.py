@@ -1,12 +1,12 @@
-"""Environment variables in the configuration, as resolvers of OmegaConf.
+"""OmegaConf's resolvers that read environment variables in the configuration.
 
-    ${text:NAME,DEFAULT}            the variable as it stands; the default if it is unset or empty
+    ${text:NAME,DEFAULT}            the variable's text; the default if it is unset or empty
     ${value:NAME,DEFAULT}           the variable read as YAML: a number, true, null, [a,b]
     ${files:NAME,DEFAULT}           comma-separated files, as a list
-    ${files_or_none:NAME,DEFAULT}   the same, and null where the variable is set and empty
+    ${files_or_none:NAME,DEFAULT}   the same, but null if the variable is set and empty
 
 Experiments and methods (verl/dph/config) name each variable once, as the whole value of a key. The other resolvers
-compute what follows from these settings. settle.py replaces all of them by their values.
+compute values from these settings. settle.py replaces all of them with their values.
 """
 
 import os
@@ -50,12 +50,12 @@ def _files(name: str, default: Any) -> list[str]:
 
 
 def _checkout() -> str:
-    """Of an installed package: the working folder."""
+    """The checkout's folder; the working folder if the package is installed without one."""
     return os.environ.get("PROJECT_DIR") or str(CHECKOUT if (CHECKOUT / "scripts").is_dir() else Path.cwd())
 
 
 def _sum(*numbers: Any) -> Any:
-    """A word among the numbers is what the check of settings finds, and names."""
+    """The sum; or the first value that is not a number, so that the check of settings finds and names it."""
     words = [number for number in numbers if not isinstance(number, int)]
     return words[0] if words else sum(numbers)
 
@@ -79,7 +79,7 @@ READ = re.compile(rf"\$\{{({'|'.join(_RESOLVERS)}):")
 
 
 def register() -> None:
-    """Make the resolvers known to OmegaConf; needed before a configuration is composed or read."""
+    """Register the resolvers with OmegaConf, before a configuration is composed or read."""
     for name, resolver in _RESOLVERS.items():
         OmegaConf.register_new_resolver(name, resolver, replace=True)
 
@@ -92,11 +92,11 @@ def merged(files: Iterable[ConfigFile]) -> DictConfig:
 
 
 def raw(config: DictConfig) -> dict[str, Any]:
-    """Every setting by its full name, interpolations as they are written."""
+    """Every setting by its full name, with unresolved interpolations."""
     return dict(flat(OmegaConf.to_container(config, resolve=False)))  # type: ignore[arg-type]
 
 
 def variable_of(value: Any) -> str | None:
-    """The environment variable that a setting, as raw() has it, is read from."""
+    """The environment variable from which a value of raw() is read, if any."""
     found = READS_VARIABLE.match(value) if isinstance(value, str) else None
     return found[1] if found else None

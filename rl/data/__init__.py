@@ -1,1 +1,1 @@
-"""Prompts, samples, the split, and the programs that make and inspect them."""
+"""Prompts, samples and the split, and the programs that make and inspect them."""

@@ -1,6 +1,6 @@
-"""The data sets of the paper and others of its tasks: the one place that names them.
+"""The data sets of the paper, and others for its tasks. No other file lists them.
 
-`dph prepare`, the data sources that the scorer knows, the evaluation's benchmarks and tables in pages derive from it.
+`dph prepare`, the scorer's data sources, the evaluation's benchmarks and tables in the documentation derive from them.
 """
 
 from collections.abc import Mapping
@@ -26,9 +26,9 @@ class Dataset:
 
     Attributes:
         kind: SQL or MATH.
-        name: also its rows' data_source.
-        id_blocks: the rows' ids of a split are id_blocks[split] * 10,000,000 + the record's number. Prepared files hold
-            these: add new numbers, change none. 214 blocks fit into 31 bits.
+        name: its name, which is also the data_source of its rows.
+        id_blocks: a row's id is id_blocks[split] * 10,000,000 + the record's number. Prepared files have these ids, so
+            add new numbers and change none. 214 blocks fit into 31 bits.
         label: the paper's name for a benchmark.
         samples: responses per prompt in the evaluation; None if `evaluate.benchmarks` does not offer it.
         data_sources: patterns of the data_source of rows with the same kind of answer; (): the name alone.
@@ -45,7 +45,7 @@ class Dataset:
 
     @property
     def file(self) -> str:
-        """Where `dph prepare` writes the split that is evaluated, relative to the data folder."""
+        """The file, relative to the data folder, to which `dph prepare` writes the split that is evaluated."""
         return f"sql/{self.name}_dev.parquet" if self.kind == SQL else f"math/{self.name}.parquet"
 
 
@@ -54,14 +54,14 @@ class SqlDataset(Dataset):
     """Questions with gold queries, and SQLite databases.
 
     Attributes:
-        home: its address.
-        published: the files of it that are needed, without the databases.
-        program: of `dph prepare`.
-        variant: what the program's --variant names; "": the program's own data set.
+        home: the data set's web address.
+        published: the published files that are needed, without the databases.
+        program: its program of `dph prepare`.
+        variant: its name for the program's --variant; "": the program's default data set.
         query, question: keys of a record.
         cmp_method: how the scorer compares results.
-        database: a database's file, below --databases.
-        engine: of the queries; if it is not SQLite, the SQLite files only show the schema.
+        database: the path of a database's file below --databases.
+        engine: the queries' engine; if it is not SQLite, the SQLite files only show the schema.
     """
 
     kind = SQL
@@ -86,9 +86,9 @@ class MathDataset(Dataset):
     """Problems with answers.
 
     Attributes:
-        hub: what `--download` fetches: repository and file on the Hugging Face Hub, and the commit or branch.
-        reader: how a record is read: a key of READERS in rl/data/prepare/math.py.
-        aliases: what its folder or file is called elsewhere.
+        hub: the repository, file and commit or branch on the Hugging Face Hub that `--download` fetches.
+        reader: the key in READERS (rl/data/prepare/math.py) of the function that reads a record.
+        aliases: other names of its folder or file.
     """
 
     kind = MATH
@@ -103,7 +103,7 @@ _mini_dev = partial(_bird, home="https://github.com/bird-bench/mini_dev", data_s
 _spider = partial(SqlDataset, program="spider", query="query", cmp_method="spider", samples=16)
 _of_spider = partial(_spider, data_sources=("spider_*",))
 
-# In the order of the paper's columns. The paper has no SQL variants.
+# These are in the order of the paper's columns. The paper has no SQL variants.
 # fmt: off
 _ALL: tuple[Dataset, ...] = (
     _bird("bird", {"train": 1, "dev": 2, "test": 3}, "Bird",
@@ -131,7 +131,7 @@ _ALL: tuple[Dataset, ...] = (
     MathDataset("minerva_math", {"test": 13}, "Minerva", 8, aliases=("minerva",), data_sources=("minerva*",),
                 reader="solution",
                 hub=HubFile("math-ai/minervamath", "test.jsonl", "ee46ddc498933b1977577953250ca5c66be64f96")),
-    # The Hub's own conversion, whose files have the same names in every repository.
+    # The Hub converts these itself; the files have the same names in every repository.
     MathDataset("college_math", {"test": 14}, "College Math", 8, aliases=("collegemath",),
                 data_sources=("college_math*",),
                 hub=HubFile("di-zhang-fdu/College_Math_Test", "default/test/0000.parquet", "refs/convert/parquet")),
@@ -157,7 +157,7 @@ DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
 SQL_DATASETS = {dataset.name: dataset for dataset in _ALL if isinstance(dataset, SqlDataset)}
 MATH_DATASETS = {dataset.name: dataset for dataset in _ALL if isinstance(dataset, MathDataset)}
 MATH_TESTS = {name: dataset for name, dataset in MATH_DATASETS.items() if "test" in dataset.id_blocks}
-# What `evaluate.benchmarks` offers.
+# The data sets that `evaluate.benchmarks` offers.
 BENCHMARKS = {name: dataset for name, dataset in DATASETS.items() if dataset.samples is not None}
 
 
@@ -166,5 +166,5 @@ def _patterns(kind: str, general: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*general, *own]))
 
 
-# By kind of answer, the patterns of the rows' data_source.
+# The patterns of the rows' data_source, by kind of answer.
 DATA_SOURCES = {SQL: _patterns(SQL, ("sql",)), MATH: _patterns(MATH, ("math", "math-lighteval"))}

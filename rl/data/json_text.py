@@ -1,4 +1,4 @@
-"""JSON of files that others wrote."""
+"""JSON from files that others wrote."""
 
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +13,7 @@ def loads(text: str | bytes) -> Any:
     """The value of a JSON text.
 
     Raises:
-        ValueError: it is no JSON, or nested too deeply to be read.
+        ValueError: the text is not JSON, or is nested too deeply.
     """
     try:
         return json.loads(text)
@@ -22,7 +22,7 @@ def loads(text: str | bytes) -> Any:
 
 
 def loads_or_none(text: str | bytes) -> Any:
-    """The value of a JSON text, None for a text that is no JSON."""
+    """The value of a JSON text; None if the text is not JSON."""
     try:
         return loads(text)
     except ValueError:
@@ -30,12 +30,12 @@ def loads_or_none(text: str | bytes) -> Any:
 
 
 def line_of(record: Any) -> bytes:
-    """A dataclass as one line. ASCII only, so that a torn line never ends within a character."""
+    """A dataclass as one line of ASCII, so that a torn line never ends within a character."""
     return json.dumps(vars(record)).encode("ascii") + b"\n"
 
 
 def record_of(kind: type[Record], line: bytes) -> Record | None:
-    """The dataclass of one line, None if the line is not one; keys with defaults may be absent, others are ignored."""
+    """The dataclass of one line, or None. Keys with defaults may be absent, and unknown keys are ignored."""
     try:
         content = loads(line)
         return kind(**{name: content[name] for name in kind.__dataclass_fields__ if name in content})

@@ -1,4 +1,4 @@
-"""The question that the scorer needs to score responses to a dataset row, by data source."""
+"""The question that the scorer needs in order to score responses to a row, by data source."""
 
 import json
 from collections.abc import Mapping
@@ -12,8 +12,7 @@ from rl.scorer.sql.compare import COMPARISONS
 
 _SQL_KEYS = ("db_id", "gold_sql", "cmp_method")
 
-# A task of the scorer's configuration (PythonRewardModel): the kind of its answers, and the start of its rows'
-# data_source.
+# For tasks of the scorer's configuration (PythonRewardModel): the kind of answers, and the prefix of data_source.
 TASK, TASK_PREFIX = "task", "task:"
 
 
@@ -21,11 +20,11 @@ def scorer_question(data_source: str, ground_truth: Any) -> dict[str, Any]:
     """The question of a scorer request (docs/reference/scorer.md) for a row's data_source and ground truth.
 
     Args:
-        ground_truth: for SQL a mapping of db_id, gold_sql and cmp_method, for math the answer as text or whole number,
-            for a task any JSON value.
+        ground_truth: for SQL a mapping with db_id, gold_sql and cmp_method; for math the answer as a text or whole
+            number; for a task any JSON value.
 
     Raises:
-        UserError: an unknown data source, or a ground truth of another kind.
+        UserError: the data source is unknown, or the ground truth is of another kind.
     """
     kind = answer_kind(data_source)
     if kind == TASK:
@@ -34,14 +33,14 @@ def scorer_question(data_source: str, ground_truth: Any) -> dict[str, Any]:
 
 
 def answer_kind(data_source: str) -> str:
-    """What the answers to rows of a data source are: SQL, MATH or TASK.
+    """The kind of answers to rows of a data source: SQL, MATH or TASK.
 
     Args:
-        data_source: task:NAME is a custom task; other names are compared with DATA_SOURCES in lower case and without
+        data_source: task:NAME is a custom task. Other names are compared with DATA_SOURCES in lower case and without
             the organisation before a /, so that HuggingFaceH4/MATH-500 is math-500.
 
     Raises:
-        UserError: an unknown data source.
+        UserError: the data source is unknown.
     """
     if data_source.startswith(TASK_PREFIX) and data_source != TASK_PREFIX:
         return TASK
@@ -57,7 +56,7 @@ def answer_kind(data_source: str) -> str:
 
 
 def _json_value(value: Any) -> Any:
-    """The value as JSON's types; arrays, which verl's data set makes of a parquet's lists, become lists."""
+    """The value in JSON's types. verl's data set reads a parquet's lists as arrays, which become lists again."""
     try:
         return json.loads(json.dumps(value, allow_nan=False, default=lambda part: part.tolist()))
     except (ValueError, TypeError, AttributeError):
@@ -89,7 +88,7 @@ def _math_question(ground_truth: Any) -> dict[str, str]:
     if isinstance(ground_truth, Integral) and not isinstance(ground_truth, bool):
         ground_truth = str(int(ground_truth))
     if not isinstance(ground_truth, str) or not ground_truth.strip():
-        # A float is rejected because its text is not the answer's: 27.0 is 27, and 0.1 + 0.2 has 17 digits.
+        # A float is rejected because its text differs from the answer's: 27.0 is 27, and 0.1 + 0.2 has 17 digits.
         raise UserError(
             f"reward_model.ground_truth is {str(ground_truth)[:80]!r} ({type(ground_truth).__name__}), not a text or a "
             "whole number: write the answer as text, such as '27' or '\\frac{1}{2}'."

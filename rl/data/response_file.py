@@ -1,7 +1,7 @@
 """Responses from elsewhere (experts, curated data, other models): a parquet or JSON lines, for the D_pef store.
 
-A row has `response`, a text, and either `id`, of a row of the prompts' parquet, or `prompt`: its messages, or the text
-of the last one. `source` is optional.
+A row has `response`, a text, and either `id`, the id of a row in the prompts' parquet, or `prompt`, that row's messages
+or the text of the last one. `source` is optional.
 """
 
 import json
@@ -39,7 +39,7 @@ def read_responses(path: Path) -> Iterator[GivenResponse]:
 
 
 def prompt_names(row: Row) -> tuple[int | str, ...]:
-    """The names by which a response may refer to a prompt: its id, its messages, the text of the last one."""
+    """The names by which a response may refer to a prompt: its id, its messages, and the text of the last message."""
     return row.id, _messages(row.messages), row.messages[-1]["content"]
 
 
@@ -58,7 +58,7 @@ def _json_rows(path: Path) -> Iterator[Any]:
 
 def _response(row: Any, origin: str) -> GivenResponse:
     if not isinstance(row, dict):
-        raise UserError(f"{origin} is no JSON object: give a .parquet, or one JSON object per line.")
+        raise UserError(f"{origin} is not a JSON object: give a .parquet, or one JSON object per line.")
     response, id, prompt, source = (row.get(name) for name in ("response", "id", "prompt", "source"))
     if not isinstance(response, str) or not response:
         raise UserError(f"{origin}: response is {str(response)[:80]!r}, not a text: {_HINT}.")

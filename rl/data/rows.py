@@ -1,4 +1,4 @@
-"""The prompts of parquet files, checked row by row and tokenized as verl's agent loop tokenizes them."""
+"""The prompts of parquet files, checked row by row and tokenized as in verl's agent loop."""
 
 import os
 from array import array
@@ -16,7 +16,7 @@ from rl.common.parquet_file import open_parquet, rows_in
 from rl.data.questions import scorer_question
 
 COLUMNS = ("id", "data_source", "prompt", "reward_model")
-SAMPLES = "__rollout_n__"  # verl's column for the number of samples of a prompt that has its own
+SAMPLES = "__rollout_n__"  # verl's column with a prompt's own number of samples
 _HINT = "make it with the project's data scripts"
 
 
@@ -44,23 +44,23 @@ class Prompt:
 
     @cached_property
     def token_ids(self) -> array:
-        """As verl's single-turn agent loop sends them to the rollout server."""
+        """The token ids that verl's single-turn agent loop sends to the rollout server."""
         return array("i", self.builder.build_initial_tokens(self.row.messages))
 
 
 class PromptFiles:
-    """The prompts of parquet files that are short enough, in order, re-read in every iteration.
+    """Iterates over the prompts of parquet files that are short enough, in order, and reads the files each time.
 
-    All rows are read and checked once at the start; only the ids stay in memory.
+    All rows are read and checked once at the start, and only the ids stay in memory.
 
     Args:
-        files: in the row format.
+        files: parquet files in the row format.
         builder: verl's continuous token builder of the tokenizer and model type.
-        max_prompt_length: tokens; longer prompts are left out.
+        max_prompt_length: in tokens; longer prompts are left out.
 
     Attributes:
         rows: number of rows, including those left out.
-        overlong: number of tokens of each prompt that is left out, by its id.
+        overlong: the number of tokens of each prompt that is left out, by its id.
 
     Raises:
         UserError: see read_rows.
@@ -83,7 +83,7 @@ class PromptFiles:
     def __iter__(self) -> Iterator[Prompt]:
         for file, stamp in zip(self._files, self._stamps, strict=True):
             if _stamp(file) != stamp:
-                raise UserError(f"{file} has changed while it was sampled: run again.")
+                raise UserError(f"{file} changed during sampling: run again.")
             for row in _rows_of(file):
                 if row.id not in self.overlong:
                     yield Prompt(row, self._builder)
@@ -105,12 +105,12 @@ def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> It
         progress: label of the progress bar; None for no bar.
 
     Raises:
-        UserError: a file is missing or no parquet, a column is missing, a value is of the wrong type, or an id is
-            duplicated.
+        UserError: a file is missing or is not a parquet, a column is missing, a value has the wrong type, or two rows
+            have the same id.
     """
     seen: set[int] = set()
     total = 0
-    for file in files:  # a file that is no parquet is reported before any is read
+    for file in files:  # report a file that is not a parquet before reading any
         with open_parquet(Path(file), COLUMNS, _HINT) as parquet:
             total += parquet.metadata.num_rows
     with tqdm(desc=progress, total=total, unit="row", delay=BAR_DELAY_S, disable=progress is None) as bar:
@@ -144,10 +144,10 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def to_row(values: dict[str, Any], origin: str) -> Row:
-    """The row that the COLUMNS of a parquet hold.
+    """Make a row from the COLUMNS of a parquet.
 
     Raises:
-        UserError: a value is of the wrong type; the sentence begins with `origin`.
+        UserError: a value has the wrong type; the sentence begins with `origin`.
     """
     _require(isinstance(values["id"], int), origin, "id", values["id"], "a whole number")
     _require(isinstance(values["data_source"], str), origin, "data_source", values["data_source"], "a text")

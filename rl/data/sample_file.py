@@ -1,9 +1,9 @@
 """Sample records: a model's responses and their scores, one JSON line per sample.
 
-F.jsonl is append-only: a program that dies loses at most the line it was writing, which the next one cuts off. F.drawn
-beside it holds every response as it came from the engine until all samples are there, so that none is drawn twice;
-responses that already have their record in F.jsonl are skipped. F.meta.json says where the samples come from, so that
-those of another model or other settings are rejected.
+F.jsonl is append-only: a program that dies loses at most the line it was writing, which the next program cuts off.
+F.drawn beside it keeps every response of the engine until the file is complete, so that none is drawn twice; responses
+that already have a record in F.jsonl are skipped. F.meta.json says where the samples come from, so that samples of
+another model or other settings are rejected.
 """
 
 import dataclasses
@@ -21,18 +21,18 @@ from rl.data.json_text import line_of, loads, record_of
 
 FORMAT = "dph-samples/1"
 LOG_PROB_DECIMALS = 6
-# Sample numbers are below this; a larger one is a damaged line.
+# Sample numbers are below this; a line with a larger one is damaged.
 MOST_SAMPLES = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """What the engine gave to one request."""
+    """The engine's response to one request."""
 
     id: int  # of the prompt's row
     sample: int  # 0..n-1
     response_ids: list[int]  # token ids, with the end token if there is one
-    # Of each response token under the rollout engine, rounded to LOG_PROB_DECIMALS; None if they were not requested.
+    # The rollout engine's log-prob of each response token, rounded to LOG_PROB_DECIMALS; None if not requested.
     response_log_probs: list[float] | None = None
 
     def drawn(self) -> dict[str, Any]:
@@ -42,9 +42,9 @@ class Response:
 
 @dataclass(frozen=True, kw_only=True)
 class PendingResponse(Response):
-    """One that has no score yet."""
+    """A response that has no score yet."""
 
-    seconds: float  # of sampling before it arrived, over all runs
+    seconds: float  # sampling time before it arrived, over all runs
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class SampleRecord(Response):
     outcome: str  # the scorer's: match, partial, mismatch, no_answer, ...
     data_source: str
     truncated: bool  # cut off at max_response_length
-    # Digest of the result of `pred`, equal for equal results; None if there is no result or the scorer sent none.
+    # A digest of the result of `pred`, equal for equal results; None without a result or if the scorer sent no digest.
     result_digest: str | None = None
     result_rows: int | None = None  # number of rows of that result
 
 
-# Keys of every record; older files may lack the others.
+# Every record has these keys; older files may lack the others.
 REQUIRED_KEYS = frozenset(
     field.name for field in dataclasses.fields(SampleRecord) if field.default is dataclasses.MISSING
 )
@@ -85,11 +85,11 @@ class SampleMetadata:
     max_response_length: int
     data_files: dict[str, str]  # path: sha256
     rows: int  # prompts that are sampled
-    # Prompts of the data files that are left out as too long.
+    # The prompts of the data files that are left out because they are too long.
     overlong_ids: list[int] = dataclasses.field(default_factory=list)
 
     def difference(self, other: "SampleMetadata") -> str | None:
-        """The first setting in which `other` differs so that samples cannot be mixed, or None. Paths do not count."""
+        """The first setting whose difference in `other` forbids mixing samples, or None. Paths do not count."""
         for name, mine in vars(self).items():
             theirs = getattr(other, name)
             if name == "data_files":
@@ -113,7 +113,7 @@ def read_metadata(samples: Path) -> SampleMetadata:
     """The metadata beside a samples file.
 
     Raises:
-        UserError: missing, not JSON, of another format, or without a field or with a value of another type.
+        UserError: the file is missing, not JSON or of another format, lacks a field, or a value has another type.
     """
     path = metadata_path(samples)
     try:
@@ -140,8 +140,8 @@ def read_samples(samples: Path) -> Iterator[SampleRecord]:
     """The records of a finished file, in file order, one at a time.
 
     Raises:
-        UserError: the file is missing, a line is not a record (the torn last line of a stopped sampler among them), or
-            a sample is duplicated.
+        UserError: the file is missing, a line is not a record (such as a stopped sampler's torn last line), or a sample
+            is duplicated.
     """
     seen = set()
     with open_samples(samples, "rb") as file:
@@ -163,18 +163,18 @@ class SampleWriter:
     Attributes:
         done: the (id, sample) pairs in the file.
         waiting: the drawn responses without a record, by (id, sample).
-        seconds: sampling time of the file over all runs, as its responses record it.
+        seconds: the file's sampling time over all runs, as its responses record it.
 
     Raises:
-        UserError: the file belongs to other samples, is held by another process, is damaged before its last line, or
-            cannot be written.
+        UserError: the file belongs to other samples, another process writes it, it is damaged before its last line, or
+            it cannot be written.
     """
 
     def __init__(self, samples: Path, metadata: SampleMetadata):
         self._path, self._wanted = samples, metadata.rows * metadata.n
         samples.parent.mkdir(parents=True, exist_ok=True)
         self._file = AppendLog(samples)
-        self._journal: AppendLog | None = None  # from the first response on
+        self._journal: AppendLog | None = None  # opened at the first response
         self.waiting: dict[tuple[int, int], PendingResponse] = {}
         self.seconds = 0.0
         try:
@@ -233,11 +233,11 @@ class SampleWriter:
                 log.close()
 
     def _claim(self, metadata: SampleMetadata) -> None:
-        """Write the metadata of a new file, check those of an old one."""
+        """Write the metadata of a new file, or check the metadata of an old one."""
         journal = journal_path(self._path)
         drawn = journal.exists() and journal.stat().st_size > 0 and metadata_path(self._path).exists()
         if self._file.size == 0 and not drawn:
-            journal.unlink(missing_ok=True)  # of a file that was deleted
+            journal.unlink(missing_ok=True)  # its samples file was deleted
             content = {"format": FORMAT} | dataclasses.asdict(metadata)
             path = metadata_path(self._path)
             try:

@@ -27,7 +27,7 @@ class SampleSummary:
         return self.outcomes.total()
 
     def pass_at(self, k: int) -> float:
-        """Unbiased Pass@k, the mean over prompts; k up to n."""
+        """Unbiased Pass@k, for k up to n, averaged over prompts."""
         correct = np.array(list(self.prompts_by_correct.elements()))
         return float(pass_at_k(correct, self.n, k).mean())
 

@@ -24,11 +24,11 @@ BASE_CORRECT = "base_correct"
 
 @dataclass(frozen=True)
 class Split:
-    """The rows of the input, in its order and schema, with the column BASE_CORRECT: int32, correct samples of n."""
+    """The input's rows, in its order and schema, and the column BASE_CORRECT (int32), the correct samples of n."""
 
     correct: pa.Table  # at least `threshold` correct samples
     wrong: pa.Table  # fewer
-    pass_counts: Counter[int]  # prompts by their number of correct samples, 0..n, without those of gold_failed
+    pass_counts: Counter[int]  # prompts by their number of correct samples, 0..n, without gold_failed
     gold_failed: list[int]  # ids whose reference failed in every sample: no response can be rewarded
     dropped_zero: int  # prompts without a correct sample that were left out
     overlong: int  # prompts that were too long to be sampled, also left out
@@ -38,8 +38,8 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
     """Split the rows of `data` by the samples of its prompts.
 
     Args:
-        samples: files of the presampler; several are taken together and must come from the same run settings.
-        threshold: correct samples that make a prompt near-perfect, 1..n.
+        samples: files of the presampler; several are combined, and must come from the same settings.
+        threshold: the number of correct samples that makes a prompt near-perfect, 1..n.
         n: samples per prompt.
         keep_zero: whether prompts without any correct sample stay in the wrong part.
 
@@ -95,14 +95,14 @@ def write_split(parts: Split, correct: Path, wrong: Path) -> None:
 
 
 def _empty_part(part: str, found: Counter[int], threshold: int, n: int, lowest_kept: int) -> str:
-    """The sentence on an empty part, with a threshold that fills both.
+    """The error's sentence for an empty part, with a threshold that fills both.
 
     Args:
-        found: prompts by their number of correct samples.
+        found: the number of prompts by their number of correct samples.
     """
 
     def sizes(lowest: int) -> tuple[int, int]:
-        """Of D_pef and D_exp at a threshold."""
+        """The numbers of prompts in D_pef and D_exp at a threshold."""
         near_perfect = sum(found[count] for count in range(lowest, n + 1))
         return near_perfect, sum(found[count] for count in range(lowest_kept, lowest))
 
@@ -112,7 +112,7 @@ def _empty_part(part: str, found: Counter[int], threshold: int, n: int, lowest_k
     elif lowest_kept and found[0] and found.total() > found[0]:
         hint = f"--keep-zero puts the {found[0]} without a correct sample into D_exp"
     else:
-        hint = "no threshold helps, look at the samples with dph inspect"
+        hint = "no threshold helps; look at the samples with dph inspect"
     histogram = ", ".join(f"{count} of {n}: {found[count]}" for count in sorted(found)) or "none was sampled"
     return f"{part} is empty at the threshold {threshold} (prompts by correct samples: {histogram}): {hint}."
 
@@ -164,4 +164,4 @@ def _check_ids(data: Path, ids: list, known: set[int]) -> None:
         )
     unknown = sorted(known - set(ids))
     if unknown:
-        raise UserError(f"The samples hold {len(unknown)} ids that {data} does not have (the first is {unknown[0]}).")
+        raise UserError(f"The samples have {len(unknown)} ids that {data} lacks (the first is {unknown[0]}).")

@@ -1,7 +1,7 @@
 """Command line of the split: `dph split` and data/*/process_data/exact_correct_id.py.
 
-Its defaults are the experiment's (verl/dph/config/experiment): it finds what pre-sampling wrote, and writes what the
-store and training read.
+Its defaults come from the experiment (verl/dph/config/experiment): it reads the files that pre-sampling wrote, and
+writes those that the store and training read.
 """
 
 import argparse
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from rl.data.split import Split
 
-PAPER_N = 8  # samples per prompt that an experiment's near_perfect is meant for
+PAPER_N = 8  # an experiment's near_perfect assumes this many samples per prompt
 
 
 def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMENT) -> None:
     """Write both parts and print their sizes.
 
     Args:
-        default: the experiment if neither --experiment nor SETTINGS names one.
+        default: the experiment, if neither --experiment nor SETTINGS names one.
     """
     options = parser(default).parse_args(arguments)
     with user_errors_exit():
@@ -56,15 +56,15 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
 
 
 def settings_of(name: str) -> "DictConfig":
-    """What the files of an experiment and of the pre-sampling say, with the variables that are set.
+    """The settings in the files of an experiment and of pre-sampling, with the variables that are set.
 
     Raises:
-        UserError: there is no such experiment, or it is settings that only Bash can read.
+        UserError: the experiment does not exist, or only Bash can read it.
     """
     if name.endswith(".sh"):
         raise UserError(
-            f"SETTINGS={name} is a file of your own, which only the launch scripts read: pass --data, --samples and "
-            "--out, or --experiment and, as variables, what the file says of TRAIN_FILE, DATA_DIR and SAMPLES."
+            f"SETTINGS={name} is a file of your own that only the launch scripts read: pass --data, --samples and "
+            "--out, or pass --experiment and set TRAIN_FILE, DATA_DIR and SAMPLES to the file's values."
         )
     from rl.configuration.variables import merged
 
@@ -75,7 +75,7 @@ def summary(parts: "Split", threshold: int, n: int, paper: Any) -> str:
     """Histogram of the pass counts, and the two sizes beside the paper's.
 
     Args:
-        paper: name, explored and near_perfect of the experiment.
+        paper: the experiment's name, explored and near_perfect.
     """
     zero = "dropped" if parts.dropped_zero else "D_exp"
     failed = len(parts.gold_failed)
@@ -102,7 +102,7 @@ def summary(parts: "Split", threshold: int, n: int, paper: Any) -> str:
 
 def _only(train_files: list[str]) -> Path:
     if len(train_files) != 1:
-        raise UserError(f"TRAIN_FILE names {len(train_files)} files, and one is split at a time: pass it with --data.")
+        raise UserError(f"TRAIN_FILE names {len(train_files)} files, but only one is split at a time: pass --data.")
     return Path(train_files[0])
 
 
@@ -116,7 +116,7 @@ def parser(default: str = DEFAULT_EXPERIMENT) -> argparse.ArgumentParser:
         description="Split the training prompts by their samples: near-perfect ones into train_correct.parquet\n"
         "(D_pef), the others into train_wrong.parquet (D_exp) (docs/reference/presampling.md).\n\n"
         "It reads the launch scripts' variables SETTINGS, TRAIN_FILE, DATA_DIR, MODEL_PATH, SAMPLES,\n"
-        "SAMPLES_PER_PROMPT, TRAIN_CORRECT and TRAIN_WRONG; an option goes before its variable.\n\n"
+        "SAMPLES_PER_PROMPT, TRAIN_CORRECT and TRAIN_WRONG; an option overrides its variable.\n\n"
         f"Near-perfect prompts by experiment:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -9,7 +9,7 @@ from rl.common.errors import UserError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# SQL schemas have 2.5 to 4 characters per token with the tokenizers of Llama 3 and Qwen: this estimates high.
+# With the tokenizers of Llama 3 and Qwen, SQL schemas have 2.5 to 4 characters per token, so this estimates high.
 CHARACTERS_PER_TOKEN = 2.5
 
 
@@ -17,10 +17,10 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     """The tokenizer that the option --tokenizer names.
 
     Raises:
-        UserError: there is no such folder, or it holds no tokenizer.
+        UserError: the folder does not exist, or holds no tokenizer.
     """
     if not folder.is_dir():
-        raise UserError(f"--tokenizer {folder} is no folder: give a local model or tokenizer folder.")
+        raise UserError(f"--tokenizer {folder} is not a folder: give a local model or tokenizer folder.")
     from transformers import AutoTokenizer
 
     try:
@@ -41,10 +41,10 @@ class Budget:
     def __init__(self, max_tokens: int, tokenizer: Path | None):
         """
         Args:
-            tokenizer: a local folder.
+            tokenizer: the tokenizer's local folder.
 
         Raises:
-            UserError: the limit is no positive number, or the folder holds no tokenizer.
+            UserError: the limit is not a positive number, or the folder holds no tokenizer.
         """
         if max_tokens < 1:
             raise UserError(f"--max-prompt-tokens is {max_tokens}: give a number of at least 1.")
@@ -65,7 +65,7 @@ class Budget:
     def fits(self, content: str) -> bool:
         if self._tokenizer is None:
             return len(content) <= self.max_tokens * CHARACTERS_PER_TOKEN
-        # A token of a byte-level or SentencePiece tokenizer holds a byte or more, so most prompts need no counting.
+        # A token of a byte-level or SentencePiece tokenizer has at least one byte, so most prompts need no counting.
         most = self._template_tokens + len(content.encode())
         return most <= self.max_tokens or _count(self._tokenizer, content) <= self.max_tokens
 

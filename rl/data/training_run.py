@@ -13,12 +13,12 @@ from typing import Any, Final, Literal
 
 from rl.common.errors import UserError
 
-# In the run's folder: the steps of the newest checkpoint, which verl writes last, and of the best one that is kept
-# (verl/dph/training/run_record.py).
+# In the run's folder: the step of the newest checkpoint, which verl writes last, and the step of the best checkpoint
+# that is kept (verl/dph/training/run_record.py).
 NEWEST, BEST = "latest_checkpointed_iteration.txt", "best_checkpointed_iteration.txt"
-# Where verl's file logger writes (verl/dph/training/tracking.py).
+# The folder in which verl's file logger writes (verl/dph/training/tracking.py).
 LOGS = "metrics"
-# What the run has reached (verl/dph/training/run_record.py), and what it printed (rl/common/console_log.py).
+# The run's state (verl/dph/training/run_record.py) and its output (rl/common/console_log.py).
 RECORD, CONSOLE = "dph_run.json", "log.txt"
 # In a checkpoint: code, data and settings (verl/dph/training/run_manifest.py), and the state of our parts of the
 # trainer (verl/dph/training/checkpoint_parts.py).
@@ -32,7 +32,7 @@ _CHECKPOINT = re.compile(r"global_step_(\d+)")
 
 
 def checkpoint_folder(run: Path, step: int | str) -> Path:
-    """Where verl writes the checkpoint of a step."""
+    """The folder in which verl writes the checkpoint of a step."""
     return run / f"global_step_{step}"
 
 
@@ -47,7 +47,7 @@ def newest_checkpoint(run: Path) -> Path | None:
         return None
     named = path.read_text().strip()
     if not named.isdecimal():
-        raise UserError(f"{path} holds {named!r} and no training step: copy the run again, or write the step into it.")
+        raise UserError(f"{path} holds {named!r}, not a training step: copy the run again, or write the step into it.")
     return checkpoint_folder(run, named)
 
 
@@ -86,7 +86,7 @@ def _read(path: Path, format: str, fields: Iterable[str], advice: str) -> dict[s
         return None
     except (OSError, ValueError, TypeError, KeyError):
         pass
-    raise UserError(f"{path} is no {format}: {advice}.")
+    raise UserError(f"{path} is not of the format {format}: {advice}.")
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class Run:
     """A training run up to a step.
 
     Attributes:
-        folder: with global_step_N in it.
-        step: of the checkpoint that is the model.
+        folder: the run's folder, which has global_step_N in it.
+        step: the step of the checkpoint that is the model.
     """
 
     folder: Path
@@ -122,16 +122,16 @@ class Run:
         return {step: steps[step] for step in sorted(step for step in steps if step is not None and step <= self.step)}
 
     def log(self) -> Path | None:
-        """The folder of its training log; None without one."""
+        """The folder of the run's training log; None without one."""
         folder = self.folder / LOGS
         return folder if any(folder.glob("*.jsonl")) else None
 
 
 def earlier_checkpoints(name: str, run: Run, wanted: Literal["all"] | Sequence[int]) -> dict[int, Path]:
-    """{step: folder} of the checkpoints to evaluate besides the model itself.
+    """{step: folder} of the checkpoints to evaluate in addition to the model itself.
 
     Args:
-        name: of the model, for the error.
+        name: the model's name, for the error.
         wanted: training steps, or ALL.
 
     Raises:

@@ -1,9 +1,9 @@
-"""Counts, lists and histograms in what programs print."""
+"""Counts, lists and histograms for programs' output."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-# Items that a sentence lists.
+# A sentence lists at most this many items.
 NAMED = 3
 BAR_WIDTH = 40
 
@@ -22,7 +22,7 @@ def named(ids: Iterable[object]) -> str:
 
 
 def without_reference(ids: Sequence[object]) -> str:
-    """A sentence on prompts whose gold answer failed in every sample. One failure may be a busy scorer's."""
+    """A sentence about prompts whose gold answer failed in every sample; a busy scorer may cause single failures."""
     return (
         f"the gold answer of {number_of(len(ids), 'prompt')} failed in every sample ({named(ids)}), so that no "
         "response is rewarded there: dph audit finds such prompts."
@@ -33,9 +33,9 @@ def histogram(name: str, prompts: Mapping[Any, int], parts: Mapping[Any, str] | 
     """A headline, then a line for each number of correct samples, with its number of prompts.
 
     Args:
-        name: of the numbers.
-        prompts: by the number of correct samples.
-        parts: a word for each number, shown before its bar.
+        name: the heading of the numbers.
+        prompts: the number of prompts by the number of correct samples.
+        parts: a word for each number of correct samples, shown before its bar.
     """
     scale = BAR_WIDTH / (max(prompts.values(), default=0) or 1)
     lines = [f"{name:>13}  prompts"]

@@ -2,8 +2,8 @@
 
     python -m rl.demo.base_model --task outputs/demo/task --out outputs/demo/model
 
-About 250,000 parameters, one to two minutes on one CPU core. On one kind of machine the weights are exact for a seed:
-torch computes with one thread.
+It has about 250,000 parameters and takes one to two minutes on one CPU core. torch computes with one thread, so that a
+seed gives the same weights on every machine of one kind.
 """
 
 import argparse
@@ -62,7 +62,7 @@ SFT, SHAPE = SftSettings(), Shape()
 
 @dataclass(frozen=True)
 class Example:
-    """A question's token ids, and those of its solutions, END included."""
+    """The token ids of a question and of its solutions, END included."""
 
     prompt: list[int]
     solutions: list[list[int]]
@@ -72,7 +72,7 @@ def make_model(task: Path, folder: Path, sft: SftSettings = SFT, shape: Shape = 
     """Train the base model on the questions of `task`'s sft.parquet and write `folder`.
 
     Raises:
-        UserError: there is no task, or `folder` exists.
+        UserError: the task is missing, or `folder` exists.
     """
     if not (task / "sft.parquet").is_file():
         raise UserError(f"{task} holds no demo task; write it first: python -m rl.demo.task --out {task}")
@@ -89,7 +89,7 @@ def train_model(
     shape: Shape,
     seed: int = SEED,
 ) -> None:
-    """Train a model on the examples with one thread and write it with its tokenizer.
+    """Train a model on the examples with one thread, and write it with its tokenizer.
 
     Raises:
         UserError: `folder` exists.
@@ -107,7 +107,7 @@ def train_model(
 
 
 def tokenized(tokenizer: "PreTrainedTokenizerFast", prompt: list[dict], solutions: list[str]) -> Example:
-    """Tokenize a prompt's messages, and its SQL solutions as responses."""
+    """Tokenize a prompt's messages, and SQL solutions as its responses."""
     text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
     answers = [response_text(solution) + tokenizer.eos_token for solution in solutions]
     prompt_ids, *solution_ids = tokenizer([text, *answers], add_special_tokens=False)["input_ids"]
@@ -117,8 +117,8 @@ def tokenized(tokenizer: "PreTrainedTokenizerFast", prompt: list[dict], solution
 def build_model(tokenizer: "PreTrainedTokenizerFast", shape: Shape, seed: int) -> "LlamaForCausalLM":
     """A model with random float32 weights and one embedding per token.
 
-    Its type is llama, because transformers forces Qwen's own tokenizer class on any model of type qwen2; only the
-    biases of queries, keys and values differ.
+    Its type is llama, because transformers forces Qwen's tokenizer class on models of type qwen2. The types differ only
+    in the biases of queries, keys and values.
     """
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
@@ -138,9 +138,9 @@ def build_model(tokenizer: "PreTrainedTokenizerFast", shape: Shape, seed: int) -
 
 
 def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSettings, seed: int) -> list[float]:
-    """Train `model` in place; returns the loss per step, the mean negative log-likelihood per response token in nats.
+    """Train `model` in place; return the loss per step, the mean negative log-likelihood per response token in nats.
 
-    Examples are drawn with replacement and their solutions uniformly, from `seed` alone.
+    `seed` alone determines the draws: examples with replacement, and their solutions uniformly.
     """
     import torch
     import torch.nn.functional as F
@@ -170,10 +170,10 @@ def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSe
 
 
 def collate(pairs: list[tuple[list[int], list[int]]]) -> "tuple[torch.Tensor, torch.Tensor]":
-    """Input ids and labels, both [batch, longest] int64, of (prompt, response) pairs.
+    """Input ids and labels of (prompt, response) pairs, both [batch, longest] int64.
 
-    Rows are padded on the right, which causal attention never sees, so no mask is needed. Labels are IGNORED except on
-    the response.
+    Rows are padded on the right, where causal attention does not look, so no mask is needed. Labels are IGNORED except
+    on the response.
     """
     import torch
 
@@ -198,7 +198,7 @@ def main() -> None:
         prog="python -m rl.demo.base_model", description="Train the demo's base model from scratch."
     )
     parser.add_argument("--task", type=Path, required=True, metavar="DIR", help="folder of the demo's task")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the model, not yet there")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="new folder of the model")
     parser.add_argument("--seed", type=int, default=SEED, help="default %(default)s")
     arguments = parser.parse_args()
     with user_errors_exit():

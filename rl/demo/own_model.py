@@ -3,8 +3,8 @@
     python -m rl.demo.own_model mine/train.parquet --out mine/model
 
 It is the demo's model (base_model.py) with the words of your questions and gold queries. It learns every other question
-by heart, and answers each of the rest with the gold query or with that of another question, about as often. So the
-split finds D_pef and D_exp, and training has something to improve. The model can answer nothing but these questions.
+by heart, and answers each of the rest as often with the gold query as with another question's. So the split finds D_pef
+and D_exp, and training has something to improve. The model cannot answer other questions.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="parquet of prepared SQL prompts")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the model")
     parser.add_argument(
-        "--steps", type=int, default=200, help="of fine-tuning, default %(default)s, which suits about 30 questions"
+        "--steps", type=int, default=200, help="steps of fine-tuning, default %(default)s (for about 30 questions)"
     )
     arguments = parser.parse_args()
     with user_errors_exit():

@@ -1,4 +1,4 @@
-"""Shows how far a pipeline is: bars on a terminal; in a log, a line at a stage's start, each minute and at its end.
+"""The progress of a pipeline: bars on a terminal; in a log, a line when a stage starts, each minute and when it ends.
 
     03:34 [6/10] Training GRPO  step 36/80  reward .76  left ~3 min
 
@@ -17,16 +17,16 @@ from rl.common.duration import duration
 if TYPE_CHECKING:
     from rl.demo.stages import Stage
 
-# Between two lines of a stage in a log.
+# The time between two lines of a stage in a log.
 LINE_SECONDS = 60.0
-# Between two counts, which read files.
+# The time between two counts, because counting reads files.
 COUNT_SECONDS = 1.0
 # The share of the pipeline that must be done before the rest is estimated.
 SHARE_KNOWN = 0.1
 
 
 class StageProgress:
-    """A running stage: `share` of it is done, 0 to 1, and `text` says so with an estimate."""
+    """A running stage: `share`, 0 to 1, is done, and `text` says so with an estimate of the rest."""
 
     def __init__(self, stage: "Stage"):
         self.stage = stage
@@ -36,7 +36,7 @@ class StageProgress:
         self._first: tuple[float, int] | None = None  # the time of the first new count, and the count
 
     def look(self, now: float) -> None:
-        """Count; a stage that counts nothing goes by the clock."""
+        """Count the stage's progress; a stage without counts is estimated by time."""
         total, expected = self.stage.total, self.stage.seconds
         if self.stage.count is None or total is None:
             self.share = min((now - self.started) / expected, 0.99)
@@ -104,7 +104,7 @@ class Progress:
             _draw(self._whole, *self._of_whole(now))
 
     def _of_whole(self, now: float) -> tuple[float, str]:
-        """Share and text of the whole, weighted by the stages' expected seconds."""
+        """The whole run's share and text, in which stages weigh their expected seconds."""
         done = self._done + sum(running.share * running.stage.seconds for running, _ in self._running.values())
         to_do = self._expected - self._skipped
         text = f"{clock(now - self._started)}  {self._ended} done"

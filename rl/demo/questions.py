@@ -1,20 +1,20 @@
-"""The demo's questions: databases, questions drawn from templates, and five SQL solutions of each.
+"""The demo's questions: databases, questions drawn from templates, and five SQL solutions of each question.
 
-**Databases.** All four have one shape: a parent table (`id`, `name`, one category, two numbers) and a child table
-(`id`, a foreign key to the parent, one category, two numbers). Each table and column has synonyms for questions, the
-usual one first; some words mean different columns in different databases.
+**Databases.** All four have one form: a parent table (`id`, `name`, one category, two numbers) and a child table (`id`,
+a foreign key to the parent, one category, two numbers). Each table and column has synonyms for questions, the usual
+one first. Some words mean different columns in different databases.
 
-**Questions.** Eight families of graded difficulty: which parents have any, no, or at least N children that meet one or
-two conditions, in some families among the parents that meet a condition of their own. A `Mix` sets the frequencies of
-families and synonyms: the base model gets wrong what is rare in fine-tuning and frequent in reinforcement learning.
+**Questions.** Eight families of graded difficulty ask which parents have any, no, or at least N children that meet one
+or two conditions; in some families the parents meet a condition too. A `Mix` sets the frequencies of families and
+synonyms. The base model fails on those that are rare in fine-tuning and frequent in reinforcement learning.
 
 Half of the questions are ambiguous: they ask for "figures", which means the parent's first number or, less often, its
-second, and nothing in the prompt says which. A policy that always answers the likelier reading has the higher Pass@1
-and can no longer solve the others.
+second number, and nothing in the prompt says which. A policy that always gives the likelier answer has the higher
+Pass@1 and no longer solves the other questions.
 
-**Solutions.** One per style, announced by a comment (`/*JOIN*/ SELECT ...`), in words separated by single blanks, so
-that one word is one token of the demo's tokenizer. Their results are equal as sets of rows, as the comparison "bird"
-requires.
+**Solutions.** Each style has one solution, which begins with a comment (`/*JOIN*/ SELECT ...`). Single blanks separate
+its words, so that one word is one token of the demo's tokenizer. The solutions' results are equal as sets of rows, as
+the comparison "bird" requires.
 """
 
 import random
@@ -29,7 +29,7 @@ NUMBER_RANGE = (1, 99)
 
 @dataclass(frozen=True)
 class Column:
-    """A column of text when it has categories, else of whole numbers in NUMBER_RANGE."""
+    """A column: text if it has categories, otherwise whole numbers in NUMBER_RANGE."""
 
     name: str
     words: tuple[str, ...]
@@ -38,7 +38,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table beside its key columns: one category and two numbers."""
+    """A table without its key columns: one category and two numbers."""
 
     name: str
     words: tuple[str, ...]
@@ -61,12 +61,12 @@ class Schema:
 
     @property
     def db_id(self) -> str:
-        """Where the SQLite file lies below the folder of databases."""
+        """The path of the SQLite file below the folder of databases."""
         return f"{self.name}/{self.name}.sqlite"
 
 
 def _table(name: str, words: str, category: str, values: str, *numbers: str) -> Table:
-    """Words are separated by blanks; the first one of a column is its name."""
+    """Blanks separate words; a column's first word is its name."""
     first, second = (Column(synonyms.split()[0], tuple(synonyms.split())) for synonyms in numbers)
     return Table(
         name,
@@ -139,7 +139,7 @@ ANY, NONE, COUNT = "any", "none", "count"
 
 @dataclass(frozen=True)
 class Family:
-    """A family of questions: how children count, and the number of conditions."""
+    """A family of questions: what it asks about the children, and the number of conditions."""
 
     name: str
     kind: str
@@ -164,8 +164,8 @@ class Mix:
     """Sampling distribution of questions.
 
     Attributes:
-        family_weights: relative frequency of each of FAMILIES.
-        zipf_exponent: the i-th of several synonyms (from 1) has relative frequency i ** -zipf_exponent.
+        family_weights: the relative frequencies of FAMILIES.
+        zipf_exponent: the i-th synonym (from 1) has the relative frequency i ** -zipf_exponent.
     """
 
     family_weights: tuple[float, ...]
@@ -190,7 +190,7 @@ COMPARISONS = {
 }
 BOUNDS = range(5, 96)
 CATEGORY_SHARE = 0.3
-NAME_SHARE = 0.5  # of the questions that are not ambiguous
+NAME_SHARE = 0.5  # the share of unambiguous questions that ask for the name
 AMBIGUOUS_WORD = "figures"
 AMBIGUOUS_SHARE = 0.5
 FIRST_READING_SHARE = 0.7
@@ -216,11 +216,11 @@ class Question:
 
     Attributes:
         select: the requested column of the parent, qualified by its table.
-        ambiguous: the text does not say which of the parent's numbers is requested.
-        child_conditions: conditions on the counted children.
-        parent_condition: condition on the parents, or None.
-        at_least: required number of children; None unless the family counts.
-        text: one line of lower-case words and numbers, separated by single blanks, the schema's name first.
+        ambiguous: whether the text leaves open which of the parent's numbers is requested.
+        child_conditions: the conditions on the counted children.
+        parent_condition: the condition on the parents, or None.
+        at_least: the required number of children; None unless the family counts.
+        text: one line: the schema's name, then lower-case words and numbers, separated by single blanks.
     """
 
     schema: Schema
@@ -309,7 +309,7 @@ _SYNTAX = (
 
 
 class _Parts:
-    """The pieces of SQL that the styles combine; a piece that the question does not need is empty."""
+    """The pieces of SQL that the styles combine; pieces that the question does not need are empty."""
 
     def __init__(self, question: Question):
         parent, child = question.schema.parent.name, question.schema.child.name
@@ -370,13 +370,13 @@ STYLE_NAMES = tuple(_STYLES)
 
 
 def solve(question: Question, style: str) -> str:
-    """The question's SQL in one of STYLE_NAMES, without the comment that announces the style."""
+    """The question's SQL in one of STYLE_NAMES, without the comment that names the style."""
     # Empty pieces leave double blanks behind.
     return " ".join(_STYLES[style](_Parts(question)).split())
 
 
 def announced_solution(question: Question, style: str) -> str:
-    """The style's comment, then the SQL: what the base model learns."""
+    """The text that the base model learns: the style's comment, then the SQL."""
     return f"/*{style}*/ {solve(question, style)}"
 
 

@@ -2,9 +2,9 @@
 
     python -m rl.demo.run --out outputs/demo --methods grpo,dph_js
 
-Makes the task and the base model, pre-samples, splits, stores reference log-probs, trains every method with verl, and
-evaluates them: OUT/report.json and OUT/report.html. It starts the programs that the launch scripts start, with the
-settings of verl/dph/config/experiment/demo.yaml. Re-run the same command to resume: finished stages are skipped.
+It makes the task and the base model, pre-samples, splits, stores reference log-probs, trains every method with verl,
+and evaluates them (OUT/report.json and OUT/report.html). It starts the launch scripts' programs with the settings of
+verl/dph/config/experiment/demo.yaml. To resume, run the same command again: it skips finished stages.
 """
 
 import argparse
@@ -53,29 +53,29 @@ class Demo(Experiment):
         out: the folder, absolute.
         methods: names of METHODS.
         steps: training steps per method.
-        seed: of sampling, data order and training.
+        seed: the seed of sampling, data order and training.
         device: one of DEVICES.
     """
 
     def __init__(self, out: Path, methods: list[str], steps: int, seed: int, device: str = "cpu"):
-        # Two busy cores; a GPU is one program's.
+        # Two programs keep two cores busy, but only one can use a GPU.
         super().__init__(out, steps, seed, device=device, at_once=2 if device == "cpu" else 1)
         self.methods = methods
 
     def stages(self) -> list[Stage]:
-        """Of what could start, the first does: the base model's evaluation fills the gap at the end."""
+        """The stages; the first that can start does so. The base model's evaluation fills the gap at the end."""
         trainings = [self.train(name, METHODS[name], self.seed) for name in self.methods]
         evaluations = [self.evaluate(name, METHODS[name].label) for name in self.methods]
         return [*self.prepare(self.methods), *trainings, *evaluations, self.evaluate_base()]
 
     def command(self, methods: list[str]) -> str:
-        """What `dph` is given to run the demo with these methods in this folder."""
+        """The arguments of `dph` that run the demo with these methods in this folder."""
         options = {"--out": os.path.relpath(self.out), "--methods": ",".join(methods), "--steps": str(self.steps)}
         options |= {"--seed": str(self.seed), "--device": self.device}
         return f"demo {shlex.join(word for option in options.items() for word in option)}"
 
     def run(self) -> list[str]:
-        """Run all stages and write the report. Returns one sentence per failed check."""
+        """Run all stages, write the report, and return one sentence per failed check."""
         from rl.evaluation.analysis.claims import failed_checks
 
         self.run_stages(self.stages())
@@ -102,7 +102,7 @@ class Demo(Experiment):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; exit code 1 if a check of claims.failed_checks fails, 2 after a user error."""
+    """Run the command line. The exit code is 1 if a check of claims.failed_checks fails, 2 after a user error."""
     options = parser().parse_args(arguments)
     exit_on_sigterm()
     ignore_variables()
@@ -125,7 +125,7 @@ def parser() -> argparse.ArgumentParser:
     add("--out", type=Path, default=Path("outputs/demo"), help="output folder (default: %(default)s)")
     add("--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)")
     add("--steps", type=int, default=60, help="training steps of each method (default: %(default)s)")
-    add("--seed", type=int, default=1, help="of sampling, data order and training (default: %(default)s)")
+    add("--seed", type=int, default=1, help="seed of sampling, data order and training (default: %(default)s)")
     add(
         "--device", choices=DEVICES, default="cpu", help="cuda: GPUs with vLLM; cuda_hf: without (default: %(default)s)"
     )
@@ -133,7 +133,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
-    """The report's tables and comparisons, the checks, and what to do next."""
+    """Print the report's tables and comparisons, the checks, and the next commands."""
     from rl.evaluation.table import as_text
     from rl.evaluation.tables import comparisons_table
 
@@ -147,7 +147,7 @@ def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
 
 
 def results_tables(report: dict) -> str:
-    """A table per split, for all of its questions and for each group of them that the report has.
+    """A table per split, for all questions and for each group that the report has.
 
     Args:
         report: the content of report.json.
@@ -167,7 +167,7 @@ def results_tables(report: dict) -> str:
 
 
 def checks_passed(report: dict) -> str:
-    """What claims.failed_checks has checked, if nothing failed."""
+    """A sentence on the checks of claims.failed_checks, if none failed."""
     labels = report["_labels"]
     styles = [claim for claim in report["_claims"] if claim["unit"] == "nats" and claim["method"] in ("grpo", "dph_js")]
     passed = [f"{labels[claim['method']]} {claim['predicate']}" for claim in styles]
@@ -177,10 +177,10 @@ def checks_passed(report: dict) -> str:
 
 
 def next_commands(demo: Demo, dph: str) -> dict[str, str]:
-    """{command: what for} of what comes after the demo.
+    """{command: its purpose} of the commands to run after the demo.
 
     Args:
-        dph: the program's path.
+        dph: the path of the program dph.
     """
     out = os.path.relpath(demo.out)
     samples, store = f"{out}/data/generate_data/0.jsonl", f"{out}/data/pef.pt"

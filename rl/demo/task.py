@@ -2,10 +2,10 @@
 
     python -m rl.demo.task --out outputs/demo/task
 
-DIR/databases/<schema>/<schema>.sqlite, and in the row format of the paper train.parquet, test_in_domain.parquet,
-test_out_of_domain.parquet and sft.parquet (with a further column "solutions": the five SQL texts). No question occurs
-twice, neither within a file nor across files. DIR/expert.jsonl has a response to every training question that the model
-did not write: the gold query, always in the same style (data.sft_responses).
+It writes DIR/databases/<schema>/<schema>.sqlite, and in the paper's row format train.parquet, test_in_domain.parquet,
+test_out_of_domain.parquet and sft.parquet (with a column "solutions" for the five SQL texts). No question occurs twice,
+neither within a file nor across files. DIR/expert.jsonl has a response from elsewhere to every training question: the
+gold query, always in the same style (data.sft_responses).
 """
 
 import argparse
@@ -43,16 +43,16 @@ from rl.demo.questions import (
 )
 from rl.demo.tokenizer import response_text
 
-EXAMPLE_VALUES = 2  # of each column, in the prompt
+EXAMPLE_VALUES = 2  # per column, in the prompt
 GOLD_STYLE = "IN"
-# A question that nearly every parent matches can be solved with half of its conditions.
+# If nearly every parent matches, half of a question's conditions are enough to solve it.
 MOST_ROWS = int(0.8 * PARENT_ROWS)
 DRAWS_PER_QUESTION = 50
 
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """Number of questions per file, and the seed."""
+    """The number of questions per file, and the seed."""
 
     seed: int = 0
     train: int = 384
@@ -72,7 +72,7 @@ class Split:
 
 
 def splits(settings: TaskSettings) -> tuple[Split, ...]:
-    """The files in drawing order: a later one excludes the questions of those before it."""
+    """The files in drawing order; a later file excludes the questions of earlier ones."""
     return (
         Split("test_in_domain", IN_DOMAIN, RL_MIX, settings.eval, first_id=1_000_000),
         Split("test_out_of_domain", OUT_OF_DOMAIN, RL_MIX, settings.eval, first_id=2_000_000),
@@ -85,7 +85,7 @@ def make_task(folder: Path, settings: TaskSettings) -> None:
     """Write the task into `folder`; sft.parquet comes last.
 
     Raises:
-        UserError: a size is below 1 or larger than the templates allow.
+        UserError: a size is below 1, or larger than the templates allow.
     """
     uris = {}
     for schema in SCHEMAS:
@@ -118,7 +118,7 @@ def draw_questions(
         connections: an open database for each schema's name.
 
     Raises:
-        UserError: the size is below 1, or the templates do not give that many questions.
+        UserError: the size is below 1, or the templates do not give so many questions.
     """
     rng = random.Random(f"{seed}/questions/{split.name}")
     texts, questions = set(excluded), []

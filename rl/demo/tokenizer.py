@@ -1,8 +1,8 @@
 """The tiny model's tokenizer: one token per word, and a chat template that passes only the question to the model.
 
 The model knows the four schemas by heart, so its template keeps only the line after "Question:", which starts with the
-schema's name. A prompt is about 20 tokens instead of several hundred, which makes training on two cores possible. Any
-other model in its place reads the whole prompt through its own template.
+schema's name. A prompt then has about 20 tokens instead of several hundred, so that two cores can train the model.
+Another model in its place reads the whole prompt through its own template.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ def response_text(solution: str) -> str:
 
 
 def question_line(message: str) -> str:
-    """What CHAT_TEMPLATE keeps of a user's message."""
+    """The part of a user's message that CHAT_TEMPLATE keeps."""
     return message.split(f"{QUESTION_HEADING}\n")[-1].split("\n")[0]
 
 
@@ -53,10 +53,10 @@ def vocabulary(words: Iterable[str] | None = None) -> dict[str, int]:
 
 
 def build_tokenizer(words: Iterable[str] | None = None) -> "PreTrainedTokenizerFast":
-    """The tokenizer; decoding puts one blank between words and none beside a newline.
+    """Build the tokenizer. Decoding puts one blank between words and none beside a newline.
 
     Args:
-        words: as of `vocabulary`.
+        words: as in `vocabulary`.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -66,7 +66,7 @@ def build_tokenizer(words: Iterable[str] | None = None) -> "PreTrainedTokenizerF
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(fences_and_newlines, "isolated"), pre_tokenizers.Split(" ", "removed")]
     )
-    # WordPiece joins words by blanks; no word of ours starts with its continuation prefix.
+    # WordPiece joins words by blanks, because none of our words starts with its continuation prefix.
     tokenizer.decoder = decoders.Sequence(
         [decoders.WordPiece(cleanup=False), decoders.Fuse(), decoders.Replace(Regex(" ?\n ?"), "\n")]
     )

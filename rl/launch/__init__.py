@@ -1,1 +1,1 @@
-"""The launcher of a run: what a launch script does once it knows which node this is."""
+"""The launcher of a run: a launch script calls it once it knows which node this is."""

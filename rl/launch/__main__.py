@@ -49,7 +49,7 @@ def _start(run: Run) -> None:
 
 def printed(run: Run) -> str:
     """The command with its environment, ready to paste."""
-    # The address of a run's own scorer is not known before it has started: a placeholder stands for it.
+    # A placeholder, because the address of the run's own scorer is known only after its start.
     environment = {"DPH_SCORER": "http://HOST:PORT"} | set_variables(run, os.environ) | run.environment
     words = ["env", *(f"{name}={value}" for name, value in environment.items()), run.launch.python, *run.words]
     return " \\\n  ".join(shlex.quote(word) for word in words) + "\n"

@@ -10,13 +10,13 @@ from rl.configuration.variables import raw, variable_of
 
 
 def help_text(run: Run) -> str:
-    """Usage, description, and variables under the comments of their files, the method's first, the cluster's last."""
+    """Usage, description, and variables below the comments of their files: the method's first, the cluster's last."""
     values = dict(_values(run.own_settings()))
     shown, seen = [run.usage, "", run.method.description, ""], set[str]()
     shown.append("Settings, as environment variables, with their current values:")
     for file in sorted(run.parts(), key=lambda part: part.name == "cluster"):
         for comment, names in file.paragraphs():
-            # A method may set what its parts leave to a variable.
+            # A method may fix a value that its parts read from a variable.
             new = [name for name in names if name in values and name not in seen]
             seen |= set(new)
             if new:
@@ -25,7 +25,7 @@ def help_text(run: Run) -> str:
 
 
 def _values(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Each variable's name, and its value as it would be written."""
+    """Each variable's name, and its value as people write it."""
     for key, text in raw(config).items():
         if name := variable_of(text):
             yield name, _shown(OmegaConf.select(config, key))
@@ -35,5 +35,5 @@ def _shown(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, float):
-        return re.sub(r"e-0", "e-", str(value))  # 1e-6, as people write it
+        return re.sub(r"e-0", "e-", str(value))  # 1e-6, not 1e-06
     return str(value) if isinstance(value, str | int) else ",".join(map(str, value))  # type: ignore[call-overload]

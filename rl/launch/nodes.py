@@ -9,7 +9,7 @@ from rl.configuration.run import Run
 
 
 def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
-    """The command with rl.cluster before it, which starts Ray on several nodes and scorers; None: it starts alone.
+    """Put rl.cluster, which starts Ray on several nodes and the scorers, before the command; None if it starts alone.
 
     Raises:
         UserError: the nodes cannot be one cluster.
@@ -19,7 +19,7 @@ def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
     rank = launch.node_rank if launch.node_rank != "" else (0 if nodes == 1 else "")
     if os.environ.get("RAY_ADDRESS"):
         if not launch.scorer:
-            raise UserError("RAY_ADDRESS names a Ray that runs already: name the scorers in DPH_SCORER too.")
+            raise UserError("RAY_ADDRESS names a running Ray: name the scorers in DPH_SCORER too.")
         return None
     _check(run, nodes, rank)
     if nodes == 1 and launch.scorer:
@@ -40,7 +40,7 @@ def _check(run: Run, nodes: int, rank: int | str) -> None:
     launch = run.launch
     if rank == "":
         raise UserError(
-            f"NNODES={nodes}, and nothing says which of them this node is: set NODE_RANK to 0 on the head and to 1 to "
+            f"NNODES={nodes}, but this node's number is not known: set NODE_RANK to 0 on the head and to 1 to "
             f"{nodes - 1} on the others, or NNODES=1 for this machine alone."
         )
     numbers = {"NODE_RANK": rank, "CLUSTER_WAIT_S": launch.wait_seconds, "RAY_PORT": launch.ray_port}
@@ -48,15 +48,15 @@ def _check(run: Run, nodes: int, rank: int | str) -> None:
         if not re.fullmatch("0|[1-9][0-9]{0,8}", str(number)):
             raise UserError(f"{name} is '{number}': give a whole number.")
     if int(rank) >= nodes:
-        raise UserError(f"NODE_RANK={rank} is not one of 0 to {nodes - 1}, as NNODES={nodes} has it.")
+        raise UserError(f"NODE_RANK={rank} is not between 0 and {nodes - 1}, as NNODES={nodes} requires.")
     if nodes == 1:
         return
     if not launch.head:
         raise UserError(
-            f"NNODES={nodes}, and nothing names the head: set MASTER_ADDR to the address of the node with NODE_RANK=0."
+            f"NNODES={nodes}, but no head is named: set MASTER_ADDR to the address of the node with NODE_RANK=0."
         )
     if not os.environ.get("RAY_AUTH_TOKEN"):
         raise UserError(
-            f"NNODES={nodes} and RAY_AUTH_TOKEN is not set: give all nodes of the run the same secret of its own, such "
-            "as one from 'openssl rand -hex 32'; Ray lets nobody in without it."
+            f"NNODES={nodes}, but RAY_AUTH_TOKEN is not set: give all nodes of the run the same secret, for example "
+            "a new one from 'openssl rand -hex 32'; Ray accepts no connection without it."
         )

@@ -1,7 +1,7 @@
-# Which node of a scheduler's job this is (docs/howto/cluster.md). The same script runs on all.
+# Find out which node of a scheduler's job this is (docs/howto/cluster.md). The same script runs on all nodes.
 
-# cluster_detect: complete NNODES, NODE_RANK, MASTER_ADDR and GPUS_PER_NODE from the scheduler, whose variables your own
-# override.
+# cluster_detect: complete NNODES, NODE_RANK, MASTER_ADDR and GPUS_PER_NODE from the scheduler. Your own values have
+# precedence.
 cluster_detect() {
   local scheduler='' size='' rank='' head='' gpus=''
   export NNODES=${NNODES:-} NODE_RANK=${NODE_RANK:-} MASTER_ADDR=${MASTER_ADDR:-} GPUS_PER_NODE=${GPUS_PER_NODE:-}

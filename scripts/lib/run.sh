@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh SCRIPT ARGUMENTS...: which node of which scheduler this is, then the launcher, `python -m rl.launch`.
+# run.sh SCRIPT ARGUMENTS...: find out which node this is, then start the launcher, `python -m rl.launch`.
 # Experiments and methods are files of verl/dph/config; docs/reference/scripts.md lists the variables.
 
 set -euo pipefail
@@ -12,7 +12,7 @@ fail() {
   exit 2
 }
 
-# read_settings FILE: in settings of one's own, take the rest from an experiment (llama_sql) or from another such file.
+# read_settings FILE: for a user's own settings, read the rest from an experiment (llama_sql) or from another such file.
 read_settings() {
   SETTINGS=${1##*/}
   SETTINGS=${SETTINGS%.sh}

@@ -77,7 +77,7 @@ def test_a_machine_that_lacks_much(doctor, nvidia_smi, monkeypatch):
 
 def test_a_variable_that_is_nearly_a_setting(monkeypatch):
     monkeypatch.setenv("TOTAL_STEP", "3")
-    assert next(findings([])) == ("variables", warn("TOTAL_STEP is no setting; did you mean TOTAL_STEPS?", ""))
+    assert next(findings([])) == ("variables", warn("TOTAL_STEP is not a setting; did you mean TOTAL_STEPS?", ""))
 
 
 def test_arguments_that_the_script_rejects(doctor):
@@ -174,7 +174,7 @@ def test_a_tokenizer_of_another_model(look, run_files, tmp_path):
 
 
 def test_a_misspelt_setting_of_a_store_writing_run(look):
-    with pytest.raises(UserError, match="data.sft_topk is no setting: did you mean data.sft_top_k"):
+    with pytest.raises(UserError, match="data.sft_topk is not a setting: did you mean data.sft_top_k"):
         look(STORE, "data.sft_topk=64")
 
 

@@ -122,10 +122,10 @@ def test_scontrol_is_asked_for_the_hosts(tmp_path):
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({"NNODES": "3"}, "nothing says which of them this node is: set NODE_RANK"),
-        ({"NNODES": "3", "NODE_RANK": "1"}, "nothing names the head: set MASTER_ADDR"),
-        (PLAIN | {"NODE_RANK": "4"}, "NODE_RANK=4 is not one of 0 to 3"),
-        ({"NODE_RANK": "1"}, "NODE_RANK=1 is not one of 0 to 0"),
+        ({"NNODES": "3"}, "this node's number is not known: set NODE_RANK"),
+        ({"NNODES": "3", "NODE_RANK": "1"}, "no head is named: set MASTER_ADDR"),
+        (PLAIN | {"NODE_RANK": "4"}, "NODE_RANK=4 is not between 0 and 3"),
+        ({"NODE_RANK": "1"}, "NODE_RANK=1 is not between 0 and 0"),
         (PLAIN | {"RAY_AUTH_TOKEN": ""}, "RAY_AUTH_TOKEN is not set: give all nodes of the run the same secret"),
         (PLAIN | {"NODE_RANK": "first"}, "NODE_RANK is 'first': give a whole number"),
         ({"NNODES": "0"}, "NNODES is 0"),

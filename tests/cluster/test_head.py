@@ -97,7 +97,7 @@ def test_nodes_are_awaited_and_the_missing_are_named(made_up, head, capsys):
     [
         (1, (), "There are two nodes with NODE_RANK=1: give each its own."),
         (0, (), "There are two nodes with NODE_RANK=0: give each its own."),
-        (3, (), "NODE_RANK=3 is not one of 1 to 2, which the head waits for."),
+        (3, (), "NODE_RANK=3 is not between 1 and 2, as the head expects."),
         (2, ("--nodes=4",), "The head has NNODES=3 and node 2 4: set the same on all nodes."),
         (2, ("--scorer-nodes=0",), "The head has SCORER_NODES=1 and node 2 0: set the same on all nodes."),
         (2, ("--scorer=http://a:1",), "The head has DPH_SCORER=none and node 2 another: set the same on all nodes."),

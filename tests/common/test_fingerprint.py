@@ -37,7 +37,7 @@ def test_hashes_change_with_what_they_are_of_alone(folder, tmp_path):
 
 
 def test_what_is_missing_is_named(folder, tmp_path):
-    with pytest.raises(UserError, match="absent is neither a folder nor to be had"):
+    with pytest.raises(UserError, match="absent is not a folder, and the Hugging Face Hub did not provide it"):
         model_hash(tmp_path / "absent")
     (folder / "tokenizer.json").unlink()
     with pytest.raises(UserError, match="holds no tokenizer"):
@@ -59,7 +59,7 @@ def test_a_hub_model_is_read_from_the_cache(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     assert model_hash("someone/base") == model_hash(folder)
-    with pytest.raises(UserError, match="someone/other is neither a folder nor to be had from the Hugging Face Hub"):
+    with pytest.raises(UserError, match="someone/other is not a folder, and the Hugging Face Hub did not provide it"):
         model_hash("someone/other")
 
 

@@ -86,7 +86,7 @@ CHOICES = {
     "kernels of another version": (
         {"kernels": FETCHES, "version": "99.0"},
         "sdpa",
-        "because flash-attn is not installed and kernels 99.0 is not the one that transformers takes (kernels",
+        "because flash-attn is not installed and kernels 99.0 is not the version that transformers needs (kernels",
     ),
     "none": (
         {},
@@ -154,7 +154,7 @@ def test_a_configured_attention_that_is_missing_is_named(installed, on_gpus, con
     message = str(error.value)
     assert message.startswith(f"{MODEL}override_config.attn_implementation={configured}")
     assert sentence in message and "\n" not in message
-    assert message.endswith("or leave the setting out: sdpa is then chosen.")
+    assert message.endswith("or leave the setting out to use sdpa.")
 
 
 def test_float32_is_not_for_flash_attention(installed, on_gpus, caplog):
@@ -164,9 +164,9 @@ def test_float32_is_not_for_flash_attention(installed, on_gpus, caplog):
     with caplog.at_level(logging.INFO):
         attention.complete(config)
     assert config.actor_rollout_ref.model.override_config.attn_implementation == "sdpa"
-    because = "Attention: sdpa, because flash attention takes no float32 (actor_rollout_ref.actor.fsdp_config."
+    because = "Attention: sdpa, because flash attention does not support float32 (actor_rollout_ref.actor.fsdp_config."
     assert caplog.messages[0].startswith(f"{because}mixed_precision.param_dtype=fp32). It computes the same")
-    with pytest.raises(UserError, match="takes no float32"):
+    with pytest.raises(UserError, match="does not support float32"):
         attention.complete(on_gpus(**{FLOAT32: "fp32", ATTENTION: "flash_attention_2"}))
 
 

@@ -62,7 +62,7 @@ def test_overrides_stand_together():
 def test_a_gpu_that_is_not_there_is_named(machine):
     machine(False)
     device_choice.check_device("cpu")
-    with pytest.raises(UserError, match="device=cuda needs a GPU, and torch finds none here: .* say device=cpu"):
+    with pytest.raises(UserError, match="device=cuda needs a GPU, and torch finds none here: .* pass device=cpu"):
         device_choice.check_device("cuda")
     machine(True)
     device_choice.check_device("cuda")

@@ -16,14 +16,14 @@ ACTOR = "actor_rollout_ref.actor."
 @pytest.mark.parametrize(
     ("program", "override", "sentence"),
     [
-        ("dph_trainer", f"{ACTOR}sft_loss_mod=js", f"no setting: did you mean {ACTOR}sft_loss_mode or "),
-        ("dph_trainer", "trainr.nnodes=2", "trainr.nnodes is no setting: did you mean trainer.nnodes"),
-        ("dph_trainer", "sft_loss_coeff=1", f"sft_loss_coeff is no setting: its full name is {ACTOR}sft_loss_coeff."),
+        ("dph_trainer", f"{ACTOR}sft_loss_mod=js", f"not a setting: did you mean {ACTOR}sft_loss_mode or "),
+        ("dph_trainer", "trainr.nnodes=2", "trainr.nnodes is not a setting: did you mean trainer.nnodes"),
+        ("dph_trainer", "sft_loss_coeff=1", f"sft_loss_coeff is not a setting: its full name is {ACTOR}sft_loss_coeff"),
         ("dph_trainer", "+actor.sft_loss_coeff=1", f"its full name is {ACTOR}sft_loss_coeff."),
         ("dph_trainer", "device=cpuu", "device=cpuu is unknown: use one of cpu, cpu_vllm, cuda, cuda_hf."),
-        ("dph_trainer", "xyzzy=1", "xyzzy is no setting: --help lists the program's own, --help-all verl's too."),
+        ("dph_trainer", "xyzzy=1", "xyzzy is not a setting: --help lists our settings, --help-all verl's too."),
         ("dph_trainer", "data.sft_pt=a=b", "The command line cannot be read: mismatched input '=' expecting <EOF>."),
-        ("evaluate", "evaluate.modles={}", "evaluate.modles is no setting: did you mean evaluate.models"),
+        ("evaluate", "evaluate.modles={}", "evaluate.modles is not a setting: did you mean evaluate.models"),
     ],
 )
 def test_an_override_that_names_no_setting(program, override, sentence, monkeypatch, capsys):

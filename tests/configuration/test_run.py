@@ -74,11 +74,11 @@ def test_a_program_without_the_launcher_checks_what_it_drops(environment, variab
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["scripts/llama/js_kl.sh", "0.2"], "NAME is '0.2', a number: the run's NAME comes first; usage: bash "),
+        (["scripts/llama/js_kl.sh", "0.2"], "NAME is '0.2', a number: give the run's NAME first; usage: bash "),
         (["scripts/llama/js_kl.sh", "run", "TOTAL_STEPS=3"], "put it before bash, TOTAL_STEPS=3 bash "),
-        (["scripts/llama/nothing.sh", "run"], "'scripts/llama/nothing.sh' is no launch script: give one of a checkout"),
-        ([""], "'' is no launch script"),
-        (["tests/browser/install_chromium.sh"], "is no launch script"),
+        (["scripts/llama/nothing.sh", "run"], "'scripts/llama/nothing.sh' is not a launch script: give one of"),
+        ([""], "'' is not a launch script"),
+        (["tests/browser/install_chromium.sh"], "is not a launch script"),
     ],
 )
 def test_wrong_arguments_are_one_sentence(arguments, sentence):
@@ -90,8 +90,8 @@ def test_wrong_arguments_are_one_sentence(arguments, sentence):
 def test_mistyped_overrides_name_the_nearest(environment):
     environment(DEVICE="cpu")
     for word, sentence in {
-        "data.sft_bach_size=3": "data.sft_bach_size is no setting: did you mean data.sft_batch_size",
-        "+sft_loss_mode=js": "sft_loss_mode is no setting: its full name is actor_rollout_ref.actor.sft_loss_mode",
+        "data.sft_bach_size=3": "data.sft_bach_size is not a setting: did you mean data.sft_batch_size",
+        "+sft_loss_mode=js": "sft_loss_mode is not a setting: its full name is actor_rollout_ref.actor.sft_loss_mode",
         "device=gpu": "device=gpu is unknown: use one of cpu, ",
     }.items():
         with pytest.raises(UserError, match=sentence.replace("+", "[+]")):

@@ -102,7 +102,7 @@ def test_samples_in_several_files_and_prompts_that_were_too_long(tmp_path, data)
             "--threshold 3 gives 1 prompts in D_pef and 3 in D_exp.",
         ),
         ([4, 0, 4, 0], 3, False, "--keep-zero puts the 2 without a correct sample into D_exp."),
-        ([0, 0, 0, 0], 3, True, "no threshold helps, look at the samples with dph inspect."),
+        ([0, 0, 0, 0], 3, True, "no threshold helps; look at the samples with dph inspect."),
     ],
 )
 def test_an_empty_part_is_an_error_that_names_a_threshold(tmp_path, data, counts, threshold, keep_zero, sentence):

@@ -148,7 +148,7 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program):
         ([samples("few", {**CORRECT, 20: [1, 1]})], "id 20 has 2 samples, not 4: re-run the sampler"),
         ([samples("many", {**CORRECT, 20: [1] * 5})], "id 20 has 5 samples, not 4: sample again"),
         ([samples("absent", without_30)], "have no samples (the first is id 30)"),
-        ([samples("surplus", {**CORRECT, 99: [1] * 4})], "does not have (the first is 99)"),
+        ([samples("surplus", {**CORRECT, 99: [1] * 4})], "lacks (the first is 99)"),
         ([samples("n", metadata={"n": "4"})], "n.meta.json: n is '4', which no run writes"),
         ([samples("files", metadata={"data_files": {"a": 1}})], "data_files is"),
         ([alone], "alone.meta.json, the metadata of alone.jsonl, cannot be read"),

@@ -67,7 +67,7 @@ def test_a_run_without_the_file_logger_and_a_damaged_one_are_rejected(made_up_ru
     damaged = made_up_run("damaged").log(STEPS)
     (damaged.folder / "dph_run.json").write_text("{}")
     code, _, err = watch(capsys, damaged.folder)
-    assert code == 2 and "dph_run.json is no dph-run/1: delete it" in err and len(err.splitlines()) == 1
+    assert code == 2 and "dph_run.json is not of the format dph-run/1: delete it" in err and len(err.splitlines()) == 1
 
 
 def test_a_resumed_run_is_where_its_last_session_is(made_up_run):

@@ -103,5 +103,5 @@ def test_without_flash_attn_the_installation_is_complete(fails, tmp_path):
     asked = log.read_text().splitlines()
     assert [line.split()[-1] for line in asked[2:5]] == ["requirements.lock", ".", "check"]
     assert asked[-1].endswith("uninstall --yes flash-attn")
-    assert "Warning: flash-attn could not be installed; training takes sdpa, or, after" in done.stdout
+    assert "Warning: flash-attn could not be installed; training uses sdpa, or, after" in done.stdout
     assert (tmp_path / "venv" / ".installed").is_file()

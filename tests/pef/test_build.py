@@ -293,7 +293,7 @@ def test_responses_from_elsewhere(trainer, tmp_path, make_row, write_parquet, ca
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("no json", "row 1 is no JSON object"),
+        ("no json", "row 1 is not a JSON object"),
         ('{"id": 3}', "response is 'None', not a text: it needs response, and id or prompt"),
         ('{"response": "x"}', "id is 'None' and prompt 'None'"),
         ('{"response": "x", "id": "3"}', "id is '3'"),

@@ -53,7 +53,7 @@ def test_a_checkout_s_own_verl_folder_is_no_verl(launcher, files):
         (["llama/grpo", "run", "010"], "seed is '010'"),
         (["llama/grpo", "run", "1", "2"], "'2' is neither KEY=VALUE nor a positional argument"),
         (["llama/js_kl", "run", "trainer.nnodes=2", "0.2"], "'0.2' is neither KEY=VALUE nor a positional"),
-        (["llama/js_kl", "0.2"], "NAME is '0.2', a number: the run's NAME comes first; usage: bash"),
+        (["llama/js_kl", "0.2"], "NAME is '0.2', a number: give the run's NAME first; usage: bash"),
         (["llama/js_kl", "run", "--dry-run=all"], "--dry-run=all is unknown: did you mean --dry-run or"),
         (["llama/js_kl", "run", "--dryrun"], "--dryrun is unknown: did you mean --dry-run or --dry-run=config?"),
         (["llama/js_kl", "run", "TOTAL_STEPS=3"], "variable: put it before bash, TOTAL_STEPS=3 bash "),
@@ -91,7 +91,7 @@ def test_what_null_and_never_are_called(launcher, files):
 
 def test_a_variable_of_methods_with_d_pef(launcher, files):
     line = rejected(launcher, "llama/grpo", "run", **files, EXPLORED="all")
-    assert "EXPLORED=all is for methods that rehearse D_pef, and this one does not: unset it." in line
+    assert "EXPLORED=all is for methods that rehearse D_pef; this one does not: unset it." in line
 
 
 @pytest.mark.parametrize("weight", ["1", "1.0", "0"])

@@ -135,7 +135,7 @@ def test_a_variable_that_is_nearly_a_setting(launcher, llama, device):
     settings = llama | {"DEVICE": device, "MAX_PROMT_LENGTH": "10", "MODEL_HOME": "/x"}
     finished = launcher.run("llama/grpo", "run", **settings)
     warnings = [line for line in finished.stderr.splitlines() if line.startswith("Warning: ")]
-    assert warnings == ["Warning: MAX_PROMT_LENGTH is no setting; did you mean MAX_PROMPT_LENGTH?"]
+    assert warnings == ["Warning: MAX_PROMT_LENGTH is not a setting; did you mean MAX_PROMPT_LENGTH?"]
     assert finished.returncode == 0 and launcher.started()
 
 

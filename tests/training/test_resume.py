@@ -179,7 +179,7 @@ def test_a_checkpoint_of_an_older_version_is_continued_with_a_warning(run, caplo
         run.prepare()
     assert "manifest.json is missing" in caplog.text
     (folder / "manifest.json").write_text("[]")
-    assert "manifest.json is no dph-manifest/1: delete it to resume without comparing" in run.rejection()
+    assert "manifest.json is not of the format dph-manifest/1: delete it to resume without comparing" in run.rejection()
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Show what data files hold and what is wrong with them: dph inspect, python -m verl.dph.inspect.
+"""Show the contents of data files and their problems: dph inspect, python -m verl.dph.inspect.
 
-FILE is a parquet of prompts, a file of samples (JSON lines) or a D_pef store (.pt); its content tells which. Prints
-counts, lengths, pass counts and a few rows, then the problems: unreadable rows, duplicate or missing ids, prompts that
-two of the parquets share. A store takes some seconds more, because it is read with torch and verl. Exit code 0: no
-problem; 1: problems; 2: not one of these files (docs/reference/inspect.md).
+FILE is a parquet of prompts, a file of samples (JSON lines) or a D_pef store (.pt), recognised by its content. The
+program prints counts, lengths, pass counts and a few rows, then the problems: unreadable rows, duplicate or missing
+ids, and prompts that two of the parquets share. A store takes some seconds more, because torch and verl read it. Exit
+code 0: no problem; 1: problems; 2: not one of these files (docs/reference/inspect.md).
 """
 
 import argparse
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code, 0 or PROBLEMS_EXIT_CODE.
 
     Raises:
-        SystemExit: with 2, if a file is no file of the project or an option is wrong.
+        SystemExit: with 2, if a file is not a file of the project or an option is wrong.
     """
     options = parser().parse_args(arguments)
     with user_errors_exit():
@@ -64,7 +64,7 @@ def _options(arguments: argparse.Namespace) -> "Options":
         return Options(arguments.examples, arguments.seed)
     tokenizer = load_tokenizer(folder)
     if tokenizer.chat_template is None:
-        raise UserError(f"The tokenizer of {folder} has no chat template, which prompts are made with: name another.")
+        raise UserError(f"The tokenizer of {folder} has no chat template, which prompts need: name another tokenizer.")
     return Options(arguments.examples, arguments.seed, tokenizer, tokenizer_hash(folder))
 
 

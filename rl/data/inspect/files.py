@@ -1,7 +1,7 @@
-"""Files of prompts and of samples: the kind of a file, by its content and not its name, and its report.
+"""Files of prompts and of samples: recognise a file's kind by its content, not its name, and make its report.
 
 Prompts are a parquet of training or evaluation rows, or a part of the split, which has base_correct. Samples are the
-sampler's records, or the paper's JSON lines (id, input, output, score, acc). Damaged files are read as far as possible.
+sampler's records or the paper's JSON lines (id, input, output, score, acc). Damaged files are read as far as possible.
 """
 
 import dataclasses
@@ -29,26 +29,26 @@ from rl.data.split import BASE_CORRECT
 from rl.data.wording import named, number_of, without_reference
 
 _PARQUET_MAGIC = b"PAR1"
-# Keys of samples in every format, also the paper's.
+# Samples have these keys in every format, also in the paper's.
 _SAMPLE_KEYS = ("id", "output", "score")
-# Lines that are tried before a file is rejected: the first may be damaged.
+# So many lines are tried before a file is rejected, because the first lines may be damaged.
 _TRIED_LINES = 20
 _METADATA_BYTES = 1 << 20
 _SILENT_S = 2
 _SHOWN = ("id", "sample", "data_source", "score", "acc", "outcome", "truncated", "input", "output")
 _FAULTS = {
-    "incomplete": "without a key that samples have, or with a value of another type",
+    "incomplete": "without a required key, or with a value of another type",
     "repeated": "that repeat an earlier id and sample number",
     "other text": "with another prompt text than the first sample of the id",
-    "misjudged": "with an acc that is not what the score says",
+    "misjudged": "with an acc that contradicts the score",
 }
 
 
 def kind_of(path: Path) -> str:
-    """PROMPTS, SAMPLES or STORE.
+    """The kind of a file: PROMPTS, SAMPLES or STORE.
 
     Raises:
-        UserError: the file cannot be read, or is no file of the project.
+        UserError: the file cannot be read, or is not a file of the project.
     """
     try:
         with open(path, "rb") as file:
@@ -102,7 +102,7 @@ def _kind_of_lines(path: Path) -> str:
 
 def _unknown(path: Path, found: str) -> UserError:
     return UserError(
-        f"{path} is none of the project's files ({found}): give a parquet of prompts (prompt, reward_model, id, "
+        f"{path} is not one of the project's files ({found}): give a parquet of prompts (prompt, reward_model, id, "
         "data_source), samples (JSON lines with id, output, score) or a D_pef store (.pt); the prepare_*.py of data/ "
         "make a parquet of a downloaded benchmark."
     )
@@ -135,7 +135,7 @@ def inspect_prompts(path: Path, options: Options) -> FileReport:
     if rejected:
         report.problems.append(f"The sampler rejects {rejected} of {report.rows} rows; the first: {first}")
     if impossible:
-        report.problems.append(f"{number_of(impossible, 'row')} with a {BASE_CORRECT} that is no number of samples.")
+        report.problems.append(f"{number_of(impossible, 'row')} with a {BASE_CORRECT} that is not a number of samples.")
     report.problems += report.duplicates()
     return report
 
@@ -160,7 +160,7 @@ def _add_prompt(report: FileReport, number: int, values: dict[str, Any], options
 
 
 def _prompt_text(messages: Any) -> str | None:
-    """The contents of the messages, one per line; None if it is no list of messages."""
+    """The contents of the messages, one per line; None if `messages` is not a list of messages."""
     if not isinstance(messages, list) or not messages:
         return None
     contents = [message.get("content") if isinstance(message, Mapping) else None for message in messages]
@@ -177,7 +177,7 @@ def _prompt_example(values: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Prompt:
-    """Counts over one prompt's samples."""
+    """Counts of one prompt's samples."""
 
     text: int | None
     seen: int = 0  # a bit for each sample number
@@ -226,11 +226,11 @@ def inspect_samples(path: Path, options: Options) -> FileReport:
 
 
 class _Tally:
-    """Counts by prompt; the rest goes into the report.
+    """Counts by prompt; all other counts go into the report.
 
     Attributes:
-        ours: whether the samples are the sampler's; else they are in the paper's format.
-        faults: samples by the key of _FAULTS.
+        ours: whether the samples are in the sampler's format; otherwise they are in the paper's.
+        faults: the number of samples for each key of _FAULTS.
     """
 
     def __init__(self, report: FileReport, options: Options):
@@ -300,14 +300,14 @@ class _Tally:
 
 
 def _json_samples(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
-    """The lines that are samples; the others are counted in `problems`."""
+    """Yield the lines that are samples; count the others in `problems`."""
     bad, first_bad, torn = 0, 0, False
     with open(path, "rb") as file, _progress(path.stat().st_size, path, "B") as bar:
         for number, line in enumerate(file, start=1):
             bar.update(len(line))
             content = loads_or_none(line)
             ended = line.endswith(b"\n")
-            # The paper's files may end without a line break; a sampler's line without one is torn.
+            # The paper's files may end without a line break. In the sampler's files such a line is torn.
             if _is_sample(content) and (ended or not content.keys() >= REQUIRED_KEYS):
                 yield content
             elif not ended:
@@ -329,7 +329,7 @@ def _facts(metadata: SampleMetadata | None) -> dict[str, Any]:
 
 
 def _usual_number(prompts: dict[int | str, _Prompt]) -> int | None:
-    """The number of samples that most prompts have, the larger of two."""
+    """The number of samples that most prompts have; if two numbers are equally common, the larger."""
     return max(multimode(prompt.drawn for prompt in prompts.values() if prompt.drawn), default=None)
 
 
@@ -342,7 +342,7 @@ def _incomplete_prompts(prompts: dict[int | str, _Prompt], n: int) -> list[str]:
 
 
 def _parquet_rows(path: Path, columns: Sequence[str], problems: list[str]) -> Iterator[dict[str, Any]]:
-    """The rows up to the first damaged one, which is reported in `problems`."""
+    """Yield the rows up to the first damaged one, and report that one in `problems`."""
     number = 0
     with open_parquet(path, (), "make it again") as parquet, _progress(parquet.metadata.num_rows, path, "row") as bar:
         try:
@@ -356,6 +356,6 @@ def _parquet_rows(path: Path, columns: Sequence[str], problems: list[str]) -> It
 
 
 def _progress(total: int, path: Path, unit: str) -> tqdm:
-    """A progress bar, on a terminal and for long reads only."""
+    """A progress bar, shown only on a terminal and for long reads."""
     scale = unit == "B"
     return tqdm(total=total, desc=path.name, unit=unit, unit_scale=scale, disable=None, delay=_SILENT_S, leave=False)

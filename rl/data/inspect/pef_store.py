@@ -1,4 +1,4 @@
-"""A D_pef store: memory-mapped, never unpickled, read row by row."""
+"""The report on a D_pef store, which is memory-mapped, never unpickled, and read row by row."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
     from verl.dph.pef.store import Row
 
-# Token ids of an example without a tokenizer.
+# An example shows this many token ids if no tokenizer is given.
 _SHOWN_IDS = 12
 
 
 def inspect_store(path: Path, options: Options) -> FileReport:
     """
     Raises:
-        UserError: the file is no store of this version, or is damaged.
+        UserError: the file is not a store of this version, or is damaged.
     """
     from verl.dph.pef.store import Store  # loads verl and torch, which takes seconds
 
@@ -26,7 +26,7 @@ def inspect_store(path: Path, options: Options) -> FileReport:
     report, log_probs = FileReport(path, STORE, options), _LogProbs()
     prompts: dict[int | str, torch.Tensor] = {}
     for row in store.rows:
-        if prompts.get(row.id) is not row.prompt:  # else another response to the same prompt
+        if prompts.get(row.id) is not row.prompt:  # otherwise it is another response to the same prompt
             prompts[row.id] = row.prompt
             report.ids[row.id] += 1
             report.add_text(row.id, text_hash(row.prompt.numpy().tobytes()))
@@ -44,14 +44,14 @@ def inspect_store(path: Path, options: Options) -> FileReport:
     report.problems = [] if report.rows else ["There is no row."]
     report.problems += report.duplicates() + log_probs.problems()
     if options.tokenizer_hash and store.meta.get("tokenizer_hash") != options.tokenizer_hash:
-        report.problems.append("It was made with another tokenizer than the one given: do not trust the texts shown.")
+        report.problems.append("It was made with another tokenizer: the texts shown may be wrong.")
     if store.meta.get("rows", report.rows) != report.rows:
         report.problems.append(f"There are {report.rows} rows, but its metadata say {store.meta['rows']}.")
     return report
 
 
 class _LogProbs:
-    """Means over the tokens with possible log-probs, and the number of rows with impossible ones."""
+    """Means over tokens with possible log-probs, and the number of rows with impossible log-probs."""
 
     def __init__(self) -> None:
         self._tokens, self._log_prob, self._lowest, self._top_tokens, self._top_mass = 0, 0.0, 0.0, 0, 0.0
@@ -67,7 +67,7 @@ class _LogProbs:
         self._lowest = min([self._lowest, *log_probs.tolist()])
         if row.top_log_probs is not None:
             mass = row.top_log_probs.double().exp().sum(-1)
-            # float16 log-probs: a probability is off by up to 0.4 % (at a log-prob of -8).
+            # A probability from a float16 log-prob is wrong by up to 0.4 % (at a log-prob of -8).
             possible = (mass >= 0) & (mass <= 1.01)
             self._impossible["top-k log-probs"] += not bool(possible.all())
             self._top_tokens += int(possible.sum())

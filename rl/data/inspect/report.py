@@ -1,6 +1,6 @@
-"""The report on a file, what several files share, and the text for a terminal.
+"""The report on a file, the prompts that several files share, and the text for a terminal.
 
-A report is filled row by row; a million rows fit into memory.
+A report is filled row by row. A million rows fit into memory.
 """
 
 import heapq
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 Id = int | str
 PROMPTS, SAMPLES, STORE = "prompts", "samples", "D_pef store"
-# Characters of a long text that are shown, from its start and its end.
+# A long text is shown with so many characters of its start and of its end.
 _HEAD, _TAIL = 400, 200
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for."""
+    """The command line's options."""
 
     examples: int
     seed: int
@@ -42,19 +42,19 @@ class Options:
 
 
 class FileReport:
-    """One file.
+    """The report on one file.
 
     Attributes:
         rows: number of rows or samples.
-        facts: columns, metadata.
-        counts: rows by data_source, by outcome.
-        lengths: rows by their length, by what is measured.
-        shares: 0..1.
+        facts: columns and metadata.
+        counts: the number of rows by data_source and by outcome.
+        lengths: for each measure of length, the number of rows by length.
+        shares: shares of the rows, 0..1.
         passes: see pass_summary.
         examples: the chosen rows, as they are shown.
-        ids: rows by id; of samples and stores, prompts.
-        texts: the id of the first row with each prompt text. A text is kept as 64 bits of its hash: two of a million
-            are the same by chance once in 40 million files.
+        ids: the number of rows by id; for samples and stores, of prompts.
+        texts: the id of the first row with each prompt text. A text is kept as 64 bits of its hash. Among a million
+            texts, two have the same bits by chance in one of 40 million files.
         same_texts: (an earlier row's id, id) for each row that repeats a text.
     """
 
@@ -71,10 +71,10 @@ class FileReport:
         self.texts: dict[int, Id] = {}
         self.same_texts: list[tuple[Id, Id]] = []
         self._size, self._random = options.examples, random.Random(options.seed)
-        self._chosen: list[tuple[float, int, Any]] = []  # a heap: a random number for each row, the largest stay
+        self._chosen: list[tuple[float, int, Any]] = []  # a heap of the rows with the largest random numbers
 
     def add_row(self, row: Any) -> None:
-        """Count a row, and keep it if it is among a uniform random choice."""
+        """Count a row, and keep it if the uniform random choice takes it."""
         self.rows += 1
         heapq.heappush(self._chosen, (self._random.random(), self.rows, row))
         if len(self._chosen) > self._size:
@@ -88,7 +88,7 @@ class FileReport:
     def add_text(self, id: Id, text: int) -> None:
         """
         Args:
-            text: text_hash of a prompt.
+            text: the text_hash of a prompt.
         """
         if text in self.texts:
             self.same_texts.append((self.texts[text], id))
@@ -96,11 +96,11 @@ class FileReport:
             self.texts[text] = id
 
     def duplicates(self, row: str = "row") -> list[str]:
-        """Sentences on duplicate ids and on rows with the same prompt text."""
+        """Sentences about duplicate ids and about rows with the same prompt text."""
         found = []
         if repeated := [id for id, count in self.ids.items() if count > 1]:
             surplus = self.ids.total() - len(self.ids)
-            found.append(f"{number_of(surplus, row)} with the id of an earlier one ({named(repeated)}).")
+            found.append(f"{number_of(surplus, row)} with the id of an earlier {row} ({named(repeated)}).")
         if self.same_texts:
             first, second = self.same_texts[0]
             found.append(
@@ -125,17 +125,17 @@ class FileReport:
 
 
 def length_summary(lengths: Counter[int]) -> dict[str, int]:
-    """The counted lengths' min, median, p99 and max: the smallest length that at least this share does not exceed."""
+    """The lengths' min, median, p99 and max; a quantile is the smallest length that reaches its share of the rows."""
     found = np.quantile(list(lengths.elements()), [0, 0.5, 0.99, 1], method="inverted_cdf")
     return dict(zip(("min", "median", "p99", "max"), found.tolist(), strict=True))
 
 
 def pass_summary(correct: Iterable[int], n: int | None) -> dict[str, Any] | None:
-    """Histogram of the numbers of correct samples and, where n is known, unbiased Pass@k.
+    """Histogram of the numbers of correct samples and, if n is known, unbiased Pass@k.
 
     Args:
-        correct: of each prompt.
-        n: samples per prompt; None: only the correct ones were counted.
+        correct: each prompt's number of correct samples.
+        n: samples per prompt; None if only the correct ones were counted.
 
     Returns:
         {"n", "prompts": [prompts with 0, 1, ... correct samples], "pass@k": {k: mean}}, or None without a prompt.
@@ -154,9 +154,9 @@ def text_hash(text: str | bytes) -> int:
 
 
 def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
-    """Each pair of prompt files that share ids or prompt texts.
+    """Find each pair of prompt files that share ids or prompt texts.
 
-    Samples and stores always share prompts with the file that they were made from; `check_against` compares these.
+    Samples and stores always share prompts with the file that they were made from; `check_against` compares those.
 
     Returns:
         {"files": [a, b], "ids": number, "texts": number, "problem": a sentence} for each pair that shares any.
@@ -175,12 +175,12 @@ def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
 
 
 def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
-    """Add to each report how its ids compare with the ids of a parquet of prompts.
+    """Add to each report a comparison of its ids with the ids of a parquet of prompts.
 
     Raises:
-        UserError: the file is no parquet, or has no ids.
+        UserError: the file is not a parquet, or has no ids.
     """
-    hint = "--against wants the parquet of prompts that the files are of"
+    hint = "--against needs the parquet of prompts that the files were made from"
     with open_parquet(parquet, ["id"], hint) as file:
         ids_there = file.read(["id"])["id"]
     if pa.types.is_nested(ids_there.type):
@@ -196,11 +196,11 @@ def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
             "only there": len(known) - both,
         }
         if foreign:
-            report.problems.append(f"{number_of(len(foreign), 'id')} that {parquet} does not have ({named(foreign)}).")
+            report.problems.append(f"{number_of(len(foreign), 'id')} that {parquet} lacks ({named(foreign)}).")
 
 
 def page(report: dict[str, Any]) -> str:
-    """A file's FileReport.as_json as text."""
+    """The text of a file's FileReport.as_json."""
     lines = [report["path"], f"  {report['kind']}, {report['rows']:,} rows"]
     lines += [f"  {name}: {_fact(value)}" for name, value in report["facts"].items()]
     for name, counts in report["counts"].items():
@@ -219,7 +219,7 @@ def problems_section(problems: list[str]) -> str:
 
 
 def shortened(text: str) -> str:
-    """A text of bounded length without control characters: what a model writes must not steer the terminal."""
+    """A text of bounded length without control characters, because a model's text must not steer the terminal."""
     if len(text) > _HEAD + _TAIL:
         text = f"{text[:_HEAD]} [... {len(text) - _HEAD - _TAIL:,} characters ...] {text[-_TAIL:]}"
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)

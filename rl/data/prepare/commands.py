@@ -1,4 +1,4 @@
-"""Command lines of `dph prepare NAME`, which data/*/prepare_*.py are too. Parsers load nothing heavy."""
+"""Command lines of `dph prepare NAME` and data/*/prepare_*.py. Parsers import nothing slow."""
 
 import argparse
 import sys
@@ -22,10 +22,10 @@ def bird_parser() -> argparse.ArgumentParser:
         "bird",
         "Convert BIRD to the parquet that sampling, training and evaluation read.",
         "--input is a JSON list with db_id, question, evidence and SQL (dev: question_id and difficulty too). A row's "
-        "number is its question_id or, if the file has none, the position in it.",
+        "number is its question_id or, if the file has none, its position in the file.",
     )
     parser.add_argument("--input", type=Path, nargs=1, required=True, metavar="FILE", help="train.json or dev.json")
-    db_id = "db_id of mini_pg's rows, by which the scorer finds a PostgreSQL database (default: %(default)s)"
+    db_id = "db_id of mini_pg's rows, which names the scorer's PostgreSQL database (default: %(default)s)"
     parser.add_argument("--db-id", default="postgresql/{db_id}", metavar="TEXT", help=db_id)
     return parser
 
@@ -46,9 +46,9 @@ def spider2_lite_parser() -> argparse.ArgumentParser:
     parser = _sql_parser(
         "spider2-lite",
         "Convert the tasks of Spider 2.0-Lite on SQLite, for evaluation.",
-        "Their gold answers are stored results, any of which a response may match. The scorer reads them, so --gold is "
-        "below --database-path. A row's number is the one in instance_id (local003: 3). Tasks on other engines are "
-        "left out.",
+        "A task's gold answers are stored results, and a response may match any of them. The scorer reads them, so "
+        "--gold must be below --database-path. A row's number is the one in instance_id (local003: 3). Tasks on other "
+        "engines are left out.",
     )
     add = parser.add_argument
     add("--input", type=Path, nargs=1, required=True, metavar="FILE", help="spider2-lite.jsonl")
@@ -62,8 +62,8 @@ def dapo_parser() -> argparse.ArgumentParser:
         "Convert DAPO-Math-17K to the math training parquet, without duplicates.",
         "The published file has about 100 rows for each of its 17 thousand problems. Each problem becomes one row, in "
         "order of first appearance; DAPO's instructions around the problem are replaced by ours, which ask for a boxed "
-        "answer. A problem with contradicting answers is left out. A row's number counts the published "
-        "rows over all files, up to the problem's first one.",
+        "answer. A problem with contradicting answers is left out. A row's number is the position of the problem's "
+        "first published row over all files.",
         "math_dapo",
     )
     output = Path("data/math/dapo_train.parquet")
@@ -98,7 +98,7 @@ def math_eval_parser() -> argparse.ArgumentParser:
     add("--output", type=Path, default="data/math", metavar="DIR", help="default: %(default)s")
     add("--input", type=Path, metavar="DIR", help="folder with NAME/test.jsonl for each test set")
     add("--file", action="append", default=[], metavar="NAME=FILE", help="one test set's file; repeatable")
-    add("--download", action="store_true", help="fetch from the Hugging Face Hub what --input and --file do not have")
+    add("--download", action="store_true", help="fetch what --input and --file lack from the Hugging Face Hub")
     add("--only", nargs="+", default=[], metavar="NAME", help="these test sets (default: all found)")
     return parser
 
@@ -131,12 +131,12 @@ spider2_lite = partial(_prepare_sql, spider2_lite_parser)
 
 
 def _parser(summary: str, details: str, *names: str) -> argparse.ArgumentParser:
-    """A parser whose description says which ids the rows of these data sets have."""
+    """A parser whose description explains the ids of these data sets' rows."""
     first_ids = ", ".join(
         f"{10 * block},000,000 ({name} {split})" for name in names for split, block in DATASETS[name].id_blocks.items()
     )
     ids = (
-        f"A row's id is its number plus {first_ids}. It is the same in every run over the same files, and unique over "
+        f"A row's id is its number plus {first_ids}. It is the same in every run over the same files, and unique among "
         "all data sets."
     )
     paragraphs = (summary, details, ids, _REJECTED)
@@ -145,7 +145,7 @@ def _parser(summary: str, details: str, *names: str) -> argparse.ArgumentParser:
 
 
 def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentParser:
-    """The parser of an SQL program, without its --input."""
+    """The parser of a SQL program, without its --input."""
     own = [data for data in SQL_DATASETS.values() if data.program == program]
     parser = _parser(summary, details, *(data.name for data in own))
     add = parser.add_argument
@@ -166,15 +166,15 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
     above = "the scorer's database_path, if it is a folder above --databases (default: --databases)"
     add("--database-path", type=Path, metavar="DIR", help=above)
     add("--audit", type=Path, metavar="FILE", help="a table of dph audit: leave its rows out")
-    outcomes = f"for which outcomes of --audit (default: {' '.join(FAILURES)}; others: {' '.join(DOUBTS)})"
+    outcomes = f"the outcomes of --audit to leave out (default: {' '.join(FAILURES)}; others: {' '.join(DOUBTS)})"
     add("--drop-for", nargs="+", choices=OUTCOMES, default=FAILURES, metavar="OUTCOME", help=outcomes)
-    add("--template", choices=TEMPLATES, default=TEMPLATES[0], help="of the prompts (default: %(default)s)")
+    add("--template", choices=TEMPLATES, default=TEMPLATES[0], help="the prompts' template (default: %(default)s)")
     named = "show values that the question seems to name (BM25), in at most N tokens (default: %(default)s)"
     add("--value-tokens", type=int, default=0, metavar="N", help=named)
     add("--tokenizer", type=Path, metavar="DIR", help="local model folder, to count tokens exactly (default: estimate)")
-    longest = "longest prompt: drop example values, then the record, to meet it (default: %(default)s)"
+    longest = "limit of a prompt, met by dropping example values, then the record (default: %(default)s)"
     add("--max-prompt-tokens", type=int, default=MAX_PROMPT_TOKENS, metavar="N", help=longest)
-    examples = "values shown for a column, 0 for none (default: %(default)s)"
+    examples = "example values per column, 0 for none (default: %(default)s)"
     add("--example-values", type=int, default=EXAMPLE_VALUES, metavar="N", help=examples)
     add("--seed", type=int, help="draw the example values from a table's first 1000 rows (default: the first values)")
     return parser

@@ -1,4 +1,4 @@
-r"""Reference answers of the math benchmarks as the scorer reads them (docs/explanation/scoring.md, "Math").
+r"""Reference answers of the math benchmarks in the form that the scorer reads (docs/explanation/scoring.md, "Math").
 
 A reference is a text. Whole numbers have no decimal point, and 4.5e33 becomes 4.5 \times 10^{33}, which math-verify can
 read.
@@ -19,16 +19,16 @@ _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 
 
 def answer_text(value: Any) -> str:
-    """The answer in a separate field: a text or a number.
+    """The text of an answer in a separate field, which is a text or a number.
 
     Raises:
-        BadRecord: it is empty, or nothing that can be an answer.
+        BadRecord: the field is empty, or cannot be an answer.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise BadRecord("its answer is neither a text nor a number")
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise BadRecord("its answer is no finite number")
+            raise BadRecord("its answer is not a finite number")
         exact = value.is_integer() and abs(value) < _EXACT_FLOATS
         return str(int(value)) if exact else without_e_notation(repr(value))
     text = _LEADING_ZEROS.sub("", _without_dollars(str(value).strip()))
@@ -38,18 +38,18 @@ def answer_text(value: Any) -> str:
 
 
 def several_answers(values: Any, multiple: bool) -> str:
-    """The answers of a list, such as OlympiadBench's final_answer, as one text.
+    """One text for a list of answers, such as OlympiadBench's final_answer.
 
     Args:
-        multiple: whether all of them together are the answer, in any order.
+        multiple: whether all list items together are the answer, in any order.
 
     Raises:
-        BadRecord: there is no answer, or there are several and `multiple` is not set.
+        BadRecord: the list has no answer, or several without `multiple`.
     """
     if not isinstance(values, list) or not values:
         raise BadRecord("it has no final answer")
     if len(values) > 1 and not multiple:
-        raise BadRecord("it has several final answers and is not marked so")
+        raise BadRecord("it has several final answers, but is not marked so")
     return ", ".join(map(answer_text, values))
 
 
@@ -57,7 +57,7 @@ def boxed_answer(solution: Any) -> str:
     r"""The last \boxed{...} of a solution.
 
     Raises:
-        BadRecord: there is no box.
+        BadRecord: the solution has no box.
     """
     answer = read_answer(solution) if isinstance(solution, str) and _BOX.search(solution) else None
     if answer is None:
@@ -66,10 +66,10 @@ def boxed_answer(solution: Any) -> str:
 
 
 def gsm8k_answer(solution: Any) -> str:
-    """What follows the last #### of a solution, without commas between digits.
+    """The text after the last #### of a solution, without commas between digits.
 
     Raises:
-        BadRecord: there is no ####.
+        BadRecord: the solution has no ####.
     """
     marker = "####"
     if not isinstance(solution, str) or marker not in solution:
@@ -78,12 +78,12 @@ def gsm8k_answer(solution: Any) -> str:
 
 
 def without_e_notation(text: str) -> str:
-    r"""The text with 4.5e33 as 4.5 \times 10^{33}."""
+    r"""Write 4.5e33 as 4.5 \times 10^{33}."""
     return _E_NOTATION.sub(lambda match: rf"{match['mantissa']} \times 10^{{{int(match['exponent'])}}}", text)
 
 
 def _without_dollars(text: str) -> str:
-    """The text without the dollar signs that make a formula of all of it."""
+    """The text without dollar signs around all of it."""
     if len(text) > 1 and text[0] == text[-1] == "$" and len(_UNESCAPED_DOLLAR.findall(text)) in (2, 4):
         inner = text.strip("$")
         if not _UNESCAPED_DOLLAR.search(inner) and not inner.endswith("\\"):

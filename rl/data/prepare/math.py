@@ -13,7 +13,7 @@ from rl.data.prepare.prompt_template import math_prompt
 from rl.data.prepare.published import Input, download, read_records
 from rl.data.prepare.row_writer import MATH_ROWS, BadRecord, RowWriter, row_id
 
-# The text of DAPO-Math-17K around a problem; it asks for a line "Answer: ...", and our prompt asks for a box.
+# DAPO-Math-17K's text around a problem. It asks for a line "Answer: ...", while our prompt asks for a box.
 _DAPO_HEAD = re.compile(r"Solve the following math problem step by step\.[^\n]*\n+")
 _DAPO_TAIL = re.compile(r"\n+Remember to put your answer on its own line after \"Answer:\"\.?$")
 _IMAGE = re.compile(r"<image_?\d*>")
@@ -25,9 +25,9 @@ class DapoProblem:
     """A problem of DAPO-Math-17K, at its first row.
 
     Attributes:
-        number: of that row over all files.
-        position: of that row in `file`.
-        answers: all answers that its rows have; a dict, for its order.
+        number: that row's position over all files.
+        position: that row's position in `file`.
+        answers: all answers of its rows, in a dict to keep their order.
     """
 
     number: int
@@ -43,7 +43,7 @@ def prepare_dapo(files: Sequence[Input], output: Path) -> str:
     A problem with different answers is left out. Memory grows with the problems, not with the rows.
 
     Raises:
-        UserError: a file cannot be read or is another one, or no record makes a row.
+        UserError: a file cannot be read or is not DAPO-Math-17K's, or no record makes a row.
     """
     problems: dict[str, DapoProblem] = {}
     rows = 0
@@ -70,13 +70,13 @@ def prepare_dapo(files: Sequence[Input], output: Path) -> str:
 def find_test_sets(
     folder: Path | None, files: Sequence[str], wanted: Sequence[str], *, fetch: bool
 ) -> dict[str, Input]:
-    """The file of each test set that is found or downloaded, by its name.
+    """Find or download the file of each test set, by its name.
 
     Args:
         folder: has NAME/test.jsonl, NAME.jsonl or the same as .parquet or .json.
-        files: NAME=FILE each; they override the folder.
-        wanted: names; [] for all that are found.
-        fetch: whether to download what is not there.
+        files: texts NAME=FILE, which override the folder.
+        wanted: names of test sets; [] for all that are found.
+        fetch: whether to download missing files.
 
     Raises:
         UserError: a name is unknown, a wanted test set or a folder is missing, nothing is found, or a download fails.
@@ -88,21 +88,21 @@ def find_test_sets(
             raise UserError(f"--file {text} is not NAME=FILE with a NAME of {', '.join(MATH_TESTS)}.")
         found[name] = Input(Path(file))
     if unknown := [name for name in wanted if name not in MATH_TESTS]:
-        raise UserError(f"--only {unknown[0]} is no test set: give some of {', '.join(MATH_TESTS)}.")
+        raise UserError(f"--only {unknown[0]} is not a test set: give some of {', '.join(MATH_TESTS)}.")
     if folder is not None:
         if not folder.is_dir():
-            raise UserError(f"--input {folder} is no folder: give the one with the test sets.")
+            raise UserError(f"--input {folder} is not a folder: give the one with the test sets.")
         found = _in_folder(folder) | found
     absent = [name for name in wanted or MATH_TESTS if name not in found]
     if fetch:
-        then = "name each after its test set, such as aime24.parquet, in a folder for --input"
+        then = "name each after its test set, such as aime24.parquet, and pass their folder with --input"
         found |= download({name: MATH_TESTS[name].hub for name in absent}, then=then)
     elif absent and wanted:
         where = f"in --input {folder}" if folder is not None else "without --input"
         raise UserError(f"There is no {absent[0]}/test.jsonl {where}: give its file with --file {absent[0]}=FILE.")
     elif not found:
         raise UserError(
-            f"No test set is found in --input {folder}: it should have NAME/test.jsonl or NAME.parquet, NAME being one "
+            f"No test set is found in --input {folder}: give a folder with NAME/test.jsonl or NAME.parquet, for a NAME "
             f"of {', '.join(MATH_TESTS)}."
         )
     return {name: found[name] for name in wanted or MATH_TESTS if name in found}
@@ -119,7 +119,7 @@ def prepare_test_set(name: str, source: Input, output: Path) -> str:
         for position, values in enumerate(read_records(source.path)):
             try:
                 if not isinstance(values, Mapping):
-                    raise BadRecord("it is no JSON object")
+                    raise BadRecord("it is not a JSON object")
                 known = {str(key).lower(): value for key, value in values.items()}
                 writer.add(_row(name, "test", position, source.path, *read(known), known))
             except BadRecord as error:
@@ -141,7 +141,7 @@ def _in_folder(folder: Path) -> dict[str, Input]:
 def _read_dapo(values: Any) -> tuple[str, str]:
     """(problem, answer) of a row"""
     if not isinstance(values, Mapping):
-        raise BadRecord("it is no JSON object")
+        raise BadRecord("it is not a JSON object")
     messages, reward_model = values.get("prompt"), values.get("reward_model")
     if not isinstance(messages, list) or len(messages) != 1 or not isinstance(messages[0], Mapping):
         raise BadRecord("its prompt is not one message")
@@ -171,7 +171,7 @@ def _dapo_row(text: str, problem: DapoProblem) -> dict[str, Any]:
 def _row(
     dataset: str, split: str, number: int, file: Path, problem: str, answer: str, known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A row; `known` has the record's values for extra_info."""
+    """A row of the output; `known` has the record's values for extra_info."""
 
     def first(*keys: str) -> str | None:
         return next((str(known[key]) for key in keys if known.get(key) is not None), None)
@@ -204,7 +204,7 @@ def _with_answer(values: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _with_solution(values: Mapping[str, Any]) -> tuple[str, str]:
-    """The Hub's copy has only the answer; the published file has a solution with a box."""
+    """The answer of the Hub's copy, or the box in the solution of the published file."""
     if values.get("solution") is None and values.get("answer") is not None:
         return _problem(values), without_e_notation(answer_text(values["answer"]))
     return _problem(values), boxed_answer(values.get("solution"))
@@ -223,5 +223,5 @@ def _with_final_answer(values: Mapping[str, Any]) -> tuple[str, str]:
     return problem, several_answers(values.get("final_answer"), multiple=values.get("is_multiple_answer") is True)
 
 
-# By where a record has its answer: (problem, answer) of a record with lower-case keys. They raise BadRecord.
+# Readers of (problem, answer), by the key of a record's answer. They take lower-case keys, and raise BadRecord.
 READERS = {"answer": _with_answer, "solution": _with_solution, "####": _with_marker, "final_answer": _with_final_answer}

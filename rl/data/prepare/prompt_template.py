@@ -1,4 +1,4 @@
-"""The prompts: one message of the user, to which the model's chat template is applied when it is sampled."""
+"""The prompts: one message of the user. Sampling applies the model's chat template to it."""
 
 import re
 from bisect import bisect_left
@@ -39,7 +39,7 @@ _EVIDENCE = """
 What to know for this question:
 {evidence}
 """
-# OmniSQL's template (RUCKBReasoning/OmniSQL), word for word: its models were trained on no other.
+# OmniSQL's template (RUCKBReasoning/OmniSQL), word for word, because its models were trained with it alone.
 _OMNISQL_TEMPLATE = """\
 Task Overview:
 You are a data science expert. Below, you are provided with a database schema and a natural language question. Your \
@@ -83,7 +83,7 @@ def sql_prompt(
     Args:
         definitions: the CREATE TABLE statements.
         evidence: the benchmark's hint for the question, or "".
-        layout: of the definitions, which decides on the template.
+        layout: the definitions' layout, which determines the template.
     """
     if layout.omnisql:
         asked = f"{evidence}\n{question}" if evidence else question
@@ -98,9 +98,9 @@ def sql_prompt(
 def fit_sql_prompt(
     schema: Schema, question: str, evidence: str, fits: Callable[[str], bool], engine: str = "SQLite"
 ) -> tuple[str, int] | None:
-    """(the message, how many tables show no values in it), with as many tables' values as fit.
+    """Return (the message, the number of its tables without values), with the values of as many tables as fit.
 
-    Tables lose their values one by one, the largest values first. None when it does not fit without any.
+    Tables lose their values one by one, the largest values first. None if the message does not fit without any.
     """
 
     def message(tables_without_examples: int) -> str:

@@ -1,4 +1,4 @@
-"""Published files: from a disk or the Hugging Face Hub's cache (HF_HOME), and their records, one by one.
+"""Published files, on a disk or in the Hugging Face Hub's cache (HF_HOME), and their records, one by one.
 
 A file is a JSON list, JSON lines, CSV with a header, or parquet.
 """
@@ -17,12 +17,12 @@ from rl.data.benchmarks import HubFile
 from rl.data.json_text import loads, loads_or_none
 
 _PARQUET_BATCH = 4096
-_HINT = "give the benchmark's file as it was published"
+_HINT = "give the benchmark's published file"
 
 
 @dataclass(frozen=True)
 class Input:
-    """A file that rows are made from; a downloaded one has its repository and commit."""
+    """A file that rows are made from; a downloaded file has its repository and commit."""
 
     path: Path
     repository: str | None = None
@@ -30,14 +30,14 @@ class Input:
 
 
 def download(wanted: Mapping[str, HubFile], *, then: str) -> dict[str, Input]:
-    """Download the files that the cache does not hold.
+    """Download the files that the cache lacks.
 
     Args:
-        wanted: by the name of the data set.
-        then: what to do with files that were fetched by hand, for the error.
+        wanted: files by the name of the data set.
+        then: the error's advice for files that were fetched by hand.
 
     Raises:
-        UserError: a file cannot be downloaded; the sentence has the addresses of all.
+        UserError: a file cannot be downloaded; the sentence has all files' addresses.
     """
     import httpx
     from huggingface_hub.errors import HfHubHTTPError
@@ -73,9 +73,9 @@ class Record:
     """One record of the input files.
 
     Attributes:
-        number: what its id is made from; any value of the file until a row is made of it.
-        position: in its file, from 0.
-        corrected: the file that corrects it, if any.
+        number: the number for the row's id; before the row is made, any value from the file.
+        position: the position in its file, from 0.
+        corrected: the file that corrects this record, if any.
     """
 
     number: object
@@ -89,27 +89,27 @@ def read_json_list(path: Path) -> list[Any]:
     """The records of a file that is one JSON list.
 
     Raises:
-        UserError: there is no such file, it is no JSON, or no list.
+        UserError: the file does not exist, or is not a JSON list.
     """
     try:
         records = loads(path.read_bytes())
     except OSError as error:
         raise _unreadable(path, error) from error
     except ValueError as error:  # JSONDecodeError, UnicodeDecodeError
-        raise UserError(f"{path} is no JSON ({error}): {_HINT}.") from error
+        raise UserError(f"{path} is not JSON ({error}): {_HINT}.") from error
     if not isinstance(records, list):
-        raise UserError(f"{path} holds no JSON list of records: {_HINT}.")
+        raise UserError(f"{path} is not a JSON list of records: {_HINT}.")
     return records
 
 
 def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[str] = ()) -> Iterator[Any]:
     """The records of a .jsonl, .json, .csv or .parquet file, in order, with a progress bar.
 
-    Only a JSON list is read at once. A line that is no JSON is yielded as None, so that positions are the file's.
+    Only a JSON list is read at once. A line that is not JSON is yielded as None, so that positions match the file.
 
     Args:
         required: columns that a parquet must have.
-        optional: columns that are read where it has them; without either, all are read.
+        optional: columns that are read if it has them; without required and optional, all columns are read.
 
     Raises:
         UserError: the file cannot be read, is of another kind, or lacks a column.
@@ -128,7 +128,7 @@ def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[st
                 yield from tqdm(csv.DictReader(table), **bar)
             return
         with open(path, "rb") as file:
-            # A .json file may hold JSON lines, as some on the Hugging Face Hub do: its first line is an object.
+            # Some .json files on the Hugging Face Hub hold JSON lines, so that the first line is an object.
             if path.suffix == ".json" and not isinstance(loads_or_none(file.readline()), dict):
                 yield from tqdm(read_json_list(path), **bar)
                 return

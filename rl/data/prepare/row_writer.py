@@ -1,8 +1,8 @@
 """The rows of a prepared file: their ids, their columns, and how they are written.
 
 A row's id is ID_BLOCK times the number of its data set's split (id_blocks in rl/data/benchmarks.py) plus the record's
-number. It is therefore the same in every run over the same input, even if records are left out, and no two data sets
-or splits share one.
+number. So it is the same in every run over the same input, even if records are left out, and unique among all data sets
+and splits.
 """
 
 import json
@@ -42,7 +42,7 @@ def _row_schema(ground_truth: pa.DataType, extra_info: dict[str, pa.DataType]) -
     )
 
 
-# One schema for all SQL files and one for all math files: verl concatenates the files of a run.
+# verl concatenates the files of a run, so all SQL files have one schema, and all math files another.
 SQL_ROWS = _row_schema(
     pa.struct({"db_id": pa.string(), "gold_sql": pa.string(), "cmp_method": pa.string()}),
     {"question_id": pa.int64(), "difficulty": pa.string(), "tables_without_examples": pa.int32()},
@@ -66,17 +66,17 @@ def row_id(dataset: str, split: str, number: int) -> int:
 
 
 class RowWriter:
-    """Writes a parquet of rows, OUTPUT.meta.json with the checksums of it and of its inputs and the commits that these
-    were downloaded at, and, where records are left out, OUTPUT.bad.jsonl with a line for each.
+    """Writes a parquet of rows; OUTPUT.meta.json with the checksums of the output and its inputs and the commits of
+    downloaded inputs; and, if records are left out, OUTPUT.bad.jsonl with a line for each.
 
-    They have temporary names until the block ends without an exception and with at least one row. Rows are checked as
-    the sampler and the trainer check them.
+    The files have temporary names until the block ends without an exception and with at least one row. Rows get the
+    checks that the sampler and the trainer make.
 
         with RowWriter(output, SQL_ROWS, inputs) as writer:
             writer.add(row) / writer.reject(...)
 
     Args:
-        inputs: the files that the rows are made from, none of which may be the output.
+        inputs: the files that the rows are made from; the output must not be among them.
 
     Raises:
         UserError: the file cannot be written.
@@ -84,7 +84,7 @@ class RowWriter:
 
     def __init__(self, output: Path, schema: pa.Schema, inputs: Sequence[Input]):
         if output.suffix != ".parquet":
-            raise UserError(f"The output {output} is no .parquet: give a name that ends with .parquet.")
+            raise UserError(f"The output {output} is not a .parquet: give a name that ends with .parquet.")
         if any(output.exists() and source.path.exists() and output.samefile(source.path) for source in inputs):
             raise UserError(f"The output {output} is the input: give another --output.")
         self.output, self.bad_list = output, output.with_suffix(".bad.jsonl")
@@ -105,10 +105,10 @@ class RowWriter:
         return self.reasons.total()
 
     def add(self, row: dict[str, Any]) -> None:
-        """Take a row.
+        """Add a row.
 
         Raises:
-            BadRecord: its id is taken, or the scorer could not read its ground truth; it is not written.
+            BadRecord: its id is taken, or the scorer cannot read its ground truth; the row is not written.
             UserError: the disk is full.
         """
         if row["id"] in self._ids:
@@ -128,9 +128,9 @@ class RowWriter:
         """List a record that makes no row.
 
         Args:
-            number: of the record in its file, from 0.
-            kind: what the summary counts it under; the reason itself when None.
-            about: what helps to find the record; shortened.
+            number: the record's position in its file, from 0.
+            kind: the heading under which the summary counts it; None: the reason itself.
+            about: details that help to find the record; they are shortened.
         """
         self.reasons[kind or reason] += 1
         line = {"file": str(source), "record": number, "reason": reason, "about": about and str(about)[:200]}
@@ -138,11 +138,11 @@ class RowWriter:
             self._bad_file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def summary(self) -> str:
-        """What was written, and what was left out and why, as lines."""
+        """Lines about the written rows, the omitted records and the reasons."""
         lines = [f"Wrote {self.rows} rows to {self.output}."]
         if self.rejected:
             lines.append(f"{self.rejected} records are left out, listed in {self.bad_list}:")
-            # By count, then by name, so that the same run prints the same lines.
+            # Sorted by count, then by name, so that the same run prints the same lines.
             for reason, count in sorted(self.reasons.items(), key=lambda item: (-item[1], item[0])):
                 lines.append(f"{count:>8}  {reason}")
         return "\n".join(lines) + "\n"
@@ -178,8 +178,8 @@ class RowWriter:
         elif self.rejected:
             (reason, count), *_ = self.reasons.most_common(1)
             raise UserError(
-                f"None of the {self.rejected} records makes a row, so {self.output} is not written; for {count} the "
-                f"reason is: {reason}; see {self.bad_list}."
+                f"None of the {self.rejected} records makes a row, so {self.output} is not written. The reason for "
+                f"{count}: {reason}; see {self.bad_list}."
             )
         else:
             raise UserError(f"The input holds no record, so {self.output} is not written: give the benchmark's file.")

@@ -1,7 +1,7 @@
-"""A SQLite database as CREATE TABLE statements, with some of the values that each column holds as comments.
+"""CREATE TABLE statements of a SQLite database, with some values of each column as comments.
 
-The database is opened read-only, as the scorer opens it. Values come from the first ROWS_READ rows of a table, so
-that a table of any size is read in the same time.
+The database is opened read-only, as the scorer opens it. Values come from the first ROWS_READ rows of a table, so that
+reading takes the same time for tables of any size.
 """
 
 import json
@@ -32,27 +32,27 @@ _KEYWORDS = frozenset(
     transaction trigger unbounded union unique update using vacuum values view virtual when where window with
     without""".split()  # noqa: SIM905
 )
-# Shadow tables hold the data of virtual tables, such as a full text index.
+# Shadow tables hold the data of virtual tables, such as full-text indexes.
 _TABLE_NAMES = """
     SELECT name FROM sqlite_master
     WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
     AND name NOT IN (SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow')
     ORDER BY rowid
 """
-# Characters that end a line for SQLite, a terminal or an editor: a value must stay within its comment.
+# These characters end a line for SQLite, a terminal or an editor, and a value must stay within its comment.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class SchemaError(Exception):
-    """A database whose schema cannot be shown; the text says why."""
+    """The schema of a database cannot be shown; the text says why."""
 
 
 @dataclass(frozen=True)
 class Layout:
     """How statements are written.
 
-    quote: around names that need one. omnisql: as in OmniSQL's training data, with example values as Python's lists
-    and named foreign keys.
+    quote: the quote around names that need one. omnisql: whether to write as in OmniSQL's training data, with example
+    values as Python lists and with named foreign keys.
     """
 
     quote: str = "`"
@@ -64,9 +64,9 @@ DEFAULT_LAYOUT = Layout()
 
 @dataclass(frozen=True)
 class Column:
-    """A column. `type` is the declared one, perhaps empty; `examples` are SQL literals.
+    """A column. `type` is the declared type and may be empty; `examples` are SQL literals.
 
-    found: literals of values that were retrieved for a question, which are shown first and with any budget.
+    found: literals of values that were retrieved for a question. They come first, whatever the budget.
     """
 
     name: str
@@ -129,7 +129,7 @@ class Schema:
     layout: Layout = DEFAULT_LAYOUT
 
     def with_found(self, values: Sequence[tuple[str, str, str]]) -> "Schema":
-        """The schema with values that were retrieved for a question: (table, column, literal)."""
+        """Add values (table, column, literal) that were retrieved for a question."""
         found: dict[tuple[str, str], tuple[str, ...]] = {}
         for table, column, literal in values:
             found[table, column] = (*found.get((table, column), ()), literal)
@@ -143,7 +143,7 @@ class Schema:
         """The CREATE TABLE statements.
 
         Args:
-            tables_without_examples: number of tables that show no values: those whose values take most room.
+            tables_without_examples: the number of tables that show no values, those with the longest values first.
         """
         bare = set(self._by_example_characters[:tables_without_examples])
         return "\n\n".join(
@@ -156,7 +156,7 @@ class Schema:
 
     @cached_property
     def _by_example_characters(self) -> list[int]:
-        """Positions of the tables that have examples, those with most characters first."""
+        """Positions of the tables that have examples, with most characters first."""
         with_examples = [position for position, table in enumerate(self.tables) if table.example_characters]
         return sorted(with_examples, key=lambda position: -self.tables[position].example_characters)
 
@@ -167,15 +167,15 @@ class Schema:
 
 
 def read_schema(uri: str, example_values: int, seed: int | None) -> Schema:
-    """Read the tables of a database; SQLite's own are not among them.
+    """Read the tables of a database, without SQLite's internal ones.
 
     Args:
-        uri: opens the file read-only.
-        example_values: most values of a column, all different.
-        seed: draws the values among the rows that are read; None: the first ones.
+        uri: the address that opens the file read-only.
+        example_values: the most values of a column; they are all different.
+        seed: the seed to draw values among the rows that are read; None: the first values.
 
     Raises:
-        SchemaError: the file is no database, cannot be read, or has no table.
+        SchemaError: the file is not a database, cannot be read, or has no table.
     """
     try:
         with closing(sqlite3.connect(uri, uri=True)) as database:
@@ -190,7 +190,7 @@ def read_schema(uri: str, example_values: int, seed: int | None) -> Schema:
 
 
 def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
-    """The schema with the keys of an entry of Spider's tables.json that the database does not declare.
+    """Add the keys that an entry of Spider's tables.json has and the database does not declare.
 
     Args:
         declared: column_names_original, table_names_original, primary_keys and foreign_keys.
@@ -228,9 +228,9 @@ def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
 
 
 def quote_name(name: str, quote: str = "`") -> str:
-    """A table's or column's name as SQL has to write it.
+    """Quote a table's or column's name for SQL, if it needs quotes.
 
-    Backticks, not double quotes: SQLite takes a misspelled name in double quotes for a text.
+    The default is backticks, because SQLite reads a misspelled name in double quotes as a text.
     """
     if _PLAIN_NAME.fullmatch(name) and name.lower() not in _KEYWORDS:
         return name
@@ -238,8 +238,8 @@ def quote_name(name: str, quote: str = "`") -> str:
 
 
 def _read_table(database: sqlite3.Connection, name: str, example_values: int, seed: int | None) -> Table:
-    # cid, name, type, notnull, default, position in the primary key, hidden. hidden 1 are arguments of virtual tables,
-    # 2 and 3 generated columns.
+    # cid, name, type, notnull, default, position in the primary key, hidden. hidden is 1 for virtual tables' arguments,
+    # 2 and 3 for generated columns.
     rows = [row for row in database.execute(f"PRAGMA table_xinfo({double_quoted(name)})") if row[6] != 1]
     examples = _read_examples(database, name, [row[1] for row in rows], example_values, seed)
     columns = tuple(Column(row[1], " ".join(row[2].split()), examples[row[1]]) for row in rows)
@@ -248,11 +248,11 @@ def _read_table(database: sqlite3.Connection, name: str, example_values: int, se
 
 
 def _read_foreign_keys(database: sqlite3.Connection, name: str) -> tuple[ForeignKey, ...]:
-    keys: dict[int, list[tuple]] = {}  # the (position, parent, child column, parent column) of each
+    keys: dict[int, list[tuple]] = {}  # for each key, its (position, parent, child column, parent column)
     for number, *part in database.execute(f"PRAGMA foreign_key_list({double_quoted(name)})"):
         keys.setdefault(number, []).append(tuple(part[:4]))
-    # SQLite numbers them from the last to the first. A key that names no columns of its parent means the parent's
-    # primary key: filled in by _with_known_parents.
+    # SQLite numbers the keys from the last to the first. A key that names no columns of its parent means the parent's
+    # primary key; _with_known_parents fills it in.
     return tuple(
         ForeignKey(
             tuple(part[2] for part in parts), parts[0][1], tuple(part[3] for part in parts if part[3] is not None)
@@ -262,7 +262,7 @@ def _read_foreign_keys(database: sqlite3.Connection, name: str) -> tuple[Foreign
 
 
 def _with_known_parents(tables: tuple[Table, ...]) -> tuple[Table, ...]:
-    """The tables with only those foreign keys whose parent exists, each with the parent's columns and spelling."""
+    """Keep only foreign keys whose parent exists, and give them the parent's columns and spelling."""
     by_name = {table.name.lower(): table for table in tables}
 
     def resolve(key: ForeignKey) -> ForeignKey | None:
@@ -281,10 +281,10 @@ def _with_known_parents(tables: tuple[Table, ...]) -> tuple[Table, ...]:
 def _read_examples(
     database: sqlite3.Connection, table: str, columns: list[str], example_values: int, seed: int | None
 ) -> dict[str, tuple[str, ...]]:
-    """Up to `example_values` different literals of each column."""
+    """At most `example_values` different literals of each column."""
     if not example_values or not columns:
         return dict.fromkeys(columns, ())
-    # Cut in SQL: a value can be larger than memory.
+    # SQL shortens the values, because a value can be larger than memory.
     selected = ", ".join(
         f"CASE typeof({double_quoted(column)}) WHEN 'text' THEN substr({double_quoted(column)}, 1, {TEXT_LENGTH + 1}) "
         f"WHEN 'blob' THEN substr({double_quoted(column)}, 1, {BLOB_LENGTH + 1}) ELSE {double_quoted(column)} END"
@@ -305,7 +305,7 @@ def _read_examples(
 
 
 def literal_of(value: int | float | str | bytes) -> str:
-    """A value as SQL writes it, on one line, long ones cut."""
+    """A value as a SQL literal on one line; long values are shortened."""
     if isinstance(value, bytes):
         return f"x'{value[:BLOB_LENGTH].hex()}{'...' * (len(value) > BLOB_LENGTH)}'"
     if isinstance(value, str):
@@ -327,7 +327,7 @@ def _example_list(literals: tuple[str, ...], layout: Layout) -> str:
 
 
 def _known_columns(table: Table | None, names: Sequence[str]) -> tuple[str, ...]:
-    """The names as the table spells them; () when the table or one of the columns does not exist."""
+    """The names in the table's spelling; () if the table or one of the columns does not exist."""
     spelled = {column.name.lower(): column.name for column in table.columns} if table is not None else {}
     found = tuple(spelled[name.lower()] for name in names if name.lower() in spelled)
     return found if len(found) == len(names) else ()

@@ -1,4 +1,4 @@
-"""Spider 2.0-Lite's tasks on SQLite, whose gold answers are stored results: CSV files, any of which may match."""
+"""Spider 2.0-Lite's tasks on SQLite. Gold answers are stored results: CSV files, any of which a response may match."""
 
 import argparse
 import json
@@ -15,13 +15,13 @@ _LOCAL = re.compile(r"local(\d+)")
 
 
 def read_tasks(options: argparse.Namespace) -> list[Record]:
-    """The tasks whose instance_id begins with "local", those on SQLite files, as records with the key `gold`.
+    """The tasks on SQLite files, whose instance_id begins with "local", as records with the key `gold`.
 
     Args:
-        options: of spider2_lite_parser (commands.py).
+        options: the options of spider2_lite_parser (commands.py).
 
     Raises:
-        UserError: a file cannot be read, --gold is another folder or not below --database-path, or no task is local.
+        UserError: a file cannot be read, --gold is wrong or not below --database-path, or no task is local.
     """
     root = Path(os.path.realpath(options.database_path or options.databases))
     results = Path(os.path.realpath(options.gold / "exec_result"))
@@ -41,7 +41,7 @@ def read_tasks(options: argparse.Namespace) -> list[Record]:
         local = _LOCAL.fullmatch(str(task.get("instance_id"))) if isinstance(task, Mapping) else None
         if local is None:
             continue
-        # <id>.csv, or several of <id>_a.csv, <id>_b.csv, ... (as its evaluate.py finds them)
+        # <id>.csv, or several files <id>_a.csv, <id>_b.csv, ..., as Spider 2.0's evaluate.py finds them.
         files = [name for name in names if re.fullmatch(rf"{local[0]}(_[a-z])?\.csv", name)]
         gold = _gold(files, results.relative_to(root), rules.get(local[0], {}))
         document = task.get("external_knowledge")
@@ -54,7 +54,7 @@ def read_tasks(options: argparse.Namespace) -> list[Record]:
 
 
 def _gold(files: Sequence[str], folder: Path, rule: Mapping[str, Any]) -> str | None:
-    """The scorer's text for stored results (rl/scorer/sql/stored.py); None without a file."""
+    """The scorer's text for stored results (rl/scorer/sql/stored.py); None without files."""
     columns = rule.get("condition_cols") or []
     per_file = columns if columns and all(isinstance(part, list) for part in columns) else [columns] * len(files)
     if not files or len(per_file) != len(files):

@@ -1,4 +1,4 @@
-"""The SQL benchmarks' commands: questions and database folders in, a parquet of rows out."""
+"""The SQL benchmarks' commands: they read questions and databases, and write a parquet of rows."""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ from rl.data.wording import first_of, named, number_of
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion
 
-# Keys of the corrected query in published lists of corrections, besides the benchmark's own.
+# Keys of the corrected query in published lists of corrections, in addition to the benchmark's key.
 _CORRECTED_SQL = ("corrected_sql", "gold_sql", "SQL", "query", "sql")
 _CORRECTED_IDS = ("question_id", "id", "idx")
 
@@ -36,10 +36,10 @@ class Databases:
     """The schemas of a benchmark's databases; each is read once.
 
     Args:
-        options: of the command's parser (commands.py).
+        options: the options of the command's parser (commands.py).
 
     Raises:
-        UserError: a folder does not exist, one is not in the other, or --tables is another file.
+        UserError: a folder does not exist, --databases is not below --database-path, or --tables is a wrong file.
     """
 
     def __init__(self, benchmark: SqlDataset, options: argparse.Namespace):
@@ -57,9 +57,9 @@ class Databases:
             raise UserError(f"--example-values is {options.example_values}: give 0 or more.")
         self._layout = Layout("`" if benchmark.on_sqlite else '"', omnisql=options.template == "omnisql")
         self._declared = _read_tables(options.tables) if options.tables is not None else {}
-        # Both raise BadRecord if there is no such database, or it cannot be read.
+        # Both raise BadRecord if the database does not exist or cannot be read.
         self.schema = cache(self._read_schema)
-        # Of the last two databases: published files group questions by database.
+        # Two databases are enough, because published files group questions by database.
         self.values = lru_cache(maxsize=2)(self._index_values)
 
     def missing(self, questions: Counter[str]) -> list[str]:
@@ -70,7 +70,7 @@ class Databases:
         return self._benchmark.database.format(db_id=db_id)
 
     def scorer_id(self, db_id: str) -> str:
-        """The db_id for the scorer: for SQLite, the path below the scorer's database_path."""
+        """The db_id for the scorer; for SQLite, this is the path below the scorer's database_path."""
         return self._path(db_id) if self._benchmark.on_sqlite else self._options.db_id.replace("{db_id}", db_id)
 
     def _path(self, db_id: str) -> str:
@@ -78,9 +78,9 @@ class Databases:
 
     @contextmanager
     def _uri(self, db_id: str) -> Iterator[str]:
-        """The address of a database; errors about it in the block become BadRecord."""
+        """Yield the address of a database; in the block, errors about the database become BadRecord."""
         try:
-            # The scorer's own search: it finds the database of every row.
+            # This is the scorer's search, so the scorer finds the database of every row.
             yield find_database(self._root, self._path(db_id)).uri
         except (SchemaError, UnknownQuestion) as error:
             raise BadRecord(f"database {db_id}: {error}") from error
@@ -99,7 +99,7 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
     """Write the parquet and return the summary.
 
     Args:
-        options: of the command's parser (commands.py).
+        options: the options of the command's parser (commands.py).
 
     Raises:
         UserError: an option or a file is wrong, or no record makes a row.
@@ -151,7 +151,7 @@ def _read_tables(path: Path) -> dict[str, Any]:
 
 
 def _number(files: Sequence[Path]) -> Iterator[Record]:
-    """All records with their numbers: question_id where the records have one, else the position over all files."""
+    """Number all records: by question_id if they have one, else by the position over all files."""
     first = 0
     for file in files:
         records = read_json_list(file)
@@ -165,7 +165,7 @@ def _number(files: Sequence[Path]) -> Iterator[Record]:
 
 
 def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> list[Record]:
-    """The records, with the queries, questions and evidence that a list of corrections replaces."""
+    """Replace the queries, questions and evidence that a list of corrections has."""
     changes: dict[int, dict[str, Any]] = {}
     for position, given in enumerate(read_records(file)):
         found = given if isinstance(given, Mapping) else {}
@@ -175,7 +175,7 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
         id = next((str(found[key]) for key in _CORRECTED_IDS if found.get(key) is not None), "")
         if not texts or not id.isdecimal():
             raise UserError(
-                f"{file} record {position} is no correction: give a {_CORRECTED_IDS[0]} and a {_CORRECTED_SQL[0]}."
+                f"{file} record {position} is not a correction: give a {_CORRECTED_IDS[0]} and a {_CORRECTED_SQL[0]}."
             )
         changes[int(id)] = texts
     corrected = list(records)
@@ -193,18 +193,18 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
 
 
 def _audited(file: Path, drop_for: Sequence[str]) -> dict[int, str]:
-    """{id: outcome} of the rows that an audit's table has for one of the outcomes."""
+    """{id: outcome} of the rows to which an audit's table gives one of these outcomes."""
     found: dict[int, str] = {}
     for row in read_records(file):
         if not isinstance(row, Mapping) or not {"id", "outcome"} <= row.keys() or not str(row["id"]).isdecimal():
-            raise UserError(f"{file} is no table of dph audit, with id and outcome: give one of this benchmark's rows.")
+            raise UserError(f"{file} is not a table of dph audit with id and outcome: give one for this benchmark.")
         if row["outcome"] in drop_for:
             found.setdefault(int(row["id"]), row["outcome"])
     return found
 
 
 def _report_missing(databases: Databases, records: Sequence[Record], folder: Path) -> None:
-    """Name the databases that the questions need and the folder lacks, before the first one is read."""
+    """Before the first database is read, name those that the questions need and the folder lacks."""
     values = [record.values for record in records if isinstance(record.values, Mapping)]
     questions = Counter(str(each["db_id"]).strip() for each in values if each.get("db_id"))
     if not (missing := databases.missing(questions)):
@@ -219,7 +219,7 @@ def _report_missing(databases: Databases, records: Sequence[Record], folder: Pat
     left_out = number_of(sum(questions[db_id] for db_id in missing), "question")
     sys.stderr.write(
         f"--databases {folder} lacks {len(missing)} of the {named_by_questions} ({files}): {left_out} will be left "
-        "out; stop here and give the folder that has all, if they should not.\n"
+        "out; to keep them, stop here and give the folder with all databases.\n"
     )
 
 
@@ -228,17 +228,17 @@ def _make_row(
 ) -> dict[str, Any]:
     values = record.values
     if not isinstance(values, Mapping):
-        raise BadRecord("it is no JSON object")
+        raise BadRecord("it is not a JSON object")
     for key in ("db_id", benchmark.question, benchmark.query):
         if not isinstance(values.get(key), str) or not values[key].strip():
-            raise BadRecord(f"its {key} is missing or no text")
+            raise BadRecord(f"its {key} is missing or not a text")
     db_id, evidence, difficulty = values["db_id"].strip(), values.get("evidence") or "", values.get("difficulty")
     if not isinstance(evidence, str):
-        raise BadRecord("its evidence is no text")
+        raise BadRecord("its evidence is not a text")
     if "/" in db_id or "\\" in db_id or db_id in (".", ".."):
-        raise BadRecord("its db_id is no name of a folder")
+        raise BadRecord("its db_id is not the name of a folder")
     if not isinstance(record.number, int) or isinstance(record.number, bool):
-        raise BadRecord("its question_id is no whole number")
+        raise BadRecord("its question_id is not a whole number")
     id = row_id(benchmark.name, options.split, record.number)
     question, evidence = values[benchmark.question].strip(), evidence.strip()
     schemas = [databases.schema(db_id)]

@@ -1,7 +1,7 @@
-"""Values of a database that a question seems to name: BM25 over the distinct texts of its columns.
+"""Retrieve the values of a database that a question seems to name: BM25 over the distinct texts of its columns.
 
-The index and its BM25 are SQLite's own (FTS5), in memory. Retrieval is deterministic: values of equal rank stand in the
-order in which the database holds them.
+SQLite provides the index and its BM25 (FTS5), in memory. Retrieval is deterministic: values of equal rank keep the
+order of the database.
 """
 
 import re
@@ -12,12 +12,12 @@ from contextlib import closing
 from rl.common.errors import UserError
 from rl.data.prepare.schema import TEXT_LENGTH, Schema, SchemaError, double_quoted, literal_of
 
-# Distinct texts of a column that are indexed, in row order.
+# At most so many distinct texts of a column are indexed, in row order.
 TEXTS_PER_COLUMN = 20_000
-# Best values that are considered for a question.
+# At most so many of the best values are considered for a question.
 _MOST_VALUES = 20
 _WORD = re.compile(r"\w+")
-# Words of nearly every question, which would find titles of books and films.
+# Nearly every question has these words, which would match titles of books and films.
 _STOP_WORDS = frozenset(
     """a all an and any are as at be been by can did do does each for from give had has have how if in into is it its
     list many me more most much name of on or out over per please show than that the their them there these they this
@@ -26,10 +26,10 @@ _STOP_WORDS = frozenset(
 
 
 class ValueIndex:
-    """The texts of a database.
+    """An index of the texts of a database.
 
     Args:
-        uri: opens the file read-only.
+        uri: the address that opens the file read-only.
 
     Raises:
         SchemaError: the database cannot be read.
@@ -53,11 +53,11 @@ class ValueIndex:
             raise SchemaError(f"the database cannot be read: {error}") from error
 
     def search(self, question: str, tokens: int, count: Callable[[str], int]) -> list[tuple[str, str, str]]:
-        """(table, column, literal) of the values that the question's words rank highest, as many as fit.
+        """As many as fit of the values that the question's words rank highest, as (table, column, literal).
 
         Args:
-            tokens: budget of all literals together.
-            count: tokens of a text.
+            tokens: the budget for all literals together.
+            count: returns the number of tokens of a text.
         """
         words = dict.fromkeys(word for word in _WORD.findall(question.lower()) if word not in _STOP_WORDS)
         if not words:

@@ -37,14 +37,15 @@ def test_problems_of_rows(tmp_path, inspect, refused):
 
     same = [math_row(id, "same") for id in (3, 4, 5)]
     assert problems(math_row(1), math_row(2), math_row(2, "other"), *same) == [
-        "1 row with the id of an earlier one (id 2).",
+        "1 row with the id of an earlier row (id 2).",
         "2 rows with the prompt text of another row (for example ids 3 and 4).",
     ]
     no_truth = math_row(2, reward_model={"style": "rule", "ground_truth": None})
     [problem] = problems(math_row(1), no_truth, math_row(3, data_source="chess"), math_row(4, prompt=None))
     assert problem.startswith("The sampler rejects 3 of 4 rows; the first: row 1: reward_model is")
     for count in (-3, 1.5, 2**40, "x"):
-        assert problems(math_row(1, base_correct=count)) == ["1 row with a base_correct that is no number of samples."]
+        [problem] = problems(math_row(1, base_correct=count))
+        assert problem == "1 row with a base_correct that is not a number of samples."
     without_id = {name: value for name, value in math_row(1).items() if name != "id"}
     assert problems(without_id) == ["There is no column id."]
     lists = write_parquet(tmp_path / "lists.parquet", math_row(1) | {"id": [1]})
@@ -138,7 +139,7 @@ def test_a_finished_file(tmp_path, data, inspect):
     against = found["files"][0]["facts"]["against"]
     assert [against[name] for name in ("ids in both", "only here", "only there")] == [2, 2, 1]
     without_metadata, foreign = found["files"][0]["problems"]
-    assert code == 1 and foreign == f"2 ids that {part} does not have (ids 20, 40)."
+    assert code == 1 and foreign == f"2 ids that {part} lacks (ids 20, 40)."
     assert "0.meta.json" in without_metadata and found["files"][0]["passes"]["n"] == 4
 
 
@@ -175,10 +176,10 @@ def test_faults_in_a_file(tmp_path, data, inspect):
     assert code == 1
     assert found["files"][0]["problems"] == [
         "1 line cannot be read as a sample (the first is line 6).",
-        "1 sample without a key that samples have, or with a value of another type.",
+        "1 sample without a required key, or with a value of another type.",
         "1 sample that repeat an earlier id and sample number.",
         "1 sample with another prompt text than the first sample of the id.",
-        "1 sample with an acc that is not what the score says.",
+        "1 sample with an acc that contradicts the score.",
         "1 of 4 prompts have other samples than 0 to 3 (id 20; the first, id 20, has 3).",
     ]
     assert found["files"][0]["shares"] == {"truncated": 1 / 15}

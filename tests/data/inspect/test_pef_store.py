@@ -75,7 +75,7 @@ def test_a_tokenizer_decodes_and_counts(tmp_path, word_llama, write_store, inspe
     prompts, sampled = inspect(data, samples, "--tokenizer", folder)[1]["files"]
     assert prompts["lengths"]["prompt tokens"] == {"min": 2, "median": 2, "p99": 3, "max": 3}
     assert sampled["lengths"]["prompt tokens"]["max"] == 3  # <user>, question, 1<answer>
-    assert "is no folder" in refused(data, "--tokenizer", tmp_path / "none")
+    assert "is not a folder" in refused(data, "--tokenizer", tmp_path / "none")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).write_text("{}")
     assert "holds no tokenizer that can be loaded" in refused(data, "--tokenizer", tmp_path)
@@ -91,7 +91,7 @@ def test_faults_in_a_store(write_store, inspect):
     code, found = inspect(path)
     assert code == 1
     assert found["files"][0]["problems"] == [
-        "1 row with the id of an earlier one (id 7).",
+        "1 row with the id of an earlier row (id 7).",
         "1 row with the prompt text of another row (for example ids 9 and 10).",
         "2 rows with reference log-probs that no distribution has.",
         "1 row with top-k log-probs that no distribution has.",

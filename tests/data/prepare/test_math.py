@@ -180,21 +180,21 @@ def test_bad_problems_are_listed(prepare, tmp_path):
     output = tmp_path / "out" / "olympiadbench.parquet"
     assert pq.read_table(output)["id"].to_pylist() == [120_000_000]
     assert [(line["record"], line["reason"]) for line in read_bad(output)] == [
-        (1, "it has several final answers and is not marked so"),
+        (1, "it has several final answers, but is not marked so"),
         (2, "its problem has an image"),
         (3, "it has no final answer"),
         (4, "it has no problem or question"),
-        (5, "it is no JSON object"),
-        (6, "it is no JSON object"),
+        (5, "it is not a JSON object"),
+        (6, "it is not a JSON object"),
     ]
-    assert "       2  it is no JSON object\n" in finished.out
+    assert "       2  it is not a JSON object\n" in finished.out
 
 
 def test_wrong_settings(prepare, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text("{}")
     for arguments, sentence in [
-        (["--input", "/nowhere"], "--input /nowhere is no folder"),
+        (["--input", "/nowhere"], "--input /nowhere is not a folder"),
         (["--input", "."], "No test set is found in --input ."),
         (["--input", ".", "--only", "gsm8k"], "There is no gsm8k/test.jsonl in --input ."),
         (["--file", "gsm9k=x"], "--file gsm9k=x is not NAME=FILE"),

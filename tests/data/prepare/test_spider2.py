@@ -51,7 +51,7 @@ def test_spider2_lites_tasks_on_sqlite(prepare, spider2, bird):
     }  # fmt: skip
     assert "RFM is recency, frequency, money." in first.messages[0]["content"]
     [bad] = read_bad(bird / "data" / "sql" / "spider2_lite_dev.parquet")
-    assert bad["reason"] == "its gold is missing or no text" and bad["about"] == "No gold?"
+    assert bad["reason"] == "its gold is missing or not a text" and bad["about"] == "No gold?"
     for arguments, sentence in (
         ([*spider2], "A task refers to rfm.md: give --documents"),
         ([*spider2, "--gold", "documents"], "--gold documents has no folder exec_result"),

@@ -101,13 +101,13 @@ def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird
     bad = read_bad(output)
     assert [line["record"] for line in bad] == [0, 3, 4, 5, 6, 7, 8]
     assert [line["reason"].partition(":")[0] for line in bad] == [
-        "its SQL is missing or no text",
+        "its SQL is missing or not a text",
         "database gone",
-        "its db_id is no name of a folder",
+        "its db_id is not the name of a folder",
         "an earlier record has its id",
-        "its question_id is no whole number",
-        "its question_id is no whole number",
-        "it is no JSON object",
+        "its question_id is not a whole number",
+        "its question_id is not a whole number",
+        "it is not a JSON object",
     ]
     assert bad[3]["about"] == "again"
 
@@ -184,21 +184,21 @@ def test_wrong_settings_and_files(prepare_bird, bird):
         (["--input", "/nowhere.json"], "/nowhere.json cannot be read (No such file or directory)"),
         (["--example-values", "-1"], "--example-values is -1"),
         (["--max-prompt-tokens", "0"], "--max-prompt-tokens is 0"),
-        (["--tokenizer", "/nowhere"], "--tokenizer /nowhere is no folder"),
+        (["--tokenizer", "/nowhere"], "--tokenizer /nowhere is not a folder"),
         (["--tokenizer", "/usr"], "--tokenizer /usr holds no tokenizer"),
-        (["--output", "dev.json"], "The output dev.json is no .parquet"),
+        (["--output", "dev.json"], "The output dev.json is not a .parquet"),
         (["--output", "/proc/nothing/dev.parquet"], "/proc/nothing/dev.parquet cannot be written"),
     ]:
         finished, output = prepare_bird(*arguments)
         assert finished.exit_code == 2 and sentence in finished.err and not output.exists(), arguments
     (bird / "dev.parquet").write_text("an earlier result")
     for content, sentence in [
-        ("{", "is no JSON"),
-        ("{}", "holds no JSON list of records"),
+        ("{", "is not JSON"),
+        ("{}", "is not a JSON list of records"),
         ("[]", "holds no record"),
         ('[{"db_id": "shop"}]', "None of the 1 records makes a row"),
         ('[{"db_id": "a"}, {"db_id": "b"}]', "has none of the 2 databases that the questions name (a/a.sqlite, b/b.sq"),
-        ("[" * 100_000, "is no JSON (it is nested too deeply)"),
+        ("[" * 100_000, "is not JSON (it is nested too deeply)"),
     ]:
         (bird / "dev.json").write_text(content)
         finished, output = prepare_bird()
@@ -292,7 +292,7 @@ def test_variants_of_spider(prepare, bird):
         [row] = read_rows([f"spider_{variant}.{split}.parquet"])
         assert (row.id, row.question["cmp_method"]) == (block * 10_000_000 + kept, "spider")
     assert "Question:\nWhich client?\n" in contents("spider_syn.dev.parquet")[0]
-    assert read_bad(bird / "spider_dk.dev.parquet")[0]["reason"] == "its question is missing or no text"
+    assert read_bad(bird / "spider_dk.dev.parquet")[0]["reason"] == "its question is missing or not a text"
 
 
 def test_corrections(prepare, bird):
@@ -317,8 +317,8 @@ def test_corrections(prepare, bird):
         assert [row["extra_info"]["source"] for row in rows] == ["dev.json", name, name]
         assert json.loads((bird / "c.meta.json").read_text())["inputs"][1]["file"] == name
     for wrong, sentence in (
-        ({"corrected_sql": "SELECT 1"}, "record 0 is no correction: give a question_id and a corrected_sql."),
-        ({"question_id": 1, "note": "wrong"}, "record 0 is no correction"),
+        ({"corrected_sql": "SELECT 1"}, "record 0 is not a correction: give a question_id and a corrected_sql."),
+        ({"question_id": 1, "note": "wrong"}, "record 0 is not a correction"),
         ({"question_id": 9, "SQL": "SELECT 1"}, "corrects no record of --input (first 9)"),
     ):
         (bird / "fixes.json").write_text(json.dumps([wrong]))
@@ -336,4 +336,4 @@ def test_audited_rows_are_left_out(prepare, bird):
     assert pq.read_table("a.parquet")["id"].to_pylist() == [20_000_000, 20_000_002]
     (bird / "audit.csv").write_text("id,result\n1,x\n")
     done = prepare(*of_bird("--audit", "audit.csv"))
-    assert done.exit_code == 2 and "audit.csv is no table of dph audit" in done.err
+    assert done.exit_code == 2 and "audit.csv is not a table of dph audit" in done.err

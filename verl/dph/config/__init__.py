@@ -1,1 +1,1 @@
-"""The settings, and what starts a program with them."""
+"""The settings' YAML files, and the start of a program with them."""

@@ -1,12 +1,12 @@
-"""The attention of the models that a run trains: flash attention where it can be had, else sdpa.
+"""The attention of the models that a run trains: flash attention if it is available, otherwise sdpa.
 
-transformers knows three ways to the same result (PreTrainedModel._check_and_adjust_attn_implementation):
+transformers has three implementations (PreTrainedModel._check_and_adjust_attn_implementation):
 
     flash_attention_2              the package flash-attn
     kernels-community/flash-attn2  its kernel, which the package kernels downloads from the Hugging Face Hub
-    sdpa                           torch's own, which reads packed rows through a dense mask
+    sdpa                           torch's implementation, which reads packed rows through a dense mask
 
-verl packs rows for all three, and its Ulysses wraps transformers' call of flash attention, whichever of the two it is.
+verl packs rows for all three, and its Ulysses wraps transformers' call of either flash attention.
 """
 
 import functools
@@ -30,10 +30,10 @@ FLASH, KERNEL, SDPA = "flash_attention_2", "kernels-community/flash-attn2", "sdp
 
 
 def complete(config: DictConfig) -> None:
-    """Set what a run leaves open: on GPUs its models' attention, logged in a line, and the tokens of a micro-batch.
+    """Set what a run leaves open: on GPUs its models' attention, which is logged, and the tokens of a micro-batch.
 
     Raises:
-        UserError: the attention that is configured cannot be used here.
+        UserError: the configured attention cannot be used here.
     """
     chosen = _set_attention(config) if config.trainer.device == "cuda" else ""
     _set_micro_batch(config)
@@ -42,7 +42,7 @@ def complete(config: DictConfig) -> None:
 
 
 def _set_attention(config: DictConfig) -> str:
-    """Set the attention of the actor, its reference and a critic; returns the sentence about it."""
+    """Set the attention of the actor, its reference and a critic; return the sentence about it."""
     models = {"actor_rollout_ref.model": config.actor_rollout_ref.model, "critic.model": config.critic.model}
     for name, model in models.items():
         _check_configured(f"{name}.override_config.{KEY}", model.override_config.get(KEY), config)
@@ -58,18 +58,18 @@ def _set_attention(config: DictConfig) -> str:
 
 def _check_configured(setting: str, configured: str | None, config: DictConfig) -> None:
     reason = why_not(configured, config) if configured else None
-    # transformers takes the kernel where it finds no package.
+    # transformers uses the kernel if it does not find the package.
     if configured == FLASH and not find_spec("flash_attn") and not why_not(KERNEL, config):
         reason = None
     if reason:
         raise UserError(
-            f"{setting}={configured} cannot be used: {reason}. Change that, or leave the setting out: "
-            f"{choose(config)[0]} is then chosen."
+            f"{setting}={configured} cannot be used: {reason}. Change that, or leave the setting out to "
+            f"use {choose(config)[0]}."
         )
 
 
 def _set_micro_batch(config: DictConfig) -> None:
-    """A micro-batch holds the longest row, because rows are not cut, and no more with an expensive dense mask."""
+    """A micro-batch must hold the longest row, because rows are not cut; with a dense mask it holds no more."""
     actor = config.actor_rollout_ref.actor
     if actor.ppo_max_token_len_per_gpu is None:
         longest = config.data.max_prompt_length + config.data.max_response_length
@@ -94,7 +94,7 @@ def _price(config: DictConfig) -> str:
 
 
 def choose(config: DictConfig | None = None) -> tuple[str, list[str]]:
-    """The first attention that can be used here, and why earlier ones cannot; without a run, for bfloat16."""
+    """The first attention that can be used here, and why earlier ones cannot. Without a run, bfloat16 is assumed."""
     reasons: list[str] = []
     for implementation in (FLASH, KERNEL):
         reason = why_not(implementation, config)
@@ -105,17 +105,17 @@ def choose(config: DictConfig | None = None) -> tuple[str, list[str]]:
 
 
 def why_not(implementation: str, config: DictConfig | None) -> str | None:
-    """Why an attention cannot be used in this environment; None if it can, or is not checked."""
+    """Why an attention cannot be used in this environment; None if it can, or if it is not checked."""
     in_float32 = None if config is None else _in_float32(config)
     if in_float32 and "flash" in implementation:
-        return f"flash attention takes no float32 ({in_float32})"
+        return f"flash attention does not support float32 ({in_float32})"
     if implementation == FLASH:
         return _why_not_flash_attn()
     return _why_not_kernel(implementation) if "/" in implementation else None
 
 
 def _in_float32(config: DictConfig) -> str | None:
-    """The setting by which a model of the run computes in float32; verl's default is bfloat16."""
+    """The setting that makes a model of the run compute in float32; verl's default is bfloat16."""
     for engine in ("actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.fsdp"):
         dtype = OmegaConf.select(config, f"{engine}.mixed_precision.param_dtype")
         if PrecisionType.is_fp32(dtype):
@@ -134,14 +134,14 @@ def _why_not_flash_attn() -> str | None:
 
 
 def _why_not_kernel(implementation: str) -> str | None:
-    """Downloads the kernel unless it is cached, because nothing else shows whether the Hub can be reached."""
+    """Download the kernel unless it is cached, because only this shows whether the Hub can be reached."""
     if not find_spec("kernels"):
         return "kernels is not installed"
     from transformers.dependency_versions_table import deps
 
     wanted = Requirement(deps["kernels"])
     if version("kernels") not in wanted.specifier:
-        return f"kernels {version('kernels')} is not the one that transformers takes ({wanted})"
+        return f"kernels {version('kernels')} is not the version that transformers needs ({wanted})"
     repository, _, revision = implementation.partition(":")[0].partition("@")
     try:
         importlib.import_module("kernels").install_kernel(repository, revision=revision or "main")
@@ -155,7 +155,7 @@ def _first_line(error: Exception) -> str:
 
 
 def use_configured_attention(models: Any) -> None:
-    """Let verl load a critic with the attention of its config. verl's own loader always requests flash_attention_2.
+    """Let verl load a critic with its configured attention. verl's loader always requests flash_attention_2.
 
     Args:
         models: the module verl.utils.model.

@@ -1,7 +1,7 @@
-"""The device of a program: from its arguments or DEVICE, else the CPU if torch finds no accelerator.
+"""The device of a program: from its arguments or DEVICE, otherwise the CPU if torch finds no accelerator.
 
-verl chooses its platform by VERL_PLATFORM while it is imported, before the configuration is composed. The plugin
-(verl.dph.plugin) therefore reads the command line, and run_main adds the device to the configuration.
+When verl is imported, it chooses its platform by VERL_PLATFORM, and the configuration is composed later. So the plugin
+(verl.dph.plugin) reads the command line, and run_main adds the device to the configuration.
 """
 
 import os
@@ -17,7 +17,7 @@ _PROGRAM = re.compile(r"verl\.dph\.(main|presample|evaluate)")
 
 
 def has_accelerator() -> bool:
-    """Whether torch finds a GPU or NPU here; a running Ray (RAY_ADDRESS) may have some elsewhere."""
+    """Whether torch finds a GPU or NPU here, or a running Ray (RAY_ADDRESS) may have some elsewhere."""
     return is_cuda_available or is_npu_available or "RAY_ADDRESS" in os.environ
 
 
@@ -30,17 +30,17 @@ def chosen_device(arguments: Sequence[str]) -> str:
 
 
 def set_platform(command: Sequence[str]) -> None:
-    """Set VERL_PLATFORM=cpu, unless it is set, in a process that runs one of our programs on a CPU.
+    """Set VERL_PLATFORM=cpu, unless it is set, if this process runs one of our programs on a CPU.
 
     Args:
-        command: sys.orig_argv. Other processes, such as Ray's, inherit the variable.
+        command: sys.orig_argv; other processes, such as Ray's, inherit the variable.
     """
     if any(map(_PROGRAM.fullmatch, command)) and chosen_device(command).startswith("cpu"):
         os.environ.setdefault("VERL_PLATFORM", "cpu")
 
 
 def add_device(arguments: list[str]) -> list[str]:
-    """The arguments with the device. A line on stderr says so if it is the CPU because there is no GPU."""
+    """Add the device to the arguments. If the CPU is used for lack of a GPU, print a line on stderr."""
     if any(word.startswith("device=") for word in arguments):
         return arguments
     device = chosen_device(arguments)
@@ -50,19 +50,19 @@ def add_device(arguments: list[str]) -> list[str]:
 
 
 def with_overrides(arguments: list[str], overrides: list[str]) -> list[str]:
-    """The arguments with further overrides before the first one: Hydra wants all of them on one side of its options."""
+    """Add overrides before the first one, because Hydra needs all of them on one side of its options."""
     first = next((i for i, word in enumerate(arguments) if "=" in word and not word.startswith("-")), 0)
     return [*arguments[:first], *overrides, *arguments[first:]]
 
 
 def check_device(device: str | None) -> None:
-    """Reject trainer.device=cuda where there is no GPU.
+    """Reject trainer.device=cuda on a machine without a GPU.
 
     Raises:
-        UserError: saying what to do.
+        UserError: torch finds no GPU; the sentence says what to do.
     """
     if device == "cuda" and not has_accelerator():
         raise UserError(
-            "device=cuda needs a GPU, and torch finds none here: to run on the CPU, say device=cpu or leave device out "
-            "(the scripts: DEVICE=cpu); if there is one, look at nvidia-smi, CUDA_VISIBLE_DEVICES and torch's build."
+            "device=cuda needs a GPU, and torch finds none here: to run on the CPU, pass device=cpu or leave it out "
+            "(scripts: DEVICE=cpu); if there is one, look at nvidia-smi, CUDA_VISIBLE_DEVICES and torch's build."
         )

@@ -1,4 +1,4 @@
-"""Hydra programs on the YAML files of this folder: `python -m verl.dph.main`, presample and evaluate."""
+"""Run Hydra programs with the YAML files of this folder: `python -m verl.dph.main`, presample and evaluate."""
 
 import functools
 import os
@@ -19,11 +19,11 @@ from verl.dph.config.device_choice import add_device, check_device
 def run_main(job: Callable, config_name: str) -> None:
     """Run `job(config)` as a Hydra program with `verl/dph/config/<config_name>.yaml` and sys.argv's overrides.
 
-    --help lists the keys of that file, --help-all verl's too, as Hydra's own --help does. Without an argument `device`
-    the program runs on the CPU if there is no GPU.
+    --help lists the keys of that file; --help-all lists verl's too, like Hydra's own --help. Without an argument
+    `device` the program runs on the CPU if this machine has no GPU.
 
     Args:
-        job: takes the composed omegaconf.DictConfig; its module gives the program its name.
+        job: takes the composed omegaconf.DictConfig; its module names the program.
         config_name: a file of verl/dph/config, without `.yaml`.
     """
     if {"-h", "--help"} & set(sys.argv[1:]):
@@ -41,6 +41,6 @@ def run_main(job: Callable, config_name: str) -> None:
             check_device(OmegaConf.select(config, "trainer.device"))
             job(config)
 
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises its errors and those of the job, and prints neither
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises its own and the job's errors, and prints neither
     with user_errors_exit(), override_errors_explained(config_name):
         hydra.main(config_path=str(CONFIG_DIR), config_name=config_name, version_base=None)(guarded)()
