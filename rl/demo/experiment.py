@@ -4,7 +4,8 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,22 @@ def check_device(device: str) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Draw:
+    """The split and the stores of one seed, all from the same samples.
+
+    Attributes:
+        folder: of their files.
+        suffix: of their stages' names.
+        environment: variables for the programs that read or write the files.
+    """
+
+    folder: Path
+    seed: int
+    suffix: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+
 class Experiment:
     """Task, base model, pre-sampling, split, store, training runs and their evaluation, in one folder.
 
@@ -78,16 +95,30 @@ class Experiment:
         seed: of sampling and the data; each training run has its own.
         device: one of DEVICES.
         at_once: programs at a time; on a CPU each keeps one core busy.
+        in_domain: test questions in domain.
+        base_seed: of the base model.
     """
 
-    def __init__(self, out: Path, steps: int, seed: int, *, device: str = "cpu", at_once: int = 1):
+    def __init__(
+        self,
+        out: Path,
+        steps: int,
+        seed: int,
+        *,
+        device: str = "cpu",
+        at_once: int = 1,
+        in_domain: int = EVAL_PROMPTS,
+        base_seed: int = 0,
+    ):
         check_device(device)
+        self.in_domain, self.base_seed = in_domain, base_seed
         self.out, self.steps, self.seed, self.device, self.at_once = out, steps, seed, device, at_once
         # Processes that sample, and threads of an update.
         self.replicas = 2 if device == "cpu" and at_once == 1 else 1
         self.threads = 2 if at_once == 1 else 1
         self.task, self.model, self.data = out / "task", out / "model", out / "data"
         self._presampled = self.data / "generate_data" / "0.jsonl"
+        self.own_draw = Draw(self.data, seed)
         self.pipeline = Pipeline(
             out, {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
         )
@@ -101,19 +132,29 @@ class Experiment:
             self.pipeline.environment["DPH_SCORER"] = address
             self.pipeline.run(stages, at_once=self.at_once)
 
+    def draw(self, seed: int) -> Draw:
+        """A seed's split and stores beside those of other seeds."""
+        folder = self.data / f"seed_{seed}"
+        return Draw(folder, seed, f"_s{seed}", {"DATA_DIR": str(folder), "SAMPLES": str(self._presampled)})
+
     def prepare(self, names: Iterable[str]) -> list[Stage]:
         """Everything before the methods of these names are trained."""
+        return [*self.prepare_model(), *self.prepare_data(names, self.own_draw)]
+
+    def prepare_model(self) -> list[Stage]:
+        """The task, the base model and its samples."""
+        sizes = (f"--train={TRAIN_PROMPTS}", f"--eval={EVAL_PROMPTS}", f"--eval-in-domain={self.in_domain}")
         task = Stage(
             "task",
             "Task: databases and questions",
-            _python("rl.demo.task", f"--out={self.task}", f"--train={TRAIN_PROMPTS}", f"--eval={EVAL_PROMPTS}"),
+            _python("rl.demo.task", f"--out={self.task}", *sizes),
             seconds=3,
             outputs=[self.task / "sft.parquet"],
         )
         model = Stage(
             "model",
             "Base model, from scratch",
-            _python("rl.demo.base_model", f"--task={self.task}", f"--out={self.model}"),
+            _python("rl.demo.base_model", f"--task={self.task}", f"--out={self.model}", f"--seed={self.base_seed}"),
             seconds=70,
             outputs=[self.model],
             needs=["task"],
@@ -130,53 +171,75 @@ class Experiment:
             count=lambda: _samples([self._presampled], TRAIN_PROMPTS * SAMPLES_PER_PROMPT),
             needs=["model"],
         )
-        split = self._split("split", "Split into D_exp and D_pef", self.data, f"--threshold={THRESHOLD}")
-        stages = [task, model, presample, split, self._store("store", [])]
+        return [task, model, presample]
+
+    def prepare_data(self, names: Iterable[str], draw: Draw) -> list[Stage]:
+        """The split and the stores that the methods of these names need."""
+        split = self._split(draw, "split", "Split into D_exp and D_pef", draw.folder, f"--threshold={THRESHOLD}")
+        stages = [split, self._store(draw, "store", [])]
         if "zero_success" in names:
             options = ("--threshold=1", "--keep-zero")
-            stages.append(self._split("unsolved", "Unsolved prompts", self.data / "unsolved", *options))
+            stages.append(self._split(draw, "unsolved", "Unsolved prompts", draw.folder / "unsolved", *options))
         # The default store comes first, because it moves prompts from D_pef to D_exp.
         stores = dict.fromkeys(METHODS[name].store for name in names)
-        return stages + [self._store(name, [in_store(name), *STORES[name]]) for name in stores if name]
+        return stages + [self._store(draw, name, [in_store(name), *STORES[name]]) for name in stores if name]
 
-    def _split(self, name: str, title: str, folder: Path, *options: str) -> Stage:
+    def _split(self, draw: Draw, name: str, title: str, folder: Path, *options: str) -> Stage:
         """Split the training prompts by their samples into two files of the folder."""
         files = (f"--samples={self._presampled}", f"--data={self.task / 'train.parquet'}", f"--out={folder}")
         command = _python("rl.cli", "split", *files, *options, f"--n={SAMPLES_PER_PROMPT}")
         parts = [folder / CORRECT_NAME, folder / WRONG_NAME]
-        return Stage(name, title, command, seconds=2, outputs=parts, needs=["presample"])
+        return Stage(name + draw.suffix, title, command, seconds=2, outputs=parts, needs=["presample"])
 
-    def _store(self, name: str, words: list[str]) -> Stage:
+    def _store(self, draw: Draw, name: str, words: list[str]) -> Stage:
         """Write one of STORES, or the default one, for which alone new samples are drawn."""
         default = name == "store"
         return self.launch(
-            name if default else f"store_{name}",
+            ("store" if default else f"store_{name}") + draw.suffix,
             f"Reference log-probs of {'D_pef' if default else name}",
             "get_correct_data_tensor",
-            [*words, f"launch.seed={self.seed}"],
+            [*words, f"launch.seed={draw.seed}"],
+            environment=draw.environment,
             seconds=50,
-            outputs=[self.data / "pef.pt", self.data / "pef.samples.jsonl"] if default else [self.data / name],
-            needs=["split"] if default else ["store"],
+            outputs=[draw.folder / "pef.pt", draw.folder / "pef.samples.jsonl"] if default else [draw.folder / name],
+            needs=[("split" if default else "store") + draw.suffix],
         )
 
-    def train(self, name: str, method: Method, seed: int) -> Stage:
-        """The training run `name`."""
-        run = self.out / "runs" / name
+    def train(self, name: str, method: Method, draw: Draw, steps: int | None = None) -> Stage:
+        """The training run `name`, with the seed of its data.
+
+        Args:
+            steps: where they differ from the experiment's, after which a checkpoint is kept too.
+        """
+        run, total = self.out / "runs" / name, steps or self.steps
+        words = [name, *method.words, f"launch.seed={draw.seed}", f"trainer.total_training_steps={total}"]
+        if total != self.steps:
+            words += [f"trainer.save_freq={self.steps}", "trainer.max_actor_ckpt_to_keep=null"]
         return self.launch(
             f"train_{name}",
             f"Training {method.label}",
             method.method,
-            [name, *method.words, f"launch.seed={seed}", f"trainer.total_training_steps={self.steps}"],
+            words,
+            environment=draw.environment,
             threads=self.threads,
-            seconds=50 + 3.0 * self.steps,
+            seconds=50 + 3.0 * total,
             outputs=[run],
-            total=self.steps,
-            count=lambda: _steps(run, self.steps),
-            needs=[_needed(method)],
+            total=total,
+            count=lambda: _steps(run, total),
+            needs=[_needed(method, draw)],
         )
 
     def launch(
-        self, name: str, title: str, method: str, words: list[str], *, ranks: int = 1, threads: int = 1, **more: Any
+        self,
+        name: str,
+        title: str,
+        method: str,
+        words: list[str],
+        *,
+        ranks: int = 1,
+        threads: int = 1,
+        environment: Mapping[str, str] = {},
+        **more: Any,
     ) -> Stage:
         """A stage that starts a method as a launch script does.
 
@@ -184,26 +247,28 @@ class Experiment:
             words: the method's arguments.
             ranks: processes that train or sample.
             threads: of each.
+            environment: further variables.
             more: of the stage.
         """
         from omegaconf import OmegaConf
 
         command = _python("rl.launch", method, *words, f"device={self.device}", f"trainer.n_gpus_per_node={ranks}")
-        environment = {"SETTINGS": EXPERIMENT, "DEMO_DIR": str(self.out), "OMP_NUM_THREADS": str(threads)}
+        variables = {"SETTINGS": EXPERIMENT, "DEMO_DIR": str(self.out), "OMP_NUM_THREADS": str(threads)}
         decides = OmegaConf.to_container(settings(method), resolve=False)
-        return Stage(name, title, command, environment=environment, settings=decides, **more)
+        return Stage(name, title, command, environment=variables | environment, settings=decides, **more)
 
-    def checkpoint(self, name: str) -> Path:
-        """The last checkpoint of the training run `name`, as a Hugging Face folder."""
-        return checkpoint_folder(self.out / "runs" / name, self.steps) / "actor" / "huggingface"
+    def checkpoint(self, run: str, steps: int | None = None) -> Path:
+        """A training run's checkpoint after so many steps, by default the experiment's, as a Hugging Face folder."""
+        return checkpoint_folder(self.out / "runs" / run, steps or self.steps) / "actor" / "huggingface"
 
     def evaluate_base(self) -> Stage:
         """Two draws of the base: the second one is the noise floor."""
         return self._evaluate("base", "Evaluation of the base model, twice", self.model, "model", draws=2)
 
-    def evaluate(self, name: str, label: str) -> Stage:
-        """The last checkpoint of the training run `name`."""
-        return self._evaluate(name, f"Evaluation of {label}", self.checkpoint(name), f"train_{name}")
+    def evaluate(self, name: str, label: str, *, run: str | None = None, steps: int | None = None) -> Stage:
+        """Samples `name` of a checkpoint of a training run, by default of the same name."""
+        run = run or name
+        return self._evaluate(name, f"Evaluation of {label}", self.checkpoint(run, steps), f"train_{run}")
 
     def _evaluate(self, name: str, title: str, model: Path, need: str, draws: int = 1) -> Stage:
         """Sample a model into OUT/eval/<name>: a folder for each evaluation, because two may run at once."""
@@ -222,7 +287,7 @@ class Experiment:
             f"actor_rollout_ref.rollout.top_p={config.actor_rollout_ref.rollout.top_p}",
             f"actor_rollout_ref.rollout.seed={self.seed + 100}",
         )
-        total = (draws * EVAL_SAMPLES + 1) * EVAL_PROMPTS * len(splits)
+        total = (draws * EVAL_SAMPLES + 1) * (self.in_domain + EVAL_PROMPTS)
         return Stage(
             f"evaluate_{name}",
             title,
@@ -235,22 +300,26 @@ class Experiment:
             needs=[need],
         )
 
-    def spec(self, runs: dict[str, str], **content: Any) -> "ReportSpec":
-        """The specification of a report on the base model and on these methods.
+    def spec(self, entries: Mapping[str, dict], **content: Any) -> "ReportSpec":
+        """The specification of a report on the base model and on these entries (entry).
 
         Args:
-            runs: {method: its training run}.
             content: further keys.
         """
         from rl.evaluation.spec import specification
 
-        entries: dict[str, dict] = {name: {"splits": _sample_files(name)} for name in ("base", "base_again")}
-        for name, run in runs.items():
-            files = {"splits": _sample_files(run), "training_log": f"runs/{run}/metrics"}
-            entries[name] = METHODS[name].description() | files
+        entries = {name: {"splits": _sample_files(name)} for name in ("base", "base_again")} | dict(entries)
         asked = {split: f"task/test_{split}.parquet" for split in SPLITS}
         groups = [GROUPED_BY, "family"]
         return specification({"methods": entries, "questions": asked, "groups": groups, **content}, self.out)
+
+    def entry(self, method: Method, run: str, samples: str | None = None) -> dict:
+        """A training run in a report's specification.
+
+        Args:
+            samples: the name of its evaluation, by default the run's.
+        """
+        return method.description() | {"splits": _sample_files(samples or run), "training_log": f"runs/{run}/metrics"}
 
     def stated_settings(self) -> dict[str, Any]:
         """The settings that demo.yaml states, by name."""
@@ -266,12 +335,13 @@ class Experiment:
         }
 
 
-def _needed(method: Method) -> str:
+def _needed(method: Method, draw: Draw) -> str:
     """The last stage that must be done before a method can train."""
     if method.method == "zero_success":
-        return "unsolved"
-    rehearses = "explored" in methods.methods()[method.method].launch
-    return (f"store_{method.store}" if method.store else "store") if rehearses else "model"
+        return f"unsolved{draw.suffix}"
+    if "explored" not in methods.methods()[method.method].launch:
+        return "model"
+    return (f"store_{method.store}" if method.store else "store") + draw.suffix
 
 
 def _sample_files(name: str) -> dict[str, dict[str, str]]:

@@ -64,7 +64,7 @@ class Demo(Experiment):
 
     def stages(self) -> list[Stage]:
         """The stages; the first that can start does so. The base model's evaluation fills the gap at the end."""
-        trainings = [self.train(name, METHODS[name], self.seed) for name in self.methods]
+        trainings = [self.train(name, METHODS[name], self.own_draw) for name in self.methods]
         evaluations = [self.evaluate(name, METHODS[name].label) for name in self.methods]
         return [*self.prepare(self.methods), *trainings, *evaluations, self.evaluate_base()]
 
@@ -87,7 +87,7 @@ class Demo(Experiment):
 
         etas = {f"eta of {METHODS[name].label}": METHODS[name].eta for name in self.methods if METHODS[name].family}
         spec = self.spec(
-            {name: name for name in self.methods},
+            {name: self.entry(METHODS[name], name) for name in self.methods},
             title="DPH-RL demo",
             summary=SUMMARY.format(k=SAMPLES_PER_PROMPT, prompts=TRAIN_PROMPTS, threshold=THRESHOLD, steps=self.steps),
             commands=[f"dph {self.command(self.methods)}"],

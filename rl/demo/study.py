@@ -1,17 +1,17 @@
-"""Train every method on the demo's task with several seeds and compare them.
+"""Train every method on the demo's task with ten seeds and compare them.
 
     python -m rl.demo.study --out outputs/study --seeds 1,2,3
 
-One base model, one D_pef and one set of test questions; a training run per method and seed, two at a time. Writes
-OUT/study.json, study.md and study.svg (rl/evaluation/report/seeds.py) and one report.html per seed. Re-run the same
-command to resume.
+One base model, its samples and one set of test questions. A seed is of a split and its D_pef, of the data's order and
+of sampling; a method trains once per seed, and the methods of LONG longer, with a second row. Writes OUT/study.json,
+study.md and study.svg (rl/evaluation/report/seeds.py) and one report.html per seed. Re-run the same command to resume.
 """
 
 import argparse
 import os
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +19,44 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import Experiment, ignore_variables
-from rl.demo.methods import METHODS, PAPER_METHODS, method_names
+from rl.demo.methods import METHODS, method_names
 from rl.demo.stages import Stage
+from rl.evaluation.spec import BASE
 
 if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
 
 # The other methods are compared with these.
 BASELINES = ("grpo", "dapo", "dapo_exp")
+# The primary comparisons, named before the runs (docs/explanation/demo.md): each of these methods, after `steps`, with
+# GRPO and the base, in these columns.
+DECIDED = ("dph_f", "dph_js", "dph_f_solved", "grpo_cap", "dph_js_cap", "dph_f_solved_cap")
+AGAINST, IN_COLUMNS = ("grpo", BASE), ("Pass@1", "Pass@8", "Pass@32")
+STUDIED = ("grpo", "dapo", "dapo_exp", "rkl", *DECIDED, "rft_solved", "clip_cov", "pkpo")
+LONG = ("grpo", "dph_js", "grpo_cap", "dph_js_cap", "dph_f_solved_cap")
+SEEDS, STEPS, LONG_STEPS, IN_DOMAIN_QUESTIONS = range(1, 11), 60, 180, 384
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the tables.
+
+    Attributes:
+        trained: the method's name; its training run may have a row after fewer steps too.
+    """
+
+    name: str
+    trained: str
+    label: str
+    steps: int
+
+    def run(self, seed: int) -> str:
+        """The training run of a seed."""
+        return f"{self.trained}_s{seed}"
+
+    def samples(self, seed: int) -> str:
+        """The name of the evaluation."""
+        return f"{self.name}_s{seed}"
 
 
 class Study(Experiment):
@@ -35,22 +65,50 @@ class Study(Experiment):
     Args:
         out: the folder, absolute.
         methods: names of METHODS.
-        seeds: of the training runs.
+        seeds: of the training runs and their data.
         steps: training steps per run.
         at_once: runs at a time.
+        long_steps: of the methods of LONG, a multiple of `steps`; None: as many as the others'.
+        base_seed: of the base model.
     """
 
-    def __init__(self, out: Path, methods: list[str], seeds: list[int], steps: int, at_once: int):
-        super().__init__(out, steps, seed=1, at_once=at_once)
-        self.methods, self.seeds = methods, seeds
+    def __init__(
+        self,
+        out: Path,
+        methods: list[str],
+        seeds: list[int],
+        steps: int,
+        at_once: int,
+        *,
+        long_steps: int | None = None,
+        base_seed: int = 0,
+    ):
+        super().__init__(out, steps, seed=1, at_once=at_once, in_domain=IN_DOMAIN_QUESTIONS, base_seed=base_seed)
+        self.methods, self.seeds, self.long_steps = methods, seeds, long_steps
+
+    def rows(self) -> list[Row]:
+        """The methods, then again those that train longer."""
+        rows = [Row(name, name, METHODS[name].label, self.steps) for name in self.methods]
+        if not self.long_steps:
+            return rows
+        return rows + [
+            Row(f"{name}_{self.long_steps}", name, f"{METHODS[name].label}, {self.long_steps} steps", self.long_steps)
+            for name in self.methods
+            if name in LONG
+        ]
 
     def stages(self) -> list[Stage]:
         """Seed by seed, so that an interrupted study has every method once."""
-        stages = [*self.prepare(self.methods), self.evaluate_base()]
+        stages = [*self.prepare_model(), self.evaluate_base()]
         for seed in self.seeds:
-            for method in self.methods:
-                name, label = run_name(method, seed), f"{METHODS[method].label}, seed {seed}"
-                stages += [self.train(name, replace(METHODS[method], label=label), seed), self.evaluate(name, label)]
+            draw, of_seed = self.draw(seed), f", seed {seed}"
+            stages += self.prepare_data(self.methods, draw)
+            # A run's last row has all of its steps.
+            for row in {row.trained: row for row in self.rows()}.values():
+                method = METHODS[row.trained]
+                stages.append(self.train(row.run(seed), replace(method, label=method.label + of_seed), draw, row.steps))
+            for row in self.rows():
+                stages.append(self.evaluate(row.samples(seed), row.label + of_seed, run=row.run(seed), steps=row.steps))
         return stages
 
     def run(self) -> Path:
@@ -58,19 +116,26 @@ class Study(Experiment):
         from rl.evaluation.report.seeds import write_seeds
 
         self.run_stages(self.stages())
-        seconds = self.pipeline.seconds
-        facts = {"steps": self.steps, "seeds": self.seeds, "at_once": self.at_once, "seconds_of_stages": seconds}
-        return write_seeds(self.out, "study", {seed: self.spec_of(seed) for seed in self.seeds}, BASELINES, facts)
+        facts = {
+            "steps": self.steps,
+            "long_steps": self.long_steps,
+            "seeds": self.seeds,
+            "base_seed": self.base_seed,
+            "at_once": self.at_once,
+            "seconds_of_stages": self.pipeline.seconds,
+        }
+        specs = {seed: self.spec_of(seed) for seed in self.seeds}
+        primary = [(name, other) for name in DECIDED for other in AGAINST if {name, other} <= {*self.methods, BASE}]
+        return write_seeds(self.out, "study", specs, BASELINES, facts, dict.fromkeys(primary, IN_COLUMNS))
 
     def spec_of(self, seed: int) -> "ReportSpec":
         """The specification of a seed's report."""
         summary = f"One of the seeds of the study: {self.steps} steps of every method on the tiny task."
-        runs = {method: run_name(method, seed) for method in self.methods}
-        return self.spec(runs, title=f"DPH-RL study, seed {seed}", summary=summary)
-
-
-def run_name(method: str, seed: int) -> str:
-    return f"{method}_s{seed}"
+        entries = {
+            row.name: self.entry(replace(METHODS[row.trained], label=row.label), row.run(seed), row.samples(seed))
+            for row in self.rows()
+        }
+        return self.spec(entries, title=f"DPH-RL study, seed {seed}", summary=summary)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -85,7 +150,14 @@ def main(arguments: list[str] | None = None) -> int:
         for name in ("steps", "jobs"):
             if getattr(options, name) < 1:
                 raise UserError(f"--{name} is {getattr(options, name)}; it must be at least 1.")
-        study = Study(options.out.resolve(), methods, seeds, options.steps, options.jobs)
+        longer, steps = options.long_steps, options.steps
+        if longer and (longer <= steps or longer % steps):
+            raise UserError(f"--long-steps is {longer}; it must be a multiple of --steps ({steps}), or 0 for none.")
+        study = Study(
+            *(options.out.resolve(), methods, seeds, steps, options.jobs),
+            long_steps=longer or None,
+            base_seed=options.base_seed,
+        )
         table = study.run()
     memory = f", at most {study.pipeline.peak_memory / 1e9:.1f} GB of memory" if study.pipeline.peak_memory else ""
     sys.stdout.write(f"{table.read_text()}\n{(time.monotonic() - started) / 60:.1f} minutes{memory}.\n")
@@ -99,11 +171,18 @@ def parser() -> argparse.ArgumentParser:
     add("--out", type=Path, default=Path("outputs/study"), help="folder of everything (default: %(default)s)")
     add(
         "--methods",
-        default=",".join(PAPER_METHODS),
+        default=",".join(STUDIED),
         help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)",
     )
-    add("--seeds", default="1,2,3", help="of the training runs, comma-separated (default: %(default)s)")
-    add("--steps", type=int, default=60, help="training steps of each run (default: %(default)s)")
+    add("--seeds", default=",".join(map(str, SEEDS)), help="of the runs, comma-separated (default: %(default)s)")
+    add("--steps", type=int, default=STEPS, help="training steps of each run (default: %(default)s)")
+    add(
+        "--long-steps",
+        type=int,
+        default=LONG_STEPS,
+        help=f"training steps of {', '.join(LONG)}, evaluated at --steps too; 0: as the others (default: %(default)s)",
+    )
+    add("--base-seed", type=int, default=0, help="of the base model (default: %(default)s)")
     add("--jobs", type=int, default=2, help="runs at a time, each with one busy core (default: %(default)s)")
     return parser
 

@@ -57,6 +57,7 @@ class TaskSettings:
     seed: int = 0
     train: int = 384
     eval: int = 96
+    eval_in_domain: int | None = None  # as many as out of domain
     sft: int = 6000
 
 
@@ -74,7 +75,7 @@ class Split:
 def splits(settings: TaskSettings) -> tuple[Split, ...]:
     """The files in drawing order; a later file excludes the questions of earlier ones."""
     return (
-        Split("test_in_domain", IN_DOMAIN, RL_MIX, settings.eval, first_id=1_000_000),
+        Split("test_in_domain", IN_DOMAIN, RL_MIX, settings.eval_in_domain or settings.eval, first_id=1_000_000),
         Split("test_out_of_domain", OUT_OF_DOMAIN, RL_MIX, settings.eval, first_id=2_000_000),
         Split("train", IN_DOMAIN, RL_MIX, settings.train, first_id=0),
         Split("sft", SCHEMAS, SFT_MIX, settings.sft, first_id=3_000_000),
@@ -185,9 +186,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=default.seed, help="default %(default)s")
     parser.add_argument("--train", type=int, default=default.train, help="training questions, default %(default)s")
     parser.add_argument("--eval", type=int, default=default.eval, help="questions per test file, default %(default)s")
+    parser.add_argument("--eval-in-domain", type=int, help="questions in domain, default as many as --eval")
     arguments = parser.parse_args()
     with user_errors_exit():
-        make_task(arguments.out, TaskSettings(seed=arguments.seed, train=arguments.train, eval=arguments.eval))
+        sizes = {"train": arguments.train, "eval": arguments.eval, "eval_in_domain": arguments.eval_in_domain}
+        make_task(arguments.out, TaskSettings(seed=arguments.seed, **sizes))
         sys.stdout.write(f"Wrote the demo's task to {arguments.out}.\n")
 
 

@@ -1,11 +1,12 @@
 """Methods compared over training seeds: means with intervals, and differences paired by seed.
 
 Intervals are 95 % intervals of Student's t over training seeds: they say how far another seed may move a mean. With
-three seeds they are wide (4.3 standard errors). Differences have paired t-tests with Holm's correction over the columns
-of a pair of methods. Groups of questions are shown but not compared.
+three seeds they are wide (4.3 standard errors). Differences have paired t-tests. Those that were named before the runs
+are corrected by Holm together, all others over the columns of a pair of methods. Groups of questions are shown but not
+compared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -45,7 +46,7 @@ class Difference(OverSeeds):
 
     Attributes:
         p: of Student's t-test; None with one seed.
-        p_holm: corrected over the columns of the pair.
+        p_holm: corrected, see the module.
     """
 
     p: float | None = None
@@ -57,6 +58,7 @@ class Difference(OverSeeds):
 
 
 OfColumns = dict[str, OverSeeds]
+OfPairs = dict[str, dict[str, Difference]]
 
 
 @dataclass(frozen=True)
@@ -67,16 +69,23 @@ class SeedComparison:
         methods: {method: {column: values over seeds}}.
         columns: those that are compared; the other columns are of groups of questions.
         differences: {"first - second": {column: difference}}.
+        primary: the same, of the comparisons that were named before the runs.
     """
 
     bases: dict[str, dict[str, float]]
     methods: dict[str, OfColumns]
     columns: list[str]
-    differences: dict[str, dict[str, Difference]]
+    differences: OfPairs
+    primary: OfPairs
 
 
 def compare_seeds(
-    reports: Sequence[dict], methods: Sequence[str], bases: Sequence[str], baselines: Sequence[str], solved_in: int
+    reports: Sequence[dict],
+    methods: Sequence[str],
+    bases: Sequence[str],
+    baselines: Sequence[str],
+    solved_in: int,
+    primary: Mapping[tuple[str, str], Sequence[str]] = {},
 ) -> SeedComparison:
     """Compare methods over the reports of single seeds.
 
@@ -85,6 +94,7 @@ def compare_seeds(
         bases: the base and its second draw, where there is one.
         baselines: the methods that every other one is compared with; names that are not in `methods` are ignored.
         solved_in: see the report's specification.
+        primary: {(method, other method or base): columns} of the comparisons that were named before the runs.
     """
     values = {name: [_values(report[name], solved_in) for report in reports] for name in methods}
     # A column needs a value in every run.
@@ -93,9 +103,15 @@ def compare_seeds(
         name: {c: OverSeeds.of([of_seed[c] for of_seed in seeds]) for c in seeds[0] if c in everywhere}
         for name, seeds in values.items()
     }
-    of_bases = {name: _values(reports[0][name], solved_in) for name in bases}
+    of_bases = {name: [_values(report[name], solved_in) for report in reports] for name in bases}
     columns = list(columns_of(reports[0][methods[0]], solved_in))
-    return SeedComparison(of_bases, found, columns, compare_methods(found, baselines, columns))
+    return SeedComparison(
+        {name: seeds[0] for name, seeds in of_bases.items()},
+        found,
+        columns,
+        compare_methods(found, baselines, columns),
+        compare_primary(values | of_bases, primary),
+    )
 
 
 def columns_of(of_splits: dict, solved_in: int) -> dict[str, tuple[str, str]]:
@@ -121,9 +137,27 @@ def _values(of_splits: dict, solved_in: int) -> dict[str, float]:
     return {column: float(interval[0]) for column, interval in found.items() if interval is not None}
 
 
-def compare_methods(
-    methods: dict[str, OfColumns], baselines: Sequence[str], columns: Sequence[str]
-) -> dict[str, dict[str, Difference]]:
+def compare_primary(
+    values: Mapping[str, list[dict[str, float]]], primary: Mapping[tuple[str, str], Sequence[str]]
+) -> OfPairs:
+    """The primary differences, corrected by Holm over all of them.
+
+    Args:
+        values: {method or base: {column: value} of each seed}.
+        primary: see compare_seeds.
+    """
+    of = {
+        (first, second, column): [a[column] - b[column] for a, b in zip(values[first], values[second], strict=True)]
+        for (first, second), columns in primary.items()
+        for column in columns
+    }
+    found: OfPairs = {}
+    for (first, second, column), difference in zip(of, _tested(list(of.values())), strict=True):
+        found.setdefault(f"{first} - {second}", {})[column] = difference
+    return found
+
+
+def compare_methods(methods: dict[str, OfColumns], baselines: Sequence[str], columns: Sequence[str]) -> OfPairs:
     """{"first - second": {column: difference}} of every method that is not a baseline and every baseline."""
     pairs = [(name, other) for name in methods if name not in baselines for other in baselines if other in methods]
     return {f"{name} - {other}": _compare(methods[name], methods[other], columns) for name, other in pairs}
@@ -131,12 +165,17 @@ def compare_methods(
 
 def _compare(first: OfColumns, second: OfColumns, columns: Sequence[str]) -> dict[str, Difference]:
     shown = [column for column in first if column in columns and column not in NOT_COMPARED]
-    found = {c: OverSeeds.of(np.subtract(first[c].values, second[c].values).tolist()) for c in shown}
-    if any(of.interval is None for of in found.values()):
-        return {column: Difference(**vars(of)) for column, of in found.items()}
-    p = [_paired_p(of.values) for of in found.values()]
-    corrected = zip(found.items(), p, holm(p), strict=True)
-    return {column: Difference(**vars(of), p=p, p_holm=p_holm) for (column, of), p, p_holm in corrected}
+    differences = [np.subtract(first[c].values, second[c].values).tolist() for c in shown]
+    return dict(zip(shown, _tested(differences), strict=True))
+
+
+def _tested(differences: Sequence[list[float]]) -> list[Difference]:
+    """Differences by seed with their tests, corrected by Holm over all that are given."""
+    found = [OverSeeds.of(values) for values in differences]
+    if any(of.interval is None for of in found):
+        return [Difference(**vars(of)) for of in found]
+    p = [_paired_p(of.values) for of in found]
+    return [Difference(**vars(of), p=p, p_holm=p_holm) for of, p, p_holm in zip(found, p, holm(p), strict=True)]
 
 
 def _paired_p(differences: list[float]) -> float:

@@ -211,9 +211,10 @@ class BurstQueue:
 
 
 def _columns(rows: list[dict]) -> TensorDict:
-    """As verl's list_of_dict_to_tensordict, but a value that rows share, as the samples of a prompt do, is wrapped once.
+    """The rows as verl's list_of_dict_to_tensordict converts them, but a value that several rows share is wrapped once.
 
-    Wrapping each value of each row is a quarter of the agent loop's time.
+    The samples of a prompt share most of their values. Wrapping each value of each row takes a quarter of the agent
+    loop's time.
     """
     values = {id(value): value for row in rows for value in row.values()}
     wrapped = {
