@@ -3,8 +3,8 @@
     python -m rl.demo.study --out outputs/study --seeds 1,2,3
 
 One base model, one D_pef and one set of test questions; a training run per method and seed, two at a time. Writes
-OUT/study.json, study.md and study.svg (rl/evaluation/report/seeds.py) and one report.html per seed. Re-run the same
-command to resume.
+OUT/study.json, study.md, study.svg and pareto.svg (rl/evaluation/report/seeds.py) and one report.html per seed. Re-run
+the same command to resume.
 """
 
 import argparse
@@ -89,7 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
         table = study.run()
     memory = f", at most {study.pipeline.peak_memory / 1e9:.1f} GB of memory" if study.pipeline.peak_memory else ""
     sys.stdout.write(f"{table.read_text()}\n{(time.monotonic() - started) / 60:.1f} minutes{memory}.\n")
-    sys.stdout.writelines(f"{os.path.relpath(path)}\n" for path in sorted(table.parent.glob("study*.*")))
+    written = [path for pattern in ("study*.*", "pareto*.svg") for path in sorted(table.parent.glob(pattern))]
+    sys.stdout.writelines(f"{os.path.relpath(path)}\n" for path in written)
     return 0
 
 
