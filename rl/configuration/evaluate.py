@@ -20,7 +20,8 @@ class Evaluate(Section, at="evaluate"):
     Pass@8 and greedy accuracy against steps. A model that is global_step_N has those up to N."""
     methods: _Mapping | None = None
     """What the report says of a model, e.g. {dph_js: {label: "DPH-JS, eta 0.2", family: DPH-JS, eta: 0.2}}: models of
-    one family differ only in eta and make one line of eta against greedy accuracy. role: control or gold (docs/reference/evaluation.md)."""
+    one family differ only in eta and make one line of eta against greedy accuracy.
+    role is control or gold (docs/reference/evaluation.md)."""
     benchmarks: list = []
     """Benchmarks with the paper's settings, the trained one first, by their names in docs/howto/data.md, e.g. [bird,
     spider]."""

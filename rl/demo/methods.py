@@ -49,10 +49,10 @@ class Method:
 
     def description(self) -> dict[str, str | float]:
         """The method's label, family, eta and role in a report's specification."""
-        found: dict[str, str | float] = {"label": self.label} | ({"role": self.role} if self.role else {})
-        if self.family is None or self.eta is None:
-            return found
-        return found | {"family": self.family, "eta": float(self.eta)}
+        found: dict[str, str | float] = {"label": self.label}
+        if self.family is not None and self.eta is not None:
+            found |= {"family": self.family, "eta": float(self.eta)}
+        return found | {"role": self.role} if self.role else found
 
 
 def in_store(name: str) -> str:

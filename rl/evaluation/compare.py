@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Report several finished runs side by side (report.html, report.json, pareto.svg), with their\n"
-        "training curves. The samples come from their evaluations (RUN/evaluation, or an output folder of dph evaluate), or\n"
-        "from their validations (trainer.validation_data_dir, with step 0). Nothing is sampled.\n"
+        "training curves. The samples come from their evaluations (RUN/evaluation, or an output folder of dph\n"
+        "evaluate), or from their validations (trainer.validation_data_dir, with step 0). Nothing is sampled.\n"
         "With --seeds, compare methods over training seeds: means, intervals and paired tests (seeds.md, seeds.json,\n"
         "seeds.svg, pareto.svg), and a report of each seed.",
     )

@@ -62,7 +62,7 @@ def test_labels_are_texts_not_markup():
 
 
 def test_intervals_are_drawn_and_within_the_plot():
-    intervals = ((55.0, 20.0, 99.0), (85.0, 60.0, 100.0))
+    intervals = ([55.0, 20.0, 99.0], [85.0, 60.0, 100.0])
     trade_off = two_methods(intervals=intervals)
     panel = Panel(0, 0, trade_off, WIDE, {"grpo": 1, "dph_js": 2}, [])
     (low, high), (bottom, top) = panel.x_range, panel.y_range

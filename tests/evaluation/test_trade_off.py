@@ -71,5 +71,5 @@ def test_a_report_has_the_intervals_of_its_tables(run):
     assert list(near.points) == ["grpo", "dph_f", "dph_js"] and far.split == "out_of_domain"
     for name, point in near.points.items():
         found = run.report[name]["in_domain"]["pass@k"]
-        assert point.intervals == tuple(tuple(100 * v for v in found[k]) for k in ("1", "8"))
+        assert point.intervals == tuple([100 * v for v in found[k]] for k in ("1", "8"))
         assert point.values == [(100 * found["1"][0], 100 * found["8"][0])]

@@ -124,19 +124,18 @@ def trade_offs(comparison: Comparison) -> list[TradeOff]:
         for name in (BASE, *spec.trained):
             x, y = (interval_of(comparison.summaries[name][split], f"pass@{k}") for k in (1, spec.solved_in))
             if x and y:
-                values[name] = tuple((100 * of[0], 100 * of[1], 100 * of[2]) for of in (x, y))
-        if BASE not in values:
+                values[name] = ([100 * v for v in x], [100 * v for v in y])
+        if not values:  # no Pass@k with this k
             continue
+        x, y = values.pop(BASE)
         points = {
             name: Point(
                 *(spec.short_names[name], spec.methods[name].role, name in spec.with_divergence),
-                [(x[0], y[0])],
-                (x, y),
+                [(of[0][0], of[1][0])],
+                of,
             )
-            for name, (x, y) in values.items()
-            if name != BASE
+            for name, of in values.items()
         }
-        x, y = values[BASE]
         found.append(TradeOff(split, spec.solved_in, (x[0], y[0]), points))
     return _worth_drawing(found)
 

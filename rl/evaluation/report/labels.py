@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 # Positions around a mark, the preferred ones first: right or left of it, and below or above.
-SIDES = ((1, 0), (-1, 0), (1, -1), (-1, -1), (1, 1), (-1, 1), (0, -1), (0, 1))
-SIDES += ((1, -0.5), (-1, -0.5), (1, 0.5), (-1, 0.5), (0.5, -1), (-0.5, -1), (0.5, 1), (-0.5, 1))
+SIDES = (
+    *((1.0, 0.0), (-1.0, 0.0), (1.0, -1.0), (-1.0, -1.0), (1.0, 1.0), (-1.0, 1.0), (0.0, -1.0), (0.0, 1.0)),
+    *((1.0, -0.5), (-1.0, -0.5), (1.0, 0.5), (-1.0, 0.5), (0.5, -1.0), (-0.5, -1.0), (0.5, 1.0), (-0.5, 1.0)),
+)
 # From the mark's edge, in pixels. A label that is not next to its mark has a line to it; a short one may be far away.
 DISTANCES = (4, 9, 14, 20, 27, 35, 44, 54, 66, 80)
 NEAR, LONG_TEXTS = DISTANCES[0], DISTANCES[:6]
@@ -118,6 +120,6 @@ def _at(mark: Mark, text: str, size: float, distance: float, side: tuple[float, 
     direction = np.array(side) / np.hypot(*side)
     (x0, y0), (x, y) = ((mark.x, mark.y) + direction * np.array([[mark.radius], [mark.radius + distance]])).tolist()
     left, top = x + (across - 1) * width / 2, y + (down - 1) * height / 2
-    anchor = {1: "start", -1: "end"}.get(across, "middle")
+    anchor = "start" if across == 1 else "end" if across == -1 else "middle"
     line = None if distance == NEAR else (x0, y0, x, y)
     return Label(text, Box(left, top, left + width, top + height), anchor, line)

@@ -1,6 +1,6 @@
 """The picture of a trade-off: Pass@1 against Pass@k, a panel per split, with the base as a cross-hair.
 
-    python -m rl.evaluation.report.pareto_figure docs/study/methods.json   # draws the pictures beside the file again
+python -m rl.evaluation.report.pareto_figure docs/study/methods.json   # draws the pictures beside the file again
 """
 
 import json
@@ -85,16 +85,20 @@ class Panel:
     """
 
     def __init__(
-        self, x: float, y: float, trade_off: TradeOff, layout: Layout, numbers: Mapping[str, int], leading: Sequence[str]
+        self,
+        x: float,
+        y: float,
+        trade_off: TradeOff,
+        layout: Layout,
+        numbers: Mapping[str, int],
+        leading: Sequence[str],
     ):
         self.x, self.y, self.trade_off, self.leading = x, y, trade_off, leading
-        self.frame = layout.frame
+        self.frame, self.font = layout.frame, layout.font
         shown, far = _without_far(trade_off.points)
         pairs = [trade_off.base, *(pair for point in shown.values() for pair in _extent(point))]
         self.x_range, self.y_range = (_padded([pair[axis] for pair in pairs]) for axis in (0, 1))
         self.title = split_name(trade_off.split)
-        self.up = f"Pass@{trade_off.k}: solved within {trade_off.k} tries, %"
-        self.across = "Pass@1: right at the first try, %"
         self.far = [f"{point.label} at {point.mean[0]:.0f} and {point.mean[1]:.0f} %" for point in far.values()]
         frontier = [name for name in trade_off.frontier if name in shown]
         gold = [name for name, point in shown.items() if point.role == GOLD]
@@ -108,16 +112,20 @@ class Panel:
         self.quadrant = f"M{x} {top}H{right}V{y}H{x}Z"
         self.x_ticks = [(self.at((tick, 0))[0], f"{tick:g}") for tick in _ticks(*self.x_range)]
         self.y_ticks = [(self.at((0, tick))[1], f"{tick:g}") for tick in _ticks(*self.y_range)]
-        all_named = order if len(trade_off.points) <= layout.names else named
-        to_label = [Mark(x, y, LARGE, [LABELS[BASE]], bold=True)]
+        self.labels = self._labels(shown, order, order if len(trade_off.points) <= layout.names else named, numbers)
+        texts = [label.text for _, label in self.labels[1:]]
+        self.numbered = [name for name, text in zip(order, texts, strict=True) if text == str(numbers[name])]
+
+    def _labels(
+        self, shown: Mapping[str, Point], order: Sequence[str], named: Sequence[str], numbers: Mapping[str, int]
+    ) -> list[tuple[DrawnMark, Label]]:
+        """Of the base and the methods in this order; a name without room becomes a number."""
+        to_label = [Mark(*self.at(self.trade_off.base), LARGE, [LABELS[BASE]], bold=True)]
         for name in order:
-            texts = [*([shown[name].label] if name in all_named else []), str(numbers[name])]
-            to_label.append(Mark(*self.at(shown[name].mean), self._radius(name), texts, bold=name in leading))
+            texts = [*([shown[name].label] if name in named else []), str(numbers[name])]
+            to_label.append(Mark(*self.at(shown[name].mean), self._radius(name), texts, bold=name in self.leading))
         dots = [Box(x - 2, y - 2, x + 2, y + 2) for mark in self.marks for x, y in mark.dots]
-        self.labels: list[tuple[DrawnMark, Label]] = list(
-            zip(self.marks, place(to_label, self.frame, layout.font, dots), strict=True)
-        )
-        self.numbered = [name for name, label in zip(order, self.labels[1:], strict=True) if label[1].text.isdigit()]
+        return list(zip(self.marks, place(to_label, self.frame, self.font, dots), strict=True))
 
     def at(self, pair: tuple[float, float]) -> tuple[float, float]:
         """The place of a Pass@1 and a Pass@k, in pixels."""

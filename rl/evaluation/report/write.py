@@ -1,4 +1,4 @@
-"""The program `dph report`: write report.json, report.html, answers.svg and pareto.svg (python -m rl.evaluation.report.write)."""
+"""The program `dph report`: write a report and its pictures (python -m rl.evaluation.report.write)."""
 
 import argparse
 import dataclasses
@@ -29,8 +29,8 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     from rl.evaluation.analysis.claims import claims
     from rl.evaluation.analysis.comparison import compare, read_progress
     from rl.evaluation.analysis.paired_test import paired_tests
-    from rl.evaluation.analysis.training_log import read_training_log
     from rl.evaluation.analysis.trade_off import trade_offs
+    from rl.evaluation.analysis.training_log import read_training_log
     from rl.evaluation.measures import definitions
     from rl.evaluation.report.answer_grid import answer_figure
     from rl.evaluation.report.headline import leading_methods
