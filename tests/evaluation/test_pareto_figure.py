@@ -43,6 +43,15 @@ def test_no_label_of_the_study_hides_another_one_or_a_mark(layout, number):
     assert len(named & frontier) >= len(frontier) - 1
 
 
+def test_a_method_far_from_all_others_is_named_below_the_plot_unless_the_headline_is_about_it():
+    points = {f"m{i}": Point(f"M{i}", None, False, [(50 + i, 80 - i)]) for i in range(8)}
+    points["far"] = Point("Far", None, False, [(10, 78)])
+    trade_off = TradeOff("in_domain", 8, (49.0, 79.0), points)
+    numbers = {name: i for i, name in enumerate(points)}
+    assert Panel(0, 0, trade_off, WIDE, numbers, []).far == ["Far at 10 and 78 %"]
+    assert Panel(0, 0, trade_off, WIDE, numbers, ["far"]).far == []
+
+
 def test_every_number_has_its_name_in_the_key():
     found = texts(pareto_figure(trade_offs_over_seeds(STUDY), STUDY["leading"], NARROW))
     methods = [STUDY["labels"][name] for name in STUDY["methods"]]

@@ -26,8 +26,8 @@ REHEARSES, SEES_GOLD, OTHER = METHOD_COLOURS["dph_js"], METHOD_COLOURS["rkl"], M
 BETTER = METHOD_COLOURS["dph_f"]
 LARGE, SMALL = 6.5, 4.5  # radii of marks
 MOST_TICKS = 6
-# Of so many methods, one that lies this many times the distance of the quartiles beyond them is named, not drawn.
-FEW_METHODS, FAR = 8, 2.0
+# Of so many methods, one is only named if without it the plot's range would be at most this share.
+MANY_METHODS, FAR = 8, 0.65
 GAP = 14  # between a panel's parts and between entries of the key
 
 
@@ -95,7 +95,8 @@ class Panel:
     ):
         self.x, self.y, self.trade_off, self.leading = x, y, trade_off, leading
         self.frame, self.font = layout.frame, layout.font
-        shown, far = _without_far(trade_off.points)
+        far = {name: trade_off.points[name] for name in _far(trade_off, leading)}
+        shown = {name: point for name, point in trade_off.points.items() if name not in far}
         pairs = [trade_off.base, *(pair for point in shown.values() for pair in _extent(point))]
         self.x_range, self.y_range = (_padded([pair[axis] for pair in pairs]) for axis in (0, 1))
         self.title = split_name(trade_off.split)
@@ -240,15 +241,17 @@ def _extent(point: Point) -> list[tuple[float, float]]:
     return [*zip(xs, ys, strict=True)]
 
 
-def _without_far(points: Mapping[str, Point]) -> tuple[dict[str, Point], dict[str, Point]]:
-    """The points to draw, and those so far from the others that the plot would have to shrink for them."""
-    far: set[str] = set()
-    for axis in (0, 1) if len(points) >= FEW_METHODS else ():
-        values = [point.mean[axis] for point in points.values()]
-        low, high = np.percentile(values, (25, 75))
-        reach = FAR * (high - low)
-        far |= {name for name, point in points.items() if not low - reach <= point.mean[axis] <= high + reach}
-    return {k: p for k, p in points.items() if k not in far}, {k: p for k, p in points.items() if k in far}
+def _far(trade_off: TradeOff, leading: Sequence[str]) -> list[str]:
+    """The methods for each of which all others would have to move together; none of the leading ones."""
+    if len(trade_off.points) < MANY_METHODS:
+        return []
+    means = {name: point.mean for name, point in trade_off.points.items()}
+    span = np.ptp([trade_off.base, *means.values()], axis=0)
+    found = []
+    for name in means.keys() - set(leading):
+        others = np.ptp([trade_off.base, *(mean for other, mean in means.items() if other != name)], axis=0)
+        found += [name] if np.any(others < FAR * span) else []
+    return sorted(found)
 
 
 def _padded(values: Sequence[float]) -> tuple[float, float]:
