@@ -3,9 +3,9 @@
 python -m rl.evaluation.report.pareto_figure docs/study/methods.json   # draws the pictures beside the file again
 """
 
+import argparse
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -275,10 +275,12 @@ def _words(label: str, pair: tuple[float, float], k: int) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Draw the pictures of a file of values into its folder."""
-    (name,) = sys.argv[1:] if arguments is None else arguments
-    content = json.loads(Path(name).read_text(encoding="utf-8"))
+    parser = argparse.ArgumentParser(prog="python -m rl.evaluation.report.pareto_figure", description=main.__doc__)
+    parser.add_argument("values", type=Path, help="study.json or seeds.json")
+    values = parser.parse_args(arguments).values
+    content = json.loads(values.read_text(encoding="utf-8"))
     for file, text in pareto_files(trade_offs_over_seeds(content), content["leading"]).items():
-        atomic_write.write_text(Path(name).parent / file, text)
+        atomic_write.write_text(values.parent / file, text)
 
 
 if __name__ == "__main__":
