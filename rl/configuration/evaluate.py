@@ -26,7 +26,8 @@ class Evaluate(Section, at="evaluate"):
     is global_step_N. The report then plots Pass@8 and greedy accuracy against steps."""
     methods: _Mapping | None = None
     """What the report says about a model, e.g. {dph_js: {label: "DPH-JS, eta 0.2", family: DPH-JS, eta: 0.2}}. Models
-    of one family differ only in eta, and the report plots their greedy accuracy against eta."""
+    of one family differ only in eta, and the report plots their greedy accuracy against eta. role is control or gold
+    (docs/reference/evaluation.md)."""
     benchmarks: list = []
     """Benchmarks, evaluated with the paper's settings, by their names in docs/howto/data.md, e.g. [bird, spider]. The
     benchmark of the training comes first."""

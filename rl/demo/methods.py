@@ -1,9 +1,13 @@
 """The methods of the demo and the study: how each differs from its file in verl/dph/config/method."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rl.common.errors import UserError
 from rl.configuration import ACTOR
+
+if TYPE_CHECKING:
+    from rl.evaluation.spec import Role
 
 # D_pef stores beside the default one, by name: the overrides of get_correct_data_tensor. All are of one pre-sampling,
 # except for the expert's, which holds the gold query of every training prompt.
@@ -26,6 +30,7 @@ class Method:
         family: methods of one family differ only in eta (rl/evaluation/spec.py).
         store: one of STORES; None for the default store.
         overrides: further ones, of Hydra.
+        role: see rl/evaluation/spec.py.
     """
 
     label: str
@@ -34,6 +39,7 @@ class Method:
     family: str | None = None
     store: str | None = None
     overrides: tuple[str, ...] = ()
+    role: "Role | None" = None
 
     @property
     def words(self) -> list[str]:
@@ -42,10 +48,11 @@ class Method:
         return [*words, *([in_store(self.store)] if self.store else []), *self.overrides]
 
     def description(self) -> dict[str, str | float]:
-        """The method's label, family and eta in a report's specification."""
-        if self.family is None or self.eta is None:
-            return {"label": self.label}
-        return {"label": self.label, "family": self.family, "eta": float(self.eta)}
+        """The method's label, family, eta and role in a report's specification."""
+        found: dict[str, str | float] = {"label": self.label}
+        if self.family is not None and self.eta is not None:
+            found |= {"family": self.family, "eta": float(self.eta)}
+        return found | {"role": self.role} if self.role else found
 
 
 def in_store(name: str) -> str:
@@ -68,14 +75,17 @@ METHODS = {
     "dph_f_solved_eta005": Method("DPH-F solved, eta .05", "forward_kl", 0.05, "DPH-F solved", "solved_all"),
     "dph_f_solved_eta05": Method("DPH-F solved, eta .5", "forward_kl", 0.5, "DPH-F solved", "solved_all"),
     "dph_f_eta02": Method("DPH-F, eta .2", "forward_kl", 0.2, "DPH-F"),
-    "dph_f_solved_one": Method("DPH-F solved, one each", "forward_kl", 0.2, None, "solved_one"),
-    "dph_f_mastered_all": Method("DPH-F mastered, all", "forward_kl", 0.2, None, "mastered_all"),
+    "dph_f_solved_one": Method("DPH-F solved, one each", "forward_kl", 0.2, None, "solved_one", role="control"),
+    "dph_f_mastered_all": Method("DPH-F mastered, all", "forward_kl", 0.2, None, "mastered_all", role="control"),
     "dph_f_solved_explore_all": Method(
-        *("DPH-F solved, all explored", "forward_kl", 0.2, None, "solved_all"), overrides=("launch.explored=all",)
+        *("DPH-F solved, all explored", "forward_kl", 0.2, None, "solved_all"),
+        overrides=("launch.explored=all",),
+        role="control",
     ),
     "rft_solved": Method(
         *("RFT", "forward_kl", 0.2, None, "solved_all"),
         overrides=(f"{ACTOR}.policy_loss_coeff=0", "actor_rollout_ref.rollout.n=1"),
+        role="control",
     ),
     # The success cap (docs/explanation/method.md).
     "grpo_cap": Method("GRPO cap .6", "grpo_cap"),
@@ -93,7 +103,7 @@ METHODS = {
     "nsr": Method("NSR", "nsr"),
     "w_reinforce": Method("W-REINFORCE", "w_reinforce"),
     "zero_success": Method("GRPO on unsolved", "zero_success"),
-    "chord_mu": Method("CHORD-mu", "chord_mu", store=EXPERT),
+    "chord_mu": Method("CHORD-mu", "chord_mu", store=EXPERT, role="gold"),
 }
 # The study's default: what the paper compares.
 PAPER_METHODS = ("grpo", "dapo", "dapo_exp", "rkl", "dph_f", "dph_js", "dph_js_def", "dph_alpha")

@@ -4,7 +4,8 @@
 
 One base model, its samples and one set of test questions. A seed is of a split and its D_pef, of the data's order and
 of sampling; a method trains once per seed, and the methods of LONG longer, with a second row. Writes OUT/study.json,
-study.md and study.svg (rl/evaluation/report/seeds.py) and one report.html per seed. Re-run the same command to resume.
+study.md, study.svg and pareto.svg (rl/evaluation/report/seeds.py) and one report.html per seed. Re-run the same command
+to resume.
 """
 
 import argparse
@@ -161,7 +162,8 @@ def main(arguments: list[str] | None = None) -> int:
         table = study.run()
     memory = f", at most {study.pipeline.peak_memory / 1e9:.1f} GB of memory" if study.pipeline.peak_memory else ""
     sys.stdout.write(f"{table.read_text()}\n{(time.monotonic() - started) / 60:.1f} minutes{memory}.\n")
-    sys.stdout.writelines(f"{os.path.relpath(path)}\n" for path in sorted(table.parent.glob("study*.*")))
+    written = [path for pattern in ("study*.*", "pareto*.svg") for path in sorted(table.parent.glob(pattern))]
+    sys.stdout.writelines(f"{os.path.relpath(path)}\n" for path in written)
     return 0
 
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description="Report several finished runs side by side (report.html, report.json), with their training\n"
-        "curves. The samples come from their evaluations (RUN/evaluation, or an output folder of dph evaluate), or\n"
-        "from their validations (trainer.validation_data_dir, with step 0). Nothing is sampled.\n"
+        description="Report several finished runs side by side (report.html, report.json, pareto.svg), with their\n"
+        "training curves. The samples come from their evaluations (RUN/evaluation, or an output folder of dph\n"
+        "evaluate), or from their validations (trainer.validation_data_dir, with step 0). Nothing is sampled.\n"
         "With --seeds, compare methods over training seeds: means, intervals and paired tests (seeds.md, seeds.json,\n"
-        "seeds.svg), and a report of each seed.",
+        "seeds.svg, pareto.svg), and a report of each seed.",
     )
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="a run's folder, or one of dph evaluate")
     parser.add_argument(
@@ -93,7 +93,8 @@ def _compare_seeds(methods: dict[str, list[Path]], baselines: str | None, out: P
         raise UserError(f"--baselines {baselines}: {unknown[0]} is none of {', '.join(methods)}.")
     specs, names = _specs(methods, out)
     table = write_seeds(out, "seeds", specs, [names[name] for name in against])
-    written = [table, out / "seeds.json", out / "seeds.svg", *(out / f"seed_{seed}" / "report.html" for seed in specs)]
+    pictures = [out / "seeds.svg", *sorted(out.glob("pareto*.svg"))]
+    written = [table, out / "seeds.json", *pictures, *(out / f"seed_{seed}" / "report.html" for seed in specs)]
     sys.stdout.write(f"{table.read_text(encoding='utf-8')}\n" + "".join(f"{path}\n" for path in written))
 
 

@@ -30,6 +30,9 @@ from rl.metrics.styles import KNOWN_STYLES
 
 BASE = "base"
 BASE_AGAIN = "base_again"
+# A control shows where another method's gain comes from; one that learns from gold answers knows more than the others.
+CONTROL, GOLD = "control", "gold"
+Role = Literal["control", "gold"]
 # Names of methods that are trained with the rehearsal divergence begin with this.
 WITH_DIVERGENCE = "dph"
 LABELS = {
@@ -78,6 +81,7 @@ class Description(_Entry):
     label: str = ""
     family: str | None = None  # both or neither
     eta: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    role: Role | None = None
 
     @model_validator(mode="after")
     def _family_with_eta(self) -> "Description":

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rl.demo.methods import METHODS
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "docs" / "study"
 STUDY = json.loads((FOLDER / "study.json").read_text())
@@ -75,6 +77,21 @@ def test_all_methods_and_their_figure_are_there():
     steps = parser().parse_args([]).steps
     assert list(STUDY["methods"]) == list(PAPER_METHODS) and STUDY["steps"] == steps
     assert ElementTree.parse(FOLDER / "study.svg").getroot().tag.endswith("svg")
+
+
+def test_the_picture_of_the_methods_is_that_of_their_values_and_its_sentences_are_on_the_page():
+    """`python -m rl.evaluation.report.pareto_figure docs/study/methods.json` draws it again."""
+    from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
+    from rl.evaluation.report.pareto_figure import pareto_files
+
+    content = json.loads((FOLDER / "methods.json").read_text())
+    found = trade_offs_over_seeds(content)
+    for name, drawing in pareto_files(found, content["leading"]).items():
+        assert (FOLDER / name).read_text() == drawing
+    page = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
+    assert len(found) == 2 and all(trade_off.sentence in page for trade_off in found)
+    roles = {name: METHODS[name].role for name in content["methods"] if name in METHODS}
+    assert content["roles"] == {name: role for name, role in roles.items() if role}
 
 
 def test_the_readme_has_the_recorded_demos_values():

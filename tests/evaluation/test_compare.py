@@ -80,6 +80,7 @@ def test_evaluations_become_one_report(evaluated, tmp_path, capsys):
     assert list(report["grpo"]["in_domain"]["groups"]["difficulty"]) == ["simple", "moderate", "challenging"]
     spec = json.loads((out / "spec.json").read_text())
     assert spec["questions"] == {"in_domain": ["../js/evaluation/in_domain.parquet"]}
+    assert ">js<" in (out / "pareto.svg").read_text()
     page = (out / "report.html").read_text()
     assert "0 of in_domain?" in page and "dph train js" in page and "dph train grpo" in page
     assert "Left out, because not all runs were evaluated on it: out_of_domain." in page and "Mean reward" in page
@@ -115,7 +116,10 @@ def test_seeds_of_methods_are_compared_as_the_study_does(evaluated, tmp_path, ca
         assert Path(f"out/seed_{seed}/report.html").is_file()
     difference = content["differences"]["dph_js - grpo"]["Pass@1"]
     assert len(difference["values"]) == 2 and difference["p"] <= difference["p_holm"] <= 1
-    assert said.startswith("Mean over seeds 1, 2 ± ") and "| js minus GRPO |" in said and "out/seeds.svg\n" in said
+    assert said.startswith("Mean over seeds 1, 2 ± ") and "| js minus GRPO |" in said
+    assert "out/seeds.svg\nout/pareto.svg\nout/pareto_narrow.svg\n" in said
+    sentence = "In domain, 2 of 2 methods have more right answers and more solved questions than the base: "
+    assert sentence in said and Path("out/seed_1/pareto.svg").is_file()
     # The second draw of the base is the same in both seeds' reports, and methods can be named as baselines.
     assert cli.main(["compare", "--seeds", *words, "--baselines", "js", "--out", "out"]) == 0
     assert list(json.loads(Path("out/seeds.json").read_text())["differences"]) == ["grpo - dph_js"]

@@ -53,7 +53,9 @@ def test_report_json(run):
     assert json.loads((run.out / "report.json").read_text()) == report
     jsonschema.validate(report, REPORT)
     assert SUMMARY_PROPERTIES.keys() - {"n", "prompts", "groups"} <= report["_definitions"].keys()
-    assert sorted(path.name for path in run.out.iterdir()) == ["answers.svg", "report.html", "report.json"]
+    assert sorted(path.name for path in run.out.iterdir()) == [
+        *("answers.svg", "pareto.svg", "pareto_narrow.svg", "report.html", "report.json")
+    ]
     grpo, dph_js = (report[name]["in_domain"] for name in ("grpo", "dph_js"))
     assert grpo["style_entropy"] == [0, 0, 0] and grpo["style_share"]["JOIN"] == 1 and dph_js["style_entropy"][0] > 1
     accuracy = np.mean([sample["acc"] for sample in samples_of(run, "base")])
@@ -90,8 +92,8 @@ def test_page(run):
     assert len(ids) == len(set(ids)) and {r for r in references if not r.startswith("#")} == set(LINKS.values())
     assert {r.removeprefix("#") for r in references if r.startswith("#")} <= set(ids)
     # Light and dark: Pass@k of two splits and their groups (2 and 4 values), three other figures of both, two training
-    # curves. And the grid's panels, in two blocks each.
-    assert page.count("<svg") == 2 * (2 * 7 + 3 * 2 + 2) + 2 * 2 * 4
+    # curves. And the grid's panels, in two blocks each, and the trade-off for broad and for slim screens.
+    assert page.count("<svg") == 2 * (2 * 7 + 3 * 2 + 2) + 2 * 2 * 4 + 2
     text = unescape(re.sub(r"<[^>]*>", " ", page))
     for expected in (
         "A & B", "DPH-JS <η 0.2>", "75 s", "ends in one style", "Pass@16", "seed", "0.0003", "3 simple questions",

@@ -9,11 +9,13 @@ from rl.common.git_state import git_state
 from rl.evaluation.analysis.claims import INCONCLUSIVE, Claim
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
+from rl.evaluation.analysis.trade_off import trade_offs
 from rl.evaluation.analysis.training_log import TrainingLog
 from rl.evaluation.report.answer_grid import AnswerGrid
 from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.figures import Figures
-from rl.evaluation.report.headline import Headline, style_sentence
+from rl.evaluation.report.headline import Headline, leading_methods, style_sentence
+from rl.evaluation.report.pareto_figure import NARROW, WIDE, pareto_figure
 from rl.evaluation.report.question_browser import browser_data
 from rl.evaluation.report.theme import COLOURS, method_looks
 from rl.evaluation.report.training_figures import training_figures
@@ -52,6 +54,12 @@ def render_page(
         top=Headline(comparison, claims, tests, looks),
         split=split_name(spec.splits[0]),
         prompts=comparison.samples[BASE][spec.splits[0]].prompts,
+        trade_offs=(found := trade_offs(comparison)),
+        pareto={
+            screen: pareto_figure(found, leading_methods(spec), layout, file=False)
+            for screen, layout in (("broad", WIDE), ("slim", NARROW))
+            if found
+        },
         failed_gold=[
             (spec.methods[name].label, split, samples.gold_failures, samples.correct.size)
             for name, splits in comparison.samples.items()

@@ -9,6 +9,9 @@ from tqdm import tqdm
 
 from rl.common import atomic_write
 from rl.evaluation.analysis.over_seeds import SIGNIFICANT, Difference, OverSeeds, SeedComparison, compare_seeds
+from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
+from rl.evaluation.report.headline import leading_methods
+from rl.evaluation.report.pareto_figure import pareto_files
 from rl.evaluation.report.seeds_figure import seeds_figure
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, ReportSpec
@@ -20,7 +23,8 @@ SIDES = {"Higher": 1, "Lower": -1}
 def write_seeds(
     out: Path, name: str, specs: Mapping[int, ReportSpec], baselines: Sequence[str], facts: Mapping = {}
 ) -> Path:
-    """Write the tables, figure and values as out/<name>.md, .svg and .json, and each seed's report into out/seed_<n>/.
+    """Write the tables, figure and values as out/<name>.md, .svg and .json, the trade-offs as out/pareto.svg
+    (pareto_figure.py), and each seed's report into out/seed_<n>/.
 
     Args:
         specs: {seed: specification of its report}; all have the same methods and splits.
@@ -46,28 +50,38 @@ def write_seeds(
         "methods": {method: {c: asdict(v) for c, v in of.items()} for method, of in found.methods.items()},
         "differences": {pair: {c: asdict(v) for c, v in of.items()} for pair, of in found.differences.items()},
         "labels": labels,
+        "splits": first.splits,
+        "solved_in": first.solved_in,
+        "roles": {method: role for method in labels if (role := first.methods[method].role)},
+        "leading": leading_methods(first),
     } | dict(facts)
     entropies = {method: of["style entropy"].mean for method, of in found.methods.items() if "style entropy" in of}
+    pareto = trade_offs_over_seeds(content)
+    sentences = [trade_off.sentence for trade_off in pareto]
     files = {
-        "json": json.dumps(content, indent=1, allow_nan=False) + "\n",
-        "svg": seeds_figure(reports, labels, entropies),
-        "md": seeds_page(found, labels, list(specs), first.splits[0]),
+        f"{name}.json": json.dumps(content, indent=1, allow_nan=False) + "\n",
+        f"{name}.svg": seeds_figure(reports, labels, entropies),
+        f"{name}.md": seeds_page(found, labels, list(specs), first.splits[0], sentences),
     }
-    for end, text in files.items():
-        atomic_write.write_text(out / f"{name}.{end}", text)
+    for file, text in (files | pareto_files(pareto, content["leading"])).items():
+        atomic_write.write_text(out / file, text)
     return out / f"{name}.md"
 
 
-def seeds_page(found: SeedComparison, labels: Mapping[str, str], seeds: Sequence[int], split: str) -> str:
+def seeds_page(
+    found: SeedComparison, labels: Mapping[str, str], seeds: Sequence[int], split: str, sentences: Sequence[str] = ()
+) -> str:
     """Markdown: tables with a row per method, of all questions and of groups, then the differences, and which of them
     are significant.
 
     Args:
         split: the one that columns without a split's name belong to.
+        sentences: what pareto.svg shows.
     """
     over = f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t)."
     of_split = split.replace("_", " ")
     parts = [f"{over if len(seeds) > 1 else f'Seed {seeds[0]} alone.'} Columns that name no split: {of_split}.\n"]
+    parts += [f"{sentence}\n" for sentence in sentences]
     of_groups = [column for column in next(iter(found.methods.values())) if column not in found.columns]
     parts.append(markdown(_values(found, labels, found.columns)))
     if of_groups:

@@ -1,4 +1,4 @@
-"""The program `dph report`: write report.json, report.html and answers.svg (python -m rl.evaluation.report.write)."""
+"""The program `dph report`: write a report and its pictures (python -m rl.evaluation.report.write)."""
 
 import argparse
 import dataclasses
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def write_report(spec: "ReportSpec", out: Path) -> dict:
-    """Measure all methods, write out/report.{json,html} and out/answers.svg, and return the content of report.json.
+    """Measure all methods, write out/report.{json,html}, out/answers.svg and, of two methods or more, out/pareto.svg
+    (pareto_figure.py), and return the content of report.json.
 
     report.json is {method: {split: summary}} (prompt_metrics.summarise) with further keys: "_definitions" {term: text},
     "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, if a method has
@@ -28,10 +29,13 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     from rl.evaluation.analysis.claims import claims
     from rl.evaluation.analysis.comparison import compare, read_progress
     from rl.evaluation.analysis.paired_test import paired_tests
+    from rl.evaluation.analysis.trade_off import trade_offs
     from rl.evaluation.analysis.training_log import read_training_log
     from rl.evaluation.measures import definitions
     from rl.evaluation.report.answer_grid import answer_figure
+    from rl.evaluation.report.headline import leading_methods
     from rl.evaluation.report.page import render_page
+    from rl.evaluation.report.pareto_figure import pareto_files
     from rl.evaluation.spec import BASE
     from rl.metrics.styles import BY_PREFIX
 
@@ -58,6 +62,7 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
         "answers.svg": answer_figure(comparison),
         "report.json": json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n",
     }
+    files |= pareto_files(trade_offs(comparison), leading_methods(spec))
     out.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         atomic_write.write_text(out / name, text)

@@ -1,0 +1,153 @@
+"""Right answers against solved questions: every method's Pass@1 and Pass@k beside the base's, the best trade-offs among
+them, and what they show in a sentence."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rl.evaluation.analysis.comparison import Comparison
+from rl.evaluation.measures import interval_of
+from rl.evaluation.spec import BASE, GOLD, WITH_DIVERGENCE, Role
+from rl.evaluation.tables import split_name
+from rl.metrics.bootstrap import Interval
+
+LEAST_METHODS = 2
+MOST_NAMED = 4  # methods in a sentence; the others are counted
+
+
+@dataclass(frozen=True)
+class Point:
+    """A method's Pass@1 (x) and Pass@k (y), in per cent.
+
+    Attributes:
+        values: one (x, y) per training seed.
+        intervals: of x and of y over questions, for a single seed.
+    """
+
+    label: str
+    role: Role | None
+    rehearses: bool
+    values: list[tuple[float, float]]
+    intervals: tuple[Interval, Interval] | None = None
+
+    @property
+    def mean(self) -> tuple[float, float]:
+        x, y = np.mean(self.values, axis=0).tolist()
+        return x, y
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """The methods of one split; {method: its point}."""
+
+    split: str
+    k: int
+    base: tuple[float, float]
+    points: dict[str, Point]
+
+    @property
+    def own(self) -> dict[str, Point]:
+        """The methods that learn from the model's own samples."""
+        return {name: point for name, point in self.points.items() if point.role != GOLD}
+
+    @property
+    def frontier(self) -> list[str]:
+        """Methods of `own` that no other one reaches in both means, by ascending Pass@1."""
+        means = {name: point.mean for name, point in self.own.items()}
+        best = [name for name, mean in means.items() if not any(_beats(other, mean) for other in means.values())]
+        return sorted(best, key=means.__getitem__)
+
+    @property
+    def sentence(self) -> str:
+        """Which methods of `own` have more right answers and more solved questions than the base, else the nearest."""
+        where, (x, y) = split_name(self.split), self.base
+        told = [point.label for point in self.points.values() if point.role == GOLD]
+        not_counted = f" Learns from gold answers, so not counted: {listed(told)}." if told else ""
+        ahead = {name: point for name, point in self.own.items() if point.mean[0] > x and point.mean[1] > y}
+        if ahead:
+            said = sorted((self._described(point) for point in ahead.values()), key=lambda found: -found[0])
+            names = [text for _, text in said[:MOST_NAMED]]
+            names += [f"{len(said) - MOST_NAMED} more"] if len(said) > MOST_NAMED else []
+            verb = "has" if len(said) == 1 else "have"
+            return (
+                f"{where}, {len(said)} of {len(self.own)} methods {verb} more right answers and more solved questions "
+                f"than the base: {listed(names)}.{not_counted}"
+            )
+        text = f"{where}, no method has both more right answers and more solved questions than the base."
+        right = [point for point in self.own.values() if point.mean[0] > x]
+        solving = [point for point in self.own.values() if point.mean[1] > y]
+        if right:
+            nearest = max(right, key=lambda point: point.mean[1])
+            text += (
+                f" Of those with more right answers {nearest.label} comes nearest, "
+                f"{y - nearest.mean[1]:.1f} points of Pass@{self.k} below the base."
+            )
+        if solving:
+            nearest = max(solving, key=lambda point: point.mean[0])
+            text += (
+                f" Of those with more solved questions {nearest.label} comes nearest, "
+                f"{x - nearest.mean[0]:.1f} points of Pass@1 below the base."
+            )
+        return text + not_counted
+
+    def _described(self, point: Point) -> tuple[int, str]:
+        """The number of seeds with both, and the method's name with it."""
+        both, of = sum(x > self.base[0] and y > self.base[1] for x, y in point.values), len(point.values)
+        return both, point.label if of == 1 else f"{point.label} (in {both} of {of} seeds)"
+
+
+def trade_offs_over_seeds(content: Mapping) -> list[TradeOff]:
+    """Of every split, from the values that rl/evaluation/report/seeds.py writes."""
+    k, found = content["solved_in"], []
+    for number, split in enumerate(content["splits"]):
+        of_split = f", {split.replace('_', ' ')}" if number else ""
+        columns = (f"Pass@1{of_split}", f"Pass@{k}{of_split}")
+        points = {}
+        for name, of in content["methods"].items():
+            if not all(column in of for column in columns):
+                continue
+            pairs = zip(*(of[column]["values"] for column in columns), strict=True)
+            description = content["labels"][name], content["roles"].get(name), name.startswith(WITH_DIVERGENCE)
+            points[name] = Point(*description, [(100 * x, 100 * y) for x, y in pairs])
+        of_base = content["bases"][BASE]
+        if points:
+            found.append(TradeOff(split, k, (100 * of_base[columns[0]], 100 * of_base[columns[1]]), points))
+    return _worth_drawing(found)
+
+
+def trade_offs(comparison: Comparison) -> list[TradeOff]:
+    """Of every split of a report, with intervals over questions."""
+    spec, found = comparison.spec, []
+    for split in spec.splits:
+        values = {}
+        for name in (BASE, *spec.trained):
+            x, y = (interval_of(comparison.summaries[name][split], f"pass@{k}") for k in (1, spec.solved_in))
+            if x and y:
+                values[name] = ([100 * v for v in x], [100 * v for v in y])
+        if not values:  # no Pass@k with this k
+            continue
+        x, y = values.pop(BASE)
+        points = {
+            name: Point(
+                *(spec.short_names[name], spec.methods[name].role, name in spec.with_divergence),
+                [(of[0][0], of[1][0])],
+                of,
+            )
+            for name, of in values.items()
+        }
+        found.append(TradeOff(split, spec.solved_in, (x[0], y[0]), points))
+    return _worth_drawing(found)
+
+
+def listed(names: list[str]) -> str:
+    """Names as a sentence lists them: a, b and c."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _beats(other: tuple[float, float], mean: tuple[float, float]) -> bool:
+    return other != mean and other[0] >= mean[0] and other[1] >= mean[1]
+
+
+def _worth_drawing(found: Iterable[TradeOff]) -> list[TradeOff]:
+    return [of for of in found if of.k > 1 and len(of.points) >= LEAST_METHODS]
