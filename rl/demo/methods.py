@@ -105,8 +105,6 @@ METHODS = {
     "zero_success": Method("GRPO on unsolved", "zero_success"),
     "chord_mu": Method("CHORD-mu", "chord_mu", store=EXPERT, role="gold"),
 }
-# The study's default: what the paper compares.
-PAPER_METHODS = ("grpo", "dapo", "dapo_exp", "rkl", "dph_f", "dph_js", "dph_js_def", "dph_alpha")
 
 
 def method_names(text: str) -> list[str]:

@@ -1,11 +1,16 @@
-"""Rows that travel to TransferQueue in bursts."""
+"""Rows that travel to TransferQueue in bursts, and what spares copies and threads on their way."""
 
 import asyncio
+import threading
 
+import numpy as np
+import pytest
 import torch
-from tensordict import TensorDict
+from tensordict import NonTensorStack, TensorDict
+from verl.protocol import DataProto
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from verl.dph.cpu.agent_loop import BurstQueue
+from verl.dph.cpu.agent_loop import BurstQueue, _columns, _InlineExecutor, _OneSample
 
 
 class Queue:
@@ -53,3 +58,37 @@ def test_rows_of_a_partition_travel_in_one_put():
 def test_a_failed_put_reaches_every_row():
     results = put_all(BurstQueue(Queue()), [(["k0"], [row(0)], [{}], "train"), (["broken"], [row(1)], [{}], "train")])
     assert [type(result) for result in results] == [RuntimeError] * 2
+
+
+def test_shared_values_arrive_as_verl_sends_them():
+    shared = {"extra_info": {"index": 3}, "uid": "a", "none": None}
+    rows = [
+        {**shared, "n": i, "pred": f"SELECT {i}", "ids": torch.arange(i + 1), "one": torch.ones(2)} for i in range(3)
+    ]
+    found, verls = _columns(rows), list_of_dict_to_tensordict(rows)
+    assert set(found.keys()) == set(verls.keys()) and found.batch_size == verls.batch_size
+    for name in ("extra_info", "uid", "none", "n", "pred"):
+        assert isinstance(found.get(name), NonTensorStack) and found[name] == verls[name]
+    assert torch.equal(found["one"], verls["one"])
+    assert [row.tolist() for row in found["ids"].unbind()] == [[0], [0, 1], [0, 1, 2]]
+
+
+def test_the_last_row_of_one_is_the_whole_and_other_selections_are_verls():
+    def batch(of):
+        return of(TensorDict({"ids": torch.arange(4)[None]}, 1), {"uid": np.array(["a"], dtype=object)}, {"seed": 1})
+
+    one, verls = batch(_OneSample), batch(DataProto)
+    assert one[-1:] is one and one[:] is one and len(one[1:]) == len(verls[1:]) == 0
+    assert one[0].batch["ids"].tolist() == [0, 1, 2, 3] and one[0].non_tensor_batch == verls[0].non_tensor_batch
+    assert one.select_idxs([0]).meta_info == {"seed": 1}
+
+
+def test_a_call_in_an_inline_executor_has_its_result_or_error_in_the_same_thread():
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(_InlineExecutor())
+        assert await loop.run_in_executor(None, threading.get_ident) == threading.get_ident()
+        with pytest.raises(ValueError, match="invalid literal"):
+            await loop.run_in_executor(None, int, "x")
+
+    asyncio.run(scenario())

@@ -7,7 +7,7 @@ import pytest
 
 from rl.configuration.run import run_of
 from rl.demo import experiment, stages, study
-from rl.demo.methods import METHODS, PAPER_METHODS
+from rl.demo.methods import METHODS
 from rl.evaluation.report import seeds
 
 
@@ -17,6 +17,7 @@ from rl.evaluation.report import seeds
         (["--methods", "grpo,ppo"], "--methods 'grpo,ppo': ['ppo'] is not a method; use some of grpo, dapo"),
         (["--seeds", "1,x"], "--seeds '1,x': give whole numbers"),
         (["--jobs", "0"], "--jobs is 0; it must be at least 1"),
+        (["--long-steps", "100"], "--long-steps is 100; it must be a multiple of --steps (60), or 0 for none."),
     ],
 )
 def test_a_wrong_argument_is_one_sentence(arguments, sentence, capsys, tmp_path):
@@ -54,7 +55,7 @@ def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
     monkeypatch.setitem(METHODS, "grpo", replace(METHODS["grpo"], label="Renamed"))
     monkeypatch.setattr(experiment, "temporary_scorer", lambda *_: nullcontext("http://127.0.0.1:9"))
     monkeypatch.setattr(stages.subprocess, "Popen", lambda *_, **__: pytest.fail("a program was started"))
-    monkeypatch.setattr(seeds, "write_seeds", lambda out, name, specs, baselines, facts: (specs, facts))
+    monkeypatch.setattr(seeds, "write_seeds", lambda out, name, specs, baselines, facts, primary: (specs, facts))
     specs, facts = study.Study(tmp_path, **options).run()
     assert specs[1].methods["grpo"].label == "Renamed" and facts["seconds_of_stages"]["train_dph_js_s1"] == 60.0
 
@@ -68,18 +69,19 @@ def test_a_baseline_trains_with_its_settings_on_what_it_needs(tmp_path, monkeypa
     assert "actor_rollout_ref.actor.policy_loss.kl_cov_ratio=0.02" in found["train_kl_cov_s1"].command
     needs = {name: [*stage.needs] for name, stage in found.items() if name.startswith(("train", "unsolved", "split"))}
     assert needs == {
-        "split": ["presample"],
-        "unsolved": ["presample"],
+        "split_s1": ["presample"],
+        "unsolved_s1": ["presample"],
         "train_kl_cov_s1": ["model"],
-        "train_zero_success_s1": ["unsolved"],
-        "train_dph_js_s1": ["store"],
+        "train_zero_success_s1": ["unsolved_s1"],
+        "train_dph_js_s1": ["store_s1"],
     }
     # The method's default is what the stage writes.
     monkeypatch.setenv("SETTINGS", "demo")
-    monkeypatch.setenv("DEMO_DIR", str(tmp_path))
-    assert run_of("zero_success", ["x"]).values["data.train_files"] == str(found["unsolved"].outputs[1])
-    assert "--keep-zero" in found["unsolved"].command and "--keep-zero" not in found["split"].command
-    assert "unsolved" not in stages_of(tmp_path, "kl_cov")
+    for name in ("DEMO_DIR", "DATA_DIR"):
+        monkeypatch.setenv(name, found["train_zero_success_s1"].environment[name])
+    assert run_of("zero_success", ["x"]).values["data.train_files"] == str(found["unsolved_s1"].outputs[1])
+    assert "--keep-zero" in found["unsolved_s1"].command and "--keep-zero" not in found["split_s1"].command
+    assert "unsolved_s1" not in stages_of(tmp_path, "kl_cov")
 
 
 def test_labels_differ():
@@ -87,14 +89,18 @@ def test_labels_differ():
 
 
 def test_a_method_on_another_store_has_its_stage_and_only_then(tmp_path):
-    assert not [name for name in stages_of(tmp_path, *PAPER_METHODS) if name.startswith("store_")]
+    assert not [
+        name
+        for name in stages_of(tmp_path, "grpo", "rkl", "dph_js")
+        if name.startswith("store_") and name != "store_s1"
+    ]
     found = stages_of(tmp_path, "dph_f", "dph_f_solved", "rft_solved", "chord_mu")
-    names = ["store", "store_solved_all", "store_expert"]
+    names = ["store_s1", "store_solved_all_s1", "store_expert_s1"]
     assert [name for name in found if name.startswith("store")] == names
     solved_all, expert = (f"data.sft_pt=${{launch.data}}/{name}/pef.pt" for name in ("solved_all", "expert"))
-    stored = found["store_solved_all"]
+    stored = found["store_solved_all_s1"]
     assert {solved_all, "data.sft_coverage=solved", "data.sft_responses_per_prompt=all"} <= set(stored.command)
-    assert (stored.needs, stored.outputs) == (["store"], [tmp_path / "data" / "solved_all"])
+    assert (stored.needs, stored.outputs) == (["store_s1"], [tmp_path / "data" / "seed_1" / "solved_all"])
     trained = {name: found[f"train_{name}_s1"] for name in ("dph_f", "dph_f_solved", "rft_solved", "chord_mu")}
     assert {name: [word for word in of.command if "sft_pt" in word] for name, of in trained.items()} == {
         "dph_f": [],
@@ -102,5 +108,41 @@ def test_a_method_on_another_store_has_its_stage_and_only_then(tmp_path):
         "rft_solved": [solved_all],
         "chord_mu": [expert],
     }
-    assert trained["dph_f_solved"].needs == ["store_solved_all"] and trained["dph_f"].needs == ["store"]
-    assert expert in found["store_expert"].command and trained["chord_mu"].needs == ["store_expert"]
+    assert trained["dph_f_solved"].needs == ["store_solved_all_s1"] and trained["dph_f"].needs == ["store_s1"]
+    assert expert in found["store_expert_s1"].command and trained["chord_mu"].needs == ["store_expert_s1"]
+
+
+def test_a_method_that_trains_longer_is_evaluated_twice_on_the_way(tmp_path):
+    whole = study.Study(tmp_path, ["grpo", "dapo"], [2], steps=4, at_once=2, long_steps=8)
+    found = {stage.name: stage for stage in whole.stages()}
+    steps = {name: [w for w in of.command if "steps=" in w] for name, of in found.items() if name.startswith("train")}
+    assert steps == {
+        "train_grpo_s2": ["trainer.total_training_steps=8"],
+        "train_dapo_s2": ["trainer.total_training_steps=4"],
+    }
+    # Both checkpoints are there at the end.
+    assert {"trainer.save_freq=4", "trainer.max_actor_ckpt_to_keep=null"} <= {*found["train_grpo_s2"].command}
+    models = {
+        name: next(w for w in of.command if "evaluate.models" in w) for name, of in found.items() if "eval" in name
+    }
+    for name, run, step in (("grpo_s2", "grpo_s2", 4), ("grpo_8_s2", "grpo_s2", 8), ("dapo_s2", "dapo_s2", 4)):
+        assert f"{name}:'{tmp_path}/runs/{run}/global_step_{step}/" in models[f"evaluate_{name}"]
+        assert found[f"evaluate_{name}"].needs == [f"train_{run}"]
+    entries = whole.spec_of(2).methods
+    assert {name: entry.label for name, entry in entries.items() if "base" not in name} == {
+        "grpo": "GRPO",
+        "dapo": "DAPO",
+        "grpo_8": "GRPO, 8 steps",
+    }
+    assert entries["grpo_8"].training_log == entries["grpo"].training_log
+
+
+def test_each_seed_draws_its_own_d_pef_from_the_same_samples(tmp_path):
+    whole = study.Study(tmp_path, ["dph_js"], [1, 2], steps=4, at_once=2)
+    found = {stage.name: stage for stage in whole.stages()}
+    folders = {seed: str(tmp_path / "data" / f"seed_{seed}") for seed in (1, 2)}
+    for name in ("store", "train_dph_js"):
+        for seed, folder in folders.items():
+            stage = found[f"{name}_s{seed}"]
+            assert stage.environment["DATA_DIR"] == folder and f"launch.seed={seed}" in stage.command
+            assert stage.environment["SAMPLES"] == str(found["presample"].outputs[0] / "0.jsonl")

@@ -49,7 +49,8 @@ def written(tmp_path_factory, write_made_up_samples):
         methods = {name: {"splits": sample_files(name)} for name in ("base", "base_again")}
         methods |= {name: {"splits": sample_files(f"{name}_s{seed}")} for name in ("grpo", "dph_js")}
         specs[seed] = specification({"title": "t", "summary": "s", "methods": methods}, tmp_path)
-    table = write_seeds(tmp_path, "study", specs, ["grpo"], {"steps": 80})
+    primary = {("dph_js", "grpo"): ["Pass@1"], ("dph_js", "base"): ["Pass@1"], ("grpo", "base"): ["Pass@1"]}
+    table = write_seeds(tmp_path, "study", specs, ["grpo"], {"steps": 80}, primary)
     return tmp_path, json.loads((tmp_path / "study.json").read_text()), table.read_text()
 
 
@@ -69,9 +70,28 @@ def test_means_and_intervals_over_seeds(written):
         assert (folder / f"seed_{seed}" / "report.html").exists()
 
 
+def test_primary_comparisons_are_corrected_together_and_with_the_base(written):
+    _, content, table = written
+    primary = {pair: of["Pass@1"] for pair, of in content["primary"].items()}
+    # The base is right in 8 of 32 samples: .25. With equal differences the paired t-test has no p, which counts as 1.
+    values = {"dph_js - grpo": [0.25, 0.0], "dph_js - base": [0.5, 0.5], "grpo - base": [0.25, 0.5]}
+    assert {pair: found["values"] for pair, found in primary.items()} == {
+        pair: pytest.approx(expected, abs=1e-9) for pair, expected in values.items()
+    }
+    # Student's t with 1 degree of freedom: p = 2 arctan(1 / t) / pi, of t = 1 and t = 3.
+    p = {"dph_js - grpo": 0.5, "dph_js - base": 1.0, "grpo - base": 0.2048}
+    assert {pair: found["p"] for pair, found in primary.items()} == pytest.approx(p, abs=1e-4)
+    # Holm: the smallest of three times 3, the next times 2.
+    corrected = {"dph_js - grpo": 1.0, "dph_js - base": 1.0, "grpo - base": 0.6144}
+    assert {pair: found["p_holm"] for pair, found in primary.items()} == pytest.approx(corrected, abs=1e-4)
+    named = table[table.index("named before the runs") : table.index("Differences, seed by seed")]
+    assert "| GRPO minus base | 0.375 ± 1.588, p 0.614 |" in named and "| DPH-JS minus base | 0.500 ± 0.000" in named
+
+
 def test_the_table_has_a_row_for_each_method_and_difference(written):
     folder, _, table = written
-    rows = [line for line in table.splitlines() if line.startswith("|")]
+    values = table[table.index("| greedy") - 5 :]
+    rows = [line for line in values.splitlines() if line.startswith("|")]
     widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows[:6]}
     assert len(widths) == 1
     assert rows[4].startswith("| GRPO | 1.000 ± 0.000 | 0.625 ± 1.588 |")

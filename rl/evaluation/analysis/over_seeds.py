@@ -7,7 +7,7 @@ compared.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -76,7 +76,7 @@ class SeedComparison:
     methods: dict[str, OfColumns]
     columns: list[str]
     differences: OfPairs
-    primary: OfPairs
+    primary: OfPairs = field(default_factory=dict)
 
 
 def compare_seeds(

@@ -8,7 +8,14 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rl.common import atomic_write
-from rl.evaluation.analysis.over_seeds import SIGNIFICANT, Difference, OverSeeds, SeedComparison, compare_seeds
+from rl.evaluation.analysis.over_seeds import (
+    SIGNIFICANT,
+    Difference,
+    OfPairs,
+    OverSeeds,
+    SeedComparison,
+    compare_seeds,
+)
 from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
 from rl.evaluation.report.headline import leading_methods
 from rl.evaluation.report.pareto_figure import pareto_files
@@ -21,7 +28,12 @@ SIDES = {"Higher": 1, "Lower": -1}
 
 
 def write_seeds(
-    out: Path, name: str, specs: Mapping[int, ReportSpec], baselines: Sequence[str], facts: Mapping = {}
+    out: Path,
+    name: str,
+    specs: Mapping[int, ReportSpec],
+    baselines: Sequence[str],
+    facts: Mapping = {},
+    primary: Mapping[tuple[str, str], Sequence[str]] = {},
 ) -> Path:
     """Write the tables, figure and values as out/<name>.md, .svg and .json, the trade-offs as out/pareto.svg
     (pareto_figure.py), and each seed's report into out/seed_<n>/.
@@ -30,6 +42,7 @@ def write_seeds(
         specs: {seed: specification of its report}; all have the same methods and splits.
         baselines: see compare_seeds.
         facts: further entries of the values.
+        primary: see compare_seeds.
 
     Returns:
         The path of the tables.
@@ -44,11 +57,12 @@ def write_seeds(
     first = next(iter(specs.values()))
     labels = {method: first.methods[method].label for method in first.trained}
     bases = [method for method in (BASE, BASE_AGAIN) if method in first.methods]
-    found = compare_seeds(reports, first.trained, bases, baselines, first.solved_in)
+    found = compare_seeds(reports, first.trained, bases, baselines, first.solved_in, primary)
     content = {
         "bases": found.bases,
         "methods": {method: {c: asdict(v) for c, v in of.items()} for method, of in found.methods.items()},
-        "differences": {pair: {c: asdict(v) for c, v in of.items()} for pair, of in found.differences.items()},
+        "differences": _as_json(found.differences),
+        "primary": _as_json(found.primary),
         "labels": labels,
         "splits": first.splits,
         "solved_in": first.solved_in,
@@ -82,18 +96,36 @@ def seeds_page(
     of_split = split.replace("_", " ")
     parts = [f"{over if len(seeds) > 1 else f'Seed {seeds[0]} alone.'} Columns that name no split: {of_split}.\n"]
     parts += [f"{sentence}\n" for sentence in sentences]
+    if found.primary:
+        parts += [
+            "Primary comparisons, named before the runs; p of paired t-tests, corrected by Holm over all of them:\n",
+            _differences(found.primary, labels),
+        ]
     of_groups = [column for column in next(iter(found.methods.values())) if column not in found.columns]
     parts.append(markdown(_values(found, labels, found.columns)))
     if of_groups:
         parts += [f"Groups of the questions, {of_split}:\n", markdown(_values(found, labels, of_groups))]
     if found.differences:
-        minus = {pair: " minus ".join(labels[name] for name in pair.split(" - ")) for pair in found.differences}
         parts.append("Differences, seed by seed; p of paired t-tests, corrected by Holm over the columns of a pair:\n")
-        sides = [f"- {side} with p at most {SIGNIFICANT}: {_significant(found, minus, side)}.\n" for side in SIDES]
-        rows = [Row(minus[pair], "", [*map(_cell, of.values())]) for pair, of in found.differences.items()]
-        columns = plain_columns(*next(iter(found.differences.values())))
-        parts += ["".join(sides), markdown(Table("", "", columns, rows, head=""))]
+        sides = [
+            f"- {side} with p at most {SIGNIFICANT}: {_significant(found.differences, labels, side)}.\n"
+            for side in SIDES
+        ]
+        parts += ["".join(sides), _differences(found.differences, labels)]
     return "\n".join(parts)
+
+
+def _as_json(pairs: OfPairs) -> dict[str, dict[str, dict]]:
+    return {pair: {column: asdict(value) for column, value in of.items()} for pair, of in pairs.items()}
+
+
+def _differences(pairs: OfPairs, labels: Mapping[str, str]) -> str:
+    rows = [Row(_minus(pair, labels), "", [*map(_cell, of.values())]) for pair, of in pairs.items()]
+    return markdown(Table("", "", plain_columns(*next(iter(pairs.values()))), rows, head=""))
+
+
+def _minus(pair: str, labels: Mapping[str, str]) -> str:
+    return " minus ".join(labels.get(name) or LABELS[name].lower() for name in pair.split(" - "))
 
 
 def _values(found: SeedComparison, labels: Mapping[str, str], columns: Sequence[str]) -> Table:
@@ -115,10 +147,10 @@ def _cell(value: OverSeeds) -> Cell:
     return Cell(value.mean, digits=3, note=note)
 
 
-def _significant(found: SeedComparison, minus: Mapping[str, str], side: str) -> str:
+def _significant(pairs: OfPairs, labels: Mapping[str, str], side: str) -> str:
     """The columns with a significant difference on this side, each with its pairs of methods."""
-    pairs: dict[str, list[str]] = {}
-    for pair, of in found.differences.items():
+    found: dict[str, list[str]] = {}
+    for pair, of in pairs.items():
         for column in (column for column, value in of.items() if value.significant and SIDES[side] * value.mean > 0):
-            pairs.setdefault(column, []).append(minus[pair])
-    return ", ".join(f"{column} ({'; '.join(of)})" for column, of in pairs.items()) or "nothing"
+            found.setdefault(column, []).append(_minus(pair, labels))
+    return ", ".join(f"{column} ({'; '.join(of)})" for column, of in found.items()) or "nothing"
