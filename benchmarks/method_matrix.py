@@ -69,7 +69,7 @@ class Matrix(Experiment):
         return self.out / "runs" / name
 
     def _on_two_ranks(self, name: str, run: str) -> Stage:
-        stage = self.train(run, METHODS[name], seed=1)
+        stage = self.train(run, METHODS[name], self.own_draw)
         words = [f"trainer.n_gpus_per_node={RANKS}", "trainer.save_freq=1"]
         environment = stage.environment | {"OMP_NUM_THREADS": "1"}
         return replace(stage, command=[*stage.command, *words], environment=environment)

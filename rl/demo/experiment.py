@@ -245,7 +245,7 @@ class Experiment:
         *,
         ranks: int = 1,
         threads: int = 1,
-        environment: Mapping[str, str] = {},
+        environment: dict[str, str] | None = None,
         **more: Any,
     ) -> Stage:
         """A stage that starts a method as a launch script does.
@@ -262,7 +262,7 @@ class Experiment:
         command = _python("rl.launch", method, *words, f"device={self.device}", f"trainer.n_gpus_per_node={ranks}")
         variables = {"SETTINGS": EXPERIMENT, "DEMO_DIR": str(self.out), "OMP_NUM_THREADS": str(threads)}
         decides = OmegaConf.to_container(settings(method), resolve=False)
-        return Stage(name, title, command, environment=variables | environment, settings=decides, **more)
+        return Stage(name, title, command, environment=variables | (environment or {}), settings=decides, **more)
 
     def checkpoint(self, run: str, steps: int | None = None) -> Path:
         """A training run's checkpoint after so many steps, by default the experiment's, as a Hugging Face folder."""

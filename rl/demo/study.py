@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +59,12 @@ class Row:
     def samples(self, seed: int) -> str:
         """The name of the evaluation."""
         return f"{self.name}_s{seed}"
+
+
+def primary(names: Iterable[str]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """{(method, other): columns} of the primary comparisons of these methods."""
+    there = {*names, BASE}
+    return {(name, other): IN_COLUMNS for name in DECIDED for other in AGAINST if {name, other} <= there}
 
 
 class Study(Experiment):
@@ -120,14 +127,12 @@ class Study(Experiment):
         facts = {
             "steps": self.steps,
             "long_steps": self.long_steps,
-            "seeds": self.seeds,
             "base_seed": self.base_seed,
             "at_once": self.at_once,
             "seconds_of_stages": self.pipeline.seconds,
         }
         specs = {seed: self.spec_of(seed) for seed in self.seeds}
-        primary = [(name, other) for name in DECIDED for other in AGAINST if {name, other} <= {*self.methods, BASE}]
-        return write_seeds(self.out, "study", specs, BASELINES, facts, dict.fromkeys(primary, IN_COLUMNS))
+        return write_seeds(self.out, "study", specs, BASELINES, facts, primary(self.methods))
 
     def spec_of(self, seed: int) -> "ReportSpec":
         """The specification of a seed's report."""
@@ -145,6 +150,10 @@ def main(arguments: list[str] | None = None) -> int:
     exit_on_sigterm()
     ignore_variables()
     started = time.monotonic()
+    if options.parts:
+        with user_errors_exit():
+            sys.stdout.write(f"{_join(options.out, options.parts).read_text()}\n")
+        return 0
     with user_errors_exit(resumes=True):
         methods = method_names(options.methods)
         seeds = _seeds(options.seeds)
@@ -185,8 +194,21 @@ def parser() -> argparse.ArgumentParser:
         help=f"training steps of {', '.join(LONG)}, evaluated at --steps too; 0: as the others (default: %(default)s)",
     )
     add("--base-seed", type=int, default=0, help="of the base model (default: %(default)s)")
+    add(
+        "--parts",
+        type=Path,
+        nargs="+",
+        metavar="JSON",
+        help="train nothing: join the study.json of other machines, which have other seeds, in --out",
+    )
     add("--jobs", type=int, default=2, help="runs at a time, each with one busy core (default: %(default)s)")
     return parser
+
+
+def _join(out: Path, parts: Sequence[Path]) -> Path:
+    from rl.evaluation.report.seeds import read_values, write_parts
+
+    return write_parts(out, "study", parts, BASELINES, primary(read_values(parts[0])["methods"]))
 
 
 def _seeds(text: str) -> list[int]:

@@ -7,9 +7,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from rl.evaluation.analysis.over_seeds import OverSeeds, SeedComparison, compare_methods, compare_seeds
+from rl.common.errors import UserError
+from rl.evaluation.analysis.over_seeds import (
+    OverSeeds,
+    SeedComparison,
+    columns_of,
+    compare_methods,
+    compare_seeds,
+    seed_values,
+)
 from rl.evaluation.analysis.paired_test import holm
-from rl.evaluation.report.seeds import seeds_page, write_seeds
+from rl.evaluation.report.seeds import seeds_page, write_parts, write_seeds
 from rl.evaluation.report.seeds_figure import seeds_figure
 from rl.evaluation.spec import specification
 
@@ -61,7 +69,7 @@ def test_means_and_intervals_over_seeds(written):
     assert found["values"] == pytest.approx([0.5, 0.75]) and found["mean"] == pytest.approx(0.625)
     assert found["interval"] == pytest.approx([0.625 - 0.125 * 12.7062, 0.625 + 0.125 * 12.7062], abs=1e-3)
     assert content["methods"]["dph_js"]["Pass@1"]["interval"] == pytest.approx([0.75, 0.75])
-    assert content["bases"]["base"]["Pass@1"] == pytest.approx(0.25) and content["steps"] == 80
+    assert content["bases"]["base"]["Pass@1"]["values"] == pytest.approx([0.25, 0.25]) and content["steps"] == 80
     styles = {name: content["methods"][name]["styles"]["values"] for name in ("grpo", "dph_js")}
     assert styles == {"grpo": [1, 1], "dph_js": [4, 4]}
     difference = content["differences"]["dph_js - grpo"]["Pass@1"]
@@ -125,7 +133,8 @@ def test_groups_of_questions_have_a_table_and_curves_of_their_own_and_are_not_co
             groups = {"ambiguous": of_split | {"pass@k": passed}, "plain": of_split}
             report[name]["in_domain"] = of_split | {"groups": {"ambiguous": groups}}
     labels = {"grpo": "GRPO", "dph_js": "DPH-JS"}
-    found = compare_seeds(reports, list(labels), ["base"], ["grpo"], solved_in=8)
+    columns = list(columns_of(reports[0]["grpo"], 8))
+    found = compare_seeds(seed_values(reports, ["base", *labels], 8), list(labels), ["grpo"], columns)
     methods = found.methods
     # Pass@1 of GRPO is .5 and .75, of which a quarter are .125 and .1875.
     assert methods["grpo"]["Pass@1, ambiguous"].values == pytest.approx([0.125, 0.1875])
@@ -166,3 +175,33 @@ def test_where_a_divergence_is_worse_is_said_as_where_it_is_better():
     assert "\n- Higher with p at most 0.05: greedy (JS minus GRPO).\n" in text
     assert "\n- Lower with p at most 0.05: greedy, out of domain (JS minus GRPO).\n" in text
     assert "| **-0.101 ± 0.002, p 0.000** | 0.100 ± 0.248, p 0.225 |" in text
+
+
+def test_parts_with_other_seeds_make_the_same_comparison_as_one(written, tmp_path):
+    folder, content, _ = written
+    parts = []
+    for number, seed in enumerate(content["seeds"]):
+        part = content | {"seeds": [seed], "seconds_of_stages": {"task": seed}}
+        for rows in ("bases", "methods"):
+            part[rows] = {
+                name: {column: of | {"values": [of["values"][number]]} for column, of in columns.items()}
+                for name, columns in content[rows].items()
+            }
+        parts.append(tmp_path / f"part_{seed}.json")
+        parts[-1].write_text(json.dumps(part))
+    primary = {tuple(pair.split(" - ")): list(of) for pair, of in content["primary"].items()}
+    table = write_parts(tmp_path / "whole", "study", parts, ["grpo"], primary)
+    joined = json.loads((tmp_path / "whole" / "study.json").read_text())
+    assert joined == content and table.read_text() == (folder / "study.md").read_text()
+    assert (tmp_path / "whole" / "pareto.svg").read_text() == (folder / "pareto.svg").read_text()
+
+    def refused(change):
+        parts[1].write_text(json.dumps(json.loads(parts[1].read_text()) | change))
+        with pytest.raises(UserError) as error:
+            write_parts(tmp_path / "whole", "study", parts, ["grpo"])
+        return str(error.value)
+
+    assert refused({"steps": 60}) == f"{parts[1]} and {parts[0]} differ in steps: they are not of one study."
+    assert "has seed 1, which another part has too" in refused({"steps": 80, "seeds": [1]})
+    parts[1].write_text("{}")
+    assert "part_2.json is not the .json file of a study (KeyError: 'bases')" in refused({})

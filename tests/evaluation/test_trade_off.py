@@ -47,8 +47,9 @@ def test_without_one_ahead_the_nearest_on_each_side_is_named():
 def test_values_over_seeds_become_points_of_every_split():
     of_method = {"Pass@1": [0.5, 0.25], "Pass@8": [0.75, 0.5], "Pass@1, far out": [0.1, 0.3], "Pass@8, far out": [1, 1]}
     values = {column: {"values": of} for column, of in of_method.items()}
+    base = {"Pass@1": 0.2, "Pass@8": 0.6, "Pass@1, far out": 0.4, "Pass@8, far out": 0.8}
     content = {
-        "bases": {"base": {"Pass@1": 0.2, "Pass@8": 0.6, "Pass@1, far out": 0.4, "Pass@8, far out": 0.8}},
+        "bases": {"base": {column: {"mean": value} for column, value in base.items()}},
         "methods": {"grpo": values, "chord": values, "dph_js": values},
         "labels": {"grpo": "GRPO", "chord": "CHORD", "dph_js": "JS"},
         "splits": ["near", "far_out"],

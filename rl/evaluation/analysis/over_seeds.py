@@ -59,59 +59,71 @@ class Difference(OverSeeds):
 
 OfColumns = dict[str, OverSeeds]
 OfPairs = dict[str, dict[str, Difference]]
+# {method or base: {column: value} of each seed}.
+SeedValues = Mapping[str, Sequence[Mapping[str, float]]]
 
 
 @dataclass(frozen=True)
 class SeedComparison:
     """
     Attributes:
-        bases: {base or base_again: {column: value}} of the first seed's report, for the defined values.
+        bases: {base or base_again: {column: values over seeds}}; seeds may share a base, or have one each.
         methods: {method: {column: values over seeds}}.
         columns: those that are compared; the other columns are of groups of questions.
         differences: {"first - second": {column: difference}}.
         primary: the same, of the comparisons that were named before the runs.
     """
 
-    bases: dict[str, dict[str, float]]
+    bases: dict[str, OfColumns]
     methods: dict[str, OfColumns]
     columns: list[str]
     differences: OfPairs
     primary: OfPairs = field(default_factory=dict)
 
 
-def compare_seeds(
-    reports: Sequence[dict],
-    methods: Sequence[str],
-    bases: Sequence[str],
-    baselines: Sequence[str],
-    solved_in: int,
-    primary: Mapping[tuple[str, str], Sequence[str]] = {},
-) -> SeedComparison:
-    """Compare methods over the reports of single seeds.
+def seed_values(reports: Sequence[dict], names: Sequence[str], solved_in: int) -> SeedValues:
+    """The values of these methods and bases in the report of each seed.
 
     Args:
         reports: the content of each seed's report.json, with the same methods and splits.
-        bases: the base and its second draw, where there is one.
-        baselines: the methods that every other one is compared with; names that are not in `methods` are ignored.
         solved_in: see the report's specification.
+    """
+    return {name: [_values(report[name], solved_in) for report in reports] for name in names}
+
+
+def compare_seeds(
+    values: SeedValues,
+    methods: Sequence[str],
+    baselines: Sequence[str],
+    columns: Sequence[str],
+    primary: Mapping[tuple[str, str], Sequence[str]] = {},
+) -> SeedComparison:
+    """Compare methods over seeds.
+
+    Args:
+        methods: names in `values`; the others are bases.
+        baselines: the methods that every other one is compared with; names that are not in `methods` are ignored.
+        columns: those that are compared (columns_of).
         primary: {(method, other method or base): columns} of the comparisons that were named before the runs.
     """
-    values = {name: [_values(report[name], solved_in) for report in reports] for name in methods}
-    # A column needs a value in every run.
-    everywhere = set.intersection(*(set(of_seed) for of_seed in chain.from_iterable(values.values())))
-    found = {
+    bases = [name for name in values if name not in methods]
+    found = _over_seeds({name: values[name] for name in methods})
+    return SeedComparison(
+        _over_seeds({name: values[name] for name in bases}),
+        found,
+        list(columns),
+        compare_methods(found, baselines, columns),
+        compare_primary(values, primary),
+    )
+
+
+def _over_seeds(values: SeedValues) -> dict[str, OfColumns]:
+    """The columns that have a value in every run."""
+    everywhere = set.intersection(*(set(of_seed) for of_seed in chain.from_iterable(values.values()))) if values else ()
+    return {
         name: {c: OverSeeds.of([of_seed[c] for of_seed in seeds]) for c in seeds[0] if c in everywhere}
         for name, seeds in values.items()
     }
-    of_bases = {name: [_values(report[name], solved_in) for report in reports] for name in bases}
-    columns = list(columns_of(reports[0][methods[0]], solved_in))
-    return SeedComparison(
-        {name: seeds[0] for name, seeds in of_bases.items()},
-        found,
-        columns,
-        compare_methods(found, baselines, columns),
-        compare_primary(values | of_bases, primary),
-    )
 
 
 def columns_of(of_splits: dict, solved_in: int) -> dict[str, tuple[str, str]]:
@@ -137,15 +149,8 @@ def _values(of_splits: dict, solved_in: int) -> dict[str, float]:
     return {column: float(interval[0]) for column, interval in found.items() if interval is not None}
 
 
-def compare_primary(
-    values: Mapping[str, list[dict[str, float]]], primary: Mapping[tuple[str, str], Sequence[str]]
-) -> OfPairs:
-    """The primary differences, corrected by Holm over all of them.
-
-    Args:
-        values: {method or base: {column: value} of each seed}.
-        primary: see compare_seeds.
-    """
+def compare_primary(values: SeedValues, primary: Mapping[tuple[str, str], Sequence[str]]) -> OfPairs:
+    """The primary differences (see compare_seeds), corrected by Holm over all of them."""
     of = {
         (first, second, column): [a[column] - b[column] for a, b in zip(values[first], values[second], strict=True)]
         for (first, second), columns in primary.items()

@@ -110,9 +110,9 @@ def trade_offs_over_seeds(content: Mapping) -> list[TradeOff]:
             pairs = zip(*(of[column]["values"] for column in columns), strict=True)
             description = content["labels"][name], content["roles"].get(name), name.startswith(WITH_DIVERGENCE)
             points[name] = Point(*description, [(100 * x, 100 * y) for x, y in pairs])
-        of_base = content["bases"][BASE]
+        base = [100 * content["bases"][BASE][column]["mean"] for column in columns]
         if points:
-            found.append(TradeOff(split, k, (100 * of_base[columns[0]], 100 * of_base[columns[1]]), points))
+            found.append(TradeOff(split, k, (base[0], base[1]), points))
     return _worth_drawing(found)
 
 

@@ -5,16 +5,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 from tqdm import tqdm
 
 from rl.common import atomic_write
+from rl.common.errors import UserError
 from rl.evaluation.analysis.over_seeds import (
     SIGNIFICANT,
     Difference,
     OfPairs,
     OverSeeds,
     SeedComparison,
+    SeedValues,
+    columns_of,
     compare_seeds,
+    seed_values,
 )
 from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
 from rl.evaluation.report.headline import leading_methods
@@ -25,6 +30,9 @@ from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, ReportSpec
 from rl.evaluation.table import STRONG, Cell, Row, Table, markdown, plain_columns
 
 SIDES = {"Higher": 1, "Lower": -1}
+# What the values hold of a SeedComparison, and what belongs to one part of a study.
+COMPARED = ("bases", "methods", "differences", "primary")
+OF_A_PART = ("seconds_of_stages", "at_once")
 
 
 def write_seeds(
@@ -57,27 +65,93 @@ def write_seeds(
     first = next(iter(specs.values()))
     labels = {method: first.methods[method].label for method in first.trained}
     bases = [method for method in (BASE, BASE_AGAIN) if method in first.methods]
-    found = compare_seeds(reports, first.trained, bases, baselines, first.solved_in, primary)
-    content = {
-        "bases": found.bases,
-        "methods": {method: {c: asdict(v) for c, v in of.items()} for method, of in found.methods.items()},
-        "differences": _as_json(found.differences),
-        "primary": _as_json(found.primary),
+    values = seed_values(reports, [*bases, *labels], first.solved_in)
+    about = {
         "labels": labels,
+        "columns": list(columns_of(reports[0][first.trained[0]], first.solved_in)),
         "splits": first.splits,
         "solved_in": first.solved_in,
         "roles": {method: role for method in labels if (role := first.methods[method].role)},
         "leading": leading_methods(first),
     } | dict(facts)
-    entropies = {method: of["style entropy"].mean for method, of in found.methods.items() if "style entropy" in of}
+    entropies = {m: float(np.mean([of["style entropy"] for of in values[m]])) for m in labels if _has_styles(values[m])}
+    atomic_write.write_text(out / f"{name}.svg", seeds_figure(reports, labels, entropies))
+    return _write_comparison(out, name, values, list(specs), about, baselines, primary)
+
+
+def write_parts(
+    out: Path,
+    name: str,
+    parts: Sequence[Path],
+    baselines: Sequence[str],
+    primary: Mapping[tuple[str, str], Sequence[str]] = {},
+) -> Path:
+    """Write the tables and the trade-offs of comparisons that have other seeds and the same methods.
+
+    Args:
+        parts: files <name>.json of write_seeds.
+
+    Raises:
+        UserError: a file is no such file, or its methods or settings are others, or a seed is in two of them.
+    """
+    contents = {part: read_values(part) for part in parts}
+    first = contents[parts[0]]
+    about = {key: value for key, value in first.items() if key not in (*COMPARED, *OF_A_PART, "seeds")}
+    seeds: list[int] = []
+    values: dict[str, list] = {method: [] for method in [*first["bases"], *first["methods"]]}
+    for part, content in contents.items():
+        different = [key for key, value in about.items() if content.get(key) != value]
+        if different:
+            raise UserError(f"{part} and {parts[0]} differ in {', '.join(different)}: they are not of one study.")
+        if twice := sorted({*seeds} & {*content["seeds"]}):
+            raise UserError(f"{part} has seed {twice[0]}, which another part has too: leave one of them out.")
+        seeds += content["seeds"]
+        for method, of in (content["bases"] | content["methods"]).items():
+            values[method] += [
+                {column: found["values"][number] for column, found in of.items()}
+                for number in range(len(content["seeds"]))
+            ]
+    return _write_comparison(out, name, values, seeds, about, baselines, primary)
+
+
+def read_values(path: Path) -> dict:
+    """The values that write_seeds has written.
+
+    Raises:
+        UserError: the file is missing or another one.
+    """
+    try:
+        content = json.loads(path.read_text())
+        content["bases"], content["methods"], content["seeds"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path} is not the .json file of a study ({type(error).__name__}: {error}).") from None
+    return content
+
+
+def _has_styles(of_seeds: Sequence[Mapping[str, float]]) -> bool:
+    return all("style entropy" in of for of in of_seeds)
+
+
+def _write_comparison(
+    out: Path,
+    name: str,
+    values: SeedValues,
+    seeds: Sequence[int],
+    about: Mapping,
+    baselines: Sequence[str],
+    primary: Mapping[tuple[str, str], Sequence[str]],
+) -> Path:
+    out.mkdir(parents=True, exist_ok=True)
+    labels = about["labels"]
+    found = compare_seeds(values, list(labels), baselines, about["columns"], primary)
+    content = {key: _as_json(getattr(found, key)) for key in COMPARED} | {"seeds": list(seeds)} | dict(about)
     pareto = trade_offs_over_seeds(content)
     sentences = [trade_off.sentence for trade_off in pareto]
     files = {
         f"{name}.json": json.dumps(content, indent=1, allow_nan=False) + "\n",
-        f"{name}.svg": seeds_figure(reports, labels, entropies),
-        f"{name}.md": seeds_page(found, labels, list(specs), first.splits[0], sentences),
+        f"{name}.md": seeds_page(found, labels, seeds, about["splits"][0], sentences),
     }
-    for file, text in (files | pareto_files(pareto, content["leading"])).items():
+    for file, text in (files | pareto_files(pareto, about["leading"])).items():
         atomic_write.write_text(out / file, text)
     return out / f"{name}.md"
 
@@ -115,8 +189,8 @@ def seeds_page(
     return "\n".join(parts)
 
 
-def _as_json(pairs: OfPairs) -> dict[str, dict[str, dict]]:
-    return {pair: {column: asdict(value) for column, value in of.items()} for pair, of in pairs.items()}
+def _as_json(rows: Mapping[str, Mapping[str, OverSeeds]]) -> dict[str, dict[str, dict]]:
+    return {name: {column: asdict(value) for column, value in of.items()} for name, of in rows.items()}
 
 
 def _differences(pairs: OfPairs, labels: Mapping[str, str]) -> str:
@@ -131,7 +205,7 @@ def _minus(pair: str, labels: Mapping[str, str]) -> str:
 def _values(found: SeedComparison, labels: Mapping[str, str], columns: Sequence[str]) -> Table:
     shown = [column for column in columns if all(column in of for of in found.methods.values())]
     rows = [
-        Row(LABELS[name].lower(), "", [Cell(values[c], digits=3) if c in values else None for c in shown])
+        Row(LABELS[name].lower(), "", [Cell(values[c].mean, digits=3) if c in values else None for c in shown])
         for name, values in found.bases.items()
     ]
     rows += [Row(labels[name], "", [_cell(values[c]) for c in shown]) for name, values in found.methods.items()]
