@@ -86,12 +86,14 @@ class Draw:
     Attributes:
         folder: of their files.
         suffix: of their stages' names.
+        of_seed: of the stages' titles.
         environment: variables for the programs that read or write the files.
     """
 
     folder: Path
     seed: int
     suffix: str = ""
+    of_seed: str = ""
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -142,7 +144,9 @@ class Experiment:
     def draw(self, seed: int) -> Draw:
         """A seed's split and stores beside those of other seeds."""
         folder = self.data / f"seed_{seed}"
-        return Draw(folder, seed, f"_s{seed}", {"DATA_DIR": str(folder), "SAMPLES": str(self._presampled)})
+        return Draw(
+            folder, seed, f"_s{seed}", f", seed {seed}", {"DATA_DIR": str(folder), "SAMPLES": str(self._presampled)}
+        )
 
     def prepare(self, names: Iterable[str]) -> list[Stage]:
         """Everything before the methods of these names are trained."""
@@ -196,14 +200,14 @@ class Experiment:
         files = (f"--samples={self._presampled}", f"--data={self.task / 'train.parquet'}", f"--out={folder}")
         command = _python("rl.cli", "split", *files, *options, f"--n={SAMPLES_PER_PROMPT}")
         parts = [folder / CORRECT_NAME, folder / WRONG_NAME]
-        return Stage(name + draw.suffix, title, command, seconds=2, outputs=parts, needs=["presample"])
+        return Stage(name + draw.suffix, title + draw.of_seed, command, seconds=2, outputs=parts, needs=["presample"])
 
     def _store(self, draw: Draw, name: str, words: list[str]) -> Stage:
         """Write one of STORES, or the default one, for which alone new samples are drawn."""
         default = name == "store"
         return self.launch(
             ("store" if default else f"store_{name}") + draw.suffix,
-            f"Reference log-probs of {'D_pef' if default else name}",
+            f"Reference log-probs of {'D_pef' if default else name}{draw.of_seed}",
             "get_correct_data_tensor",
             [*words, f"launch.seed={draw.seed}"],
             environment=draw.environment,

@@ -122,8 +122,10 @@ def read_values(path: Path) -> dict:
     """
     try:
         content = json.loads(path.read_text())
-        content["bases"], content["methods"], content["seeds"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        seeds, rows = len(content["seeds"]), [*content["bases"].values(), *content["methods"].values()]
+        if not all(len(found["values"]) == seeds for of in rows for found in of.values()):
+            raise ValueError("a value is missing")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{path} is not the .json file of a study ({type(error).__name__}: {error}).") from None
     return content
 
