@@ -58,7 +58,7 @@ class Evaluate(Section, at="evaluate"):
     base_again: bool = True
     """Sample the base model a second time, independently, as base_again; this measures the keep rate's noise floor."""
     solved_in: Count = 8
-    """The base solves a prompt if one of its first this many samples is correct."""
+    """The base solves a prompt if one of its first solved_in samples is correct."""
     styles_by: Literal["structure", "prefix", "none"] = "structure"
     """How SQL's solution styles differ: structure (syntax tree), prefix (leading comment, as in the paper) or none."""
     databases: Any = None

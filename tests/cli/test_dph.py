@@ -211,7 +211,9 @@ def test_evaluate_is_handed_over(monkeypatch, capsys):
     cli.main(["evaluate", "evaluate.n=4", "--cfg", "job"])
     assert started == [[sys.executable, "-m", "verl.dph.evaluate", "evaluate.n=4", "--cfg", "job"]]
     text = run(capsys, "evaluate", "--help")[1]
-    assert "\n# The base solves a prompt if one of this many first samples is correct.\nevaluate.solved_in=8\n" in text
+    assert (
+        "\n# The base solves a prompt if one of its first solved_in samples is correct.\nevaluate.solved_in=8\n" in text
+    )
 
 
 def test_version(capsys):

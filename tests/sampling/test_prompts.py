@@ -105,7 +105,7 @@ def test_overlong_prompts_are_left_out_and_a_file_that_changed_is_not_sampled(
     for _ in range(2):
         assert [(prompt.id, len(prompt.token_ids)) for prompt in prompts] == [(1, 5), (3, 5)]
     write_parquet(tmp_path / "train.parquet", make_row(1), make_row(3))
-    with pytest.raises(UserError, match="train.parquet has changed"):
+    with pytest.raises(UserError, match="train.parquet changed during sampling"):
         list(prompts)
 
 
