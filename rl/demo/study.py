@@ -207,7 +207,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _join(out: Path, parts: Sequence[Path]) -> Path:
-    from rl.evaluation.report.seeds import read_values, write_parts
+    from rl.evaluation.analysis.over_seeds import read_values
+    from rl.evaluation.report.seeds import write_parts
 
     return write_parts(out, "study", parts, BASELINES, primary(read_values(parts[0])["methods"]))
 

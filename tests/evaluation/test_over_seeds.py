@@ -205,5 +205,7 @@ def test_parts_with_other_seeds_make_the_same_comparison_as_one(written, tmp_pat
     assert "has seed 1, which another part has too" in refused({"steps": 80, "seeds": [1]})
     parts[1].write_text(json.dumps(content | {"seeds": [3, 4], "bases": {"base": {"Pass@1": 0.5}}}))
     assert "part_2.json is not the .json file of a study (TypeError" in refused({})
+    parts[1].write_text(json.dumps({key: value for key, value in content.items() if key != "columns"}))
+    assert "part_2.json is not the .json file of a study (ValueError: it has no columns)." in refused({})
     parts[1].write_text("{}")
     assert "part_2.json is not the .json file of a study (KeyError: 'seeds')" in refused({})

@@ -6,13 +6,16 @@ are corrected by Holm together, all others over the columns of a pair of methods
 compared.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
+from rl.common.errors import UserError
 from rl.evaluation.analysis.paired_test import holm
 from rl.evaluation.measures import OVER_SEEDS, in_words, interval_of, measure_of, metrics_for
 from rl.evaluation.tables import of_groups
@@ -21,6 +24,8 @@ from rl.metrics.bootstrap import LEVEL
 SIGNIFICANT = 0.05
 # Their number is not compared, because their entropy is.
 NOT_COMPARED = ("styles",)
+# What a file of values says about its methods and columns.
+ABOUT = ("labels", "columns", "splits", "solved_in", "roles", "leading")
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,24 @@ def seed_values(reports: Sequence[dict], names: Sequence[str], solved_in: int) -
         solved_in: see the report's specification.
     """
     return {name: [_values(report[name], solved_in) for report in reports] for name in names}
+
+
+def read_values(path: Path) -> dict:
+    """The values that rl/evaluation/report/seeds.py has written.
+
+    Raises:
+        UserError: the file is missing or another one.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        seeds, rows = len(content["seeds"]), [*content["bases"].values(), *content["methods"].values()]
+        if not all(len(found["values"]) == seeds for of in rows for found in of.values()):
+            raise ValueError("a value is missing")
+        if missing := [key for key in ABOUT if key not in content]:
+            raise ValueError(f"it has no {', '.join(missing)}")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(f"{path} is not the .json file of a study ({type(error).__name__}: {error}).") from None
+    return content
 
 
 def compare_seeds(

@@ -4,7 +4,6 @@ python -m rl.evaluation.report.pareto_figure docs/study/methods.json   # draws t
 """
 
 import argparse
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,8 @@ import numpy as np
 from markupsafe import Markup
 
 from rl.common import atomic_write
+from rl.common.cli import user_errors_exit
+from rl.evaluation.analysis.over_seeds import read_values
 from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs_over_seeds
 from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.labels import LETTER, Box, Label, Mark, place, text_width
@@ -38,8 +39,8 @@ class Layout:
     Attributes:
         columns: panels beside each other.
         height: of a plot.
-        names: the largest number of methods of which all are named, if there is room; of more, those on the frontier,
-            those of the headline and those that see gold. The others are numbered.
+        names: with at most this many methods, each has its name, if there is room. With more, only those on the
+            frontier, in the headline or trained on gold answers have names; the others have numbers.
     """
 
     width: int
@@ -242,7 +243,7 @@ def _extent(point: Point) -> list[tuple[float, float]]:
 
 
 def _far(trade_off: TradeOff, leading: Sequence[str]) -> list[str]:
-    """The methods for each of which all others would have to move together; none of the leading ones."""
+    """Methods, leading ones excepted, that alone stretch an axis: without one, at most FAR of its range is needed."""
     if len(trade_off.points) < MANY_METHODS:
         return []
     means = {name: point.mean for name, point in trade_off.points.items()}
@@ -278,9 +279,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m rl.evaluation.report.pareto_figure", description=main.__doc__)
     parser.add_argument("values", type=Path, help="study.json or seeds.json")
     values = parser.parse_args(arguments).values
-    content = json.loads(values.read_text(encoding="utf-8"))
-    for file, text in pareto_files(trade_offs_over_seeds(content), content["leading"]).items():
-        atomic_write.write_text(values.parent / file, text)
+    with user_errors_exit():
+        content = read_values(values)
+        for file, text in pareto_files(trade_offs_over_seeds(content), content["leading"]).items():
+            atomic_write.write_text(values.parent / file, text)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from rl.evaluation.analysis.over_seeds import (
     SeedValues,
     columns_of,
     compare_seeds,
+    read_values,
     seed_values,
 )
 from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
@@ -112,22 +113,6 @@ def write_parts(
                 for number in range(len(content["seeds"]))
             ]
     return _write_comparison(out, name, values, seeds, about, baselines, primary)
-
-
-def read_values(path: Path) -> dict:
-    """The values that write_seeds has written.
-
-    Raises:
-        UserError: the file is missing or another one.
-    """
-    try:
-        content = json.loads(path.read_text())
-        seeds, rows = len(content["seeds"]), [*content["bases"].values(), *content["methods"].values()]
-        if not all(len(found["values"]) == seeds for of in rows for found in of.values()):
-            raise ValueError("a value is missing")
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UserError(f"{path} is not the .json file of a study ({type(error).__name__}: {error}).") from None
-    return content
 
 
 def _has_styles(of_seeds: Sequence[Mapping[str, float]]) -> bool:
