@@ -41,7 +41,7 @@ def verl_folder() -> Path:
     """The folder of the installed verl.
 
     Raises:
-        UserError: there is none; a checkout's own verl/ is a namespace.
+        UserError: verl is not installed (a checkout's own verl/ is a namespace package).
     """
     verl = find_spec("verl")
     if verl is None or verl.origin is None:

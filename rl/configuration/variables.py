@@ -85,7 +85,7 @@ def register() -> None:
 
 
 def merged(files: Iterable[ConfigFile]) -> DictConfig:
-    """What these files and those of their `defaults` say, the first over the others, without verl's settings."""
+    """The settings of these files and of their `defaults`, without verl's. The first file with a setting decides."""
     register()
     parts = [part for file in files for part in file.parts]
     return OmegaConf.merge(*(OmegaConf.create(part.content) for part in reversed(parts)))  # type: ignore[return-value]

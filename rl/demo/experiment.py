@@ -32,12 +32,12 @@ SPLITS = ("in_domain", "out_of_domain")
 GROUPED_BY = "ambiguous"
 # Files of verl/dph/config/device.
 DEVICES = ("cpu", "cuda", "cuda_hf")
-# Of every program; none of it changes a result.
+# The variables of every program. None of them changes a result.
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "PASSIVE",
     "TOKENIZERS_PARALLELISM": "false",
-    # An update's tensors come from the heap, which keeps its pages: else each update faults 50,000 pages in again.
+    # The heap keeps the pages of an update's tensors. Without this, each step faults 50,000 pages in again.
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }

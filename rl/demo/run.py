@@ -187,7 +187,7 @@ def next_commands(demo: Demo, dph: str) -> dict[str, str]:
     found = {f"{dph} inspect {shlex.quote(samples)} {shlex.quote(store)}": "read the base model's samples, and D_pef"}
     if more := [name for name in ("dapo_exp", "dph_f") if name not in demo.methods]:
         found[f"{dph} {demo.command([*demo.methods, *more])}"] = "train these too"
-    return found | {f"{dph} study": "13 methods with ten seeds"}
+    return found | {f"{dph} study": "compare more methods with ten seeds (hours)"}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Spider 2.0-Lite's tasks on SQLite. Gold answers are stored results: CSV files, any of which a response may match."""
+"""Spider 2.0-Lite's tasks on SQLite. A gold answer is one or more CSV files; a response may match any of them."""
 
 import argparse
 import json
